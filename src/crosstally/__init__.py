@@ -1,0 +1,1 @@
+"""Contingency tables about people, published under differential privacy."""

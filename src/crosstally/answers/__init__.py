@@ -1,0 +1,1 @@
+"""From an estimate to the answer to one question."""

@@ -1,0 +1,250 @@
+"""How much privacy may be spent, between which tables it is measured, and the noise it buys.
+
+Numbers that a guarantee rests on are exact fractions; they enter through their decimal text, so that 10 x 0.1 is 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from decimal import Decimal
+from enum import StrEnum
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+from crosstally.errors import BudgetError, did_you_mean
+
+__all__ = ["Budget", "Neighbours", "Noise", "NoiseKind", "Sensitivity", "decimal_text", "exact", "float_above"]
+
+_RHO_STEPS = 2**40
+
+
+def exact(number: object, field: str) -> Fraction:
+    """The positive fraction that the decimal text of a number says.
+
+    >>> 10 * exact(0.1, "epsilon")
+    Fraction(1, 1)
+    """
+    text = str(number) if isinstance(number, str | int | float | Fraction | Decimal) else ""
+    try:
+        fraction = Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        raise BudgetError(f"{field} must be a number, got {number!r}") from None
+    if fraction <= 0:
+        raise BudgetError(f"{field} must be positive, got {number}")
+    return fraction
+
+
+def decimal_text(fraction: Fraction) -> str:
+    """The fraction as people write it, without loss.
+
+    >>> decimal_text(Fraction(1, 10)), decimal_text(Fraction(1, 3)), decimal_text(Fraction(1, 10**9))
+    ('0.1', '1/3', '1e-09')
+    """
+    short = repr(float(fraction))
+    if Fraction(short) == fraction:
+        return short.removesuffix(".0")
+    denominator = fraction.denominator
+    digits = 0
+    while denominator % 10 == 0:
+        denominator //= 10
+    for prime in (2, 5):
+        while denominator % prime == 0:
+            denominator //= prime
+    if denominator != 1:
+        return str(fraction)
+    while (fraction * 10**digits).denominator != 1:
+        digits += 1
+    return format(Decimal(int(fraction * 10**digits)).scaleb(-digits), "f")
+
+
+def float_above(fraction: Fraction) -> float:
+    """The smallest double that is not below the fraction."""
+    number = float(fraction)
+    while Fraction(number) < fraction:
+        number = math.nextafter(number, math.inf)
+    return number
+
+
+class Neighbours(StrEnum):
+    """Which tables must be hard to tell apart."""
+
+    ADD_REMOVE = "add-remove"
+    """One unit more or less."""
+    REPLACE = "replace"
+    """One unit changed; the number of units is the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """A privacy budget: epsilon, or rho (zero-concentrated), or epsilon and delta.
+
+    >>> print(Budget(epsilon=0.1), "|", Budget(rho=0.5), "|", Budget(epsilon=1, delta=1e-6))
+    ε = 0.1 | ρ = 0.5 | ε = 1, δ = 1e-06
+    """
+
+    _: KW_ONLY
+    epsilon: Fraction | None = None
+    delta: Fraction | None = None
+    rho: Fraction | None = None
+
+    def __post_init__(self) -> None:
+        for field in ("epsilon", "delta", "rho"):
+            number = getattr(self, field)
+            if number is not None:
+                object.__setattr__(self, field, exact(number, field))
+        if (self.epsilon is None) == (self.rho is None):
+            raise BudgetError("a budget must be epsilon, or rho, or epsilon and delta")
+        if self.delta is not None and self.epsilon is None:
+            raise BudgetError("delta must come with epsilon; rho stands alone")
+        if self.delta is not None and self.delta >= 1:
+            raise BudgetError(f"delta must be below 1, got {decimal_text(self.delta)}")
+
+    @property
+    def pure(self) -> bool:
+        """Whether the guarantee is epsilon alone, which calls for Laplace noise."""
+        return self.rho is None and self.delta is None
+
+    @property
+    def amount(self) -> Fraction:
+        """What there is to spend: epsilon when pure, otherwise rho."""
+        if self.rho is not None:
+            return self.rho
+        assert self.epsilon is not None
+        return self.epsilon if self.delta is None else zcdp_within(self.epsilon, self.delta)
+
+    def to_dict(self) -> dict[str, str]:
+        """The budget as JSON, its numbers as exact text."""
+        numbers = {"epsilon": self.epsilon, "delta": self.delta, "rho": self.rho}
+        return {field: decimal_text(number) for field, number in numbers.items() if number is not None}
+
+    @classmethod
+    def from_dict(cls, given: object) -> Budget:
+        """A budget from its JSON."""
+        if not isinstance(given, Mapping):
+            raise BudgetError(f"budget must be an object, got {type(given).__name__}")
+        for key in given:
+            if key not in ("epsilon", "delta", "rho"):
+                raise BudgetError(f"budget: unknown field {key!r}{did_you_mean(str(key), ['epsilon', 'delta', 'rho'])}")
+        return cls(**given)
+
+    def __str__(self) -> str:
+        signs = {"epsilon": "ε", "delta": "δ", "rho": "ρ"}
+        return ", ".join(f"{signs[field]} = {text}" for field, text in self.to_dict().items())
+
+
+def zcdp_delta(rho: float, epsilon: float) -> float:
+    """The delta at which rho-zCDP is (epsilon, delta)-private (Canonne, Kamath and Steinke 2020, corollary 13).
+
+    Every order alpha > 1 gives a valid delta; the best is found by golden section over log(alpha - 1).
+    """
+
+    def log_delta(order: float) -> float:
+        alpha = 1 + math.exp(order)
+        return (alpha - 1) * (alpha * rho - epsilon) - math.log(alpha - 1) + alpha * math.log1p(-1 / alpha)
+
+    low, high = -20.0, 20.0
+    golden = (math.sqrt(5) - 1) / 2
+    for _ in range(120):
+        a, b = high - golden * (high - low), low + golden * (high - low)
+        low, high = (low, b) if log_delta(a) < log_delta(b) else (a, high)
+    return math.exp(min(0.0, log_delta((low + high) / 2)))
+
+
+@lru_cache(maxsize=256)
+def zcdp_within(epsilon: Fraction, delta: Fraction) -> Fraction:
+    """A rho whose zCDP guarantee implies (epsilon, delta), as large as can be had in steps of 2^-40 of epsilon.
+
+    A relative margin of 1e-9 in delta stands for the rounding of floating point.
+    """
+    target = float(delta) * (1 - 1e-9)
+    if target <= 0:
+        raise BudgetError(f"delta must be at least 1e-300, got {decimal_text(delta)}")
+    low, high = 0, _RHO_STEPS
+    while high - low > 1:
+        middle = (low + high) // 2
+        rho = float(epsilon * Fraction(middle, _RHO_STEPS))
+        low, high = (middle, high) if zcdp_delta(rho, float(epsilon)) <= target else (low, middle)
+    if low == 0:
+        raise BudgetError(f"epsilon and delta are too small to be spent, got {Budget(epsilon=epsilon, delta=delta)}")
+    return epsilon * Fraction(low, _RHO_STEPS)
+
+
+@dataclass(frozen=True, slots=True)
+class Sensitivity:
+    """How far one unit can move an answer: in L1, and in squared L2 (so that both are exact)."""
+
+    l1: int
+    l2_squared: int
+
+
+class NoiseKind(StrEnum):
+    """Discrete Laplace or discrete Gaussian noise on the integers."""
+
+    LAPLACE = "laplace"
+    GAUSSIAN = "gaussian"
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """Integer noise: P(k) is proportional to exp(-|k| / scale) or exp(-k^2 / (2 scale^2)).
+
+    >>> round(Noise(NoiseKind.LAPLACE, 1.0).variance, 4), round(Noise(NoiseKind.GAUSSIAN, 10.0).variance, 4)
+    (1.8414, 100.0)
+    """
+
+    kind: NoiseKind
+    scale: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kind", NoiseKind(self.kind))
+        if isinstance(self.scale, bool) or not isinstance(self.scale, int | float) or not 0 < self.scale < 2**52:
+            raise BudgetError(f"the scale of noise must be positive and below 2^52, got {self.scale!r}")
+        object.__setattr__(self, "scale", float(self.scale))
+
+    @property
+    def variance(self) -> float:
+        """The exact variance of the discrete noise."""
+        if self.kind is NoiseKind.LAPLACE:
+            ratio = math.exp(-1 / self.scale)
+            return 2 * ratio / math.expm1(-1 / self.scale) ** 2
+        if self.scale > 5:  # the discrete and the continuous variance agree to the last bit
+            return self.scale**2
+        weights = [math.exp(-(k**2) / (2 * self.scale**2)) for k in range(1, 80)]
+        return 2 * sum(k**2 * w for k, w in enumerate(weights, 1)) / (1 + 2 * sum(weights))
+
+    def cost(self, sensitivity: Sensitivity) -> Fraction:
+        """What it costs to answer with this noise: epsilon for Laplace, rho for Gaussian. Exact."""
+        scale = Fraction(self.scale)
+        if self.kind is NoiseKind.LAPLACE:
+            return sensitivity.l1 / scale
+        return sensitivity.l2_squared / (2 * scale**2)
+
+    @classmethod
+    def affordable(cls, sensitivity: Sensitivity, amount: Fraction, *, pure: bool) -> Noise:
+        """The least noise whose cost does not exceed the amount (epsilon when pure, otherwise rho)."""
+        if pure:
+            return cls(NoiseKind.LAPLACE, float_above(sensitivity.l1 / amount))
+        squared = sensitivity.l2_squared / (2 * amount)
+        scale = math.sqrt(squared)
+        while Fraction(scale) ** 2 < squared:
+            scale = math.nextafter(scale, math.inf)
+        return cls(NoiseKind.GAUSSIAN, scale)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The noise as JSON; the scale is written so that it reads back as the same double."""
+        return {"kind": self.kind.value, "scale": self.scale}
+
+    @classmethod
+    def from_dict(cls, given: object) -> Noise:
+        """Noise from its JSON."""
+        if not isinstance(given, Mapping) or set(given) != {"kind", "scale"}:
+            raise BudgetError("noise must be an object with kind and scale")
+        if given["kind"] not in list(NoiseKind):
+            raise BudgetError(f"noise: kind must be laplace or gaussian, got {given['kind']!r}")
+        return cls(NoiseKind(given["kind"]), given["scale"])
+
+    def __str__(self) -> str:
+        return f"{self.kind.value} noise of scale {self.scale:,.4g}"

@@ -1,0 +1,122 @@
+"""Every error that a user can cause.
+
+CrosstallyError
+├── SchemaError            a schema, or a file that holds one, is not well formed
+├── BudgetError            a privacy budget that is not a budget
+├── QueryError             a question about attributes that are not there
+├── WorkloadError          tables or weights that are not a workload
+├── PlanError              a strategy cannot plan this, or a plan is not sound
+│   └── TooManyCellsError  the table would not fit; says how large it is
+├── SourceError            rows cannot be read
+│   └── OutsideValueError  a column holds values that the schema refuses
+├── LedgerError            the ledger cannot be used
+│   ├── OverspendError     the cap would be passed
+│   ├── KeyReusedError     the key belongs to another request
+│   └── ChargeLostError    charged, never stored: it cannot be drawn again
+├── ReleaseError           a release file cannot be read or written
+└── MissingExtraError      an optional package is not installed
+
+No message holds a count, a row or a category that is confidential: names of columns and files, public labels, sizes of
+public tables and what the user typed are all that appears.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+__all__ = [
+    "BudgetError",
+    "ChargeLostError",
+    "CrosstallyError",
+    "KeyReusedError",
+    "LedgerError",
+    "MissingExtraError",
+    "OutsideValueError",
+    "OverspendError",
+    "PlanError",
+    "QueryError",
+    "ReleaseError",
+    "SchemaError",
+    "SourceError",
+    "TooManyCellsError",
+    "WorkloadError",
+    "did_you_mean",
+]
+
+
+class CrosstallyError(Exception):
+    """The root of every error a user can cause."""
+
+
+class SchemaError(CrosstallyError):
+    """A schema, or a file that holds one, is not well formed."""
+
+
+class BudgetError(CrosstallyError):
+    """A privacy budget that is not a budget."""
+
+
+class QueryError(CrosstallyError):
+    """A question about attributes that are not there."""
+
+
+class WorkloadError(CrosstallyError):
+    """Tables or weights that are not a workload."""
+
+
+class PlanError(CrosstallyError):
+    """A strategy cannot plan this, or a plan is not sound."""
+
+
+class TooManyCellsError(PlanError):
+    """The table would not fit; the message says how large it is."""
+
+
+class SourceError(CrosstallyError):
+    """Rows cannot be read."""
+
+
+class OutsideValueError(SourceError):
+    """A column holds values that the schema refuses."""
+
+
+class LedgerError(CrosstallyError):
+    """The ledger cannot be used."""
+
+
+class OverspendError(LedgerError):
+    """The cap would be passed."""
+
+
+class KeyReusedError(LedgerError):
+    """The key belongs to another request."""
+
+
+class ChargeLostError(LedgerError):
+    """Charged, never stored: it cannot be drawn again."""
+
+
+class ReleaseError(CrosstallyError):
+    """A release file cannot be read or written."""
+
+
+class MissingExtraError(CrosstallyError):
+    """An optional package is not installed."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(f"{package} is not installed: pip install 'crosstally[{extra}]'")
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The end of a message about an unknown name.
+
+    >>> did_you_mean("sx", ["sex", "age"])
+    "; did you mean 'sex'?"
+    """
+    known = list(known)
+    close = get_close_matches(name, known, n=1)
+    if close:
+        return f"; did you mean {close[0]!r}?"
+    shown = ", ".join(known[:8]) + (", ..." if len(known) > 8 else "")
+    return f"; there are {shown}" if known else ""

@@ -1,0 +1,1 @@
+"""Experiments: generated data, metrics, and the papers' figures."""

@@ -1,0 +1,1 @@
+"""From measurements to one consistent estimate."""

@@ -1,0 +1,1 @@
+"""The door: exact tables in, measurements out, every spend in the ledger."""

@@ -1,0 +1,1 @@
+"""Rows as Arrow batches, counted into confidential tables."""

@@ -1,0 +1,175 @@
+"""A plan: what will be measured, with how much noise, and the error to expect. It never sees data."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
+from crosstally.errors import BudgetError, CrosstallyError, PlanError, TooManyCellsError
+from crosstally.queries import MAX_CELLS, Query, query_from_dict
+from crosstally.residuals import PredictedVariances
+from crosstally.schema import Schema
+from crosstally.tables import Measurement
+from crosstally.workload import Workload
+
+__all__ = ["Plan", "Request", "Strategy"]
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A query and the noise it is answered with."""
+
+    query: Query
+    noise: Noise
+
+
+class Strategy(Protocol):
+    """A way to choose what to measure."""
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+
+    def plan(
+        self,
+        schema: Schema,
+        workload: Workload | None,
+        budget: Budget,
+        *,
+        neighbours: Neighbours = Neighbours.ADD_REMOVE,
+        seen: Sequence[Measurement] = (),
+    ) -> Plan | None:
+        """What to measure next, given what was measured already; None when that is all."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What will be measured, for whom, at what cost. A plan file can be approved and then run exactly."""
+
+    schema: Schema
+    requests: tuple[Request, ...]
+    _: KW_ONLY
+    strategy: str
+    workload: Workload
+    budget: Budget
+    neighbours: Neighbours
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "workload", self.workload.for_schema(self.schema))
+        cells = sum(math.prod(self.schema.sizes(request.query.attributes)) for request in self.requests)
+        if cells > MAX_CELLS:
+            raise TooManyCellsError(f"a plan must measure at most {MAX_CELLS:,} cells, got {cells:,}")
+        for request in self.requests:
+            request.query.shape(self.schema)
+        if self.cost > self.budget.amount:
+            raise PlanError(f"the plan costs more than its budget of {self.budget}")
+
+    @cached_property
+    def cost(self) -> Fraction:
+        """The privacy it costs, exactly: epsilon when the budget is pure, otherwise rho."""
+        return privacy_cost(self.requests, self.schema, self.neighbours, pure=self.budget.pure)
+
+    @cached_property
+    def cells(self) -> int:
+        """How many numbers are measured."""
+        return sum(math.prod(request.query.shape(self.schema)) for request in self.requests)
+
+    @cached_property
+    def tables(self) -> tuple[tuple[str, ...], ...]:
+        """The tables that must be counted to answer the requests."""
+        return tuple(dict.fromkeys(request.query.attributes for request in self.requests))
+
+    @cached_property
+    def errors(self) -> Mapping[tuple[str, ...], float]:
+        """For each table of the workload the RMS error of its cells; NaN when the plan does not cover it."""
+        variances = PredictedVariances(self.schema, [(r.query, r.noise.variance) for r in self.requests])
+        return {table: math.sqrt(variances.of(table)) for table in self.workload.tables}
+
+    @property
+    def covers(self) -> bool:
+        """Whether every table of the workload can be had without guessing."""
+        return not any(map(math.isnan, self.errors.values()))
+
+    @cached_property
+    def rms_error(self) -> float:
+        """The root of the weighted mean variance over all cells of the workload."""
+        total = mean = 0.0
+        for table, weight in self.workload:
+            share = weight * math.prod(self.schema.sizes(table))
+            total += share
+            mean += share * self.errors[table] ** 2
+        return math.sqrt(mean / total)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan as JSON."""
+        return {
+            "crosstally-plan": FORMAT,
+            "strategy": self.strategy,
+            "budget": self.budget.to_dict(),
+            "neighbours": self.neighbours.value,
+            "schema": self.schema.to_dict(),
+            "workload": self.workload.to_dict(),
+            "requests": [{"query": r.query.to_dict(), "noise": r.noise.to_dict()} for r in self.requests],
+        }
+
+    @classmethod
+    def from_dict(cls, given: object) -> Plan:
+        """A plan from its JSON; its cost is computed again and must not exceed its budget."""
+        if not isinstance(given, Mapping) or given.get("crosstally-plan") != FORMAT:
+            raise PlanError(f"not a crosstally plan of format {FORMAT}")
+        fields = {"crosstally-plan", "strategy", "budget", "neighbours", "schema", "workload", "requests"}
+        if set(given) != fields:
+            raise PlanError(f"a plan must have exactly the fields {', '.join(sorted(fields))}")
+        if given["neighbours"] not in list(Neighbours) or not isinstance(given["strategy"], str):
+            raise PlanError("a plan must name its strategy and its neighbours (add-remove or replace)")
+        if not isinstance(given["requests"], list):
+            raise PlanError("requests must be a list")
+        return cls(
+            Schema.from_dict(given["schema"]),
+            tuple(map(_read_request, given["requests"])),
+            strategy=given["strategy"],
+            workload=Workload.from_dict(given["workload"]),
+            budget=Budget.from_dict(given["budget"]),
+            neighbours=Neighbours(given["neighbours"]),
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Write the plan as a JSON file."""
+        Path(path).write_text(json.dumps(self.to_dict(), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Plan:
+        """A plan from a JSON file."""
+        try:
+            return cls.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))
+        except (OSError, ValueError, RecursionError) as error:
+            reason = getattr(error, "strerror", None) or "it is not JSON"
+            raise PlanError(f"cannot read the plan {str(path)!r}: {reason}") from None
+        except CrosstallyError as error:
+            raise PlanError(f"{str(path)!r}: {error}") from None
+
+
+def _read_request(given: object) -> Request:
+    if not isinstance(given, Mapping) or set(given) != {"query", "noise"}:
+        raise PlanError("each request must be an object with query and noise")
+    return Request(query_from_dict(given["query"]), Noise.from_dict(given["noise"]))
+
+
+def privacy_cost(requests: Sequence[Request], schema: Schema, neighbours: Neighbours, *, pure: bool) -> Fraction:
+    """What all requests cost: the sum of epsilon when pure, otherwise of rho; Laplace counts epsilon^2 / 2."""
+    total = Fraction(0)
+    for request in requests:
+        cost = request.noise.cost(request.query.sensitivity(schema, neighbours))
+        if request.noise.kind is NoiseKind.GAUSSIAN and pure:
+            raise BudgetError("Gaussian noise cannot be paid with a pure epsilon; give rho, or epsilon and delta")
+        total += cost**2 / 2 if request.noise.kind is NoiseKind.LAPLACE and not pure else cost
+    return total

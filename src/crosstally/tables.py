@@ -1,0 +1,146 @@
+"""Tables at three levels of trust: confidential counts, noisy measurements of them, and answers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import KW_ONLY, dataclass
+from enum import StrEnum
+from typing import Any, NoReturn, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from crosstally.budget import Noise
+from crosstally.errors import CrosstallyError, QueryError
+from crosstally.queries import Query
+from crosstally.schema import Schema
+
+__all__ = ["CellError", "ErrorKind", "ExactTable", "Marginal", "Measurement"]
+
+
+def read_only(array: ArrayLike, dtype: type[np.generic]) -> NDArray[Any]:
+    """A copy that nobody can change."""
+    copy = np.array(array, dtype=dtype, order="C")
+    copy.setflags(write=False)
+    return copy
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ExactTable:
+    """Confidential counts, one cell for each combination of the attributes' values.
+
+    It prints without its counts and cannot be pickled; only ``privacy.measure`` makes something publishable of it.
+
+    >>> from crosstally.schema import Attribute
+    >>> ExactTable(Schema([Attribute("sex", ["Female", "Male"])]), np.array([3, 4]))
+    ExactTable(sex:2)
+    """
+
+    schema: Schema
+    counts: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        given = np.asarray(self.counts)
+        if given.shape != self.schema.shape or given.dtype != np.int64:
+            raise CrosstallyError(f"counts must be int64 of shape {self.schema.shape}, got {given.dtype} {given.shape}")
+        object.__setattr__(self, "counts", read_only(given, np.int64))
+
+    def __repr__(self) -> str:
+        return f"ExactTable({self.schema})"  # the counts never reach a log
+
+    def __reduce__(self) -> NoReturn:
+        raise CrosstallyError("an ExactTable is confidential and cannot be pickled or copied to another process")
+
+    def marginal(self, names: tuple[str, ...]) -> ExactTable:
+        """The confidential table over some of its attributes, in the order named."""
+        part = self.schema.subset(*names)
+        position = self.schema.positions
+        kept = [position[name] for name in names]
+        summed = self.counts.sum(axis=tuple(i for i in range(self.counts.ndim) if i not in kept), dtype=np.int64)
+        order = np.argsort(np.argsort(kept))
+        return ExactTable(part, np.asarray(summed).transpose(order))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Measurement:
+    """A noisy answer to a query, as it was drawn: unbiased, each value with the same variance.
+
+    Values are whole numbers when noise was drawn on counts. ``origin`` names the ledger entry or protocol.
+    """
+
+    query: Query
+    values: NDArray[Any]
+    _: KW_ONLY
+    variance: float
+    noise: Noise | None
+    origin: str
+
+    def __post_init__(self) -> None:
+        kind = np.int64 if np.issubdtype(np.asarray(self.values).dtype, np.integer) else np.float64
+        object.__setattr__(self, "values", read_only(self.values, kind))
+        if not (0 < self.variance < math.inf):
+            raise CrosstallyError(f"the variance of a measurement must be positive, got {self.variance}")
+
+
+class ErrorKind(StrEnum):
+    """How well the error of an answer is known."""
+
+    EXACT = "exact"
+    """Exact for the linear estimate, before any correction of negative cells."""
+    ESTIMATED = "estimated"
+    """Estimated."""
+    NONE = "none"
+    """Not known: some of what was asked was never measured."""
+
+
+class CellError(Protocol):
+    """The error of every cell of one table (all have the same)."""
+
+    @property
+    def std_error(self) -> float:
+        """The standard deviation of the noise in a cell."""
+
+    def half_width(self, level: float) -> float:
+        """The least h such that noise stays within plus or minus h with this probability, or more."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Marginal:
+    """An answer: one number for each combination of values, labelled, with its error.
+
+    Axes are in the order asked. ``method`` says how it was computed, ``error_kind`` how well its error is known;
+    ``corrected`` is True when negative cells were moved, in which case the error is the one before that.
+    """
+
+    schema: Schema
+    values: NDArray[np.float64]
+    _: KW_ONLY
+    method: str
+    error_kind: ErrorKind
+    error: CellError | None
+    corrected: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", read_only(self.values, np.float64))
+        object.__setattr__(self, "error_kind", ErrorKind(self.error_kind))
+        if self.values.shape != self.schema.shape:
+            raise CrosstallyError(f"values must have shape {self.schema.shape}, got {self.values.shape}")
+        if (self.error is None) != (self.error_kind is ErrorKind.NONE):
+            raise CrosstallyError("a marginal must have an error unless its kind is none")
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The attributes asked for, one axis each."""
+        return self.schema.names
+
+    @property
+    def std_error(self) -> NDArray[np.float64]:
+        """The standard error of each cell; NaN where it is not known."""
+        return np.full(self.schema.shape, math.nan if self.error is None else self.error.std_error)
+
+    def interval(self, level: float = 0.95) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The ends of an interval around each cell that holds the true count with this probability; NaN if unknown."""
+        if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
+            raise QueryError(f"level must be between 0 and 1, got {level!r}")
+        half = math.nan if self.error is None else self.error.half_width(level)
+        return self.values - half, self.values + half

@@ -1,0 +1,113 @@
+"""The tables that matter, and how much."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+from crosstally.errors import WorkloadError, did_you_mean
+from crosstally.schema import Schema
+
+__all__ = ["Workload"]
+
+MAX_TABLES = 2_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Tables, each a tuple of attribute names, and a weight for each: a higher weight asks for more accuracy.
+
+    >>> Workload([("sex",), ("sex", "age")], weights=[1, 2]).to_dict()
+    {'tables': [['sex'], ['sex', 'age']], 'weights': [1.0, 2.0]}
+    """
+
+    tables: tuple[tuple[str, ...], ...]
+    weights: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tables", tuple(map(_read_table, self.tables)))
+        if not self.tables:
+            raise WorkloadError("tables must not be empty")
+        weights = self.weights or (1.0,) * len(self.tables)
+        object.__setattr__(self, "weights", tuple(map(_read_weight, weights)))
+        if len(self.weights) != len(self.tables):
+            raise WorkloadError(f"weights must be one for each table, got {len(weights)} for {len(self.tables)}")
+        seen = set()
+        for table in self.tables:
+            if frozenset(table) in seen:
+                raise WorkloadError(f"tables must differ, got {' x '.join(table) or 'the total'} twice")
+            seen.add(frozenset(table))
+
+    @classmethod
+    def all_ways(cls, schema: Schema, k: int) -> Workload:
+        """Every table over exactly k attributes."""
+        return cls(_tables(schema, k, k))
+
+    @classmethod
+    def up_to(cls, schema: Schema, k: int) -> Workload:
+        """Every table over 1 to k attributes."""
+        return cls(_tables(schema, 1, k))
+
+    def __iter__(self) -> Iterator[tuple[tuple[str, ...], float]]:
+        return iter(zip(self.tables, self.weights, strict=True))
+
+    def __len__(self) -> int:
+        return len(self.tables)
+
+    def for_schema(self, schema: Schema) -> Workload:
+        """The same workload with each table in the schema's order; raises when it does not fit."""
+        return Workload(tuple(schema.ordered(table) for table in self.tables), self.weights)
+
+    def cells(self, schema: Schema) -> int:
+        """How many cells all tables have together."""
+        return sum(math.prod(schema.sizes(table)) for table in self.tables)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The workload as JSON."""
+        out: dict[str, Any] = {"tables": [list(table) for table in self.tables]}
+        if set(self.weights) != {1.0}:
+            out["weights"] = list(self.weights)
+        return out
+
+    @classmethod
+    def from_dict(cls, given: object) -> Workload:
+        """A workload from its JSON."""
+        if not isinstance(given, Mapping):
+            raise WorkloadError(f"workload must be an object, got {type(given).__name__}")
+        for key in given:
+            if key not in ("tables", "weights"):
+                raise WorkloadError(f"workload: unknown field {key!r}{did_you_mean(str(key), ['tables', 'weights'])}")
+        for key in ("tables", "weights"):
+            if not isinstance(given.get(key, []), list):
+                raise WorkloadError(f"{key} must be a list, got {type(given[key]).__name__}")
+        return cls(tuple(given.get("tables", ())), tuple(given.get("weights", ())))
+
+
+def _tables(schema: Schema, least: int, most: int) -> tuple[tuple[str, ...], ...]:
+    d = len(schema.names)
+    if isinstance(most, bool) or not isinstance(most, int) or not 1 <= most <= d:
+        raise WorkloadError(f"k must be a whole number from 1 to {d} (the number of attributes), got {most!r}")
+    number = sum(math.comb(d, k) for k in range(least, most + 1))
+    if number > MAX_TABLES:
+        raise WorkloadError(f"a workload must have at most {MAX_TABLES:,} tables, got {number:,}")
+    return tuple(table for k in range(least, most + 1) for table in combinations(schema.names, k))
+
+
+def _read_table(table: object) -> tuple[str, ...]:
+    if isinstance(table, str) or not isinstance(table, list | tuple):
+        raise WorkloadError(f"each table must be a list of attribute names, got {table!r}")
+    for name in table:
+        if not isinstance(name, str):
+            raise WorkloadError(f"each table must be a list of attribute names, got {name!r} in one")
+    if len(set(table)) < len(table):
+        raise WorkloadError(f"a table must name each attribute once, got {' x '.join(table)}")
+    return tuple(table)
+
+
+def _read_weight(weight: object) -> float:
+    if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight < math.inf:
+        raise WorkloadError(f"each weight must be a positive number, got {weight!r}")
+    return float(weight)
