@@ -1,0 +1,18 @@
+"""The residual basis: everything linear about tables, for any cardinalities, without ever building a matrix.
+
+For a table over V and a set B inside V, the residual R_B is the marginal over B, centred along every axis. In each axis
+an orthonormal basis of the centred vectors (Helmert's) turns R_B into prod(n_i - 1) *coefficients*, and noise that is
+independent with equal variance within a view gives uncorrelated coefficients. So exact generalised least squares over
+any measured views is an inverse-variance average, coefficient by coefficient:
+
+``basis``     a table to its coefficients and back
+``layout``    which number stands for which coefficient
+``combine``   measurements to an ``Estimate``: the averages, and their exact variances
+``predict``   the same variances before anything is measured
+"""
+
+from crosstally.residuals.basis import decompose, rebuild
+from crosstally.residuals.combine import Estimate, combine
+from crosstally.residuals.predict import PredictedVariances
+
+__all__ = ["Estimate", "PredictedVariances", "combine", "decompose", "rebuild"]

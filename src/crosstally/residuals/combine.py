@@ -1,0 +1,142 @@
+"""Measurements to an estimate: generalised least squares as an average, coefficient by coefficient."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosstally.errors import QueryError
+from crosstally.queries import Cells, Contrast
+from crosstally.residuals.basis import decompose, rebuild
+from crosstally.residuals.layout import Layout, find, outer_product
+from crosstally.schema import Schema
+from crosstally.tables import Measurement
+
+__all__ = ["Estimate", "combine"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Estimate:
+    """All that measurements say, consistent: coefficients, sorted by key, and the variance each had when combined.
+
+    ``corrected`` names the correction of negative cells that changed the coefficients since, or is ``none``.
+    """
+
+    schema: Schema
+    keys: NDArray[Any]
+    _: KW_ONLY
+    coefficients: NDArray[np.float64]
+    variances: NDArray[np.float64]
+    corrected: str = "none"
+
+    def __repr__(self) -> str:
+        return f"Estimate({len(self.keys):,} coefficients, corrected: {self.corrected})"
+
+    @cached_property
+    def layout(self) -> Layout:
+        """How keys are made."""
+        return Layout.of(self.schema.shape)
+
+    def covers(self, names: Sequence[str]) -> bool:
+        """Whether the table can be had without guessing."""
+        return bool(self._find([names])[1].all())
+
+    def table(self, names: Sequence[str]) -> NDArray[np.float64]:
+        """The table over some attributes, in the order named. What was never measured is taken as zero."""
+        return self.tables([names])[0]
+
+    def tables(self, wanted: Sequence[Sequence[str]]) -> list[NDArray[np.float64]]:
+        """Many tables at once; those of one shape share the work."""
+        out: list[NDArray[np.float64]] = [np.empty(0)] * len(wanted)
+        for shape, group in by_shape([self.schema.sizes(names) for names in wanted]).items():
+            places, found = self._find([wanted[i] for i in group])
+            stack = self.coefficients[places] * found if len(self.keys) else np.zeros(places.shape)
+            values = rebuild(stack.reshape(len(group), *shape), len(shape))
+            for i, table in zip(group, values, strict=True):
+                out[i] = table
+        return out
+
+    def variance(self, names: Sequence[str]) -> float:
+        """The variance of each cell of a table before any correction; NaN where it is not covered."""
+        places, found = self._find([names])
+        if not found.all():
+            return math.nan
+        sizes = self.schema.sizes(names)
+        return float(self.variances[places[0]] @ outer_product([[1 / n**2] + [1 / n] * (n - 1) for n in sizes]))
+
+    def with_total(self, total: float) -> Estimate:
+        """The same estimate with the number of rows known."""
+        zero = self.layout.keys([()])[0]
+        keys, places = np.unique(np.concatenate([zero, self.keys]), return_inverse=True)
+        coefficients, variances = np.empty(len(keys)), np.empty(len(keys))
+        coefficients[places[1:]], variances[places[1:]] = self.coefficients, self.variances
+        coefficients[places[0]], variances[places[0]] = total, 0.0
+        return replace(self, keys=keys, coefficients=coefficients, variances=variances)
+
+    def _find(self, tables: Sequence[Sequence[str]]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+        return find(self.keys, self.layout.keys([[self.schema.positions[name] for name in names] for names in tables]))
+
+
+def combine(schema: Schema, measurements: Sequence[Measurement]) -> Estimate:
+    """The best linear unbiased estimate of everything that was measured.
+
+    For each coefficient the average over the measurements that hold it, weighted by inverse variance. A view of cell
+    variance v gives the coefficient of B the variance v x prod(n_i, i outside B).
+    """
+    layout = Layout.of(schema.shape)
+    groups = by_shape([(type(m.query), schema.sizes(m.query.attributes)) for m in measurements])
+    parts = [_coefficients(schema, layout, [measurements[i] for i in group]) for group in groups.values()]
+    keys = np.concatenate([part[0] for part in parts]) if parts else layout.keys([()])[0][:0]
+    values, variances = (np.concatenate([part[i] for part in parts] or [np.empty(0)]) for i in (1, 2))
+    unique, places = np.unique(keys, return_inverse=True)
+    precision = np.bincount(places, 1 / variances, len(unique))
+    mean = np.bincount(places, values / variances, len(unique)) / precision
+    return Estimate(schema, unique, coefficients=mean, variances=1 / precision)
+
+
+def _coefficients(
+    schema: Schema, layout: Layout, group: Sequence[Measurement]
+) -> tuple[NDArray[Any], NDArray[np.float64], NDArray[np.float64]]:
+    """Keys, values and variances of all coefficients in measurements of one kind and shape."""
+    query = group[0].query
+    sizes = schema.sizes(query.attributes)
+    keys = layout.keys([[schema.positions[name] for name in m.query.attributes] for m in group])
+    values = np.stack([m.values for m in group])
+    own = np.array([m.variance for m in group])
+    coefficients = decompose(values, len(sizes)).reshape(len(group), -1)
+    match query:
+        case Cells():
+            variances = own[:, None] * outer_product([[n] + [1] * (n - 1) for n in sizes])
+        case Contrast():
+            inside = outer_product([[0] + [1] * (n - 1) for n in sizes]) > 0
+            scales = math.prod(1 / math.sqrt(2) if n == 2 else 1 / n for n in sizes)
+            keys = keys[:, inside]
+            coefficients = _contrast_coefficients(values, sizes) * scales
+            variances = np.broadcast_to((own * scales**2)[:, None], coefficients.shape)
+        case _:
+            raise QueryError(f"only cells and contrasts can be combined, got {type(query).__name__}")
+    return keys.ravel(), coefficients.ravel(), variances.ravel()
+
+
+def _contrast_coefficients(values: NDArray[Any], sizes: Sequence[int]) -> NDArray[np.float64]:
+    """The inner products with Helmert's vectors along axes of n > 2; axes of two values hold theirs already."""
+    out = np.asarray(values, np.float64)
+    for axis, n in enumerate(sizes, start=1):
+        if n > 2:
+            out = np.moveaxis(decompose(np.moveaxis(out, axis, -1), 1)[..., 1:], -1, axis)
+    return out.reshape(len(out), -1)
+
+
+def by_shape(shapes: Sequence[Any]) -> Mapping[Any, list[int]]:
+    """The positions at which each shape stands."""
+    groups: dict[Any, list[int]] = defaultdict(list)
+    for i, shape in enumerate(shapes):
+        groups[shape].append(i)
+    return groups
