@@ -308,8 +308,8 @@ def markov_chain(rows: int, attributes: int, order: int, random: np.random.Gener
     return pa.table(dict(zip(schema.names, bits, strict=True))), schema
 
 
-_GROUPS = 12
-_OWN_GROUP, _OTHER_GROUP = 6.0, 0.25
+_GROUPS = 5
+_OWN_GROUP, _OTHER_GROUP = 3.0, 0.15
 _BLOCK = 65_536
 
 

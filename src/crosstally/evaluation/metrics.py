@@ -1,0 +1,216 @@
+"""How far an answer is from the truth, and how sure one can be of an average.
+
+Errors take the estimated table and the true one, as arrays of one shape. They need the truth, so they are for generated
+or public data only.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from crosstally.errors import CrosstallyError
+
+__all__ = [
+    "Candlestick",
+    "Interval",
+    "bootstrap_mean",
+    "bootstrap_ratio",
+    "candlestick",
+    "jensen_shannon",
+    "mean_interval",
+    "mean_relative_error",
+    "normalised_l2",
+    "sum_of_squared_errors",
+]
+
+_BOOTSTRAP_BLOCK = 4_000_000
+
+# Errors
+
+
+def sum_of_squared_errors(estimate: ArrayLike, truth: ArrayLike) -> float:
+    """The squared L2 distance; its expectation is PriView's ESE (section 2).
+
+    >>> sum_of_squared_errors([1, 4], [2, 2])
+    5.0
+    """
+    estimate, truth = _pair(estimate, truth)
+    return float(np.sum((estimate - truth) ** 2))
+
+
+def normalised_l2(estimate: ArrayLike, truth: ArrayLike, *, rows: float) -> float:
+    """The L2 distance divided by the number of rows, N (PriView section 5).
+
+    >>> normalised_l2([1, 4], [4, 0], rows=10)
+    0.5
+    """
+    if not rows > 0:
+        raise CrosstallyError(f"rows must be positive, got {rows}")
+    return math.sqrt(sum_of_squared_errors(estimate, truth)) / rows
+
+
+def jensen_shannon(estimate: ArrayLike, truth: ArrayLike) -> float:
+    """The Jensen-Shannon divergence of the two tables as distributions, in nats (PriView equation 1).
+
+    Negative cells are set to zero and each table is divided by its sum first; a table with nothing left is taken as
+    uniform.
+
+    >>> round(jensen_shannon([5, -1], [0, 3]), 6)  # nothing in common: the natural logarithm of 2
+    0.693147
+    """
+    first, second = map(_distribution, _pair(estimate, truth))
+    middle = (first + second) / 2
+    return (_relative_entropy(first, middle) + _relative_entropy(second, middle)) / 2
+
+
+def mean_relative_error(estimate: ArrayLike, truth: ArrayLike) -> float:
+    """The mean absolute error of an entry divided by the mean true entry (ICDE 2013, section V).
+
+    >>> mean_relative_error([8, 14], [10, 10])
+    0.3
+    """
+    estimate, truth = _pair(estimate, truth)
+    if not truth.mean() > 0:
+        raise CrosstallyError("a relative error needs a true table whose mean is positive")
+    return float(np.abs(estimate - truth).mean() / truth.mean())
+
+
+def _pair(estimate: ArrayLike, truth: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    first, second = np.asarray(estimate, dtype=np.float64), np.asarray(truth, dtype=np.float64)
+    if first.shape != second.shape or first.size == 0:
+        raise CrosstallyError(f"the two tables must have one shape and a cell, got {first.shape} and {second.shape}")
+    return first, second
+
+
+def _distribution(table: NDArray[np.float64]) -> NDArray[np.float64]:
+    clipped = np.maximum(table, 0)
+    total = clipped.sum()
+    return clipped / total if total > 0 else np.full(table.shape, 1 / table.size)
+
+
+def _relative_entropy(p: NDArray[np.float64], q: NDArray[np.float64]) -> float:
+    there = p > 0
+    return float(np.sum(p[there] * np.log(p[there] / q[there])))
+
+
+# Summaries
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candlestick:
+    """PriView's summary of many errors: three quartile points, the 95th percentile and the mean."""
+
+    low: float
+    median: float
+    high: float
+    top: float
+    mean: float
+
+    def to_dict(self) -> dict[str, float]:
+        """The five numbers by the names of their percentiles."""
+        return {"p25": self.low, "p50": self.median, "p75": self.high, "p95": self.top, "mean": self.mean}
+
+
+def candlestick(errors: ArrayLike) -> Candlestick:
+    """The 25th, 50th, 75th and 95th percentile, interpolated linearly, and the mean.
+
+    >>> candlestick([0, 10, 20, 30, 40]).to_dict()
+    {'p25': 10.0, 'p50': 20.0, 'p75': 30.0, 'p95': 38.0, 'mean': 20.0}
+    """
+    values = _sample(errors, least=1)
+    low, median, high, top = (float(q) for q in np.percentile(values, [25, 50, 75, 95]))
+    return Candlestick(low=low, median=median, high=high, top=top, mean=float(values.mean()))
+
+
+# Intervals
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    """A number estimated from repetitions, between two ends that hold the true one with probability ``level``.
+
+    >>> 1.0 in Interval(estimate=1.1, low=0.9, high=1.3, level=0.95)
+    True
+    """
+
+    estimate: float
+    low: float
+    high: float
+    level: float
+
+    def __contains__(self, number: float) -> bool:
+        return self.low <= number <= self.high
+
+
+def mean_interval(values: ArrayLike, *, level: float) -> Interval:
+    """The mean of independent values, with the ends of the normal approximation.
+
+    For levels so high that a bootstrap cannot reach their tail.
+
+    >>> mean_interval([1, 3, 5], level=0.95)
+    Interval(estimate=3.0, low=0.7368..., high=5.2631..., level=0.95)
+    """
+    sample = _sample(values, least=2)
+    half = NormalDist().inv_cdf((1 + _probability(level)) / 2) * float(sample.std(ddof=1)) / math.sqrt(sample.size)
+    mean = float(sample.mean())
+    return Interval(estimate=mean, low=mean - half, high=mean + half, level=level)
+
+
+def bootstrap_mean(
+    values: ArrayLike, random: np.random.Generator, *, level: float = 0.95, draws: int = 2000
+) -> Interval:
+    """The mean of independent values, between percentiles of the means of resamples."""
+    sample = _sample(values, least=2)
+    means = _resampled_means(sample[:, None], random, draws)[:, 0]
+    return _percentiles(float(sample.mean()), means, level)
+
+
+def bootstrap_ratio(
+    values: ArrayLike, baseline: ArrayLike, random: np.random.Generator, *, level: float = 0.95, draws: int = 2000
+) -> Interval:
+    """The mean of values over the mean of a baseline, where the i-th of both come from the same repetition.
+
+    Pairs are resampled together, so what a repetition does to both cancels.
+    """
+    above, below = _sample(values, least=2), _sample(baseline, least=2)
+    if above.shape != below.shape:
+        raise CrosstallyError(f"values must be paired with a baseline, got {above.size} and {below.size} of them")
+    if not below.min() > 0:
+        raise CrosstallyError("a ratio needs a baseline of positive values")
+    means = _resampled_means(np.stack([above, below], axis=1), random, draws)
+    return _percentiles(float(above.mean() / below.mean()), means[:, 0] / means[:, 1], level)
+
+
+def _resampled_means(pairs: NDArray[np.float64], random: np.random.Generator, draws: int) -> NDArray[np.float64]:
+    """For each draw the mean of as many rows, drawn with replacement; in blocks, to keep memory small."""
+    number = len(pairs)
+    step = max(1, _BOOTSTRAP_BLOCK // number)
+    means = np.empty((draws, pairs.shape[1]))
+    for start in range(0, draws, step):
+        block = means[start : start + step]
+        block[:] = pairs[random.integers(number, size=(len(block), number))].mean(axis=1)
+    return means
+
+
+def _percentiles(estimate: float, replicates: NDArray[np.float64], level: float) -> Interval:
+    tail = (1 - _probability(level)) / 2
+    low, high = (float(q) for q in np.quantile(replicates, [tail, 1 - tail]))
+    return Interval(estimate=estimate, low=low, high=high, level=level)
+
+
+def _sample(values: ArrayLike, *, least: int) -> NDArray[np.float64]:
+    sample = np.asarray(values, dtype=np.float64).ravel()
+    if sample.size < least or not np.isfinite(sample).all():
+        raise CrosstallyError(f"values must be at least {least}, all finite, got {sample.size} of them")
+    return sample
+
+
+def _probability(level: float) -> float:
+    if not 0 < level < 1:
+        raise CrosstallyError(f"level must be between 0 and 1, got {level}")
+    return level
