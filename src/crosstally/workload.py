@@ -51,6 +51,11 @@ class Workload:
         """Every table over 1 to k attributes."""
         return cls(_tables(schema, 1, k))
 
+    @classmethod
+    def small_tables(cls, schema: Schema) -> Workload:
+        """Every table over one or two attributes: what matters when nothing else was said."""
+        return cls.up_to(schema, min(2, len(schema.names)))
+
     def __iter__(self) -> Iterator[tuple[tuple[str, ...], float]]:
         return iter(zip(self.tables, self.weights, strict=True))
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from crosstally.errors import QueryError
 from crosstally.queries import Cells, Contrast, Query
+from crosstally.residuals.combine import by_shape
 from crosstally.residuals.layout import Layout, find, outer_product
 from crosstally.schema import Schema
 
@@ -27,40 +28,57 @@ class PredictedVariances:
     def __init__(self, schema: Schema, measured: Sequence[tuple[Query, float]]) -> None:
         self.schema = schema
         self._layout = Layout.of((2,) * len(schema.names))
-        keys, precisions = [self._empty()], [np.empty(0)]
-        for query, variance in measured:
-            own_keys, own_variances = self.single(query, variance)
-            keys.append(own_keys)
-            precisions.append(1 / own_variances)
-        self.keys, places = np.unique(np.concatenate(keys), return_inverse=True)
-        self.variances = 1 / np.bincount(places, np.concatenate(precisions), len(self.keys))
+        groups = by_shape([(type(query), schema.sizes(query.attributes)) for query, _ in measured])
+        parts = [self._group([measured[i] for i in group]) for group in groups.values()]
+        keys = np.concatenate([self._subsets([()])[0, :0], *(part[0].ravel() for part in parts)])
+        precisions = np.concatenate([np.empty(0), *(1 / part[1].ravel() for part in parts)])
+        self.keys, places = np.unique(keys, return_inverse=True)
+        self.variances = 1 / np.bincount(places, precisions, len(self.keys))
 
-    def single(self, query: Query, variance: float) -> tuple[NDArray[Any], NDArray[np.float64]]:
-        """The sets that one query measures and the variance it gives their coefficients, subsets in table order."""
+    def _group(self, measured: Sequence[tuple[Query, float]]) -> tuple[NDArray[Any], NDArray[np.float64]]:
+        """The sets that queries of one kind and shape measure, a row each, and the variance of their coefficients."""
+        query = measured[0][0]
         sizes = self.schema.sizes(query.attributes)
-        keys = self.subsets(query.attributes)
+        keys = self._subsets([query.attributes for query, _ in measured])
+        own = np.array([[variance] for _, variance in measured])
         match query:
             case Cells():
-                return keys, variance * outer_product([[n, 1] for n in sizes])
+                return keys, own * outer_product([[n, 1] for n in sizes])
             case Contrast():
-                scale = math.prod(1 / 2 if n == 2 else 1 / n**2 for n in sizes)
-                return keys[-1:], np.array([variance * scale])
+                return keys[:, -1:], own * math.prod(1 / 2 if n == 2 else 1 / n**2 for n in sizes)
             case _:
                 raise QueryError(f"only cells and contrasts can be combined, got {type(query).__name__}")
 
-    def subsets(self, names: Sequence[str]) -> NDArray[Any]:
-        """The keys of all subsets of some attributes, the last attribute fastest."""
-        return np.asarray(self._layout.keys([[self.schema.positions[name] for name in names]])[0])
+    def _subsets(self, tables: Sequence[Sequence[str]]) -> NDArray[Any]:
+        return self._layout.keys([[self.schema.positions[name] for name in names] for names in tables])
+
+    def single(self, query: Query, variance: float) -> NDArray[np.float64]:
+        """The variance of the coefficients of each subset from one query alone; infinite where it does not measure it.
+
+        Subsets are in the order of ``of_subsets``: the last attribute fastest.
+        """
+        variances = self._group([(query, variance)])[1][0]
+        missing = 2 ** len(query.attributes) - len(variances)
+        return np.concatenate([np.full(missing, math.inf), variances])
 
     def of_subsets(self, names: Sequence[str]) -> NDArray[np.float64]:
-        """The variance of the coefficients of each subset; NaN where it is not measured."""
-        places, found = find(self.keys, self.subsets(names))
-        return np.where(found, self.variances[places] if len(self.keys) else math.nan, math.nan)
+        """The combined variance of the coefficients of each subset; NaN where it is not measured."""
+        return np.asarray(self._of_subsets([names])[0])
+
+    def _of_subsets(self, tables: Sequence[Sequence[str]]) -> NDArray[np.float64]:
+        places, found = find(self.keys, self._subsets(tables))
+        return np.where(found, self.variances[places], math.nan) if len(self.keys) else np.full(found.shape, math.nan)
 
     def of(self, names: Sequence[str]) -> float:
         """The variance of each cell of a table; NaN where it is not covered."""
-        sizes = self.schema.sizes(names)
-        return float(self.of_subsets(names) @ outer_product([[1 / n**2, 1 - 1 / n] for n in sizes]))
+        return self.of_all([names])[0]
 
-    def _empty(self) -> NDArray[Any]:
-        return np.asarray(self._layout.keys([()])[0][:0])
+    def of_all(self, tables: Sequence[Sequence[str]]) -> list[float]:
+        """The variance of each cell of many tables; those of one shape share the work."""
+        out = [math.nan] * len(tables)
+        for sizes, group in by_shape([self.schema.sizes(names) for names in tables]).items():
+            parts = self._of_subsets([tables[i] for i in group])
+            variances = parts @ outer_product([[1 / n**2, 1 - 1 / n] for n in sizes])
+            for i, variance in zip(group, variances, strict=True):
+                out[i] = float(variance)
+        return out

@@ -19,7 +19,7 @@ from crosstally.schema import Schema
 from crosstally.tables import Measurement
 from crosstally.workload import Workload
 
-__all__ = ["Plan", "Request", "Strategy"]
+__all__ = ["Plan", "Request", "Strategy", "privacy_cost", "requests_with_shares"]
 
 FORMAT = 1
 
@@ -91,8 +91,9 @@ class Plan:
     @cached_property
     def errors(self) -> Mapping[tuple[str, ...], float]:
         """For each table of the workload the RMS error of its cells; NaN when the plan does not cover it."""
-        variances = PredictedVariances(self.schema, [(r.query, r.noise.variance) for r in self.requests])
-        return {table: math.sqrt(variances.of(table)) for table in self.workload.tables}
+        predicted = PredictedVariances(self.schema, [(r.query, r.noise.variance) for r in self.requests])
+        variances = predicted.of_all(self.workload.tables)
+        return {table: math.sqrt(v) for table, v in zip(self.workload.tables, variances, strict=True)}
 
     @property
     def covers(self) -> bool:
@@ -162,6 +163,24 @@ def _read_request(given: object) -> Request:
     if not isinstance(given, Mapping) or set(given) != {"query", "noise"}:
         raise PlanError("each request must be an object with query and noise")
     return Request(query_from_dict(given["query"]), Noise.from_dict(given["noise"]))
+
+
+def requests_with_shares(
+    queries: Sequence[Query], shares: Sequence[float], schema: Schema, budget: Budget, neighbours: Neighbours
+) -> tuple[Request, ...]:
+    """A request for each query, with the least noise that its share of the budget buys.
+
+    Shares are rounded down to multiples of 2^-52 of the budget, so that together they never exceed it.
+    """
+    if len(set(shares)) == 1:
+        parts = [budget.amount / len(shares)] * len(shares)
+    else:
+        total = math.fsum(shares) * (1 + 1e-12)
+        parts = [budget.amount * Fraction(max(1, int(share / total * 2**52)), 2**52) for share in shares]
+    return tuple(
+        Request(query, Noise.affordable(query.sensitivity(schema, neighbours), part, pure=budget.pure))
+        for query, part in zip(queries, parts, strict=True)
+    )
 
 
 def privacy_cost(requests: Sequence[Request], schema: Schema, neighbours: Neighbours, *, pure: bool) -> Fraction:

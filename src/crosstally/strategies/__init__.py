@@ -1,0 +1,20 @@
+"""What to measure. A strategy only plans: it never sees data, and a plan is free until it is run."""
+
+from crosstally.errors import PlanError, did_you_mean
+from crosstally.strategies.direct import Direct
+from crosstally.strategies.flat import Flat
+from crosstally.strategies.plan import Plan, Request, Strategy
+from crosstally.strategies.uniform import Uniform
+
+__all__ = ["NAMED", "Direct", "Flat", "Plan", "Request", "Strategy", "Uniform", "named"]
+
+NAMED: dict[str, Strategy] = {
+    strategy.name: strategy for strategy in (Flat(), Direct(), Direct(budgets="uniform"), Uniform())
+}
+
+
+def named(name: str) -> Strategy:
+    """The strategy of this name, with its default options."""
+    if name not in NAMED:
+        raise PlanError(f"unknown strategy {name!r}{did_you_mean(name, ['auto', *NAMED])}")
+    return NAMED[name]

@@ -1,0 +1,68 @@
+"""Flat: one table over all attributes (PriView section 3.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from crosstally.budget import Budget, Neighbours
+from crosstally.errors import TooManyCellsError
+from crosstally.queries import MAX_CELLS, Cells
+from crosstally.schema import Schema
+from crosstally.strategies.plan import Plan, requests_with_shares
+from crosstally.tables import Measurement
+from crosstally.workload import Workload
+
+__all__ = ["Flat"]
+
+
+@dataclass(frozen=True, slots=True)
+class Flat:
+    """Measure the full contingency table with the whole budget; every other table is a sum of its cells.
+
+    Best when the domain is small: its error grows with the number of cells that are summed.
+    """
+
+    max_cells: int = 500_000
+    name: ClassVar[str] = "flat"
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.max_cells <= MAX_CELLS:
+            raise TooManyCellsError(f"max_cells must be from 1 to {MAX_CELLS:,}, got {self.max_cells:,}")
+
+    def plan(
+        self,
+        schema: Schema,
+        workload: Workload | None,
+        budget: Budget,
+        *,
+        neighbours: Neighbours = Neighbours.ADD_REMOVE,
+        seen: Sequence[Measurement] = (),
+    ) -> Plan | None:
+        """One request for all cells."""
+        if seen:
+            return None
+        if schema.cells > self.max_cells:
+            raise TooManyCellsError(
+                f"the full table has {approximately(schema.cells)} cells, and flat is limited to {self.max_cells:,}; "
+                f"use another strategy, or fewer or coarser attributes"
+            )
+        requests = requests_with_shares([Cells(schema.names)], [1.0], schema, budget, neighbours)
+        return Plan(
+            schema,
+            requests,
+            strategy=self.name,
+            workload=workload or Workload.small_tables(schema),
+            budget=budget,
+            neighbours=neighbours,
+        )
+
+
+def approximately(number: int) -> str:
+    """A whole number as people say it.
+
+    >>> approximately(1_048_576), approximately(10**60)
+    ('1,048,576', 'about 10^60')
+    """
+    return f"{number:,}" if number < 10**12 else f"about 10^{len(str(number)) - 1}"
