@@ -1,1 +1,80 @@
-"""Contingency tables about people, published under differential privacy."""
+"""Contingency tables about people, published under differential privacy: one file, any table, honest error bars.
+
+>>> import crosstally as ct
+>>> schema = ct.Schema.from_dict({"attributes": [{"name": "sex", "values": ["Female", "Male"]}]})
+>>> print(schema)
+sex:2
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from crosstally import strategies
+    from crosstally.budget import Budget, Neighbours
+    from crosstally.errors import CrosstallyError
+    from crosstally.pipeline import release
+    from crosstally.privacy.ledger import Ledger
+    from crosstally.release_file import open_release
+    from crosstally.releases import Release, Statement
+    from crosstally.schema import Attribute, Outside, Schema, Unit
+    from crosstally.strategies.plan import Plan
+    from crosstally.strategies.planner import plan
+    from crosstally.tables import Marginal, Measurement
+    from crosstally.workload import Workload
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Attribute": "schema",
+    "Budget": "budget",
+    "CrosstallyError": "errors",
+    "Ledger": "privacy.ledger",
+    "Marginal": "tables",
+    "Measurement": "tables",
+    "Neighbours": "budget",
+    "Outside": "schema",
+    "Plan": "strategies.plan",
+    "Release": "releases",
+    "Schema": "schema",
+    "Statement": "releases",
+    "Unit": "schema",
+    "Workload": "workload",
+    "open_release": "release_file",
+    "plan": "strategies.planner",
+    "release": "pipeline",
+}
+
+__all__ = [
+    "Attribute",
+    "Budget",
+    "CrosstallyError",
+    "Ledger",
+    "Marginal",
+    "Measurement",
+    "Neighbours",
+    "Outside",
+    "Plan",
+    "Release",
+    "Schema",
+    "Statement",
+    "Unit",
+    "Workload",
+    "open_release",
+    "plan",
+    "release",
+    "strategies",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name when it is first used (PEP 562), so that ``import crosstally`` stays fast."""
+    if name == "strategies":
+        return import_module("crosstally.strategies")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'crosstally' has no attribute {name!r}")
+    return getattr(import_module(f"crosstally.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

@@ -1,0 +1,49 @@
+# make demo     the whole story on generated people (installs into .venv the first time)
+# make test     lint, types, import contracts, doctests, tests; what CI runs
+# make verify   the long statistical counts; run before calling something done
+# make bench    speed and accuracy against floors and peers, written to benchmarks/results.md
+# make docs     the command line reference, from --help
+# make setup    just install; make system installs the Debian packages of packages.txt (root), or says how
+
+PYTHON ?= python3
+BIN := .venv/bin
+export CROSSTALLY_DATA ?= $(realpath ../shared/data)
+
+.PHONY: demo setup system test verify bench docs
+
+demo: .venv/crosstally
+	@$(BIN)/crosstally demo
+
+setup: .venv/developer
+
+test: .venv/developer
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest -q -n 2 -m "not verify"
+
+verify: .venv/developer
+	$(BIN)/pytest -q -n 2 -m verify
+
+bench: .venv/developer
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks
+
+docs: .venv/developer
+	$(BIN)/python docs/reference.py
+
+system:
+	@if [ -z "$$(grep -v '^#' packages.txt)" ]; then echo "no Debian packages are needed"; \
+	elif [ "$$(id -u)" = 0 ]; then apt-get update -qq && grep -v '^#' packages.txt | xargs apt-get install -y -qq; \
+	else echo "run: sudo apt-get install $$(grep -v '^#' packages.txt | xargs)"; fi
+
+.venv/crosstally: pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@echo "Installing crosstally into .venv (once, about a minute) ..." >&2
+	@$(BIN)/pip install -q --disable-pip-version-check -e '.[charts]'
+	@touch $@
+
+.venv/developer: pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/pip install -q --disable-pip-version-check -e '.[dev]'
+	@touch $@ .venv/crosstally
