@@ -1,0 +1,406 @@
+"""The ledger: how much privacy may be spent on a table in all, what was spent, and what it bought.
+
+Spending is exact: amounts are fractions, and what is spent is the sum over every charge ever made. A charge is never
+given back; what was drawn for it is stored before anyone sees it and can be had again, never drawn again.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sqlite3
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosstally.budget import Budget, Neighbours, Noise, decimal_text
+from crosstally.errors import (
+    ChargeLostError,
+    CrosstallyError,
+    KeyReusedError,
+    LedgerError,
+    OverspendError,
+    did_you_mean,
+)
+from crosstally.privacy.ledger_file import FORMAT, Event, Store, append, canonical, check_chain, digest, events
+from crosstally.queries import query_from_dict
+from crosstally.schema import Schema
+from crosstally.strategies.plan import Plan
+from crosstally.tables import Measurement
+
+__all__ = ["Entry", "Ledger", "State", "request_digest"]
+
+_MAX_KEY = 200
+_SIGNS = {"epsilon": "ε", "rho": "ρ"}
+
+
+class State(StrEnum):
+    """How far an entry has come."""
+
+    CHARGED = "charged"
+    """Paid for; nothing is stored. If whoever charged it is gone, the charge is lost."""
+    STORED = "stored"
+    """The measurements are in the ledger."""
+    DELIVERED = "delivered"
+    """They have also reached a release."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One spend: ``cost`` in the ledger's currency, ``when`` it was charged, ``hash`` of the charge in the chain."""
+
+    number: int
+    key: str
+    strategy: str
+    cost: Fraction
+    state: State
+    when: datetime
+    hash: str
+
+
+class Ledger:
+    """A cap on the privacy of one table's people, the spends so far, and the measurements they bought.
+
+    Make one with ``create``, ``open`` or ``in_memory``. Objects on the same file may be used at the same time, by
+    threads and by processes.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        with store.reading() as connection:
+            (header,) = connection.execute("SELECT body FROM header").fetchone()
+        self._id, self._schema, self._budget, self._neighbours = _read_header(header, store)
+
+    @classmethod
+    def create(
+        cls, path: str | Path, *, schema: Schema, budget: Budget, neighbours: Neighbours = Neighbours.ADD_REMOVE
+    ) -> Ledger:
+        """A new ledger in a new file, with this budget as its cap."""
+        return cls(Store.create(Path(path), _header(schema, budget, neighbours)))
+
+    @classmethod
+    def open(cls, path: str | Path) -> Ledger:
+        """The ledger in a file."""
+        return cls(Store.open(Path(path)))
+
+    @classmethod
+    def in_memory(cls, *, schema: Schema, budget: Budget, neighbours: Neighbours = Neighbours.ADD_REMOVE) -> Ledger:
+        """A new ledger that ends with the process."""
+        return cls(Store.in_memory(_header(schema, budget, neighbours)))
+
+    def __repr__(self) -> str:
+        where = "in memory" if self.path is None else str(self.path)
+        return f"Ledger({where}, {self.budget}, spent {_amount(self.spent, self.currency)})"
+
+    # What it is about
+
+    @property
+    def id(self) -> str:
+        """A random name, fixed when the ledger was created."""
+        return self._id
+
+    @property
+    def path(self) -> Path | None:
+        """The file, unless the ledger is in memory."""
+        return self._store.path
+
+    @property
+    def schema(self) -> Schema:
+        """The attributes and the unit of protection that every spend is about."""
+        return self._schema
+
+    @property
+    def budget(self) -> Budget:
+        """The cap, as it was given."""
+        return self._budget
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """The relation that every spend is measured by."""
+        return self._neighbours
+
+    @property
+    def currency(self) -> str:
+        """What is summed: ``epsilon`` when the cap is a pure epsilon, otherwise ``rho``."""
+        return "epsilon" if self.budget.pure else "rho"
+
+    # What was spent
+
+    @property
+    def spent(self) -> Fraction:
+        """The sum over every charge, in the ledger's currency."""
+        with self._store.reading() as connection:
+            return _spent(connection)
+
+    @property
+    def remaining(self) -> Fraction:
+        """What is left of the cap, in the ledger's currency."""
+        return self.budget.amount - self.spent
+
+    def price(self, budget: Budget) -> Fraction:
+        """What a budget costs in this ledger's currency; a pure epsilon counts epsilon^2 / 2 in rho."""
+        if self.currency == "epsilon" and not budget.pure:
+            raise LedgerError(f"this ledger counts pure epsilon and cannot pay {budget}; give epsilon alone")
+        return budget.amount**2 / 2 if budget.pure and self.currency == "rho" else budget.amount
+
+    def entries(self) -> tuple[Entry, ...]:
+        """Every spend, in order."""
+        with self._store.reading() as connection:
+            return _entries(events(connection))
+
+    def check(self, plan: Plan) -> None:
+        """Raise unless this ledger can pay for such a plan, whatever is left."""
+        if plan.schema != self.schema:
+            raise LedgerError(
+                f"the plan is about another schema than {self._store}; every spend in a ledger must be about the same"
+                " attributes, cells and unit"
+            )
+        if plan.neighbours is not self.neighbours:
+            raise LedgerError(f"{self._store} protects {self.neighbours} neighbours, the plan {plan.neighbours} ones")
+        self.price(plan.budget)
+
+    # What was bought
+
+    def measurements(self, key: str | None = None) -> tuple[Measurement, ...]:
+        """Everything ever measured, in order, or what the spend with this key bought."""
+        with self._store.reading() as connection:
+            if key is not None:
+                return self._measured(connection, self._stored_lines(connection, key))
+            spends = _by_entry(events(connection)).values()
+            return tuple(each for lines in spends if len(lines) > 1 for each in self._measured(connection, lines))
+
+    def export(self, key: str) -> tuple[Plan, tuple[Measurement, ...]]:
+        """The plan of a spend and what it bought: all that a release is made of."""
+        with self._store.reading() as connection:
+            lines = self._stored_lines(connection, key)
+            return self._plan(connection, lines), self._measured(connection, lines)
+
+    def recall(self, plan: Plan, key: str) -> tuple[Measurement, ...] | None:
+        """What this key and request have bought already; None when the key is new."""
+        with self._store.reading() as connection:
+            if not _is_known(connection, plan, key):
+                return None
+            return self._measured(connection, self._stored_lines(connection, key))
+
+    # Spending: only privacy.measure does this
+
+    def charge(self, plan: Plan, key: str) -> bool:
+        """Pay for a plan. False when this key has paid for it before and the measurements are stored."""
+        _check_key(key)
+        self.check(plan)
+        if not plan.requests:
+            raise LedgerError("a plan without requests costs nothing and is not charged")
+        cost = self.price(plan.budget)
+        body = canonical({field: value for field, value in plan.to_dict().items() if field != "schema"})
+        with self._store.writing() as connection:
+            if _is_known(connection, plan, key):
+                self._stored_lines(connection, key)
+                return False
+            self._check_cap(_spent(connection), cost)
+            (entry,) = connection.execute("SELECT count(*) + 1 FROM events WHERE kind = 'charged'").fetchone()
+            connection.execute("INSERT INTO plans VALUES (?, ?)", (entry, body))
+            append(
+                connection,
+                State.CHARGED,
+                entry=entry,
+                key=key,
+                request=request_digest(plan),
+                strategy=plan.strategy,
+                cost=str(cost),
+                charged_at=datetime.now(UTC).isoformat(timespec="seconds"),
+                digest=digest(body),
+            )
+        return True
+
+    def store(self, key: str, values: Sequence[NDArray[np.int64]]) -> tuple[Measurement, ...]:
+        """Keep what was drawn for a charge, once, and give back what is kept."""
+        noisy = b"".join(np.ascontiguousarray(each, dtype="<i8").tobytes() for each in values)
+        with self._store.writing() as connection:
+            lines = events(connection, "WHERE key = ?", (key,))
+            if [event.kind for event in lines] != [State.CHARGED]:
+                raise LedgerError(f"the key {key!r} must be charged and not yet stored for measurements to be kept")
+            entry = lines[0].entry
+            connection.execute("INSERT INTO measurements VALUES (?, ?)", (entry, noisy))
+            append(connection, State.STORED, entry=entry, key=key, digest=digest(noisy))
+        return self.measurements(key)
+
+    def delivered(self, key: str) -> None:
+        """Mark that a spend's measurements have reached a release. Saying it again changes nothing."""
+        with self._store.writing() as connection:
+            lines = self._stored_lines(connection, key)
+            if lines[-1].kind != State.DELIVERED:
+                append(connection, State.DELIVERED, entry=lines[0].entry, key=key)
+
+    # Whether it is sound
+
+    def verify(self) -> None:
+        """Raise unless the file is whole, no event, plan or measurement was changed, and the sums are right."""
+        with self._store.writing_lock() as connection:
+            if connection.execute("PRAGMA integrity_check").fetchall() != [("ok",)]:
+                raise LedgerError(f"{self._store} is damaged; restore the file from a copy")
+            check_chain(connection)
+            lines = events(connection)
+            _entries(lines)
+            for spend in _by_entry(lines).values():
+                self._verify_spend(connection, spend)
+            for table, kind in (("plans", State.CHARGED), ("measurements", State.STORED)):
+                kept = [entry for (entry,) in connection.execute(f"SELECT entry FROM {table} ORDER BY entry")]
+                if kept != sorted(event.entry for event in lines if event.kind == kind):
+                    raise LedgerError(f"{self._store}: its {table} do not belong to its events")
+            if _spent(connection) > self.budget.amount:
+                raise LedgerError(f"{self._store}: more is spent than its cap allows")
+
+    def _verify_spend(self, connection: sqlite3.Connection, lines: Sequence[Event]) -> None:
+        plan = self._plan(connection, lines)
+        if request_digest(plan) != lines[0].request or str(self.price(plan.budget)) != lines[0].cost:
+            raise LedgerError(f"{self._store}: entry {lines[0].entry} was charged for another plan")
+        if len(lines) > 1:
+            self._measured(connection, lines)
+
+    # Inside a transaction
+
+    def _check_cap(self, spent: Fraction, cost: Fraction) -> None:
+        cap, currency = self.budget.amount, self.currency
+        if spent + cost <= cap:
+            return
+        stated = "" if self.budget.delta is None else f" ({self.budget})"
+        left = f"{_amount(cap - spent, currency)} is left: ask for no more, or" if spent < cap else "nothing is left:"
+        raise OverspendError(
+            f"the cap of {_amount(cap, currency)}{stated} would be passed: {_amount(spent, currency)} is spent and"
+            f" {_amount(cost, currency)} was asked; {left} use what was bought already"
+        )
+
+    def _stored_lines(self, connection: sqlite3.Connection, key: str) -> list[Event]:
+        """The events of the spend with this key; raises unless its measurements are stored."""
+        lines = events(connection, "WHERE key = ?", (key,))
+        if not lines:
+            known = [event.key for event in events(connection, "WHERE kind = 'charged'")]
+            raise LedgerError(f"{self._store} has no entry with the key {key!r}{did_you_mean(key, known)}")
+        if len(lines) == 1:
+            raise ChargeLostError(
+                f"the key {key!r} was charged and nothing is stored: unless another process is drawing for it right"
+                " now, the charge is lost and cannot be drawn again; use a new key"
+            )
+        return lines
+
+    def _plan(self, connection: sqlite3.Connection, lines: Sequence[Event]) -> Plan:
+        given = json.loads(_content(connection, "SELECT body FROM plans WHERE entry = ?", lines[0]))
+        try:
+            return Plan.from_dict({**given, "schema": self.schema.to_dict()})
+        except CrosstallyError as error:
+            raise LedgerError(f"{self._store}: the plan of entry {lines[0].entry} is not sound: {error}") from None
+
+    def _measured(self, connection: sqlite3.Connection, lines: Sequence[Event]) -> tuple[Measurement, ...]:
+        charged, stored = lines[:2]
+        plan = json.loads(_content(connection, "SELECT body FROM plans WHERE entry = ?", charged))
+        noisy = _content(connection, "SELECT noisy FROM measurements WHERE entry = ?", stored)
+        requests = [(query_from_dict(each["query"]), Noise.from_dict(each["noise"])) for each in plan["requests"]]
+        shapes = [query.shape(self.schema) for query, _ in requests]
+        ends = np.cumsum([math.prod(shape) for shape in shapes])
+        if len(noisy) != 8 * ends[-1]:
+            raise LedgerError(f"{self._store}: the measurements of entry {stored.entry} do not have their plan's size")
+        parts = np.split(np.frombuffer(noisy, dtype="<i8"), ends[:-1])
+        origin = f"entry {charged.entry} of ledger {self.id}"
+        return tuple(
+            Measurement(query, part.reshape(shape), variance=noise.variance, noise=noise, origin=origin)
+            for (query, noise), shape, part in zip(requests, shapes, parts, strict=True)
+        )
+
+
+def _content(connection: sqlite3.Connection, select: str, event: Event) -> bytes:
+    """What an event keeps beside the chain, after a look at its digest."""
+    (found,) = connection.execute(select, (event.entry,)).fetchone() or (None,)
+    content = found.encode() if isinstance(found, str) else found
+    if not isinstance(content, bytes) or digest(content) != event.digest:
+        raise LedgerError(f"what entry {event.entry} of the ledger keeps was changed; restore the file from a copy")
+    return content
+
+
+def _by_entry(lines: Sequence[Event]) -> dict[int, list[Event]]:
+    spends: dict[int, list[Event]] = {}
+    for event in lines:
+        spends.setdefault(event.entry, []).append(event)
+    return spends
+
+
+def request_digest(plan: Plan) -> str:
+    """The identity of what is asked: of schema, requests, budget and neighbours, never of rows."""
+    given = plan.to_dict()
+    return digest(canonical({field: given[field] for field in ("schema", "requests", "budget", "neighbours")}))
+
+
+def _is_known(connection: sqlite3.Connection, plan: Plan, key: str) -> bool:
+    """Whether the key was charged for this request; raises when it was charged for another."""
+    charged = events(connection, "WHERE kind = 'charged' AND key = ?", (key,))
+    if charged and charged[0].request != request_digest(plan):
+        raise KeyReusedError(f"the key {key!r} belongs to another request; use a new key, or none")
+    return bool(charged)
+
+
+def _spent(connection: sqlite3.Connection) -> Fraction:
+    sums = connection.execute("SELECT cost, count(*) FROM events WHERE kind = 'charged' GROUP BY cost")
+    return sum((Fraction(cost) * times for cost, times in sums), Fraction(0))
+
+
+def _entries(lines: Sequence[Event]) -> tuple[Entry, ...]:
+    """One entry for each charge; raises unless each is charged, then stored, then delivered, under one key."""
+    spends = _by_entry(lines)
+    for number, (entry, spend) in enumerate(spends.items(), 1):
+        kinds = [event.kind for event in spend]
+        if entry != number or kinds != list(State)[: len(kinds)] or len({event.key for event in spend}) > 1:
+            raise LedgerError(f"entry {entry} of the ledger is not charged, stored and delivered in this order")
+    return tuple(
+        Entry(
+            number=charged.entry,
+            key=charged.key,
+            strategy=charged.strategy or "",
+            cost=Fraction(charged.cost or 0),
+            state=State(last.kind),
+            when=datetime.fromisoformat(charged.charged_at or ""),
+            hash=charged.hash,
+        )
+        for charged, last in ((spend[0], spend[-1]) for spend in spends.values())
+    )
+
+
+def _check_key(key: str) -> None:
+    if not isinstance(key, str) or not key.isprintable() or not 1 <= len(key) <= _MAX_KEY:
+        raise LedgerError(f"a key must be a printable text of 1 to {_MAX_KEY} characters, got {key!r}")
+
+
+def _amount(amount: Fraction, currency: str) -> str:
+    """An amount as people write it, to six digits when it is long."""
+    exact = decimal_text(amount)
+    return f"{_SIGNS[currency]} = {exact if len(exact) <= 12 else format(float(amount), '.6g')}"
+
+
+def _header(schema: Schema, budget: Budget, neighbours: Neighbours) -> str:
+    if schema.draft:
+        raise LedgerError("a ledger must not be about a draft schema; review the schema and remove its draft mark")
+    return canonical(
+        {
+            "crosstally-ledger": FORMAT,
+            "id": uuid.uuid4().hex[:16],
+            "schema": schema.to_dict(),
+            "budget": budget.to_dict(),
+            "neighbours": Neighbours(neighbours).value,
+        }
+    )
+
+
+def _read_header(header: str, store: Store) -> tuple[str, Schema, Budget, Neighbours]:
+    try:
+        given = json.loads(header)
+        if not isinstance(given, Mapping) or given.get("crosstally-ledger") != FORMAT:
+            raise LedgerError(f"{store} does not say that it has format {FORMAT}")
+        schema, budget = Schema.from_dict(given["schema"]), Budget.from_dict(given["budget"])
+        return str(given["id"]), schema, budget, Neighbours(given["neighbours"])
+    except (ValueError, KeyError, TypeError, CrosstallyError):
+        raise LedgerError(f"{store} has a header that cannot be read; restore the file from a copy") from None

@@ -1,0 +1,306 @@
+"""The file under a ledger: an SQLite database of events that are only ever added, each hashed with the one before.
+
+What a transaction has acknowledged is in the main file: after each commit the write-ahead log is written back and
+emptied before anything is returned, so that losing the log loses nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import sqlite3
+import stat
+import threading
+import time
+import uuid
+import weakref
+from collections.abc import Iterator
+from dataclasses import astuple, dataclass
+from pathlib import Path
+from typing import Any
+
+from crosstally.errors import LedgerError
+
+__all__ = ["FORMAT", "Event", "Store", "append", "canonical", "digest", "events"]
+
+FORMAT = 1
+_APPLICATION = 0x6374_616C  # "ctal"
+_PATIENCE = 120.0
+_BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
+
+_TABLES = (
+    "CREATE TABLE header (id INTEGER PRIMARY KEY CHECK (id = 1), body TEXT NOT NULL)",
+    "CREATE TABLE head (id INTEGER PRIMARY KEY CHECK (id = 1), number INTEGER NOT NULL, hash TEXT NOT NULL)",
+    (
+        "CREATE TABLE events (number INTEGER PRIMARY KEY, kind TEXT NOT NULL, entry INTEGER NOT NULL,"
+        " key TEXT NOT NULL, request TEXT, strategy TEXT, cost TEXT, charged_at TEXT, digest TEXT,"
+        " hash TEXT NOT NULL, UNIQUE (key, kind))"
+    ),
+    "CREATE TABLE plans (entry INTEGER PRIMARY KEY, body TEXT NOT NULL)",
+    "CREATE TABLE measurements (entry INTEGER PRIMARY KEY, noisy BLOB NOT NULL)",
+)
+_GUARDS = tuple(
+    f"CREATE TRIGGER {table}_{verb} BEFORE {verb} ON {table} BEGIN SELECT RAISE(ABORT, 'a ledger only grows'); END"
+    for table in ("header", "events", "plans", "measurements")
+    for verb in ("UPDATE", "DELETE")
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One line of the ledger; ``hash`` covers all other fields and the hash of the line before."""
+
+    number: int
+    kind: str
+    entry: int
+    key: str
+    request: str | None = None
+    strategy: str | None = None
+    cost: str | None = None
+    charged_at: str | None = None
+    digest: str | None = None
+    hash: str = ""
+
+
+def canonical(value: object) -> str:
+    """The one JSON text of a value: sorted, without spaces, ASCII."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def digest(content: str | bytes) -> str:
+    """The SHA-256 of a text or of bytes, in hexadecimal."""
+    return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()
+
+
+def _link(previous: str, event: Event) -> str:
+    return digest(canonical([previous, *astuple(event)[:-1]]))
+
+
+def append(connection: sqlite3.Connection, kind: str, *, entry: int, key: str, **fields: str) -> Event:
+    """Add an event at the end of the chain."""
+    number, previous = connection.execute("SELECT number, hash FROM head").fetchone()
+    event = Event(number=number + 1, kind=kind, entry=entry, key=key, **fields)
+    row = (*astuple(event)[:-1], _link(previous, event))
+    connection.execute(f"INSERT INTO events VALUES ({', '.join('?' * len(row))})", row)
+    connection.execute("UPDATE head SET number = ?, hash = ?", (event.number, row[-1]))
+    return Event(**dict(zip(Event.__slots__, row, strict=True)))
+
+
+def events(connection: sqlite3.Connection, where: str = "", values: tuple[Any, ...] = ()) -> list[Event]:
+    """The events in order, or those that a condition selects."""
+    columns = ", ".join(Event.__slots__)
+    rows = connection.execute(f"SELECT {columns} FROM events {where} ORDER BY number", values)
+    return [Event(**dict(zip(Event.__slots__, row, strict=True))) for row in rows]
+
+
+def check_chain(connection: sqlite3.Connection) -> None:
+    """Raise unless the events follow each other, from the header to the head."""
+    (body,) = connection.execute("SELECT body FROM header").fetchone()
+    number, previous = 0, digest(body)
+    for event in events(connection):
+        number += 1
+        if event.number != number or event.hash != _link(previous, event):
+            raise LedgerError(f"event {number} of the ledger was changed or is missing; restore the file from a copy")
+        previous = event.hash
+    if connection.execute("SELECT number, hash FROM head").fetchall() != [(number, previous)]:
+        raise LedgerError(f"the ledger breaks off after event {number}; restore the file from a copy")
+
+
+class Store:
+    """Transactions on a ledger's file, or on one in memory. A file is opened for each of them and closed after it."""
+
+    def __init__(self, path: Path | None, memory: sqlite3.Connection | None = None) -> None:
+        self.path = path
+        self._memory = memory
+        self._lock = threading.RLock()
+        if memory is not None:
+            weakref.finalize(self, memory.close)
+
+    def __str__(self) -> str:
+        return "the ledger in memory" if self.path is None else f"the ledger {str(self.path)!r}"
+
+    @classmethod
+    def in_memory(cls, header: str) -> Store:
+        """A new store that ends with the process."""
+        memory = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        _fill(memory, header)
+        return cls(None, memory)
+
+    @classmethod
+    def create(cls, path: Path, header: str) -> Store:
+        """A new file, complete from the moment it has its name. A file that exists is never touched."""
+        store = cls(path)
+        if os.path.lexists(path):
+            raise LedgerError(f"cannot create {store}: the file exists already; open it, or choose another name")
+        new = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+        try:
+            with contextlib.closing(sqlite3.connect(new, isolation_level=None)) as connection:
+                _fill(connection, header)
+                connection.execute("PRAGMA journal_mode = WAL")
+            _name(new, path)
+        except FileExistsError:
+            raise LedgerError(
+                f"cannot create {store}: the file exists already; open it, or choose another name"
+            ) from None
+        except (OSError, sqlite3.Error) as error:
+            raise LedgerError(f"cannot create {store}: {_reason(error)}") from None
+        finally:
+            for suffix in ("", "-wal", "-shm", "-journal"):
+                new.with_name(new.name + suffix).unlink(missing_ok=True)
+        return store
+
+    @classmethod
+    def open(cls, path: Path) -> Store:
+        """The store in a file, after looking whether it is one and whether its chain holds."""
+        store = cls(path)
+        _check_file(store, path)
+        with store.writing_lock() as connection:
+            _check_tables(store, connection)
+            _check_length(store, path, connection)
+            check_chain(connection)
+        return store
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """A transaction that sees one state of the ledger and changes nothing."""
+        with self._transaction("BEGIN") as connection:
+            yield connection
+
+    @contextlib.contextmanager
+    def writing_lock(self) -> Iterator[sqlite3.Connection]:
+        """A transaction that changes nothing, while nobody else writes."""
+        with self._transaction("BEGIN IMMEDIATE") as connection:
+            yield connection
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """A transaction that is committed when the block ends, and in the main file before this returns."""
+        with self._transaction("BEGIN IMMEDIATE") as connection:
+            yield connection
+            connection.execute("COMMIT")
+            self._write_back(connection)
+
+    @contextlib.contextmanager
+    def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            try:
+                with contextlib.ExitStack() as stack:
+                    connection = self._memory or stack.enter_context(contextlib.closing(self._connect()))
+                    _patiently(connection, begin)
+                    _patiently(connection, "SELECT 1 FROM sqlite_master LIMIT 1")  # the state seen is fixed here
+                    try:
+                        yield connection
+                    finally:
+                        if connection.in_transaction:
+                            connection.execute("ROLLBACK")
+            except (OSError, sqlite3.Error) as error:
+                raise LedgerError(f"{self} cannot be used: {_reason(error)}") from None
+
+    def _connect(self) -> sqlite3.Connection:
+        assert self.path is not None
+        address = f"{self.path.absolute().as_uri()}?mode=rw"
+        connection = sqlite3.connect(address, uri=True, isolation_level=None, timeout=_PATIENCE)
+        try:
+            connection.execute("PRAGMA trusted_schema = OFF")
+            _patiently(connection, "PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+        except sqlite3.Error:
+            connection.close()
+            raise
+        return connection
+
+    def _write_back(self, connection: sqlite3.Connection) -> None:
+        """Bring the write-ahead log into the main file and empty it, however long others read."""
+        deadline = time.monotonic() + _PATIENCE
+        while connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
+            if time.monotonic() > deadline:
+                raise LedgerError(f"{self} is kept busy by another program; close that and look at the ledger again")
+            time.sleep(0.005)
+
+
+def _fill(connection: sqlite3.Connection, header: str) -> None:
+    connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+    connection.execute(f"PRAGMA user_version = {FORMAT}")
+    connection.execute("BEGIN IMMEDIATE")
+    for statement in (*_TABLES, *_GUARDS):
+        connection.execute(statement)
+    connection.execute("INSERT INTO header VALUES (1, ?)", (header,))
+    connection.execute("INSERT INTO head VALUES (1, 0, ?)", (digest(header),))
+    connection.execute("COMMIT")
+
+
+def _name(new: Path, path: Path) -> None:
+    """Give a complete file its name, unless that is taken."""
+    try:
+        os.link(new, path)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links: take the name first, then put the file there
+        path.open("xb").close()
+        new.replace(path)
+    if hasattr(os, "O_DIRECTORY"):
+        folder = os.open(path.absolute().parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def _check_file(store: Store, path: Path) -> None:
+    try:
+        status = path.stat()
+        if stat.S_ISDIR(status.st_mode):
+            raise LedgerError(f"cannot open {store}: it is a folder")
+        if not status.st_mode & 0o222 or not os.access(path, os.W_OK):
+            raise LedgerError(f"cannot open {store}: the file is read-only; make it writable")
+        with path.open("rb") as file:
+            if file.read(16) != b"SQLite format 3\0":
+                raise LedgerError(f"{str(path)!r} is not a ledger")
+    except FileNotFoundError:
+        raise LedgerError(f"cannot open {store}: there is no such file; create it first") from None
+    except OSError as error:
+        raise LedgerError(f"cannot open {store}: {_reason(error)}") from None
+
+
+def _check_tables(store: Store, connection: sqlite3.Connection) -> None:
+    if connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
+        raise LedgerError(f"{str(store.path)!r} is not a ledger")
+    (found,) = connection.execute("PRAGMA user_version").fetchone()
+    if found != FORMAT:
+        raise LedgerError(f"{store} has format {found}; this version reads format {FORMAT}")
+    statements = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
+    if statements != {*_TABLES, *_GUARDS} or connection.execute("SELECT count(*) FROM header").fetchone() != (1,):
+        raise LedgerError(f"{store} does not have the tables of format {FORMAT}; restore the file from a copy")
+
+
+def _check_length(store: Store, path: Path, connection: sqlite3.Connection) -> None:
+    """Raise when the file is cut short. While the log is not empty, part of the file may rightly be missing."""
+    log = path.with_name(path.name + "-wal")
+    pages, size = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size"))
+    if not (log.exists() and log.stat().st_size) and path.stat().st_size < pages * size:
+        raise LedgerError(f"{store} is cut short; restore the file from a copy")
+
+
+def _patiently(connection: sqlite3.Connection, statement: str) -> None:
+    """Run a statement, again for as long as others are busy.
+
+    SQLite's own waiting does not cover the moments when another process recovers or removes the log.
+    """
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            connection.execute(statement)
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF not in _BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.005)
+        else:
+            return
+
+
+def _reason(error: OSError | sqlite3.Error) -> str:
+    if isinstance(error, OSError):
+        return (error.strerror or "it cannot be read or written").lower()
+    return str(error)

@@ -1,0 +1,100 @@
+"""The only door from confidential counts to publishable numbers: charge, draw, store, in that order."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosstally.budget import Neighbours, Noise, Sensitivity
+from crosstally.errors import PlanError
+from crosstally.privacy.ledger import Ledger
+from crosstally.privacy.noise import LIMIT, Mechanism, check_range, mechanism
+from crosstally.queries import Query
+from crosstally.strategies.plan import Plan, privacy_cost
+from crosstally.tables import ExactTable, Measurement
+
+__all__ = ["measure"]
+
+
+def measure(
+    exact: Sequence[ExactTable], plan: Plan, *, ledger: Ledger, key: str | None = None
+) -> tuple[Measurement, ...]:
+    """The noisy answer to each request of the plan, in order, paid from the ledger.
+
+    Everything that can fail is tried before the plan's budget is charged. What is drawn is stored before it is
+    returned. With a key that was used before, the same request gets what was stored then: nothing is charged or
+    drawn, and the tables are not looked at.
+
+    Args:
+        exact: The tables that the plan names, each counted over its attributes in the plan's order.
+        plan: What to measure and with which noise.
+        ledger: Where the spend is recorded; of the same schema and neighbours as the plan.
+        key: A name for this spend, chosen by whoever may have to repeat the call; a random one by default.
+    """
+    if not plan.requests:
+        return ()
+    key = uuid.uuid4().hex if key is None else key
+    _check_plan(plan)
+    ledger.check(plan)
+    stored = ledger.recall(plan, key)
+    if stored is not None:
+        return stored
+    answers = _exact_answers(exact, plan)
+    mechanisms = _mechanisms(plan)
+    if not ledger.charge(plan, key):
+        return ledger.measurements(key)
+    return ledger.store(key, _draw(answers, plan, mechanisms))
+
+
+def _check_plan(plan: Plan) -> None:
+    if plan.schema.draft:
+        raise PlanError("the schema is a draft; review it, remove its draft mark, and plan again")
+    if privacy_cost(plan.requests, plan.schema, plan.neighbours, pure=plan.budget.pure) > plan.budget.amount:
+        raise PlanError(f"the plan costs more than its budget of {plan.budget}")
+
+
+def _exact_answers(exact: Sequence[ExactTable], plan: Plan) -> list[NDArray[np.int64]]:
+    """The confidential answer to each request; raises when a table is missing or counts are too large."""
+    tables = {table.schema.names: table for table in exact}
+    for names in plan.tables:
+        if names not in tables or tables[names].schema != plan.schema.subset(*names):
+            raise PlanError(
+                f"the plan needs the table of {' x '.join(names) or 'no attributes'}, counted by its schema"
+            )
+    answers = [_exact_answer(tables, request.query, plan) for request in plan.requests]
+    for answer in answers:
+        check_range(answer)
+    return answers
+
+
+def _exact_answer(tables: Mapping[tuple[str, ...], ExactTable], query: Query, plan: Plan) -> NDArray[np.int64]:
+    counts = tables[query.attributes].counts
+    for_each_row = query.sensitivity(plan.schema, Neighbours.ADD_REMOVE).l1 / plan.schema.max_rows
+    if for_each_row * float(np.abs(counts.astype(np.float64)).sum()) >= LIMIT:
+        raise PlanError("exact answers must be below 2^62 in size for noise to be added; the counts are too large")
+    return np.asarray(query.answer(counts), dtype=np.int64)
+
+
+def _mechanisms(plan: Plan) -> dict[Noise, Mechanism]:
+    """A sampler for each noise of the plan, its cost checked for every request that uses it."""
+    asked: dict[Noise, set[Sensitivity]] = {}
+    for request in plan.requests:
+        asked.setdefault(request.noise, set()).add(request.query.sensitivity(plan.schema, plan.neighbours))
+    return {noise: mechanism(noise, sensitivities) for noise, sensitivities in asked.items()}
+
+
+def _draw(
+    answers: Sequence[NDArray[np.int64]], plan: Plan, mechanisms: Mapping[Noise, Mechanism]
+) -> list[NDArray[np.int64]]:
+    """Noise on every answer; those with the same noise are drawn together, since each call has a price in time."""
+    noisy: list[NDArray[np.int64]] = list(answers)
+    for noise, sampler in mechanisms.items():
+        chosen = [i for i, request in enumerate(plan.requests) if request.noise == noise]
+        drawn = sampler.draw(np.concatenate([answers[i].ravel() for i in chosen]))
+        ends = np.cumsum([answers[i].size for i in chosen])
+        for i, part in zip(chosen, np.split(drawn, ends[:-1]), strict=True):
+            noisy[i] = part.reshape(answers[i].shape)
+    return noisy

@@ -1,0 +1,75 @@
+"""Integer noise from OpenDP's exact samplers. The only module that imports opendp."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosstally.budget import Noise, NoiseKind, Sensitivity
+from crosstally.errors import PlanError
+
+__all__ = ["LIMIT", "Mechanism", "check_range", "draw", "mechanism"]
+
+LIMIT = 2**62
+"""Exact answers stay below this, so that noise (its scale is below 2^52) never meets the bounds of 64 bits."""
+
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mechanism:
+    """A sampler for one scale of noise, checked against what it costs and ready to be invoked."""
+
+    noise: Noise
+    _invoke: Any
+
+    def draw(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The values with independent noise on each, in the same shape."""
+        check_range(values)
+        noisy = self._invoke(np.ascontiguousarray(values).ravel())
+        return np.array(noisy, dtype=np.int64).reshape(values.shape)
+
+
+def mechanism(noise: Noise, sensitivities: Iterable[Sensitivity]) -> Mechanism:
+    """A sampler whose own privacy map agrees with ``noise.cost`` at each of the sensitivities.
+
+    Building it can fail, drawing from it cannot: build before anything is charged.
+    """
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    domain = dp.vector_domain(dp.atom_domain(T="i64"))
+    if noise.kind is NoiseKind.LAPLACE:
+        built = dp.m.make_laplace(domain, dp.l1_distance(T="i64"), scale=noise.scale)
+    else:
+        built = dp.m.make_gaussian(domain, dp.l2_distance(T="f64"), scale=noise.scale)
+    for sensitivity in set(sensitivities):
+        _check_cost(built, noise, sensitivity)
+    return Mechanism(noise, built)
+
+
+def _check_cost(built: Any, noise: Noise, sensitivity: Sensitivity) -> None:
+    """Raise unless OpenDP's proof gives the cost that is charged, up to rounding."""
+    claimed = float(noise.cost(sensitivity))
+    distance = sensitivity.l1 if noise.kind is NoiseKind.LAPLACE else math.sqrt(sensitivity.l2_squared)
+    proved = built.map(distance)
+    if proved > claimed * (1 + _ROUNDING):
+        raise PlanError(f"{noise} costs {proved}, more than the {claimed} that would be charged")
+
+
+def check_range(values: NDArray[np.int64]) -> None:
+    """Raise unless noise can be added to the values without leaving 64 bits."""
+    if values.dtype != np.int64:
+        raise PlanError(f"noise is drawn on int64 values, got {values.dtype}")
+    if values.size and not (values.min() > -LIMIT and values.max() < LIMIT):
+        raise PlanError("exact answers must be below 2^62 in size for noise to be added; the counts are too large")
+
+
+def draw(values: NDArray[np.int64], noise: Noise, sensitivity: Sensitivity) -> NDArray[np.int64]:
+    """The values with noise: discrete Laplace or discrete Gaussian, independent in each cell."""
+    return mechanism(noise, [sensitivity]).draw(values)
