@@ -315,12 +315,28 @@ def _chart() -> dict[str, Any]:
 
 _POSITION = {
     "x": {"field": "d", "type": "quantitative", "title": "number of attributes, d", "scale": {"zero": False}},
-    "y": {"field": "error", "type": "quantitative", "title": "error in V_u = 2/ε²", "scale": {"type": "log"}},
+    "y": {
+        "field": "error",
+        "type": "quantitative",
+        "title": "squared error in V_u = 2/ε²",
+        "scale": {"type": "log"},
+        "axis": {"format": ".0e", "tickCount": 8},
+    },
+}
+_COLOURS = {
+    "domain": [_FLAT, *(f"Direct, k = {k}" for k in _PAPER)],
+    "range": ["black", "#4c78a8", "#f58518", "#e45756", "#54a24b"],
 }
 _DASHES = {"domain": [_FLAT, _DIRECT, _LEAST_SQUARES], "range": [[1, 0], [1, 0], [4, 3]]}
 _LINES = {
-    "color": {"field": "line", "type": "nominal", "title": None},
-    "strokeDash": {"field": "strategy", "type": "nominal", "title": None, "scale": _DASHES},
+    "color": {"field": "line", "type": "nominal", "title": None, "scale": _COLOURS},
+    "strokeDash": {
+        "field": "strategy",
+        "type": "nominal",
+        "title": None,
+        "scale": _DASHES,
+        "legend": {"symbolType": "stroke"},
+    },
 }
 
 
