@@ -85,8 +85,8 @@ _FLAT, _DIRECT, _LEAST_SQUARES = "Flat", "Direct", "Direct + least squares"
 _EPSILON = Fraction(1, 10)  # at scale 1 / 0.1 the discrete noise has 0.9992 of the continuous variance
 _UNIT = float(2 / _EPSILON**2)
 _LEVEL = 1 - 1e-7  # of each interval, so that one run in about a million gives a wrong verdict
-_QUICK = ((8, 2, 200),)
-_FULL = ((8, 2, 1000), (10, 2, 1000), (8, 3, 1000), (10, 3, 500))
+_QUICK = ((8, 3, 400),)  # attributes, ways and noise draws
+_FULL = ((8, 2, 2000), (8, 3, 1000), (10, 2, 2000), (10, 3, 1000))
 
 
 @dataclass(frozen=True, slots=True)
