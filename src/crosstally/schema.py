@@ -45,7 +45,7 @@ def canonical_text(value: object) -> str | None:
     if isinstance(value, int):
         return str(value)
     if isinstance(value, float):
-        return _decimal_text(Decimal(repr(value))) if math.isfinite(value) else str(value)
+        return _decimal_text(Decimal(repr(float(value)))) if math.isfinite(value) else str(value)
     if isinstance(value, Decimal):
         return _decimal_text(value) if value.is_finite() else str(value).lower()
     if isinstance(value, datetime | date | time):

@@ -1,0 +1,67 @@
+"""A wall around readers of rows.
+
+Their messages may quote rows, so none of them passes: an error that comes out names the source and a reason that was
+written here, and carries no other exception along.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from types import TracebackType
+from typing import TypeVar
+
+import pyarrow as pa
+
+from crosstally.errors import CrosstallyError, SourceError
+
+__all__ = ["guarded"]
+
+_DAMAGED = "it is damaged, cut short, or not what its name says"
+_REASONS = (
+    ("columns, got", "a row has more or fewer fields than the header"),
+    ("UTF8", "it is not UTF-8 text"),
+    ("straddling", "a row is too long, or a quote is never closed"),
+    ("cannot infer number of columns", "it has no header"),
+)
+
+T = TypeVar("T")
+
+
+def guarded(source: str, action: Callable[[], T], *, otherwise: str = _DAMAGED) -> T:
+    """What the action returns; whatever it raises becomes a SourceError that holds none of its text."""
+    shield = _Shield(otherwise)
+    with shield:
+        return action()
+    # Raised outside of any except clause: the first error may quote rows and must not follow as its context.
+    raise SourceError(f"cannot read {source}: {shield.reason}")
+
+
+class _Shield:
+    """Swallows an error of foreign code and keeps a reason that is safe to print."""
+
+    def __init__(self, otherwise: str) -> None:
+        self.reason = otherwise
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if not isinstance(error, Exception) or isinstance(error, CrosstallyError):
+            return False
+        self.reason = _safe_reason(error) or self.reason
+        return True
+
+
+def _safe_reason(error: Exception) -> str | None:
+    if isinstance(error, OSError) and error.errno:
+        return os.strerror(error.errno)
+    if isinstance(error, MemoryError):
+        return "there is not enough memory"
+    if isinstance(error, UnicodeError):
+        return "it is not UTF-8 text"
+    if isinstance(error, pa.ArrowException):
+        return next((reason for mark, reason in _REASONS if mark in str(error)), None)
+    return None
