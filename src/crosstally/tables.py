@@ -109,7 +109,8 @@ class Marginal:
     """An answer: one number for each combination of values, labelled, with its error.
 
     Axes are in the order asked. ``method`` says how it was computed, ``error_kind`` how well its error is known;
-    ``corrected`` is True when negative cells were moved, in which case the error is the one before that.
+    ``corrected`` is True when negative cells were moved, in which case the error is the one before that. ``caption``
+    says where it comes from.
     """
 
     schema: Schema
@@ -119,6 +120,7 @@ class Marginal:
     error_kind: ErrorKind
     error: CellError | None
     corrected: bool = False
+    caption: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "values", read_only(self.values, np.float64))

@@ -1,0 +1,93 @@
+"""The sizes that a Parquet file declares, checked before anything is unpacked.
+
+A page of a few kilobytes may claim to unpack to gigabytes, and readers take the memory before they notice. Page headers
+are Thrift structures in the compact protocol; only their sizes are read here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from crosstally.errors import ReleaseError
+
+__all__ = ["check_pages"]
+
+_MAX_DEPTH = 8
+_DAMAGED = "it is damaged: a page of numbers has no sound header"
+_STOP, _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(13)
+
+
+def check_pages(data: bytes, chunk: Any, *, most_bytes: int) -> None:
+    """Raise unless every page of a column chunk lies within the file and unpacks to at most so many bytes.
+
+    Args:
+        data: The whole file.
+        chunk: The chunk's metadata, as pyarrow gives it.
+        most_bytes: What a page may unpack to.
+    """
+    first, dictionary = chunk.data_page_offset, chunk.dictionary_page_offset
+    at = dictionary if dictionary is not None and 0 < dictionary < first else first
+    end = at + chunk.total_compressed_size
+    if not 0 < at <= end <= len(data):
+        raise ReleaseError("it is damaged: a column lies outside the file")
+    while at < end:
+        reader = _Reader(data, at, end)
+        unpacked, packed = reader.page_sizes()
+        at = reader.at + packed
+        if not (unpacked >= 0 and packed >= 0 and at <= end):
+            raise ReleaseError(_DAMAGED)
+        if unpacked > most_bytes:
+            raise ReleaseError(f"a page of numbers must unpack to at most {most_bytes:,} bytes, this one claims more")
+
+
+class _Reader:
+    """A place in a Thrift structure of the compact protocol."""
+
+    def __init__(self, data: bytes, at: int, end: int) -> None:
+        self.data, self.at, self.end = data, at, end
+
+    def page_sizes(self) -> tuple[int, int]:
+        """The unpacked and the packed size of a page; afterwards the reader stands behind its header."""
+        sizes = {2: -1, 3: -1}
+        field = 0
+        while (head := self._byte()) != _STOP:
+            field = field + (head >> 4) if head >> 4 else self._number()
+            if field in sizes and head & 15 == _I32:
+                sizes[field] = self._number()
+            else:
+                self._skip(head & 15, 1)
+        return sizes[2], sizes[3]
+
+    def _byte(self) -> int:
+        if self.at >= self.end:
+            raise ReleaseError(_DAMAGED)
+        self.at += 1
+        return self.data[self.at - 1]
+
+    def _unsigned(self) -> int:
+        number = 0
+        for shift in range(0, 70, 7):
+            byte = self._byte()
+            number |= (byte & 127) << shift
+            if byte < 128:
+                return number
+        raise ReleaseError(_DAMAGED)
+
+    def _number(self) -> int:
+        number = self._unsigned()
+        return (number >> 1) ^ -(number & 1)
+
+    def _skip(self, kind: int, depth: int) -> None:
+        if depth > _MAX_DEPTH:
+            raise ReleaseError(_DAMAGED)
+        if kind in (_I16, _I32, _I64):
+            self._unsigned()
+        elif kind in (_BYTE, _DOUBLE, _BINARY):
+            self.at += {_BYTE: 1, _DOUBLE: 8}.get(kind) or self._unsigned()
+        elif kind == _STRUCT:
+            while (head := self._byte()) != _STOP:
+                if not head >> 4:
+                    self._number()
+                self._skip(head & 15, depth + 1)
+        elif kind not in (_TRUE, _FALSE):
+            raise ReleaseError(_DAMAGED)  # page headers hold no lists and no maps

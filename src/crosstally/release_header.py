@@ -1,0 +1,220 @@
+"""The header of a release file: the schema, the statement and what was measured, as JSON both ways.
+
+A header may come from anywhere, so sizes are added up exactly and checked before anything is read for them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosstally.budget import Noise
+from crosstally.errors import ReleaseError
+from crosstally.inference.nonnegativity import CORRECTIONS
+from crosstally.queries import MAX_CELLS, Cells, Contrast
+from crosstally.releases import Release, Statement, check_variance
+from crosstally.schema import Schema
+from crosstally.tables import Measurement
+
+__all__ = ["FORMAT", "Header", "Mechanism", "header_bytes", "read_header"]
+
+FORMAT = 1
+MAX_HEADER = 32 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Mechanism:
+    """What measurements share: the kind of query, the noise, and where it was bought."""
+
+    query: str
+    values: str
+    noise: Noise | None
+    variance: float
+    origin: str
+
+    @classmethod
+    def of(cls, measurement: Measurement) -> Mechanism:
+        """The mechanism of a measurement."""
+        query = "cells" if isinstance(measurement.query, Cells) else "contrast"
+        values = "whole" if measurement.values.dtype == np.int64 else "real"
+        return cls(query, values, measurement.noise, measurement.variance, measurement.origin)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The mechanism as JSON."""
+        noise = None if self.noise is None else self.noise.to_dict()
+        return {
+            "query": self.query,
+            "values": self.values,
+            "noise": noise,
+            "variance": self.variance,
+            "origin": self.origin,
+        }
+
+
+def header_bytes(release: Release) -> bytes:
+    """The header of a release."""
+    mechanisms: dict[Mechanism, int] = {}
+    positions = release.schema.positions
+    measurements = []
+    for measurement in release.measurements:
+        number = mechanisms.setdefault(Mechanism.of(measurement), len(mechanisms))
+        measurements.append([number, *(positions[name] for name in measurement.query.attributes)])
+    header = {
+        "format": FORMAT,
+        "schema": release.schema.to_dict(),
+        "statement": release.statement.to_dict(),
+        "estimate": {
+            "nonnegative": release.nonnegative,
+            "rounds": release.rounds,
+            "corrected": release.estimate.corrected,
+        },
+        "mechanisms": [mechanism.to_dict() for mechanism in mechanisms],
+        "measurements": measurements,
+    }
+    text = json.dumps(header, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    encoded = text.encode("utf-8", "backslashreplace")  # half a surrogate pair becomes its JSON escape
+    if len(encoded) > MAX_HEADER:
+        raise ReleaseError(f"a release's schema and list of measurements must fit {MAX_HEADER:,} bytes of JSON")
+    return encoded
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Header:
+    """All that the header says, checked; a measurement is its mechanism, its query and the shape of its values."""
+
+    schema: Schema
+    statement: Statement
+    nonnegative: str
+    rounds: int
+    corrected: str
+    measurements: tuple[tuple[Mechanism, Cells | Contrast, tuple[int, ...]], ...]
+
+    @property
+    def whole(self) -> bool:
+        """Whether all values are whole numbers."""
+        return all(mechanism.values == "whole" for mechanism, _, _ in self.measurements)
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """How many values each measurement has."""
+        return np.array([math.prod(shape) for _, _, shape in self.measurements], np.int64)
+
+
+def read_header(text: bytes | None, rows: int) -> Header:
+    """What a header says, checked against the number of rows that the file declares."""
+    fields = _read_json(text)
+    _check_format(fields)
+    try:
+        return _read_fields(fields, rows)
+    except OverflowError:
+        raise ReleaseError("its header must hold numbers of a sensible size") from None
+
+
+def _read_fields(fields: Any, rows: int) -> Header:
+    fields = _fields(fields, "header", ("format", "schema", "statement", "estimate", "mechanisms", "measurements"))
+    schema, statement = Schema.from_dict(fields["schema"]), Statement.from_dict(fields["statement"])
+    if statement.unit != schema.unit:
+        raise ReleaseError("the unit of the statement must be that of the schema")
+    if not isinstance(fields["mechanisms"], list) or not isinstance(fields["measurements"], list):
+        raise ReleaseError("mechanisms and measurements must be lists")
+    mechanisms = [_read_mechanism(each, f"mechanism {i}") for i, each in enumerate(fields["mechanisms"])]
+    measurements = _read_measurements(fields["measurements"], mechanisms, schema, rows)
+    return Header(schema=schema, statement=statement, measurements=measurements, **_read_fit(fields["estimate"]))
+
+
+def _read_json(text: bytes | None) -> Any:
+    if text is None:
+        raise ReleaseError("it is a Parquet file, but not a crosstally release")
+    if len(text) > MAX_HEADER:
+        raise ReleaseError(f"its header must be at most {MAX_HEADER:,} bytes, this has more")
+    try:
+        return json.loads(text.decode("utf-8"), object_pairs_hook=_without_doubles, parse_constant=_no_constant)
+    except RecursionError:
+        raise ReleaseError("its header is nested too deeply") from None
+    except ValueError:
+        raise ReleaseError("its header is not JSON") from None
+
+
+def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    out = dict(pairs)
+    if len(out) < len(pairs):
+        raise ReleaseError("its header names a field twice")
+    return out
+
+
+def _no_constant(name: str) -> Any:
+    raise ReleaseError(f"its header must hold finite numbers, got {name}")
+
+
+def _check_format(fields: Any) -> None:
+    number = fields.get("format") if isinstance(fields, dict) else None
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        raise ReleaseError("its header has no format number")
+    if number > FORMAT:
+        raise ReleaseError(f"it has format {number}, made by a newer crosstally; this one reads up to format {FORMAT}")
+
+
+def _fields(given: Any, where: str, names: Sequence[str]) -> dict[str, Any]:
+    if not isinstance(given, dict) or set(given) != set(names):
+        raise ReleaseError(f"{where} must be an object with exactly the fields {', '.join(names)}")
+    return given
+
+
+def _read_fit(given: Any) -> dict[str, Any]:
+    fields = _fields(given, "estimate", ("nonnegative", "rounds", "corrected"))
+    rounds = fields["rounds"]
+    if fields["nonnegative"] not in list(CORRECTIONS):
+        raise ReleaseError(f"estimate: nonnegative must be one of {', '.join(CORRECTIONS)}")
+    if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:
+        raise ReleaseError("estimate: rounds must be a whole number of at least 1")
+    if fields["corrected"] not in ("none", fields["nonnegative"]):
+        raise ReleaseError("estimate: corrected must be none or what nonnegative says")
+    return fields
+
+
+def _read_mechanism(given: Any, where: str) -> Mechanism:
+    fields = _fields(given, where, ("query", "values", "noise", "variance", "origin"))
+    if fields["query"] not in ("cells", "contrast") or fields["values"] not in ("whole", "real"):
+        raise ReleaseError(f"{where}: query must be cells or contrast, and values whole or real")
+    if not isinstance(fields["origin"], str):
+        raise ReleaseError(f"{where}: origin must be a text")
+    variance = fields["variance"]
+    if isinstance(variance, bool) or not isinstance(variance, int | float) or not 0 < variance < math.inf:
+        raise ReleaseError(f"{where}: variance must be a positive number")
+    noise = None
+    if fields["noise"] is not None:
+        noise = Noise.from_dict(fields["noise"])
+        check_variance(float(variance), noise.variance, where)
+        variance = noise.variance
+    return Mechanism(**{**fields, "noise": noise, "variance": float(variance)})
+
+
+def _read_measurements(
+    given: list[Any], mechanisms: Sequence[Mechanism], schema: Schema, rows: int
+) -> tuple[tuple[Mechanism, Cells | Contrast, tuple[int, ...]], ...]:
+    """All measurements; their sizes are added up exactly and must make the number of rows that the file has."""
+    out = []
+    cells = values = 0
+    for i, numbers in enumerate(given):
+        where = f"measurement {i}"
+        if not isinstance(numbers, list) or not numbers or not all(type(n) is int for n in numbers):
+            raise ReleaseError(f"{where} must be a list of whole numbers: its mechanism, then its attributes")
+        if not 0 <= numbers[0] < len(mechanisms) or not all(0 <= n < len(schema.names) for n in numbers[1:]):
+            raise ReleaseError(f"{where} must name mechanisms and attributes that are there")
+        mechanism, names = mechanisms[numbers[0]], tuple(schema.names[n] for n in numbers[1:])
+        cells += math.prod(schema.sizes(names))
+        if cells > MAX_CELLS:
+            raise ReleaseError(f"a release must hold at most {MAX_CELLS:,} cells; {where} goes beyond")
+        query = Cells(names) if mechanism.query == "cells" else Contrast(names)
+        shape = query.shape(schema)
+        values += math.prod(shape)
+        out.append((mechanism, query, shape))
+    if values != rows:
+        raise ReleaseError(f"its measurements have {values:,} numbers, but it has {rows:,} rows")
+    return tuple(out)
