@@ -19,6 +19,7 @@ from crosstally.errors import BudgetError, did_you_mean
 __all__ = ["Budget", "Neighbours", "Noise", "NoiseKind", "Sensitivity", "decimal_text", "exact", "float_above"]
 
 _RHO_STEPS = 2**40
+_LEAST_VARIANCE = 1e-300
 
 
 def exact(number: object, field: str) -> Fraction:
@@ -206,14 +207,14 @@ class Noise:
 
     @property
     def variance(self) -> float:
-        """The exact variance of the discrete noise."""
+        """The exact variance of the discrete noise (at least 1e-300, so that one can divide by it)."""
         if self.kind is NoiseKind.LAPLACE:
             ratio = math.exp(-1 / self.scale)
-            return 2 * ratio / math.expm1(-1 / self.scale) ** 2
+            return max(2 * ratio / math.expm1(-1 / self.scale) ** 2, _LEAST_VARIANCE)
         if self.scale > 5:  # the discrete and the continuous variance agree to the last bit
             return self.scale**2
         weights = [math.exp(-(k**2) / (2 * self.scale**2)) for k in range(1, 80)]
-        return 2 * sum(k**2 * w for k, w in enumerate(weights, 1)) / (1 + 2 * sum(weights))
+        return max(2 * sum(k**2 * w for k, w in enumerate(weights, 1)) / (1 + 2 * sum(weights)), _LEAST_VARIANCE)
 
     def cost(self, sensitivity: Sensitivity) -> Fraction:
         """What it costs to answer with this noise: epsilon for Laplace, rho for Gaussian. Exact."""

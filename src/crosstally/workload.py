@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from crosstally.errors import WorkloadError, did_you_mean
+from crosstally.errors import TooManyCellsError, WorkloadError, did_you_mean
+from crosstally.queries import MAX_CELLS
 from crosstally.schema import Schema
 
 __all__ = ["Workload"]
@@ -64,6 +65,10 @@ class Workload:
 
     def for_schema(self, schema: Schema) -> Workload:
         """The same workload with each table in the schema's order; raises when it does not fit."""
+        for table in self.tables:
+            cells = math.prod(schema.sizes(table))
+            if cells > MAX_CELLS:
+                raise TooManyCellsError(f"a table must have at most {MAX_CELLS:,} cells, got {cells:,}")
         return Workload(tuple(schema.ordered(table) for table in self.tables), self.weights)
 
     def cells(self, schema: Schema) -> int:

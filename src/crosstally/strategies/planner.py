@@ -79,6 +79,8 @@ def compare(
     rows: int | None = None,
 ) -> Comparison:
     """Plans by all these strategies; the chosen one covers the workload with the lowest error."""
+    if workload is not None:
+        workload = workload.for_schema(schema)
     plans: list[Plan] = []
     refused: list[tuple[str, str]] = []
     for strategy in strategies:

@@ -1,0 +1,133 @@
+"""Budgets are exact; noise is the least that a budget buys; variances are those of discrete noise."""
+
+import math
+from fractions import Fraction
+
+import pytest
+
+from crosstally.budget import (
+    Budget,
+    Noise,
+    NoiseKind,
+    Sensitivity,
+    decimal_text,
+    exact,
+    float_above,
+    zcdp_delta,
+    zcdp_within,
+)
+from crosstally.errors import BudgetError
+
+
+def test_numbers_enter_through_their_decimal_text() -> None:
+    assert sum([Budget(epsilon=0.1).amount] * 10) == 1
+    assert sum([Fraction(0.1)] * 10) > 1  # what would happen otherwise
+    assert exact("1/3", "epsilon") == Fraction(1, 3)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"epsilon": -0.5}, "epsilon must be positive, got -0.5"),
+        ({"epsilon": 0}, "epsilon must be positive, got 0"),
+        ({"epsilon": float("nan")}, "epsilon must be a number, got nan"),
+        ({"epsilon": float("inf")}, "epsilon must be a number, got inf"),
+        ({"epsilon": "much"}, "epsilon must be a number, got 'much'"),
+        ({"epsilon": True}, "epsilon must be a number, got True"),
+        ({"rho": -1}, "rho must be positive, got -1"),
+        ({}, "a budget must be epsilon, or rho, or epsilon and delta"),
+        ({"epsilon": 1, "rho": 1}, "a budget must be epsilon, or rho, or epsilon and delta"),
+        ({"delta": 0.1, "rho": 1}, "delta must come with epsilon; rho stands alone"),
+        ({"delta": 1, "epsilon": 1}, "delta must be below 1, got 1"),
+        ({"delta": 0, "epsilon": 1}, "delta must be positive, got 0"),
+    ],
+)
+def test_what_is_not_a_budget(given, message) -> None:
+    with pytest.raises(BudgetError) as error:
+        Budget(**given)
+    assert str(error.value) == message
+
+
+def test_json_both_ways() -> None:
+    for budget in (Budget(epsilon=0.1), Budget(rho="1/3"), Budget(epsilon=1, delta=1e-9)):
+        assert Budget.from_dict(budget.to_dict()) == budget
+    with pytest.raises(BudgetError, match="unknown field 'eps'"):
+        Budget.from_dict({"eps": 1})
+    with pytest.raises(BudgetError, match="must be an object, got int"):
+        Budget.from_dict(1)
+
+
+def test_decimal_text_loses_nothing() -> None:
+    assert decimal_text(Fraction(1, 10)) == "0.1"
+    assert decimal_text(Fraction(3)) == "3"
+    assert decimal_text(Fraction(1, 3)) == "1/3"
+    assert decimal_text(Fraction("0.1000000000000000000001")) == "0.1000000000000000000001"
+
+
+def test_float_above_is_the_next_double_up() -> None:
+    third = float_above(Fraction(1, 3))
+    assert Fraction(third) >= Fraction(1, 3) > Fraction(math.nextafter(third, 0))
+    assert float_above(Fraction(5)) == 5.0
+
+
+def test_discrete_laplace_variance() -> None:
+    """By summing k^2 P(k), and the continuous 2 b^2 in the limit."""
+    for scale in (0.2, 1.0, 7.5):
+        ratio = math.exp(-1 / scale)
+        mass = [(1 - ratio) / (1 + ratio) * ratio ** abs(k) for k in range(-2000, 2001)]
+        assert sum(mass) == pytest.approx(1)
+        direct = sum(k**2 * p for k, p in zip(range(-2000, 2001), mass, strict=True))
+        assert Noise(NoiseKind.LAPLACE, scale).variance == pytest.approx(direct, rel=1e-12)
+    assert Noise(NoiseKind.LAPLACE, 1000.0).variance == pytest.approx(2e6, rel=1e-6)
+
+
+def test_discrete_gaussian_variance() -> None:
+    for scale in (0.3, 1.0, 4.9, 5.1):
+        mass = [math.exp(-(k**2) / (2 * scale**2)) for k in range(-200, 201)]
+        direct = sum(k**2 * p for k, p in zip(range(-200, 201), mass, strict=True)) / sum(mass)
+        assert Noise(NoiseKind.GAUSSIAN, scale).variance == pytest.approx(direct, rel=1e-12)
+
+
+@pytest.mark.parametrize("amount", ["1", "0.1", "1/3", "2.7"])
+@pytest.mark.parametrize("pure", [True, False])
+def test_the_least_noise_that_an_amount_buys(amount, pure) -> None:
+    """Never more than was charged, and one double less would be too much."""
+    amount, sensitivity = Fraction(amount), Sensitivity(6, 12)
+    noise = Noise.affordable(sensitivity, amount, pure=pure)
+    below = Noise(noise.kind, math.nextafter(noise.scale, 0))
+    assert noise.cost(sensitivity) <= amount < below.cost(sensitivity)
+
+
+def test_costs_by_hand() -> None:
+    assert Noise(NoiseKind.LAPLACE, 4.0).cost(Sensitivity(2, 2)) == Fraction(1, 2)
+    assert Noise(NoiseKind.GAUSSIAN, 2.0).cost(Sensitivity(2, 2)) == Fraction(1, 4)
+
+
+@pytest.mark.parametrize("scale", [0, -1.0, float("nan"), float("inf"), True, "1"])
+def test_scales_that_are_none(scale) -> None:
+    with pytest.raises(BudgetError, match="scale of noise must be positive"):
+        Noise(NoiseKind.LAPLACE, scale)
+
+
+def test_noise_json_both_ways() -> None:
+    noise = Noise(NoiseKind.GAUSSIAN, 0.1 + 0.2)
+    assert Noise.from_dict(noise.to_dict()) == noise
+    for given in ({}, {"kind": "cauchy", "scale": 1}, 3):
+        with pytest.raises(BudgetError):
+            Noise.from_dict(given)
+
+
+def test_zcdp_conversion_against_a_dense_grid_of_orders() -> None:
+    """delta = min over alpha of exp((alpha - 1)(alpha rho - eps)) / (alpha - 1) x (1 - 1/alpha)^alpha."""
+    for rho, epsilon in ((0.02, 1.0), (0.5, 4.0), (2.0, 10.0)):
+        grid = (1 + 10 ** (k / 2000) for k in range(-4000, 8000))
+        best = min(math.exp(min(700, (a - 1) * (a * rho - epsilon))) / (a - 1) * (1 - 1 / a) ** a for a in grid)
+        assert zcdp_delta(rho, epsilon) == pytest.approx(min(1, best), rel=1e-5)
+
+
+def test_rho_of_epsilon_and_delta_is_valid_and_nearly_the_largest() -> None:
+    rho = zcdp_within(Fraction(1), Fraction(1, 10**6))
+    assert zcdp_delta(float(rho), 1.0) <= 1e-6 < zcdp_delta(float(rho) * 1.0001, 1.0)
+    # the looser conversion of Bun and Steinke, epsilon = rho + 2 sqrt(rho log(1/delta)), allows less
+    looser = (math.sqrt(math.log(1e6) + 1) - math.sqrt(math.log(1e6))) ** 2
+    assert looser < float(rho) < 2 * looser
