@@ -1,4 +1,4 @@
-"""The header of a release file: the schema, the statement and what was measured, as JSON both ways.
+"""The header of a release file, read: the schema, the statement and what was measured.
 
 A header may come from anywhere, so sizes are added up exactly and checked before anything is read for them.
 """
@@ -18,70 +18,11 @@ from crosstally.budget import Noise
 from crosstally.errors import ReleaseError
 from crosstally.inference.nonnegativity import CORRECTIONS
 from crosstally.queries import MAX_CELLS, Cells, Contrast
-from crosstally.releases import Release, Statement, check_variance
+from crosstally.release_writer import FORMAT, MAX_HEADER, Mechanism
+from crosstally.releases import Statement, check_variance
 from crosstally.schema import Schema
-from crosstally.tables import Measurement
 
-__all__ = ["FORMAT", "Header", "Mechanism", "header_bytes", "read_header"]
-
-FORMAT = 1
-MAX_HEADER = 32 * 2**20
-
-
-@dataclass(frozen=True, slots=True)
-class Mechanism:
-    """What measurements share: the kind of query, the noise, and where it was bought."""
-
-    query: str
-    values: str
-    noise: Noise | None
-    variance: float
-    origin: str
-
-    @classmethod
-    def of(cls, measurement: Measurement) -> Mechanism:
-        """The mechanism of a measurement."""
-        query = "cells" if isinstance(measurement.query, Cells) else "contrast"
-        values = "whole" if measurement.values.dtype == np.int64 else "real"
-        return cls(query, values, measurement.noise, measurement.variance, measurement.origin)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The mechanism as JSON."""
-        noise = None if self.noise is None else self.noise.to_dict()
-        return {
-            "query": self.query,
-            "values": self.values,
-            "noise": noise,
-            "variance": self.variance,
-            "origin": self.origin,
-        }
-
-
-def header_bytes(release: Release) -> bytes:
-    """The header of a release."""
-    mechanisms: dict[Mechanism, int] = {}
-    positions = release.schema.positions
-    measurements = []
-    for measurement in release.measurements:
-        number = mechanisms.setdefault(Mechanism.of(measurement), len(mechanisms))
-        measurements.append([number, *(positions[name] for name in measurement.query.attributes)])
-    header = {
-        "format": FORMAT,
-        "schema": release.schema.to_dict(),
-        "statement": release.statement.to_dict(),
-        "estimate": {
-            "nonnegative": release.nonnegative,
-            "rounds": release.rounds,
-            "corrected": release.estimate.corrected,
-        },
-        "mechanisms": [mechanism.to_dict() for mechanism in mechanisms],
-        "measurements": measurements,
-    }
-    text = json.dumps(header, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    encoded = text.encode("utf-8", "backslashreplace")  # half a surrogate pair becomes its JSON escape
-    if len(encoded) > MAX_HEADER:
-        raise ReleaseError(f"a release's schema and list of measurements must fit {MAX_HEADER:,} bytes of JSON")
-    return encoded
+__all__ = ["Header", "read_header"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,7 @@ from crosstally.budget import Budget, Neighbours, decimal_text, zcdp_delta
 from crosstally.errors import CrosstallyError, ReleaseError, did_you_mean
 from crosstally.inference.estimate import estimate
 from crosstally.queries import MAX_CELLS, Cells, Contrast
+from crosstally.release_writer import save_release
 from crosstally.residuals import Estimate
 from crosstally.schema import Schema, Unit
 from crosstally.tables import Marginal, Measurement
@@ -322,6 +323,4 @@ class Release:
 
     def save(self, path: str | Path) -> None:
         """Write the release as one Parquet file that opens in any tool; the file is there whole or not at all."""
-        from crosstally.release_file import save_release
-
         save_release(self, path)
