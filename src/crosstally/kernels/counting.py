@@ -1,9 +1,11 @@
 """Counting: codes of a batch of rows in, counts of many tables out.
 
-Tables are outermost, so that the histogram of one stays in the nearest cache; rows go by in blocks, so that their keys do
-too. The loops that must become vector instructions stand in functions of their own: inside the larger one they do not.
+Tables are outermost, so that the histogram of one stays in the nearest cache; rows go by in blocks, so that their keys
+do too. The loops that must become vector instructions stand in functions of their own: inside the larger one they do
+not.
 """
 
+# mypy: disable-error-code="untyped-decorator"
 from __future__ import annotations
 
 import numpy as np
@@ -45,7 +47,7 @@ def _add_interleaved(words: NDArray[np.uint64], lanes: NDArray[np.uint32]) -> No
 
 
 @njit("void(uint8[:, ::1], int64, int64[::1], int64[::1], int64[::1], int64[::1], int64[::1])", cache=True)
-def count_small(
+def count_small(  # noqa: PLR0917 (a kernel gets arrays and numbers)
     codes: NDArray[np.uint8],
     rows: int,
     sizes: NDArray[np.int64],
@@ -98,7 +100,7 @@ def _extend_large(keys: NDArray[np.uint32], codes: NDArray[np.uint32], size: np.
 
 
 @njit("void(uint32[:, ::1], int64, int64[::1], int64[::1], int64[::1], int64[::1], int64[::1])", cache=True)
-def count_large(
+def count_large(  # noqa: PLR0917 (a kernel gets arrays and numbers)
     codes: NDArray[np.uint32],
     rows: int,
     sizes: NDArray[np.int64],

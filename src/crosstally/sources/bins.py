@@ -86,7 +86,7 @@ class Bins:
         limits = [_least_float(edge, values.dtype) for edge in self.edges[:-1]]
         last = _least_float(self.edges[-1], values.dtype)
         if np.isfinite(last) and Decimal(str(last)) == self.edges[-1]:
-            last = np.nextafter(last, values.dtype.type(np.inf))
+            last = _neighbour(last, np.inf)
         return self._codes(np.array([*limits, last], values.dtype), values)
 
     def texts(self, values: pa.Array) -> NDArray[Any]:
@@ -98,10 +98,11 @@ class Bins:
         table[np.flatnonzero(short)] = self.floats(numbers(pc.cast(distinct.filter(pa.array(short)), pa.float64())))
         for i in np.flatnonzero(~short).tolist():
             table[i] = self.scalar(distinct[i].as_py())
-        return table[numbers(pc.fill_null(encoded.indices, len(distinct)))]
+        codes: NDArray[Any] = table[numbers(pc.fill_null(encoded.indices, len(distinct)))]
+        return codes
 
     def _codes(self, limits: NDArray[Any], values: NDArray[Any]) -> NDArray[Any]:
-        """The codes of values, given the least value of each bin and the least one beyond the last, if representable."""
+        """The codes of values, given the least value of each bin and the least one beyond the last."""
         places = np.searchsorted(limits, values, side="right")
         table = np.full(len(self.edges) + 1, self.labels, self.dtype)
         table[1:-1] = np.arange(self.labels)
@@ -122,12 +123,17 @@ def _number(value: object) -> Decimal | None:
 
 def _least_float(edge: Decimal, dtype: np.dtype[Any]) -> np.floating[Any]:
     """The least float of this width whose decimal is at least the edge; infinite when there is none."""
-    kind = dtype.type
     with np.errstate(over="ignore"):
-        near = kind(float(edge))
+        near: np.floating[Any] = dtype.type(float(edge))
     if np.isinf(near):
-        return kind(-np.finfo(dtype).max) if near < 0 else near
+        return near if near > 0 else np.finfo(dtype).min
     if Decimal(str(near)) < edge:
-        return np.nextafter(near, kind(np.inf))
-    below = np.nextafter(near, kind(-np.inf))
+        return _neighbour(near, np.inf)
+    below = _neighbour(near, -np.inf)
     return below if np.isfinite(below) and Decimal(str(below)) >= edge else near
+
+
+def _neighbour(value: np.floating[Any], towards: float) -> np.floating[Any]:
+    with np.errstate(over="ignore"):
+        neighbour: np.floating[Any] = np.nextafter(value, type(value)(towards))
+    return neighbour

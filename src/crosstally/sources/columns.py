@@ -56,12 +56,13 @@ def matcher_of(attribute: Attribute) -> Matcher:
 def encode(name: str, column: pa.Array, matcher: Matcher) -> Codes:
     """The codes of a column."""
     kind = column.type
+    codes: Codes
     if pa.types.is_dictionary(kind):
         return _encode_dictionary(name, column, matcher)
     if pa.types.is_null(kind) or not len(column):
         return np.full(len(column), matcher.labels + 1, matcher.dtype)
     if pa.types.is_boolean(kind):
-        table = np.array([matcher.scalar(False), matcher.scalar(True)], matcher.dtype)  # noqa: FBT003
+        table = np.array([matcher.scalar(False), matcher.scalar(True)], matcher.dtype)
         codes = table[numbers(pc.cast(column, pa.uint8()))]
     elif pa.types.is_integer(kind):
         codes = matcher.integers(numbers(column))
@@ -83,11 +84,13 @@ def _encode_dictionary(name: str, column: pa.DictionaryArray, matcher: Matcher) 
     indices = column.indices
     if indices.null_count:
         indices = pc.fill_null(pc.cast(indices, pa.int64()), len(column.dictionary))
-    return table[numbers(indices)] if len(column) else table[:0]
+    codes: Codes = table[numbers(indices)] if len(column) else table[:0]
+    return codes
 
 
 def _encode_distinct(name: str, column: pa.Array, matcher: Matcher) -> Codes:
     encoded = pc.dictionary_encode(column)
     values = plain_values(name, encoded.dictionary)
     table = np.array([matcher.scalar(value) for value in values] + [matcher.labels + 1], matcher.dtype)
-    return table[numbers(pc.fill_null(encoded.indices, len(values)))]
+    codes: Codes = table[numbers(pc.fill_null(encoded.indices, len(values)))]
+    return codes

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 from glob import glob, has_magic
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ _NOT_ARROW = "it is not a table whose columns each hold one kind of value"
 def batches(rows: Any, needed: Sequence[str] | None, *, batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
     """The rows, a batch at a time, each with the needed columns in the order named; all columns when None."""
     for source, stream in _streams(rows, needed):
-        while (batch := guarded(source, lambda stream=stream: next(stream, None))) is not None:
+        while (batch := guarded(source, partial(next, stream, None))) is not None:
             for start in range(0, batch.num_rows, batch_rows):
                 yield batch.slice(start, batch_rows)
 
@@ -36,7 +37,7 @@ def _streams(rows: Any, needed: Sequence[str] | None) -> Iterator[tuple[str, Ite
         return
     for path in _paths(rows):
         source = repr(str(path))
-        names, read = guarded(source, lambda path=path: open_file(path))
+        names, read = guarded(source, partial(open_file, path))
         yield source, read(_chosen(source, names, needed))
 
 
@@ -71,7 +72,7 @@ def _paths(rows: Any) -> list[Path]:
 def _expanded(path: str) -> list[Path]:
     if not has_magic(path) or Path(path).exists():
         return [Path(path)]
-    found = sorted(glob(path, recursive=True))
+    found = sorted(glob(path, recursive=True))  # noqa: PTH207 (Path.glob takes no absolute pattern)
     if not found:
         raise SourceError(f"no file matches {path!r}")
     return [Path(each) for each in found]

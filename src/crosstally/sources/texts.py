@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -34,7 +36,7 @@ def canonical_texts(name: str, column: pa.Array) -> pa.Array:
     return pa.array(texts, pa.large_string()).take(encoded.indices)
 
 
-def _float_or_missing(value: np.floating[object]) -> str | None:
+def _float_or_missing(value: np.floating[Any]) -> str | None:
     if np.isnan(value):
         return None
     return float_text(value) if np.isfinite(value) else str(value)
@@ -42,7 +44,7 @@ def _float_or_missing(value: np.floating[object]) -> str | None:
 
 def _from_texts(texts: pa.Array) -> pa.Array:
     unsettled = pc.or_(pc.invert(pc.string_is_ascii(texts)), pc.match_substring_regex(texts, MAY_CHANGE))
-    unsettled = pc.fill_null(unsettled, False)  # noqa: FBT003
+    unsettled = pc.fill_null(unsettled, False)
     places = np.flatnonzero(flags(unsettled))
     if not len(places):
         return texts

@@ -92,6 +92,6 @@ def smallest(
     if any((column[order][1:] != column[order][:-1])[same].any() for column in columns):
         order = np.lexsort((*reversed(columns), hashes, units))
     sorted_units = units[order]
-    begins = np.flatnonzero(np.append(True, sorted_units[1:] != sorted_units[:-1]))  # noqa: FBT003
+    begins = np.flatnonzero(np.append(True, sorted_units[1:] != sorted_units[:-1]))
     rank = np.arange(len(order)) - np.repeat(begins, np.diff(np.append(begins, len(order))))
     return order[rank < most]
