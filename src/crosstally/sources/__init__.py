@@ -1,5 +1,7 @@
-"""Rows as Arrow batches, counted into exact tables. Everything here is confidential."""
+"""Rows as Arrow batches, counted into exact tables. Everything that comes of them here is confidential."""
 
-from crosstally.sources.count import count
+from crosstally.sources.checks import ColumnReport, Report, check
+from crosstally.sources.counts import count
+from crosstally.sources.drafts import Draft, draft
 
-__all__ = ["count"]
+__all__ = ["ColumnReport", "Draft", "Report", "check", "count", "draft"]

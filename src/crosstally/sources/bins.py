@@ -23,7 +23,7 @@ from crosstally.schema import Attribute, canonical_text
 from crosstally.sources.arrays import flags, numbers
 from crosstally.sources.values import Lookup, code_type
 
-__all__ = ["Bins"]
+__all__ = ["Bins", "number_of"]
 
 _NUMBER = re.compile(r" *[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})? *")
 _SHORT_NUMBER = r"^-?[0-9]{1,9}(\.[0-9]{1,6})?$"  # at most 15 digits: the nearest float tells all of these apart
@@ -55,7 +55,7 @@ class Bins:
         """The code of one value."""
         if value is None or value == "" or value != value:  # noqa: PLR0124 - only NaN differs from itself
             return self.labels + 1
-        number = _number(value)
+        number = number_of(value)
         if number is None or not self.edges[0] <= number <= self.edges[-1]:
             return self.labels
         return min(bisect_right(self.edges, number), self.labels) - 1
@@ -109,7 +109,8 @@ class Bins:
         return table[places]
 
 
-def _number(value: object) -> Decimal | None:
+def number_of(value: object) -> Decimal | None:
+    """The number a value is, exactly as it is written; None when it is not one."""
     if isinstance(value, bool):
         return None
     if isinstance(value, str):
