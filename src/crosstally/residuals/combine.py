@@ -19,7 +19,7 @@ from crosstally.residuals.layout import Layout, find, outer_product
 from crosstally.schema import Schema
 from crosstally.tables import Measurement
 
-__all__ = ["Estimate", "combine"]
+__all__ = ["Estimate", "by_shape", "combine"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -46,7 +46,14 @@ class Estimate:
 
     def covers(self, names: Sequence[str]) -> bool:
         """Whether the table can be had without guessing."""
-        return bool(self._find([names])[1].all())
+        return bool(self.places([names])[1].all())
+
+    def covered(self, wanted: Sequence[Sequence[str]]) -> NDArray[np.bool_]:
+        """For each of many tables whether it is covered."""
+        out = np.zeros(len(wanted), np.bool_)
+        for group in by_shape([self.schema.sizes(names) for names in wanted]).values():
+            out[group] = self.places([wanted[i] for i in group])[1].all(axis=1)
+        return out
 
     def table(self, names: Sequence[str]) -> NDArray[np.float64]:
         """The table over some attributes, in the order named. What was never measured is taken as zero."""
@@ -56,7 +63,7 @@ class Estimate:
         """Many tables at once; those of one shape share the work."""
         out: list[NDArray[np.float64]] = [np.empty(0)] * len(wanted)
         for shape, group in by_shape([self.schema.sizes(names) for names in wanted]).items():
-            places, found = self._find([wanted[i] for i in group])
+            places, found = self.places([wanted[i] for i in group])
             stack = self.coefficients[places] * found if len(self.keys) else np.zeros(places.shape)
             values = rebuild(stack.reshape(len(group), *shape), len(shape))
             for i, table in zip(group, values, strict=True):
@@ -65,7 +72,7 @@ class Estimate:
 
     def variance(self, names: Sequence[str]) -> float:
         """The variance of each cell of a table before any correction; NaN where it is not covered."""
-        places, found = self._find([names])
+        places, found = self.places([names])
         if not found.all():
             return math.nan
         sizes = self.schema.sizes(names)
@@ -80,7 +87,8 @@ class Estimate:
         coefficients[places[0]], variances[places[0]] = total, 0.0
         return replace(self, keys=keys, coefficients=coefficients, variances=variances)
 
-    def _find(self, tables: Sequence[Sequence[str]]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    def places(self, tables: Sequence[Sequence[str]]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+        """Where the coefficients of some tables of one shape stand, and whether they are there: (tables, cells)."""
         return find(self.keys, self.layout.keys([[self.schema.positions[name] for name in names] for names in tables]))
 
 

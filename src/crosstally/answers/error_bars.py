@@ -1,0 +1,213 @@
+"""The exact law of the error of a covered cell, before any correction of negative cells.
+
+The error of a cell of table A is a weighted sum of the independent noise of all measured cells. The weight of a noisy
+cell of view V depends only on the set S of attributes of A and V in which it matches the asked cell:
+
+    g_V(S) = sum over B inside A and V of  w_VB  x  prod(1 / n_i, i in A, not B)  x  prod([i in S] - 1 / n_i, i in B)
+
+where w_VB is the share of V in the combined coefficients of B: their variance over the one V alone gives. So all cells
+of one table have the same law, and its terms are few: 2^|A and V| weights, each with a known number of noisy cells.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosstally.answers.noise_sums import NoiseTerm, half_width
+from crosstally.budget import Noise
+from crosstally.queries import Cells, Query
+from crosstally.residuals import PredictedVariances
+from crosstally.residuals.layout import outer_product
+from crosstally.schema import Schema
+from crosstally.tables import ErrorKind, Measurement
+
+__all__ = ["ErrorBars", "ErrorLaw"]
+
+_SAME = 1e-10
+_NEGLIGIBLE = 1e-20
+
+
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """A measurement without its values; ``attributes`` as bits."""
+
+    kind: type[Query]
+    noise: Noise | None
+    variance: float
+    attributes: int
+    cells: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """What measurements say about a table: alike for all that share the same of its axes and are equally fine."""
+
+    kind: type[Query]
+    noise: Noise | None
+    variance: float
+    axes: tuple[int, ...]
+    cells_outside: int
+
+
+class ErrorBars:
+    """The errors of all tables of one estimate; each is worked out when it is first asked for.
+
+    Noise of a measurement whose ``noise`` is None (the local model) is taken as normal with its variance: standard
+    errors are right, intervals approximate, and the kind of the error says ``estimated``.
+    """
+
+    def __init__(self, schema: Schema, measurements: Sequence[Measurement], rows: int | None = None) -> None:
+        self.schema = schema
+        self.rows = rows
+        self.kind = ErrorKind.ESTIMATED if any(m.noise is None for m in measurements) else ErrorKind.EXACT
+        self._measurements = tuple(measurements)
+        self._laws: dict[tuple[str, ...], ErrorLaw] = {}
+
+    def law(self, names: Sequence[str]) -> ErrorLaw | None:
+        """The error of each cell of a table; None where it is not covered."""
+        law = self.covered_law(names)
+        return None if math.isnan(law.std_error) else law
+
+    def covered_law(self, names: Sequence[str]) -> ErrorLaw:
+        """The error of each cell of a table that is known to be covered; nothing is worked out yet."""
+        key = self.schema.ordered(names)
+        if key not in self._laws:
+            self._laws[key] = ErrorLaw(self, key)
+        return self._laws[key]
+
+    @cached_property
+    def predicted(self) -> PredictedVariances:
+        """The variance of every coefficient, as if the number of rows were not known."""
+        return PredictedVariances(self.schema, [(m.query, m.variance) for m in self._measurements])
+
+    def variances(self, names: Sequence[str]) -> NDArray[np.float64]:
+        """The variance of the coefficients of each subset; NaN where it is not measured."""
+        variances = self.predicted.of_subsets(names)
+        if self.rows is not None:
+            variances[0] = 0.0
+        return variances
+
+    def shared(self, names: Sequence[str]) -> Counter[_Shared]:
+        """What measurements say about a table, and how many say the same."""
+        axis_of = {1 << self.schema.positions[name]: axis for axis, name in enumerate(names)}
+        table = sum(axis_of)
+        alike = Counter[tuple[_Measured, int]]()
+        for measured, times in self._measured.items():
+            if measured.kind is Cells or not measured.attributes & ~table:
+                alike[measured, measured.attributes & table] += times
+        out = Counter[_Shared]()
+        for (measured, inside), times in alike.items():
+            axes = tuple(axis for bit, axis in axis_of.items() if bit & inside)
+            cells_outside = measured.cells // math.prod(self.schema.sizes([names[axis] for axis in axes]))
+            out[_Shared(measured.kind, measured.noise, measured.variance, axes, cells_outside)] += times
+        return out
+
+    @cached_property
+    def _measured(self) -> Counter[_Measured]:
+        positions = self.schema.positions
+        return Counter(
+            _Measured(
+                type(m.query),
+                m.noise,
+                m.variance,
+                sum(1 << positions[name] for name in m.query.attributes),
+                math.prod(self.schema.sizes(m.query.attributes)),
+            )
+            for m in self._measurements
+        )
+
+
+class ErrorLaw:
+    """The error that every cell of one table has: a weighted sum of independent noise."""
+
+    def __init__(self, bars: ErrorBars, names: tuple[str, ...]) -> None:
+        self._bars = bars
+        self._names = names
+        self._half_widths: dict[float, float] = {}
+
+    @property
+    def kind(self) -> ErrorKind:
+        """Whether its intervals are exact."""
+        return self._bars.kind
+
+    @cached_property
+    def std_error(self) -> float:
+        """The standard deviation of the noise in a cell; NaN where the table is not covered."""
+        sizes = self._bars.schema.sizes(self._names)
+        return math.sqrt(self._bars.variances(self._names) @ outer_product([[1 / n**2, 1 - 1 / n] for n in sizes]))
+
+    def half_width(self, level: float) -> float:
+        """The least h such that noise stays within plus or minus h with this probability, or more."""
+        if level not in self._half_widths:
+            self._half_widths[level] = half_width(self.terms, level)
+        return self._half_widths[level]
+
+    @cached_property
+    def terms(self) -> tuple[NoiseTerm, ...]:
+        """The noise in a cell: draws of one noise and one weight (without its sign) together."""
+        sizes = self._bars.schema.sizes(self._names)
+        combined = self._bars.variances(self._names).reshape((2,) * len(sizes))
+        weights: dict[tuple[Noise | None, float], list[NDArray[np.float64]]] = defaultdict(list)
+        for shared, times in self._bars.shared(self._names).items():
+            size = _cell_weights if shared.kind is Cells else _contrast_weights
+            weight, count = size(shared, sizes, combined)
+            weights[shared.noise, shared.variance].append(np.stack([np.abs(weight), times * count]))
+        merged = {noise: _merged(np.concatenate(parts, axis=1)) for noise, parts in weights.items()}
+        terms = [
+            NoiseTerm(noise, weight, count=count, variance=variance)
+            for (noise, variance), pairs in merged.items()
+            for weight, count in pairs
+        ]
+        enough = _NEGLIGIBLE * sum(term.share for term in terms)
+        return tuple(term for term in terms if term.share > enough)
+
+
+def _cell_weights(
+    shared: _Shared, sizes: tuple[int, ...], combined: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The weights of the noisy cells of a view, for each set of matching attributes, and how many there are of each."""
+    inside = [sizes[axis] for axis in shared.axes]
+    alone = shared.variance * shared.cells_outside * outer_product([[n, 1] for n in inside])
+    out = _subsets(combined, shared.axes) / alone.reshape((2,) * len(inside))
+    for axis, n in enumerate(inside):
+        without, within = out.take(0, axis), out.take(1, axis)
+        out = np.stack([(without - within) / n, without / n + within * (1 - 1 / n)], axis=axis)
+    spread = math.prod(n for axis, n in enumerate(sizes) if axis not in shared.axes)
+    return out.ravel() / spread, shared.cells_outside * outer_product([[n - 1, 1] for n in inside])
+
+
+def _contrast_weights(
+    shared: _Shared, sizes: tuple[int, ...], combined: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The same for a contrast, which says something about the set of all its attributes only.
+
+    Along an attribute of n > 2 values a noisy number stands for a cell times n; along one of two values there is a
+    single number, half of which is added to one cell and taken from the other.
+    """
+    inside = [sizes[axis] for axis in shared.axes]
+    alone = shared.variance * math.prod(1 / 2 if n == 2 else 1 / n**2 for n in inside)
+    share = float(_subsets(combined, shared.axes).ravel()[-1]) / alone
+    weights = outer_product([[1 / 2] if n == 2 else [-1 / n**2, (1 - 1 / n) / n] for n in inside])
+    spread = math.prod(n for axis, n in enumerate(sizes) if axis not in shared.axes)
+    return share * weights / spread, outer_product([[1] if n == 2 else [n - 1, 1] for n in inside])
+
+
+def _subsets(combined: NDArray[np.float64], axes: tuple[int, ...]) -> NDArray[np.float64]:
+    """The variances of the subsets that lie within some axes."""
+    return combined[tuple(slice(None) if axis in axes else 0 for axis in range(combined.ndim))]
+
+
+def _merged(pairs: NDArray[np.float64]) -> list[tuple[float, float]]:
+    """Weights and counts with equal weights put together; the sum of squares stays."""
+    weights, counts = pairs[:, np.argsort(pairs[0])]
+    starts = np.flatnonzero(np.diff(weights, prepend=-1.0) > _SAME * weights)
+    together = np.add.reduceat(counts, starts)
+    squares = np.add.reduceat(counts * weights**2, starts)
+    return list(zip(np.sqrt(squares / together).tolist(), together.tolist(), strict=True))

@@ -1,0 +1,172 @@
+"""Quantiles of weighted sums of independent noise, from its characteristic function.
+
+All noise here is symmetric and its characteristic function real and positive, so everything is done in logarithms.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosstally.budget import Noise, NoiseKind
+
+__all__ = ["NoiseTerm", "half_width"]
+
+_MOST_LATTICE_POINTS = 2**18
+_POINTS = 2**16
+_BAND = 30.0
+_MARGIN = 1e-10
+_NEGLIGIBLE = -37.0
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseTerm:
+    """A number of independent draws of one noise, each times the same weight; ``noise`` None is a normal one."""
+
+    noise: Noise | None
+    weight: float
+    _: KW_ONLY
+    count: float
+    variance: float
+
+    @property
+    def share(self) -> float:
+        """What it adds to the variance of the sum."""
+        return self.count * self.variance * self.weight**2
+
+
+def half_width(terms: Sequence[NoiseTerm], level: float) -> float:
+    """The least h with P(|sum| <= h) >= level.
+
+    Exact when all draws are alike. Otherwise never less than that, and more by less than 1% of the standard error
+    (in sums whose standard error is small beside their largest weight: by less than 2% of that weight).
+    """
+    if not terms or _log_probability_of_zero(terms) >= math.log(level):
+        return 0.0
+    if len(terms) == 1:
+        (term,) = terms
+        if term.noise is not None and term.noise.kind is NoiseKind.LAPLACE and term.count == 1:
+            return abs(term.weight) * _laplace_quantile(term.noise.scale, level)
+        points = 2 ** math.ceil(math.log2(2 * _reach(terms) / abs(term.weight) + 2))
+        if term.noise is not None and points <= _MOST_LATTICE_POINTS:
+            return abs(term.weight) * _lattice_quantile(term.noise, term.count, level, points)
+    return _quantile(terms, level)
+
+
+def _laplace_quantile(scale: float, level: float) -> int:
+    """The least k for one discrete Laplace: with a = e^(-1/scale), P(|X| > k) = 2 a^(k+1) / (1 + a)."""
+    ratio = math.exp(-1 / scale)
+    return max(0, math.ceil(-scale * math.log((1 - level) * (1 + ratio) / 2)) - 1)
+
+
+def _lattice_quantile(noise: Noise, count: float, level: float, points: int) -> int:
+    """The least k for a sum of equal draws: its probabilities are a Fourier transform around a circle of points."""
+    angles = np.linspace(0.0, math.pi, points // 2 + 1)
+    probabilities = np.fft.irfft(np.exp(count * _log_characteristic(noise, 0.0, angles)), points)[: points // 2]
+    probabilities[1:] *= 2
+    return min(int(np.searchsorted(np.cumsum(probabilities), level)), points // 2)
+
+
+def _quantile(terms: Sequence[NoiseTerm], level: float) -> float:
+    """An upper bound of the quantile of |E| by inversion of the characteristic function.
+
+    A little noise U within plus or minus ``blur`` is added, so that the integral ends: P(|E| <= q + blur) is at least
+    P(|E + U| <= q). U has Kaiser's density, whose transform vanishes (to e^-30) beyond ``_BAND / blur``. A sum over
+    multiples of pi / reach stands for the integral: exact but for what lies beyond ``reach``.
+    """
+    reach = _reach(terms)
+    blur = _BAND * reach / (math.pi * _POINTS)
+    frequencies, weights = _blurred_characteristic(terms, math.pi / reach)
+    weights *= 2 / (reach * frequencies)
+    low, high = 0.0, reach
+    while high - low > blur / 8:
+        middle = (low + high) / 2
+        inside = middle / reach + float(weights @ np.sin(middle * frequencies))
+        low, high = (low, middle) if inside >= level + _MARGIN else (middle, high)
+    return high + blur
+
+
+def _reach(terms: Sequence[NoiseTerm]) -> float:
+    """A distance that the sum passes with a probability below 1e-15."""
+    return 12 * math.sqrt(sum(term.share for term in terms)) + max(map(_tail, terms))
+
+
+def _tail(term: NoiseTerm) -> float:
+    """A distance that one draw passes with a probability below e^-40."""
+    if term.noise is None:
+        return 9 * abs(term.weight) * math.sqrt(term.variance)
+    scales = 40 if term.noise.kind is NoiseKind.LAPLACE else 9
+    return abs(term.weight) * (scales * term.noise.scale + 1)
+
+
+def _blurred_characteristic(terms: Sequence[NoiseTerm], step: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The frequencies (multiples of the step) at which the characteristic function of E + U is not negligible.
+
+    Every factor is at most 1, so a frequency is dropped as soon as the product so far is negligible.
+    """
+    logs = _log_kaiser().copy()
+    frequencies = step * np.arange(1.0, _POINTS)
+    for term in sorted(terms, key=lambda term: -term.share):
+        logs += term.count * _log_characteristic(term.noise, term.variance, abs(term.weight) * frequencies)
+        kept = logs > _NEGLIGIBLE
+        if np.count_nonzero(kept) < 0.8 * len(kept):
+            logs, frequencies = logs[kept], frequencies[kept]
+    return frequencies, np.exp(logs)
+
+
+@cache
+def _log_kaiser() -> NDArray[np.float64]:
+    """The logarithm of (sinh r / r) / (sinh b / b), r^2 = b^2 - x^2, for b the band and x in equal steps up to b."""
+    root = np.sqrt(_BAND**2 - (_BAND / _POINTS * np.arange(1.0, _POINTS)) ** 2)
+    return np.asarray(_log_sinh_ratio(root) - _log_sinh_ratio(np.array(_BAND)))
+
+
+def _log_sinh_ratio(root: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(root + np.log(-np.expm1(-2 * root) / (2 * root)))
+
+
+def _log_characteristic(noise: Noise | None, variance: float, angles: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The logarithm of the characteristic function of one draw."""
+    if noise is None:
+        return np.asarray(-variance / 2 * angles**2)
+    if noise.kind is NoiseKind.LAPLACE:  # (1 - a)^2 / (1 - 2 a cos t + a^2) with 2 a / (1 - a)^2 = variance
+        return np.asarray(-np.log1p(2 * noise.variance * np.sin(angles / 2) ** 2))
+    return _log_gaussian_characteristic(noise.scale, angles)
+
+
+def _log_gaussian_characteristic(scale: float, angles: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The logarithm of the discrete Gaussian's: sum of e^(-k^2 / 2 s^2) cos(k t), normalised.
+
+    For all but small scales by Poisson's summation: the continuous one, added up over t + 2 pi m. Five terms on each
+    side are exact to the last bit for scales above 0.4; from 1 on, one is.
+    """
+    if scale < 0.4:
+        weights = [math.exp(-(k**2) / (2 * scale**2)) for k in range(1, 7)]
+        above = [w * np.cos(k * angles) for k, w in enumerate(weights, 1)]
+        return np.asarray(np.log1p(2 * sum(above)) - math.log1p(2 * sum(weights)))
+    turns = [m for m in range(-5, 6) if m] if scale < 1 else [-1, 1]
+    reduced = np.abs(angles - 2 * math.pi * np.round(angles / (2 * math.pi)))
+    half = scale**2 / 2
+    others = [np.exp(half * (reduced**2 - (reduced + 2 * math.pi * m) ** 2)) for m in turns]
+    norm = sum(math.exp(-half * (2 * math.pi * m) ** 2) for m in turns)
+    return np.asarray(-half * reduced**2 + np.log1p(sum(others)) - math.log1p(norm))
+
+
+def _log_probability_of_zero(terms: Sequence[NoiseTerm]) -> float:
+    """The logarithm of the probability that all draws are zero."""
+    return sum(term.count * _log_zero(term.noise) for term in terms)
+
+
+def _log_zero(noise: Noise | None) -> float:
+    if noise is None:
+        return -math.inf
+    if noise.kind is NoiseKind.LAPLACE:
+        return math.log(math.tanh(1 / (2 * noise.scale)))
+    if noise.scale > 5:  # the sum is the integral to the last bit
+        return -math.log(noise.scale * math.sqrt(2 * math.pi))
+    return -math.log1p(2 * sum(math.exp(-(k**2) / (2 * noise.scale**2)) for k in range(1, 46)))

@@ -1,0 +1,102 @@
+"""PriView's Ripple on one table at a time, in rounds.
+
+A round takes the deficits of the cells in ``below`` from their neighbours. Neighbours only go down within a round, so a
+cell belongs to the next one when it passes the threshold.
+"""
+
+# mypy: disable-error-code="untyped-decorator"
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+__all__ = ["ripple_table"]
+
+
+@njit("int64(float64[::1], float64[::1], int64[::1], int64, int64[::1], float64, int64[::1])", cache=True)
+def _take_from_neighbours(  # noqa: PLR0917 (a kernel gets arrays and numbers)
+    cells: NDArray[np.float64],
+    shares: NDArray[np.float64],
+    below: NDArray[np.int64],
+    count: int,
+    sizes: NDArray[np.int64],
+    threshold: float,
+    following: NDArray[np.int64],
+) -> int:
+    """A round that visits each neighbour of each cell below; how many cells are listed in ``following``."""
+    found = 0
+    for k in range(count):
+        i, stride = below[k], 1
+        for axis in range(len(sizes) - 1, -1, -1):
+            size = sizes[axis]
+            own = (i // stride) % size
+            for value in range(size):
+                if value != own:
+                    j = i + (value - own) * stride
+                    before = cells[j]
+                    cells[j] = before - shares[i]
+                    if before >= -threshold and cells[j] < -threshold:
+                        following[found] = j
+                        found += 1
+            stride *= size
+    return found
+
+
+@njit("int64(float64[::1], float64[::1], int64[::1], float64, int64[::1])", cache=True)
+def _take_from_lines(
+    cells: NDArray[np.float64],
+    shares: NDArray[np.float64],
+    sizes: NDArray[np.int64],
+    threshold: float,
+    following: NDArray[np.int64],
+) -> int:
+    """The same round by sums along every line of the table: cheaper when many cells are below."""
+    number, stride = len(cells), 1
+    sums = np.empty(number)
+    for axis in range(len(sizes) - 1, -1, -1):
+        size = sizes[axis]
+        for start in range(0, number, stride * size):
+            lines = sums[:stride]
+            lines[:] = shares[start : start + stride]
+            for first in range(start + stride, start + stride * size, stride):
+                for offset in range(stride):
+                    lines[offset] += shares[first + offset]
+            for first in range(start, start + stride * size, stride):
+                for offset in range(stride):
+                    cells[first + offset] -= lines[offset] - shares[first + offset]
+        stride *= size
+    found = 0
+    for i in range(number):
+        if cells[i] < -threshold:
+            following[found] = i
+            found += 1
+    return found
+
+
+@njit("int64(float64[::1], int64[::1], float64, int64)", cache=True)
+def ripple_table(cells: NDArray[np.float64], sizes: NDArray[np.int64], threshold: float, most_steps: int) -> int:
+    """Correct one table in place; how many cells are still below when no more than ``most_steps`` may be taken."""
+    number, neighbours = len(cells), int(np.sum(sizes - 1))
+    lines = number * (len(sizes) + 1)
+    below, following = np.empty(number, np.int64), np.empty(number, np.int64)
+    shares = np.zeros(number)
+    count = steps = 0
+    for i in range(number):
+        if cells[i] < -threshold:
+            below[count] = i
+            count += 1
+    while count > 0 and neighbours > 0 and steps < most_steps:
+        for k in range(count):
+            shares[below[k]] = -cells[below[k]] / neighbours
+            cells[below[k]] = 0.0
+        if count * neighbours < lines:
+            steps += count * neighbours
+            found = _take_from_neighbours(cells, shares, below, count, sizes, threshold, following)
+        else:
+            steps += lines
+            found = _take_from_lines(cells, shares, sizes, threshold, following)
+        for k in range(count):
+            shares[below[k]] = 0.0
+        below, following, count = following, below, found
+    return count
