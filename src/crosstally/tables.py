@@ -8,12 +8,15 @@ from enum import StrEnum
 from typing import Any, NoReturn, Protocol
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from crosstally.budget import Noise
 from crosstally.errors import CrosstallyError, QueryError
+from crosstally.extras import optional
 from crosstally.queries import Query
 from crosstally.schema import Schema
+from crosstally.text_table import text_table
 
 __all__ = ["CellError", "ErrorKind", "ExactTable", "Marginal", "Measurement"]
 
@@ -146,3 +149,84 @@ class Marginal:
             raise QueryError(f"level must be between 0 and 1, got {level!r}")
         half = math.nan if self.error is None else self.error.half_width(level)
         return self.values - half, self.values + half
+
+    def __repr__(self) -> str:
+        error = math.nan if self.error is None else self.error.std_error
+        title = " x ".join(self.attributes) or "total"
+        head = f"{title}: {self.caption}" if self.caption else title
+        return "\n".join([head, *text_table(self.schema, self.values, error), self._footnote()])
+
+    def _footnote(self) -> str:
+        if self.error is None:
+            return f"± ?: the error is not known ({self.method})"
+        before = ", before negative cells were corrected" if self.corrected else ""
+        known = "" if self.error_kind is ErrorKind.EXACT else f", {self.error_kind.value}"
+        return f"± one standard error{known}{before} ({self.method})"
+
+    # What it can become
+
+    def number_columns(self) -> tuple[str, str]:
+        """The names of the columns of counts and errors; underscores are added where attributes bear them already."""
+        count, std_error = "count", "std_error"
+        while count in self.attributes:
+            count += "_"
+        while std_error in self.attributes:
+            std_error += "_"
+        return count, std_error
+
+    def to_arrow(self) -> pa.Table:
+        """A row for each cell: a dictionary column for each attribute, then ``count`` and ``std_error``."""
+        columns: list[pa.Array] = []
+        for axis, attribute in enumerate(self.schema.attributes):
+            codes = np.broadcast_to(
+                _along(np.arange(attribute.size, dtype=np.int32), axis, self.values.ndim), self.schema.shape
+            )
+            columns.append(
+                pa.DictionaryArray.from_arrays(pa.array(codes.ravel()), pa.array(attribute.labels, pa.string()))
+            )
+        columns += [pa.array(self.values.ravel()), pa.array(self.std_error.ravel())]
+        return pa.Table.from_arrays(columns, names=[*self.attributes, *self.number_columns()])
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame with a row for each cell; labels are categories in the schema's order."""
+        optional("pandas", extra="frames")
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> Any:
+        """A Polars DataFrame with a row for each cell; labels are enumerations in the schema's order."""
+        polars = optional("polars", extra="frames")
+        labels = {attribute.name: polars.Enum(attribute.labels) for attribute in self.schema.attributes}
+        return polars.from_arrow(self.to_arrow()).cast(labels)
+
+    def to_xarray(self) -> Any:
+        """An xarray Dataset of ``count`` and ``std_error`` with one labelled dimension for each attribute."""
+        xarray = optional("xarray", extra="frames")
+        count, std_error = self.number_columns()
+        return xarray.Dataset(
+            {count: (self.attributes, self.values.copy()), std_error: (self.attributes, self.std_error)},
+            coords={attribute.name: list(attribute.labels) for attribute in self.schema.attributes},
+            attrs={
+                "method": self.method,
+                "error_kind": self.error_kind.value,
+                "corrected": int(self.corrected),
+                "caption": self.caption,
+            },
+        )
+
+    def plot(self, *, width: int = 480) -> Any:
+        """An Altair chart: bars in the schema's order with 95% intervals. ``charts.save`` writes it as a picture.
+
+        Args:
+            width: How wide the bars may spread, in pixels.
+        """
+        from crosstally.charts import bar_chart
+
+        half = None if self.error is None else self.error.half_width(0.95)
+        return bar_chart(self.schema, self.values, half_width=half, caption=self.caption, width=width)
+
+
+def _along(values: NDArray[Any], axis: int, ndim: int) -> NDArray[Any]:
+    return values.reshape([-1 if i == axis else 1 for i in range(ndim)])
