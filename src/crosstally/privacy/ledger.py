@@ -29,7 +29,17 @@ from crosstally.errors import (
     OverspendError,
     did_you_mean,
 )
-from crosstally.privacy.ledger_file import FORMAT, Event, Store, append, canonical, check_chain, digest, events
+from crosstally.privacy.ledger_file import (
+    FORMAT,
+    Event,
+    Store,
+    append,
+    canonical,
+    check_chain,
+    digest,
+    events,
+    read_header,
+)
 from crosstally.queries import query_from_dict
 from crosstally.schema import Schema
 from crosstally.strategies.plan import Plan
@@ -75,7 +85,7 @@ class Ledger:
     def __init__(self, store: Store) -> None:
         self._store = store
         with store.reading() as connection:
-            (header,) = connection.execute("SELECT body FROM header").fetchone()
+            header = read_header(connection)
         self._id, self._schema, self._budget, self._neighbours = _read_header(header, store)
 
     @classmethod
@@ -165,6 +175,10 @@ class Ledger:
         if plan.neighbours is not self.neighbours:
             raise LedgerError(f"{self._store} protects {self.neighbours} neighbours, the plan {plan.neighbours} ones")
         self.price(plan.budget)
+
+    def check_left(self, plan: Plan) -> None:
+        """Raise unless what is left now pays for the plan; only a charge makes sure that it still does."""
+        self._check_cap(self.spent, self.price(plan.budget))
 
     # What was bought
 

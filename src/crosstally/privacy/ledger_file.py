@@ -91,14 +91,27 @@ def append(connection: sqlite3.Connection, kind: str, *, entry: int, key: str, *
 def events(connection: sqlite3.Connection, where: str = "", values: tuple[Any, ...] = ()) -> list[Event]:
     """The events in order, or those that a condition selects."""
     columns = ", ".join(Event.__slots__)
-    rows = connection.execute(f"SELECT {columns} FROM events {where} ORDER BY number", values)
+    rows = connection.execute(f"SELECT {columns} FROM events {where} ORDER BY number", values).fetchall()
+    for number, kind, entry, *texts in rows:
+        if not (isinstance(number, int) and isinstance(entry, int)) or {type(t) for t in (kind, *texts)} - {
+            str,
+            type(None),
+        }:
+            raise LedgerError("an event of the ledger was changed; restore the file from a copy")
     return [Event(**dict(zip(Event.__slots__, row, strict=True))) for row in rows]
+
+
+def read_header(connection: sqlite3.Connection) -> str:
+    """What the ledger is about, as JSON."""
+    rows = connection.execute("SELECT body FROM header").fetchall()
+    if len(rows) != 1 or not isinstance(rows[0][0], str):
+        raise LedgerError("the header of the ledger was changed; restore the file from a copy")
+    return rows[0][0]
 
 
 def check_chain(connection: sqlite3.Connection) -> None:
     """Raise unless the events follow each other, from the header to the head."""
-    (body,) = connection.execute("SELECT body FROM header").fetchone()
-    number, previous = 0, digest(body)
+    number, previous = 0, digest(read_header(connection))
     for event in events(connection):
         number += 1
         if event.number != number or event.hash != _link(previous, event):
@@ -195,7 +208,7 @@ class Store:
                     finally:
                         if connection.in_transaction:
                             connection.execute("ROLLBACK")
-            except (OSError, sqlite3.Error) as error:
+            except (OSError, sqlite3.Error, UnicodeDecodeError) as error:
                 raise LedgerError(f"{self} cannot be used: {_reason(error)}") from None
 
     def _connect(self) -> sqlite3.Connection:
@@ -271,7 +284,7 @@ def _check_tables(store: Store, connection: sqlite3.Connection) -> None:
     if found != FORMAT:
         raise LedgerError(f"{store} has format {found}; this version reads format {FORMAT}")
     statements = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
-    if statements != {*_TABLES, *_GUARDS} or connection.execute("SELECT count(*) FROM header").fetchone() != (1,):
+    if statements != {*_TABLES, *_GUARDS}:
         raise LedgerError(f"{store} does not have the tables of format {FORMAT}; restore the file from a copy")
 
 
@@ -300,7 +313,7 @@ def _patiently(connection: sqlite3.Connection, statement: str) -> None:
             return
 
 
-def _reason(error: OSError | sqlite3.Error) -> str:
+def _reason(error: OSError | sqlite3.Error | UnicodeDecodeError) -> str:
     if isinstance(error, OSError):
         return (error.strerror or "it cannot be read or written").lower()
-    return str(error)
+    return str(error) if isinstance(error, sqlite3.Error) else "the file is damaged"
