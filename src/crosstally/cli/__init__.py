@@ -1,0 +1,5 @@
+"""The command line: one file for each verb. Data goes to stdout, words for people to stderr."""
+
+from crosstally.cli.app import main
+
+__all__ = ["main"]

@@ -1,0 +1,148 @@
+"""The frame of all commands: what ``crosstally`` offers, and how errors reach people."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from types import FunctionType
+from typing import Annotated, Any
+
+import typer
+
+from crosstally import __version__
+from crosstally.cli import demo, inspect, ledger, plan, release, reproduce, schema, table
+from crosstally.cli.checks import CheckFailedError
+from crosstally.errors import CrosstallyError
+
+__all__ = ["app", "main"]
+
+DONE, CHECK_FAILED, BAD_INPUT, INTERNAL, STOPPED, CLOSED_PIPE = 0, 1, 2, 3, 130, 141
+
+# Typer keeps its parser inside since 0.24 and used click's before: its usage error is found the same way in both.
+UsageError: type[Any] = typer.BadParameter.__mro__[1]
+
+app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["--help", "-h"]},
+    help="Tables about people, published under differential privacy: one file, any table, honest error bars.",
+    epilog="Start with: crosstally demo",
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"crosstally {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Hold the options that belong to no command."""
+
+
+def _examples(*lines: str) -> str:
+    """The end of a command's help; an empty line between lines is what keeps them apart."""
+    return "\n".join(["Example:" if len(lines) == 1 else "Examples:", *(f"  {line}" for line in lines)])
+
+
+def _add(group: typer.Typer, function: Callable[..., None], *examples: str, panel: str | None = None) -> None:
+    assert isinstance(function, FunctionType)
+    name = function.__name__.rstrip("_")
+    group.command(name, epilog=_examples(*examples), rich_help_panel=panel)(function)
+
+
+def _group(name: str, words: str, panel: str) -> typer.Typer:
+    group = typer.Typer(add_completion=False, rich_markup_mode="rich", help=words)
+    app.add_typer(group, name=name, rich_help_panel=panel)
+    return group
+
+
+_BEFORE, _SPEND, _READ = "Before anything is spent", "Spend", "Read, for anyone"
+
+_add(app, demo.demo, *demo.EXAMPLES, panel="Start here")
+_schema = _group("schema", "Say what a table is about: attributes, labels, whom to protect.", _BEFORE)
+_add(_schema, schema.draft, *schema.DRAFT_EXAMPLES)
+_add(_schema, schema.check, *schema.CHECK_EXAMPLES)
+_add(app, plan.plan, *plan.EXAMPLES, panel=_BEFORE)
+_add(app, release.release, *release.EXAMPLES, panel=_SPEND)
+_ledger = _group("ledger", "Keep count of the privacy spent on a table, and of what it bought.", _SPEND)
+_add(_ledger, ledger.create, *ledger.CREATE_EXAMPLES)
+_add(_ledger, ledger.show, *ledger.SHOW_EXAMPLES)
+_add(_ledger, ledger.verify, *ledger.VERIFY_EXAMPLES)
+_add(_ledger, ledger.export, *ledger.EXPORT_EXAMPLES)
+_add(app, table.table, *table.EXAMPLES, panel=_READ)
+_add(app, inspect.inspect, *inspect.EXAMPLES, panel=_READ)
+_add(app, reproduce.reproduce, *reproduce.EXAMPLES, panel="Research")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and give its exit code: 0 done, 1 a check failed, 2 bad input, 3 our own mistake."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given in ([], ["schema"], ["ledger"]):
+        given.append("--help")
+    try:
+        code = _run(given)
+        sys.stdout.flush()
+    except CheckFailedError as error:
+        return _fail(str(error), CHECK_FAILED)
+    except CrosstallyError as error:
+        return _fail(str(error), BAD_INPUT)
+    except UsageError as error:
+        return _fail(_usage(error), BAD_INPUT)
+    except (KeyboardInterrupt, typer.Abort):
+        return _fail("stopped", STOPPED)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return CLOSED_PIPE
+    except Exception as error:  # noqa: BLE001 - the one place where what nobody foresaw must end without its text
+        return _fail_inside(error)
+    return code
+
+
+def _run(arguments: list[str]) -> int:
+    command = typer.main.get_command(app)
+    try:
+        with command.make_context("crosstally", arguments) as context:
+            command.invoke(context)
+    except typer.Exit as ended:
+        return ended.exit_code
+    return DONE
+
+
+def _usage(error: Any) -> str:
+    message = str(error.format_message()).strip().rstrip(".")
+    message = message[:1].lower() + message[1:]
+    where = getattr(getattr(error, "ctx", None), "command_path", "crosstally")
+    return f"{message}; see {where} --help"
+
+
+def _fail(message: str, code: int) -> int:
+    from crosstally.cli.screen import one_line
+
+    sys.stderr.write(f"crosstally: {one_line(message)}\n")
+    return code
+
+
+def _fail_inside(error: Exception) -> int:
+    """Say where, never what: the text of an error that nobody foresaw may hold confidential values."""
+    if os.environ.get("CROSSTALLY_DEBUG") == "1":
+        traceback.print_exception(error)
+    where = "an unknown place"
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        module = frame.f_globals.get("__name__", "")
+        if module.startswith("crosstally.") and module != __name__:
+            where = f"{module} {frame.f_code.co_name}"
+    return _fail(
+        f"internal error in {where}, nothing confidential is shown; run with CROSSTALLY_DEBUG=1 to see the traceback "
+        "(it may show confidential values)",
+        INTERNAL,
+    )

@@ -1,0 +1,308 @@
+"""``crosstally demo``: the whole story on generated people, in seconds."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from crosstally.budget import Budget
+from crosstally.cli.plan import comparison_table
+from crosstally.cli.rendering import cell
+from crosstally.cli.screen import ACCENT, PROSE_WIDTH, Screen, amount, count, facts, grid, progress
+from crosstally.cli.selection import Selection, select
+from crosstally.errors import CrosstallyError, MissingExtraError
+from crosstally.schema import Schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from rich.table import Table
+
+    from crosstally.privacy.ledger import Ledger
+    from crosstally.releases import Release
+    from crosstally.strategies.planner import Comparison
+
+__all__ = ["EXAMPLES", "demo"]
+
+EXAMPLES = ("crosstally demo", "crosstally demo --directory /tmp/first-look")
+
+_PEOPLE = 48_842
+_SEED = 1
+_KEY = "demo"
+_MARKER = ".crosstally-demo"
+_ONE = ("health",)
+_TWO = ("age", "sex")
+_THREE = ("household", "home")
+_INDENT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """The files of a demo, all in one folder."""
+
+    folder: Path
+
+    @property
+    def rows(self) -> Path:
+        return self.folder / "people.csv"
+
+    @property
+    def schema(self) -> Path:
+        return self.folder / "people.schema.json"
+
+    @property
+    def ledger(self) -> Path:
+        return self.folder / "people.ledger"
+
+    @property
+    def release(self) -> Path:
+        return self.folder / "people.release.parquet"
+
+    @property
+    def chart(self) -> Path:
+        return self.folder / "age-by-sex.svg"
+
+    @property
+    def all(self) -> tuple[Path, ...]:
+        logs = (self.ledger.with_name(self.ledger.name + suffix) for suffix in ("-wal", "-shm"))
+        return (self.rows, self.schema, self.ledger, *logs, self.release, self.chart)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Story:
+    """What the demo has made and tells about."""
+
+    files: _Files
+    schema: Schema
+    _: KW_ONLY
+    comparison: Comparison
+    ledger: Ledger
+    release: Release
+    truth: dict[tuple[str, ...], Any]
+
+
+def demo(
+    directory: Annotated[
+        Path, typer.Option(metavar="DIR", help="Where the files of the demo go; a second run replaces them.")
+    ] = Path("crosstally-demo"),
+) -> None:
+    """See the whole story on generated people: plan, release, tables beside the truth, promise. In seconds."""
+    from crosstally.evaluation.generators import people
+
+    files = _Files(directory)
+    _start_afresh(files)
+    screen = Screen(sys.stdout, width=None if sys.stdout.isatty() else PROSE_WIDTH)
+    import numpy as np
+
+    with progress("generating people"):
+        rows, schema = people(_PEOPLE, np.random.default_rng(_SEED))
+        _write_rows(rows, schema, files)
+    _tell_people(screen, schema, files)
+    comparison = _compare(schema)
+    _tell_plan(screen, comparison)
+    story = _release(rows, schema, comparison, files)
+    _tell_release(screen, story)
+    _tell_tables(screen, story)
+    _tell_promise(screen, story)
+    _tell_next(screen)
+
+
+# What happens
+
+
+def _start_afresh(files: _Files) -> None:
+    """An empty place for the demo's files: those of an earlier demo go, those of anyone else are never touched."""
+    marker = files.folder / _MARKER
+    try:
+        files.folder.mkdir(parents=True, exist_ok=True)
+        if not marker.exists():
+            foreign = [path.name for path in files.all if path.exists()]
+            if foreign:
+                raise CrosstallyError(
+                    f"{str(files.folder)!r} holds {foreign[0]}, which no demo wrote: choose another --directory"
+                )
+            marker.write_text("The files of crosstally demo; the next demo here replaces them.\n", encoding="utf-8")
+        for path in files.all:
+            path.unlink(missing_ok=True)
+    except OSError as error:
+        raise CrosstallyError(f"cannot write into the folder {str(files.folder)!r}: {error.strerror}") from None
+
+
+def _write_rows(rows: pa.Table, schema: Schema, files: _Files) -> None:
+    import pyarrow.csv
+
+    pyarrow.csv.write_csv(rows, files.rows)
+    schema.save(files.schema)
+
+
+def _compare(schema: Schema) -> Comparison:
+    from crosstally.strategies.planner import compare
+
+    return compare(schema, None, Budget(epsilon=1), rows=_PEOPLE)  # type: ignore[arg-type]
+
+
+def _release(rows: pa.Table, schema: Schema, comparison: Comparison, files: _Files) -> _Story:
+    from crosstally.pipeline import run
+    from crosstally.privacy.ledger import Ledger
+    from crosstally.sources import count as count_rows
+
+    with progress("counting, adding noise"):
+        ledger = Ledger.create(files.ledger, schema=schema, budget=Budget(epsilon=3))  # type: ignore[arg-type]
+        release = run(str(files.rows), comparison.chosen, ledger=ledger, key=_KEY)
+        release.save(files.release)
+        ledger.delivered(_KEY)
+        tables = (_ONE, _TWO, _THREE)
+        exact = count_rows(rows, schema, tables)  # generated people: their truth may be shown
+    truth = {names: table.counts for names, table in zip(tables, exact, strict=True)}
+    return _Story(files, schema, comparison=comparison, ledger=ledger, release=release, truth=truth)
+
+
+# What is told
+
+
+def _heading(screen: Screen, number: int, words: str) -> None:
+    screen.print()
+    screen.put(f"{number}  {words}", style=ACCENT)
+
+
+def _say(screen: Screen, words: str, style: str = "") -> None:
+    screen.say(words, style=style, indent=_INDENT)
+
+
+def _put(screen: Screen, table: Table) -> None:
+    from rich.padding import Padding
+
+    screen.print(Padding(table, (0, 0, 0, _INDENT), expand=False))
+
+
+def _tell_people(screen: Screen, schema: Schema, files: _Files) -> None:
+    screen.put("crosstally: tables about people, published without giving anyone away", style="bold")
+    _heading(screen, 1, "A private table")
+    _say(
+        screen,
+        f"{_PEOPLE:,} people, all of them generated: nobody real is here, so the truth may be shown below. "
+        f"{len(schema.names)} facts are known about each, with so many possible values:",
+    )
+    _say(screen, ", ".join(f"{attribute.name} {attribute.size}" for attribute in schema.attributes), "dim")
+    _say(
+        screen,
+        f"That makes {schema.cells:,} combinations for {_PEOPLE:,} people: many are alone in theirs, and an exact "
+        "table of everything would give them away.",
+    )
+    _put(screen, facts([("private", f"{files.rows}, with {files.schema.name} beside it")]))
+
+
+def _tell_plan(screen: Screen, comparison: Comparison) -> None:
+    wanted = comparison.chosen.workload
+    _heading(screen, 2, "A plan, before anything is spent")
+    _say(
+        screen,
+        f"Wanted: all {len(wanted)} tables over one or two facts, for a privacy budget of ε = 1 (smaller is more "
+        "private). People are protected by noise in every count, and its size is known without looking at the data:",
+    )
+    screen.print()
+    _put(screen, comparison_table(comparison))
+    screen.print()
+    _say(screen, f"▸ {comparison.chosen.strategy} is chosen: {comparison.reason}.")
+    _say(screen, "RMS error: how far a published count typically is from the true one.", "dim")
+
+
+def _tell_release(screen: Screen, story: _Story) -> None:
+    plan, ledger, files = story.comparison.chosen, story.ledger, story.files
+    size = files.release.stat().st_size / 1000
+    _heading(screen, 3, "The release")
+    _say(screen, "The rows were counted once, noise was added to every count, and only that is in the file:")
+    _put(
+        screen,
+        facts(
+            [
+                ("measured", f"{len(plan.requests)} tables, {plan.cells:,} noisy numbers"),
+                ("cost", f"{amount(ledger.spent, ledger.currency)}, recorded in {files.ledger}"),
+                ("public", f"{files.release}, {size:,.0f} kB: one file, any table"),
+            ]
+        ),
+    )
+
+
+def _tell_tables(screen: Screen, story: _Story) -> None:
+    _heading(screen, 4, "Three tables from it, beside the truth")
+    _say(screen, "The truth can be shown because these people are generated; nothing else here ever prints it.", "dim")
+    within = cells = 0
+    for names in (_ONE, _TWO, _THREE):
+        marginal, truth = story.release.marginal(*names), story.truth[names]
+        selection = select(marginal, names, {}, level=None)
+        screen.print()
+        _put(screen, _beside_truth(selection, truth))
+        within += int((abs(selection.values - truth) <= 2 * selection.margin).sum())
+        cells += truth.size
+    screen.print()
+    _say(screen, f"±: one standard error. Of these {cells} counts, {within} are within twice that of the truth.")
+    _put(screen, facts([_picture(story)]))
+
+
+def _beside_truth(selection: Selection, truth: Any) -> Table:
+    """One column of answers with the truth beside it for each value of the second attribute."""
+    down, *across = selection.axes
+    labels = across[0].labels if across else ("published",)
+    headings = [text for label in labels for text in (label, "truth")]
+    table = grid(f"{down.name} by {across[0].name}" if across else down.name, *headings)
+    values, exact = selection.values.reshape(len(down.labels), -1), truth.reshape(len(down.labels), -1)
+    for label, row, true in zip(down.labels, values, exact, strict=True):
+        cells = (
+            text
+            for value, known in zip(row, true, strict=True)
+            for text in (cell(float(value), selection.margin), count(known))
+        )
+        table.add_row(label, *cells)
+    for column in table.columns[2::2]:
+        column.style = "dim"
+    return table
+
+
+def _picture(story: _Story) -> tuple[str, str]:
+    try:
+        from crosstally.charts import save
+
+        with progress("drawing"):
+            save(story.release.marginal(*_TWO).plot(), story.files.chart)
+    except MissingExtraError as error:
+        return "no picture", str(error)
+    return "picture", f"{story.files.chart}, the second table with its error bars"
+
+
+def _tell_promise(screen: Screen, story: _Story) -> None:
+    ledger = story.ledger
+    _heading(screen, 5, "The promise")
+    for sentence in story.release.statement.plain():
+        _say(screen, sentence)
+    entry = ledger.entries()[-1]
+    spent, left = amount(ledger.spent, ledger.currency), amount(ledger.remaining, ledger.currency)
+    cap = ledger.budget.to_dict()[ledger.currency]
+    line = (
+        f"entry {entry.number}, {entry.strategy}, {entry.state}: {spent} of {cap} spent, {left} left for these people"
+    )
+    _put(screen, facts([("ledger", line)]))
+
+
+_NEXT: Sequence[tuple[str, str]] = (
+    (
+        "Guess the attributes and their values, then review them, since they become public:",
+        "crosstally schema draft yours.csv -o yours.schema.json",
+    ),
+    ("See the error to expect; free:", "crosstally plan yours.schema.json --rows 50000 --epsilon 1"),
+    (
+        "Make the release, from which anyone can read tables:",
+        "crosstally release yours.csv --schema yours.schema.json --epsilon 1",
+    ),
+)
+
+
+def _tell_next(screen: Screen) -> None:
+    _heading(screen, 6, "Now your own file")
+    for words, command in _NEXT:
+        _say(screen, words, "dim")
+        screen.put(" " * 2 * _INDENT + command, style="bold")

@@ -1,0 +1,182 @@
+"""``crosstally inspect``: what a release holds, what it promises, and how accurate it is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations, islice
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from crosstally.cli.options import Json
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from crosstally.releases import Release
+
+__all__ = ["EXAMPLES", "inspect"]
+
+EXAMPLES = ("crosstally inspect people.release.parquet", "crosstally inspect people.release.parquet --json")
+_LARGEST_WAYS = 3
+_MOST_TABLES = 5_000
+
+
+def inspect(
+    release: Annotated[Path, typer.Argument(metavar="RELEASE", help="A release file.")], json: Json = False
+) -> None:
+    """Show a release's attributes, its privacy statement in plain words, what was measured, and the error to expect."""
+    from crosstally.release_file import open_release
+
+    opened = open_release(release)
+    if json:
+        from crosstally.cli.screen import print_json
+
+        print_json(_as_json(opened))
+    else:
+        _show(opened)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Measured:
+    """Measurements over equally many attributes with the same noise."""
+
+    ways: int
+    kind: str
+    noise: str
+    tables: int
+    cells: int
+    std_error: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Expected:
+    """The standard errors of all tables over so many attributes; NaN when none is covered."""
+
+    ways: int
+    tables: int
+    covered: int
+    least: float
+    middle: float
+    most: float
+
+
+def _measured(release: Release) -> Iterator[_Measured]:
+    """What was measured, summed up by the number of attributes and by noise."""
+    groups: dict[tuple[int, str, str, float], list[int]] = {}
+    for each in release.measurements:
+        noise = "noise of its own" if each.noise is None else str(each.noise)
+        key = (len(each.query.attributes), type(each.query).__name__.lower(), noise, each.variance)
+        groups.setdefault(key, []).append(each.values.size)
+    for (ways, kind, noise, variance), sizes in sorted(groups.items()):
+        yield _Measured(
+            ways=ways, kind=kind, noise=noise, tables=len(sizes), cells=sum(sizes), std_error=math.sqrt(variance)
+        )
+
+
+def _expected(release: Release) -> Iterator[_Expected]:
+    """The standard errors of tables over one, two and three attributes; of very many only the first are looked at."""
+    from crosstally.answers import ErrorBars
+
+    names = release.schema.names
+    bars = ErrorBars(release.schema, release.measurements, release.statement.rows)
+    for ways in range(1, min(_LARGEST_WAYS, len(names)) + 1):
+        tables = list(islice(combinations(names, ways), _MOST_TABLES))
+        errors = [math.nan if (law := bars.law(table)) is None else law.std_error for table in tables]
+        known = [error for error in errors if math.isfinite(error)] or [math.nan]
+        yield _Expected(
+            ways=ways,
+            tables=len(tables),
+            covered=sum(map(math.isfinite, errors)),
+            least=min(known),
+            middle=median(known),
+            most=max(known),
+        )
+
+
+def _as_json(release: Release) -> dict[str, Any]:
+    return {
+        "attributes": [
+            {"name": attribute.name, "cells": attribute.size, "labels": list(attribute.labels)}
+            for attribute in release.schema.attributes
+        ],
+        "statement": {**release.statement.to_dict(), "plain": list(release.statement.plain())},
+        "measurements": [
+            {
+                "attributes": each.ways,
+                "kind": each.kind,
+                "noise": each.noise,
+                "tables": each.tables,
+                "cells": each.cells,
+                "std_error": each.std_error,
+            }
+            for each in _measured(release)
+        ],
+        "expected_errors": [
+            {
+                "attributes": each.ways,
+                "tables": each.tables,
+                "covered": each.covered,
+                "least": _number(each.least),
+                "median": _number(each.middle),
+                "most": _number(each.most),
+            }
+            for each in _expected(release)
+        ],
+    }
+
+
+def _number(number: float) -> float | None:
+    return number if math.isfinite(number) else None
+
+
+def _show(release: Release) -> None:
+    from crosstally.cli.screen import data
+
+    screen, statement = data(), release.statement
+    screen.print(f"{len(release.schema.names)} attributes", style="bold")
+    screen.print(_attributes(release))
+    screen.print("\nprivacy", style="bold")
+    for sentence in statement.plain():
+        screen.say(sentence)
+    if statement.entry is not None:
+        screen.say(f"Paid by {statement.entry}.", style="dim")
+    screen.print("\nmeasured", style="bold")
+    screen.print(_measurements(release))
+    screen.print("\nstandard error of a cell", style="bold")
+    screen.print(_errors(release))
+    screen.say("Tables that are not covered can be asked for too, without an error bar.", style="dim")
+
+
+def _attributes(release: Release) -> Table:
+    from crosstally.cli.screen import grid, joined
+
+    table = grid("name", "labels", "cells", left=2)
+    for attribute in release.schema.attributes:
+        table.add_row(joined([attribute.name]), joined(attribute.labels), f"{attribute.size:,}")
+    return table
+
+
+def _measurements(release: Release) -> Table:
+    from crosstally.cli.screen import grid, significant
+
+    table = grid("what", "noise", "tables", "numbers", "std error", left=2)
+    for each in _measured(release):
+        what = "total" if each.ways == 0 else f"{each.kind} of {each.ways}-attribute tables"
+        table.add_row(what, each.noise, f"{each.tables:,}", f"{each.cells:,}", significant(each.std_error))
+    return table
+
+
+def _errors(release: Release) -> Table:
+    from crosstally.cli.screen import grid, significant
+
+    table = grid("tables over", "covered", "least", "median", "most")
+    for each in _expected(release):
+        name = "1 attribute" if each.ways == 1 else f"{each.ways} attributes"
+        numbers = map(significant, (each.least, each.middle, each.most))
+        table.add_row(name, f"{each.covered:,} of {each.tables:,}", *numbers)
+    return table

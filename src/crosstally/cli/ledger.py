@@ -1,0 +1,191 @@
+"""``crosstally ledger``: create, show, verify, export."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from crosstally.budget import Neighbours, decimal_text
+from crosstally.cli.checks import CheckFailedError
+from crosstally.cli.options import (
+    Delta,
+    Epsilon,
+    Force,
+    Json,
+    Quiet,
+    Relation,
+    Rho,
+    Rows,
+    check_output,
+    read_budget,
+)
+from crosstally.errors import LedgerError
+from crosstally.schema import Schema
+
+if TYPE_CHECKING:
+    from crosstally.privacy.ledger import Ledger
+
+__all__ = [
+    "CREATE_EXAMPLES",
+    "EXPORT_EXAMPLES",
+    "SHOW_EXAMPLES",
+    "VERIFY_EXAMPLES",
+    "create",
+    "export",
+    "show",
+    "verify",
+]
+
+CREATE_EXAMPLES = ("crosstally ledger create people.ledger --schema people.schema.json --epsilon 3",)
+SHOW_EXAMPLES = ("crosstally ledger show people.ledger",)
+VERIFY_EXAMPLES = ("crosstally ledger verify people.ledger",)
+EXPORT_EXAMPLES = ("crosstally ledger export people.ledger release-1f2e3d4c -o people.release.parquet",)
+
+LedgerFile = Annotated[Path, typer.Argument(metavar="LEDGER", help="A ledger file.")]
+
+
+def create(
+    ledger: Annotated[Path, typer.Argument(metavar="LEDGER", help="The file to create.")],
+    *,
+    schema: Annotated[Path, typer.Option(metavar="FILE", help="What the table is about, reviewed.")],
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    rho: Rho = None,
+    neighbours: Relation = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Create a ledger: a cap on all the privacy that may ever be spent on these people.
+
+    One group of people needs one ledger: a second one on the same people resets nothing.
+    """
+    from crosstally.cli.screen import people
+    from crosstally.privacy.ledger import Ledger
+
+    read = Schema.load(schema)
+    budget = read_budget(epsilon, delta, rho)
+    created = Ledger.create(ledger, schema=read, budget=budget, neighbours=neighbours or Neighbours.ADD_REMOVE)
+    if json:
+        _print(created)
+        return
+    screen = people(quiet=quiet)
+    screen.say(f"Created {ledger}: at most {created.budget}, {created.neighbours.value}, for every release together.")
+    screen.say(f"Next: crosstally release people.csv --schema {schema} --epsilon 1 --ledger {ledger}")
+
+
+def show(ledger: LedgerFile, *, json: Json = False) -> None:
+    """Show what may be spent, what was spent, and on what."""
+    from crosstally.cli.screen import amount, data, facts, grid, joined, printable
+    from crosstally.privacy.ledger import Ledger, State
+
+    opened = Ledger.open(ledger)
+    if json:
+        _print(opened)
+        return
+    screen, currency, entries = data(), opened.currency, opened.entries()
+    unit = opened.schema.unit
+    screen.print(
+        facts(
+            [
+                ("attributes", joined(opened.schema.names)),
+                ("protects", "one row" if unit is None else f"one {unit.id}, at most {unit.max_rows:,} rows"),
+                ("neighbours", opened.neighbours.value),
+                ("cap", str(opened.budget)),
+                ("spent", amount(opened.spent, currency)),
+                ("remains", amount(opened.remaining, currency)),
+            ]
+        )
+    )
+    if not entries:
+        return
+    table = grid("entry", "when (UTC)", "key", "strategy", "state", "cost", left=5)
+    for entry in entries:
+        when, cost = f"{entry.when:%Y-%m-%d %H:%M}", amount(entry.cost, currency)
+        table.add_row(str(entry.number), when, printable(entry.key), printable(entry.strategy), entry.state, cost)
+    screen.print()
+    screen.print(table)
+    waiting = [entry for entry in entries if entry.state is State.STORED]
+    if waiting:
+        screen.print()
+        screen.say(f"Paid for and not delivered: crosstally ledger export {ledger} {printable(waiting[0].key)} -o FILE")
+
+
+def verify(ledger: LedgerFile, *, json: Json = False, quiet: Quiet = False) -> None:
+    """Check that the file is whole, that nothing in it was changed, and that its sums are right. Exit code 1 if not."""
+    from crosstally.cli.screen import people, print_json
+    from crosstally.privacy.ledger import Ledger
+
+    if not ledger.is_file():
+        raise LedgerError(f"there is no ledger {str(ledger)!r}")
+    try:
+        opened = Ledger.open(ledger)
+        opened.verify()
+    except LedgerError as error:
+        if json:
+            print_json({"ledger": str(ledger), "sound": False, "reason": str(error)})
+        raise CheckFailedError(str(error)) from None
+    entries = len(opened.entries())
+    if json:
+        print_json({"ledger": str(ledger), "sound": True, "entries": entries})
+    else:
+        people(quiet=quiet).say(f"{ledger} is sound: {entries:,} entries, every link of the chain holds.")
+
+
+def export(
+    ledger: LedgerFile,
+    key: Annotated[str, typer.Argument(metavar="KEY", help="The name of a spend; ledger show lists them.")],
+    *,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The release file to write.")],
+    rows: Rows = None,
+    force: Force = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write the release of a spend again, from what the ledger keeps. It costs nothing."""
+    from crosstally.cli.screen import people
+    from crosstally.privacy.ledger import Ledger
+    from crosstally.releases import Statement, publish
+
+    opened = Ledger.open(ledger)
+    check_output(output, force=force)
+    plan, measurements = opened.export(key)
+    statement = Statement(
+        strategy=plan.strategy,
+        budget=plan.budget,
+        neighbours=plan.neighbours,
+        unit=plan.schema.unit,
+        rows=rows,
+        entry=measurements[0].origin,
+    )
+    publish(plan.schema, measurements, statement).save(output)
+    opened.delivered(key)
+    people(quiet=quiet).say(f"Written {output}: {len(measurements):,} tables of {key}, nothing spent.")
+
+
+def _print(ledger: Ledger) -> None:
+    from crosstally.cli.screen import print_json
+
+    print_json(
+        {
+            "ledger": str(ledger.path),
+            "id": ledger.id,
+            "neighbours": ledger.neighbours.value,
+            "cap": ledger.budget.to_dict(),
+            "currency": ledger.currency,
+            "spent": decimal_text(ledger.spent),
+            "remaining": decimal_text(ledger.remaining),
+            "entries": [
+                {
+                    "entry": entry.number,
+                    "key": entry.key,
+                    "strategy": entry.strategy,
+                    "state": entry.state.value,
+                    "cost": decimal_text(entry.cost),
+                    "when": entry.when.isoformat(),
+                }
+                for entry in ledger.entries()
+            ],
+            "schema": ledger.schema.to_dict(),
+        }
+    )

@@ -1,0 +1,150 @@
+"""The options that several commands share, and what is read from them."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from crosstally.budget import Budget, Neighbours
+from crosstally.errors import BudgetError, CrosstallyError, WorkloadError
+from crosstally.schema import Schema
+
+if TYPE_CHECKING:
+    from crosstally.workload import Workload
+
+__all__ = [
+    "Delta",
+    "Epsilon",
+    "Force",
+    "Json",
+    "Output",
+    "Quiet",
+    "Relation",
+    "Rho",
+    "Rows",
+    "StrategyName",
+    "Tables",
+    "Ways",
+    "WorkloadFile",
+    "check_output",
+    "read_budget",
+    "read_workload",
+]
+
+_BUDGET = "Privacy budget"
+_TABLES = "Tables that matter"
+
+Epsilon = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NUMBER", rich_help_panel=_BUDGET, help="ε: smaller is more private. 1 is common, 0.1 strict, 10 weak."
+    ),
+]
+Delta = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NUMBER", rich_help_panel=_BUDGET, help="δ, with --epsilon: a small chance beyond ε. Gaussian noise."
+    ),
+]
+Rho = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NUMBER", rich_help_panel=_BUDGET, help="ρ, instead of --epsilon: zero-concentrated. Gaussian noise."
+    ),
+]
+Relation = Annotated[
+    Neighbours | None,
+    typer.Option(
+        "--neighbours",
+        rich_help_panel=_BUDGET,
+        show_default="add-remove",
+        help="What must not show: one unit more or less, or one changed into another.",
+    ),
+]
+Ways = Annotated[
+    int | None,
+    typer.Option(metavar="K", rich_help_panel=_TABLES, help="Every table over exactly K attributes."),
+]
+Tables = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--tables", metavar="NAMES", rich_help_panel=_TABLES, help="One table, such as 'sex,age'; may be repeated."
+    ),
+]
+WorkloadFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--workload", metavar="FILE", rich_help_panel=_TABLES, help="A JSON file with tables and, if wanted, weights."
+    ),
+]
+StrategyName = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        rich_help_panel=_TABLES,
+        show_default="auto",
+        help="How to measure: flat, direct, ...; auto takes the lowest error.",
+    ),
+]
+Rows = Annotated[
+    int | None,
+    typer.Option(metavar="N", rich_help_panel=_BUDGET, help="The number of rows, only if that is public."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")]
+Force = Annotated[bool, typer.Option("--force", help="Write over a file that exists.")]
+Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="The file to write.")]
+
+
+def read_budget(epsilon: str | None, delta: str | None, rho: str | None) -> Budget:
+    """The budget that the options say, exactly as they are written."""
+    if epsilon is None and rho is None:
+        raise BudgetError("how much privacy may be spent must be said: --epsilon, --rho, or --epsilon and --delta")
+    return Budget(epsilon=epsilon, delta=delta, rho=rho)  # type: ignore[arg-type]
+
+
+def read_workload(schema: Schema, ways: int | None, tables: list[str] | None, file: Path | None) -> Workload | None:
+    """The tables that matter, or None when nothing was said."""
+    from crosstally.workload import Workload
+
+    if sum(option is not None for option in (ways, tables or None, file)) > 1:
+        raise WorkloadError("the tables that matter must be said in one way: --ways, --tables or --workload")
+    if ways is not None:
+        return Workload.all_ways(schema, ways)
+    if tables:
+        named = tuple(tuple(name.strip() for name in table.split(",")) for table in tables)
+        return Workload(named).for_schema(schema)
+    return None if file is None else _load_workload(file).for_schema(schema)
+
+
+def _load_workload(path: Path) -> Workload:
+    from crosstally.workload import Workload
+
+    try:
+        return Workload.from_dict(json.loads(path.read_text(encoding="utf-8-sig")))
+    except (OSError, ValueError, RecursionError) as error:
+        reason = getattr(error, "strerror", None) or "it is not JSON"
+        raise WorkloadError(f"cannot read the workload {str(path)!r}: {reason}") from None
+    except WorkloadError as error:
+        raise WorkloadError(f"{str(path)!r}: {error}") from None
+
+
+def check_output(path: Path, *, force: bool) -> None:
+    """Raise unless a file can be written there, before anything is spent on making it."""
+    folder = path.parent
+    if not folder.is_dir():
+        raise CrosstallyError(f"cannot write {str(path)!r}: there is no folder {str(folder)!r}; create it first")
+    if path.is_dir():
+        raise CrosstallyError(f"cannot write {str(path)!r}: it is a folder; name a file")
+    if path.exists() and not force:
+        raise CrosstallyError(f"{str(path)!r} exists already; choose another name, or write over it with --force")
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        reason = (error.strerror or "unknown reason").lower()
+        raise CrosstallyError(f"cannot write into the folder {str(folder)!r}: {reason}") from None

@@ -1,0 +1,202 @@
+"""``crosstally plan``: the error of every strategy before anything is spent."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from crosstally.budget import Budget, Neighbours, exact
+from crosstally.cli.options import (
+    Delta,
+    Epsilon,
+    Force,
+    Json,
+    Quiet,
+    Relation,
+    Rho,
+    StrategyName,
+    Tables,
+    Ways,
+    WorkloadFile,
+    check_output,
+    read_budget,
+    read_workload,
+)
+from crosstally.errors import BudgetError, CrosstallyError
+from crosstally.schema import Schema
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from crosstally.strategies.plan import Plan
+    from crosstally.strategies.planner import Comparison
+    from crosstally.workload import Workload
+
+__all__ = ["EXAMPLES", "comparison_table", "plan"]
+
+EXAMPLES = (
+    "crosstally plan people.schema.json --rows 50000 --epsilon 1",
+    "crosstally plan people.schema.json --rows 50000 --epsilon 1 --ways 3 -o people.plan.json",
+    "crosstally plan people.schema.json --target-error 50 --tables sex,age --tables region",
+)
+
+
+def plan(
+    schema: Annotated[Path, typer.Argument(metavar="SCHEMA", help="What the table is about.")],
+    *,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    rho: Rho = None,
+    target_error: Annotated[
+        float | None,
+        typer.Option(
+            metavar="COUNT", rich_help_panel="Privacy budget", help="Find the least ε with this RMS error, instead."
+        ),
+    ] = None,
+    neighbours: Relation = None,
+    ways: Ways = None,
+    tables: Tables = None,
+    workload: WorkloadFile = None,
+    strategy: StrategyName = None,
+    rows: Annotated[
+        int | None, typer.Option(metavar="N", min=0, help="About how many rows there are, to see errors in proportion.")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Save the chosen plan, to be approved and run."),
+    ] = None,
+    force: Force = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Compare what every strategy would measure and the error to expect. Free: no data is read, nothing is spent."""
+    from crosstally.strategies.planner import compare, read_strategies
+
+    read = Schema.load(schema)
+    if output is not None:
+        check_output(output, force=force)
+    wanted = read_workload(read, ways, tables, workload)
+    relation, strategies = neighbours or Neighbours.ADD_REMOVE, read_strategies(strategy or "auto")
+    if target_error is None:
+        budget = read_budget(epsilon, delta, rho)
+    elif epsilon is not None or rho is not None:
+        raise BudgetError("--target-error finds epsilon: leave out --epsilon and --rho")
+    else:
+        budget = _budget_for(target_error, read, wanted, delta=delta, neighbours=relation, strategies=strategies)
+    found = compare(read, wanted, budget, neighbours=relation, strategies=strategies, rows=rows)
+    if output is not None:
+        _save(found.chosen, output)
+    if json:
+        from crosstally.cli.screen import print_json
+
+        print_json(comparison_json(found))
+    else:
+        _show(found)
+    _tell(found, schema, output, quiet=quiet or json)
+
+
+def _budget_for(
+    target: float,
+    schema: Schema,
+    workload: Workload | None,
+    *,
+    delta: str | None,
+    neighbours: Neighbours,
+    strategies: Any,
+) -> Budget:
+    from crosstally.cli.screen import progress
+    from crosstally.strategies.planner import solve_epsilon
+
+    fraction = None if delta is None else exact(delta, "delta")
+    with progress("looking for the least epsilon"):
+        return solve_epsilon(schema, workload, target, neighbours=neighbours, strategies=strategies, delta=fraction)
+
+
+def _save(chosen: Plan, output: Path) -> None:
+    try:
+        chosen.save(output)
+    except OSError as error:
+        raise CrosstallyError(f"cannot write {str(output)!r}: {error.strerror}") from None
+
+
+def comparison_json(found: Comparison) -> dict[str, Any]:
+    """A comparison as JSON."""
+    return {
+        "chosen": found.chosen.strategy,
+        "reason": found.reason,
+        "budget": found.chosen.budget.to_dict(),
+        "neighbours": found.chosen.neighbours.value,
+        "rows": found.rows,
+        "workload": {"tables": len(found.chosen.workload), "cells": found.chosen.workload.cells(found.chosen.schema)},
+        "plans": [
+            {
+                "strategy": each.strategy,
+                "covers": each.covers,
+                "tables": len(each.requests),
+                "cells": each.cells,
+                "rms_error": None if math.isnan(each.rms_error) else each.rms_error,
+            }
+            for each in found.plans
+        ],
+        "refused": [{"strategy": name, "reason": reason} for name, reason in found.refused],
+    }
+
+
+def comparison_table(found: Comparison) -> Table:
+    """A row for each strategy, the chosen one marked."""
+    from crosstally.cli.screen import chosen_row, count, grid, share, tenths
+
+    chosen, cells = found.chosen, found.chosen.workload.cells(found.chosen.schema)
+    headings = ["", "strategy", "covers all", "tables", "numbers", "RMS error"]
+    if found.rows is not None:
+        headings += ["of all rows", "of a mean cell"]
+    table = grid(*headings, left=2)
+    for each in sorted(found.plans, key=lambda one: (not one.covers, one.rms_error)):
+        row = [
+            "▸" if each is chosen else " ",
+            each.strategy,
+            "yes" if each.covers else "no",
+            count(len(each.requests)),
+            count(each.cells),
+            tenths(each.rms_error),
+        ]
+        if found.rows is not None:
+            mean = found.rows * len(chosen.workload) / cells
+            row += [share(each.rms_error, found.rows), share(each.rms_error, mean)]
+        chosen_row(table, row, chosen=each is chosen)
+    return table
+
+
+def _show(found: Comparison) -> None:
+    from crosstally.cli.screen import data, printable
+
+    chosen, screen = found.chosen, data()
+    schema, wanted = chosen.schema, chosen.workload
+    screen.print(f"{chosen.budget}, {chosen.neighbours.value}", style="bold")
+    screen.say(
+        f"{len(schema.names)} attributes; wanted are {len(wanted):,} tables with {wanted.cells(schema):,} cells.",
+        style="dim",
+    )
+    screen.print()
+    screen.print(comparison_table(found))
+    screen.print()
+    for name, reason in found.refused:
+        screen.say(f"  {name} cannot: {printable(reason)}", style="dim")
+    screen.say(f"▸ {chosen.strategy} is chosen: {found.reason}.")
+    screen.say("RMS error: the typical distance of a published count from the true one.", style="dim")
+
+
+def _tell(found: Comparison, schema: Path, output: Path | None, *, quiet: bool) -> None:
+    from crosstally.cli.screen import people
+
+    screen = people(quiet=quiet)
+    if found.chosen.schema.draft:
+        screen.say("The schema is a draft: review it and remove its draft mark before a release.")
+    if output is not None:
+        screen.say(f"Saved {output}. Run exactly this: crosstally release people.csv --plan {output}")
+    elif not found.chosen.schema.draft:
+        budget = " ".join(f"--{field} {text}" for field, text in found.chosen.budget.to_dict().items())
+        screen.say(f"Next: crosstally release people.csv --schema {schema} {budget}")

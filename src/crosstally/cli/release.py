@@ -1,0 +1,261 @@
+"""``crosstally release``: spend a budget, write a release file."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from glob import has_magic
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from crosstally.budget import Neighbours, decimal_text
+from crosstally.cli.options import (
+    Delta,
+    Epsilon,
+    Force,
+    Json,
+    Quiet,
+    Relation,
+    Rho,
+    Rows,
+    StrategyName,
+    Tables,
+    Ways,
+    WorkloadFile,
+    check_output,
+    read_budget,
+    read_workload,
+)
+from crosstally.errors import CrosstallyError, LedgerError, PlanError, SchemaError
+from crosstally.schema import Schema
+
+if TYPE_CHECKING:
+    from crosstally.privacy.ledger import Ledger
+    from crosstally.releases import Release
+    from crosstally.strategies.plan import Plan
+
+__all__ = ["EXAMPLES", "release"]
+
+EXAMPLES = (
+    "crosstally release people.csv --schema people.schema.json --epsilon 1",
+    "crosstally release people.csv --schema people.schema.json --epsilon 1 --ways 3 --ledger people.ledger",
+    "crosstally release 'parts/*.parquet' --plan people.plan.json --ledger people.ledger -o people.release.parquet",
+)
+_COMPRESSED = (".gz", ".bz2", ".zst", ".xz", ".lz4")
+
+
+def release(
+    source: Annotated[list[str], typer.Argument(metavar="SOURCE...", help="CSV, Parquet or Arrow files, or a glob.")],
+    *,
+    schema: Annotated[Path | None, typer.Option(metavar="FILE", help="What the table is about, reviewed.")] = None,
+    plan: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="An approved plan, run exactly; it fixes all of the above.")
+    ] = None,
+    ledger: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where the spend is recorded; else SOURCE.ledger beside it.")
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="A name for this spend; the same again gives the same numbers.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="The release file; else beside the source.")
+    ] = None,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    rho: Rho = None,
+    neighbours: Relation = None,
+    rows: Rows = None,
+    ways: Ways = None,
+    tables: Tables = None,
+    workload: WorkloadFile = None,
+    strategy: StrategyName = None,
+    force: Force = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Measure a private table with noise and write a release from which anyone can read any table.
+
+    Everything that can fail is tried before anything is spent.
+    """
+    from crosstally.strategies.planner import compare, read_strategies
+
+    fixed_by_plan = {
+        "--schema": schema,
+        "--epsilon": epsilon,
+        "--delta": delta,
+        "--rho": rho,
+        "--neighbours": neighbours,
+        "--ways": ways,
+        "--tables": tables or None,
+        "--workload": workload,
+        "--strategy": strategy,
+    }
+    if plan is not None:
+        planned = _load_plan(plan, [option for option, value in fixed_by_plan.items() if value is not None])
+    else:
+        read = _load_schema(schema)
+        planned = compare(
+            read,
+            read_workload(read, ways, tables, workload),
+            read_budget(epsilon, delta, rho),
+            neighbours=neighbours or Neighbours.ADD_REMOVE,
+            strategies=read_strategies(strategy or "auto"),
+        ).chosen
+    if rows is not None and rows < 0:
+        raise PlanError(f"rows must be a whole number of at least 0, got {rows}")
+    target = output or _beside(source, ".release.parquet", "-o")
+    check_output(target, force=force)
+    key = key or f"release-{secrets.token_hex(4)}"
+    with _paying(planned, source, ledger) as account:
+        released = _measure(source, planned, account, rows=rows, key=key, quiet=quiet or json)
+        _deliver(released, target, account, key)
+    if json:
+        _print_summary(released, planned, account, target, key)
+    elif not quiet:
+        _tell_summary(released, planned, account, target, key)
+
+
+# What to measure
+
+
+def _load_plan(path: Path, given: list[str]) -> Plan:
+    from crosstally.strategies.plan import Plan
+
+    if given:
+        raise PlanError(f"a plan fixes schema, budget, tables and strategy: leave out {', '.join(given)}, or --plan")
+    planned = Plan.load(path)
+    _check_reviewed(planned.schema, path)
+    return planned
+
+
+def _load_schema(path: Path | None) -> Schema:
+    if path is None:
+        raise SchemaError("a release needs --schema, or --plan; make one with: crosstally schema draft FILE")
+    read = Schema.load(path)
+    _check_reviewed(read, path)
+    return read
+
+
+def _check_reviewed(schema: Schema, path: Path) -> None:
+    if schema.draft:
+        raise SchemaError(
+            f"{str(path)!r} is a draft: review its labels, which would become public, then remove the line "
+            '"draft": true'
+        )
+
+
+# Who pays
+
+
+@dataclass(frozen=True, slots=True)
+class _Account:
+    """The ledger that pays, if anything is paid; ``created`` says that it is new."""
+
+    ledger: Ledger | None
+    path: Path | None
+    created: bool
+
+
+@contextlib.contextmanager
+def _paying(plan: Plan, source: list[str], given: Path | None) -> Iterator[_Account]:
+    """The ledger given, or the one beside the source; a new one goes away again if nothing was spent."""
+    if not plan.requests:
+        yield _Account(None, given, created=False)
+        return
+    path = given or _beside(source, ".ledger", "--ledger")
+    account = _open_account(path, plan, may_create=given is None)
+    try:
+        yield account
+    finally:
+        if account.created and account.ledger is not None and not account.ledger.entries():
+            for suffix in ("", "-wal", "-shm"):
+                path.with_name(path.name + suffix).unlink(missing_ok=True)
+
+
+def _open_account(path: Path, plan: Plan, *, may_create: bool) -> _Account:
+    from crosstally.privacy.ledger import Ledger
+
+    if path.exists():
+        opened = Ledger.open(path)
+        opened.check(plan)
+        return _Account(opened, path, created=False)
+    if not may_create:
+        raise LedgerError(
+            f"there is no ledger {str(path)!r}; create it: crosstally ledger create {path} --schema FILE --epsilon CAP"
+        )
+    check_output(path, force=False)
+    created = Ledger.create(path, schema=plan.schema, budget=plan.budget, neighbours=plan.neighbours)
+    return _Account(created, path, created=True)
+
+
+def _beside(source: list[str], ending: str, option: str) -> Path:
+    """people.csv gives people.ledger, in the same folder."""
+    if len(source) > 1 or has_magic(source[0]):
+        raise CrosstallyError(f"several files have no one name to go by: say {option} FILE")
+    path = Path(source[0])
+    name = Path(path.stem) if path.suffix in _COMPRESSED else path
+    return path.with_name(name.stem + ending)
+
+
+# Spend and deliver
+
+
+def _measure(source: list[str], plan: Plan, account: _Account, *, rows: int | None, key: str, quiet: bool) -> Release:
+    from crosstally.cli.screen import progress
+    from crosstally.pipeline import run
+
+    where: Any = source[0] if len(source) == 1 else source
+    with progress("counting", unit="rows", quiet=quiet) as tell:
+        return run(where, plan, rows=rows, ledger=account.ledger, key=key, progress=lambda done: tell(done, None))
+
+
+def _deliver(released: Release, target: Path, account: _Account, key: str) -> None:
+    """Write the file and note in the ledger that it is there."""
+    try:
+        released.save(target)
+    except (OSError, CrosstallyError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        again = f"; it is paid for: crosstally ledger export {account.path} {key} -o FILE" if account.ledger else ""
+        raise CrosstallyError(f"cannot write {str(target)!r}: {reason}{again}") from None
+    if account.ledger is not None:
+        account.ledger.delivered(key)
+
+
+def _print_summary(released: Release, plan: Plan, account: _Account, target: Path, key: str) -> None:
+    from crosstally.cli.screen import print_json
+
+    paid = account.ledger
+    print_json(
+        {
+            "release": str(target),
+            "ledger": None if paid is None else str(account.path),
+            "key": None if paid is None else key,
+            "currency": None if paid is None else paid.currency,
+            "cost": None if paid is None else decimal_text(paid.price(plan.budget)),
+            "remaining": None if paid is None else decimal_text(paid.remaining),
+            "tables": len(plan.requests),
+            "cells": plan.cells,
+            "statement": released.statement.to_dict(),
+        }
+    )
+
+
+def _tell_summary(released: Release, plan: Plan, account: _Account, target: Path, key: str) -> None:
+    from crosstally.cli.screen import amount, facts, people
+
+    screen, paid = people(), account.ledger
+    lines = [("measured", f"{len(plan.requests):,} tables, {plan.cells:,} numbers, by {plan.strategy}")]
+    if paid is None:
+        lines.append(("cost", "nothing: no row was read"))
+    else:
+        price = amount(paid.price(plan.budget), paid.currency)
+        lines.append(("cost", f"{price}, recorded as {key}; {amount(paid.remaining, paid.currency)} remains"))
+        new = f" (new; this budget, {paid.budget}, is its cap)" if account.created else ""
+        lines.append(("ledger", f"{account.path}{new}"))
+    names = " ".join(f"'{name}'" if " " in name else name for name in released.schema.names[:2])
+    lines += [("written", str(target)), ("next", f"crosstally table {target} {names}")]
+    screen.print(facts(lines))

@@ -1,0 +1,109 @@
+"""``crosstally reproduce``: a paper's experiment, its rows, its chart, and whether its claims hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from crosstally.cli.checks import CheckFailedError
+from crosstally.cli.options import Json, Quiet
+from crosstally.errors import CrosstallyError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from crosstally.evaluation.outcomes import Outcome
+
+__all__ = ["EXAMPLES", "reproduce"]
+
+EXAMPLES = (
+    "crosstally reproduce --list",
+    "crosstally reproduce priview-crossover --quick",
+    "crosstally reproduce priview-crossover --json -o results",
+)
+
+
+def reproduce(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Which experiment.")] = None,
+    *,
+    list_: Annotated[bool, typer.Option("--list", help="List the experiments.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Seconds instead of minutes: fewer repetitions.")] = False,
+    data: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Use this file; the truth is shown, so it must be public.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="DIR", help="A folder for rows, verdicts and chart.")
+    ] = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run a paper's experiment again: its rows, its chart, and whether its claims hold.
+
+    Exit code 1 when a claim of crosstally's own does not hold.
+    """
+    from crosstally.cli.screen import people, print_json, progress
+    from crosstally.evaluation.experiments import run
+
+    if list_:
+        if name is not None:
+            raise CrosstallyError("--list lists all experiments: leave out the name")
+        _list(json=json)
+        return
+    if name is None:
+        raise CrosstallyError("say which experiment, or list them: crosstally reproduce --list")
+    with progress(name, unit="steps", quiet=quiet) as tell:
+        outcome = run(name, quick=quick, data=data, progress=tell)
+    if json:
+        print_json(outcome.to_dict())
+    else:
+        _show(outcome)
+    if output is not None:
+        written = outcome.save(output)
+        people(quiet=quiet).say(f"Written: {', '.join(map(str, written))}")
+    failed = [claim for claim in outcome.claims if claim.of == "crosstally" and not claim.holds]
+    if failed:
+        raise CheckFailedError(f"{len(failed)} claims of crosstally do not hold; the first: {failed[0].claim}")
+
+
+def _list(*, json: bool) -> None:
+    from crosstally.cli.screen import data, grid, print_json
+    from crosstally.evaluation.experiments import EXPERIMENTS
+
+    if json:
+        print_json([{"name": each.name, "title": each.title} for each in EXPERIMENTS])
+        return
+    table = grid("name", "what it shows", left=2)
+    for each in EXPERIMENTS:
+        table.add_row(each.name, each.title)
+    data().print(table)
+
+
+def _show(outcome: Outcome) -> None:
+    from crosstally.cli.screen import data
+
+    screen = data()
+    screen.print(outcome.name, style="bold")
+    screen.print()
+    screen.print(_rows(outcome))
+    screen.print()
+    for claim in outcome.claims:
+        verdict = "holds" if claim.holds else "does not hold"
+        screen.say(f"{verdict:<14}{claim.claim} ({claim.of})", style="" if claim.holds else "bold red")
+        screen.say(claim.figure, style="dim", indent=14)
+
+
+def _rows(outcome: Outcome) -> Table:
+    from crosstally.cli.screen import grid, printable, significant
+
+    numeric = {
+        name: all(isinstance(row.get(name), int | float | None) for row in outcome.rows) for name in outcome.columns
+    }
+    table = grid(*outcome.columns, left=0)
+    for column in table.columns:
+        column.justify = "right" if numeric[str(column.header)] else "left"
+    for row in outcome.rows:
+        values = (row.get(name) for name in outcome.columns)
+        table.add_row(*(significant(v) if isinstance(v, float) else printable("" if v is None else v) for v in values))
+    return table

@@ -1,0 +1,163 @@
+"""``crosstally schema``: draft and check."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from crosstally.cli.checks import CheckFailedError
+from crosstally.cli.options import Force, Json, Quiet, check_output
+from crosstally.errors import CrosstallyError
+from crosstally.schema import Schema
+
+if TYPE_CHECKING:
+    from crosstally.sources import ColumnReport, Report
+
+__all__ = ["CHECK_EXAMPLES", "DRAFT_EXAMPLES", "check", "draft"]
+
+DRAFT_EXAMPLES = ("crosstally schema draft people.csv -o people.schema.json",)
+CHECK_EXAMPLES = ("crosstally schema check people.csv people.schema.json",)
+
+Source = Annotated[str, typer.Argument(metavar="SOURCE", help="A CSV, Parquet or Arrow file, or a glob.")]
+
+
+def draft(
+    source: Source,
+    *,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to; else stdout.")
+    ] = None,
+    max_values: Annotated[
+        int, typer.Option(metavar="N", min=2, help="Columns of text with more values than this are left out.")
+    ] = 50,
+    force: Force = False,
+    quiet: Quiet = False,
+) -> None:
+    """Draft a schema from a table, for a steward to review.
+
+    Its labels come from the private data and would become public. It is marked as a draft, and no release accepts it
+    until someone has reviewed it and removed that mark.
+    """
+    from crosstally.cli.screen import people, print_json, printable, progress
+    from crosstally.sources import draft as draft_schema
+
+    if output is not None:
+        check_output(output, force=force)
+    with progress("reading", quiet=quiet):
+        found = draft_schema(source, max_values=max_values)
+    screen = people(quiet=quiet)
+    for name, reason in found.left_out:
+        screen.say(f"left out  {printable(name)}: {reason}")
+    if output is None:
+        print_json(found.schema.to_dict())
+    else:
+        _save(found.schema, output)
+        screen.say(f"Written {output}: {len(found.schema.names)} attributes, a draft that only the steward should see.")
+    screen.say(
+        'Review it: labels become public. Remove what is not publicly known, then the line "draft": true. '
+        f"Next: crosstally schema check {source} {output or 'people.schema.json'}"
+    )
+
+
+def _save(schema: Schema, output: Path) -> None:
+    try:
+        schema.save(output)
+    except OSError as error:
+        raise CrosstallyError(f"cannot write {str(output)!r}: {error.strerror}") from None
+
+
+def check(
+    source: Source,
+    schema: Annotated[Path, typer.Argument(metavar="SCHEMA", help="The schema to check it against.")],
+    *,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Check how a table fits a schema. The report is confidential: for the steward's own terminal.
+
+    Exit code 1 when a release would refuse the table.
+    """
+    from crosstally.cli.screen import print_json, progress
+    from crosstally.sources import check as check_rows
+
+    read = Schema.load(schema)
+    with progress("reading", quiet=quiet or json):
+        report = check_rows(source, read)
+    if json:
+        print_json(_as_json(report))
+    elif not quiet:
+        _show(report, read)
+    refused = [column.name for column in report.columns if column.refused]
+    if refused:
+        raise CheckFailedError(
+            f"a release would refuse this table: values outside the labels in {', '.join(refused)}; add labels, or set "
+            "outside to other or drop"
+        )
+
+
+def _as_json(report: Report) -> dict[str, Any]:
+    return {
+        "confidential": True,
+        "ok": report.ok,
+        "rows": report.rows,
+        "kept": report.kept,
+        "dropped": report.dropped,
+        "without_id": report.without_id,
+        "beyond_bound": report.beyond_bound,
+        "units_over_bound": report.units_over_bound,
+        "columns": [
+            {
+                "name": column.name,
+                "outside": column.outside,
+                "missing": column.missing,
+                "never": list(column.never),
+                "examples": list(column.examples),
+                "refused": column.refused,
+            }
+            for column in report.columns
+        ],
+    }
+
+
+def _show(report: Report, schema: Schema) -> None:
+    from crosstally.cli.screen import data, facts, grid, printable
+
+    screen = data()
+    screen.print("Confidential: exact numbers about the private table, for the steward only.", style="bold")
+    screen.print()
+    lines = [("rows", f"{report.rows:,}"), ("counted", f"{report.kept:,}")]
+    for name, number in (
+        ("dropped", report.dropped),
+        ("without id", report.without_id),
+        ("beyond bound", report.beyond_bound),
+    ):
+        if number:
+            lines.append((name, f"{number:,}"))
+    screen.print(facts(lines))
+    screen.print()
+    table = grid("attribute", "outside", "missing", "verdict", "", left=1)
+    for words in table.columns[3:]:
+        words.justify, words.no_wrap = "left", False
+    for column in report.columns:
+        verdict = _verdict(column, schema[column.name].outside.value)
+        table.add_row(printable(column.name), f"{column.outside:,}", f"{column.missing:,}", verdict, _remarks(column))
+    screen.print(table)
+
+
+def _verdict(column: ColumnReport, rule: str) -> str:
+    if column.refused:
+        return "refused"
+    return "fits" if not column.outside else f"fits ({rule})"
+
+
+def _remarks(column: ColumnReport) -> str:
+    from crosstally.cli.screen import joined
+
+    remarks = []
+    if column.examples:
+        remarks.append(f"outside: {joined(column.examples)}")
+    if column.never:
+        remarks.append(f"never: {joined(column.never)}")
+    return "; ".join(remarks)

@@ -1,0 +1,244 @@
+"""What the commands print, and where: data to stdout, words for people to stderr, progress to terminals only.
+
+Labels may come from anywhere: nothing in them is taken as a style, and what could steer a terminal is replaced.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from fractions import Fraction
+from textwrap import wrap
+from typing import Any, NoReturn, TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from crosstally.budget import decimal_text
+
+__all__ = [
+    "Screen",
+    "amount",
+    "chosen_row",
+    "count",
+    "data",
+    "facts",
+    "grid",
+    "joined",
+    "margin",
+    "one_line",
+    "people",
+    "print_json",
+    "printable",
+    "progress",
+    "share",
+    "significant",
+    "tenths",
+]
+
+PROSE_WIDTH = 96
+_UNBOUNDED = 4096
+_PATIENCE = 1.0
+ACCENT = "bold cyan"
+
+
+class Screen(Console):
+    """A Rich console that takes text as it is and lets a closed pipe be handled by the caller."""
+
+    def __init__(self, file: TextIO, *, width: int | None = None) -> None:
+        super().__init__(file=file, width=width, markup=False, emoji=False, highlight=False)
+
+    def on_broken_pipe(self) -> NoReturn:
+        """Leave it to ``main``, which ends quietly."""
+        raise BrokenPipeError
+
+    def say(self, text: str, *, style: str = "", indent: int = 0) -> None:
+        """Print a paragraph, wrapped at a readable width; paths and commands are not broken apart."""
+        margin = " " * indent
+        width = max(min(self.width, PROSE_WIDTH), 2 * indent + 1)
+        for line in wrap(
+            text, width, initial_indent=margin, subsequent_indent=margin, break_long_words=False, break_on_hyphens=False
+        ):
+            self.put(line, style=style)
+
+    def put(self, line: str, *, style: str = "") -> None:
+        """Print a line as it is; a terminal that is narrower folds it itself, so that it can be copied whole."""
+        self.print(line, style=style, soft_wrap=True)
+
+
+def data() -> Screen:
+    """The console for data. When it is not a terminal nothing is cut or wrapped to a width."""
+    return Screen(sys.stdout, width=None if sys.stdout.isatty() else _UNBOUNDED)
+
+
+def people(*, quiet: bool = False) -> Screen:
+    """The console for words to people, on stderr; silent when quiet."""
+    screen = Screen(sys.stderr, width=None if sys.stderr.isatty() else _UNBOUNDED)
+    screen.quiet = quiet
+    return screen
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON on stdout."""
+    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False) + "\n")
+
+
+# Progress
+
+
+@contextmanager
+def progress(words: str, *, unit: str = "", quiet: bool = False) -> Iterator[Callable[[int, int | None], None]]:
+    """A function to call with the steps done and, if known, the steps in all; shown once a second has passed.
+
+    Nothing is ever shown when stderr is not a terminal.
+    """
+    if quiet or not sys.stderr.isatty():
+        yield _tell_nobody
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(24), TextColumn("{task.fields[done]}"))
+    bar = Progress(*columns, TimeElapsedColumn(), console=Screen(sys.stderr), transient=True)
+    task = bar.add_task(words, total=None, done="")
+
+    def tell(done: int, steps: int | None = None) -> None:
+        bar.update(task, completed=done, total=steps, done=f"{done:,} {unit}".strip())
+
+    timer = threading.Timer(_PATIENCE, bar.start)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield tell
+    finally:
+        timer.cancel()
+        timer.join()
+        bar.stop()
+
+
+def _tell_nobody(done: int, steps: int | None = None) -> None:
+    """Show nothing."""
+
+
+# Texts
+
+
+def printable(text: object) -> str:
+    r"""The text with everything replaced that is not a visible character or a space.
+
+    >>> printable("a\x1b[31mb")
+    'a�[31mb'
+    """
+    return "".join(character if character.isprintable() else "\ufffd" for character in str(text))
+
+
+def one_line(text: object) -> str:
+    """The text on a single line."""
+    return printable(" ".join(str(text).split()))
+
+
+def joined(names: Sequence[str], *, limit: int = 6) -> str:
+    """Names with commas between them, the last of many left out.
+
+    >>> joined(["a", "b", "c"], limit=2)
+    'a, b, ... (3)'
+    """
+    shown = ", ".join(map(printable, names[:limit]))
+    return shown if len(names) <= limit else f"{shown}, ... ({len(names)})"
+
+
+# Numbers
+
+
+def significant(number: float) -> str:
+    """A number to three digits or to the whole, whichever says more.
+
+    >>> [significant(x) for x in (12345.6, 123.4, 12.34, 1.0, 0.01234, 0.0, float("nan"))]
+    ['12,346', '123', '12.3', '1', '0.0123', '0', '?']
+    """
+    if not math.isfinite(number):
+        return "?"
+    if abs(number) >= 100:
+        return f"{number:,.0f}"
+    return f"{number:.3g}"
+
+
+def tenths(number: float) -> str:
+    """A number to one digit after the point, so that a column of them lines up.
+
+    >>> tenths(1234.56), tenths(43), tenths(float("nan"))
+    ('1,234.6', '43.0', '?')
+    """
+    return f"{number:,.1f}" if math.isfinite(number) else "?"
+
+
+def share(part: float, whole: float) -> str:
+    """A part in per cent of the whole, to two digits.
+
+    >>> share(1, 8), share(1, 100000), share(3, 1), share(1, 0)
+    ('12%', '0.001%', '300%', '?')
+    """
+    if whole <= 0 or not math.isfinite(part):
+        return "?"
+    percent = 100 * part / whole
+    return f"{percent:,.0f}%" if percent >= 10 else f"{percent:.2g}%"
+
+
+def count(value: float) -> str:
+    """A count as people write it.
+
+    >>> count(1234.4), count(-0.3)
+    ('1,234', '0')
+    """
+    return f"{round(value) or 0:,}" if math.isfinite(value) else "?"
+
+
+def margin(error: float) -> str:
+    """What follows ±.
+
+    >>> margin(21.2), margin(1.44), margin(0), margin(float("nan"))
+    ('21', '1.4', '0', '?')
+    """
+    if not math.isfinite(error):
+        return "?"
+    return f"{error:,.0f}" if error >= 9.95 or error == 0 else f"{error:.2g}"
+
+
+# Tables
+
+
+def grid(*headings: str, left: int = 1) -> Table:
+    """A calm table: a line under its headings, the first ``left`` columns to the left, numbers to the right."""
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="dim", show_edge=False)
+    for i, heading in enumerate(headings):
+        justify = "left" if i < left else "right"
+        table.add_column(printable(heading), justify=justify, no_wrap=i >= left, overflow="fold")  # type: ignore[arg-type]
+    return table
+
+
+def chosen_row(table: Table, cells: Sequence[str], *, chosen: bool) -> None:
+    """Add a row, marked when it is the chosen one."""
+    table.add_row(*cells, style=ACCENT if chosen else "")
+
+
+def facts(lines: Sequence[tuple[str, str]]) -> Table:
+    """Names and what they are, in two columns."""
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), show_header=False, show_edge=False)
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, text in lines:
+        table.add_row(printable(name), printable(text))
+    return table
+
+
+def amount(fraction: Fraction, currency: str) -> str:
+    """An amount of privacy as people write it.
+
+    >>> amount(Fraction(1, 10), "epsilon"), amount(Fraction(1, 3), "rho")
+    ('ε = 0.1', 'ρ = 0.333333')
+    """
+    sign = {"epsilon": "ε", "rho": "ρ"}[currency]
+    text = decimal_text(fraction)
+    return f"{sign} = {text if len(text) <= 12 and '/' not in text else format(float(fraction), '.6g')}"
