@@ -29,12 +29,17 @@ def exact(number: object, field: str) -> Fraction:
     Fraction(1, 1)
     """
     text = str(number) if isinstance(number, str | int | float | Fraction | Decimal) else ""
+    outside = f"{field} must be between 1e-300 and 1e300"
+    if len(text) > 4_000 or len(text.lower().partition("e")[2]) > 4:  # 1e999999999 is a number that fills the memory
+        raise BudgetError(f"{outside}, got {text[:40]}")
     try:
         fraction = Fraction(text)
     except (ValueError, ZeroDivisionError):
         raise BudgetError(f"{field} must be a number, got {number!r}") from None
     if fraction <= 0:
         raise BudgetError(f"{field} must be positive, got {number}")
+    if not Fraction(1, 10**300) <= fraction <= 10**300:
+        raise BudgetError(f"{outside}, got {text[:40]}")
     return fraction
 
 
@@ -193,7 +198,7 @@ class Noise:
     """Integer noise: P(k) is proportional to exp(-|k| / scale) or exp(-k^2 / (2 scale^2)).
 
     >>> round(Noise(NoiseKind.LAPLACE, 1.0).variance, 4), round(Noise(NoiseKind.GAUSSIAN, 10.0).variance, 4)
-    (1.8414, 100.0)
+    (1.8413, 100.0)
     """
 
     kind: NoiseKind

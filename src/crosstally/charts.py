@@ -20,7 +20,7 @@ __all__ = ["bar_chart", "save"]
 MAX_ATTRIBUTES = 3
 MAX_BARS = 1_000
 PALETTE = ("#3A86C2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#8C6D31", "#999999")
-"""Colours that stay apart for the colour-blind (after Okabe and Ito; blue lighter, so that lines show on it, and no yellow or black)."""
+"""Colours that the colour-blind can tell apart, after Okabe and Ito; lines show on the blue."""
 
 INK, FAINT, GRID = "#222222", "#666666", "#E6E6E6"
 FONT = "Helvetica Neue, Helvetica, Arial, Liberation Sans, DejaVu Sans, sans-serif"

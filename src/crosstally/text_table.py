@@ -21,8 +21,8 @@ MAX_ACROSS = 6
 def cell_text(count: float, std_error: float) -> str:
     """A count and its error as people write them.
 
-    >>> cell_text(1234.4, 21.3), cell_text(-3.2, 1.44), cell_text(70, math.nan), cell_text(48842, 0)
-    ('1,234 ± 21', '-3 ± 1.4', '70 ± ?', '48,842 ± 0')
+    >>> cell_text(1234.4, 21.3), cell_text(-3.2, 6), cell_text(70, math.nan), cell_text(48842, 0)
+    ('1,234 ± 21', '-3 ± 6.0', '70 ± ?', '48,842 ± 0')
     """
     return f"{_whole(count)} ± {_error(std_error)}"
 
@@ -34,7 +34,9 @@ def _whole(count: float) -> str:
 def _error(std_error: float) -> str:
     if math.isnan(std_error):
         return "?"
-    return f"{std_error:,.0f}" if std_error >= 9.95 or std_error == 0 else f"{std_error:.2g}"
+    if std_error >= 9.95 or std_error == 0:
+        return f"{std_error:,.0f}"
+    return f"{std_error:.1f}" if std_error >= 0.95 else f"{std_error:.2g}"
 
 
 def text_table(schema: Schema, values: NDArray[np.float64], std_error: float) -> list[str]:
@@ -44,9 +46,9 @@ def text_table(schema: Schema, values: NDArray[np.float64], std_error: float) ->
     >>> schema = Schema([Attribute("age", edges=[0, 18, 120]), Attribute("sex", ["Female", "Male"])])
     >>> for line in text_table(schema, np.array([[1200.0, 34], [5, 6]]), 21):
     ...     print(line)
-    age             Female     Male
-    [0, 18)     1,200 ± 21  34 ± 21
-    [18, 120]       5 ± 21   6 ± 21
+    age            Female     Male
+    [0, 18)    1,200 ± 21  34 ± 21
+    [18, 120]      5 ± 21   6 ± 21
     """
     across = len(schema.attributes) >= 2 and schema.shape[-1] <= MAX_ACROSS
     lines = _lines(schema, values, std_error, across=1 if across else 0)
