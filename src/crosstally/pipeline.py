@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,7 @@ def run(
     _check_reviewed(plan.schema)
     if not plan.requests and rows is None:
         raise PlanError(f"the strategy {plan.strategy} measures nothing, so it needs rows, the public number of rows")
+    key = uuid.uuid4().hex if key is None else key
     if not isinstance(ledger, Ledger):
         ledger = _open(ledger, plan)
     measurements = _measured(source, plan, ledger, key, progress)
@@ -93,14 +95,23 @@ def run(
         rows=rows,
         entry=measurements[0].origin if measurements else None,
     )
-    return publish(plan.schema, measurements, statement)
+    published = publish(plan.schema, measurements, statement)
+    if measurements:
+        ledger.delivered(key)
+    return published
 
 
 def _measured(
-    source: Any, plan: Plan, ledger: Ledger, key: str | None, progress: Callable[[int], None] | None
+    source: Any, plan: Plan, ledger: Ledger, key: str, progress: Callable[[int], None] | None
 ) -> tuple[Measurement, ...]:
+    """What the plan's requests got: now, or when the same key asked before. What cannot be paid reads no rows."""
     if not plan.requests:
         return ()
+    ledger.check(plan)
+    stored = ledger.recall(plan, key)
+    if stored is not None:
+        return stored
+    ledger.check_left(plan)
     from crosstally.privacy.measure import measure
     from crosstally.sources import count
 
