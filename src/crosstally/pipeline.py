@@ -12,7 +12,7 @@ from crosstally.errors import PlanError, SchemaError
 from crosstally.privacy.ledger import Ledger
 from crosstally.releases import Release, Statement, publish
 from crosstally.schema import Schema
-from crosstally.strategies.plan import Plan, Strategy
+from crosstally.strategies.plan import Order, Plan, Strategy, public_total
 from crosstally.strategies.planner import compare, read_strategies
 from crosstally.tables import Measurement
 from crosstally.workload import Workload
@@ -55,49 +55,57 @@ def release(
             again and spends nothing.
         progress: Called with the number of rows read so far.
     """
-    if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 0):
-        raise PlanError(f"rows must be a whole number of at least 0, got {rows!r}")
+    if plan is not None:
+        if (schema, epsilon, delta, rho, workload) != (None,) * 5 or strategy != "auto":
+            raise PlanError("a plan fixes schema, budget, workload and strategy: give it alone")
+        return run(source, Order.of(plan), rows=rows, ledger=ledger, key=key, progress=progress)
+    if schema is None:
+        raise PlanError("a release needs a schema, or a plan")
+    budget = Budget(epsilon=epsilon, delta=delta, rho=rho)  # type: ignore[arg-type]
     strategies = read_strategies(strategy)
-    if plan is None:
-        if schema is None:
-            raise PlanError("a release needs a schema, or a plan")
-        budget = Budget(epsilon=epsilon, delta=delta, rho=rho)  # type: ignore[arg-type]
-        _check_reviewed(schema)
-        plan = compare(schema, workload, budget, neighbours=neighbours, strategies=strategies).chosen
-    elif (schema, epsilon, delta, rho, workload) != (None,) * 5 or strategy != "auto":
-        raise PlanError("a plan fixes schema, budget, workload and strategy: give it alone")
-    return run(source, plan, rows=rows, ledger=ledger, key=key, progress=progress)
+    if len(strategies) > 1:
+        order = compare(schema, workload, budget, neighbours=neighbours, strategies=strategies, rows=rows).order
+    else:
+        (only,) = strategies
+        order = Order(schema=schema, strategy=only, workload=workload, budget=budget, neighbours=neighbours)
+    return run(source, order, rows=rows, ledger=ledger, key=key, progress=progress)
 
 
 def run(
     source: Any,
-    plan: Plan,
+    order: Order | Plan,
     *,
     rows: int | None = None,
     ledger: Ledger | str | Path | None = None,
     key: str | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Release:
-    """The release that a plan describes."""
-    _check_reviewed(plan.schema)
-    if not plan.requests and rows is None:
-        raise PlanError(f"the strategy {plan.strategy} measures nothing, so it needs rows, the public number of rows")
+    """The release that an order or an approved plan asks for, stage by stage: plan, count, measure; then publish."""
+    order = Order.of(order) if isinstance(order, Plan) else order
+    _check(order, rows)
     key = uuid.uuid4().hex if key is None else key
     if not isinstance(ledger, Ledger):
-        ledger = _open(ledger, plan)
-    measurements = _measured(source, plan, ledger, key, progress)
+        ledger = _open(ledger, order)
+    public = () if rows is None else (public_total(rows),)
+    measured: tuple[Measurement, ...] = ()
+    keys: list[str] = []
+    while (plan := order.next((*public, *measured))) is not None and plan.requests:
+        keys.append(f"{key}/{len(keys) + 1}" if keys else key)
+        measured += _measured(source, plan, ledger, keys[-1], progress)
+    if not measured and rows is None:
+        raise PlanError(f"{order.strategy.name} measures nothing, so it needs rows, the public number of rows")
     statement = Statement(
         model="central",
-        strategy=plan.strategy,
-        budget=plan.budget,
-        neighbours=plan.neighbours,
-        unit=plan.schema.unit,
+        strategy=order.strategy.name,
+        budget=order.budget,
+        neighbours=order.neighbours,
+        unit=order.schema.unit,
         rows=rows,
-        entry=measurements[0].origin if measurements else None,
+        entry=measured[0].origin if measured else None,
     )
-    published = publish(plan.schema, measurements, statement)
-    if measurements:
-        ledger.delivered(key)
+    published = publish(order.schema, measured, statement)
+    for each in keys:
+        ledger.delivered(each)
     return published
 
 
@@ -105,8 +113,6 @@ def _measured(
     source: Any, plan: Plan, ledger: Ledger, key: str, progress: Callable[[int], None] | None
 ) -> tuple[Measurement, ...]:
     """What the plan's requests got: now, or when the same key asked before. What cannot be paid reads no rows."""
-    if not plan.requests:
-        return ()
     ledger.check(plan)
     stored = ledger.recall(plan, key)
     if stored is not None:
@@ -119,12 +125,14 @@ def _measured(
     return measure(exact, plan, ledger=ledger, key=key)
 
 
-def _open(ledger: str | Path | None, plan: Plan) -> Ledger:
+def _open(ledger: str | Path | None, order: Order) -> Ledger:
     if ledger is None:
-        return Ledger.in_memory(schema=plan.schema, budget=plan.budget, neighbours=plan.neighbours)
+        return Ledger.in_memory(schema=order.schema, budget=order.budget, neighbours=order.neighbours)
     return Ledger.open(ledger)
 
 
-def _check_reviewed(schema: Schema) -> None:
-    if schema.draft:
+def _check(order: Order, rows: int | None) -> None:
+    if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 0):
+        raise PlanError(f"rows must be a whole number of at least 0, got {rows!r}")
+    if order.schema.draft:
         raise SchemaError("the schema is a draft: review its labels, which would become public, then remove 'draft'")

@@ -2,8 +2,10 @@
 
 import json
 import math
+from dataclasses import replace
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
@@ -11,7 +13,8 @@ from crosstally.errors import BudgetError, PlanError, QueryError, TooManyCellsEr
 from crosstally.queries import Cells
 from crosstally.schema import Attribute, Schema, Unit
 from crosstally.strategies import Direct, Flat, Plan, Request, Uniform, named
-from crosstally.strategies.plan import privacy_cost
+from crosstally.strategies.plan import Order, privacy_cost, public_total
+from crosstally.tables import Measurement
 from crosstally.workload import Workload
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE
@@ -89,8 +92,20 @@ def test_uniform_measures_nothing_and_covers_nothing() -> None:
 
 
 def test_one_stage_strategies_have_nothing_more_to_ask() -> None:
+    noise = Noise(NoiseKind.LAPLACE, 1.0)
+    seen = Measurement(Cells(("a0",)), np.array([1, 2]), variance=noise.variance, noise=noise, origin="test")
     for strategy in (Flat(), Direct(), Uniform()):
-        assert strategy.plan(binary(3), None, Budget(epsilon=1), seen=("anything",)) is None  # type: ignore[arg-type]
+        assert strategy.plan(binary(3), None, Budget(epsilon=1), seen=[seen]) is None
+        assert strategy.plan(binary(3), None, Budget(epsilon=1), seen=[public_total(9)]) is not None
+
+
+def test_an_approved_plan_is_an_order_that_stands_alone() -> None:
+    plan = Direct().plan(binary(3), None, Budget(epsilon=1))
+    order = Order.of(plan)
+    assert order.next(()) is plan
+    assert order.next([public_total(9)]) is plan
+    with pytest.raises(PlanError, match="can only be run as it stands"):
+        replace(order, budget=Budget(epsilon=2)).next(())
 
 
 def test_flat_refuses_a_domain_that_is_too_large() -> None:

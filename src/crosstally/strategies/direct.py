@@ -11,7 +11,7 @@ from crosstally.budget import Budget, Neighbours
 from crosstally.errors import PlanError
 from crosstally.queries import Cells
 from crosstally.schema import Schema
-from crosstally.strategies.plan import Plan, requests_with_shares
+from crosstally.strategies.plan import Plan, measures_tables, requests_with_shares
 from crosstally.tables import Measurement
 from crosstally.workload import Workload
 
@@ -49,7 +49,7 @@ class Direct:
         seen: Sequence[Measurement] = (),
     ) -> Plan | None:
         """A request for each table."""
-        if seen:
+        if measures_tables(seen):
             return None
         workload = (workload or Workload.small_tables(schema)).for_schema(schema)
         power = 0.0 if self.budgets == "uniform" else 1 / 3 if budget.pure else 1 / 2

@@ -10,7 +10,7 @@ from crosstally.budget import Budget, Neighbours
 from crosstally.errors import TooManyCellsError
 from crosstally.queries import MAX_CELLS, Cells
 from crosstally.schema import Schema
-from crosstally.strategies.plan import Plan, requests_with_shares
+from crosstally.strategies.plan import Plan, measures_tables, requests_with_shares
 from crosstally.tables import Measurement
 from crosstally.workload import Workload
 
@@ -41,7 +41,7 @@ class Flat:
         seen: Sequence[Measurement] = (),
     ) -> Plan | None:
         """One request for all cells."""
-        if seen:
+        if measures_tables(seen):
             return None
         if schema.cells > self.max_cells:
             raise TooManyCellsError(

@@ -11,17 +11,30 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.errors import BudgetError, CrosstallyError, PlanError, TooManyCellsError
-from crosstally.queries import MAX_CELLS, Query, query_from_dict
+from crosstally.queries import MAX_CELLS, Cells, Query, query_from_dict
 from crosstally.residuals import PredictedVariances
 from crosstally.schema import Schema
 from crosstally.tables import Measurement
 from crosstally.workload import Workload
 
-__all__ = ["Plan", "Request", "Strategy", "privacy_cost", "requests_with_shares"]
+__all__ = [
+    "Order",
+    "Plan",
+    "Request",
+    "Strategy",
+    "known_total",
+    "measures_tables",
+    "privacy_cost",
+    "public_total",
+    "requests_with_shares",
+]
 
 FORMAT = 1
+_EXACT = 1e-300
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,10 +172,81 @@ class Plan:
             raise PlanError(f"{str(path)!r}: {error}") from None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """All that a release needs to be told: the strategy is asked what to measure until it has nothing more to ask.
+
+    The budget is that of all stages together.
+    """
+
+    schema: Schema
+    strategy: Strategy
+    workload: Workload | None
+    budget: Budget
+    neighbours: Neighbours = Neighbours.ADD_REMOVE
+
+    @classmethod
+    def of(cls, plan: Plan) -> Order:
+        """The order to run an approved plan exactly as it stands."""
+        return cls(
+            schema=plan.schema,
+            strategy=_Approved(plan),
+            workload=plan.workload,
+            budget=plan.budget,
+            neighbours=plan.neighbours,
+        )
+
+    def next(self, seen: Sequence[Measurement]) -> Plan | None:
+        """What to measure after what was seen."""
+        return self.strategy.plan(self.schema, self.workload, self.budget, neighbours=self.neighbours, seen=seen)
+
+
+@dataclass(frozen=True, slots=True)
+class _Approved:
+    """The strategy of a plan that was made before."""
+
+    approved: Plan
+
+    @property
+    def name(self) -> str:
+        return self.approved.strategy
+
+    def plan(
+        self,
+        schema: Schema,
+        workload: Workload | None,
+        budget: Budget,
+        *,
+        neighbours: Neighbours = Neighbours.ADD_REMOVE,
+        seen: Sequence[Measurement] = (),
+    ) -> Plan | None:
+        """The plan, once, for what it was approved for."""
+        known = (self.approved.schema, self.approved.workload, self.approved.budget, self.approved.neighbours)
+        if (schema, workload, budget, neighbours) != known:
+            raise PlanError("an approved plan can only be run as it stands")
+        return None if any(m.noise is not None for m in seen) else self.approved
+
+
 def _read_request(given: object) -> Request:
     if not isinstance(given, Mapping) or set(given) != {"query", "noise"}:
         raise PlanError("each request must be an object with query and noise")
     return Request(query_from_dict(given["query"]), Noise.from_dict(given["noise"]))
+
+
+def known_total(seen: Sequence[Measurement]) -> float | None:
+    """The number of rows, where it is among what was seen: public, or bought."""
+    totals = [float(m.values) for m in seen if not m.query.attributes]
+    return totals[0] if totals else None
+
+
+def measures_tables(seen: Sequence[Measurement]) -> bool:
+    """Whether more than the number of rows was seen."""
+    return any(m.query.attributes for m in seen)
+
+
+def public_total(rows: int) -> Measurement:
+    """A public number of rows, in the form in which strategies see it."""
+    return Measurement(Cells(()), np.array(rows), variance=_EXACT, noise=None, origin="public")
 
 
 def requests_with_shares(

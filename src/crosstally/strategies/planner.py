@@ -12,7 +12,7 @@ from crosstally.budget import Budget, Neighbours
 from crosstally.errors import BudgetError, PlanError
 from crosstally.schema import Schema
 from crosstally.strategies import NAMED, Strategy, named
-from crosstally.strategies.plan import Plan
+from crosstally.strategies.plan import Order, Plan, public_total
 from crosstally.workload import Workload
 
 __all__ = ["Comparison", "compare", "plan", "read_strategies", "solve_epsilon"]
@@ -22,12 +22,14 @@ __all__ = ["Comparison", "compare", "plan", "read_strategies", "solve_epsilon"]
 class Comparison:
     """A plan for each strategy that could make one, the reason for each that could not, and the one chosen.
 
-    ``rows`` is the expected number of rows, if one was given; it only serves to show errors beside it.
+    ``chosen`` is the first stage of ``order``, and nearly always all of it. ``rows`` is the expected number of rows, if
+    one was given: strategies choose by it, and errors are shown beside it.
     """
 
     plans: tuple[Plan, ...]
     chosen: Plan
     _: KW_ONLY
+    order: Order
     reason: str
     refused: tuple[tuple[str, str], ...] = ()
     rows: int | None = None
@@ -48,7 +50,7 @@ def plan(
 
     Args:
         schema: The table's attributes.
-        rows: About how many rows there are; only used to put errors in proportion.
+        rows: About how many rows there are: strategies may choose by it, and it puts errors in proportion.
         epsilon: The budget; with ``delta`` it is approximate, alone it is pure.
         delta: See epsilon.
         rho: The budget under zero-concentrated privacy, instead of epsilon.
@@ -81,27 +83,34 @@ def compare(
     """Plans by all these strategies; the chosen one covers the workload with the lowest error."""
     if workload is not None:
         workload = workload.for_schema(schema)
-    plans: list[Plan] = []
+    seen = () if rows is None else (public_total(rows),)
+    plans: dict[str, tuple[Plan, Strategy]] = {}
     refused: list[tuple[str, str]] = []
     for strategy in strategies:
         try:
-            planned = strategy.plan(schema, workload, budget, neighbours=neighbours)
+            planned = strategy.plan(schema, workload, budget, neighbours=neighbours, seen=seen)
         except PlanError as error:
             if len(strategies) == 1:
                 raise
             refused.append((strategy.name, str(error)))
         else:
             if planned is not None:
-                plans.append(planned)
+                plans[strategy.name] = planned, strategy
     if not plans:
         raise PlanError(f"no strategy can plan this: {'; '.join(reason for _, reason in refused)}")
-    chosen, reason = _choose(plans, asked=len(strategies) == 1)
-    return Comparison(tuple(plans), chosen, reason=reason, refused=tuple(refused), rows=rows)
+    found = [planned for planned, _ in plans.values()]
+    chosen, reason = _choose(found, workload, asked=len(strategies) == 1)
+    strategy = next(strategy for planned, strategy in plans.values() if planned is chosen)
+    order = Order(schema=schema, strategy=strategy, workload=workload, budget=budget, neighbours=neighbours)
+    return Comparison(tuple(found), chosen, order=order, reason=reason, refused=tuple(refused), rows=rows)
 
 
-def _choose(plans: Sequence[Plan], *, asked: bool) -> tuple[Plan, str]:
+def _choose(plans: Sequence[Plan], workload: Workload | None, *, asked: bool) -> tuple[Plan, str]:
     if asked:
         return plans[0], "it was asked for"
+    views = [each for each in plans if each.strategy == "views"]
+    if views and workload is None:
+        return views[0], "no tables were named, and from views any table can be answered"
     covering = [each for each in plans if each.covers]
     if not covering:
         raise PlanError(

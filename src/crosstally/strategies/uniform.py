@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from crosstally.budget import Budget, Neighbours
 from crosstally.schema import Schema
-from crosstally.strategies.plan import Plan
+from crosstally.strategies.plan import Plan, measures_tables
 from crosstally.tables import Measurement
 from crosstally.workload import Workload
 
@@ -31,7 +31,7 @@ class Uniform:
         seen: Sequence[Measurement] = (),
     ) -> Plan | None:
         """No requests."""
-        if seen:
+        if measures_tables(seen):
             return None
         return Plan(
             schema,
