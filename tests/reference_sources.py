@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from collections import defaultdict
@@ -19,7 +20,7 @@ class Refused(Exception):
 
 
 def is_missing(value):
-    return value is None or value == "" or (isinstance(value, float) and value != value)
+    return value is None or value == "" or (isinstance(value, float) and math.isnan(value))
 
 
 def text_of(value):

@@ -13,15 +13,27 @@ from numpy.typing import NDArray
 from crosstally.errors import SourceError
 from crosstally.sources.guard import guarded
 
-__all__ = ["flags", "is_text", "numbers", "plain_text", "plain_values"]
+__all__ = ["check_readable", "flags", "is_readable", "is_text", "numbers", "plain_text", "plain_values"]
+
+
+def is_readable(kind: pa.DataType) -> bool:
+    """Whether the values of a type have a canonical text."""
+    if pa.types.is_dictionary(kind):
+        return is_readable(kind.value_type)
+    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    is_moment = pa.types.is_date(kind) or pa.types.is_time(kind) or pa.types.is_timestamp(kind)
+    return bool(is_text(kind) or is_number or is_moment or pa.types.is_boolean(kind) or pa.types.is_null(kind))
+
+
+def check_readable(name: str, kind: pa.DataType) -> None:
+    """Raise unless the values of the column's type have a canonical text."""
+    if not is_readable(kind):
+        given = str(kind).split("<")[0].split("[")[0]
+        raise SourceError(f"column {name!r} must hold texts, numbers, booleans, dates or times, got {given}")
 
 
 def plain_values(name: str, column: pa.Array) -> list[object]:
-    """The values of a column of decimals, dates or times as Python's; refuses other types."""
-    kind = column.type
-    if not (pa.types.is_decimal(kind) or pa.types.is_temporal(kind)) or pa.types.is_duration(kind):
-        given = str(kind).split("<")[0].split("[")[0]
-        raise SourceError(f"column {name!r} must hold texts, numbers, booleans, dates or times, got {given}")
+    """The values of a column of decimals, dates or times as Python's."""
     return guarded(f"column {name!r}", lambda: _python_values(column), otherwise="it holds dates beyond the calendar")
 
 
@@ -56,9 +68,8 @@ def plain_text(column: pa.Array) -> pa.Array:
 
 def numbers(column: pa.Array) -> NDArray[Any]:
     """The numbers of a column without copying; at nulls there may be any."""
-    dtype = np.dtype(column.type.to_pandas_dtype())
-    if pa.types.is_timestamp(column.type):
-        dtype = np.dtype(np.int64)
+    is_moment = pa.types.is_timestamp(column.type)
+    dtype = np.dtype(np.int64 if is_moment else column.type.to_pandas_dtype())
     buffer = column.buffers()[1]
     if buffer is None:  # allowed when all are null
         return np.zeros(len(column), dtype)

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from crosstally.schema import Attribute
-from crosstally.sources.arrays import flags, is_text, numbers, plain_text, plain_values
+from crosstally.sources.arrays import check_readable, flags, is_text, numbers, plain_text, plain_values
 from crosstally.sources.bins import Bins
 from crosstally.sources.guard import guarded
 from crosstally.sources.values import Values
@@ -56,6 +56,7 @@ def matcher_of(attribute: Attribute) -> Matcher:
 def encode(name: str, column: pa.Array, matcher: Matcher) -> Codes:
     """The codes of a column."""
     kind = column.type
+    check_readable(name, kind)
     codes: Codes
     if pa.types.is_dictionary(kind):
         return _encode_dictionary(name, column, matcher)

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from crosstally.errors import SourceError
 from crosstally.schema import MAX_ATTRIBUTES, MISSING, OTHER, Attribute, Schema
+from crosstally.sources.arrays import is_readable
 from crosstally.sources.bins import number_of
 from crosstally.sources.rows import batches
 from crosstally.sources.texts import canonical_texts
@@ -71,7 +72,7 @@ class _Column:
         self._kind = ""
 
     def add(self, name: str, values: pa.Array) -> None:
-        if _has_no_text(values.type):
+        if not is_readable(values.type):
             self._kind = str(values.type).split("<")[0]
             return
         texts = canonical_texts(name, values)
@@ -143,9 +144,3 @@ def round_edges(low: Decimal, high: Decimal) -> tuple[float, ...]:
             break
     edges = [step * i for i in range(first, last + 1)]
     return tuple(int(edge) if edge == int(edge) else float(edge) for edge in edges)
-
-
-def _has_no_text(kind: pa.DataType) -> bool:
-    is_nested_or_bytes = pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
-    is_other = pa.types.is_duration(kind) or isinstance(kind, pa.BaseExtensionType)
-    return bool(is_nested_or_bytes or is_other)

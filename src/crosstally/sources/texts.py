@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crosstally.schema import canonical_text
-from crosstally.sources.arrays import flags, is_text, numbers, plain_text, plain_values
+from crosstally.sources.arrays import check_readable, flags, is_text, numbers, plain_text, plain_values
 from crosstally.sources.guard import guarded
 from crosstally.sources.values import MAY_CHANGE, float_text
 
@@ -19,6 +19,7 @@ __all__ = ["canonical_texts"]
 def canonical_texts(name: str, column: pa.Array) -> pa.Array:
     """The canonical text of each value (large_string); null where it is missing."""
     kind = column.type
+    check_readable(name, kind)
     if pa.types.is_null(kind) or not len(column):
         return pa.nulls(len(column), pa.large_string())
     if pa.types.is_dictionary(kind):

@@ -18,7 +18,7 @@ from crosstally.sources.arrays import flags, numbers
 
 __all__ = ["MAY_CHANGE", "Lookup", "Values", "code_type", "float_text"]
 
-_INTEGER = re.compile(r"-?[0-9]+")
+_INTEGER = re.compile(r"0|-?[1-9][0-9]*")
 MAY_CHANGE = r"^(-?[0-9]+\.[0-9]+|-0|True|False|)$"  # texts of ASCII that are not their own canonical text
 _MOST_ENTRIES = 65_536
 _EXACT_FLOAT = 2.0**53

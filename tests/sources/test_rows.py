@@ -1,0 +1,214 @@
+"""Sources that cannot be read: a clear error each, and never a word of a row in it."""
+
+from __future__ import annotations
+
+import gzip
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from crosstally.errors import CrosstallyError, SourceError
+from crosstally.schema import Attribute, Schema, Unit
+from crosstally.sources import check, count, draft
+
+CANARY = "CANARY-7f3a"
+SCHEMA = Schema((Attribute("sex", ["F", "M"]), Attribute("note", ["x", "y"], outside="other")))
+TABLES = [("sex",), ()]
+
+
+def failure(rows: Any, schema: Schema = SCHEMA, work: Callable[..., Any] = count) -> str:
+    """The message of the error, after a look at everything that is printed with it."""
+    with pytest.raises(SourceError) as caught:
+        work(rows, schema, [(schema.names[0],), ()]) if work is count else work(rows, schema)
+    error: BaseException | None = caught.value
+    assert CANARY not in "".join(traceback.format_exception(caught.value))
+    while error is not None:
+        assert CANARY not in str(error)
+        assert CANARY not in repr(error)
+        error = error.__cause__ or error.__context__
+    assert caught.value.__context__ is None
+    return str(caught.value)
+
+
+def written(path: Path, content: bytes) -> Path:
+    path.write_bytes(content)
+    return path
+
+
+GOOD_LINES = b"sex,note\n" + b"F,x\n" * 50
+CSV_CASES = {
+    "more fields": (GOOD_LINES + b"F,%s,1\n", "a row has more or fewer fields than the header"),
+    "fewer fields": (GOOD_LINES + b"%s\n", "a row has more or fewer fields than the header"),
+    "open quote": (GOOD_LINES + b'"%s,x\n', "a row has more or fewer fields than the header"),
+    "not utf-8": (GOOD_LINES + b"F,%s\xff\n", "it is not UTF-8 text"),
+    "late and long": (GOOD_LINES * 1 + b"F,x\n" * 3_000_000 + b"F,%s,1\n", "a row has more or fewer fields"),
+    "a row without end": (GOOD_LINES + b"F,%s" + b"a" * (9 << 20), "a row is too long, or a quote is never closed"),
+}
+
+
+@pytest.mark.parametrize("name", CSV_CASES)
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
+def test_malformed_csv(name: str, packed: bool, tmp_path: Path) -> None:
+    content, reason = CSV_CASES[name]
+    content = content.replace(b"%s", CANARY.encode())
+    path = written(tmp_path / f"people.csv{'.gz' * packed}", gzip.compress(content, 1) if packed else content)
+    message = failure(path)
+    assert message.startswith(f"cannot read {str(path)!r}: ")
+    assert reason in message
+
+
+def test_csv_cut_short_in_its_compression(tmp_path: Path) -> None:
+    whole = gzip.compress(b"sex,note\n" + f"F,{CANARY}\n".encode() * 9_000)
+    for size in (5, len(whole) // 2, len(whole) - 12):
+        path = written(tmp_path / "people.csv.gz", whole[:size])
+        assert failure(path).startswith(f"cannot read {str(path)!r}: ")
+    assert "cannot read" in failure(written(tmp_path / "plain.csv.gz", GOOD_LINES))
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [(b"", "it is empty, without even a header"), (b"\n\n", "it is empty, without even a header")],
+)
+def test_empty_csv(content: bytes, reason: str, tmp_path: Path) -> None:
+    path = written(tmp_path / "people.csv", content)
+    assert failure(path) == f"cannot read {str(path)!r}: {reason}"
+
+
+def big_table() -> pa.Table:
+    return pa.table({"sex": ["F"] * 40_000, "note": [f"{CANARY}{i}" for i in range(40_000)]})
+
+
+def file_bytes(path: Path) -> bytes:
+    table = big_table()
+    if path.suffix == ".parquet":
+        pyarrow.parquet.write_table(table, path, row_group_size=1_000)
+    elif path.suffix == ".arrow":
+        with pa.ipc.new_file(path, table.schema) as writer:
+            writer.write_table(table, max_chunksize=1_000)
+    else:
+        with pa.ipc.new_stream(path, table.schema) as writer:
+            writer.write_table(table, max_chunksize=1_000)
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("end", ["parquet", "arrow", "arrows"])
+def test_binary_files_cut_short_or_overwritten(end: str, tmp_path: Path) -> None:
+    path = tmp_path / f"people.{end}"
+    whole = file_bytes(path)
+    middle = len(whole) // 2
+    cut = [whole[:size] for size in (0, 3, 7, middle, len(whole) - 30)]
+    for damaged in (*cut, CANARY.encode() * 50, whole[:8] + whole[200:]):
+        assert failure(written(path, damaged)).startswith(f"cannot read {str(path)!r}: ")
+
+
+@pytest.mark.parametrize("end", ["parquet", "arrow", "arrows"])
+def test_texts_that_are_not_utf8_in_binary_files(end: str, tmp_path: Path) -> None:
+    bad = pa.array([b"F", CANARY.encode() + b"\xff\xfe"]).view(pa.string())
+    table = pa.table({"sex": bad, "note": ["x", "x"]})
+    path = tmp_path / f"people.{end}"
+    if end == "parquet":
+        pyarrow.parquet.write_table(table, path)
+    else:
+        with (pa.ipc.new_file if end == "arrow" else pa.ipc.new_stream)(path, table.schema) as writer:
+            writer.write_table(table)
+    assert "cannot read" in failure(path)
+    bounded = Schema((Attribute("note", ["x", "y"]),), Unit("sex", 1))
+    assert "cannot read" in failure(path, bounded)
+    assert "cannot read" in failure(path, bounded, check)
+
+
+def test_files_that_are_not_there_or_not_files(tmp_path: Path) -> None:
+    assert failure(tmp_path / "none.csv") == f"cannot read {str(tmp_path / 'none.csv')!r}: No such file or directory"
+    assert failure(tmp_path / "none.parquet").endswith("No such file or directory")
+    assert failure(tmp_path / "none.arrow").endswith("No such file or directory")
+    assert failure(str(tmp_path / "no*.csv")) == f"no file matches {str(tmp_path / 'no*.csv')!r}"
+    assert "is a directory; name its files, for example" in failure(tmp_path)
+    (tmp_path / "folder.csv").mkdir()
+    assert "is a directory" in failure(tmp_path / "folder.csv")
+    text = written(tmp_path / "people.txt", GOOD_LINES)
+    assert failure(text) == (
+        f"{str(text)!r} must end in one of .csv, .csv.gz, .parquet, .pq, .arrow, .arrows, .feather, .ipc"
+    )
+
+
+def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = written(tmp_path / "people.csv", GOOD_LINES)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, CANARY, CANARY)
+
+    monkeypatch.setattr(pa, "input_stream", refuse)
+    assert failure(path) == f"cannot read {str(path)!r}: Permission denied"
+
+
+@pytest.mark.parametrize("rows", [[], [{"sex": "F"}], {"sex": ["F"]}, 7, None, pa.chunked_array([["F"]])])
+def test_what_is_not_a_source(rows: Any) -> None:
+    assert "rows must be a path, a glob, a list of them, or a frame" in failure(rows) or "cannot read" in failure(rows)
+
+
+def test_columns_that_are_missing_or_twice(tmp_path: Path) -> None:
+    path = written(tmp_path / "people.csv", b"Sex,note,other\nF,x,1\n")
+    assert failure(path) == f"{str(path)!r} has no column 'sex'; did you mean 'Sex'?"
+    twice = written(tmp_path / "twice.csv", b"sex,note,sex\nF,x,M\n")
+    assert failure(twice) == f"{str(twice)!r} has more than one column 'sex'; rename one of them"
+    unused = written(tmp_path / "unused.csv", b"sex,note,a,a,,\nF,x,1,2,,\n")
+    assert [table.counts.tolist() for table in count(unused, SCHEMA, TABLES)] == [[1, 0], 1]
+    with pytest.raises(SourceError, match="has more than one column 'a'"):
+        draft(unused)
+    frame = pa.table([["F"], ["M"], ["x"]], names=["sex", "sex", "note"])
+    assert failure(frame) == "the Table has more than one column 'sex'; rename one of them"
+    assert "more than one column 'sex'" in failure(pd.DataFrame([["F", "M", "x"]], columns=["sex", "sex", "note"]))
+    assert failure(pd.DataFrame({"sex": ["F"]})) == "the DataFrame has no column 'note'; there are sex"
+    bounded = Schema(SCHEMA.attributes, Unit("person", 1))
+    assert failure(pa.table({"sex": ["F"], "note": ["x"]}), bounded).startswith("the Table has no column 'person'")
+
+
+def test_frames_whose_columns_cannot_be_converted() -> None:
+    mixed = pd.DataFrame({"sex": ["F", "M"], "note": [1, CANARY], "unused": [{1}, object()]})
+    assert "is not a table whose columns each hold one kind of value" in failure(mixed)
+    unused = pd.DataFrame({"sex": ["F", "M"], "note": ["x", CANARY], "unused": [1, "a"]})
+    assert count(unused, SCHEMA, [()])[0].counts == 2
+    failing = duckdb.sql(f"select 'F' as sex, cast(concat('{CANARY}', i) as integer) as note from range(9) t(i)")
+    assert "cannot read the DuckDBPyRelation" in failure(failing)
+
+
+def test_a_stream_that_fails_half_way() -> None:
+    good = pa.record_batch({"sex": ["F"], "note": [CANARY]})
+
+    def stream() -> Iterator[pa.RecordBatch]:
+        yield good
+        raise RuntimeError(CANARY)
+
+    assert "cannot read the RecordBatchReader" in failure(pa.RecordBatchReader.from_batches(good.schema, stream()))
+
+
+def test_only_the_columns_needed_are_read(tmp_path: Path) -> None:
+    for name in ("people.parquet", "people.csv"):
+        content = pa.table({"sex": ["F"], "note": ["x"], "unused": [CANARY]})
+        path = tmp_path / name
+        if name.endswith("parquet"):
+            pyarrow.parquet.write_table(content, path)
+        else:
+            path.write_text(f"unused,sex,note\n{CANARY},F,x\n", encoding="utf-8")
+        assert [table.counts.tolist() for table in count(path, SCHEMA, TABLES)] == [[1, 0], 1]
+
+
+def test_interrupts_pass() -> None:
+    good = pa.record_batch({"sex": ["F"], "note": ["x"]})
+
+    def stop(_: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        count(good, SCHEMA, TABLES, progress=stop)
+
+
+def test_source_errors_are_for_users() -> None:
+    assert issubclass(SourceError, CrosstallyError)
