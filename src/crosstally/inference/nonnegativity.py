@@ -72,13 +72,16 @@ def ripple(tables: ArrayLike, ndim: int, *, threshold: float = 1.0) -> NDArray[n
     array([[0., 3.],
            [1., 9.]])
     """
-    from crosstally.kernels.ripple import ripple_table
-
     out = np.array(tables, np.float64, order="C")
     sizes = np.array(out.shape[out.ndim - ndim :], np.int64)
     cells = out.reshape(-1, math.prod(sizes.tolist()))
+    below = np.flatnonzero((cells < -threshold).any(axis=1))
+    if not len(below):
+        return out
+    from crosstally.kernels.ripple import ripple_table
+
     steps = _LEAST_STEPS + _STEPS_FOR_EACH_CELL * cells.shape[1]
-    for i in np.flatnonzero((cells < -threshold).any(axis=1)):
+    for i in below:
         if cells[i].sum() <= 0 or ripple_table(cells[i], sizes, float(threshold), steps):
             cells[i] = clip_and_keep_total(cells[i], 1)
     return out

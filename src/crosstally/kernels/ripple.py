@@ -27,10 +27,11 @@ def _take_from_neighbours(  # noqa: PLR0917 (a kernel gets arrays and numbers)
     """A round that visits each neighbour of each cell below; how many cells are listed in ``following``."""
     found = 0
     for k in range(count):
-        i, stride = below[k], 1
+        i, rest, stride = below[k], below[k], 1
         for axis in range(len(sizes) - 1, -1, -1):
             size = sizes[axis]
-            own = (i // stride) % size
+            own = rest % size
+            rest //= size
             for value in range(size):
                 if value != own:
                     j = i + (value - own) * stride
@@ -53,18 +54,20 @@ def _take_from_lines(
 ) -> int:
     """The same round by sums along every line of the table: cheaper when many cells are below."""
     number, stride = len(cells), 1
-    sums = np.empty(number)
     for axis in range(len(sizes) - 1, -1, -1):
         size = sizes[axis]
         for start in range(0, number, stride * size):
-            lines = sums[:stride]
-            lines[:] = shares[start : start + stride]
-            for first in range(start + stride, start + stride * size, stride):
-                for offset in range(stride):
-                    lines[offset] += shares[first + offset]
-            for first in range(start, start + stride * size, stride):
-                for offset in range(stride):
-                    cells[first + offset] -= lines[offset] - shares[first + offset]
+            if size == 2:
+                for first in range(start, start + stride):
+                    cells[first] -= shares[first + stride]
+                    cells[first + stride] -= shares[first]
+                continue
+            for first in range(start, start + stride):
+                line = 0.0
+                for j in range(first, first + stride * size, stride):
+                    line += shares[j]
+                for j in range(first, first + stride * size, stride):
+                    cells[j] -= line - shares[j]
         stride *= size
     found = 0
     for i in range(number):
@@ -90,8 +93,9 @@ def ripple_table(cells: NDArray[np.float64], sizes: NDArray[np.int64], threshold
         for k in range(count):
             shares[below[k]] = -cells[below[k]] / neighbours
             cells[below[k]] = 0.0
-        if count * neighbours < lines:
-            steps += count * neighbours
+        visits = 8 * count * neighbours  # jumping about costs several times as much as going through
+        if visits < lines:
+            steps += visits
             found = _take_from_neighbours(cells, shares, below, count, sizes, threshold, following)
         else:
             steps += lines
