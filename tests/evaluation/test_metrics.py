@@ -36,13 +36,13 @@ def test_a_candlestick_holds_four_percentiles_and_the_mean() -> None:
     assert summary.to_dict() == {"p25": 2, "p50": 3, "p75": 4, "p95": pytest.approx(80.8), "mean": 22}
 
 
-def test_the_normal_interval_worked_out_by_hand() -> None:
-    # squared deviations from the mean 2 sum to 34; 1.959964 is the 97.5% point of the normal distribution
+def test_the_interval_of_a_mean_worked_out_by_hand() -> None:
+    # squared deviations from the mean 2 sum to 34; 2.306004 is the 97.5% point of Student's t with 8 degrees
     interval = metrics.mean_interval([0, 2, 4, 2, 0, 4, 5, -1, 2], level=0.95)
     error = math.sqrt(34 / 8) / 3
     assert interval.estimate == 2
-    assert interval.low == pytest.approx(2 - 1.959964 * error, abs=1e-6)
-    assert interval.high == pytest.approx(2 + 1.959964 * error, abs=1e-6)
+    assert interval.low == pytest.approx(2 - 2.306004 * error, abs=1e-6)
+    assert interval.high == pytest.approx(2 + 2.306004 * error, abs=1e-6)
 
 
 def test_the_bootstrap_interval_of_a_mean_has_its_level() -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -148,15 +147,18 @@ class Interval:
 
 
 def mean_interval(values: ArrayLike, *, level: float) -> Interval:
-    """The mean of independent values, with the ends of the normal approximation.
+    """The mean of independent values, between the ends of Student's t.
 
     For levels so high that a bootstrap cannot reach their tail.
 
     >>> mean_interval([1, 3, 5], level=0.95)
-    Interval(estimate=3.0, low=0.7368..., high=5.2631..., level=0.95)
+    Interval(estimate=3.0, low=-1.96..., high=7.96..., level=0.95)
     """
+    from scipy.special import stdtrit
+
     sample = _sample(values, least=2)
-    half = NormalDist().inv_cdf((1 + _probability(level)) / 2) * float(sample.std(ddof=1)) / math.sqrt(sample.size)
+    quantile = -stdtrit(sample.size - 1, (1 - _probability(level)) / 2)
+    half = float(quantile * sample.std(ddof=1) / math.sqrt(sample.size))
     mean = float(sample.mean())
     return Interval(estimate=mean, low=mean - half, high=mean + half, level=level)
 

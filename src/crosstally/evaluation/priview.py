@@ -85,8 +85,8 @@ _FLAT, _DIRECT, _LEAST_SQUARES = "Flat", "Direct", "Direct + least squares"
 _EPSILON = Fraction(1, 10)  # at scale 1 / 0.1 the discrete noise has 0.9992 of the continuous variance
 _UNIT = float(2 / _EPSILON**2)
 _LEVEL = 1 - 1e-7  # of each interval, so that one run in about a million gives a wrong verdict
-_QUICK = ((8, 3, 400),)  # attributes, ways and noise draws
-_FULL = ((8, 2, 2000), (8, 3, 1000), (10, 2, 2000), (10, 3, 1000))
+_QUICK = ((8, 5, 75),)  # attributes, ways and noise draws
+_FULL = ((8, 2, 600), (8, 3, 400), (10, 3, 300), (8, 5, 200))
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,11 +154,10 @@ class _Case:
     schema: Schema
     _: KW_ONLY
     k: int
-    draws: int
     truth: Mapping[tuple[str, ...], NDArray[np.int64]]
 
 
-def _case(d: int, k: int, draws: int) -> _Case:
+def _case(d: int, k: int) -> _Case:
     table, schema = markov_chain(1000, d, 3, np.random.default_rng(d))
     bits = {name: table[name].to_numpy().astype(np.int64) for name in schema.names}
     truth = {}
@@ -167,24 +166,30 @@ def _case(d: int, k: int, draws: int) -> _Case:
         for name in names:
             cell = 2 * cell + bits[name]
         truth[names] = np.bincount(cell, minlength=2**k).reshape((2,) * k)
-    return _Case(table, schema, k=k, draws=draws, truth=truth)
+    return _Case(table, schema, k=k, truth=truth)
 
 
 def _measure(sizes: Sequence[tuple[int, int, int]], progress: Progress) -> Iterator[Measured]:
-    """Flat and Direct, released again and again; the error of a table is averaged over all k-way tables."""
+    """Flat and Direct, released again and again; the error of a table is averaged over all k-way tables.
+
+    Flat is drawn twice as often: all tables are sums of the same few cells, so one release says less about its error.
+    """
     from crosstally.strategies import Direct, Flat
 
-    steps, done = 2 * sum(draws for _, _, draws in sizes), 0
+    last = 3 * sum(draws for _, _, draws in sizes)
+    steps = iter(range(1, last + 1))
     for d, k, draws in sizes:
-        case = _case(d, k, draws)
+        case = _case(d, k)
         flat, direct = _plan(case, Flat()), _plan(case, Direct(budgets="uniform"))
-        flat_errors, drawn_errors, fitted_errors = np.empty((3, draws))
-        for i in range(draws):
-            flat_errors[i] = _fitted_error(_released(case, flat), case)
+        flat_errors, drawn_errors, fitted_errors = [], [], []
+        for _ in range(2 * draws):
+            flat_errors.append(_fitted_error(_released(case, flat), case))
+            progress(next(steps), last)
+        for _ in range(draws):
             released = _released(case, direct)
-            drawn_errors[i], fitted_errors[i] = _drawn_error(released, case), _fitted_error(released, case)
-            done += 2
-            progress(done, steps)
+            drawn_errors.append(_drawn_error(released, case))
+            fitted_errors.append(_fitted_error(released, case))
+            progress(next(steps), last)
         noise = direct.requests[0].noise.variance
         yield _measured(_FLAT, flat_errors, case, flat_error(d), _predicted(flat, k))
         yield _measured(_DIRECT, drawn_errors, case, direct_error(d, k), 2**k * noise / _UNIT)
@@ -218,11 +223,12 @@ def _drawn_error(published: Release, case: _Case) -> float:
 
 def _fitted_error(published: Release, case: _Case) -> float:
     """The squared error of a table after least squares."""
-    tables = [(published.marginal(*names).values, cells) for names, cells in case.truth.items()]
-    return float(np.mean([sum_of_squared_errors(*pair) for pair in tables])) / _UNIT
+    answers = published.marginals(list(case.truth))
+    pairs = zip((answer.values for answer in answers), case.truth.values(), strict=True)
+    return float(np.mean([sum_of_squared_errors(*pair) for pair in pairs])) / _UNIT
 
 
-def _measured(strategy: str, errors: NDArray[np.float64], case: _Case, formula: float, predicted: float) -> Measured:
+def _measured(strategy: str, errors: Sequence[float], case: _Case, formula: float, predicted: float) -> Measured:
     interval = mean_interval(errors, level=_LEVEL)
     d = len(case.schema.names)
     return Measured(strategy, interval, d=d, k=case.k, draws=len(errors), formula=formula, predicted=predicted)
