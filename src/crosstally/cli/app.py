@@ -69,12 +69,12 @@ def _group(name: str, words: str, panel: str) -> typer.Typer:
 _BEFORE, _SPEND, _READ = "Before anything is spent", "Spend", "Read, for anyone"
 
 _add(app, demo.demo, *demo.EXAMPLES, panel="Start here")
-_schema = _group("schema", "Say what a table is about: attributes, labels, whom to protect.", _BEFORE)
+_schema = _group("schema", "Say what a table is about and whom to protect: draft, check.", _BEFORE)
 _add(_schema, schema.draft, *schema.DRAFT_EXAMPLES)
 _add(_schema, schema.check, *schema.CHECK_EXAMPLES)
 _add(app, plan.plan, *plan.EXAMPLES, panel=_BEFORE)
 _add(app, release.release, *release.EXAMPLES, panel=_SPEND)
-_ledger = _group("ledger", "Keep count of the privacy spent on a table, and of what it bought.", _SPEND)
+_ledger = _group("ledger", "Keep count of what was spent: create, show, verify, export.", _SPEND)
 _add(_ledger, ledger.create, *ledger.CREATE_EXAMPLES)
 _add(_ledger, ledger.show, *ledger.SHOW_EXAMPLES)
 _add(_ledger, ledger.verify, *ledger.VERIFY_EXAMPLES)

@@ -12,7 +12,6 @@ import typer
 
 from crosstally.budget import Budget
 from crosstally.cli.plan import comparison_table
-from crosstally.cli.rendering import cell
 from crosstally.cli.screen import ACCENT, PROSE_WIDTH, Screen, amount, count, facts, grid, progress
 from crosstally.cli.selection import Selection, select
 from crosstally.errors import CrosstallyError, MissingExtraError
@@ -90,7 +89,7 @@ def demo(
         Path, typer.Option(metavar="DIR", help="Where the files of the demo go; a second run replaces them.")
     ] = Path("crosstally-demo"),
 ) -> None:
-    """See the whole story on generated people: plan, release, tables beside the truth, promise. In seconds."""
+    """See the whole story on generated people, in seconds."""
     from crosstally.evaluation.generators import people
 
     files = _Files(directory)
@@ -141,8 +140,9 @@ def _write_rows(rows: pa.Table, schema: Schema, files: _Files) -> None:
 
 def _compare(schema: Schema) -> Comparison:
     from crosstally.strategies.planner import compare
+    from crosstally.workload import Workload
 
-    return compare(schema, None, Budget(epsilon=1), rows=_PEOPLE)  # type: ignore[arg-type]
+    return compare(schema, Workload.small_tables(schema), Budget(epsilon=1), rows=_PEOPLE)  # type: ignore[arg-type]
 
 
 def _release(rows: pa.Table, schema: Schema, comparison: Comparison, files: _Files) -> _Story:
@@ -152,9 +152,8 @@ def _release(rows: pa.Table, schema: Schema, comparison: Comparison, files: _Fil
 
     with progress("counting, adding noise"):
         ledger = Ledger.create(files.ledger, schema=schema, budget=Budget(epsilon=3))  # type: ignore[arg-type]
-        release = run(str(files.rows), comparison.chosen, ledger=ledger, key=_KEY)
+        release = run(str(files.rows), comparison.order, ledger=ledger, key=_KEY)
         release.save(files.release)
-        ledger.delivered(_KEY)
         tables = (_ONE, _TWO, _THREE)
         exact = count_rows(rows, schema, tables)  # generated people: their truth may be shown
     truth = {names: table.counts for names, table in zip(tables, exact, strict=True)}
@@ -174,9 +173,7 @@ def _say(screen: Screen, words: str, style: str = "") -> None:
 
 
 def _put(screen: Screen, table: Table) -> None:
-    from rich.padding import Padding
-
-    screen.print(Padding(table, (0, 0, 0, _INDENT), expand=False))
+    screen.put_table(table, indent=_INDENT)
 
 
 def _tell_people(screen: Screen, schema: Schema, files: _Files) -> None:
@@ -240,12 +237,18 @@ def _tell_tables(screen: Screen, story: _Story) -> None:
         within += int((abs(selection.values - truth) <= 2 * selection.margin).sum())
         cells += truth.size
     screen.print()
-    _say(screen, f"±: one standard error. Of these {cells} counts, {within} are within twice that of the truth.")
+    _say(
+        screen,
+        f"±: one standard error. {within} of these {cells} counts are within twice that of the truth; about "
+        f"{0.95 * cells:.0f} can be expected to be.",
+    )
     _put(screen, facts([_picture(story)]))
 
 
 def _beside_truth(selection: Selection, truth: Any) -> Table:
     """One column of answers with the truth beside it for each value of the second attribute."""
+    from crosstally.text_table import cell_text
+
     down, *across = selection.axes
     labels = across[0].labels if across else ("published",)
     headings = [text for label in labels for text in (label, "truth")]
@@ -255,7 +258,7 @@ def _beside_truth(selection: Selection, truth: Any) -> Table:
         cells = (
             text
             for value, known in zip(row, true, strict=True)
-            for text in (cell(float(value), selection.margin), count(known))
+            for text in (cell_text(float(value), selection.margin), count(known))
         )
         table.add_row(label, *cells)
     for column in table.columns[2::2]:

@@ -31,7 +31,7 @@ def csv_text(selection: Selection) -> str:
     """One line for each cell: its labels, its count and its standard error (empty when not known)."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*(axis.name for axis in selection.columns), "count", "std_error"])
+    writer.writerow([*(axis.name for axis in selection.columns), *selection.number_columns])
     error = "" if math.isnan(selection.std_error) else repr(selection.std_error)
     writer.writerows([*labels, repr(value), error] for labels, value in selection.cells())
     return text.getvalue()
@@ -92,8 +92,9 @@ def arrow(selection: Selection) -> pa.Table:
 
     cells = list(selection.cells())
     columns = {axis.name: pa.array([labels[i] for labels, _ in cells]) for i, axis in enumerate(selection.columns)}
-    columns["count"] = pa.array([value for _, value in cells], pa.float64())
-    columns["std_error"] = pa.array([_number(selection.std_error)] * len(cells), pa.float64())
+    count, std_error = selection.number_columns
+    columns[count] = pa.array([value for _, value in cells], pa.float64())
+    columns[std_error] = pa.array([_number(selection.std_error)] * len(cells), pa.float64())
     return pa.table(columns)
 
 

@@ -23,13 +23,13 @@ __all__ = ["EXAMPLES", "inspect"]
 
 EXAMPLES = ("crosstally inspect people.release.parquet", "crosstally inspect people.release.parquet --json")
 _LARGEST_WAYS = 3
-_MOST_TABLES = 5_000
+_MOST_TABLES = 10_000
 
 
 def inspect(
     release: Annotated[Path, typer.Argument(metavar="RELEASE", help="A release file.")], json: Json = False
 ) -> None:
-    """Show a release's attributes, its privacy statement in plain words, what was measured, and the error to expect."""
+    """Show a release's attributes, promise, measurements and expected errors."""
     from crosstally.release_file import open_release
 
     opened = open_release(release)
@@ -135,20 +135,20 @@ def _number(number: float) -> float | None:
 
 
 def _show(release: Release) -> None:
-    from crosstally.cli.screen import data
+    from crosstally.cli.screen import data, number_of
 
     screen, statement = data(), release.statement
-    screen.print(f"{len(release.schema.names)} attributes", style="bold")
-    screen.print(_attributes(release))
+    screen.print(number_of(len(release.schema.names), "attribute", "attributes"), style="bold")
+    screen.put_table(_attributes(release))
     screen.print("\nprivacy", style="bold")
     for sentence in statement.plain():
         screen.say(sentence)
     if statement.entry is not None:
         screen.say(f"Paid by {statement.entry}.", style="dim")
     screen.print("\nmeasured", style="bold")
-    screen.print(_measurements(release))
+    screen.put_table(_measurements(release))
     screen.print("\nstandard error of a cell", style="bold")
-    screen.print(_errors(release))
+    screen.put_table(_errors(release))
     screen.say("Tables that are not covered can be asked for too, without an error bar.", style="dim")
 
 
@@ -178,5 +178,5 @@ def _errors(release: Release) -> Table:
     for each in _expected(release):
         name = "1 attribute" if each.ways == 1 else f"{each.ways} attributes"
         numbers = map(significant, (each.least, each.middle, each.most))
-        table.add_row(name, f"{each.covered:,} of {each.tables:,}", *numbers)
+        table.add_row(name, f"{each.covered:,} of {each.tables:,}{'+' * (each.tables == _MOST_TABLES)}", *numbers)
     return table

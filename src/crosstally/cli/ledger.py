@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from crosstally.budget import Neighbours, decimal_text
+from crosstally.budget import Budget, Neighbours, decimal_text
 from crosstally.cli.checks import CheckFailedError
 from crosstally.cli.options import (
     Delta,
@@ -72,7 +74,7 @@ def create(
         return
     screen = people(quiet=quiet)
     screen.say(f"Created {ledger}: at most {created.budget}, {created.neighbours.value}, for every release together.")
-    screen.say(f"Next: crosstally release people.csv --schema {schema} --epsilon 1 --ledger {ledger}")
+    screen.say(f"Next: crosstally release SOURCE --schema {schema} --epsilon 1 --ledger {ledger}")
 
 
 def show(ledger: LedgerFile, *, json: Json = False) -> None:
@@ -86,7 +88,7 @@ def show(ledger: LedgerFile, *, json: Json = False) -> None:
         return
     screen, currency, entries = data(), opened.currency, opened.entries()
     unit = opened.schema.unit
-    screen.print(
+    screen.put_table(
         facts(
             [
                 ("attributes", joined(opened.schema.names)),
@@ -105,7 +107,7 @@ def show(ledger: LedgerFile, *, json: Json = False) -> None:
         when, cost = f"{entry.when:%Y-%m-%d %H:%M}", amount(entry.cost, currency)
         table.add_row(str(entry.number), when, printable(entry.key), printable(entry.strategy), entry.state, cost)
     screen.print()
-    screen.print(table)
+    screen.put_table(table)
     waiting = [entry for entry in entries if entry.state is State.STORED]
     if waiting:
         screen.print()
@@ -113,8 +115,11 @@ def show(ledger: LedgerFile, *, json: Json = False) -> None:
 
 
 def verify(ledger: LedgerFile, *, json: Json = False, quiet: Quiet = False) -> None:
-    """Check that the file is whole, that nothing in it was changed, and that its sums are right. Exit code 1 if not."""
-    from crosstally.cli.screen import people, print_json
+    """Check that the file is whole and nothing in it was changed.
+
+    Exit code 1 if not.
+    """
+    from crosstally.cli.screen import number_of, people, print_json
     from crosstally.privacy.ledger import Ledger
 
     if not ledger.is_file():
@@ -130,7 +135,7 @@ def verify(ledger: LedgerFile, *, json: Json = False, quiet: Quiet = False) -> N
     if json:
         print_json({"ledger": str(ledger), "sound": True, "entries": entries})
     else:
-        people(quiet=quiet).say(f"{ledger} is sound: {entries:,} entries, every link of the chain holds.")
+        people(quiet=quiet).say(f"{ledger} is sound: {number_of(entries, 'entry', 'entries')}, nothing was changed.")
 
 
 def export(
@@ -143,24 +148,38 @@ def export(
     quiet: Quiet = False,
 ) -> None:
     """Write the release of a spend again, from what the ledger keeps. It costs nothing."""
-    from crosstally.cli.screen import people
+    from crosstally.cli.screen import number_of, people
     from crosstally.privacy.ledger import Ledger
     from crosstally.releases import Statement, publish
 
     opened = Ledger.open(ledger)
     check_output(output, force=force)
-    plan, measurements = opened.export(key)
+    stages = [each.key for each in opened.entries() if each.key.startswith(f"{key}/")]
+    bought = [opened.export(each) for each in (key, *stages)]
+    plans, measurements = [plan for plan, _ in bought], [each for _, stage in bought for each in stage]
     statement = Statement(
-        strategy=plan.strategy,
-        budget=plan.budget,
-        neighbours=plan.neighbours,
-        unit=plan.schema.unit,
+        strategy=plans[0].strategy,
+        budget=_together([plan.budget for plan in plans]),
+        neighbours=opened.neighbours,
+        unit=opened.schema.unit,
         rows=rows,
         entry=measurements[0].origin,
     )
-    publish(plan.schema, measurements, statement).save(output)
-    opened.delivered(key)
-    people(quiet=quiet).say(f"Written {output}: {len(measurements):,} tables of {key}, nothing spent.")
+    publish(opened.schema, measurements, statement).save(output)
+    for each in (key, *stages):
+        opened.delivered(each)
+    tables = number_of(len(measurements), "table", "tables")
+    people(quiet=quiet).say(f"Written {output}: {tables} of {key}; nothing spent.")
+
+
+def _together(budgets: Sequence[Budget]) -> Budget:
+    """The budget of all stages of a release."""
+    if len(budgets) == 1:
+        return budgets[0]
+    if all(budget.pure for budget in budgets):
+        return Budget(epsilon=sum((budget.amount for budget in budgets), Fraction(0)))
+    paid = (budget.amount**2 / 2 if budget.pure else budget.amount for budget in budgets)
+    return Budget(rho=sum(paid, Fraction(0)))
 
 
 def _print(ledger: Ledger) -> None:

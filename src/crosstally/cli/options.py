@@ -40,20 +40,18 @@ _TABLES = "Tables that matter"
 
 Epsilon = Annotated[
     str | None,
-    typer.Option(
-        metavar="NUMBER", rich_help_panel=_BUDGET, help="ε: smaller is more private. 1 is common, 0.1 strict, 10 weak."
-    ),
+    typer.Option(metavar="NUMBER", rich_help_panel=_BUDGET, help="ε: smaller is more private; 1 is common, 10 weak."),
 ]
 Delta = Annotated[
     str | None,
     typer.Option(
-        metavar="NUMBER", rich_help_panel=_BUDGET, help="δ, with --epsilon: a small chance beyond ε. Gaussian noise."
+        metavar="NUMBER", rich_help_panel=_BUDGET, help="δ, with --epsilon: Gaussian noise, a small chance beyond ε."
     ),
 ]
 Rho = Annotated[
     str | None,
     typer.Option(
-        metavar="NUMBER", rich_help_panel=_BUDGET, help="ρ, instead of --epsilon: zero-concentrated. Gaussian noise."
+        metavar="NUMBER", rich_help_panel=_BUDGET, help="ρ, instead of --epsilon: Gaussian noise, zero-concentrated."
     ),
 ]
 Relation = Annotated[
@@ -61,8 +59,7 @@ Relation = Annotated[
     typer.Option(
         "--neighbours",
         rich_help_panel=_BUDGET,
-        show_default="add-remove",
-        help="What must not show: one unit more or less, or one changed into another.",
+        help="What must not show: one unit more or less (the default), or one changed.",
     ),
 ]
 Ways = Annotated[
@@ -86,8 +83,7 @@ StrategyName = Annotated[
     typer.Option(
         metavar="NAME",
         rich_help_panel=_TABLES,
-        show_default="auto",
-        help="How to measure: flat, direct, ...; auto takes the lowest error.",
+        help="How to measure: flat, direct, ...; by default the one with the lowest error.",
     ),
 ]
 Rows = Annotated[

@@ -72,7 +72,7 @@ def plan(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Compare what every strategy would measure and the error to expect. Free: no data is read, nothing is spent."""
+    """Compare the error to expect from every strategy. Free: no data is read."""
     from crosstally.strategies.planner import compare, read_strategies
 
     read = Schema.load(schema)
@@ -171,20 +171,21 @@ def comparison_table(found: Comparison) -> Table:
 
 
 def _show(found: Comparison) -> None:
-    from crosstally.cli.screen import data, printable
+    from crosstally.cli.screen import data, number_of, printable
 
     chosen, screen = found.chosen, data()
     schema, wanted = chosen.schema, chosen.workload
     screen.print(f"{chosen.budget}, {chosen.neighbours.value}", style="bold")
     screen.say(
-        f"{len(schema.names)} attributes; wanted are {len(wanted):,} tables with {wanted.cells(schema):,} cells.",
+        f"{number_of(len(schema.names), 'attribute', 'attributes')}; wanted: "
+        f"{number_of(len(wanted), 'table', 'tables')} with {wanted.cells(schema):,} cells.",
         style="dim",
     )
     screen.print()
-    screen.print(comparison_table(found))
+    screen.put_table(comparison_table(found))
     screen.print()
     for name, reason in found.refused:
-        screen.say(f"  {name} cannot: {printable(reason)}", style="dim")
+        screen.say(f"{name} cannot: {printable(reason)}", style="dim", indent=2)
     screen.say(f"▸ {chosen.strategy} is chosen: {found.reason}.")
     screen.say("RMS error: the typical distance of a published count from the true one.", style="dim")
 
@@ -196,7 +197,7 @@ def _tell(found: Comparison, schema: Path, output: Path | None, *, quiet: bool) 
     if found.chosen.schema.draft:
         screen.say("The schema is a draft: review it and remove its draft mark before a release.")
     if output is not None:
-        screen.say(f"Saved {output}. Run exactly this: crosstally release people.csv --plan {output}")
+        screen.say(f"Saved {output}. Run exactly this: crosstally release SOURCE --plan {output}")
     elif not found.chosen.schema.draft:
         budget = " ".join(f"--{field} {text}" for field, text in found.chosen.budget.to_dict().items())
-        screen.say(f"Next: crosstally release people.csv --schema {schema} {budget}")
+        screen.say(f"Next: crosstally release SOURCE --schema {schema} {budget}")

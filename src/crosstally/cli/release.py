@@ -6,6 +6,7 @@ import contextlib
 import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from glob import has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -36,24 +37,25 @@ from crosstally.schema import Schema
 if TYPE_CHECKING:
     from crosstally.privacy.ledger import Ledger
     from crosstally.releases import Release
-    from crosstally.strategies.plan import Plan
+    from crosstally.strategies.plan import Order
 
 __all__ = ["EXAMPLES", "release"]
 
 EXAMPLES = (
     "crosstally release people.csv --schema people.schema.json --epsilon 1",
-    "crosstally release people.csv --schema people.schema.json --epsilon 1 --ways 3 --ledger people.ledger",
-    "crosstally release 'parts/*.parquet' --plan people.plan.json --ledger people.ledger -o people.release.parquet",
+    "crosstally release people.csv --schema people.schema.json --epsilon 1 --ways 3 --ledger all.ledger",
+    "crosstally release 'parts/*.csv' --plan people.plan.json --ledger people.ledger -o people.parquet",
 )
 _COMPRESSED = (".gz", ".bz2", ".zst", ".xz", ".lz4")
 
 
 def release(
-    source: Annotated[list[str], typer.Argument(metavar="SOURCE...", help="CSV, Parquet or Arrow files, or a glob.")],
+    source: Annotated[list[str], typer.Argument(metavar="SOURCE", help="CSV, Parquet or Arrow files, or a glob.")],
     *,
     schema: Annotated[Path | None, typer.Option(metavar="FILE", help="What the table is about, reviewed.")] = None,
     plan: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="An approved plan, run exactly; it fixes all of the above.")
+        Path | None,
+        typer.Option(metavar="FILE", help="An approved plan, run exactly, instead of schema, budget and tables."),
     ] = None,
     ledger: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Where the spend is recorded; else SOURCE.ledger beside it.")
@@ -77,7 +79,7 @@ def release(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Measure a private table with noise and write a release from which anyone can read any table.
+    """Spend a budget on a private table: a release from which anyone can read any table.
 
     Everything that can fail is tried before anything is spent.
     """
@@ -95,41 +97,40 @@ def release(
         "--strategy": strategy,
     }
     if plan is not None:
-        planned = _load_plan(plan, [option for option, value in fixed_by_plan.items() if value is not None])
+        order = _approved(plan, [option for option, value in fixed_by_plan.items() if value is not None])
     else:
         read = _load_schema(schema)
-        planned = compare(
+        order = compare(
             read,
             read_workload(read, ways, tables, workload),
             read_budget(epsilon, delta, rho),
             neighbours=neighbours or Neighbours.ADD_REMOVE,
             strategies=read_strategies(strategy or "auto"),
-        ).chosen
-    if rows is not None and rows < 0:
-        raise PlanError(f"rows must be a whole number of at least 0, got {rows}")
+            rows=rows,
+        ).order
     target = output or _beside(source, ".release.parquet", "-o")
     check_output(target, force=force)
     key = key or f"release-{secrets.token_hex(4)}"
-    with _paying(planned, source, ledger) as account:
-        released = _measure(source, planned, account, rows=rows, key=key, quiet=quiet or json)
-        _deliver(released, target, account, key)
+    with _paying(order, source, ledger) as account:
+        released = _measure(source, order, account, rows=rows, key=key, quiet=quiet or json)
+        _save(released, target, account, key)
     if json:
-        _print_summary(released, planned, account, target, key)
+        _print_summary(released, account, target, key)
     elif not quiet:
-        _tell_summary(released, planned, account, target, key)
+        _tell_summary(released, account, target, key)
 
 
 # What to measure
 
 
-def _load_plan(path: Path, given: list[str]) -> Plan:
-    from crosstally.strategies.plan import Plan
+def _approved(path: Path, given: list[str]) -> Order:
+    from crosstally.strategies.plan import Order, Plan
 
     if given:
         raise PlanError(f"a plan fixes schema, budget, tables and strategy: leave out {', '.join(given)}, or --plan")
     planned = Plan.load(path)
     _check_reviewed(planned.schema, path)
-    return planned
+    return Order.of(planned)
 
 
 def _load_schema(path: Path | None) -> Schema:
@@ -153,42 +154,42 @@ def _check_reviewed(schema: Schema, path: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Account:
-    """The ledger that pays, if anything is paid; ``created`` says that it is new."""
+    """The ledger that pays; ``created`` says that it is new."""
 
-    ledger: Ledger | None
-    path: Path | None
+    ledger: Ledger
+    path: Path
     created: bool
+
+    def cost(self, key: str) -> Fraction:
+        """What the spends under a key cost; the second stage of a plan is called key/2, and so on."""
+        spends = (entry for entry in self.ledger.entries() if entry.key == key or entry.key.startswith(f"{key}/"))
+        return sum((entry.cost for entry in spends), Fraction(0))
 
 
 @contextlib.contextmanager
-def _paying(plan: Plan, source: list[str], given: Path | None) -> Iterator[_Account]:
+def _paying(order: Order, source: list[str], given: Path | None) -> Iterator[_Account]:
     """The ledger given, or the one beside the source; a new one goes away again if nothing was spent."""
-    if not plan.requests:
-        yield _Account(None, given, created=False)
-        return
     path = given or _beside(source, ".ledger", "--ledger")
-    account = _open_account(path, plan, may_create=given is None)
+    account = _open_account(path, order, may_create=given is None)
     try:
         yield account
     finally:
-        if account.created and account.ledger is not None and not account.ledger.entries():
+        if account.created and not account.ledger.entries():
             for suffix in ("", "-wal", "-shm"):
                 path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
-def _open_account(path: Path, plan: Plan, *, may_create: bool) -> _Account:
+def _open_account(path: Path, order: Order, *, may_create: bool) -> _Account:
     from crosstally.privacy.ledger import Ledger
 
     if path.exists():
-        opened = Ledger.open(path)
-        opened.check(plan)
-        return _Account(opened, path, created=False)
+        return _Account(Ledger.open(path), path, created=False)
     if not may_create:
         raise LedgerError(
             f"there is no ledger {str(path)!r}; create it: crosstally ledger create {path} --schema FILE --epsilon CAP"
         )
     check_output(path, force=False)
-    created = Ledger.create(path, schema=plan.schema, budget=plan.budget, neighbours=plan.neighbours)
+    created = Ledger.create(path, schema=order.schema, budget=order.budget, neighbours=order.neighbours)
     return _Account(created, path, created=True)
 
 
@@ -201,61 +202,61 @@ def _beside(source: list[str], ending: str, option: str) -> Path:
     return path.with_name(name.stem + ending)
 
 
-# Spend and deliver
+# Spend and save
 
 
-def _measure(source: list[str], plan: Plan, account: _Account, *, rows: int | None, key: str, quiet: bool) -> Release:
+def _measure(source: list[str], order: Order, account: _Account, *, rows: int | None, key: str, quiet: bool) -> Release:
     from crosstally.cli.screen import progress
     from crosstally.pipeline import run
 
     where: Any = source[0] if len(source) == 1 else source
     with progress("counting", unit="rows", quiet=quiet) as tell:
-        return run(where, plan, rows=rows, ledger=account.ledger, key=key, progress=lambda done: tell(done, None))
+        return run(where, order, rows=rows, ledger=account.ledger, key=key, progress=lambda done: tell(done, None))
 
 
-def _deliver(released: Release, target: Path, account: _Account, key: str) -> None:
-    """Write the file and note in the ledger that it is there."""
+def _save(released: Release, target: Path, account: _Account, key: str) -> None:
+    """Write the file; if that fails, say how to get again what was paid for."""
     try:
         released.save(target)
     except (OSError, CrosstallyError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        again = f"; it is paid for: crosstally ledger export {account.path} {key} -o FILE" if account.ledger else ""
+        again = f"; it is paid for: crosstally ledger export {account.path} {key} -o FILE" if account.cost(key) else ""
         raise CrosstallyError(f"cannot write {str(target)!r}: {reason}{again}") from None
-    if account.ledger is not None:
-        account.ledger.delivered(key)
 
 
-def _print_summary(released: Release, plan: Plan, account: _Account, target: Path, key: str) -> None:
+def _print_summary(released: Release, account: _Account, target: Path, key: str) -> None:
     from crosstally.cli.screen import print_json
 
-    paid = account.ledger
+    cost, paid = account.cost(key), account.ledger
     print_json(
         {
             "release": str(target),
-            "ledger": None if paid is None else str(account.path),
-            "key": None if paid is None else key,
-            "currency": None if paid is None else paid.currency,
-            "cost": None if paid is None else decimal_text(paid.price(plan.budget)),
-            "remaining": None if paid is None else decimal_text(paid.remaining),
-            "tables": len(plan.requests),
-            "cells": plan.cells,
+            "ledger": str(account.path) if cost else None,
+            "key": key if cost else None,
+            "currency": paid.currency,
+            "cost": decimal_text(cost),
+            "remaining": decimal_text(paid.remaining),
+            "tables": len(released.measurements),
+            "cells": sum(each.values.size for each in released.measurements),
             "statement": released.statement.to_dict(),
         }
     )
 
 
-def _tell_summary(released: Release, plan: Plan, account: _Account, target: Path, key: str) -> None:
-    from crosstally.cli.screen import amount, facts, people
+def _tell_summary(released: Release, account: _Account, target: Path, key: str) -> None:
+    from crosstally.cli.screen import amount, facts, number_of, people
 
-    screen, paid = people(), account.ledger
-    lines = [("measured", f"{len(plan.requests):,} tables, {plan.cells:,} numbers, by {plan.strategy}")]
-    if paid is None:
-        lines.append(("cost", "nothing: no row was read"))
-    else:
-        price = amount(paid.price(plan.budget), paid.currency)
-        lines.append(("cost", f"{price}, recorded as {key}; {amount(paid.remaining, paid.currency)} remains"))
+    tables = number_of(len(released.measurements), "table", "tables")
+    numbers = sum(each.values.size for each in released.measurements)
+    lines = [("measured", f"{tables}, {numbers:,} numbers, by {released.statement.strategy}")]
+    cost, paid = account.cost(key), account.ledger
+    if cost:
+        left = amount(paid.remaining, paid.currency)
+        lines.append(("cost", f"{amount(cost, paid.currency)}, recorded as {key}; {left} remains"))
         new = f" (new; this budget, {paid.budget}, is its cap)" if account.created else ""
         lines.append(("ledger", f"{account.path}{new}"))
+    else:
+        lines.append(("cost", "nothing: no row was read"))
     names = " ".join(f"'{name}'" if " " in name else name for name in released.schema.names[:2])
     lines += [("written", str(target)), ("next", f"crosstally table {target} {names}")]
-    screen.print(facts(lines))
+    people().put_table(facts(lines))

@@ -7,19 +7,10 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
-from crosstally.cli.screen import Screen, count, grid, margin, printable
+from crosstally.cli.screen import Screen, grid, printable
 from crosstally.cli.selection import Selection
 
-__all__ = ["cell", "notes", "show", "title"]
-
-
-def cell(value: float, error: float) -> str:
-    """A count and its margin.
-
-    >>> cell(1234.2, 20.6), cell(7.0, float("nan"))
-    ('1,234 ± 21', '7 ± ?')
-    """
-    return f"{count(value)} ± {margin(error)}"
+__all__ = ["notes", "show", "title"]
 
 
 def title(selection: Selection) -> str:
@@ -47,7 +38,7 @@ def show(selection: Selection, screen: Screen) -> None:
     """Print the title, the table and the notes."""
     screen.print(title(selection), style="bold")
     screen.print()
-    screen.print(_table(selection, screen.width))
+    screen.put_table(_table(selection, screen.width))
     screen.print()
     for line in notes(selection):
         screen.say(line, style="dim")
@@ -63,19 +54,23 @@ def _table(selection: Selection, width: int) -> Table:
 
 
 def _long(selection: Selection) -> Table:
+    from crosstally.text_table import cell_text
+
     names = [axis.name for axis in selection.axes]
     table = grid(*names, "count", left=len(names))
     for labels, value in selection.cells():
-        table.add_row(*map(printable, labels[: len(names)]), cell(value, selection.margin))
+        table.add_row(*map(printable, labels[: len(names)]), cell_text(value, selection.margin))
     return table
 
 
 def _crosstab(selection: Selection) -> Table:
     """The first attribute down, the second across."""
+    from crosstally.text_table import cell_text
+
     down, across = selection.axes
     table = grid(f"{down.name} \\ {across.name}", *across.labels)
     for label, row in zip(down.labels, selection.values.reshape(len(down.labels), -1), strict=True):
-        table.add_row(printable(label), *(cell(float(value), selection.margin) for value in row))
+        table.add_row(printable(label), *(cell_text(float(value), selection.margin) for value in row))
     return table
 
 

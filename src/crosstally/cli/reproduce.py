@@ -39,7 +39,7 @@ def reproduce(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Run a paper's experiment again: its rows, its chart, and whether its claims hold.
+    """Run a paper's experiment: its rows, its chart, whether its claims hold.
 
     Exit code 1 when a claim of crosstally's own does not hold.
     """
@@ -77,7 +77,7 @@ def _list(*, json: bool) -> None:
     table = grid("name", "what it shows", left=2)
     for each in EXPERIMENTS:
         table.add_row(each.name, each.title)
-    data().print(table)
+    data().put_table(table)
 
 
 def _show(outcome: Outcome) -> None:
@@ -86,7 +86,7 @@ def _show(outcome: Outcome) -> None:
     screen = data()
     screen.print(outcome.name, style="bold")
     screen.print()
-    screen.print(_rows(outcome))
+    screen.put_table(_rows(outcome))
     screen.print()
     for claim in outcome.claims:
         verdict = "holds" if claim.holds else "does not hold"

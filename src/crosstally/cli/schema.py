@@ -37,8 +37,8 @@ def draft(
 ) -> None:
     """Draft a schema from a table, for a steward to review.
 
-    Its labels come from the private data and would become public. It is marked as a draft, and no release accepts it
-    until someone has reviewed it and removed that mark.
+    Its labels come from the private data and would become public. No release accepts it until
+    someone has reviewed it and removed its mark as a draft.
     """
     from crosstally.cli.screen import people, print_json, printable, progress
     from crosstally.sources import draft as draft_schema
@@ -135,7 +135,7 @@ def _show(report: Report, schema: Schema) -> None:
     ):
         if number:
             lines.append((name, f"{number:,}"))
-    screen.print(facts(lines))
+    screen.put_table(facts(lines))
     screen.print()
     table = grid("attribute", "outside", "missing", "verdict", "", left=1)
     for words in table.columns[3:]:
@@ -143,7 +143,7 @@ def _show(report: Report, schema: Schema) -> None:
     for column in report.columns:
         verdict = _verdict(column, schema[column.name].outside.value)
         table.add_row(printable(column.name), f"{column.outside:,}", f"{column.missing:,}", verdict, _remarks(column))
-    screen.print(table)
+    screen.put_table(table)
 
 
 def _verdict(column: ColumnReport, rule: str) -> str:

@@ -18,6 +18,7 @@ from typing import Any, NoReturn, TextIO
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 from crosstally.budget import decimal_text
 
@@ -30,7 +31,7 @@ __all__ = [
     "facts",
     "grid",
     "joined",
-    "margin",
+    "number_of",
     "one_line",
     "people",
     "print_json",
@@ -65,6 +66,16 @@ class Screen(Console):
             text, width, initial_indent=margin, subsequent_indent=margin, break_long_words=False, break_on_hyphens=False
         ):
             self.put(line, style=style)
+
+    def put_table(self, table: Table, *, indent: int = 0) -> None:
+        """Print a table, its lines without blanks at their ends."""
+        options = self.options.update(width=max(self.width - indent, 1))
+        for segments in self.render_lines(table, options, pad=False):
+            line = Text(" " * indent)
+            for segment in segments:
+                line.append(segment.text, segment.style)
+            line.rstrip()
+            self.print(line, soft_wrap=True)
 
     def put(self, line: str, *, style: str = "") -> None:
         """Print a line as it is; a terminal that is narrower folds it itself, so that it can be copied whole."""
@@ -139,6 +150,15 @@ def one_line(text: object) -> str:
     return printable(" ".join(str(text).split()))
 
 
+def number_of(number: int, one: str, several: str) -> str:
+    """A number with the noun that fits it.
+
+    >>> number_of(1, "entry", "entries"), number_of(1200, "entry", "entries")
+    ('1 entry', '1,200 entries')
+    """
+    return f"{number:,} {one if number == 1 else several}"
+
+
 def joined(names: Sequence[str], *, limit: int = 6) -> str:
     """Names with commas between them, the last of many left out.
 
@@ -193,17 +213,6 @@ def count(value: float) -> str:
     ('1,234', '0')
     """
     return f"{round(value) or 0:,}" if math.isfinite(value) else "?"
-
-
-def margin(error: float) -> str:
-    """What follows ±.
-
-    >>> margin(21.2), margin(1.44), margin(0), margin(float("nan"))
-    ('21', '1.4', '0', '?')
-    """
-    if not math.isfinite(error):
-        return "?"
-    return f"{error:,.0f}" if error >= 9.95 or error == 0 else f"{error:.2g}"
 
 
 # Tables

@@ -15,7 +15,7 @@ from crosstally.schema import Attribute, Schema, canonical_text
 if TYPE_CHECKING:
     from crosstally.tables import Marginal
 
-__all__ = ["Axis", "Selection", "half_width", "read_conditions", "select"]
+__all__ = ["Axis", "Selection", "read_conditions", "select"]
 
 _CONDITION = re.compile(
     r"""\s*(?P<name>[^=]+?)\s*==?\s*
@@ -53,6 +53,7 @@ class Selection:
     error_kind: str
     corrected: bool
     caption: str
+    number_columns: tuple[str, str] = ("count", "std_error")
 
     @property
     def columns(self) -> tuple[Axis, ...]:
@@ -108,16 +109,11 @@ def select(
         tuple(axes[len(asked) :]),
         marginal.values[tuple(index)],
         std_error=std_error,
-        margin=std_error if level is None else half_width(marginal, level),
+        margin=std_error if level is None else float((marginal.values - marginal.interval(level)[0]).flat[0]),
         level=level,
         method=marginal.method,
         error_kind=marginal.error_kind.value,
         corrected=marginal.corrected,
         caption=marginal.caption,
+        number_columns=marginal.number_columns(),
     )
-
-
-def half_width(marginal: Marginal, level: float) -> float:
-    """Half the width of the interval around each cell, the same for all."""
-    low, high = marginal.interval(level)
-    return float((high - low).flat[0]) / 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,7 +12,11 @@ from crosstally.cli import formats
 from crosstally.cli.formats import Format
 from crosstally.cli.options import Force, check_output
 from crosstally.cli.selection import Selection, read_conditions, select
-from crosstally.errors import CrosstallyError, QueryError
+from crosstally.errors import CrosstallyError
+from crosstally.schema import Schema
+
+if TYPE_CHECKING:
+    from crosstally.tables import Marginal
 
 __all__ = ["EXAMPLES", "table"]
 
@@ -27,7 +31,7 @@ def table(
     release: Annotated[Path, typer.Argument(metavar="RELEASE", help="A release file.")],
     attributes: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[ATTRIBUTE]...", help="Any attributes; none gives the number of rows."),
+        typer.Argument(metavar="[ATTRIBUTE]", help="Any attributes; none gives the number of rows."),
     ] = None,
     *,
     where: Annotated[
@@ -37,16 +41,15 @@ def table(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to; else stdout.")
     ] = None,
-    plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also draw a chart: .svg, .png, .html or .json.")
-    ] = None,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Also draw a chart: .svg, .png or .json.")] = None,
     level: Annotated[
-        float | None, typer.Option(metavar="SHARE", help="Let ± be a margin this sure, such as 0.95; else std error.")
+        float | None,
+        typer.Option(metavar="SHARE", help="± as a margin this sure, such as 0.95; else the standard error."),
     ] = None,
     method: Annotated[str | None, typer.Option(metavar="NAME", help="How to find what was never measured.")] = None,
     force: Force = False,
 ) -> None:
-    """Read any table of a release, with its margins of error. It costs nothing and needs no data."""
+    """Read any table of a release, with its errors. Free, and needs no data."""
     from crosstally.release_file import open_release
 
     for path in (output, plot):
@@ -59,15 +62,23 @@ def table(
     opened.schema.check(asked)
     conditions = read_conditions(where, opened.schema)
     others = tuple(name for name in conditions if name not in asked)
-    if plot is not None and conditions:
-        raise QueryError("--plot draws whole tables: leave out --where")
     marginal = opened.marginal(*asked, *others, method=method)
     selection = select(marginal, asked, conditions, level=level)
     if plot is not None:
-        from crosstally.charts import save
-
-        save(marginal.plot(), plot)
+        _draw(selection, opened.schema, marginal, plot)
     _write(selection, format, output)
+
+
+def _draw(selection: Selection, schema: Schema, marginal: Marginal, path: Path) -> None:
+    """Save a chart of what was selected; attributes of which one value is kept stand in its caption."""
+    from crosstally.charts import bar_chart, save
+
+    single = [axis for axis in selection.columns if len(axis.labels) == 1]
+    left = schema.subset(*(axis.name for axis in selection.columns if axis not in single))
+    where = " and ".join(f"{axis.name} = {axis.labels[0]}" for axis in single)
+    half = None if marginal.error is None else marginal.error.half_width(0.95)
+    caption = f"{where}; {selection.caption}" if where else selection.caption
+    save(bar_chart(left, selection.values.reshape(left.shape), half_width=half, caption=caption), path)
 
 
 def _write(selection: Selection, format: Format, output: Path | None) -> None:  # noqa: A002
