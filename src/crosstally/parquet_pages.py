@@ -34,10 +34,10 @@ def check_pages(data: bytes, chunk: Any, *, most_bytes: int) -> None:
         reader = _Reader(data, at, end)
         unpacked, packed = reader.page_sizes()
         at = reader.at + packed
-        if not (unpacked >= 0 and packed >= 0 and at <= end):
-            raise ReleaseError(_DAMAGED)
         if unpacked > most_bytes:
             raise ReleaseError(f"a page of numbers must unpack to at most {most_bytes:,} bytes, this one claims more")
+        if unpacked < 0 or packed < 0 or at > end:
+            raise ReleaseError(_DAMAGED)
 
 
 class _Reader:
@@ -83,7 +83,8 @@ class _Reader:
         if kind in (_I16, _I32, _I64):
             self._unsigned()
         elif kind in (_BYTE, _DOUBLE, _BINARY):
-            self.at += {_BYTE: 1, _DOUBLE: 8}.get(kind) or self._unsigned()
+            length = {_BYTE: 1, _DOUBLE: 8}.get(kind) or self._unsigned()
+            self.at += length
         elif kind == _STRUCT:
             while (head := self._byte()) != _STOP:
                 if not head >> 4:
