@@ -43,10 +43,19 @@ class Lookup:
 
     def __call__(self, values: NDArray[Any]) -> NDArray[Any]:
         """The codes of integers of at most 64 bits, signed."""
+        if self.table.dtype == np.uint8:
+            return self._byte_codes(values)
         # The difference wraps around, so that all that is below the lowest becomes large.
         places = (values.astype(np.int64) - np.int64(self.low)).view(np.uint64)
         np.minimum(places, np.uint64(len(self.table) - 1), out=places)
         return self.table[places.view(np.int64)]
+
+    def _byte_codes(self, values: NDArray[Any]) -> NDArray[Any]:
+        from crosstally.kernels.lookup import look_up_integers
+
+        codes = np.empty(len(values), np.uint8)
+        look_up_integers(np.require(values, np.int64, "A"), self.low, self.table, codes)
+        return codes
 
 
 @dataclass(frozen=True)
@@ -103,13 +112,23 @@ class Values:
     def integers(self, values: NDArray[Any]) -> NDArray[Any]:
         """The codes of integers of any width."""
         if values.dtype.itemsize == 1:
-            return self._byte_tables[values.dtype][values.view(np.uint8)]
+            return self._bytes(values)
         fits_signed = values.dtype != np.uint64 or values.max() < 2**63
         if fits_signed and self._lookup is not None:
             return self._lookup(values)
         distinct, places = np.unique(values, return_inverse=True)
         table = np.array([self._integers.get(value, self.labels) for value in distinct.tolist()], self.dtype)
         return table[places]
+
+    def _bytes(self, values: NDArray[Any]) -> NDArray[Any]:
+        from crosstally.kernels.lookup import look_up_bytes
+
+        table = self._byte_tables[values.dtype]
+        if table.dtype != np.uint8:
+            return table[values.view(np.uint8)]
+        codes = np.empty(len(values), np.uint8)
+        look_up_bytes(values.view(np.uint8), table, codes)
+        return codes
 
     # Floats
 
