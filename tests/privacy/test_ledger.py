@@ -72,6 +72,15 @@ def test_ten_tenths_fit_one_and_the_eleventh_is_refused(tmp_path: Path) -> None:
         ledger.charge(plan_of(Budget(epsilon="1e-12")), "tiny")
 
 
+def test_what_is_left_can_be_asked_before_rows_are_read() -> None:
+    ledger = Ledger.in_memory(schema=SCHEMA, budget=Budget(epsilon="0.15"))
+    ledger.check_left(TENTH)
+    ledger.charge(TENTH, "k")
+    with pytest.raises(OverspendError, match=r"ε = 0\.05 is left"):
+        ledger.check_left(TENTH)
+    assert ledger.spent == Fraction(1, 10)
+
+
 def test_thirds_are_exact() -> None:
     ledger = Ledger.in_memory(schema=SCHEMA, budget=EPSILON)
     for i in range(3):
@@ -190,6 +199,8 @@ def test_a_key_charges_once(tmp_path: Path) -> None:
 def test_keys_are_short_printable_texts(key: object) -> None:
     with pytest.raises(LedgerError, match="a key must be a printable text of 1 to 200 characters"):
         Ledger.in_memory(schema=SCHEMA, budget=EPSILON).charge(TENTH, key)  # type: ignore[arg-type]
+    with pytest.raises(LedgerError, match="a key must be a printable text of 1 to 200 characters"):
+        Ledger.in_memory(schema=SCHEMA, budget=EPSILON).recall(TENTH, key)  # type: ignore[arg-type]
 
 
 def test_a_plan_without_requests_is_not_charged() -> None:
@@ -266,8 +277,11 @@ def test_what_is_not_a_ledger_is_refused(tmp_path: Path) -> None:
         connection.execute("CREATE TABLE events (number)")
     connection.close()
     assert "is not a ledger" in broken(tmp_path / "other")
-    with pytest.raises(LedgerError, match="cannot create the ledger"):
+    with pytest.raises(LedgerError, match="its folder does not exist"):
         ledger_in(tmp_path / "no folder")
+    with pytest.raises(LedgerError, match="cannot create the ledger"):
+        Ledger.create(tmp_path / ("long" * 100), schema=SCHEMA, budget=EPSILON)
+    assert "cannot open the ledger" in broken(tmp_path / ("long" * 100))
 
 
 def test_a_read_only_file_is_refused(tmp_path: Path) -> None:
@@ -390,7 +404,7 @@ def test_every_changed_byte_of_the_measurements_is_found(tmp_path: Path) -> None
             ledger.export("k")
 
 
-@pytest.mark.parametrize("step", [101, pytest.param(5, marks=pytest.mark.verify)])
+@pytest.mark.parametrize("step", [499, pytest.param(5, marks=pytest.mark.verify)])
 def test_a_changed_byte_anywhere_is_found_or_changes_nothing(tmp_path: Path, step: int) -> None:
     path = tmp_path / "people.ledger"
     ledger = ledger_in(tmp_path)

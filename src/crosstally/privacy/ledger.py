@@ -198,6 +198,7 @@ class Ledger:
 
     def recall(self, plan: Plan, key: str) -> tuple[Measurement, ...] | None:
         """What this key and request have bought already; None when the key is new."""
+        _check_key(key)
         with self._store.reading() as connection:
             if not _is_known(connection, plan, key):
                 return None

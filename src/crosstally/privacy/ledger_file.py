@@ -147,7 +147,9 @@ class Store:
         store = cls(path)
         if os.path.lexists(path):
             raise LedgerError(f"cannot create {store}: the file exists already; open it, or choose another name")
-        new = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+        if not path.absolute().parent.is_dir():
+            raise LedgerError(f"cannot create {store}: its folder does not exist")
+        new = path.with_name(f".{uuid.uuid4().hex}.new")
         try:
             with contextlib.closing(sqlite3.connect(new, isolation_level=None)) as connection:
                 _fill(connection, header)

@@ -1,0 +1,152 @@
+"""What a budget or a plan means as (epsilon, delta). It describes; it never pays.
+
+A ledger adds up epsilon or rho, since what is spent next may depend on what was seen. For a plan that was fixed in
+advance, privacy-loss distributions tell more exactly what it gives away.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from importlib import import_module
+from typing import Any
+
+from crosstally.budget import Budget, Neighbours, NoiseKind, exact, float_above, zcdp_delta
+from crosstally.errors import BudgetError
+from crosstally.extras import optional
+from crosstally.queries import Cells, Contrast, Linear
+from crosstally.schema import Schema
+from crosstally.strategies.plan import Plan, Request, privacy_cost
+
+__all__ = ["implied", "tight_epsilon"]
+
+_LARGEST_SCALE = 100_000.0
+_ROUNDING = 1e-9
+
+
+def implied(budget: Budget, delta: object) -> float:
+    """The least epsilon such that all of the budget is (epsilon, delta)-private; for a pure budget, its epsilon.
+
+    Rho is converted as Canonne, Kamath and Steinke (2020) do, and the result is rounded up.
+    """
+    target = _read_delta(delta)
+    return float_above(budget.amount) if budget.pure else _zcdp_epsilon(budget.amount, target)
+
+
+def tight_epsilon(plan: Plan, delta: object) -> float:
+    """An upper bound on the epsilon at which the plan is (epsilon, delta)-private, close to the least.
+
+    Discrete Laplace and Gaussian noise are composed by their privacy-loss distributions, rounded up. Where one unit
+    can move an answer in ways of which none is the worst (several rows, or a replaced row in a contrast), Laplace
+    noise counts as any mechanism of its epsilon, and a plan with Gaussian noise as any of its rho.
+    """
+    target = _read_delta(delta)
+    if not plan.requests:
+        return 0.0
+    ceiling = _zcdp_epsilon(privacy_cost(plan.requests, plan.schema, plan.neighbours, pure=False), target)
+    if all(request.noise.kind is NoiseKind.LAPLACE for request in plan.requests):
+        whole = privacy_cost(plan.requests, plan.schema, plan.neighbours, pure=True)
+        ceiling = min(ceiling, float_above(whole))
+    losses: Counter[_Loss] = Counter()
+    for request in plan.requests:
+        found = _losses(request, plan)
+        if found is None:
+            return ceiling
+        losses.update(found)
+    return min(ceiling, _composed(losses, target)) if losses else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Loss:
+    """What one number gives away: ``kind`` of noise and its scale under a shift, or ``pure`` with its epsilon."""
+
+    kind: str
+    scale: float
+    shift: int = 1
+
+
+def _losses(request: Request, plan: Plan) -> list[_Loss] | None:
+    """The losses whose composition is the worst case of a request; None when no distribution is known to be."""
+    noise = request.noise
+    shifts = _shifts(request, plan.schema, plan.neighbours)
+    if noise.kind is NoiseKind.LAPLACE:
+        if shifts is None:
+            cost = noise.cost(request.query.sensitivity(plan.schema, plan.neighbours))
+            return [_Loss("pure", float_above(cost))] if cost else []
+        return [_Loss("laplace", noise.scale, shift) for shift in shifts]
+    if shifts is None or noise.scale > _LARGEST_SCALE or max(shifts, default=0) > 10 * noise.scale:
+        return None
+    return [_Loss("gaussian", noise.scale, shift) for shift in shifts]
+
+
+def _shifts(request: Request, schema: Schema, neighbours: Neighbours) -> list[int] | None:
+    """How far each number of the answer moves in the worst case, when there is one worst case."""
+    query = request.query
+    if isinstance(query, Linear):
+        shifts = [query.sensitivity(schema, neighbours).l1]
+    elif schema.max_rows > 1:
+        return None
+    elif isinstance(query, Cells):
+        shifts = [1] * query.sensitivity(schema, neighbours).l1
+    elif isinstance(query, Contrast) and neighbours is Neighbours.ADD_REMOVE:
+        shifts = list(_contrast_column(schema.sizes(query.attributes)))
+    else:
+        return None
+    return [shift for shift in shifts if shift]
+
+
+def _contrast_column(sizes: tuple[int, ...]) -> Iterator[int]:
+    """The sizes of the numbers that one row adds to a contrast."""
+    column = [1]
+    for n in sizes:
+        column = column if n == 2 else [before * entry for before in column for entry in (n - 1, *[1] * (n - 1))]
+    yield from column
+
+
+def _composed(losses: Counter[_Loss], delta: float) -> float:
+    distributions = _optional("privacy_loss_distribution")
+    total: Any = None
+    for loss, times in losses.items():
+        part = _distribution(loss, distributions).self_compose(times)
+        total = part if total is None else total.compose(part)
+    return float(total.get_epsilon_for_delta(delta)) * (1 + _ROUNDING)
+
+
+def _distribution(loss: _Loss, distributions: Any) -> Any:
+    if loss.kind == "laplace":
+        return distributions.from_discrete_laplace_mechanism(
+            1 / loss.scale, sensitivity=loss.shift, pessimistic_estimate=True, use_connect_dots=True
+        )
+    if loss.kind == "gaussian":
+        return distributions.from_discrete_gaussian_mechanism(
+            loss.scale, sensitivity=loss.shift, pessimistic_estimate=True, use_connect_dots=True
+        )
+    parameters = _optional("common").DifferentialPrivacyParameters(loss.scale, 0.0)
+    return distributions.from_privacy_parameters(parameters)
+
+
+def _optional(module: str) -> Any:
+    optional("dp_accounting", extra="accounting", package="dp-accounting")
+    return import_module(f"dp_accounting.pld.{module}")
+
+
+def _zcdp_epsilon(rho: Fraction, delta: float) -> float:
+    """The least epsilon at which rho-zCDP is (epsilon, delta)-private, rounded up."""
+    if not rho:
+        return 0.0
+    number = float_above(rho)
+    low, high = 0.0, number + 2 * math.sqrt(number * math.log(1 / delta))
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (low, middle) if zcdp_delta(number, middle) <= delta else (middle, high)
+    return high * (1 + _ROUNDING)
+
+
+def _read_delta(delta: object) -> float:
+    fraction = exact(delta, "delta")
+    if not 1e-300 <= fraction < 1:
+        raise BudgetError(f"delta must be at least 1e-300 and below 1, got {delta}")
+    return float(fraction)
