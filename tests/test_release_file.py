@@ -200,7 +200,7 @@ def test_counts_above_two_to_the_53_stay_exact(tmp_path: Path) -> None:
 
 
 def test_the_file_holds_what_was_measured_and_no_statistics(tmp_path: Path) -> None:
-    """A canary: bytes that stand for a person appear nowhere, and no column has statistics of its own."""
+    """The metadata has these fields and no others, no column has statistics, and the values are those measured."""
     release = views(entry="entry-1")
     release.save(tmp_path / "r")
     metadata = pq.read_metadata(tmp_path / "r")
