@@ -1,0 +1,2 @@
+"""Covering designs: few views of a size that hold every pair, triple or quadruple of attributes. Public, no data."""
+

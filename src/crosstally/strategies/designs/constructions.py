@@ -1,0 +1,282 @@
+"""Constructions of covering designs from geometry and from smaller designs, each with its size before it is built."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Protocol
+
+from crosstally.strategies.designs.covers import copied, product, shortened
+from crosstally.strategies.designs.fields import prime_powers
+from crosstally.strategies.designs.geometry import (
+    affine_flats,
+    circles,
+    golay_words,
+    orthogonal_array,
+    projective_flats,
+)
+
+__all__ = ["Construction", "Count", "Make", "constructions"]
+
+Count = Callable[[int, int, int], int]
+"""The size of the best design known for points, size and cover."""
+Make = Callable[[int, int, int], tuple[tuple[int, ...], ...]]
+"""That design."""
+RawBlocks = list[tuple[int, ...]]
+
+_MAX_GEOMETRY = 20_000
+_MAX_POINTS = 512
+_SPLIT_POINTS = 100
+
+
+class Construction(Protocol):
+    """A way to make a design of so many points, size and cover."""
+
+    def count(self, best: Count) -> int:
+        """How many blocks it makes at most."""
+
+    def blocks(self, make: Make) -> RawBlocks:
+        """The blocks; some may be shorter or cover nothing new."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subsets:
+    """Every subset of the size."""
+
+    points: int
+    size: int
+
+    def count(self, best: Count) -> int:  # noqa: ARG002 (needs no smaller design)
+        """All subsets."""
+        return math.comb(self.points, self.size)
+
+    def blocks(self, make: Make) -> RawBlocks:  # noqa: ARG002
+        """All subsets."""
+        return list(itertools.combinations(range(self.points), self.size))
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The points cut into parts: every single point is covered."""
+
+    points: int
+    size: int
+
+    def count(self, best: Count) -> int:  # noqa: ARG002
+        """Points by size, rounded up."""
+        return -(-self.points // self.size)
+
+    def blocks(self, make: Make) -> RawBlocks:  # noqa: ARG002
+        """Consecutive parts, of sizes as equal as possible."""
+        number = self.count(lambda *_: 0)
+        edges = [self.points * i // number for i in range(number + 1)]
+        return [tuple(range(low, high)) for low, high in itertools.pairwise(edges)]
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """A design that a geometry gives, without the points that are too many."""
+
+    points: int
+    size: int
+    total: int
+    number: int
+    build: Callable[[], RawBlocks]
+
+    def count(self, best: Count) -> int:  # noqa: ARG002
+        """The number of its blocks."""
+        return self.number
+
+    def blocks(self, make: Make) -> RawBlocks:  # noqa: ARG002
+        """Its blocks."""
+        return self.build()
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """A design of fewer points, each replaced by copies of itself."""
+
+    points: int
+    size: int
+    cover: int
+    copies: int
+
+    @property
+    def base(self) -> tuple[int, int, int]:
+        """Points, size and cover of the smaller design."""
+        return -(-self.points // self.copies), self.size // self.copies, self.cover
+
+    def count(self, best: Count) -> int:
+        """As many as the smaller design has."""
+        return best(*self.base)
+
+    def blocks(self, make: Make) -> RawBlocks:
+        """Each block with all copies of its points."""
+        return copied(make(*self.base), self.base[0], self.points)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Array:
+    """Groups of points: an orthogonal array for points in different groups, smaller designs for the rest.
+
+    ``together`` groups and the ``extra`` points, which belong to no group, form each of the smaller designs; every
+    cover - 1 groups are in one of them.
+    """
+
+    points: int
+    size: int
+    cover: int
+    order: int
+    groups: int
+    together: int
+    extra: int
+
+    @property
+    def group_sizes(self) -> list[int]:
+        """Points of each group: full ones first."""
+        grouped = self.points - self.extra
+        return [min(self.order, grouped - self.order * i) for i in range(self.groups)]
+
+    def count(self, best: Count) -> int:
+        """The array and the smaller designs."""
+        smaller = best(self.together * self.order + self.extra, self.size, self.cover)
+        return self.order**self.cover + best(self.groups, self.together, self.cover - 1) * smaller
+
+    def blocks(self, make: Make) -> RawBlocks:
+        """The array's blocks first."""
+        grouped = self.points - self.extra
+        extra = list(range(grouped, self.points))
+        made = shortened(orthogonal_array(self.order, self.groups, self.cover).tolist(), grouped)
+        for together in make(self.groups, self.together, self.cover - 1):
+            members = [self.order * g + i for g in together for i in range(self.group_sizes[g])] + extra
+            made += [
+                tuple(members[i] for i in block) for block in make(len(members), self.size, self.cover)
+            ]
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Two sets of points: for each way to divide a subset between them the product of two smaller designs.
+
+    ``shares`` holds, for 0, 1, ... points in the first set, how many of a block's points are in the first set. When
+    the last of them is the whole first set, more points there need nothing else.
+    """
+
+    points: int
+    size: int
+    cover: int
+    first: int
+    shares: tuple[int, ...]
+
+    def _factors(self) -> Iterator[tuple[tuple[int, int, int], tuple[int, int, int]]]:
+        for inside, share in enumerate(self.shares):
+            left = (self.first, share, inside)
+            yield left, (self.points - self.first, self.size - share, self.cover - inside)
+
+    def count(self, best: Count) -> int:
+        """The sum of the products."""
+        return sum(best(*left) * best(*right) for left, right in self._factors())
+
+    def blocks(self, make: Make) -> RawBlocks:
+        """The products, one after another."""
+        return [
+            block for left, right in self._factors() for block in product(make(*left), make(*right), self.first)
+        ]
+
+
+def constructions(points: int, size: int, cover: int, best: Count) -> Iterator[Construction]:
+    """Every construction that applies; ``best`` tells the sizes of smaller designs."""
+    if cover == 0 or size >= points:
+        yield Subsets(points, min(points, size) if cover else 0)
+        return
+    if cover == 1:
+        yield Parts(points, size)
+        return
+    if size == cover:
+        yield Subsets(points, size)
+        return
+    for copies in range(2, size // cover + 1):
+        yield Copies(points, size, cover, copies)
+    for total, width, number, build in _geometries(cover):
+        if total >= points and width <= size:
+            yield Geometry(points, size, total, number, build)
+    yield from _arrays(points, size, cover)
+    if points <= _SPLIT_POINTS:
+        yield from _splits(points, size, cover, best)
+
+
+def _arrays(points: int, size: int, cover: int) -> Iterator[Construction]:
+    for groups, extra in itertools.product(range(cover, size + 1), (0, 1, 2)):
+        least = max(-(-(points - extra) // groups), groups - 1, 2)
+        order = next(q for q in prime_powers(2 * _MAX_POINTS) if q >= least)
+        if order**cover > _MAX_GEOMETRY or order * (groups - 1) >= points - extra:
+            continue
+        for together in range(cover - 1, groups):
+            if together * order + extra < points:
+                yield Array(
+                    points=points,
+                    size=size,
+                    cover=cover,
+                    order=order,
+                    groups=groups,
+                    together=together,
+                    extra=extra,
+                )
+
+
+def _splits(points: int, size: int, cover: int, best: Count) -> Iterator[Construction]:
+    for first in sorted({*range(1, min(size, points - 1) + 1), points // 2, points // 3} - {0}):
+        rest = points - first
+        shares = [0]
+        for inside in range(1, cover + 1):
+            if first < size and size - first >= cover - inside:
+                yield Split(points, size, cover, first, (*shares, first))
+            if inside == cover or inside > first:
+                shares.append(min(first, size))
+                break
+            options = range(inside, min(first, size - cover + inside) + 1)
+            shares.append(
+                min(options, key=lambda n: best(first, n, inside) * best(rest, size - n, cover - inside))
+            )
+        yield Split(points, size, cover, first, tuple(shares))
+
+
+@lru_cache
+def _geometries(cover: int) -> tuple[tuple[int, int, int, Callable[[], RawBlocks]], ...]:
+    """Points, size, number of blocks and builder of every geometry of flats and circles within the limits."""
+    found: list[tuple[int, int, int, Callable[[], RawBlocks]]] = []
+    for q, dimension in itertools.product(prime_powers(11), range(cover, 10)):
+        flat = cover - 1
+        affine = q ** (dimension - flat) * _subspaces(dimension, flat, q)
+        if q**flat <= 12 and affine <= _MAX_GEOMETRY:
+            found.append((q**dimension, q**flat, affine, lambda n=dimension, q=q: _rows(affine_flats(n, q, flat))))
+        projective = _subspaces(dimension + 1, cover, q)
+        width = (q**cover - 1) // (q - 1)
+        if width <= 12 and projective <= _MAX_GEOMETRY:
+            total = (q ** (dimension + 1) - 1) // (q - 1)
+            found.append((total, width, projective, lambda n=dimension, q=q: _rows(projective_flats(n, q, flat))))
+    if cover == 3:
+        for q, degree in itertools.product(prime_powers(11), (2, 3)):
+            total = q**degree + 1
+            number = math.comb(total, 3) // math.comb(q + 1, 3)
+            if q > 2 and number <= _MAX_GEOMETRY:
+                found.append((total, q + 1, number, lambda q=q, degree=degree: _rows(circles(q, degree))))
+        found.append((22, 6, 77, lambda: [tuple(b[:-1]) for b in golay_words(2).tolist() if b[-1] == 22]))
+    if cover == 4:
+        found.append((23, 7, 253, lambda: _rows(golay_words(2))))
+        found.append((11, 5, 66, lambda: _rows(golay_words(3))))
+    return tuple(found)
+
+
+def _rows(blocks) -> RawBlocks:
+    return [tuple(row) for row in blocks.tolist()]
+
+
+def _subspaces(dimension: int, rank: int, q: int) -> int:
+    """How many subspaces of a rank GF(q)^dimension has."""
+    above = math.prod(q ** (dimension - i) - 1 for i in range(rank))
+    return above // math.prod(q ** (i + 1) - 1 for i in range(rank))

@@ -1,0 +1,164 @@
+"""Blocks that cover: verification, and what can be left out of them.
+
+Subsets of ``cover`` points are numbered by colexicographic rank, the sum of binomials C(x_i, i + 1) over the points
+x_0 < x_1 < ... .
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Blocks", "binomial_table", "copied", "product", "schonheim_bound", "shortened", "subset_ranks", "tidied"]
+__all__ += ["uncovered"]
+
+Blocks = tuple[tuple[int, ...], ...]
+
+_TRIMMED_BLOCKS = 800
+
+
+def schonheim_bound(points: int, size: int, cover: int) -> int:
+    """A number of blocks that no design stays below (Schönheim 1964).
+
+    >>> schonheim_bound(32, 8, 2), schonheim_bound(8, 4, 3)
+    (20, 14)
+    """
+    if size >= points:
+        return 1
+    bound = 1
+    for taken in range(cover - 1, -1, -1):
+        bound = -(-(points - taken) * bound // (size - taken))
+    return bound
+
+
+@lru_cache
+def binomial_table(points: int, cover: int) -> NDArray[np.int64]:
+    """C(x, i) for each x up to ``points`` and each i up to ``cover``; read only."""
+    table = np.array([[math.comb(x, i) for i in range(cover + 1)] for x in range(points + 1)], dtype=np.int64)
+    table.setflags(write=False)
+    return table
+
+
+def subset_ranks(blocks: Sequence[Sequence[int]], cover: int) -> list[NDArray[np.int64]]:
+    """For each block the ranks of its subsets; blocks must be sorted."""
+    found: list[NDArray[np.int64]] = [np.empty(0, np.int64)] * len(blocks)
+    points = max((block[-1] for block in blocks if block), default=0)
+    binomials = binomial_table(points, cover)
+    by_length: dict[int, list[int]] = {}
+    for number, block in enumerate(blocks):
+        by_length.setdefault(len(block), []).append(number)
+    for length, numbers in by_length.items():
+        if length < cover:
+            continue
+        rows = np.array([blocks[number] for number in numbers])
+        positions = np.array(list(itertools.combinations(range(length), cover)))
+        ranks = np.zeros((len(rows), len(positions)), np.int64)
+        for i in range(cover):
+            ranks += binomials[rows[:, positions[:, i]], i + 1]
+        for number, row in zip(numbers, ranks, strict=True):
+            found[number] = row
+    return found
+
+
+def uncovered(blocks: Sequence[Sequence[int]], points: int, cover: int) -> int:
+    """How many subsets of ``cover`` of the points lie in no block.
+
+    >>> uncovered([(0, 1), (1, 2)], 3, 2)
+    1
+    """
+    if any(block and (block[0] < 0 or block[-1] >= points) for block in blocks):
+        raise ValueError(f"points must be 0 to {points - 1}")
+    missing = np.ones(math.comb(points, cover), bool)
+    for ranks in subset_ranks(blocks, cover):
+        missing[ranks] = False
+    return int(missing.sum())
+
+
+def tidied(blocks: Iterable[Sequence[int]], size: int, cover: int) -> Blocks:
+    """The blocks without those that cover nothing new, the rest trimmed and merged where they fit together."""
+    ordered = sorted({tuple(sorted(block)) for block in blocks})
+    kept = _pruned(ordered, cover)
+    while len(kept) <= _TRIMMED_BLOCKS:
+        merged = _merged(_trimmed(kept, cover), size)
+        if len(merged) >= len(kept):
+            break
+        kept = _pruned(merged, cover)
+    return tuple(kept)
+
+
+def _counts(ranks: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    return np.bincount(np.concatenate([np.empty(0, np.int64), *ranks]))
+
+
+def _pruned(blocks: list[tuple[int, ...]], cover: int) -> list[tuple[int, ...]]:
+    ranks = subset_ranks(blocks, cover)
+    counts = _counts(ranks)
+    single = [int((counts[row] == 1).sum()) for row in ranks]
+    kept = set(range(len(blocks)))
+    for number in sorted(kept, key=lambda n: (single[n], len(blocks[n]), n)):
+        row = ranks[number]
+        if row.size == 0 or counts[row].min() > 1:
+            counts[row] -= 1
+            kept.discard(number)
+    return [blocks[number] for number in sorted(kept)]
+
+
+def _trimmed(blocks: list[tuple[int, ...]], cover: int) -> list[tuple[int, ...]]:
+    """The blocks without the points whose subsets other blocks cover; blocks that need least are trimmed first."""
+    ranks = subset_ranks(blocks, cover)
+    counts = _counts(ranks)
+    single = [int((counts[row] == 1).sum()) for row in ranks]
+    trimmed = list(blocks)
+    for number in sorted(range(len(blocks)), key=lambda n: (single[n], n)):
+        if single[number] == len(ranks[number]):
+            continue
+        subsets = np.array(list(itertools.combinations(blocks[number], cover)))
+        row, alive = ranks[number], np.ones(len(subsets), bool)
+        for point in blocks[number]:
+            own = alive & (subsets == point).any(axis=1)
+            if counts[row[own]].min(initial=2) > 1:
+                counts[row[own]] -= 1
+                alive &= ~own
+                trimmed[number] = tuple(other for other in trimmed[number] if other != point)
+    return [block for block in trimmed if len(block) >= cover]
+
+
+def _merged(blocks: list[tuple[int, ...]], size: int) -> list[tuple[int, ...]]:
+    """The blocks put together, longest first, each into the one that it shares most with."""
+    masks: list[int] = []
+    for block in sorted(blocks, key=lambda b: (-len(b), b)):
+        mask = sum(1 << point for point in block)
+        best, shared = -1, -1
+        for place, other in enumerate(masks):
+            if (other | mask).bit_count() <= size and (other & mask).bit_count() > shared:
+                best, shared = place, (other & mask).bit_count()
+        if best < 0:
+            masks.append(mask)
+        else:
+            masks[best] |= mask
+    return [tuple(i for i in range(mask.bit_length()) if mask >> i & 1) for mask in masks]
+
+
+def shortened(blocks: Iterable[Sequence[int]], points: int) -> list[tuple[int, ...]]:
+    """The blocks without the points that are not among the first ``points``."""
+    return [tuple(point for point in block if point < points) for block in blocks]
+
+
+def copied(blocks: Iterable[Sequence[int]], base: int, points: int) -> list[tuple[int, ...]]:
+    """The blocks with point i replaced by all of i, i + base, i + 2 base, ... below ``points``.
+
+    >>> copied([(0, 1)], 2, 5)
+    [(0, 1, 2, 3, 4)]
+    """
+    return [tuple(sorted(copy for point in block for copy in range(point, points, base))) for block in blocks]
+
+
+def product(left: Iterable[Sequence[int]], right: Iterable[Sequence[int]], offset: int) -> list[tuple[int, ...]]:
+    """Every block of the left with every block of the right, whose points are moved up by ``offset``."""
+    moved = [tuple(point + offset for point in block) for block in right]
+    return [tuple(block) + other for block in left for other in moved]
