@@ -122,6 +122,14 @@ def test_errors_name_the_field(change, message) -> None:
             {"name": "a", "edges": [0, "1"]},
             "attributes[0]: attribute 'a': each of edges must be a finite number, got '1'",
         ),
+        (
+            {"name": "a", "edges": [0, 10**400]},
+            f"attributes[0]: attribute 'a': each of edges must be a finite number, got '1{'0' * 39}'",
+        ),
+        (
+            {"name": "a", "values": ["x", "\ud800"]},
+            "attributes[0]: attribute 'a': each of values must be a non-empty text, number or boolean, got '\\ud800'",
+        ),
         ({"name": "a", "edges": 5}, "attributes[0]: attribute 'a': edges must be a list of numbers, got 5"),
         (
             {"name": "a", "values": ["x", "y"], "outside": "ignore"},

@@ -24,6 +24,7 @@ OTHER = "(other)"
 MISSING = "(missing)"
 MAX_ATTRIBUTES = 512
 MAX_VALUES = 100_000
+_MAX_EDGE = 1e300
 
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
 
@@ -90,7 +91,7 @@ class Attribute:
     outside: Outside = Outside.REFUSE
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name:
+        if not isinstance(self.name, str) or not self.name or not _is_unicode(self.name):
             raise SchemaError(f"name must be a non-empty text, got {self.name!r}")
         where = f"attribute {self.name!r}"
         object.__setattr__(self, "values", _read_values(self.values, where))
@@ -154,19 +155,26 @@ class Attribute:
         return f"{self.name}:{self.size}"
 
 
+def _is_unicode(text: str) -> bool:
+    """Whether a text can be written: half a surrogate pair, which JSON may hold, cannot."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
 def _read_values(values: Iterable[object], where: str) -> tuple[str, ...]:
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise SchemaError(f"{where}: values must be a list of labels, got {values!r}")
     labels = []
     for value in values:
         text = canonical_text(value) if isinstance(value, str | int | float | bool) else None
-        if text is None:
+        if text is None or not _is_unicode(text):
             raise SchemaError(f"{where}: each of values must be a non-empty text, number or boolean, got {value!r}")
         labels.append(value if isinstance(value, str) else text)
-    texts = [canonical_text(label) for label in labels]
-    if len(set(texts)) < len(texts):
-        twice = next(label for i, label in enumerate(labels) if texts[i] in texts[:i])
-        raise SchemaError(f"{where}: values must differ, got {twice!r} twice")
+    seen = set()
+    for label in labels:
+        text = canonical_text(label)
+        if text in seen:
+            raise SchemaError(f"{where}: values must differ, got {label!r} twice")
+        seen.add(text)
     return tuple(labels)
 
 
@@ -175,8 +183,8 @@ def _read_edges(edges: Iterable[object], where: str) -> tuple[float, ...]:
         raise SchemaError(f"{where}: edges must be a list of numbers, got {edges!r}")
     numbers: list[float] = []
     for edge in edges:
-        if isinstance(edge, bool) or not isinstance(edge, int | float) or not math.isfinite(edge):
-            raise SchemaError(f"{where}: each of edges must be a finite number, got {edge!r}")
+        if isinstance(edge, bool) or not isinstance(edge, int | float) or not -_MAX_EDGE < edge < _MAX_EDGE:
+            raise SchemaError(f"{where}: each of edges must be a finite number, got {str(edge)[:40]!r}")
         numbers.append(edge)
     if len(numbers) == 1:
         raise SchemaError(f"{where}: edges must be at least two numbers, got 1")
@@ -227,7 +235,7 @@ class Schema:
         if len(self.attributes) > MAX_ATTRIBUTES:
             raise SchemaError(f"attributes must be at most {MAX_ATTRIBUTES}, got {len(self.attributes)}")
         if len(set(self.names)) < len(self.names):
-            twice = next(name for i, name in enumerate(self.names) if name in self.names[:i])
+            twice = max(self.names, key=self.names.count)
             raise SchemaError(f"attributes must have different names, got {twice!r} twice")
         if self.unit is not None and self.unit.id in self.names:
             raise SchemaError(f"unit: id must not be an attribute too, got {self.unit.id!r}")
