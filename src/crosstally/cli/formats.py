@@ -33,7 +33,7 @@ def csv_text(selection: Selection) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([*(axis.name for axis in selection.columns), *selection.number_columns])
     error = "" if math.isnan(selection.std_error) else repr(selection.std_error)
-    writer.writerows([*labels, repr(value), error] for labels, value in selection.cells())
+    writer.writerows([*labels, repr(_rounded(value)), error] for labels, value in selection.cells())
     return text.getvalue()
 
 
@@ -51,7 +51,8 @@ def json_text(selection: Selection) -> str:
             "margin": _number(selection.margin),
             "source": selection.caption,
             "cells": [
-                {"labels": list(labels[: len(selection.axes)]), "count": value} for labels, value in selection.cells()
+                {"labels": list(labels[: len(selection.axes)]), "count": _rounded(value)}
+                for labels, value in selection.cells()
             ],
         }
     )
@@ -60,7 +61,7 @@ def json_text(selection: Selection) -> str:
 def json_stat_text(selection: Selection) -> str:
     """A JSON-stat 2.0 dataset; the standard error of each value stands in its extension."""
     axes = selection.columns
-    values = [value for _, value in selection.cells()]
+    values = [_rounded(value) for _, value in selection.cells()]
     return _dumps(
         {
             "version": "2.0",
@@ -96,6 +97,11 @@ def arrow(selection: Selection) -> pa.Table:
     columns[count] = pa.array([value for _, value in cells], pa.float64())
     columns[std_error] = pa.array([_number(selection.std_error)] * len(cells), pa.float64())
     return pa.table(columns)
+
+
+def _rounded(value: float) -> float:
+    """The value without the dust of floating point: 4.0 where 3.9999999999999982 was computed."""
+    return round(value, 9) + 0.0
 
 
 def _number(number: float) -> float | None:

@@ -24,6 +24,7 @@ __all__ = ["EXAMPLES", "inspect"]
 EXAMPLES = ("crosstally inspect people.release.parquet", "crosstally inspect people.release.parquet --json")
 _LARGEST_WAYS = 3
 _MOST_TABLES = 10_000
+_ALMOST_NOTHING = 1e-300  # the variance of a public number of rows; zero has no inverse
 
 
 def inspect(
@@ -80,13 +81,16 @@ def _measured(release: Release) -> Iterator[_Measured]:
 
 def _expected(release: Release) -> Iterator[_Expected]:
     """The standard errors of tables over one, two and three attributes; of very many only the first are looked at."""
-    from crosstally.answers import ErrorBars
+    from crosstally.queries import Cells
+    from crosstally.residuals import PredictedVariances
 
     names = release.schema.names
-    bars = ErrorBars(release.schema, release.measurements, release.statement.rows)
+    known_total = [] if release.statement.rows is None else [(Cells(()), _ALMOST_NOTHING)]
+    measured = [(each.query, each.variance) for each in release.measurements]
+    predicted = PredictedVariances(release.schema, [*measured, *known_total])
     for ways in range(1, min(_LARGEST_WAYS, len(names)) + 1):
         tables = list(islice(combinations(names, ways), _MOST_TABLES))
-        errors = [math.nan if (law := bars.law(table)) is None else law.std_error for table in tables]
+        errors = [math.sqrt(variance) for variance in predicted.of_all(tables)]
         known = [error for error in errors if math.isfinite(error)] or [math.nan]
         yield _Expected(
             ways=ways,

@@ -110,14 +110,14 @@ def release(
         ).order
     target = output or _beside(source, ".release.parquet", "-o")
     check_output(target, force=force)
-    key = key or f"release-{secrets.token_hex(4)}"
+    key = f"release-{secrets.token_hex(4)}" if key is None else key
     with _paying(order, source, ledger) as account:
         released = _measure(source, order, account, rows=rows, key=key, quiet=quiet or json)
         _save(released, target, account, key)
-    if json:
-        _print_summary(released, account, target, key)
-    elif not quiet:
-        _tell_summary(released, account, target, key)
+        if json:
+            _print_summary(released, account, target, key)
+        elif not quiet:
+            _tell_summary(released, account, target, key)
 
 
 # What to measure

@@ -30,7 +30,7 @@ def notes(selection: Selection) -> list[str]:
     else:
         lines = [f"±: the true count is within this margin with {100 * selection.level:g}% confidence."]
     if selection.corrected:
-        lines.append("Negative counts were corrected afterwards; ± is the error before that.")
+        lines.append("Negative counts, if there were any, are corrected; ± is the error before that.")
     return lines
 
 

@@ -43,7 +43,7 @@ def reproduce(
 
     Exit code 1 when a claim of crosstally's own does not hold.
     """
-    from crosstally.cli.screen import people, print_json, progress
+    from crosstally.cli.screen import number_of, people, print_json, progress
     from crosstally.evaluation.experiments import run
 
     if list_:
@@ -64,7 +64,8 @@ def reproduce(
         people(quiet=quiet).say(f"Written: {', '.join(map(str, written))}")
     failed = [claim for claim in outcome.claims if claim.of == "crosstally" and not claim.holds]
     if failed:
-        raise CheckFailedError(f"{len(failed)} claims of crosstally do not hold; the first: {failed[0].claim}")
+        number = number_of(len(failed), "claim of crosstally does", "claims of crosstally do")
+        raise CheckFailedError(f"{number} not hold; the first: {failed[0].claim}")
 
 
 def _list(*, json: bool) -> None:

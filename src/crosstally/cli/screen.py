@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 PROSE_WIDTH = 96
-_UNBOUNDED = 4096
+UNBOUNDED = 4096
 _PATIENCE = 1.0
 ACCENT = "bold cyan"
 
@@ -59,9 +59,9 @@ class Screen(Console):
         raise BrokenPipeError
 
     def say(self, text: str, *, style: str = "", indent: int = 0) -> None:
-        """Print a paragraph, wrapped at a readable width; paths and commands are not broken apart."""
+        """Print a paragraph, wrapped at a readable width unless none is set; no path is broken apart."""
         margin = " " * indent
-        width = max(min(self.width, PROSE_WIDTH), 2 * indent + 1)
+        width = self.width if self.width == UNBOUNDED else max(min(self.width, PROSE_WIDTH), 2 * indent + 1)
         for line in wrap(
             text, width, initial_indent=margin, subsequent_indent=margin, break_long_words=False, break_on_hyphens=False
         ):
@@ -84,12 +84,12 @@ class Screen(Console):
 
 def data() -> Screen:
     """The console for data. When it is not a terminal nothing is cut or wrapped to a width."""
-    return Screen(sys.stdout, width=None if sys.stdout.isatty() else _UNBOUNDED)
+    return Screen(sys.stdout, width=None if sys.stdout.isatty() else UNBOUNDED)
 
 
 def people(*, quiet: bool = False) -> Screen:
     """The console for words to people, on stderr; silent when quiet."""
-    screen = Screen(sys.stderr, width=None if sys.stderr.isatty() else _UNBOUNDED)
+    screen = Screen(sys.stderr, width=None if sys.stderr.isatty() else UNBOUNDED)
     screen.quiet = quiet
     return screen
 

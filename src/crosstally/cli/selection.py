@@ -17,12 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Axis", "Selection", "read_conditions", "select"]
 
-_CONDITION = re.compile(
-    r"""\s*(?P<name>[^=]+?)\s*==?\s*
-        (?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<plain>.+?))
-        \s*(?:$|(?<=\s)and(?=\s+[^=]+=))""",
-    re.VERBOSE | re.IGNORECASE,
-)
 _SHOWN_LABELS = 12
 
 
@@ -69,9 +63,9 @@ class Selection:
 def read_conditions(text: str | None, schema: Schema) -> dict[str, str]:
     """For each attribute that a text like "sex = Female and age = '[18, 30)'" names, the label that it must have."""
     conditions: dict[str, str] = {}
-    position, text = 0, (text or "").strip()
+    position, text, pattern = 0, (text or "").strip(), _pattern(schema)
     while position < len(text):
-        match = _CONDITION.match(text, position)
+        match = pattern.match(text, position)
         if match is None:
             raise QueryError(f'--where must be like "sex = Female and region = North", got {text!r}')
         name = match["name"]
@@ -82,6 +76,13 @@ def read_conditions(text: str | None, schema: Schema) -> dict[str, str]:
         conditions[name] = _known_label(schema[name], given)
         position = match.end()
     return conditions
+
+
+def _pattern(schema: Schema) -> re.Pattern[str]:
+    """One condition. A label may hold the word "and": only where an attribute follows does another condition begin."""
+    names = "|".join(re.escape(name) for name in schema.names)
+    label = r"""(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<plain>.+?))"""
+    return re.compile(rf"\s*(?P<name>[^=]+?)\s*==?\s*{label}\s*(?:$|(?<=\s)and(?=\s+(?:{names})\s*=))", re.IGNORECASE)
 
 
 def _known_label(attribute: Attribute, given: str) -> str:

@@ -105,10 +105,10 @@ def _text(selection: Selection, format: Format) -> str:  # noqa: A002
     import io
 
     from crosstally.cli.rendering import show
-    from crosstally.cli.screen import Screen
+    from crosstally.cli.screen import UNBOUNDED, Screen
 
     text = io.StringIO()
-    show(selection, Screen(text, width=4096))
+    show(selection, Screen(text, width=UNBOUNDED))
     return text.getvalue()
 
 
