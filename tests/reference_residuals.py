@@ -42,7 +42,8 @@ def contrast_matrix(sizes: Sequence[int], axes: Sequence[int]) -> Matrix:
 class DenseLeastSquares:
     """Generalised least squares over the whole domain; the solution of least norm where there are many.
 
-    ``parts`` are (matrix, answer, variance); with a ``total`` the sum over the domain is known.
+    ``parts`` are (matrix, answer, variance); with a ``total`` the sum over the domain is known. ``recovery`` is what
+    takes noise in the answers to the error of the solution.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class DenseLeastSquares:
         seen[np.abs(seen) < 1e-12 * np.abs(rows).max()] = 0.0  # rounding must not look like a measurement
         inverse = np.linalg.pinv(seen, rcond=RANK)
         self.solution = known + free @ inverse @ (right - rows @ known)
+        self.recovery = free @ inverse @ np.diag([1 / v**0.5 for matrix, _, v in parts for _ in matrix] or [0.0])
         self.covariance = free @ inverse @ inverse.T @ free
         space = np.concatenate([rows, *([] if total is None else [np.ones((1, cells))])])
         self.inside = np.linalg.pinv(space, rcond=RANK) @ space

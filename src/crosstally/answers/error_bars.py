@@ -32,6 +32,7 @@ __all__ = ["ErrorBars", "ErrorLaw"]
 
 _SAME = 1e-10
 _NEGLIGIBLE = 1e-20
+_ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +145,13 @@ class ErrorLaw:
         return math.sqrt(self._bars.variances(self._names) @ outer_product([[1 / n**2, 1 - 1 / n] for n in sizes]))
 
     def half_width(self, level: float) -> float:
-        """The least h such that noise stays within plus or minus h with this probability, or more."""
+        """The least h such that noise stays within plus or minus h with this probability, or more.
+
+        A millionth of the standard error is added: noise is often a whole number, and the rounding of an answer must
+        not put the truth just outside the interval that ends on it.
+        """
         if level not in self._half_widths:
-            self._half_widths[level] = half_width(self.terms, level)
+            self._half_widths[level] = half_width(self.terms, level) + _ROUNDING * self.std_error
         return self._half_widths[level]
 
     @cached_property

@@ -6,6 +6,7 @@ All noise here is symmetric and its characteristic function real and positive, s
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cache
@@ -19,6 +20,7 @@ __all__ = ["NoiseTerm", "half_width"]
 
 _MOST_LATTICE_POINTS = 2**18
 _POINTS = 2**16
+_BLOCK = 2**16
 _BAND = 30.0
 _MARGIN = 1e-10
 _NEGLIGIBLE = -37.0
@@ -43,8 +45,8 @@ class NoiseTerm:
 def half_width(terms: Sequence[NoiseTerm], level: float) -> float:
     """The least h with P(|sum| <= h) >= level.
 
-    Exact when all draws are alike. Otherwise never less than that, and more by less than 1% of the standard error
-    (in sums whose standard error is small beside their largest weight: by less than 2% of that weight).
+    Exact when all draws are alike. Otherwise never less than that, and more by at most 0.0003 times how far the noise
+    can reach: about 1% of the standard error, for scales well below 1 about 1% of the largest weight.
     """
     if not terms or _log_probability_of_zero(terms) >= math.log(level):
         return 0.0
@@ -107,16 +109,29 @@ def _tail(term: NoiseTerm) -> float:
 def _blurred_characteristic(terms: Sequence[NoiseTerm], step: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The frequencies (multiples of the step) at which the characteristic function of E + U is not negligible.
 
-    Every factor is at most 1, so a frequency is dropped as soon as the product so far is negligible.
+    Every factor is at most 1, so a frequency is dropped as soon as the product so far is negligible: the terms that
+    matter most come first, one by one; once few frequencies are left, terms of the same noise go together.
     """
-    logs = _log_kaiser().copy()
-    frequencies = step * np.arange(1.0, _POINTS)
-    for term in sorted(terms, key=lambda term: -term.share):
-        logs += term.count * _log_characteristic(term.noise, term.variance, abs(term.weight) * frequencies)
+    ordered = sorted(terms, key=lambda term: -term.share)
+    logs, frequencies = _log_kaiser(), step * np.arange(1.0, _POINTS)
+    while ordered:
+        together = min(len(ordered), max(1, _BLOCK // max(1, len(frequencies))))
+        logs = logs + _log_characteristic_of_sum(ordered[:together], frequencies)
         kept = logs > _NEGLIGIBLE
-        if np.count_nonzero(kept) < 0.8 * len(kept):
-            logs, frequencies = logs[kept], frequencies[kept]
+        logs, frequencies, ordered = logs[kept], frequencies[kept], ordered[together:]
     return frequencies, np.exp(logs)
+
+
+def _log_characteristic_of_sum(terms: Sequence[NoiseTerm], frequencies: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The logarithm of the characteristic function of a sum, without blur."""
+    alike: dict[tuple[Noise | None, float], list[NoiseTerm]] = defaultdict(list)
+    for term in terms:
+        alike[term.noise, term.variance].append(term)
+    total = np.zeros(len(frequencies))
+    for (noise, variance), group in alike.items():
+        angles = np.multiply.outer([abs(term.weight) for term in group], frequencies)
+        total += np.array([term.count for term in group]) @ _log_characteristic(noise, variance, angles)
+    return total
 
 
 @cache
@@ -162,6 +177,7 @@ def _log_probability_of_zero(terms: Sequence[NoiseTerm]) -> float:
     return sum(term.count * _log_zero(term.noise) for term in terms)
 
 
+@cache
 def _log_zero(noise: Noise | None) -> float:
     if noise is None:
         return -math.inf

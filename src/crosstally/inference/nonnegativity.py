@@ -18,6 +18,7 @@ __all__ = ["CORRECTIONS", "clip", "clip_and_keep_total", "correction", "ripple",
 
 _LEAST_STEPS = 10_000_000
 _STEPS_FOR_EACH_CELL = 1_000
+_ROUNDING = 1e-9
 
 Correction = Callable[[NDArray[np.float64], int], NDArray[np.float64]]
 
@@ -75,14 +76,15 @@ def ripple(tables: ArrayLike, ndim: int, *, threshold: float = 1.0) -> NDArray[n
     out = np.array(tables, np.float64, order="C")
     sizes = np.array(out.shape[out.ndim - ndim :], np.int64)
     cells = out.reshape(-1, math.prod(sizes.tolist()))
-    below = np.flatnonzero((cells < -threshold).any(axis=1))
+    limit = float(threshold) + _ROUNDING  # whole numbers often land on the threshold: rounding must not decide there
+    below = np.flatnonzero((cells < -limit).any(axis=1))
     if not len(below):
         return out
     from crosstally.kernels.ripple import ripple_table
 
     steps = _LEAST_STEPS + _STEPS_FOR_EACH_CELL * cells.shape[1]
     for i in below:
-        if cells[i].sum() <= 0 or ripple_table(cells[i], sizes, float(threshold), steps):
+        if cells[i].sum() <= 0 or ripple_table(cells[i], sizes, limit, steps):
             cells[i] = clip_and_keep_total(cells[i], 1)
     return out
 

@@ -1,0 +1,228 @@
+"""The law of the error of a cell, against the dense recovery matrix and simulated noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+import reference_noise
+from crosstally.answers import ErrorBars
+from crosstally.answers.error_bars import ErrorLaw
+from crosstally.budget import Noise, NoiseKind
+from crosstally.inference import estimate
+from crosstally.queries import Cells, Contrast, Query
+from crosstally.schema import Attribute, Schema
+from crosstally.tables import ErrorKind, Measurement
+from reference_residuals import DenseLeastSquares, contrast_matrix, marginal_matrix
+
+DOMAINS = [(2, 2, 2, 2), (3, 2, 4), (5, 2, 3, 2), (2, 3, 3, 2, 2)]
+
+
+def schema_of(*sizes: int) -> Schema:
+    return Schema([Attribute(f"a{i}", [str(v) for v in range(n)]) for i, n in enumerate(sizes)])
+
+
+def measured(schema: Schema, query: Query, noise: Noise | None, variance: float | None = None) -> Measurement:
+    own = variance if noise is None else noise.variance
+    return Measurement(query, np.zeros(query.shape(schema), np.int64), variance=own, noise=noise, origin="test")
+
+
+def random_measurements(schema: Schema, rng: np.random.Generator) -> list[Measurement]:
+    noises = [Noise(NoiseKind.LAPLACE, 3.0), Noise(NoiseKind.LAPLACE, 0.5), Noise(NoiseKind.GAUSSIAN, 2.0)]
+    out = []
+    for _ in range(rng.integers(2, 7)):
+        names = tuple(rng.permutation(schema.names)[: rng.integers(0, len(schema.names) + 1)].tolist())
+        query = Contrast(names) if names and rng.random() < 0.4 else Cells(names)
+        out.append(measured(schema, query, noises[rng.integers(0, 3)]))
+    return out
+
+
+def dense(schema: Schema, measurements: Sequence[Measurement], rows: int | None) -> DenseLeastSquares:
+    parts = []
+    for m in measurements:
+        matrix = marginal_matrix if isinstance(m.query, Cells) else contrast_matrix
+        axes = [schema.positions[name] for name in m.query.attributes]
+        parts.append((matrix(schema.shape, axes), np.zeros(m.values.size), m.variance))
+    return DenseLeastSquares(schema.cells, parts, rows)
+
+
+def tables_of(schema: Schema) -> list[tuple[str, ...]]:
+    return [names for k in range(len(schema.names) + 1) for names in combinations(schema.names, k)]
+
+
+def weights_of(law: ErrorLaw, noise: Noise) -> np.ndarray:
+    """All weights of one noise, each as often as it occurs, in order."""
+    return np.sort([t.weight for t in law.terms if t.noise == noise for _ in range(int(t.count))])
+
+
+@pytest.mark.parametrize("rows", [None, 100])
+@pytest.mark.parametrize("sizes", DOMAINS)
+@pytest.mark.parametrize("seed", range(5))
+def test_weights_are_those_of_dense_least_squares(sizes: tuple[int, ...], seed: int, rows: int | None) -> None:
+    """The weights of all noisy numbers in a cell: its row of the recovery matrix, signs and zeros aside."""
+    schema = schema_of(*sizes)
+    measurements = random_measurements(schema, np.random.default_rng([seed, *sizes]))
+    bars, reference = ErrorBars(schema, measurements, rows), dense(schema, measurements, rows)
+    noises = np.array([str(m.noise) for m in measurements for _ in range(m.values.size)])
+    for names in tables_of(schema):
+        matrix = marginal_matrix(schema.shape, [schema.positions[name] for name in names])
+        law = bars.law(names)
+        assert (law is not None) == reference.covers(matrix)
+        if law is not None:
+            for row in np.abs(matrix @ reference.recovery):
+                for noise in {m.noise for m in measurements}:
+                    own = np.sort(row[(noises == str(noise)) & (row > 1e-9)])
+                    if len(own) or any(t.noise == noise for t in law.terms):
+                        assert np.allclose(weights_of(law, noise), own, rtol=1e-7, atol=1e-12)
+
+
+@pytest.mark.parametrize("rows", [None, 100])
+@pytest.mark.parametrize("sizes", DOMAINS)
+def test_the_standard_error_is_that_of_the_estimate(sizes: tuple[int, ...], rows: int | None) -> None:
+    schema = schema_of(*sizes)
+    measurements = random_measurements(schema, np.random.default_rng([9, *sizes]))
+    bars, combined = ErrorBars(schema, measurements, rows), estimate(schema, measurements, rows=rows)
+    assert any(map(combined.covers, tables_of(schema)))
+    for names in tables_of(schema):
+        law = bars.law(names)
+        assert (law is not None) == combined.covers(names)
+        if law is not None:
+            assert law.std_error == pytest.approx(math.sqrt(combined.variance(names)), rel=1e-10)
+            assert math.sqrt(sum(t.share for t in law.terms)) == pytest.approx(law.std_error, rel=1e-10)
+
+
+def test_one_view_is_a_plain_sum_of_its_cells() -> None:
+    """Scale 2 on a 3 x 2 table: a cell is one draw, a marginal cell 2 or 3 of them, the total 6."""
+    schema = schema_of(3, 2)
+    bars = ErrorBars(schema, [measured(schema, Cells(("a0", "a1")), Noise(NoiseKind.LAPLACE, 2.0))])
+    for names, count in [(("a1", "a0"), 1), (("a0",), 2), (("a1",), 3), ((), 6)]:
+        law = bars.law(names)
+        assert law is not None
+        assert [(t.weight, t.count) for t in law.terms] == [(pytest.approx(1.0, rel=1e-12), count)]
+        for level in (0.5, 0.9, 0.95, 0.99):
+            exact = reference_noise.half_width([("laplace", 2.0, 1, count)], level)
+            assert exact <= law.half_width(level) <= exact + 2e-6 * law.std_error
+
+
+@pytest.mark.parametrize("rows", [40, 3_000_000])
+def test_an_interval_that_ends_on_the_truth_holds_it(rows: int) -> None:
+    """At scale 2 the interval of 95% is 6 wide; the noise is put at plus and minus 6, so that rounding could decide."""
+    schema = schema_of(3, 2, 5)
+    truth = np.random.default_rng(rows).multinomial(rows, np.full(30, 1 / 30)).reshape(3, 2, 5)
+    noisy = truth + np.where(np.indices((3, 2, 5)).sum(axis=0) % 2, 6, -6)
+    noise = Noise(NoiseKind.LAPLACE, 2.0)
+    view = Measurement(Cells(schema.names), noisy, variance=noise.variance, noise=noise, origin="test")
+    law = ErrorBars(schema, [view]).law(schema.names)
+    assert law is not None
+    values = estimate(schema, [view], nonnegative="none").table(schema.names)
+    assert (np.abs(values - truth) <= law.half_width(0.95)).all()
+    assert law.half_width(0.95) == pytest.approx(6, rel=1e-6)
+
+
+def test_views_measured_twice_and_many_alike_go_together() -> None:
+    schema = schema_of(2, 2, 2, 2)
+    noise = Noise(NoiseKind.LAPLACE, 4.0)
+    pairs = [measured(schema, Cells(names), noise) for names in combinations(schema.names, 2)]
+    law = ErrorBars(schema, pairs * 2).law(())
+    assert law is not None
+    assert [(t.weight, t.count) for t in law.terms] == [(pytest.approx(1 / 12, rel=1e-12), 48)]
+
+
+def test_a_public_number_of_rows_has_no_error() -> None:
+    schema = schema_of(3, 2)
+    law = ErrorBars(schema, [measured(schema, Cells(("a0",)), Noise(NoiseKind.LAPLACE, 2.0))], rows=12).law(())
+    assert law is not None
+    assert law.std_error == 0.0
+    assert law.half_width(0.95) == 0.0
+    alone = ErrorBars(schema, [], rows=12)
+    assert alone.law(()) is not None
+    assert alone.law(("a0",)) is None
+
+
+def test_nothing_measured_covers_nothing() -> None:
+    assert ErrorBars(schema_of(3, 2), []).law(()) is None
+
+
+def test_noise_of_the_local_model_is_taken_as_normal() -> None:
+    schema = schema_of(3, 2)
+    bars = ErrorBars(schema, [measured(schema, Cells(("a0", "a1")), None, 9.0)])
+    law = bars.law(("a0",))
+    assert law is not None
+    assert law.kind is ErrorKind.ESTIMATED
+    assert law.std_error == pytest.approx(math.sqrt(18), rel=1e-12)
+    assert law.half_width(0.95) == pytest.approx(1.959964 * math.sqrt(18), rel=4e-3)
+    exact = ErrorBars(schema, [measured(schema, Cells(("a0",)), Noise(NoiseKind.LAPLACE, 2.0))]).law(("a0",))
+    assert exact is not None
+    assert exact.kind is ErrorKind.EXACT
+
+
+def test_laws_are_kept() -> None:
+    schema = schema_of(3, 2)
+    bars = ErrorBars(schema, [measured(schema, Cells(("a0", "a1")), Noise(NoiseKind.LAPLACE, 2.0))])
+    assert bars.law(("a0", "a1")) is bars.law(("a1", "a0"))
+
+
+def coverage(kind: str, scale: float, level: float, *, drawn: float = 1.0, number: int = 20_000) -> list[float]:
+    """How often the interval of a cell holds the truth, for six tables from five views of one schema.
+
+    Errors are the dense recovery matrix times drawn noise, whose scale is ``drawn`` times the one said.
+    """
+    schema = schema_of(3, 2, 4)
+    noise = Noise(NoiseKind(kind), scale)
+    views = [
+        Cells(("a0", "a1")),
+        Cells(("a1", "a2")),
+        Cells(("a0", "a2")),
+        Contrast(("a0", "a1", "a2")),
+        Cells(("a2",)),
+    ]
+    measurements = [measured(schema, query, noise) for query in views]
+    bars, reference = ErrorBars(schema, measurements), dense(schema, measurements, None)
+    rng = np.random.default_rng([int(100 * scale), int(1000 * level)])
+    drawn_noise = reference_noise.draw(kind, scale * drawn, (reference.recovery.shape[1], number), rng)
+    out = []
+    for names in [(), ("a0",), ("a2",), ("a0", "a1"), ("a1", "a2"), ("a0", "a1", "a2")]:
+        matrix = marginal_matrix(schema.shape, [schema.positions[name] for name in names])
+        errors = (matrix @ reference.recovery)[-1] @ drawn_noise
+        law = bars.law(names)
+        assert law is not None
+        out.append(float(np.mean(np.abs(errors) <= law.half_width(level))))
+    return out
+
+
+@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
+@pytest.mark.parametrize("scale", [0.2, 1.0, 5.0, 20.0])
+@pytest.mark.parametrize("level", [0.5, 0.9, 0.95, 0.99])
+def test_intervals_hold_the_truth_as_often_as_they_say(kind: str, scale: float, level: float) -> None:
+    """20,000 draws; bounds 5.7 standard deviations out: false alarms below 1e-7 for each table, 1e-6 for all six.
+
+    From a scale of 5 on there are no heavy atoms, so an interval must not hold the truth much more often either.
+    """
+    slack = 5.7 * math.sqrt(level * (1 - level) / 20_000)
+    found = coverage(kind, scale, level)
+    assert min(found) >= level - slack
+    if scale >= 5:
+        assert max(found) <= level + slack + 0.012
+    if level == 0.95:
+        assert min(found) >= 0.93
+        assert max(found) <= 0.97 or scale < 5
+
+
+@pytest.mark.parametrize(("drawn", "fits"), [(1.0, True), (1.3, False), (0.7, False)])
+def test_a_wrong_scale_would_be_noticed(drawn: float, fits: bool) -> None:
+    """False alarm as above; noise of 1.3 or 0.7 times the scale leaves 93% to 97% in every table."""
+    found = coverage("laplace", 5.0, 0.95, drawn=drawn)
+    assert all((0.93 <= share <= 0.97) is fits for share in found)
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("scale", [0.2, 1.0, 5.0, 100.0])
+def test_intervals_over_half_a_million_draws(scale: float) -> None:
+    """The same with a slack of 5.7 standard deviations of 500,000 draws: false alarms below 1e-6."""
+    for level in (0.9, 0.95, 0.99):
+        slack = 5.7 * math.sqrt(level * (1 - level) / 500_000)
+        assert min(coverage("laplace", scale, level, number=500_000)) >= level - slack
