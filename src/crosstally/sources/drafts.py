@@ -23,7 +23,7 @@ __all__ = ["Draft", "draft"]
 _FEW_NUMBERS = 20
 _MOST_BINS = 8
 _MOST_TRACKED = 10_000
-_TOO_LARGE = Decimal(10) ** 300  # beyond it an edge may not be a float
+_TOO_LARGE = Decimal(10) ** 290  # beyond it a schema takes no edges
 
 
 @dataclass(frozen=True, slots=True, repr=False)

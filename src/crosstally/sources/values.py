@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from crosstally.schema import Attribute, canonical_text
 from crosstally.sources.arrays import flags, numbers
+from crosstally.sources.labels import LabelTexts
 
 __all__ = ["MAY_CHANGE", "Lookup", "Values", "code_type", "float_text"]
 
@@ -158,18 +159,32 @@ class Values:
 
     def texts(self, values: pa.Array) -> NDArray[Any]:
         """The codes of texts: almost all are labels as they stand, and only the others are looked at closely."""
-        found = pc.index_in(values, value_set=self._value_sets[values.type])
-        if not found.null_count:
-            return numbers(found).astype(self.dtype)
-        codes = numbers(pc.fill_null(found, self.labels)).astype(self.dtype)
+        codes = self._direct(values)
         rest = np.flatnonzero(codes == self.labels)
+        if not len(rest):
+            return codes
         others = pc.dictionary_encode(values.take(pa.array(rest)))
         table = np.append(self._uncommon_texts(others.dictionary), self.dtype(self.labels + 1))
         codes[rest] = table[numbers(pc.fill_null(others.indices, len(others.dictionary)))]
         return codes
 
+    @cached_property
+    def _label_texts(self) -> LabelTexts | None:
+        return LabelTexts.of(tuple(self.codes))
+
+    def _direct(self, values: pa.Array) -> NDArray[Any]:
+        """The codes of the texts that are labels as they stand; the others are outside."""
+        if self._label_texts is None:
+            return self._direct_slowly(values)
+        codes = self._label_texts.codes(values)
+        return np.concatenate([codes, self._direct_slowly(values.slice(len(codes)))])
+
+    def _direct_slowly(self, values: pa.Array) -> NDArray[Any]:
+        found = pc.index_in(values, value_set=self._value_sets[values.type])
+        return numbers(pc.fill_null(found, self.labels)).astype(self.dtype)
+
     def _uncommon_texts(self, texts: pa.Array) -> NDArray[Any]:
-        codes = np.full(len(texts), self.labels, self.dtype)
+        codes = self._direct_slowly(texts)
         closely = pc.or_(pc.invert(pc.string_is_ascii(texts)), pc.match_substring_regex(texts, MAY_CHANGE))
         for i in np.flatnonzero(flags(closely)).tolist():
             codes[i] = self.scalar(texts[i].as_py())
