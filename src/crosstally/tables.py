@@ -112,8 +112,9 @@ class Marginal:
     """An answer: one number for each combination of values, labelled, with its error.
 
     Axes are in the order asked. ``method`` says how it was computed, ``error_kind`` how well its error is known;
-    ``corrected`` is True when negative cells were moved, in which case the error is the one before that. ``caption``
-    says where it comes from.
+    ``corrected`` is True when negative cells were moved, in which case the error is the one before that. ``relaxed`` is
+    by how much, in counts, a cell of a measured marginal may differ from the same marginal of an answer that was never
+    measured: noise leaves marginals that no table has. ``caption`` says where it comes from.
     """
 
     schema: Schema
@@ -123,6 +124,7 @@ class Marginal:
     error_kind: ErrorKind
     error: CellError | None
     corrected: bool = False
+    relaxed: float = 0.0
     caption: str = ""
 
     def __post_init__(self) -> None:
