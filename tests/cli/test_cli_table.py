@@ -183,3 +183,16 @@ def test_labels_cannot_steer_the_terminal_or_its_styles() -> None:
 
 def test_the_margin_is_not_known_when_the_error_is_not() -> None:
     assert math.isnan(select(marginal("sex", known=False), ("sex",), {}, level=0.95).margin)
+
+
+def test_numbers_are_never_cut_however_narrow_the_terminal() -> None:
+    lines = shown(select(marginal("diet"), ("diet",), {}, level=None), width=12)
+    assert [line.split("   ")[-1] for line in lines if "±" in line][:3] == ["1,000 ± 21", "1,001 ± 21", "1,002 ± 21"]
+
+
+def test_a_long_table_is_shown_in_part_and_says_so() -> None:
+    schema = Schema([Attribute(f"a{i}", [str(j) for j in range(11)]) for i in range(3)])
+    long = Marginal(schema, np.zeros((11, 11, 11)), method="m", error_kind=ErrorKind.EXACT, error=Known())
+    lines = shown(select(long, ("a0", "a1", "a2"), {}, level=None))
+    assert len([line for line in lines if line.endswith("0 ± 21")]) == 1000
+    assert "These are the first lines of 1,331 cells; --format csv has all of them." in lines

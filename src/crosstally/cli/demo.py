@@ -177,7 +177,7 @@ def _put(screen: Screen, table: Table) -> None:
 
 
 def _tell_people(screen: Screen, schema: Schema, files: _Files) -> None:
-    screen.put("crosstally: tables about people, published without giving anyone away", style="bold")
+    screen.say("crosstally: tables about people, published without giving anyone away", style="bold")
     _heading(screen, 1, "A private table")
     _say(
         screen,
@@ -202,7 +202,7 @@ def _tell_plan(screen: Screen, comparison: Comparison) -> None:
         "private). People are protected by noise in every count, and its size is known without looking at the data:",
     )
     screen.print()
-    _put(screen, comparison_table(comparison))
+    _put(screen, comparison_table(comparison, screen.width))
     screen.print()
     _say(screen, f"▸ {comparison.chosen.strategy} is chosen: {comparison.reason}.")
     _say(screen, "RMS error: how far a published count typically is from the true one.", "dim")

@@ -74,7 +74,7 @@ def create(
         return
     screen = people(quiet=quiet)
     screen.say(f"Created {ledger}: at most {created.budget}, {created.neighbours.value}, for every release together.")
-    screen.say(f"Next: crosstally release SOURCE --schema {schema} --epsilon 1 --ledger {ledger}")
+    screen.put(f"Next: crosstally release SOURCE --schema {schema} --epsilon 1 --ledger {ledger}")
 
 
 def show(ledger: LedgerFile, *, json: Json = False) -> None:

@@ -42,6 +42,7 @@ EXAMPLES = (
     "crosstally plan people.schema.json --rows 50000 --epsilon 1 --ways 3 -o people.plan.json",
     "crosstally plan people.schema.json --target-error 50 --tables sex,age --tables region",
 )
+_WIDE = 96
 
 
 def plan(
@@ -145,13 +146,14 @@ def comparison_json(found: Comparison) -> dict[str, Any]:
     }
 
 
-def comparison_table(found: Comparison) -> Table:
-    """A row for each strategy, the chosen one marked."""
+def comparison_table(found: Comparison, width: int) -> Table:
+    """A row for each strategy, the chosen one marked; in proportion to the rows if they are known and it fits."""
     from crosstally.cli.screen import chosen_row, count, grid, share, tenths
 
     chosen, cells = found.chosen, found.chosen.workload.cells(found.chosen.schema)
-    headings = ["", "strategy", "covers all", "tables", "numbers", "RMS error"]
-    if found.rows is not None:
+    headings = ["", "strategy", "covers", "tables", "numbers", "RMS error"]
+    in_proportion = found.rows is not None and width >= _WIDE
+    if in_proportion:
         headings += ["of all rows", "of a mean cell"]
     table = grid(*headings, left=2)
     for each in sorted(found.plans, key=lambda one: (not one.covers, one.rms_error)):
@@ -163,7 +165,7 @@ def comparison_table(found: Comparison) -> Table:
             count(each.cells),
             tenths(each.rms_error),
         ]
-        if found.rows is not None:
+        if found.rows is not None and in_proportion:
             mean = found.rows * len(chosen.workload) / cells
             row += [share(each.rms_error, found.rows), share(each.rms_error, mean)]
         chosen_row(table, row, chosen=each is chosen)
@@ -182,7 +184,7 @@ def _show(found: Comparison) -> None:
         style="dim",
     )
     screen.print()
-    screen.put_table(comparison_table(found))
+    screen.put_table(comparison_table(found, screen.width))
     screen.print()
     for name, reason in found.refused:
         screen.say(f"{name} cannot: {printable(reason)}", style="dim", indent=2)
@@ -197,7 +199,7 @@ def _tell(found: Comparison, schema: Path, output: Path | None, *, quiet: bool) 
     if found.chosen.schema.draft:
         screen.say("The schema is a draft: review it and remove its draft mark before a release.")
     if output is not None:
-        screen.say(f"Saved {output}. Run exactly this: crosstally release SOURCE --plan {output}")
+        screen.put(f"Saved {output}. Run exactly this: crosstally release SOURCE --plan {output}")
     elif not found.chosen.schema.draft:
         budget = " ".join(f"--{field} {text}" for field, text in found.chosen.budget.to_dict().items())
-        screen.say(f"Next: crosstally release SOURCE --schema {schema} {budget}")
+        screen.put(f"Next: crosstally release SOURCE --schema {schema} {budget}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import islice
 
 from rich.table import Table
 
@@ -11,6 +12,8 @@ from crosstally.cli.screen import Screen, grid, printable
 from crosstally.cli.selection import Selection
 
 __all__ = ["notes", "show", "title"]
+
+MOST_LINES = 1_000
 
 
 def title(selection: Selection) -> str:
@@ -40,12 +43,14 @@ def show(selection: Selection, screen: Screen) -> None:
     screen.print()
     screen.put_table(_table(selection, screen.width))
     screen.print()
+    if selection.values.size > MOST_LINES:
+        screen.say(f"These are the first lines of {selection.values.size:,} cells; --format csv has all of them.")
     for line in notes(selection):
         screen.say(line, style="dim")
 
 
 def _table(selection: Selection, width: int) -> Table:
-    if len(selection.axes) == 2:
+    if len(selection.axes) == 2 and selection.values.size <= MOST_LINES:
         crosstab = _crosstab(selection)
         widest = sum(max(len(line) for line in column) + 3 for column in _columns(crosstab))
         if widest <= width:
@@ -58,7 +63,7 @@ def _long(selection: Selection) -> Table:
 
     names = [axis.name for axis in selection.axes]
     table = grid(*names, "count", left=len(names))
-    for labels, value in selection.cells():
+    for labels, value in islice(selection.cells(), MOST_LINES):
         table.add_row(*map(printable, labels[: len(names)]), cell_text(value, selection.margin))
     return table
 

@@ -82,17 +82,23 @@ def _list(*, json: bool) -> None:
 
 
 def _show(outcome: Outcome) -> None:
-    from crosstally.cli.screen import data
+    from crosstally.cli.screen import data, facts
 
     screen = data()
     screen.print(outcome.name, style="bold")
     screen.print()
     screen.put_table(_rows(outcome))
     screen.print()
-    for claim in outcome.claims:
-        verdict = "holds" if claim.holds else "does not hold"
-        screen.say(f"{verdict:<14}{claim.claim} ({claim.of})", style="" if claim.holds else "bold red")
-        screen.say(claim.figure, style="dim", indent=14)
+    verdicts = ((f"{claim.claim} ({claim.of})", claim) for claim in outcome.claims)
+    screen.put_table(
+        facts(
+            [
+                line
+                for words, claim in verdicts
+                for line in (("holds" if claim.holds else "does not hold", words), ("", claim.figure))
+            ]
+        )
+    )
 
 
 def _rows(outcome: Outcome) -> Table:

@@ -55,10 +55,8 @@ def draft(
     else:
         _save(found.schema, output)
         screen.say(f"Written {output}: {len(found.schema.names)} attributes, a draft that only the steward should see.")
-    screen.say(
-        'Review it: labels become public. Remove what is not publicly known, then the line "draft": true. '
-        f"Next: crosstally schema check {source} {output or 'people.schema.json'}"
-    )
+    screen.say('Review it: labels become public. Remove what is not publicly known, then the line "draft": true.')
+    screen.put(f"Next: crosstally schema check {source} {output or 'people.schema.json'}")
 
 
 def _save(schema: Schema, output: Path) -> None:

@@ -15,7 +15,9 @@ from fractions import Fraction
 from textwrap import wrap
 from typing import Any, NoReturn, TextIO
 
+from rich.cells import cell_len
 from rich.console import Console
+from rich.measure import Measurement
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
@@ -68,8 +70,13 @@ class Screen(Console):
             self.put(line, style=style)
 
     def put_table(self, table: Table, *, indent: int = 0) -> None:
-        """Print a table, its lines without blanks at their ends."""
-        options = self.options.update(width=max(self.width - indent, 1))
+        """Print a table, its lines without blanks at their ends. Texts are folded to fit, numbers are never cut."""
+        for column in table.columns:
+            if column.no_wrap:
+                column.min_width = max(cell_len(str(text)) for text in (column.header, *column.cells))
+        available = max(self.width - indent, 1)
+        needed = Measurement.get(self, self.options.update(width=UNBOUNDED), table).minimum
+        options = self.options.update(width=max(available, needed))
         for segments in self.render_lines(table, options, pad=False):
             line = Text(" " * indent)
             for segment in segments:
@@ -198,12 +205,12 @@ def share(part: float, whole: float) -> str:
     """A part in per cent of the whole, to two digits.
 
     >>> share(1, 8), share(1, 100000), share(3, 1), share(1, 0)
-    ('12%', '0.001%', '300%', '?')
+    ('12%', '0.0010%', '300%', '?')
     """
     if whole <= 0 or not math.isfinite(part):
         return "?"
     percent = 100 * part / whole
-    return f"{percent:,.0f}%" if percent >= 10 else f"{percent:.2g}%"
+    return f"{percent:,.0f}%" if percent >= 10 else f"{percent:#.2g}%"
 
 
 def count(value: float) -> str:
