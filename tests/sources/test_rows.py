@@ -130,6 +130,7 @@ def test_files_that_are_not_there_or_not_files(tmp_path: Path) -> None:
     assert failure(tmp_path / "none.arrow").endswith("No such file or directory")
     assert failure(str(tmp_path / "no*.csv")) == f"no file matches {str(tmp_path / 'no*.csv')!r}"
     assert "is a directory; name its files, for example" in failure(tmp_path)
+    assert failure("x" * 5_000 + "*.csv").endswith("File name too long")
     (tmp_path / "folder.csv").mkdir()
     assert "is a directory" in failure(tmp_path / "folder.csv")
     text = written(tmp_path / "people.txt", GOOD_LINES)
@@ -148,7 +149,9 @@ def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert failure(path) == f"cannot read {str(path)!r}: Permission denied"
 
 
-@pytest.mark.parametrize("rows", [[], [{"sex": "F"}], {"sex": ["F"]}, 7, None, pa.chunked_array([["F"]])])
+@pytest.mark.parametrize(
+    "rows", [[], [{"sex": "F"}], {"sex": ["F"]}, 7, None, pa.chunked_array([["F"]]), pd.Series(["F"])]
+)
 def test_what_is_not_a_source(rows: Any) -> None:
     assert "rows must be a path, a glob, a list of them, or a frame" in failure(rows) or "cannot read" in failure(rows)
 
@@ -166,6 +169,7 @@ def test_columns_that_are_missing_or_twice(tmp_path: Path) -> None:
     assert failure(frame) == "the Table has more than one column 'sex'; rename one of them"
     assert "more than one column 'sex'" in failure(pd.DataFrame([["F", "M", "x"]], columns=["sex", "sex", "note"]))
     assert failure(pd.DataFrame({"sex": ["F"]})) == "the DataFrame has no column 'note'; there are sex"
+    assert failure(pd.DataFrame({"sex": ["F"], "notes": ["x"]})).endswith("did you mean 'notes'?")
     bounded = Schema(SCHEMA.attributes, Unit("person", 1))
     assert failure(pa.table({"sex": ["F"], "note": ["x"]}), bounded).startswith("the Table has no column 'person'")
 
@@ -186,7 +190,18 @@ def test_a_stream_that_fails_half_way() -> None:
         yield good
         raise RuntimeError(CANARY)
 
-    assert "cannot read the RecordBatchReader" in failure(pa.RecordBatchReader.from_batches(good.schema, stream()))
+    message = failure(pa.RecordBatchReader.from_batches(good.schema, stream()))
+    assert message == "cannot read the RecordBatchReader: its rows ended in an error"
+
+
+def test_names_with_dots_and_accents(tmp_path: Path) -> None:
+    table = pa.table({"capital.gain": ["a", "b"], "größe, cm": [1, 1], "capital": [{"gain": 1}, {"gain": 2}]})
+    pyarrow.parquet.write_table(table, tmp_path / "people.parquet")
+    (tmp_path / "people.csv").write_text('"größe, cm",capital.gain\n1,a\n1,b\n', encoding="utf-8")
+    schema = Schema((Attribute("capital.gain", ["a", "b"]), Attribute("größe, cm", [1, 2])))
+    for name in ("people.parquet", "people.csv"):
+        (table,) = count(tmp_path / name, schema, [("größe, cm", "capital.gain")])
+        assert table.counts.tolist() == [[1, 1], [0, 0]]
 
 
 def test_only_the_columns_needed_are_read(tmp_path: Path) -> None:

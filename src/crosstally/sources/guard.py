@@ -15,12 +15,13 @@ import pyarrow as pa
 
 from crosstally.errors import CrosstallyError, SourceError
 
-__all__ = ["guarded"]
+__all__ = ["DAMAGED", "guarded"]
 
-_DAMAGED = "it is damaged, cut short, or not what its name says"
+_NOT_UTF8 = "it is not UTF-8 text; save it as UTF-8"
+DAMAGED = "it is damaged, cut short, or not what its name says"
 _REASONS = (
     ("columns, got", "a row has more or fewer fields than the header"),
-    ("UTF8", "it is not UTF-8 text"),
+    ("UTF8", _NOT_UTF8),
     ("straddling", "a row is too long, or a quote is never closed"),
     ("cannot infer number of columns", "it has no header"),
 )
@@ -28,7 +29,7 @@ _REASONS = (
 T = TypeVar("T")
 
 
-def guarded(source: str, action: Callable[[], T], *, otherwise: str = _DAMAGED) -> T:
+def guarded(source: str, action: Callable[[], T], *, otherwise: str = DAMAGED) -> T:
     """What the action returns; whatever it raises becomes a SourceError that holds none of its text."""
     shield = _Shield(otherwise)
     with shield:
@@ -61,7 +62,7 @@ def _safe_reason(error: Exception) -> str | None:
     if isinstance(error, MemoryError):
         return "there is not enough memory"
     if isinstance(error, UnicodeError):
-        return "it is not UTF-8 text"
+        return _NOT_UTF8
     if isinstance(error, pa.ArrowException):
         return next((reason for mark, reason in _REASONS if mark in str(error)), None)
     return None

@@ -14,18 +14,20 @@ import pyarrow as pa
 
 from crosstally.errors import SourceError, did_you_mean
 from crosstally.sources.files import open_file
-from crosstally.sources.guard import guarded
+from crosstally.sources.guard import DAMAGED, guarded
 
 __all__ = ["BATCH_ROWS", "batches"]
 
 BATCH_ROWS = 65_536
+_CUT_SHORT = "its rows ended in an error"
 _NOT_ARROW = "it is not a table whose columns each hold one kind of value"
 
 
 def batches(rows: Any, needed: Sequence[str] | None, *, batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
     """The rows, a batch at a time, each with the needed columns in the order named; all columns when None."""
     for source, stream in _streams(rows, needed):
-        while (batch := guarded(source, partial(next, stream, None))) is not None:
+        otherwise = _CUT_SHORT if source.startswith("the ") else DAMAGED
+        while (batch := guarded(source, partial(next, stream, None), otherwise=otherwise)) is not None:
             for start in range(0, batch.num_rows, batch_rows):
                 yield batch.slice(start, batch_rows)
 
@@ -42,10 +44,11 @@ def _streams(rows: Any, needed: Sequence[str] | None) -> Iterator[tuple[str, Ite
 
 
 def _from_object(source: str, rows: Any, needed: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
-    if needed is not None and type(rows).__module__.split(".")[0] == "pandas":
+    if needed is not None and type(rows).__module__.split(".")[0] == "pandas" and hasattr(rows, "columns"):
         # Conversion goes column by column, and one that is not needed may not convert at all.
-        rows = rows.loc[:, [str(name) in needed for name in rows.columns]]
-        _chosen(source, [str(name) for name in rows.columns], needed)
+        names = [str(name) for name in rows.columns]
+        chosen = _chosen(source, names, needed)
+        rows = rows.loc[:, [name in chosen for name in names]]
     reader = guarded(source, lambda: _reader(rows), otherwise=_NOT_ARROW)
     chosen = _chosen(source, reader.schema.names, needed)
     return (batch.select(chosen) for batch in reader)
@@ -70,7 +73,7 @@ def _paths(rows: Any) -> list[Path]:
 
 
 def _expanded(path: str) -> list[Path]:
-    if not has_magic(path) or Path(path).exists():
+    if not has_magic(path) or guarded(repr(path), Path(path).exists):
         return [Path(path)]
     found = sorted(glob(path, recursive=True))  # noqa: PTH207 (Path.glob takes no absolute pattern)
     if not found:
