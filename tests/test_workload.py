@@ -2,7 +2,7 @@
 
 import pytest
 
-from crosstally.errors import QueryError, WorkloadError
+from crosstally.errors import QueryError, TooManyCellsError, WorkloadError
 from crosstally.schema import Attribute, Schema
 from crosstally.workload import Workload
 
@@ -59,3 +59,42 @@ def test_too_many_tables() -> None:
     large = Schema([Attribute(f"a{i}", ["0", "1"]) for i in range(100)])
     with pytest.raises(WorkloadError, match="at most 2,000,000 tables, got 3,921,225"):
         Workload.all_ways(large, 4)
+
+
+def test_half_of_the_next_larger_tables() -> None:
+    """Q_1*: all of one attribute, and every second pair in the schema's order: ab, (ac), bc."""
+    assert Workload.half_more(SCHEMA, 1).tables == (("a",), ("b",), ("c",), ("a", "b"), ("b", "c"))
+    eight = Schema([Attribute(f"a{i}", ["0", "1"]) for i in range(8)])
+    assert [len(Workload.half_more(eight, k)) for k in (1, 2)] == [8 + 14, 28 + 28]
+
+
+def test_next_larger_tables_through_one_attribute() -> None:
+    """Q_1^a: all of one attribute, and the pairs with the fixed one."""
+    assert Workload.through(SCHEMA, 1, "b").tables == (("a",), ("b",), ("c",), ("a", "b"), ("b", "c"))
+    eight = Schema([Attribute(f"a{i}", ["0", "1"]) for i in range(8)])
+    assert [len(Workload.through(eight, k, "a3")) for k in (1, 2)] == [8 + 7, 28 + 21]
+    with pytest.raises(QueryError, match="unknown attribute 'z'"):
+        Workload.through(SCHEMA, 1, "z")
+
+
+@pytest.mark.parametrize("make", [Workload.half_more, lambda schema, k: Workload.through(schema, k, "a")])
+def test_there_must_be_a_next_larger_table(make) -> None:
+    with pytest.raises(WorkloadError, match="k must be a whole number from 1 to 3"):
+        make(SCHEMA, 0)
+    with pytest.raises(WorkloadError, match="from 1 to 3 .* got 4"):
+        make(SCHEMA, 3)
+
+
+def test_workloads_that_stand_in_order_are_left_alone() -> None:
+    """The total, tables in order and tables of any lengths side by side."""
+    for tables in ([()], [(), ("b",)], [("b",), ()], [("b", "c"), (), ("a", "c"), ("a",)]):
+        workload = Workload(tables)
+        assert workload.for_schema(SCHEMA) is workload
+    mixed = Workload([("c", "a"), (), ("b",)]).for_schema(SCHEMA)
+    assert mixed.tables == (("a", "c"), (), ("b",))
+
+
+def test_a_table_that_is_too_large_is_named_by_its_size() -> None:
+    wide = Schema([Attribute(n, [str(i) for i in range(3000)]) for n in "ab"])
+    with pytest.raises(TooManyCellsError, match="at most 5,000,000 cells, got 9,000,000"):
+        Workload([("a",), (), ("a", "b")]).for_schema(wide)

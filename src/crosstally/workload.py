@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Any
+
+import numpy as np
 
 from crosstally.errors import TooManyCellsError, WorkloadError, did_you_mean
 from crosstally.queries import MAX_CELLS
@@ -29,18 +31,13 @@ class Workload:
     weights: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "tables", tuple(map(_read_table, self.tables)))
+        object.__setattr__(self, "tables", _read_tables(tuple(self.tables)))
         if not self.tables:
             raise WorkloadError("tables must not be empty")
         weights = self.weights or (1.0,) * len(self.tables)
         object.__setattr__(self, "weights", tuple(map(_read_weight, weights)))
         if len(self.weights) != len(self.tables):
             raise WorkloadError(f"weights must be one for each table, got {len(weights)} for {len(self.tables)}")
-        seen = set()
-        for table in self.tables:
-            if frozenset(table) in seen:
-                raise WorkloadError(f"tables must differ, got {' x '.join(table) or 'the total'} twice")
-            seen.add(frozenset(table))
 
     @classmethod
     def all_ways(cls, schema: Schema, k: int) -> Workload:
@@ -51,6 +48,21 @@ class Workload:
     def up_to(cls, schema: Schema, k: int) -> Workload:
         """Every table over 1 to k attributes."""
         return cls(_tables(schema, 1, k))
+
+    @classmethod
+    def half_more(cls, schema: Schema, k: int) -> Workload:
+        """Every table over k attributes and half of those over k + 1 (Q_k* of ICDE 2013).
+
+        The half is every second table in the schema's order, from the first; the paper does not say which it took.
+        """
+        return cls(_tables(schema, k, k) + _tables(schema, k + 1, k + 1)[::2])
+
+    @classmethod
+    def through(cls, schema: Schema, k: int, attribute: str) -> Workload:
+        """Every table over k attributes and those over k + 1 that hold one attribute (Q_k^a of ICDE 2013)."""
+        schema.check((attribute,))
+        more = (table for table in _tables(schema, k + 1, k + 1) if attribute in table)
+        return cls((*_tables(schema, k, k), *more))
 
     @classmethod
     def small_tables(cls, schema: Schema) -> Workload:
@@ -65,11 +77,23 @@ class Workload:
 
     def for_schema(self, schema: Schema) -> Workload:
         """The same workload with each table in the schema's order; raises when it does not fit."""
-        for table in self.tables:
-            cells = math.prod(schema.sizes(table))
-            if cells > MAX_CELLS:
-                raise TooManyCellsError(f"a table must have at most {MAX_CELLS:,} cells, got {cells:,}")
-        return Workload(tuple(schema.ordered(table) for table in self.tables), self.weights)
+        for name in set(chain.from_iterable(self.tables)):
+            schema.check((name,))
+        known = schema.positions
+        positions = np.fromiter(map(known.__getitem__, chain.from_iterable(self.tables)), np.intp)
+        lengths = np.fromiter(map(len, self.tables), np.intp, len(self.tables))
+        ends = np.cumsum(lengths)
+        filled = lengths > 0
+        cells = np.multiply.reduceat(np.array(schema.shape, float)[positions], (ends - lengths)[filled])
+        if len(positions) and cells.max() > MAX_CELLS:
+            largest = self.tables[np.flatnonzero(filled)[cells.argmax()]]
+            number = math.prod(schema.sizes(largest))
+            raise TooManyCellsError(f"a table must have at most {MAX_CELLS:,} cells, got {number:,}")
+        rises = np.diff(positions) > 0
+        rises[ends[(ends > 0) & (ends < len(positions))] - 1] = True
+        if rises.all():
+            return self
+        return Workload(tuple(tuple(sorted(table, key=known.__getitem__)) for table in self.tables), self.weights)
 
     def cells(self, schema: Schema) -> int:
         """How many cells all tables have together."""
@@ -104,6 +128,23 @@ def _tables(schema: Schema, least: int, most: int) -> tuple[tuple[str, ...], ...
     if number > MAX_TABLES:
         raise WorkloadError(f"a workload must have at most {MAX_TABLES:,} tables, got {number:,}")
     return tuple(table for k in range(least, most + 1) for table in combinations(schema.names, k))
+
+
+def _read_tables(tables: tuple[object, ...]) -> tuple[tuple[str, ...], ...]:
+    """The tables, checked: many at once, and one by one only to name what is wrong."""
+    if set(map(type, tables)) <= {list, tuple}:
+        read: tuple[tuple[Any, ...], ...] = tuple(map(tuple, tables))  # type: ignore[arg-type]
+        if set(map(type, chain.from_iterable(read))) <= {str}:
+            sets = list(map(frozenset, read))
+            if len(set(sets)) == len(read) and list(map(len, sets)) == list(map(len, read)):
+                return read
+    seen = set()
+    one_by_one = tuple(map(_read_table, tables))
+    for table in one_by_one:
+        if frozenset(table) in seen:
+            raise WorkloadError(f"tables must differ, got {' x '.join(table) or 'the total'} twice")
+        seen.add(frozenset(table))
+    return one_by_one
 
 
 def _read_table(table: object) -> tuple[str, ...]:
