@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from crosstally.releases import Release
+    from crosstally.tables import Measurement
 
 __all__ = ["EXAMPLES", "inspect"]
 
@@ -44,14 +45,15 @@ def inspect(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Measured:
-    """Measurements over equally many attributes with the same noise."""
+    """Measurements of one kind over equally many attributes, with the least and the most of their standard errors."""
 
     ways: int
     kind: str
     noise: str
     tables: int
     cells: int
-    std_error: float
+    least: float
+    most: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,15 +69,21 @@ class _Expected:
 
 
 def _measured(release: Release) -> Iterator[_Measured]:
-    """What was measured, summed up by the number of attributes and by noise."""
-    groups: dict[tuple[int, str, str, float], list[int]] = {}
+    """What was measured, summed up by the number of attributes and the kind of noise."""
+    groups: dict[tuple[int, str, str], list[Measurement]] = {}
     for each in release.measurements:
-        noise = "noise of its own" if each.noise is None else str(each.noise)
-        key = (len(each.query.attributes), type(each.query).__name__.lower(), noise, each.variance)
-        groups.setdefault(key, []).append(each.values.size)
-    for (ways, kind, noise, variance), sizes in sorted(groups.items()):
+        noise = "noise of the local model" if each.noise is None else each.noise.kind.value
+        groups.setdefault((len(each.query.attributes), type(each.query).__name__.lower(), noise), []).append(each)
+    for (ways, kind, noise), group in sorted(groups.items()):
+        errors = [math.sqrt(each.variance) for each in group]
         yield _Measured(
-            ways=ways, kind=kind, noise=noise, tables=len(sizes), cells=sum(sizes), std_error=math.sqrt(variance)
+            ways=ways,
+            kind=kind,
+            noise=noise,
+            tables=len(group),
+            cells=sum(each.values.size for each in group),
+            least=min(errors),
+            most=max(errors),
         )
 
 
@@ -116,7 +124,7 @@ def _as_json(release: Release) -> dict[str, Any]:
                 "noise": each.noise,
                 "tables": each.tables,
                 "cells": each.cells,
-                "std_error": each.std_error,
+                "std_error": {"least": each.least, "most": each.most},
             }
             for each in _measured(release)
         ],
@@ -168,10 +176,11 @@ def _attributes(release: Release) -> Table:
 def _measurements(release: Release) -> Table:
     from crosstally.cli.screen import grid, significant
 
-    table = grid("what", "noise", "tables", "numbers", "std error", left=2)
+    table = grid("what", "noise", "tables", "numbers", "std error: least", "most", left=2)
     for each in _measured(release):
-        what = "total" if each.ways == 0 else f"{each.kind} of {each.ways}-attribute tables"
-        table.add_row(what, each.noise, f"{each.tables:,}", f"{each.cells:,}", significant(each.std_error))
+        what = "number of rows" if each.ways == 0 else f"{each.kind} over {_attribute_count(each.ways)}"
+        numbers = (f"{each.tables:,}", f"{each.cells:,}", significant(each.least), significant(each.most))
+        table.add_row(what, each.noise, *numbers)
     return table
 
 
@@ -180,7 +189,14 @@ def _errors(release: Release) -> Table:
 
     table = grid("tables over", "covered", "least", "median", "most")
     for each in _expected(release):
-        name = "1 attribute" if each.ways == 1 else f"{each.ways} attributes"
         numbers = map(significant, (each.least, each.middle, each.most))
-        table.add_row(name, f"{each.covered:,} of {each.tables:,}{'+' * (each.tables == _MOST_TABLES)}", *numbers)
+        table.add_row(
+            _attribute_count(each.ways),
+            f"{each.covered:,} of {each.tables:,}{'+' * (each.tables == _MOST_TABLES)}",
+            *numbers,
+        )
     return table
+
+
+def _attribute_count(ways: int) -> str:
+    return "1 attribute" if ways == 1 else f"{ways} attributes"
