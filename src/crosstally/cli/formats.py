@@ -46,6 +46,7 @@ def json_text(selection: Selection) -> str:
             "method": selection.method,
             "error_kind": selection.error_kind,
             "corrected": selection.corrected,
+            "relaxed": selection.relaxed,
             "std_error": _number(selection.std_error),
             "level": selection.level,
             "margin": _number(selection.margin),
@@ -77,6 +78,7 @@ def json_stat_text(selection: Selection) -> str:
                 "error_kind": selection.error_kind,
                 "method": selection.method,
                 "corrected": selection.corrected,
+                "relaxed": selection.relaxed,
             },
         }
     )

@@ -83,7 +83,7 @@ StrategyName = Annotated[
     typer.Option(
         metavar="NAME",
         rich_help_panel=_TABLES,
-        help="How to measure: flat, direct, ...; by default the one with the lowest error.",
+        help="flat, direct, ...; by default the one with the lowest error.",
     ),
 ]
 Rows = Annotated[

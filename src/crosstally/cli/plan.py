@@ -74,6 +74,7 @@ def plan(
     quiet: Quiet = False,
 ) -> None:
     """Compare the error to expect from every strategy. Free: no data is read."""
+    from crosstally.cli.screen import print_json, progress
     from crosstally.strategies.planner import compare, read_strategies
 
     read = Schema.load(schema)
@@ -87,12 +88,11 @@ def plan(
         raise BudgetError("--target-error finds epsilon: leave out --epsilon and --rho")
     else:
         budget = _budget_for(target_error, read, wanted, delta=delta, neighbours=relation, strategies=strategies)
-    found = compare(read, wanted, budget, neighbours=relation, strategies=strategies, rows=rows)
+    with progress("planning", quiet=quiet or json):
+        found = compare(read, wanted, budget, neighbours=relation, strategies=strategies, rows=rows)
     if output is not None:
         _save(found.chosen, output)
     if json:
-        from crosstally.cli.screen import print_json
-
         print_json(comparison_json(found))
     else:
         _show(found)

@@ -83,6 +83,7 @@ def release(
 
     Everything that can fail is tried before anything is spent.
     """
+    from crosstally.cli.screen import progress
     from crosstally.strategies.planner import compare, read_strategies
 
     fixed_by_plan = {
@@ -100,14 +101,10 @@ def release(
         order = _approved(plan, [option for option, value in fixed_by_plan.items() if value is not None])
     else:
         read = _load_schema(schema)
-        order = compare(
-            read,
-            read_workload(read, ways, tables, workload),
-            read_budget(epsilon, delta, rho),
-            neighbours=neighbours or Neighbours.ADD_REMOVE,
-            strategies=read_strategies(strategy or "auto"),
-            rows=rows,
-        ).order
+        wanted, budget = read_workload(read, ways, tables, workload), read_budget(epsilon, delta, rho)
+        relation, strategies = neighbours or Neighbours.ADD_REMOVE, read_strategies(strategy or "auto")
+        with progress("planning", quiet=quiet or json):
+            order = compare(read, wanted, budget, neighbours=relation, strategies=strategies, rows=rows).order
     target = output or _beside(source, ".release.parquet", "-o")
     check_output(target, force=force)
     key = f"release-{secrets.token_hex(4)}" if key is None else key

@@ -46,6 +46,7 @@ class Selection:
     method: str
     error_kind: str
     corrected: bool
+    relaxed: float
     caption: str
     number_columns: tuple[str, str] = ("count", "std_error")
 
@@ -115,6 +116,7 @@ def select(
         method=marginal.method,
         error_kind=marginal.error_kind.value,
         corrected=marginal.corrected,
+        relaxed=marginal.relaxed,
         caption=marginal.caption,
         number_columns=marginal.number_columns(),
     )
