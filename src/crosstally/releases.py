@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,8 @@ _USUAL_DELTA = 1e-6
 _SAME_VARIANCE = 1e-9
 
 
-def installed_versions() -> dict[str, str]:
+@cache
+def installed_versions() -> Mapping[str, str]:
     """The versions of the packages that a release's numbers come from."""
     found = {}
     for package in ("crosstally", "numpy", "opendp"):
