@@ -12,12 +12,15 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
-from crosstally.errors import BudgetError, CrosstallyError, PlanError, TooManyCellsError
-from crosstally.queries import MAX_CELLS, Cells, Query, query_from_dict
-from crosstally.residuals import PredictedVariances
+from crosstally.errors import BudgetError, CrosstallyError, PlanError, QueryError, TooManyCellsError
+from crosstally.queries import MAX_CELLS, Cells, Contrast, Query, query_from_dict
+from crosstally.residuals.closure import Closure, closure_of
 from crosstally.schema import Schema
+from crosstally.strategies.requests import Request, RequestGroup, grouped
+from crosstally.strategies.sensitivity import joint_cost, single_cost
 from crosstally.tables import Measurement
 from crosstally.workload import Workload
 
@@ -35,14 +38,7 @@ __all__ = [
 
 FORMAT = 1
 _EXACT = 1e-300
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """A query and the noise it is answered with."""
-
-    query: Query
-    noise: Noise
+FREE_SCALE = 2.0**-6  # the scale of noise on what no unit can move: it is never other than zero
 
 
 class Strategy(Protocol):
@@ -69,7 +65,7 @@ class Plan:
     """What will be measured, for whom, at what cost. A plan file can be approved and then run exactly."""
 
     schema: Schema
-    requests: tuple[Request, ...]
+    requests: Sequence[Request]
     _: KW_ONLY
     strategy: str
     workload: Workload
@@ -78,11 +74,13 @@ class Plan:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "workload", self.workload.for_schema(self.schema))
-        cells = sum(math.prod(self.schema.sizes(request.query.attributes)) for request in self.requests)
-        if cells > MAX_CELLS:
-            raise TooManyCellsError(f"a plan must measure at most {MAX_CELLS:,} cells, got {cells:,}")
-        for request in self.requests:
-            request.query.shape(self.schema)
+        for group in self.groups:
+            cells = math.prod(self.schema.sizes(group.query.attributes))
+            if cells > MAX_CELLS:
+                raise TooManyCellsError(f"a table must have at most {MAX_CELLS:,} cells, got {cells:,}")
+        subsets = sum(len(group) * 2 ** len(group.query.attributes) for group in self.groups)
+        if subsets > MAX_CELLS:
+            raise TooManyCellsError(f"a plan must be over at most {MAX_CELLS:,} sets of attributes, got {subsets:,}")
         if self.cost > self.budget.amount:
             raise PlanError(f"the plan costs more than its budget of {self.budget}")
 
@@ -92,9 +90,20 @@ class Plan:
         return privacy_cost(self.requests, self.schema, self.neighbours, pure=self.budget.pure)
 
     @cached_property
+    def groups(self) -> tuple[RequestGroup, ...]:
+        """The requests in groups that are alike."""
+        return grouped(self.requests, self.schema)
+
+    @cached_property
     def cells(self) -> int:
         """How many numbers are measured."""
-        return sum(math.prod(request.query.shape(self.schema)) for request in self.requests)
+        return sum(len(group) * math.prod(group.query.shape(self.schema)) for group in self.groups)
+
+    def check_countable(self) -> None:
+        """Raise unless its tables can be counted: a plan may be larger than what can be run."""
+        needed = sum(len(group) * math.prod(self.schema.sizes(group.query.attributes)) for group in self.groups)
+        if needed > MAX_CELLS:
+            raise TooManyCellsError(f"at most {MAX_CELLS:,} cells can be measured at once, got {needed:,}")
 
     @cached_property
     def tables(self) -> tuple[tuple[str, ...], ...]:
@@ -104,24 +113,33 @@ class Plan:
     @cached_property
     def errors(self) -> Mapping[tuple[str, ...], float]:
         """For each table of the workload the RMS error of its cells; NaN when the plan does not cover it."""
-        predicted = PredictedVariances(self.schema, [(r.query, r.noise.variance) for r in self.requests])
-        variances = predicted.of_all(self.workload.tables)
-        return {table: math.sqrt(v) for table, v in zip(self.workload.tables, variances, strict=True)}
+        return dict(zip(self.workload.tables, np.sqrt(self._variances).tolist(), strict=True))
+
+    @property
+    def _closure(self) -> Closure:
+        return closure_of(self.schema, self.workload.tables)
+
+    @cached_property
+    def _variances(self) -> NDArray[np.float64]:
+        """The variance of each cell of each table of the workload."""
+        measured = []
+        for group in self.groups:
+            kind = type(group.query)
+            if kind is not Cells and kind is not Contrast:
+                raise QueryError(f"only cells and contrasts can be combined, got {kind.__name__}")
+            measured.append((kind, group.positions, group.noise.variance))
+        return self._closure.table_variances(self._closure.predicted(measured))
 
     @property
     def covers(self) -> bool:
         """Whether every table of the workload can be had without guessing."""
-        return not any(map(math.isnan, self.errors.values()))
+        return not bool(np.isnan(self._variances).any())
 
     @cached_property
     def rms_error(self) -> float:
         """The root of the weighted mean variance over all cells of the workload."""
-        total = mean = 0.0
-        for table, weight in self.workload:
-            share = weight * math.prod(self.schema.sizes(table))
-            total += share
-            mean += share * self.errors[table] ** 2
-        return math.sqrt(mean / total)
+        shares = np.array(self.workload.weights) * self._closure.cells()
+        return math.sqrt(float(shares @ self._variances / shares.sum()))
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as JSON."""
@@ -254,25 +272,46 @@ def requests_with_shares(
 ) -> tuple[Request, ...]:
     """A request for each query, with the least noise that its share of the budget buys.
 
-    Shares are rounded down to multiples of 2^-52 of the budget, so that together they never exceed it.
+    Shares are rounded down to multiples of 2^-52 of the budget, so that together they never exceed it. A query that no
+    unit can move (the total, under replacement) needs no share. Where queries together cost less than the sum of what
+    each costs (contrasts, under replacement) all noise is made smaller by the same factor.
     """
-    if len(set(shares)) == 1:
-        parts = [budget.amount / len(shares)] * len(shares)
+    moving = [query.sensitivity(schema, neighbours) for query in queries]
+    paid = [share for share, sensitivity in zip(shares, moving, strict=True) if sensitivity.l1]
+    if len(set(paid)) <= 1:
+        parts = [budget.amount / max(1, len(paid))] * len(shares)
     else:
-        total = math.fsum(shares) * (1 + 1e-12)
+        total = math.fsum(paid) * (1 + 1e-12)
         parts = [budget.amount * Fraction(max(1, int(share / total * 2**52)), 2**52) for share in shares]
+    kind = NoiseKind.LAPLACE if budget.pure else NoiseKind.GAUSSIAN
+    requests = tuple(
+        Request(
+            query, Noise.affordable(sensitivity, part, pure=budget.pure) if sensitivity.l1 else Noise(kind, FREE_SCALE)
+        )
+        for query, sensitivity, part in zip(queries, moving, parts, strict=True)
+    )
+    return requests if neighbours is Neighbours.ADD_REMOVE else _with_less_noise(requests, schema, budget, neighbours)
+
+
+def _with_less_noise(
+    requests: tuple[Request, ...], schema: Schema, budget: Budget, neighbours: Neighbours
+) -> tuple[Request, ...]:
+    """The same requests with all scales smaller by one factor, where they cost less together than the budget."""
+    ratio = float(privacy_cost(requests, schema, neighbours, pure=budget.pure) / budget.amount) * (1 + 1e-9)
+    if ratio > 1 - 1e-6 or ratio == 0:
+        return requests
+    factor = ratio if budget.pure else math.sqrt(ratio)
     return tuple(
-        Request(query, Noise.affordable(query.sensitivity(schema, neighbours), part, pure=budget.pure))
-        for query, part in zip(queries, parts, strict=True)
+        r if r.noise.scale == FREE_SCALE else Request(r.query, Noise(r.noise.kind, r.noise.scale * factor))
+        for r in requests
     )
 
 
 def privacy_cost(requests: Sequence[Request], schema: Schema, neighbours: Neighbours, *, pure: bool) -> Fraction:
-    """What all requests cost: the sum of epsilon when pure, otherwise of rho; Laplace counts epsilon^2 / 2."""
-    total = Fraction(0)
-    for request in requests:
-        cost = request.noise.cost(request.query.sensitivity(schema, neighbours))
-        if request.noise.kind is NoiseKind.GAUSSIAN and pure:
-            raise BudgetError("Gaussian noise cannot be paid with a pure epsilon; give rho, or epsilon and delta")
-        total += cost**2 / 2 if request.noise.kind is NoiseKind.LAPLACE and not pure else cost
-    return total
+    """What all requests cost together: epsilon when pure, otherwise rho, of which Laplace costs epsilon^2 / 2."""
+    if pure and any(request.noise.kind is NoiseKind.GAUSSIAN for request in requests):
+        raise BudgetError("Gaussian noise cannot be paid with a pure epsilon; give rho, or epsilon and delta")
+    if neighbours is Neighbours.ADD_REMOVE:
+        groups = grouped(requests, schema)
+        return sum((len(g) * single_cost(g.query, g.noise, schema, neighbours, pure=pure) for g in groups), Fraction(0))
+    return joint_cost([(request.query, request.noise) for request in requests], schema, neighbours, pure=pure)
