@@ -227,7 +227,7 @@ def _tell_release(screen: Screen, story: _Story) -> None:
 
 def _tell_tables(screen: Screen, story: _Story) -> None:
     _heading(screen, 4, "Three tables from it, beside the truth")
-    _say(screen, "The truth can be shown because these people are generated; nothing else here ever prints it.", "dim")
+    _say(screen, "The truth is shown because these people are generated; about real people it is never printed.", "dim")
     within = cells = 0
     for names in (_ONE, _TWO, _THREE):
         marginal, truth = story.release.marginal(*names), story.truth[names]
