@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
 from crosstally.answers.error_bars import ErrorBars
 from crosstally.answers.least_squares import least_squares
+from crosstally.answers.linear_program import linear_program
+from crosstally.answers.maximum_entropy import maximum_entropy
+from crosstally.answers.reconstruction import Reconstruction
 from crosstally.errors import QueryError, TooManyCellsError, did_you_mean
 from crosstally.inference.nonnegativity import clip_and_keep_total
 from crosstally.queries import MAX_CELLS
@@ -17,14 +17,16 @@ from crosstally.residuals import Estimate
 from crosstally.schema import Schema
 from crosstally.tables import ErrorKind, Marginal
 
-__all__ = ["DEFAULT_METHOD", "METHODS", "answer", "answer_all"]
+__all__ = ["METHODS", "answer", "answer_all"]
 
-Method = Callable[[Estimate, Sequence[Sequence[str]]], list[NDArray[np.float64]]]
+Method = Callable[[Estimate, Sequence[Sequence[str]]], list[Reconstruction]]
 
-METHODS: Mapping[str, Method] = {"least-squares": least_squares}
-"""How tables are computed from an estimate; covered tables come out the same with each."""
-
-DEFAULT_METHOD = "least-squares"
+METHODS: Mapping[str, Method] = {
+    "maximum-entropy": maximum_entropy,
+    "least-squares": least_squares,
+    "linear-program": linear_program,
+}
+"""How tables that no view covers are found; covered tables are the estimate itself with each."""
 
 
 def answer(estimate: Estimate, errors: ErrorBars, names: Sequence[str], *, method: str | None = None) -> Marginal:
@@ -39,27 +41,53 @@ def answer(estimate: Estimate, errors: ErrorBars, names: Sequence[str], *, metho
 def answer_all(
     estimate: Estimate, errors: ErrorBars, tables: Sequence[Sequence[str]], *, method: str | None = None
 ) -> list[Marginal]:
-    """The tables over some sets of attributes, in order; faster than one by one."""
-    chosen = DEFAULT_METHOD if method is None else method
-    if chosen not in METHODS:
-        raise QueryError(f"unknown method {chosen!r}{did_you_mean(str(chosen), METHODS)}")
+    """The tables over some sets of attributes, in order; faster than one by one.
+
+    A covered table is the estimate's, whatever the method. The others are found by ``method``, maximum entropy when it
+    is None, and are not negative either; only least squares from an estimate that was not corrected stays linear.
+    """
+    if method is not None and method not in METHODS:
+        raise QueryError(f"unknown method {method!r}{did_you_mean(str(method), METHODS)}")
     _check_cells(estimate.schema, tables)
     covered = estimate.covered(tables)
+    known = [names for names, inside in zip(tables, covered, strict=True) if inside]
+    others = [names for names, inside in zip(tables, covered, strict=True) if not inside]
+    straight = iter(_straight(estimate, errors, known, method or "least-squares"))
+    filled = iter(_filled(estimate, others, method or "maximum-entropy"))
+    return [next(straight if inside else filled) for inside in covered]
+
+
+def _straight(estimate: Estimate, errors: ErrorBars, tables: Sequence[Sequence[str]], method: str) -> list[Marginal]:
+    """Covered tables: the estimate's, with their errors."""
     corrected = estimate.corrected != "none"
-    answers = []
-    for names, values, known in zip(tables, METHODS[chosen](estimate, tables), covered, strict=True):
-        error = errors.covered_law(names) if known else None
-        answers.append(
-            Marginal(
-                estimate.schema.subset(*names),
-                clip_and_keep_total(values, values.ndim) if corrected else values,
-                method=chosen,
-                error_kind=ErrorKind.NONE if error is None else error.kind,
-                error=error,
-                corrected=corrected,
-            )
+    laws = map(errors.covered_law, tables)
+    return [
+        Marginal(
+            estimate.schema.subset(*names),
+            clip_and_keep_total(values, values.ndim) if corrected else values,
+            method=method,
+            error_kind=law.kind,
+            error=law,
+            corrected=corrected,
         )
-    return answers
+        for names, values, law in zip(tables, estimate.tables(tables), laws, strict=True)
+    ]
+
+
+def _filled(estimate: Estimate, tables: Sequence[Sequence[str]], method: str) -> list[Marginal]:
+    """Tables that are not covered, their gaps filled by a method; their errors are not known."""
+    return [
+        Marginal(
+            estimate.schema.subset(*names),
+            solved.values,
+            method=method,
+            error_kind=ErrorKind.NONE,
+            error=None,
+            corrected=estimate.corrected != "none",
+            relaxed=solved.relaxed,
+        )
+        for names, solved in zip(tables, METHODS[method](estimate, tables), strict=True)
+    ]
 
 
 def _check_cells(schema: Schema, tables: Sequence[Sequence[str]]) -> None:

@@ -1,0 +1,130 @@
+"""What is known about tables that no view covers: some of their coefficients. Tables known alike share the work."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosstally.errors import QueryError
+from crosstally.residuals import Estimate
+from crosstally.residuals.combine import by_shape
+from crosstally.residuals.layout import outer_product
+
+__all__ = ["Known", "Reconstruction", "in_groups", "solve"]
+
+_DIRECT_CONSTRAINTS = 1_500
+_DIRECT_CELLS = 10_000_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reconstruction:
+    """A table that is not negative, and by how much it misses what is known about it.
+
+    ``relaxed`` is the largest difference, in counts, between a cell of a covered marginal and the same marginal of the
+    table: noise leaves covered marginals that no table without negative cells has.
+    """
+
+    values: NDArray[np.float64]
+    relaxed: float
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """Tables of one shape with the same coefficients covered: (tables, cells), zero where they are not."""
+
+    shape: tuple[int, ...]
+    covered: NDArray[np.bool_]
+    coefficients: NDArray[np.float64]
+
+    @cached_property
+    def weights(self) -> NDArray[np.float64]:
+        """The squared length of Helmert's vectors (1, ..., 1, -j, 0, ..., 0) for each coefficient; all ones count 1."""
+        return outer_product([[1] + [j * (j + 1) for j in range(1, n)] for n in self.shape])
+
+    @cached_property
+    def targets(self) -> NDArray[np.float64]:
+        """The coefficients as inner products with Helmert's vectors in whole numbers, which kernels use."""
+        return self.coefficients * np.sqrt(self.weights)
+
+    @cached_property
+    def subsets(self) -> tuple[int, ...]:
+        """The largest covered sets of axes, as bits (axis 0 the lowest)."""
+        if not self.shape:
+            return (0,) if self.covered[0] else ()
+        sets = self.covered.reshape(self.shape)[(slice(0, 2),) * len(self.shape)]
+        largest = sets.copy()
+        for axis in range(len(self.shape)):
+            largest[_half(axis, 0)] &= ~sets[_half(axis, 1)]
+        ndim = len(self.shape)
+        return tuple(int(f"{place:0{ndim}b}"[::-1], 2) for place in np.flatnonzero(largest))
+
+    @cached_property
+    def components(self) -> tuple[tuple[int, ...], ...]:
+        """The axes, divided so that no covered set reaches from one part into another: parts are independent."""
+        parts = [1 << axis for axis in range(len(self.shape))]
+        for subset in self.subsets:
+            joined = subset
+            for part in parts:
+                joined |= part if part & subset else 0
+            parts = [part for part in parts if not part & joined] + ([joined] if joined else [])
+        return tuple(sorted(tuple(axis for axis in range(len(self.shape)) if part >> axis & 1) for part in parts))
+
+    def part(self, axes: Sequence[int]) -> Known:
+        """The same for the marginals over some axes."""
+        index = tuple(slice(None) if axis in axes else 0 for axis in range(len(self.shape)))
+        covered = self.covered.reshape(self.shape)[index].ravel()
+        stack = self.coefficients.reshape(-1, *self.shape)[:, *index]
+        return Known(tuple(self.shape[axis] for axis in axes), covered, stack.reshape(len(stack), -1))
+
+    def differences(self, tables: NDArray[np.float64]) -> NDArray[np.float64]:
+        """For each of these tables the largest difference between cells of its covered marginals and what is known."""
+        from crosstally.kernels.helmert import marginal_differences
+
+        largest = np.zeros(len(tables))
+        flat = np.ascontiguousarray(tables, np.float64).reshape(len(tables), -1)
+        sizes, subsets = np.array(self.shape, np.int64), np.array(self.subsets, np.int64)
+        marginal_differences(flat, self.targets, self.covered, sizes, subsets, largest)
+        return largest
+
+
+def _half(axis: int, side: int) -> tuple[slice, ...]:
+    return (*(slice(None),) * axis, slice(side, side + 1))
+
+
+def in_groups(
+    estimate: Estimate, tables: Sequence[Sequence[str]], reconstruct: Callable[[Known], list[Reconstruction]]
+) -> list[Reconstruction]:
+    """The reconstructions of tables, in order; those of one shape about which the same is known share the work."""
+    out: dict[int, Reconstruction] = {}
+    for shape, group in by_shape([estimate.schema.sizes(names) for names in tables]).items():
+        places, found = estimate.places([tables[i] for i in group])
+        stack = np.where(found, estimate.coefficients[places], 0.0) if len(estimate.keys) else np.zeros(places.shape)
+        for rows in by_shape([row.tobytes() for row in np.packbits(found, axis=1)]).values():
+            known = Known(shape, found[rows[0]], np.ascontiguousarray(stack[rows]))
+            out.update(zip([group[row] for row in rows], reconstruct(known), strict=True))
+    return [out[i] for i in range(len(tables))]
+
+
+def solve(known: Known, law: int, places: NDArray[np.intp], ridge_weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The tables without negative cells that have the coefficients at some places, nearly: (tables, cells).
+
+    Newton's method with a matrix, or with conjugate gradients where that would be too large.
+    """
+    from crosstally.kernels.entropy import solve_tables
+    from crosstally.kernels.helmert import product_places
+
+    sizes = np.array(known.shape, np.int64)
+    tables, ridges = np.empty(known.coefficients.shape), np.empty(len(known.coefficients))
+    widened = math.prod(2 if n == 2 else 2 * n - 1 for n in known.shape)
+    direct = len(places) <= _DIRECT_CONSTRAINTS and widened <= _DIRECT_CELLS
+    products = product_places(places, sizes) if direct else np.empty((0, 0), np.int32)
+    targets = np.ascontiguousarray(known.targets[:, places])
+    solve_tables(law, places, sizes, products, ridge_weights, targets, tables, ridges)
+    if not np.isfinite(ridges).all():
+        raise QueryError("the table could not be reconstructed: what is known about it is not made of finite numbers")
+    return tables

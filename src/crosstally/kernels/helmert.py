@@ -1,0 +1,168 @@
+"""Tables to inner products with products of Helmert's vectors in whole numbers, and back.
+
+u_0 = (1, ..., 1) and u_j = (1, ..., 1, -j, 0, ..., 0) with j ones. The function of coefficient z on the cells of a
+table is the product of u_(z_i) over its axes.
+"""
+
+# mypy: disable-error-code="untyped-decorator"
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+__all__ = ["expand", "marginal_differences", "product_places", "project", "widen", "widened_cells"]
+
+
+@njit("void(float64[::1], int64[::1])", cache=True)
+def expand(values: NDArray[np.float64], sizes: NDArray[np.int64]) -> None:
+    """Coefficients to the function with these coefficients, cell by cell, in place."""
+    number, stride = len(values), 1
+    for axis in range(len(sizes) - 1, -1, -1):
+        size = sizes[axis]
+        for start in range(0, number, stride * size):
+            if size == 2:
+                for j in range(start, start + stride):
+                    constant, first = values[j], values[j + stride]
+                    values[j] = constant + first
+                    values[j + stride] = constant - first
+            else:
+                for j in range(start, start + stride):
+                    tail = values[j]
+                    for x in range(size - 1, 0, -1):
+                        own = values[j + x * stride]
+                        values[j + x * stride] = tail - x * own
+                        tail += own
+                    values[j] = tail
+        stride *= size
+
+
+@njit("void(float64[::1], int64[::1])", cache=True)
+def project(values: NDArray[np.float64], sizes: NDArray[np.int64]) -> None:
+    """A table to its inner products with all basis functions, in place."""
+    number, stride = len(values), 1
+    for axis in range(len(sizes) - 1, -1, -1):
+        size = sizes[axis]
+        for start in range(0, number, stride * size):
+            if size == 2:
+                for j in range(start, start + stride):
+                    first, second = values[j], values[j + stride]
+                    values[j] = first + second
+                    values[j + stride] = first - second
+            else:
+                for j in range(start, start + stride):
+                    head = values[j]
+                    for x in range(1, size):
+                        own = values[j + x * stride]
+                        values[j + x * stride] = head - x * own
+                        head += own
+                    values[j] = head
+        stride *= size
+
+
+@njit("int64(int64[::1])", cache=True)
+def widened_cells(sizes: NDArray[np.int64]) -> int:
+    """How many numbers the widened transform has."""
+    cells = 1
+    for size in sizes:
+        cells *= 2 if size == 2 else 2 * size - 1
+    return cells
+
+
+@njit("float64[::1](float64[::1], int64[::1], float64[::1], float64[::1])", cache=True)
+def widen(
+    table: NDArray[np.float64], sizes: NDArray[np.int64], first: NDArray[np.float64], second: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """The inner products of a table with all basis functions and their squares; it stands in one of the two arrays."""
+    number, inner = len(table), 1
+    source, target = first, second
+    source[:number] = table
+    for axis in range(len(sizes) - 1, -1, -1):
+        size = sizes[axis]
+        width = 2 if size == 2 else 2 * size - 1
+        outer = number // (size * inner)
+        for o in range(outer):
+            old, new = o * size * inner, o * width * inner
+            for j in range(inner):
+                head = source[old + j]
+                for x in range(1, size):
+                    own = source[old + x * inner + j]
+                    target[new + x * inner + j] = head - x * own
+                    if size > 2:
+                        target[new + (size - 1 + x) * inner + j] = head + x * x * own
+                    head += own
+                target[new + j] = head
+        source, target = target, source
+        number = outer * width * inner
+        inner *= width
+    return source
+
+
+@njit("int32[:, ::1](int64[::1], int64[::1])", cache=True)
+def product_places(places: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int32]:
+    """Where the product of each two basis functions stands in the widened transform."""
+    number, ndim = len(places), len(sizes)
+    out = np.zeros((number, number), np.int32)
+    digits = np.empty((ndim, number), np.int64)
+    for i in range(number):
+        rest = places[i]
+        for axis in range(ndim - 1, -1, -1):
+            digits[axis, i] = rest % sizes[axis]
+            rest //= sizes[axis]
+    stride = 1
+    for axis in range(ndim - 1, -1, -1):
+        size = sizes[axis]
+        for i in range(number):
+            a = digits[axis, i]
+            for j in range(i, number):
+                b = digits[axis, j]
+                if a != b:
+                    out[i, j] += stride * (a + b if a == 0 or b == 0 else min(a, b))
+                elif a > 0 and size > 2:
+                    out[i, j] += stride * (size - 1 + a)
+        stride *= 2 if size == 2 else 2 * size - 1
+    return out
+
+
+@njit(
+    "void(float64[:, ::1], float64[:, ::1], boolean[::1], int64[::1], int64[::1], float64[::1])",
+    cache=True,
+)
+def marginal_differences(  # noqa: PLR0917 (a kernel gets arrays and numbers)
+    tables: NDArray[np.float64],
+    targets: NDArray[np.float64],
+    covered: NDArray[np.bool_],
+    sizes: NDArray[np.int64],
+    subsets: NDArray[np.int64],
+    largest: NDArray[np.float64],
+) -> None:
+    """For each table the largest difference of a cell of its marginals over some subsets (axes as bits) to its targets.
+
+    Targets are inner products with the basis functions; where they are not covered there is no difference.
+    """
+    number, ndim = tables.shape[1], len(sizes)
+    difference, part = np.empty(number), np.empty(number)
+    for t in range(len(tables)):
+        difference[:] = tables[t]
+        project(difference, sizes)
+        for z in range(number):
+            difference[z] = difference[z] - targets[t, z] if covered[z] else 0.0
+        for subset in subsets:
+            axes = [axis for axis in range(ndim) if subset >> axis & 1]
+            own = np.array([sizes[axis] for axis in axes], np.int64)
+            cells = np.prod(own)
+            for z in range(cells):
+                rest, place, stride, scale = z, 0, 1, 1.0
+                axis = ndim - 1
+                while axis >= 0:
+                    if subset >> axis & 1:
+                        digit = rest % sizes[axis]
+                        rest //= sizes[axis]
+                        place += digit * stride
+                        scale *= digit * (digit + 1) if digit else sizes[axis]
+                    stride *= sizes[axis]
+                    axis -= 1
+                part[z] = difference[place] / scale
+            expand(part[:cells], own)
+            for z in range(cells):
+                largest[t] = max(largest[t], abs(part[z]))
