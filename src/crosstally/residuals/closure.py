@@ -1,21 +1,25 @@
-"""All attribute sets inside some tables, numbered: what each weighs in the tables' variances. Arrays, no loops over sets."""
+"""All attribute sets inside some tables, numbered, and what each weighs in the tables' variances: arrays, no loops."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache, reduce
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from crosstally.queries import Cells, Contrast
 from crosstally.residuals.layout import Layout, find
 from crosstally.schema import Schema
 
-__all__ = ["Closure", "TableBlock", "blocks_of"]
+__all__ = ["Closure", "TableBlock", "blocks_of", "closure_of"]
 
-_LARGEST = 2**63
+_BITS = 63
+_TINY = 1e-300
+
+Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,8 +55,9 @@ class Closure:
         self.sizes = np.array(schema.shape, np.float64)
         self.blocks = blocks_of(schema, tables)
         self.tables = len(tables)
+        self._widest = max((block.positions.shape[1] for block in self.blocks), default=0)
         self._base = len(schema.names) + 1
-        self._exact = self._base ** max((block.positions.shape[1] for block in self.blocks), default=0) < _LARGEST
+        self._fits = len(schema.names) < _BITS or self._base**self._widest < 2**_BITS
         keys = [self.keys_of(block.positions) for block in self.blocks]
         self.keys, places = np.unique(np.concatenate([key.ravel() for key in keys]), return_inverse=True)
         ends = np.cumsum([key.size for key in keys])[:-1]
@@ -62,13 +67,29 @@ class Closure:
         return len(self.keys)
 
     def keys_of(self, positions: NDArray[np.intp]) -> NDArray[Any]:
-        """The key of each subset of each table, the last attribute fastest: (tables, subsets)."""
-        if not self._exact:
+        """The key of each subset of each table, the last attribute fastest: (tables, subsets).
+
+        A bit for each attribute; with more than 62 attributes a digit for each one of the subset, where that fits.
+        """
+        tables = len(positions)
+        if not self._fits:
             return Layout.of((2,) * len(self.sizes)).keys(positions.tolist())
-        keys = np.zeros((len(positions), 1), np.int64)
-        for column in positions.T:
-            keys = np.stack([keys, keys * self._base + (column[:, None] + 1)], axis=-1).reshape(len(positions), -1)
+        keys, number = np.zeros((tables, 1), np.int64), np.zeros(1, np.intp)
+        for column in np.sort(positions, axis=1).T:
+            keys = np.stack([keys, self._with(keys, column[:, None])], axis=-1).reshape(tables, -1)
+            number = np.stack([number, number + 1], axis=-1).ravel()
+        keys[:, number > self._widest] = -1  # too many attributes to be here, and perhaps to fit 63 bits
         return keys
+
+    def _with(self, keys: NDArray[np.int64], positions: NDArray[np.intp]) -> NDArray[np.int64]:
+        """The keys of sets that have one attribute more, which comes after all others."""
+        return keys | 1 << positions if len(self.sizes) < _BITS else keys * self._base + (positions + 1)
+
+    def _whole_keys(self, positions: NDArray[np.intp]) -> NDArray[Any]:
+        """The key of each table's own set: (tables, 1)."""
+        if not self._fits or positions.shape[1] > self._widest:
+            return self.keys_of(positions)[:, -1:]
+        return reduce(self._with, np.sort(positions, axis=1).T, np.zeros(len(positions), np.int64))[:, None]
 
     def find(self, positions: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
         """Where the subsets of other tables stand, and whether they are there."""
@@ -77,7 +98,6 @@ class Closure:
     @cached_property
     def members(self) -> tuple[tuple[NDArray[np.intp], NDArray[np.intp]], ...]:
         """The sets by their number of attributes, fewest first: where they stand, and their positions, a row each."""
-        largest: dict[int, tuple[NDArray[np.intp], NDArray[np.intp]]] = {}
         found = np.zeros(len(self), np.bool_)
         parts: dict[int, list[tuple[NDArray[np.intp], NDArray[np.intp]]]] = {}
         for block, subsets in zip(self.blocks, self.subsets, strict=True):
@@ -90,20 +110,21 @@ class Closure:
                     sets, first = np.unique(column[fresh], return_index=True)
                     found[sets] = True
                     parts.setdefault(len(chosen), []).append((sets, block.positions[fresh[first]][:, chosen]))
-        for length in sorted(parts):
-            sets, positions = (np.concatenate([part[i] for part in parts[length]]) for i in (0, 1))
-            order = np.lexsort(positions.T[::-1]) if length else np.zeros(1, np.intp)
-            largest[length] = sets[order], positions[order]
-        return tuple(largest[length] for length in sorted(largest))
+        out = []
+        for _, pieces in sorted(parts.items()):
+            sets, positions = (np.concatenate([piece[i] for piece in pieces]) for i in (0, 1))
+            order = np.lexsort(positions.T[::-1]) if positions.size else np.zeros(1, np.intp)
+            out.append((sets[order], positions[order]))
+        return tuple(out)
 
-    def product(self, factors: NDArray[np.float64]) -> NDArray[np.float64]:
+    def product(self, factors: Array) -> Array:
         """For each set the product of one factor for each of its attributes."""
         out = np.ones(len(self))
         for places, positions in self.members:
             out[places] = factors[positions].prod(axis=1)
         return out
 
-    def shares(self, block: TableBlock) -> NDArray[np.float64]:
+    def shares(self, block: TableBlock) -> Array:
         """What the variance of each subset counts for in a cell of each table: (tables, subsets)."""
         out = np.ones((len(block.positions), 1))
         for column in self.sizes[block.positions].T:
@@ -111,14 +132,14 @@ class Closure:
             out = np.stack([out / n**2, out * (1 - 1 / n)], axis=-1).reshape(len(out), -1)
         return out
 
-    def cells(self) -> NDArray[np.float64]:
+    def cells(self) -> Array:
         """How many cells each table has."""
         out = np.empty(self.tables)
         for block in self.blocks:
             out[block.places] = self.sizes[block.positions].prod(axis=1)
         return out
 
-    def weights(self, tables: NDArray[np.float64]) -> NDArray[np.float64]:
+    def weights(self, tables: Array) -> Array:
         """What the variance of each set counts for in a weighted sum of the tables' cell variances."""
         out = np.zeros(len(self))
         for block, subsets in zip(self.blocks, self.subsets, strict=True):
@@ -126,9 +147,40 @@ class Closure:
             out += np.bincount(subsets.ravel(), parts.ravel(), len(self))
         return out
 
-    def table_variances(self, variances: NDArray[np.float64]) -> NDArray[np.float64]:
+    def table_variances(self, variances: Array) -> Array:
         """The variance of a cell of each table, from the variance of the coefficients of each set."""
         out = np.empty(self.tables)
         for block, subsets in zip(self.blocks, self.subsets, strict=True):
             out[block.places] = np.einsum("ij,ij->i", variances[subsets], self.shares(block))
         return out
+
+    def predicted(self, measured: Sequence[tuple[type[Cells] | type[Contrast], NDArray[np.intp], float]]) -> Array:
+        """The variance of the coefficients of each set after combining; NaN where it is not measured.
+
+        Args:
+            measured: Kind of query, attributes' positions (a row for each query of one shape), and variance of noise.
+        """
+        precision = np.zeros(len(self))
+        for kind, rows, variance in measured:
+            positions = np.sort(rows, axis=1)
+            if kind is Cells:
+                keys, parts = self.keys_of(positions), self._precisions(positions)
+            else:
+                sizes = self.sizes[positions]
+                keys, parts = self._whole_keys(positions), np.where(sizes == 2, 2, sizes**2).prod(axis=1)[:, None]
+            places, found = find(self.keys, keys)
+            precision += np.bincount(places[found], parts[found] / variance, len(self))
+        return np.where(precision > 0, 1 / np.maximum(precision, _TINY), np.nan)
+
+    def _precisions(self, positions: NDArray[np.intp]) -> Array:
+        """One over the number of cells outside each subset: (tables, subsets)."""
+        out = np.ones((len(positions), 1))
+        for column in self.sizes[positions].T:
+            out = np.stack([out / column[:, None], out], axis=-1).reshape(len(out), -1)
+        return out
+
+
+@lru_cache(maxsize=2)
+def closure_of(schema: Schema, tables: tuple[tuple[str, ...], ...]) -> Closure:
+    """The closure of some tables, remembered: every strategy asks for that of the same workload."""
+    return Closure(schema, tables)

@@ -1,0 +1,193 @@
+"""Residual: the optimal plan with Gaussian noise, each attribute set's residual measured by itself on whole numbers.
+
+The variance of a cell is a weighted sum of the variances of the residuals inside its table, and the cost of a residual
+is a constant over its variance, so the best budgets have a closed form (ResidualPlanner, Xiao et al. 2023).
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
+from crosstally.errors import PlanError
+from crosstally.queries import Cells, Contrast, Query
+from crosstally.residuals.closure import Closure, closure_of
+from crosstally.schema import Schema
+from crosstally.strategies.balance import Balance, balanced, replacement_costs
+from crosstally.strategies.plan import FREE_SCALE, Plan, measures_tables, privacy_cost
+from crosstally.strategies.requests import GroupedRequests, RequestGroup
+from crosstally.tables import Measurement
+from crosstally.workload import Workload
+
+__all__ = ["TOLERANCE", "Residual", "best_variances"]
+
+TOLERANCE = 1e-3
+"""How far above the least possible value an objective without a closed form may end, in proportion."""
+
+_UNITS = 2**60
+_MARGIN = 1 - 2.0**-36
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Residual:
+    """Measure the residual of every attribute set inside the workload's tables, with discrete Gaussian noise.
+
+    Args:
+        objective: "sum" minimises the weighted sum of the variances of all cells; "max" the largest, over tables, of
+            weight times variance, to one part in a thousand.
+    """
+
+    objective: Literal["sum", "max"] = "sum"
+
+    def __post_init__(self) -> None:
+        if self.objective not in ("sum", "max"):
+            raise PlanError(f"objective must be sum or max, got {self.objective!r}")
+
+    @property
+    def name(self) -> str:
+        """Its name, with the objective when that is the largest variance."""
+        return "residual" if self.objective == "sum" else "residual-max"
+
+    def plan(
+        self,
+        schema: Schema,
+        workload: Workload | None,
+        budget: Budget,
+        *,
+        neighbours: Neighbours = Neighbours.ADD_REMOVE,
+        seen: Sequence[Measurement] = (),
+    ) -> Plan | None:
+        """A request for each attribute set inside the workload's tables."""
+        if measures_tables(seen):
+            return None
+        if budget.pure:
+            raise PlanError(
+                f"{self.name} adds Gaussian noise, which a pure epsilon cannot pay; give rho, or epsilon and delta"
+            )
+        workload = (workload or Workload.small_tables(schema)).for_schema(schema)
+        closure = closure_of(schema, workload.tables)
+        costs = _single_costs(closure, neighbours)
+        found = best_variances(closure, np.array(workload.weights), costs, neighbours, objective=self.objective)
+        if found.gap > TOLERANCE:
+            warnings.warn(
+                f"the variances of {self.name} may be {found.gap:.1%} above the least possible; use the objective sum",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        requests = GroupedRequests(schema, _groups(closure, costs, found.variances, budget, neighbours))
+        return Plan(schema, requests, strategy=self.name, workload=workload, budget=budget, neighbours=neighbours)
+
+
+def best_variances(
+    closure: Closure, weights: Array, costs: Array, neighbours: Neighbours, *, objective: Literal["sum", "max"]
+) -> Balance:
+    """The best variance of the coefficients of each attribute set, up to a common factor.
+
+    Args:
+        closure: The attribute sets of the workload.
+        weights: Of its tables.
+        costs: Of each set by itself: rho times variance.
+        neighbours: Under replacement, sets cost less together than the sum of what each costs.
+        objective: See ``Residual``.
+    """
+    if neighbours is Neighbours.REPLACE and (joint := replacement_costs(closure)) is not None:
+        rows = joint
+    else:
+        rows = costs[None, :]
+    if objective == "sum":
+        whole = closure.weights(weights * closure.cells())
+        return balanced(rows, weigh=lambda _: whole, values=lambda v: np.array([whole @ v]), tables=1)
+    return balanced(
+        rows,
+        weigh=lambda shares: closure.weights(shares * weights),
+        values=lambda v: weights * closure.table_variances(v),
+        tables=len(weights),
+    )
+
+
+def _single_costs(closure: Closure, neighbours: Neighbours) -> Array:
+    """For each set rho times the variance of its coefficients: prod(1 - 1/n_i) / 2 when one row is added."""
+    if neighbours is Neighbours.ADD_REMOVE:
+        return closure.schema.max_rows**2 * closure.product(1 - 1 / closure.sizes) / 2
+    out = np.empty(len(closure))
+    for places, positions in closure.members:
+        for rows, query in _alike(closure, positions, np.zeros(len(positions), np.intp)):
+            squared = query.sensitivity(closure.schema, neighbours).l2_squared
+            out[places[rows]] = squared / 2 / _squared_scale(closure.schema.sizes(query.attributes))
+    return out
+
+
+def _squared_scale(sizes: Sequence[int]) -> int:
+    """The variance of a contrast's noise over that of the coefficients it gives."""
+    return math.prod(2 if n == 2 else n**2 for n in sizes)
+
+
+def _alike(
+    closure: Closure, positions: NDArray[np.intp], numbers: NDArray[np.intp]
+) -> list[tuple[NDArray[np.intp], Query]]:
+    """Rows of attribute sets of one shape and number, and the query of the first."""
+    labels = numbers
+    for column in positions.T:
+        sizes = closure.sizes[column].astype(np.int64)
+        labels = np.unique(labels * (int(sizes.max()) + 1) + sizes, return_inverse=True)[1]
+    order = np.argsort(labels, kind="stable")
+    groups = np.split(order, np.flatnonzero(np.diff(labels[order])) + 1)
+    names = closure.schema.names
+    queries: list[Query] = []
+    for rows in groups:
+        first = tuple(names[i] for i in positions[rows[0]])
+        queries.append(Contrast(first) if first else Cells(()))
+    return list(zip(groups, queries, strict=True))
+
+
+def _groups(
+    closure: Closure, costs: Array, variances: Array, budget: Budget, neighbours: Neighbours
+) -> list[RequestGroup]:
+    """Requests with these variances, all scaled so that together they cost no more than the budget, exactly."""
+    schema = closure.schema
+    shares = np.divide(costs, variances, out=np.zeros_like(costs), where=costs > 0)
+    units = np.maximum(_rounded_down(shares / shares.sum() * _MARGIN) * _UNITS, 1.0) if shares.any() else shares
+    distinct, numbers = np.unique(units, return_inverse=True)
+    out = []
+    for places, positions in closure.members:
+        for rows, query in _alike(closure, positions, numbers[places]):
+            sensitivity = query.sensitivity(schema, neighbours)
+            if sensitivity.l2_squared:
+                part = budget.amount * Fraction(int(distinct[numbers[places[rows[0]]]]), _UNITS)
+                noise = Noise.affordable(sensitivity, part, pure=False)
+            else:
+                noise = Noise(NoiseKind.GAUSSIAN, FREE_SCALE)
+            out.append(RequestGroup(query, noise, positions[rows]))
+    return out if neighbours is Neighbours.ADD_REMOVE else _with_less_noise(out, schema, budget, neighbours)
+
+
+def _rounded_down(shares: Array) -> Array:
+    """To 33 binary digits, so that shares which differ by rounding alone are one."""
+    mantissa, exponent = np.frexp(shares)
+    return np.asarray(np.ldexp(np.floor(mantissa * 2.0**33) / 2.0**33, exponent))
+
+
+def _with_less_noise(
+    groups: list[RequestGroup], schema: Schema, budget: Budget, neighbours: Neighbours
+) -> list[RequestGroup]:
+    """The same requests with all scales smaller by one factor, where they cost less together than the budget."""
+    cost = privacy_cost(GroupedRequests(schema, groups), schema, neighbours, pure=False)
+    factor = math.sqrt(float(cost / budget.amount) * (1 + 1e-8))
+    if factor > 1 - 1e-6 or factor == 0:
+        return groups
+    return [
+        group
+        if group.noise.scale == FREE_SCALE
+        else RequestGroup(group.query, Noise(NoiseKind.GAUSSIAN, group.noise.scale * factor), group.positions)
+        for group in groups
+    ]
