@@ -302,7 +302,7 @@ class Schema:
     def sizes(self, names: Sequence[str]) -> tuple[int, ...]:
         """How many cells each of these attributes has."""
         self.check(names)
-        return tuple(self.attributes[self.positions[name]].size for name in names)
+        return tuple(self.shape[self.positions[name]] for name in names)
 
     # JSON both ways
 

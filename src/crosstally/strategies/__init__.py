@@ -1,15 +1,28 @@
 """What to measure. A strategy only plans: it never sees data, and a plan is free until it is run."""
 
 from crosstally.errors import PlanError, did_you_mean
+from crosstally.strategies.designs import covering_design
 from crosstally.strategies.direct import Direct
 from crosstally.strategies.flat import Flat
 from crosstally.strategies.plan import Plan, Request, Strategy
 from crosstally.strategies.uniform import Uniform
+from crosstally.strategies.views import Views
 
-__all__ = ["NAMED", "Direct", "Flat", "Plan", "Request", "Strategy", "Uniform", "named"]
+__all__ = [
+    "NAMED",
+    "Direct",
+    "Flat",
+    "Plan",
+    "Request",
+    "Strategy",
+    "Uniform",
+    "Views",
+    "covering_design",
+    "named",
+]
 
 NAMED: dict[str, Strategy] = {
-    strategy.name: strategy for strategy in (Flat(), Direct(), Direct(budgets="uniform"), Uniform())
+    strategy.name: strategy for strategy in (Flat(), Views(), Direct(), Direct(budgets="uniform"), Uniform())
 }
 
 

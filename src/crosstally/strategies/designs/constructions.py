@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
+from crosstally.strategies.designs.catalogue import designs_found
 from crosstally.strategies.designs.covers import copied, product, shortened
 from crosstally.strategies.designs.fields import prime_powers
 from crosstally.strategies.designs.geometry import (
@@ -27,7 +31,9 @@ Make = Callable[[int, int, int], tuple[tuple[int, ...], ...]]
 """That design."""
 RawBlocks = list[tuple[int, ...]]
 
-_MAX_GEOMETRY = 20_000
+_MAX_BLOCKS = 20_000
+_MAX_WIDTH = 16
+_MAX_DIMENSION = 10
 _MAX_POINTS = 512
 _SPLIT_POINTS = 100
 
@@ -77,14 +83,13 @@ class Parts:
 
 
 @dataclass(frozen=True, slots=True)
-class Geometry:
-    """A design that a geometry gives, without the points that are too many."""
+class Source:
+    """A design of a geometry or of the table; points that are too many are left out by who asks for it."""
 
     points: int
-    size: int
-    total: int
+    width: int
     number: int
-    build: Callable[[], RawBlocks]
+    build: Callable[[], Iterable[tuple[int, ...]]]
 
     def count(self, best: Count) -> int:  # noqa: ARG002
         """The number of its blocks."""
@@ -92,7 +97,7 @@ class Geometry:
 
     def blocks(self, make: Make) -> RawBlocks:  # noqa: ARG002
         """Its blocks."""
-        return self.build()
+        return list(self.build())
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +148,7 @@ class Array:
     def count(self, best: Count) -> int:
         """The array and the smaller designs."""
         smaller = best(self.together * self.order + self.extra, self.size, self.cover)
-        return self.order**self.cover + best(self.groups, self.together, self.cover - 1) * smaller
+        return int(self.order**self.cover) + best(self.groups, self.together, self.cover - 1) * smaller
 
     def blocks(self, make: Make) -> RawBlocks:
         """The array's blocks first."""
@@ -152,9 +157,7 @@ class Array:
         made = shortened(orthogonal_array(self.order, self.groups, self.cover).tolist(), grouped)
         for together in make(self.groups, self.together, self.cover - 1):
             members = [self.order * g + i for g in together for i in range(self.group_sizes[g])] + extra
-            made += [
-                tuple(members[i] for i in block) for block in make(len(members), self.size, self.cover)
-            ]
+            made += [tuple(members[i] for i in block) for block in make(len(members), self.size, self.cover)]
         return made
 
 
@@ -183,9 +186,7 @@ class Split:
 
     def blocks(self, make: Make) -> RawBlocks:
         """The products, one after another."""
-        return [
-            block for left, right in self._factors() for block in product(make(*left), make(*right), self.first)
-        ]
+        return [block for left, right in self._factors() for block in product(make(*left), make(*right), self.first)]
 
 
 def constructions(points: int, size: int, cover: int, best: Count) -> Iterator[Construction]:
@@ -201,9 +202,9 @@ def constructions(points: int, size: int, cover: int, best: Count) -> Iterator[C
         return
     for copies in range(2, size // cover + 1):
         yield Copies(points, size, cover, copies)
-    for total, width, number, build in _geometries(cover):
-        if total >= points and width <= size:
-            yield Geometry(points, size, total, number, build)
+    for source in _geometries(cover):
+        if source.points >= points and source.width <= size:
+            yield source
     yield from _arrays(points, size, cover)
     if points <= _SPLIT_POINTS:
         yield from _splits(points, size, cover, best)
@@ -213,7 +214,7 @@ def _arrays(points: int, size: int, cover: int) -> Iterator[Construction]:
     for groups, extra in itertools.product(range(cover, size + 1), (0, 1, 2)):
         least = max(-(-(points - extra) // groups), groups - 1, 2)
         order = next(q for q in prime_powers(2 * _MAX_POINTS) if q >= least)
-        if order**cover > _MAX_GEOMETRY or order * (groups - 1) >= points - extra:
+        if order**cover > _MAX_BLOCKS or order * (groups - 1) >= points - extra:
             continue
         for together in range(cover - 1, groups):
             if together * order + extra < points:
@@ -239,44 +240,43 @@ def _splits(points: int, size: int, cover: int, best: Count) -> Iterator[Constru
                 shares.append(min(first, size))
                 break
             options = range(inside, min(first, size - cover + inside) + 1)
-            shares.append(
-                min(options, key=lambda n: best(first, n, inside) * best(rest, size - n, cover - inside))
-            )
+            shares.append(min(options, key=lambda n: best(first, n, inside) * best(rest, size - n, cover - inside)))
         yield Split(points, size, cover, first, tuple(shares))
 
 
 @lru_cache
-def _geometries(cover: int) -> tuple[tuple[int, int, int, Callable[[], RawBlocks]], ...]:
-    """Points, size, number of blocks and builder of every geometry of flats and circles within the limits."""
-    found: list[tuple[int, int, int, Callable[[], RawBlocks]]] = []
-    for q, dimension in itertools.product(prime_powers(11), range(cover, 10)):
-        flat = cover - 1
-        affine = q ** (dimension - flat) * _subspaces(dimension, flat, q)
-        if q**flat <= 12 and affine <= _MAX_GEOMETRY:
-            found.append((q**dimension, q**flat, affine, lambda n=dimension, q=q: _rows(affine_flats(n, q, flat))))
-        projective = _subspaces(dimension + 1, cover, q)
-        width = (q**cover - 1) // (q - 1)
-        if width <= 12 and projective <= _MAX_GEOMETRY:
-            total = (q ** (dimension + 1) - 1) // (q - 1)
-            found.append((total, width, projective, lambda n=dimension, q=q: _rows(projective_flats(n, q, flat))))
+def _geometries(cover: int) -> tuple[Source, ...]:
+    """Every geometry of flats and circles within the limits, and every design of the table."""
+    found: list[Source] = []
+    flat = cover - 1
+    for q, dimension in itertools.product(prime_powers(_MAX_WIDTH), range(cover, _MAX_DIMENSION)):
+        number = q ** (dimension - flat) * _subspaces(dimension, flat, q)
+        found.append(Source(q**dimension, q**flat, number, partial(_rows, affine_flats, dimension, q, flat)))
+        points, width = (q ** (dimension + 1) - 1) // (q - 1), (q**cover - 1) // (q - 1)
+        number = _subspaces(dimension + 1, cover, q)
+        found.append(Source(points, width, number, partial(_rows, projective_flats, dimension, q, flat)))
+    for q, degree in itertools.product(prime_powers(_MAX_WIDTH), (2, 3)):
+        number = math.comb(q**degree + 1, 3) // math.comb(q + 1, 3)
+        if cover == 3 and q > 2:
+            found.append(Source(q**degree + 1, q + 1, number, partial(_rows, circles, q, degree)))
     if cover == 3:
-        for q, degree in itertools.product(prime_powers(11), (2, 3)):
-            total = q**degree + 1
-            number = math.comb(total, 3) // math.comb(q + 1, 3)
-            if q > 2 and number <= _MAX_GEOMETRY:
-                found.append((total, q + 1, number, lambda q=q, degree=degree: _rows(circles(q, degree))))
-        found.append((22, 6, 77, lambda: [tuple(b[:-1]) for b in golay_words(2).tolist() if b[-1] == 22]))
+        found.append(Source(22, 6, 77, _hexads))
     if cover == 4:
-        found.append((23, 7, 253, lambda: _rows(golay_words(2))))
-        found.append((11, 5, 66, lambda: _rows(golay_words(3))))
-    return tuple(found)
+        found += [Source(23, 7, 253, partial(_rows, golay_words, 2)), Source(11, 5, 66, partial(_rows, golay_words, 3))]
+    found += [Source(one.points, one.size, one.number, one.blocks) for one in designs_found() if one.cover == cover]
+    return tuple(one for one in found if one.width <= _MAX_WIDTH and one.number <= _MAX_BLOCKS)
 
 
-def _rows(blocks) -> RawBlocks:
-    return [tuple(row) for row in blocks.tolist()]
+def _rows(geometry: Callable[..., NDArray[np.int64]], *parameters: int) -> RawBlocks:
+    return [tuple(row) for row in geometry(*parameters).tolist()]
+
+
+def _hexads() -> RawBlocks:
+    """The Witt design 3-(22,6,1): the blocks of 4-(23,7,1) through a point, without it."""
+    return [tuple(block[:-1]) for block in golay_words(2).tolist() if block[-1] == 22]
 
 
 def _subspaces(dimension: int, rank: int, q: int) -> int:
     """How many subspaces of a rank GF(q)^dimension has."""
-    above = math.prod(q ** (dimension - i) - 1 for i in range(rank))
-    return above // math.prod(q ** (i + 1) - 1 for i in range(rank))
+    above = math.prod(int(q ** (dimension - i)) - 1 for i in range(rank))
+    return above // math.prod(int(q ** (i + 1)) - 1 for i in range(rank))

@@ -8,16 +8,28 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Blocks", "binomial_table", "copied", "product", "schonheim_bound", "shortened", "subset_ranks", "tidied"]
+__all__ = [
+    "Blocks",
+    "binomial_table",
+    "copied",
+    "product",
+    "pruned",
+    "schonheim_bound",
+    "shortened",
+    "subset_ranks",
+    "tidied",
+]
 __all__ += ["uncovered"]
 
 Blocks = tuple[tuple[int, ...], ...]
+Fits = Callable[[int], bool]
+"""Whether a block, one bit for each point, is not too large."""
 
 _TRIMMED_BLOCKS = 800
 
@@ -79,36 +91,37 @@ def uncovered(blocks: Sequence[Sequence[int]], points: int, cover: int) -> int:
     return int(missing.sum())
 
 
-def tidied(blocks: Iterable[Sequence[int]], size: int, cover: int) -> Blocks:
-    """The blocks without those that cover nothing new, the rest trimmed and merged where they fit together."""
-    ordered = sorted({tuple(sorted(block)) for block in blocks})
-    kept = _pruned(ordered, cover)
+def tidied(blocks: Iterable[Sequence[int]], cover: int, fits: Fits) -> Blocks:
+    """The blocks without those that cover nothing new, the rest trimmed and merged where the union fits."""
+    kept = pruned(blocks, cover)
     while len(kept) <= _TRIMMED_BLOCKS:
-        merged = _merged(_trimmed(kept, cover), size)
+        merged = _merged(_trimmed(kept, cover), fits)
         if len(merged) >= len(kept):
             break
-        kept = _pruned(merged, cover)
-    return tuple(kept)
+        kept = pruned(merged, cover)
+    return kept
 
 
 def _counts(ranks: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
     return np.bincount(np.concatenate([np.empty(0, np.int64), *ranks]))
 
 
-def _pruned(blocks: list[tuple[int, ...]], cover: int) -> list[tuple[int, ...]]:
-    ranks = subset_ranks(blocks, cover)
+def pruned(blocks: Iterable[Sequence[int]], cover: int) -> Blocks:
+    """The blocks without those that cover nothing new, sorted."""
+    ordered = sorted({tuple(sorted(block)) for block in blocks})
+    ranks = subset_ranks(ordered, cover)
     counts = _counts(ranks)
     single = [int((counts[row] == 1).sum()) for row in ranks]
-    kept = set(range(len(blocks)))
-    for number in sorted(kept, key=lambda n: (single[n], len(blocks[n]), n)):
+    kept = set(range(len(ordered)))
+    for number in sorted(kept, key=lambda n: (single[n], len(ordered[n]), n)):
         row = ranks[number]
         if row.size == 0 or counts[row].min() > 1:
             counts[row] -= 1
             kept.discard(number)
-    return [blocks[number] for number in sorted(kept)]
+    return tuple(ordered[number] for number in sorted(kept))
 
 
-def _trimmed(blocks: list[tuple[int, ...]], cover: int) -> list[tuple[int, ...]]:
+def _trimmed(blocks: Sequence[tuple[int, ...]], cover: int) -> list[tuple[int, ...]]:
     """The blocks without the points whose subsets other blocks cover; blocks that need least are trimmed first."""
     ranks = subset_ranks(blocks, cover)
     counts = _counts(ranks)
@@ -128,14 +141,14 @@ def _trimmed(blocks: list[tuple[int, ...]], cover: int) -> list[tuple[int, ...]]
     return [block for block in trimmed if len(block) >= cover]
 
 
-def _merged(blocks: list[tuple[int, ...]], size: int) -> list[tuple[int, ...]]:
+def _merged(blocks: list[tuple[int, ...]], fits: Fits) -> list[tuple[int, ...]]:
     """The blocks put together, longest first, each into the one that it shares most with."""
     masks: list[int] = []
     for block in sorted(blocks, key=lambda b: (-len(b), b)):
         mask = sum(1 << point for point in block)
         best, shared = -1, -1
         for place, other in enumerate(masks):
-            if (other | mask).bit_count() <= size and (other & mask).bit_count() > shared:
+            if (other & mask).bit_count() > shared and fits(other | mask):
                 best, shared = place, (other & mask).bit_count()
         if best < 0:
             masks.append(mask)
@@ -147,6 +160,15 @@ def _merged(blocks: list[tuple[int, ...]], size: int) -> list[tuple[int, ...]]:
 def shortened(blocks: Iterable[Sequence[int]], points: int) -> list[tuple[int, ...]]:
     """The blocks without the points that are not among the first ``points``."""
     return [tuple(point for point in block if point < points) for block in blocks]
+
+
+def at_most(size: int) -> Fits:
+    """Whether a block has at most so many points.
+
+    >>> at_most(2)(0b1011)
+    False
+    """
+    return lambda mask: mask.bit_count() <= size
 
 
 def copied(blocks: Iterable[Sequence[int]], base: int, points: int) -> list[tuple[int, ...]]:

@@ -30,7 +30,8 @@ class Field:
     @cached_property
     def minus(self) -> NDArray[np.int64]:
         """The negative of each element."""
-        return np.argmin(self.plus, axis=1)
+        negatives: NDArray[np.int64] = np.argmin(self.plus, axis=1)
+        return negatives
 
     @cached_property
     def inverse(self) -> NDArray[np.int64]:

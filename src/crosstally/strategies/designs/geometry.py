@@ -47,7 +47,7 @@ def projective_flats(dimension: int, q: int, flat: int) -> Blocks:
     ((57, 8), (15, 7))
     """
     places = q ** np.arange(dimension + 1)
-    points = np.concatenate([basis for basis in _reduced_bases(dimension + 1, q, 1)])
+    points = np.concatenate(_reduced_bases(dimension + 1, q, 1))
     number = np.full(q ** (dimension + 1), -1)
     number[points @ places] = np.arange(len(points))
     flats = [number[_span(basis, q) @ places] for basis in _reduced_bases(dimension + 1, q, flat + 1)]
@@ -87,9 +87,10 @@ def circles(q: int, degree: int) -> Blocks:
     order = q**degree
     triples = np.array(list(itertools.combinations(range(order + 1), 3)))
     others = [_image(order, x, triples) for x in field_of(order).subfield(q) if x > 1]
-    rows = np.sort(np.column_stack([triples, *others]), axis=1)
+    rows: Blocks = np.sort(np.column_stack([triples, *others]), axis=1)
     # Each circle is found from each of its triples: keep it where the triple is its first.
-    return rows[(rows[:, :3] == triples).all(axis=1)]
+    first = (rows[:, :3] == triples).all(axis=1)
+    return np.ascontiguousarray(rows[first])
 
 
 def _image(order: int, x: int, triples: Blocks) -> NDArray[np.int64]:

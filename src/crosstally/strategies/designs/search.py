@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Sequence
+import operator
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.strategies.designs.covers import Blocks, binomial_table, subset_ranks
 
-__all__ = ["annealed", "greedy", "orbit_numbers", "orbits_of", "selected"]
+__all__ = ["annealed", "greedy", "selected"]
 
 
-def greedy(sizes: Sequence[int], max_cells: int, cover: int, *, limit: int, seed: int = 1) -> Blocks | None:
+def greedy(
+    sizes: Sequence[int],
+    max_cells: int,
+    cover: int,
+    *,
+    limit: int,
+    missing: NDArray[np.uint8] | None = None,
+    seed: int = 1,
+) -> Blocks | None:
     """Blocks of at most ``max_cells`` cells, each grown by the points that cover most; None when more than ``limit``.
 
     Args:
@@ -21,56 +31,27 @@ def greedy(sizes: Sequence[int], max_cells: int, cover: int, *, limit: int, seed
         max_cells: The limit of the product of a block's sizes; any ``cover`` points must fit.
         cover: How many points must be together in some block, at least 2.
         limit: How many blocks may be made.
+        missing: One for each rank of a subset that must be covered; all of them when absent.
         seed: Decides between equals.
     """
     from crosstally.kernels.covering import greedy_blocks
 
     points = len(sizes)
-    width = int((np.cumprod(np.sort(np.array(sizes, dtype=object))) <= max_cells).sum())
+    width = sum(cells <= max_cells for cells in itertools.accumulate(sorted(sizes), operator.mul))
     blocks = np.empty((limit, max(width, cover)), np.int64)
-    missing = np.ones(math.comb(points, cover), np.uint8)
+    wanted = np.ones(math.comb(points, cover), np.uint8) if missing is None else missing.copy()
     number = greedy_blocks(
         np.array(sizes, dtype=np.int64),
-        min(max_cells, 2**40),
+        max_cells,
         cover,
         np.array(binomial_table(points, cover)),
-        missing,
+        wanted,
         blocks,
         np.uint64(seed),
     )
     if number < 0:
         return None
     return tuple(tuple(sorted(int(p) for p in row if p >= 0)) for row in blocks[:number])
-
-
-def orbit_numbers(
-    points: int, cover: int, permutation: Callable[[NDArray[np.int64]], NDArray[np.int64]]
-) -> NDArray[np.int64]:
-    """For each rank of a subset the number of its orbit under the powers of a permutation."""
-    import itertools
-
-    subsets = np.array(sorted(itertools.combinations(range(points), cover), key=lambda s: s[::-1]))
-    binomials = binomial_table(points, cover)
-    images = np.sort(permutation(subsets), axis=1)
-    following = sum(binomials[images[:, i], i + 1] for i in range(cover))
-    numbers = np.arange(len(subsets))
-    while True:
-        lower = np.minimum(numbers, numbers[following])
-        if (lower == numbers).all():
-            break
-        numbers = lower
-    return np.unique(numbers, return_inverse=True)[1].astype(np.int64)
-
-
-def orbits_of(blocks: Sequence[Sequence[int]], permutation: Callable[[NDArray[np.int64]], NDArray[np.int64]]) -> Blocks:
-    """The blocks and all their images under the powers of a permutation."""
-    found: dict[tuple[int, ...], None] = {}
-    for block in blocks:
-        image = tuple(sorted(block))
-        while image not in found:
-            found[image] = None
-            image = tuple(sorted(permutation(np.array(image)).tolist()))
-    return tuple(found)
 
 
 def annealed(
@@ -98,7 +79,7 @@ def annealed(
         coldest: The temperature at the end.
         seed: Of start and proposals.
     """
-    from crosstally.kernels.covering import anneal_blocks
+    from crosstally.kernels.annealing import anneal_blocks
 
     start = np.random.default_rng(seed)
     blocks = np.array([start.permutation(points)[:size] for _ in range(number)], dtype=np.int64)
@@ -141,7 +122,7 @@ def selected(
         coldest: The temperature at the end.
         seed: Of start and proposals.
     """
-    from crosstally.kernels.covering import anneal_selection
+    from crosstally.kernels.annealing import anneal_selection
 
     ranks = np.array(subset_ranks(pool, cover))
     subsets = math.comb(points, cover)

@@ -1,0 +1,215 @@
+"""Views: middle-sized tables that cover all pairs, triples or quadruples of attributes (PriView, SIGMOD 2014)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+from crosstally.budget import Budget, Neighbours, Noise
+from crosstally.errors import PlanError
+from crosstally.queries import MAX_CELLS, Cells, sensitivity_of_tables
+from crosstally.schema import Schema
+from crosstally.strategies.designs import covering_design, covering_views
+from crosstally.strategies.plan import Plan, known_total, measures_tables, requests_with_shares
+from crosstally.tables import Measurement
+from crosstally.workload import Workload
+
+__all__ = ["Views", "cell_limits", "choose_cover", "noise_error", "size_score"]
+
+LOW_ERROR, HIGH_ERROR = 0.001, 0.003
+"""Noise errors between which PriView's rule wants to be: below it one may cover more, above it noise dominates."""
+
+COVERS = (2, 3, 4)
+BINARY_SIZE = 8
+_CELL_LIMITS = {2: (100, 1000), 3: (150, 2000), 4: (200, 3200), 5: (250, 5000)}
+
+
+@dataclass(frozen=True, slots=True)
+class Views:
+    """Measure a covering design of views with equal budgets; any table of any size is then answered from them.
+
+    Args:
+        size: How many attributes a view has, when all attributes have two values; 8 by default.
+        cover: How many attributes at a time lie together in some view. By default the least that covers the workload,
+            or without a workload what PriView's rule allows for the number of rows.
+        max_cells: How many cells a view has at most, when attributes have different numbers of values; by default the
+            middle of the paper's guideline (section 4.7).
+        rows_share: The share of the budget that buys the number of rows, where the rule needs it and it is not public.
+    """
+
+    size: int | None = None
+    cover: int | None = None
+    max_cells: int | None = None
+    rows_share: Fraction = Fraction(1, 100)
+    name: ClassVar[str] = "views"
+
+    def __post_init__(self) -> None:
+        for field, least in (("size", 2), ("cover", 1), ("max_cells", 4)):
+            number = getattr(self, field)
+            if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < least):
+                raise PlanError(f"{field} must be a whole number of at least {least}, got {number!r}")
+        share = Fraction(str(self.rows_share))
+        if not 0 < share < 1:
+            raise PlanError(f"rows_share must be between 0 and 1, got {self.rows_share}")
+        object.__setattr__(self, "rows_share", share)
+
+    def plan(
+        self,
+        schema: Schema,
+        workload: Workload | None,
+        budget: Budget,
+        *,
+        neighbours: Neighbours = Neighbours.ADD_REMOVE,
+        seen: Sequence[Measurement] = (),
+    ) -> Plan | None:
+        """A request for each view; before that one for the number of rows, where the choice of views rests on it."""
+        if measures_tables(seen):
+            return None
+        workload = workload and workload.for_schema(schema)
+        bought = any(m.noise is not None for m in seen)
+        left = _share(budget, 1 - self.rows_share) if bought else budget
+        views = self._views(schema, workload, left, neighbours, known_total(seen))
+        if views is None:
+            queries, left = [Cells(())], _share(budget, self.rows_share)
+        else:
+            queries = [Cells(tuple(schema.names[i] for i in view)) for view in views]
+        return Plan(
+            schema,
+            requests_with_shares(queries, [1.0] * len(queries), schema, left, neighbours),
+            strategy=self.name,
+            workload=workload or Workload.small_tables(schema),
+            budget=left,
+            neighbours=neighbours,
+        )
+
+    def _views(
+        self, schema: Schema, workload: Workload | None, budget: Budget, neighbours: Neighbours, rows: float | None
+    ) -> tuple[tuple[int, ...], ...] | None:
+        """The views, as attribute positions; None when the number of rows must be known first.
+
+        Attribute i of the schema is point i of the design: the assignment depends on the schema's order alone.
+        """
+        d = len(schema.names)
+        if self.size is None and self.max_cells is None and d <= BINARY_SIZE and schema.cells <= 2**BINARY_SIZE:
+            return (tuple(range(d)),)
+        binary = set(schema.shape) == {2} and self.max_cells is None
+        if not binary:
+            return self._mixed_views(schema, workload, budget, neighbours)
+        size = min(self.size or BINARY_SIZE, d)
+        if self.cover is not None or workload is not None:
+            return covering_design(d, size, min(self.cover or _widest(workload), d))
+
+        def error(cover: int) -> float:
+            return _error(schema, size, len(covering_design(d, size, cover)), budget, neighbours)
+
+        if schema.cells <= MAX_CELLS // 10:
+            flat = _error(schema, d, 1, budget, neighbours)
+            if flat <= error(2) or (rows is not None and flat <= LOW_ERROR * rows):
+                return (tuple(range(d)),)
+        if rows is None:
+            return None
+        covers = [t for t in COVERS if t <= size and _may_be_small(d, size, t)]
+        return covering_design(d, size, choose_cover(covers, lambda cover: error(cover) / max(rows, 1)))
+
+    def _mixed_views(
+        self, schema: Schema, workload: Workload | None, budget: Budget, neighbours: Neighbours
+    ) -> tuple[tuple[int, ...], ...]:
+        cover = min(self.cover or (_widest(workload) if workload else 2), len(schema.names))
+        limits = [self.max_cells] if self.max_cells else cell_limits(schema)
+        candidates = [views for limit in limits if (views := _try_views(schema.shape, limit, cover))]
+        if not candidates:
+            return covering_views(schema.shape, max(limits), cover)
+        if not self.max_cells and schema.cells <= MAX_CELLS // 10:
+            candidates.append((tuple(range(len(schema.names))),))
+        return min(candidates, key=lambda views: _pair_error(schema, views, budget, neighbours))
+
+
+def noise_error(*, attributes: int, size: int, views: int, rows: float, epsilon: float) -> float:
+    """The normalised noise error of a pair of binary attributes, PriView's equation (5).
+
+    >>> round(noise_error(attributes=32, size=8, views=20, rows=900_000, epsilon=1), 6)
+    0.000473
+    """
+    variance = 2 * (views / epsilon) ** 2
+    return _pair_noise(attributes, size, views, variance) / rows
+
+
+def size_score(size: int, cover: int) -> float:
+    """What to minimise in the choice of a view's size: 2^(l/2) over l (l - 1), times (l - 2) for triples, and so on.
+
+    >>> [round(size_score(size, 2), 3) for size in (6, 7, 8, 9)]
+    [0.267, 0.269, 0.286, 0.314]
+    """
+    return 2 ** (size / 2) / math.perm(size, cover)
+
+
+def choose_cover(covers: Sequence[int], error: Callable[[int], float]) -> int:
+    """How many attributes to cover together, given the noise error of each choice, which grows with it (section 4.5).
+
+    The smallest whose error lies between 0.001 and 0.003; if none does, the largest with an error below 0.001; if
+    there is none either, the smallest.
+
+    >>> choose_cover([2, 3, 4], {2: 0.000473, 3: 0.001089, 4: 0.002635}.__getitem__)
+    3
+    """
+    chosen = covers[0]
+    for cover in covers:
+        found = error(cover)
+        if found <= HIGH_ERROR:
+            chosen = cover
+        if found >= LOW_ERROR:
+            break
+    return chosen
+
+
+def cell_limits(schema: Schema) -> list[int]:
+    """Limits to try for the cells of a view: ends and middle of the paper's guideline, by the mean number of values."""
+    mean = sum(schema.shape) / len(schema.shape)
+    low, high = _CELL_LIMITS[min(5, max(2, round(mean)))]
+    return [low, round(math.sqrt(low * high)), high]
+
+
+def _pair_noise(attributes: int, size: int, views: int, variance: float) -> float:
+    covering = views * size * (size - 1) / (attributes * (attributes - 1)) if attributes > 1 else 1
+    return math.sqrt(2**size * variance / covering)
+
+
+def _error(schema: Schema, size: int, views: int, budget: Budget, neighbours: Neighbours) -> float:
+    """Equation (5) times the number of rows, with the noise that this budget, unit and relation really need."""
+    sensitivity = sensitivity_of_tables(1, schema, neighbours)
+    noise = Noise.affordable(sensitivity, budget.amount / views, pure=budget.pure)
+    return _pair_noise(len(schema.names), size, views, 2 * noise.scale**2 if budget.pure else noise.scale**2)
+
+
+def _pair_error(schema: Schema, views: tuple[tuple[int, ...], ...], budget: Budget, neighbours: Neighbours) -> float:
+    """The exact predicted error over all tables of one and two attributes."""
+    queries = [Cells(tuple(schema.names[i] for i in view)) for view in views]
+    requests = requests_with_shares(queries, [1.0] * len(queries), schema, budget, neighbours)
+    workload = Workload.small_tables(schema)
+    plan = Plan(schema, requests, strategy="views", workload=workload, budget=budget, neighbours=neighbours)
+    return plan.rms_error
+
+
+def _widest(workload: Workload | None) -> int:
+    assert workload is not None
+    return max(1, *map(len, workload.tables))
+
+
+def _try_views(sizes: Sequence[int], limit: int, cover: int) -> tuple[tuple[int, ...], ...] | None:
+    try:
+        return covering_views(sizes, limit, cover)
+    except PlanError:
+        return None
+
+
+def _may_be_small(attributes: int, size: int, cover: int) -> bool:
+    """Whether a design may stay below the limit of 20,000 views, by counting."""
+    return math.comb(attributes, cover) / math.comb(size, cover) < 20_000
+
+
+def _share(budget: Budget, share: Fraction) -> Budget:
+    """A part of a budget; approximate budgets are shared as the rho they convert to."""
+    return Budget(epsilon=budget.amount * share) if budget.pure else Budget(rho=budget.amount * share)
