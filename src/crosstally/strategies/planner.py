@@ -89,6 +89,8 @@ def compare(
     for strategy in strategies:
         try:
             planned = strategy.plan(schema, workload, budget, neighbours=neighbours, seen=seen)
+            if planned is not None and len(strategies) > 1:
+                planned.check_countable()
         except PlanError as error:
             if len(strategies) == 1:
                 raise
