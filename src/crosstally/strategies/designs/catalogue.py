@@ -18,7 +18,7 @@ from importlib import resources
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.strategies.designs.covers import Blocks, at_most, binomial_table, tidied
+from crosstally.strategies.designs.covers import Blocks, Room, binomial_table, tidied
 
 __all__ = ["Found", "designs_found", "orbit_numbers", "orbits_of", "rotated"]
 
@@ -39,7 +39,7 @@ class Found:
     def blocks(self) -> Blocks:
         """All its blocks."""
         base = [tuple(_CHARACTERS.index(character) for character in word) for word in self.base.split()]
-        return tidied(orbits_of(base, self.points, self.cycle), self.cover, at_most(self.size))
+        return tidied(orbits_of(base, self.points, self.cycle), self.cover, Room.of_points(self.points, self.size))
 
     def line(self) -> str:
         """Its line in the table."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -28,10 +29,26 @@ __all__ = [
 __all__ += ["uncovered"]
 
 Blocks = tuple[tuple[int, ...], ...]
-Fits = Callable[[int], bool]
-"""Whether a block, one bit for each point, is not too large."""
 
 _TRIMMED_BLOCKS = 800
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Room:
+    """How much a block may hold: the weights of its points stay within the capacity."""
+
+    weights: NDArray[np.float64]
+    capacity: float
+
+    @classmethod
+    def of_points(cls, points: int, size: int) -> Room:
+        """Room for so many points."""
+        return cls(np.ones(points), size)
+
+    @classmethod
+    def of_cells(cls, sizes: Sequence[int], max_cells: int) -> Room:
+        """Room for points whose sizes multiply to at most so many cells, fewer than 2^31."""
+        return cls(np.log2(np.array(sizes, dtype=np.float64)), math.log2(max_cells) + 1e-11)
 
 
 def schonheim_bound(points: int, size: int, cover: int) -> int:
@@ -91,11 +108,11 @@ def uncovered(blocks: Sequence[Sequence[int]], points: int, cover: int) -> int:
     return int(missing.sum())
 
 
-def tidied(blocks: Iterable[Sequence[int]], cover: int, fits: Fits) -> Blocks:
-    """The blocks without those that cover nothing new, the rest trimmed and merged where the union fits."""
+def tidied(blocks: Iterable[Sequence[int]], cover: int, room: Room) -> Blocks:
+    """The blocks without those that cover nothing new, the rest trimmed and merged where there is room."""
     kept = pruned(blocks, cover)
     while len(kept) <= _TRIMMED_BLOCKS:
-        merged = _merged(_trimmed(kept, cover), fits)
+        merged = _merged(_trimmed(kept, cover), room)
         if len(merged) >= len(kept):
             break
         kept = pruned(merged, cover)
@@ -141,34 +158,25 @@ def _trimmed(blocks: Sequence[tuple[int, ...]], cover: int) -> list[tuple[int, .
     return [block for block in trimmed if len(block) >= cover]
 
 
-def _merged(blocks: list[tuple[int, ...]], fits: Fits) -> list[tuple[int, ...]]:
+def _merged(blocks: list[tuple[int, ...]], room: Room) -> list[tuple[int, ...]]:
     """The blocks put together, longest first, each into the one that it shares most with."""
-    masks: list[int] = []
+    members = np.zeros((len(blocks), len(room.weights)))
+    used, number = np.zeros(len(blocks)), 0
     for block in sorted(blocks, key=lambda b: (-len(b), b)):
-        mask = sum(1 << point for point in block)
-        best, shared = -1, -1
-        for place, other in enumerate(masks):
-            if (other & mask).bit_count() > shared and fits(other | mask):
-                best, shared = place, (other & mask).bit_count()
-        if best < 0:
-            masks.append(mask)
-        else:
-            masks[best] |= mask
-    return [tuple(i for i in range(mask.bit_length()) if mask >> i & 1) for mask in masks]
+        row = np.zeros(len(room.weights))
+        row[list(block)] = 1
+        shared = members[:number] @ np.column_stack([row, row * room.weights])
+        fits = used[:number] + row @ room.weights - shared[:, 1] <= room.capacity
+        place = int(np.argmax(np.where(fits, shared[:, 0], -1))) if fits.any() else number
+        number += place == number
+        members[place] = np.maximum(members[place], row)
+        used[place] = members[place] @ room.weights
+    return [tuple(np.flatnonzero(row).tolist()) for row in members[:number]]
 
 
 def shortened(blocks: Iterable[Sequence[int]], points: int) -> list[tuple[int, ...]]:
     """The blocks without the points that are not among the first ``points``."""
     return [tuple(point for point in block if point < points) for block in blocks]
-
-
-def at_most(size: int) -> Fits:
-    """Whether a block has at most so many points.
-
-    >>> at_most(2)(0b1011)
-    False
-    """
-    return lambda mask: mask.bit_count() <= size
 
 
 def copied(blocks: Iterable[Sequence[int]], base: int, points: int) -> list[tuple[int, ...]]:

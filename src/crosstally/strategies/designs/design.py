@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from crosstally.errors import PlanError
 from crosstally.strategies.designs.constructions import Construction, constructions
-from crosstally.strategies.designs.covers import Blocks, at_most, pruned, schonheim_bound, shortened, tidied, uncovered
+from crosstally.strategies.designs.covers import Blocks, Room, pruned, schonheim_bound, shortened, tidied, uncovered
 from crosstally.strategies.designs.search import greedy
 
 __all__ = ["MAX_ATTRIBUTES", "MAX_COVER", "MAX_SIZE", "MAX_VIEWS", "covering_design"]
@@ -79,10 +79,11 @@ def _check_numbers(attributes: int, size: int, cover: int) -> None:
 def _designs(attributes: int, size: int, cover: int, bound: int) -> Iterator[Blocks]:
     """The designs worth comparing, until one reaches the bound."""
     ranked = _ranked(attributes, size, cover)
+    room = Room.of_points(attributes, size)
     for count, construction in ranked[:_BUILT]:
         if count > _CLOSE * ranked[0][0]:
             break
-        design = tidied(shortened(construction.blocks(_made), attributes), cover, at_most(size))
+        design = tidied(shortened(construction.blocks(_made), attributes), cover, room)
         yield design
         if len(design) == bound:
             return
@@ -90,7 +91,7 @@ def _designs(attributes: int, size: int, cover: int, bound: int) -> Iterator[Blo
         for seed in range(1, _GREEDY_SEEDS + 1):
             found = greedy([2] * attributes, 2**size, cover, limit=MAX_VIEWS, seed=seed)
             if found is not None:
-                yield tidied(found, cover, at_most(size))
+                yield tidied(found, cover, room)
 
 
 @lru_cache(maxsize=65_536)

@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from crosstally.errors import PlanError
-from crosstally.strategies.designs.covers import Blocks, Fits, schonheim_bound, subset_ranks, tidied, uncovered
+from crosstally.strategies.designs.covers import Blocks, Room, schonheim_bound, subset_ranks, tidied, uncovered
 from crosstally.strategies.designs.design import MAX_ATTRIBUTES, MAX_COVER, MAX_SIZE, MAX_VIEWS, covering_design
 from crosstally.strategies.designs.search import greedy
 
@@ -109,7 +109,7 @@ def _options(sizes: tuple[int, ...], limit: int, cover: int) -> Iterator[Blocks]
     for seed in range(1, seeds + 1):
         found = greedy(sizes, limit, cover, limit=MAX_VIEWS, seed=seed)
         if found is not None:
-            yield tidied(found, cover, _within(sizes, limit))
+            yield tidied(found, cover, Room.of_cells(sizes, limit))
 
 
 def _completed(design: Blocks, sizes: tuple[int, ...], limit: int, cover: int) -> Blocks | None:
@@ -119,11 +119,11 @@ def _completed(design: Blocks, sizes: tuple[int, ...], limit: int, cover: int) -
     for ranks in subset_ranks(cut, cover):
         missing[ranks] = 0
     if not missing.any():
-        return tidied(cut, cover, _within(sizes, limit))
+        return tidied(cut, cover, Room.of_cells(sizes, limit))
     more = greedy(sizes, limit, cover, limit=MAX_VIEWS, missing=missing)
     if more is None:
         return None
-    views = tidied([*cut, *more], cover, _within(sizes, limit))
+    views = tidied([*cut, *more], cover, Room.of_cells(sizes, limit))
     return views if len(views) <= MAX_VIEWS else None
 
 
@@ -149,18 +149,6 @@ def _packed(sizes: tuple[int, ...], limit: int) -> Blocks:
 
 def _cells(view: tuple[int, ...], sizes: tuple[int, ...]) -> int:
     return math.prod(sizes[attribute] for attribute in view)
-
-
-def _within(sizes: tuple[int, ...], limit: int) -> Fits:
-    def fits(mask: int) -> bool:
-        cells = 1
-        while mask and cells <= limit:
-            lowest = mask & -mask
-            cells *= sizes[lowest.bit_length() - 1]
-            mask ^= lowest
-        return cells <= limit
-
-    return fits
 
 
 def _width(sizes: Sequence[int], limit: int) -> int:
