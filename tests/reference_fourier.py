@@ -40,8 +40,10 @@ def marginal_matrix(shape: tuple[int, ...], tables: list[tuple[int, ...]]) -> np
     cells = list(product(*(range(n) for n in shape)))
     rows = []
     for axes in tables:
-        for wanted in product(*(range(shape[axis]) for axis in axes)):
-            rows.append([float(tuple(cell[axis] for axis in axes) == wanted) for cell in cells])
+        rows += [
+            [float(tuple(cell[axis] for axis in axes) == wanted) for cell in cells]
+            for wanted in product(*(range(shape[axis]) for axis in axes))
+        ]
     return np.array(rows)
 
 

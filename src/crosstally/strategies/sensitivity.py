@@ -5,7 +5,7 @@ costs add up. When a row is replaced, only the set D of attributes in which it c
 by an amount that depends on D and B alone. A difference of +-1 sums, for one, moves only if an odd number of its
 attributes change (Barak et al. 2007 take 2 for each; the largest odd number of them together is about half of all).
 
-The cost is the largest over D of a sum of functions of D inside B: with up to 20 attributes, Moebius inversion of each
+The cost is the largest over D of a sum of functions of D inside B: with up to 24 attributes, Moebius inversion of each
 function and one zeta transform give the sum for every D; with more, where attributes can be exchanged, only how many of
 each kind change matters. Otherwise the sum of the single costs is used, which is never too low.
 """
@@ -29,7 +29,7 @@ from crosstally.schema import Schema
 
 __all__ = ["joint_cost", "odd_intersections", "single_cost"]
 
-MAX_ATTRIBUTES = 20
+MAX_ATTRIBUTES = 24
 _MAX_REQUESTS = 50_000
 _MAX_CASES = 20_000
 _MAX_LOOKUPS = 50_000_000
@@ -126,7 +126,7 @@ def _groups(
     return groups, unit
 
 
-def _weight(noise: Noise, pure: bool) -> Fraction:  # noqa: FBT001 (the budget's own word)
+def _weight(noise: Noise, pure: bool) -> Fraction:
     scale = Fraction(noise.scale)
     return 1 / scale if pure else 1 / (2 * scale**2)
 
@@ -145,7 +145,7 @@ def _unit(losses: Sequence[Fraction], requests: int) -> Fraction:
     return largest * requests / _LARGEST
 
 
-def _moves(query: Query, schema: Schema, noise: Noise, pure: bool) -> tuple[int, ...]:  # noqa: FBT001
+def _moves(query: Query, schema: Schema, noise: Noise, pure: bool) -> tuple[int, ...]:
     """For each set of changed attributes (bit i for attribute i of the query) how far one row moves the answer.
 
     In L1 when pure; otherwise in squared L2 for Gaussian noise and in squared L1 for Laplace noise.
@@ -153,7 +153,7 @@ def _moves(query: Query, schema: Schema, noise: Noise, pure: bool) -> tuple[int,
     sizes = schema.sizes(query.attributes)
     if isinstance(query, Cells):
         moved = 4 if noise.kind is NoiseKind.LAPLACE and not pure else 2
-        return (0,) + (moved,) * (2 ** len(sizes) - 1)
+        return (0, *[moved] * (2 ** len(sizes) - 1))
     moves = _contrast_moves(sizes)
     if noise.kind is NoiseKind.GAUSSIAN:
         return tuple(squared for _, squared in moves)
@@ -174,7 +174,7 @@ def _contrast_moves(sizes: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
 
 @lru_cache(maxsize=4096)
 def _changed_moves(sizes: tuple[int, ...]) -> tuple[int, int]:
-    """The same when all attributes change: two columns of n I - J meet in few pairs of values, each a number of times."""
+    """The same when all attributes change: two columns of n I - J meet in few pairs of values, each some times."""
     if not sizes:
         return 0, 0
     pairs = [[(1, -1, 1)] if n == 2 else [(n - 1, -1, 1), (-1, n - 1, 1), (-1, -1, n - 2)] for n in sizes]
@@ -240,7 +240,7 @@ def _cases(asked: Sequence[Asked], schema: Schema, used: Sequence[int]) -> NDArr
 
 
 def _exchangeable(asked: Sequence[Asked], schema: Schema, used: Sequence[int]) -> list[list[int]]:
-    """Classes of attributes, by their place among those used; each exchange inside a class is checked query by query."""
+    """Classes of attributes, by their place among those used; each exchange in a class is checked query by query."""
     places = {schema.names[position]: i for i, position in enumerate(used)}
     found: dict[int, list[tuple[str, str, float]]] = defaultdict(list)
     for query, noise in asked:
