@@ -4,7 +4,9 @@ from crosstally.errors import PlanError, did_you_mean
 from crosstally.strategies.designs import covering_design
 from crosstally.strategies.direct import Direct
 from crosstally.strategies.flat import Flat
+from crosstally.strategies.fourier import Fourier
 from crosstally.strategies.plan import Plan, Request, Strategy
+from crosstally.strategies.residual import Residual
 from crosstally.strategies.uniform import Uniform
 from crosstally.strategies.views import Views
 
@@ -12,8 +14,10 @@ __all__ = [
     "NAMED",
     "Direct",
     "Flat",
+    "Fourier",
     "Plan",
     "Request",
+    "Residual",
     "Strategy",
     "Uniform",
     "Views",
@@ -22,7 +26,8 @@ __all__ = [
 ]
 
 NAMED: dict[str, Strategy] = {
-    strategy.name: strategy for strategy in (Flat(), Views(), Direct(), Direct(budgets="uniform"), Uniform())
+    strategy.name: strategy
+    for strategy in (Flat(), Views(), Direct(), Direct(budgets="uniform"), Fourier(), Residual(), Uniform())
 }
 
 
