@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EXAMPLES", "demo"]
 
-EXAMPLES = ("crosstally demo", "crosstally demo --directory /tmp/first-look")
+EXAMPLES = ("crosstally demo", "crosstally demo --directory first-look")
 
 _PEOPLE = 48_842
 _SEED = 1
