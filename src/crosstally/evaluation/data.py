@@ -16,7 +16,7 @@ from crosstally.errors import SourceError
 from crosstally.evaluation.generators import resample, transactions
 from crosstally.schema import Attribute, Schema
 
-__all__ = ["FOLDER_VARIABLE", "Rows", "clicks", "find", "read_binary"]
+__all__ = ["FOLDER_VARIABLE", "Rows", "clicks", "find", "read_binary", "searches"]
 
 FOLDER_VARIABLE = "CROSSTALLY_DATA"
 _KOSARAK = "kosarak-100k-top32.parquet"
@@ -78,3 +78,9 @@ def clicks(rows: int, random: np.random.Generator, *, attributes: int = 32, path
     names = schema.names[:attributes]
     name = "Kosarak" if path is None else source.name
     return Rows(resample(table.select(names), rows, random), schema.subset(*names), label=f"{name}, resampled")
+
+
+def searches(rows: int, random: np.random.Generator, *, attributes: int = 45) -> Rows:
+    """Generated rows that stand in for AOL's search log, of which no file may be had, with as many categories."""
+    table, schema = transactions(rows, attributes, random)
+    return Rows(table, schema, label="generated, in place of AOL")

@@ -17,6 +17,7 @@ from crosstally.errors import CrosstallyError
 __all__ = [
     "Candlestick",
     "Interval",
+    "bootstrap_grid_ratio",
     "bootstrap_mean",
     "bootstrap_ratio",
     "candlestick",
@@ -186,6 +187,25 @@ def bootstrap_ratio(
         raise CrosstallyError("a ratio needs a baseline of positive values")
     means = _resampled_means(np.stack([above, below], axis=1), random, draws)
     return _percentiles(float(above.mean() / below.mean()), means[:, 0] / means[:, 1], level)
+
+
+def bootstrap_grid_ratio(
+    values: ArrayLike, baseline: ArrayLike, random: np.random.Generator, *, level: float = 0.95, draws: int = 2000
+) -> Interval:
+    """The mean of values over the mean of a baseline, both with a row for each repetition and a column for each item.
+
+    One repetition shares its noise among all items, and one item its difficulty among all repetitions. So rows and
+    columns are resampled, each as a whole and the same in both, which makes the interval rather too wide.
+    """
+    above, below = np.asarray(values, dtype=np.float64), np.asarray(baseline, dtype=np.float64)
+    if above.shape != below.shape or above.ndim != 2:
+        raise CrosstallyError(f"values and baseline must be grids of one shape, got {above.shape} and {below.shape}")
+    _sample(above, least=2)
+    if not _sample(below, least=2).min() > 0:
+        raise CrosstallyError("a ratio needs a baseline of positive values")
+    rows, columns = (random.multinomial(number, np.full(number, 1 / number), size=draws) for number in above.shape)
+    ratios = (((rows @ above) * columns).sum(axis=1)) / (((rows @ below) * columns).sum(axis=1))
+    return _percentiles(float(above.mean() / below.mean()), ratios, level)
 
 
 def _resampled_means(pairs: NDArray[np.float64], random: np.random.Generator, draws: int) -> NDArray[np.float64]:

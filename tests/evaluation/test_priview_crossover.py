@@ -7,7 +7,7 @@ import pytest
 from crosstally.errors import CrosstallyError
 from crosstally.evaluation import experiments
 from crosstally.evaluation.metrics import Interval
-from crosstally.evaluation.priview import (
+from crosstally.evaluation.priview_crossover import (
     Measured,
     crossover,
     direct_error,

@@ -1,0 +1,70 @@
+"""What PriView is compared with (section 3), simulated for the asked tables only.
+
+Noise comes from the numpy generator given, as continuous Laplace noise: nothing here is a release, and nothing that it
+returns may be published. Only the tables asked for are drawn; the noise of one table is what it would be if all were.
+All baselines are told the true number of rows, which helps them.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosstally.inference.nonnegativity import clip_and_keep_total
+
+__all__ = ["corrected", "direct", "flat_distance", "fourier", "fourier_coefficients", "uniform"]
+
+Table = NDArray[np.float64]
+
+
+def uniform(truth: NDArray[np.int64]) -> Table:
+    """The rows spread evenly over all cells."""
+    return np.full(truth.shape, truth.sum() / truth.size)
+
+
+def flat_distance(attributes: int, *, rows: int, epsilon: float) -> float:
+    """The expected L2 distance over the number of rows of any table summed from all 2^d noisy cells, at most 1.
+
+    >>> round(flat_distance(32, rows=912_627, epsilon=1.0), 4)
+    0.1016
+    """
+    return min(1.0, math.sqrt(2.0**attributes * 2) / epsilon / rows)
+
+
+def direct(truth: NDArray[np.int64], *, attributes: int, epsilon: float, random: np.random.Generator) -> Table:
+    """The table with the noise it has when all tables of its number of attributes share epsilon; corrected."""
+    scale = math.comb(attributes, truth.ndim) / epsilon
+    return corrected(truth + random.laplace(0, scale, truth.shape), int(truth.sum()))
+
+
+def fourier_coefficients(attributes: int, ways: int) -> int:
+    """How many Fourier coefficients all tables of so many attributes are made of.
+
+    >>> fourier_coefficients(16, 2)
+    137
+    """
+    return sum(math.comb(attributes, s) for s in range(ways + 1))
+
+
+def fourier(truth: NDArray[np.int64], *, attributes: int, epsilon: float, random: np.random.Generator) -> Table:
+    """The table from noisy Fourier coefficients, when all coefficients of as many attributes share epsilon; corrected.
+
+    Each coefficient is a sum of +1 and -1 over the rows; it changes by one when a row comes or goes.
+    """
+    scale = fourier_coefficients(attributes, truth.ndim) / epsilon
+    noise = random.laplace(0, scale, truth.shape)
+    for axis in range(truth.ndim):
+        first, second = np.split(noise, 2, axis=axis)
+        noise = np.concatenate([first + second, first - second], axis=axis)
+    return corrected(truth + noise / truth.size, int(truth.sum()))
+
+
+def corrected(table: Table, rows: int) -> Table:
+    """The table without negative cells and with so many rows: what differs is spread evenly, again until none is left.
+
+    >>> corrected(np.array([9.0, 2.0, -5.0, 0.0]), 6)
+    array([6., 0., 0., 0.])
+    """
+    return clip_and_keep_total(table + (rows - table.sum()) / table.size, table.ndim)
