@@ -35,11 +35,13 @@ _FIRST_FACTOR = 10.0
 _LEAST_FACTOR = 1.05
 _HOPELESS = 1e6
 _STEPS = 12
-_STEPS_ALONE = 300
+_STEPS_ALONE = 100
 _EASY = 3
 _LOOSE = 0.01
 _TIGHT = 1e-12
+_SHORTEST = 1e-18
 _SEARCH_STEPS = 300
+_SEARCH_TOLERANCE = 1e-8
 _SEARCH_VECTORS = 5
 _LEAST_MARGIN = 1e-4
 
@@ -87,10 +89,26 @@ _TABLE, _SLOPES, _SCRATCH = 0, 1, 2
 _TABLES = 3
 
 
+@njit("void(float64[::1], float64[::1])", cache=True)
+def _copy(source: NDArray[np.float64], target: NDArray[np.float64]) -> None:
+    for i in range(len(source)):  # an assignment of slices takes three seconds to compile
+        target[i] = source[i]
+
+
+@njit("float64(float64[::1], float64[::1])", cache=True)
+def _dot(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
+    total = 0.0
+    for i in range(len(first)):
+        total += first[i] * second[i]
+    return total
+
+
 @njit("float64(float64[::1], float64[::1])", cache=True)
 def _normalise(table: NDArray[np.float64], slopes: NDArray[np.float64]) -> float:
     """Greatest entropy: p = exp(f) / Z in place of f, its derivative (but for the constraint on the sum), and log Z."""
-    top = float(np.max(table))
+    top = table[0]
+    for f in table:
+        top = max(top, f)
     whole = 0.0
     for x in range(len(table)):
         table[x] = math.exp(table[x] - top)
@@ -98,7 +116,7 @@ def _normalise(table: NDArray[np.float64], slopes: NDArray[np.float64]) -> float
     for x in range(len(table)):
         table[x] /= whole
         slopes[x] = table[x]
-    return top + math.log(whole)
+    return float(top + math.log(whole))
 
 
 @njit("float64(float64[::1], float64[::1])", cache=True)
@@ -110,6 +128,17 @@ def _clip(table: NDArray[np.float64], slopes: NDArray[np.float64]) -> float:
         value += 0.5 * slopes[x] * table[x] * table[x]
         table[x] *= slopes[x]
     return value
+
+
+@njit("void(float64[::1], int64[::1], int64[::1], float64[::1])", cache=True)
+def _spread(
+    coefficients: NDArray[np.float64], places: NDArray[np.int64], sizes: NDArray[np.int64], table: NDArray[np.float64]
+) -> None:
+    """The function with these coefficients at these places, cell by cell."""
+    table[:] = 0.0
+    for i in range(len(places)):
+        table[places[i]] = coefficients[i]
+    expand(table, sizes)
 
 
 @njit("float64(int64, float64[:, ::1], float64, int64[::1], int64[::1], float64[:, ::1])", cache=True)
@@ -125,12 +154,9 @@ def _evaluate(  # noqa: PLR0917 (a kernel gets arrays and numbers)
     trial, gradient, centre = vectors[_TRIAL], vectors[_GRADIENT], vectors[_CENTRE]
     target, weights = vectors[_TARGET], vectors[_WEIGHTS]
     table, slopes, scratch = cells[_TABLE], cells[_SLOPES], cells[_SCRATCH]
-    table[:] = 0.0
-    for i in range(len(places)):
-        table[places[i]] = trial[i]
-    expand(table, sizes)
+    _spread(trial, places, sizes, table)
     value = _normalise(table, slopes) if law == GREATEST_ENTROPY else _clip(table, slopes)
-    scratch[:] = table
+    _copy(table, scratch)
     project(scratch, sizes)
     for i in range(len(places)):
         moment = scratch[places[i]]
@@ -157,7 +183,8 @@ def _solve_directly(
         matrix[i, i] += ridge * weights[i]
     if not _factorise(matrix):
         return False
-    vectors[_DIRECTION] = -vectors[_GRADIENT]
+    for i in range(len(centre)):
+        vectors[_DIRECTION, i] = -vectors[_GRADIENT, i]
     _solve(matrix, vectors[_DIRECTION])
     return True
 
@@ -175,32 +202,31 @@ def _solve_by_search(  # noqa: PLR0917 (a kernel gets arrays and numbers)
     centre, weights, direction = vectors[_CENTRE], vectors[_WEIGHTS], vectors[_DIRECTION]
     rest, scaled, along, image, scales = search[0], search[1], search[2], search[3], search[4]
     slopes, scratch = cells[_SLOPES], cells[_SCRATCH]
-    direction[:] = 0.0
-    rest[:] = -vectors[_GRADIENT]
-    scales[:] = 1.0 / (weights * (1.0 / len(slopes) + ridge))
-    scaled[:] = rest * scales
-    along[:] = scaled
-    size = first = np.sum(rest * scaled)
-    for _ in range(_SEARCH_STEPS):
-        scratch[:] = 0.0
+    first = last = 0.0
+    for step in range(_SEARCH_STEPS):
         for i in range(len(places)):
-            scratch[places[i]] = along[i]
-        expand(scratch, sizes)
-        mean = np.sum(centre * along)
+            if step == 0:
+                direction[i], along[i], rest[i] = 0.0, 0.0, -vectors[_GRADIENT, i]
+                scales[i] = 1.0 / (weights[i] * (1.0 / len(slopes) + ridge))
+            scaled[i] = rest[i] * scales[i]
+        size = _dot(rest, scaled)
+        first = max(first, size)
+        if not size > _SEARCH_TOLERANCE * first:
+            break
+        for i in range(len(places)):
+            along[i] = scaled[i] + (size / last * along[i] if step else 0.0)
+        last = size
+        _spread(along, places, sizes, scratch)
         for x in range(len(slopes)):
             scratch[x] *= slopes[x]
         project(scratch, sizes)
+        mean = _dot(centre, along)
         for i in range(len(places)):
             image[i] = scratch[places[i]] - mean * centre[i] + ridge * weights[i] * along[i]
-        length = size / np.sum(along * image)
-        direction += length * along
-        rest -= length * image
-        scaled[:] = rest * scales
-        new = np.sum(rest * scaled)
-        if not new > 1e-8 * first:
-            break
-        along[:] = scaled + (new / size) * along
-        size = new
+        length = size / _dot(along, image)
+        for i in range(len(places)):
+            direction[i] += length * along[i]
+            rest[i] -= length * image[i]
 
 
 @njit("void(float64[:, ::1], int64[::1], int64[::1])", cache=True)
@@ -208,32 +234,36 @@ def _start(vectors: NDArray[np.float64], places: NDArray[np.int64], sizes: NDArr
     """Theta of the product of the margins of single attributes, kept away from zero."""
     theta, target = vectors[_THETA], vectors[_TARGET]
     theta[:] = 0.0
+    widest = 0
+    for size in sizes:
+        widest = max(widest, size)
+    logs = np.empty(widest)
     stride = 1
     for axis in range(len(sizes) - 1, -1, -1):
         size = sizes[axis]
-        found = np.searchsorted(places, stride * np.arange(1, size))
-        logs = np.full(size, 1.0 / size)
-        for j in range(1, size):
-            i = found[j - 1]
-            if i < len(places) and places[i] == j * stride:
+        logs[:] = 1.0 / size
+        for i in range(len(places)):
+            j = places[i] // stride
+            if j < size and j * stride == places[i]:
                 part = target[i] / (j * (j + 1))
-                logs[:j] += part
+                for x in range(j):
+                    logs[x] += part
                 logs[j] -= j * part
         for x in range(size):
             logs[x] = math.log(max(logs[x], _LEAST_MARGIN))
-        head = logs[0]
-        for j in range(1, size):
-            i = found[j - 1]
-            if i < len(places) and places[i] == j * stride:
-                theta[i] = (head - j * logs[j]) / (j * (j + 1))
-            head += logs[j]
+        for i in range(len(places)):
+            j = places[i] // stride
+            if j < size and j * stride == places[i]:
+                for x in range(j):
+                    theta[i] += logs[x]
+                theta[i] = (theta[i] - j * logs[j]) / (j * (j + 1))
         stride *= size
 
 
 _WORK = "UniTuple(float64[:, ::1], 4)"
 
 
-@njit(f"int64(int64, float64, float64, int64, int64[::1], int64[::1], int32[:, ::1], {_WORK})", cache=True)
+@njit(inline="always")  # a level of calls less halves the time to compile
 def _newton(  # noqa: PLR0917 (a kernel gets arrays and numbers)
     law: int,
     ridge: float,
@@ -251,37 +281,33 @@ def _newton(  # noqa: PLR0917 (a kernel gets arrays and numbers)
     """
     vectors, cells, wide, matrix = work
     theta, trial, gradient, direction = vectors[_THETA], vectors[_TRIAL], vectors[_GRADIENT], vectors[_DIRECTION]
-    trial[:] = theta
-    value = _evaluate(law, vectors, ridge, places, sizes, cells)
-    for step in range(1, most_steps + 1):
+    direction[:] = 0.0
+    value, slope, length = math.inf, 0.0, 1.0
+    step = 0
+    while True:
+        for i in range(len(theta)):
+            trial[i] = theta[i] + length * direction[i]
+        new = _evaluate(law, vectors, ridge, places, sizes, cells)
+        rise = _dot(gradient, direction)
+        if rise > 0.0 and (rise > 0.3 * slope or new > value + 1e-13 * abs(value)) and length > _SHORTEST:
+            length *= max(0.1, min(0.5, slope / (slope + rise)))
+            continue
+        _copy(trial, theta)
+        if step and slope <= tolerance:
+            return step
+        if step == most_steps:
+            return -step
+        step += 1
         if len(products) == 0:
             _solve_by_search(vectors, ridge, places, sizes, cells, matrix)
         elif not _solve_directly(vectors, ridge, products, widen(cells[_SLOPES], sizes, wide[0], wide[1]), matrix):
             return -step
-        slope = 0.0
-        for i in range(len(theta)):
-            slope -= gradient[i] * direction[i]
+        value, slope, length = new, -_dot(gradient, direction), 1.0
         if not slope > 0.0:  # rounding is all that is left
             return step
-        length = 1.0
-        for _ in range(60):
-            for i in range(len(theta)):
-                trial[i] = theta[i] + length * direction[i]
-            new = _evaluate(law, vectors, ridge, places, sizes, cells)
-            rise = 0.0
-            for i in range(len(theta)):
-                rise += gradient[i] * direction[i]
-            if rise <= 0.0 or (rise <= 0.3 * slope and new <= value + 1e-13 * abs(value)):
-                break
-            length *= max(0.1, min(0.5, slope / (slope + rise)))
-        theta[:] = trial
-        value = new
-        if slope <= tolerance:
-            return step
-    return -most_steps
 
 
-@njit(f"float64(int64, float64, int64[::1], int64[::1], int32[:, ::1], {_WORK})", cache=True)
+@njit(inline="always")  # a level of calls less halves the time to compile
 def _follow(  # noqa: PLR0917 (a kernel gets arrays and numbers)
     law: int,
     unit: float,
@@ -296,31 +322,29 @@ def _follow(  # noqa: PLR0917 (a kernel gets arrays and numbers)
     last minimum is made sharper and the stage narrower.
     """
     theta, saved = work[0][_THETA], work[0][_SAVED]
-    ridge, least, factor, tolerance = LARGEST_RIDGE * unit, SMALLEST_RIDGE * unit, _FIRST_FACTOR, _LOOSE
-    taken = _newton(law, ridge, tolerance, _STEPS_ALONE, places, sizes, products, work)
-    while taken < 0 and ridge < _HOPELESS * unit:
-        ridge *= 10.0
-        theta[:] = 0.0
-        taken = _newton(law, ridge, tolerance, _STEPS_ALONE, places, sizes, products, work)
-    saved[:] = theta
-    while ridge > least and factor > _LEAST_FACTOR:
-        smaller = max(ridge / factor, least)
-        taken = _newton(law, smaller, tolerance, _STEPS, places, sizes, products, work)
-        if taken > 0:
-            ridge = smaller
-            if taken <= _EASY:
-                factor *= _FIRST_FACTOR
+    ridge, reached, least = LARGEST_RIDGE * unit, math.inf, SMALLEST_RIDGE * unit
+    factor, tolerance, steps, last = _FIRST_FACTOR, _LOOSE, _STEPS_ALONE, False
+    while ridge < _HOPELESS * unit:
+        taken = _newton(law, ridge, tolerance, steps, places, sizes, products, work)
+        if last:
+            if taken > 0:
+                return ridge
+            _copy(saved, theta)
+            ridge *= 10.0
+        elif taken > 0 or ridge == reached:
+            factor *= _FIRST_FACTOR if abs(taken) <= _EASY and ridge < reached else 1.0
+            reached = ridge
+            _copy(theta, saved)
+            ridge, steps = max(reached / factor, least), _STEPS
+        elif reached == math.inf:
+            theta[:] = 0.0
+            ridge *= 10.0
         else:
-            theta[:] = saved
-            factor, tolerance = math.sqrt(factor), max(tolerance / 100.0, _TIGHT)
-            _newton(law, ridge, tolerance, _STEPS, places, sizes, products, work)
-        saved[:] = theta
-    while _newton(law, ridge, _TIGHT, _STEPS_ALONE, places, sizes, products, work) < 0:
-        ridge *= 10.0
-        if not ridge < _HOPELESS * unit:
-            return math.inf
-        theta[:] = saved
-    return ridge
+            _copy(saved, theta)
+            ridge, factor, tolerance = reached, math.sqrt(factor), max(tolerance / 100.0, _TIGHT)
+        if not last and (reached <= least or factor < _LEAST_FACTOR):
+            ridge, tolerance, steps, last = reached, _TIGHT, _STEPS_ALONE, True
+    return math.inf
 
 
 @njit(
@@ -342,20 +366,19 @@ def solve_tables(  # noqa: PLR0917 (a kernel gets arrays and numbers)
     Tables of greatest entropy have a total of 1; it is not among their targets. Without products no matrix is made.
     """
     number = len(places)
-    rows = number if len(products) else _SEARCH_VECTORS
+    rows = max(len(products), _SEARCH_VECTORS)
     wide = widened_cells(sizes) if len(products) else 0
     cells = np.empty((_TABLES, tables.shape[1]))
     work = np.zeros((_VECTORS, number)), cells, np.empty((2, wide)), np.empty((rows, number))
     vectors = work[0]
-    vectors[_WEIGHTS] = weights
+    _copy(weights, vectors[_WEIGHTS])
     for i in range(len(targets)):
-        vectors[_TARGET] = targets[i]
-        unit = max(1.0, np.max(np.abs(targets[i])))
+        _copy(targets[i], vectors[_TARGET])
+        unit = 1.0
+        for j in range(number):
+            unit = max(unit, abs(targets[i, j]))
+        vectors[_THETA] = 0.0
         if law == GREATEST_ENTROPY:
             _start(vectors, places, sizes)
-        else:
-            vectors[_THETA] = 0.0
         ridges[i] = _follow(law, unit, places, sizes, products, work)
-        vectors[_TRIAL] = vectors[_THETA]
-        _evaluate(law, vectors, ridges[i], places, sizes, cells)
-        tables[i] = cells[_TABLE]
+        _copy(cells[_TABLE], tables[i])

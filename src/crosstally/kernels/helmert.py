@@ -76,7 +76,8 @@ def widen(
     """The inner products of a table with all basis functions and their squares; it stands in one of the two arrays."""
     number, inner = len(table), 1
     source, target = first, second
-    source[:number] = table
+    for x in range(number):
+        source[x] = table[x]
     for axis in range(len(sizes) - 1, -1, -1):
         size = sizes[axis]
         width = 2 if size == 2 else 2 * size - 1
@@ -124,6 +125,21 @@ def product_places(places: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArr
     return out
 
 
+@njit("float64(float64[::1], int64[::1], int64, int64)", cache=True)
+def _marginal_part(values: NDArray[np.float64], sizes: NDArray[np.int64], subset: int, z: int) -> float:
+    """What coefficient z of a marginal over some axes adds to its cells, in units of its basis function."""
+    place, stride, scale = 0, 1, 1.0
+    for axis in range(len(sizes) - 1, -1, -1):
+        size = sizes[axis]
+        if subset >> axis & 1:
+            digit = z % size
+            z //= size
+            place += digit * stride
+            scale *= digit * (digit + 1) if digit else size
+        stride *= size
+    return float(values[place] / scale)
+
+
 @njit(
     "void(float64[:, ::1], float64[:, ::1], boolean[::1], int64[::1], int64[::1], float64[::1])",
     cache=True,
@@ -141,28 +157,22 @@ def marginal_differences(  # noqa: PLR0917 (a kernel gets arrays and numbers)
     Targets are inner products with the basis functions; where they are not covered there is no difference.
     """
     number, ndim = tables.shape[1], len(sizes)
-    difference, part = np.empty(number), np.empty(number)
+    difference, part, own = np.empty(number), np.empty(number), np.empty(ndim, np.int64)
     for t in range(len(tables)):
-        difference[:] = tables[t]
+        for z in range(number):
+            difference[z] = tables[t, z]
         project(difference, sizes)
         for z in range(number):
             difference[z] = difference[z] - targets[t, z] if covered[z] else 0.0
         for subset in subsets:
-            axes = [axis for axis in range(ndim) if subset >> axis & 1]
-            own = np.array([sizes[axis] for axis in axes], np.int64)
-            cells = np.prod(own)
+            count, cells = 0, 1
+            for axis in range(ndim):
+                if subset >> axis & 1:
+                    own[count] = sizes[axis]
+                    count += 1
+                    cells *= sizes[axis]
             for z in range(cells):
-                rest, place, stride, scale = z, 0, 1, 1.0
-                axis = ndim - 1
-                while axis >= 0:
-                    if subset >> axis & 1:
-                        digit = rest % sizes[axis]
-                        rest //= sizes[axis]
-                        place += digit * stride
-                        scale *= digit * (digit + 1) if digit else sizes[axis]
-                    stride *= sizes[axis]
-                    axis -= 1
-                part[z] = difference[place] / scale
-            expand(part[:cells], own)
+                part[z] = _marginal_part(difference, sizes, subset, z)
+            expand(part[:cells], own[:count])
             for z in range(cells):
                 largest[t] = max(largest[t], abs(part[z]))
