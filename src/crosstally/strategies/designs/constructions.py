@@ -23,7 +23,7 @@ from crosstally.strategies.designs.geometry import (
     projective_flats,
 )
 
-__all__ = ["Construction", "Count", "Make", "constructions"]
+__all__ = ["Construction", "Count", "Make", "constructions", "weighted"]
 
 Count = Callable[[int, int, int], int]
 """The size of the best design known for points, size and cover."""
@@ -34,6 +34,7 @@ RawBlocks = list[tuple[int, ...]]
 _MAX_BLOCKS = 20_000
 _MAX_WIDTH = 16
 _MAX_DIMENSION = 10
+_MAX_WEIGHTED = 400
 _MAX_POINTS = 512
 _SPLIT_POINTS = 100
 
@@ -123,6 +124,26 @@ class Copies:
         return copied(make(*self.base), self.base[0], self.points)
 
 
+@dataclass(frozen=True, slots=True)
+class Weighted:
+    """A design of a geometry or of the table with some points left out and some copied, as its blocks have room."""
+
+    source: Source
+    points: int
+    size: int
+
+    def count(self, best: Count) -> int:  # noqa: ARG002
+        """As many as the source has."""
+        return self.source.number
+
+    def blocks(self, make: Make) -> RawBlocks:  # noqa: ARG002
+        """Each block of the source with all copies of its points."""
+        copies: dict[int, list[int]] = {}
+        for new, old in enumerate(_copied_points(self.source, self.size)[: self.points]):
+            copies.setdefault(old, []).append(new)
+        return [tuple(new for old in block for new in copies.get(old, ())) for block in self.source.build()]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Array:
     """Groups of points: an orthogonal array for points in different groups, smaller designs for the rest.
@@ -208,6 +229,33 @@ def constructions(points: int, size: int, cover: int, best: Count) -> Iterator[C
     yield from _arrays(points, size, cover)
     if points <= _SPLIT_POINTS:
         yield from _splits(points, size, cover, best)
+
+
+def weighted(points: int, size: int, cover: int, fewer_than: int) -> Iterator[Construction]:
+    """Designs of geometries and of the table, points copied as there is room, with fewer blocks than a number."""
+    for source in _geometries(cover):
+        possible = source.width <= size and source.points * size >= points * source.width
+        if possible and source.number < min(fewer_than, _MAX_WEIGHTED) and len(_copied_points(source, size)) >= points:
+            yield Weighted(source, points, size)
+
+
+@lru_cache(maxsize=4096)
+def _copied_points(source: Source, size: int) -> tuple[int, ...]:
+    """Points of the source one by one, repeats allowed, while every block has room: the freest and rarest first."""
+    inside = np.zeros((source.number, source.points), bool)
+    for number, block in enumerate(source.build()):
+        inside[number, list(block)] = True
+    room, taken = np.full(source.number, size), np.zeros(source.points, np.int64)
+    chosen: list[int] = []
+    while len(chosen) < _MAX_POINTS:
+        least = np.where(inside, room[:, np.newaxis], size).min(axis=0)
+        if least.max() == 0:
+            break
+        point = int(np.argmax((least > 0) * (1 + least * _MAX_POINTS - taken)))
+        chosen.append(point)
+        taken[point] += 1
+        room[inside[:, point]] -= 1
+    return tuple(chosen)
 
 
 def _arrays(points: int, size: int, cover: int) -> Iterator[Construction]:

@@ -31,6 +31,7 @@ __all__ += ["uncovered"]
 Blocks = tuple[tuple[int, ...], ...]
 
 _TRIMMED_BLOCKS = 800
+_ROUNDS = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,7 +112,7 @@ def uncovered(blocks: Sequence[Sequence[int]], points: int, cover: int) -> int:
 def tidied(blocks: Iterable[Sequence[int]], cover: int, room: Room) -> Blocks:
     """The blocks without those that cover nothing new, the rest trimmed and merged where there is room."""
     kept = pruned(blocks, cover)
-    while len(kept) <= _TRIMMED_BLOCKS:
+    for _ in range(_ROUNDS if len(kept) <= _TRIMMED_BLOCKS else 0):
         merged = _merged(_trimmed(kept, cover), room)
         if len(merged) >= len(kept):
             break

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from crosstally.errors import PlanError
-from crosstally.strategies.designs.constructions import Construction, constructions
+from crosstally.strategies.designs.constructions import Construction, constructions, weighted
 from crosstally.strategies.designs.covers import Blocks, Room, pruned, schonheim_bound, shortened, tidied, uncovered
 from crosstally.strategies.designs.search import greedy
 
@@ -20,10 +20,9 @@ MAX_VIEWS = 20_000
 """A design with more views is refused."""
 
 _CLOSE = 1.25
-_BUILT = 3
 _STEP = 20
-_GREEDY_SUBSETS = 5_000
-_GREEDY_SEEDS = 8
+_GREEDY_SUBSETS = 200_000
+_GREEDY_SEEDS = 4
 
 
 @lru_cache(maxsize=256)
@@ -80,7 +79,7 @@ def _designs(attributes: int, size: int, cover: int, bound: int) -> Iterator[Blo
     """The designs worth comparing, until one reaches the bound."""
     ranked = _ranked(attributes, size, cover)
     room = Room.of_points(attributes, size)
-    for count, construction in ranked[:_BUILT]:
+    for count, construction in ranked:
         if count > _CLOSE * ranked[0][0]:
             break
         design = tidied(shortened(construction.blocks(_made), attributes), cover, room)
@@ -88,7 +87,8 @@ def _designs(attributes: int, size: int, cover: int, bound: int) -> Iterator[Blo
         if len(design) == bound:
             return
     if math.comb(attributes, cover) <= _GREEDY_SUBSETS:
-        for seed in range(1, _GREEDY_SEEDS + 1):
+        seeds = _GREEDY_SEEDS if math.comb(attributes, cover) <= _GREEDY_SUBSETS // 100 else 1
+        for seed in range(1, seeds + 1):
             found = greedy([2] * attributes, 2**size, cover, limit=MAX_VIEWS, seed=seed)
             if found is not None:
                 yield tidied(found, cover, room)
@@ -96,11 +96,17 @@ def _designs(attributes: int, size: int, cover: int, bound: int) -> Iterator[Blo
 
 @lru_cache(maxsize=65_536)
 def _ranked(points: int, size: int, cover: int) -> tuple[tuple[int, Construction], ...]:
-    """The constructions that make the smallest designs with their sizes, smallest first."""
+    """The construction of each kind that makes the smallest design with its size, smallest first."""
     for fewer in range(_STEP, min(points, 6 * _STEP), _STEP):
         best_count(fewer, size, cover)  # from below, so that no recursion goes deep
     found = [(option.count(best_count), option) for option in constructions(points, size, cover, best_count)]
-    return tuple(sorted(found, key=lambda pair: pair[0])[:_BUILT])
+    fewest = min(count for count, _ in found)
+    if cover > 1:
+        found += [(option.count(best_count), option) for option in weighted(points, size, cover, fewest)]
+    best: dict[type[Construction], tuple[int, Construction]] = {}
+    for pair in sorted(found, key=lambda pair: pair[0]):
+        best.setdefault(type(pair[1]), pair)
+    return tuple(best.values())
 
 
 def best_count(points: int, size: int, cover: int) -> int:
