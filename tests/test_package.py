@@ -11,7 +11,8 @@ ROOT = Path(__file__).parent.parent
 
 PUBLIC = [
     "Attribute", "Budget", "CrosstallyError", "Ledger", "Marginal", "Measurement", "Neighbours", "Outside", "Plan",
-    "Release", "Schema", "Statement", "Unit", "Workload", "open_release", "plan", "release", "strategies",
+    "Release", "Schema", "Statement", "Unit", "Workload", "count", "open_release", "plan", "release", "strategies",
+    "total",
 ]  # fmt: skip
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from crosstally.errors import CrosstallyError
     from crosstally.pipeline import release
     from crosstally.privacy.ledger import Ledger
+    from crosstally.questions import count, total
     from crosstally.release_file import open_release
     from crosstally.releases import Release, Statement
     from crosstally.schema import Attribute, Outside, Schema, Unit
@@ -40,9 +41,11 @@ _HOMES = {
     "Statement": "releases",
     "Unit": "schema",
     "Workload": "workload",
+    "count": "questions",
     "open_release": "release_file",
     "plan": "strategies.planner",
     "release": "pipeline",
+    "total": "questions",
 }
 
 __all__ = [
@@ -60,10 +63,12 @@ __all__ = [
     "Statement",
     "Unit",
     "Workload",
+    "count",
     "open_release",
     "plan",
     "release",
     "strategies",
+    "total",
 ]
 
 

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.errors import BudgetError, CrosstallyError, PlanError, QueryError, TooManyCellsError
-from crosstally.queries import MAX_CELLS, Cells, Contrast, Query, query_from_dict
+from crosstally.queries import MAX_CELLS, Cells, Contrast, Linear, Query, query_from_dict
 from crosstally.residuals.closure import Closure, closure_of
 from crosstally.schema import Schema
+from crosstally.strategies.linear_cost import linear_cost
 from crosstally.strategies.requests import Request, RequestGroup, grouped
 from crosstally.strategies.sensitivity import joint_cost, single_cost
 from crosstally.tables import Measurement
@@ -274,7 +275,7 @@ def requests_with_shares(
 
     Shares are rounded down to multiples of 2^-52 of the budget, so that together they never exceed it. A query that no
     unit can move (the total, under replacement) needs no share. Where queries together cost less than the sum of what
-    each costs (contrasts, under replacement) all noise is made smaller by the same factor.
+    each costs (contrasts under replacement, linear queries) all noise is made smaller by the same factor.
     """
     moving = [query.sensitivity(schema, neighbours) for query in queries]
     paid = [share for share, sensitivity in zip(shares, moving, strict=True) if sensitivity.l1]
@@ -290,7 +291,8 @@ def requests_with_shares(
         )
         for query, sensitivity, part in zip(queries, moving, parts, strict=True)
     )
-    return requests if neighbours is Neighbours.ADD_REMOVE else _with_less_noise(requests, schema, budget, neighbours)
+    additive = neighbours is Neighbours.ADD_REMOVE and not any(isinstance(query, Linear) for query in queries)
+    return requests if additive else _with_less_noise(requests, schema, budget, neighbours)
 
 
 def _with_less_noise(
@@ -313,5 +315,8 @@ def privacy_cost(requests: Sequence[Request], schema: Schema, neighbours: Neighb
         raise BudgetError("Gaussian noise cannot be paid with a pure epsilon; give rho, or epsilon and delta")
     if neighbours is Neighbours.ADD_REMOVE:
         groups = grouped(requests, schema)
-        return sum((len(g) * single_cost(g.query, g.noise, schema, neighbours, pure=pure) for g in groups), Fraction(0))
+        tables = [g for g in groups if not isinstance(g.query, Linear)]
+        linear = [(g.query, g.noise) for g in groups if isinstance(g.query, Linear) for _ in range(len(g))]
+        each = (len(g) * single_cost(g.query, g.noise, schema, neighbours, pure=pure) for g in tables)
+        return sum(each, Fraction(0)) + linear_cost(linear, schema, neighbours, pure=pure)
     return joint_cost([(request.query, request.noise) for request in requests], schema, neighbours, pure=pure)

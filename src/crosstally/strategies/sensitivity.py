@@ -24,8 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.budget import Neighbours, Noise, NoiseKind
-from crosstally.queries import Cells, Contrast, Query
+from crosstally.queries import Cells, Linear, Query
 from crosstally.schema import Schema
+from crosstally.strategies.linear_cost import linear_cost
 
 __all__ = ["joint_cost", "odd_intersections", "single_cost"]
 
@@ -48,10 +49,16 @@ def joint_cost(asked: Sequence[Asked], schema: Schema, neighbours: Neighbours, *
     """What all answers cost together: attained by some pair of neighbours where it can be computed, never too low.
 
     Units of up to m rows cost m times as much (m^2 for rho): the worst they can do is m equal rows that become m other
-    equal rows, or none. Linear queries are charged by themselves.
+    equal rows, or none. Linear queries are charged together, and beside the others.
     """
-    separate = sum((single_cost(q, n, schema, neighbours, pure=pure) for q, n in asked), Fraction(0))
-    moving = [(q, n) for q, n in asked if isinstance(q, Cells | Contrast)]
+    linear = linear_cost([(q, n) for q, n in asked if isinstance(q, Linear)], schema, neighbours, pure=pure)
+    moving = [(q, n) for q, n in asked if not isinstance(q, Linear)]
+    return _tables_cost(moving, schema, neighbours, pure=pure) + linear
+
+
+def _tables_cost(moving: Sequence[Asked], schema: Schema, neighbours: Neighbours, *, pure: bool) -> Fraction:
+    """What tables of cells and contrasts cost together."""
+    separate = sum((single_cost(q, n, schema, neighbours, pure=pure) for q, n in moving), Fraction(0))
     if neighbours is Neighbours.ADD_REMOVE or not moving:
         return separate
     largest = _largest_move(moving, schema, pure=pure)
@@ -61,8 +68,7 @@ def joint_cost(asked: Sequence[Asked], schema: Schema, neighbours: Neighbours, *
     if schema.may_drop:
         removed = (single_cost(q, n, schema, Neighbours.ADD_REMOVE, pure=pure) for q, n in moving)
         together = max(together, sum(removed, Fraction(0)))
-    linear = (single_cost(q, n, schema, neighbours, pure=pure) for q, n in asked if not isinstance(q, Cells | Contrast))
-    return min(separate, together + sum(linear, Fraction(0)))
+    return min(separate, together)
 
 
 def odd_intersections(attributes: int, order: int, changed: int) -> int:
