@@ -36,6 +36,8 @@ _MARKER = ".crosstally-demo"
 _ONE = ("health",)
 _TWO = ("age", "sex")
 _THREE = ("household", "home")
+_UNMEASURED = ("income", "sex", "education", "home")
+_SLICE = {"education": "Degree", "home": "Owner"}
 _INDENT = 3
 
 
@@ -154,7 +156,7 @@ def _release(rows: pa.Table, schema: Schema, comparison: Comparison, files: _Fil
         ledger = Ledger.create(files.ledger, schema=schema, budget=Budget(epsilon=3))  # type: ignore[arg-type]
         release = run(str(files.rows), comparison.order, ledger=ledger, key=_KEY)
         release.save(files.release)
-        tables = (_ONE, _TWO, _THREE)
+        tables = (_ONE, _TWO, _THREE, _UNMEASURED)
         exact = count_rows(rows, schema, tables)  # generated people: their truth may be shown
     truth = {names: table.counts for names, table in zip(tables, exact, strict=True)}
     return _Story(files, schema, comparison=comparison, ledger=ledger, release=release, truth=truth)
@@ -243,6 +245,26 @@ def _tell_tables(screen: Screen, story: _Story) -> None:
         f"{0.95 * cells:.0f} can be expected to be.",
     )
     _put(screen, facts([_picture(story)]))
+    _tell_unmeasured(screen, story)
+
+
+def _tell_unmeasured(screen: Screen, story: _Story) -> None:
+    """A table over four attributes that lie together in no view: one slice of it, and how far all of it is off."""
+    marginal, truth = story.release.marginal(*_UNMEASURED), story.truth[_UNMEASURED]
+    selection = select(marginal, _UNMEASURED[:2], _SLICE, level=None)
+    index = tuple(marginal.schema[name].labels.index(label) for name, label in _SLICE.items())
+    off = float(((marginal.values - truth) ** 2).mean() ** 0.5)
+    screen.print()
+    _say(
+        screen,
+        f"And one that nobody measured: {', '.join(_UNMEASURED[:-1])} and {_UNMEASURED[-1]} together, {truth.size} "
+        "counts, here those of owners with a degree. It is the least assuming table that agrees with all that was "
+        "measured (maximum entropy). Its error is not known in advance, so none is claimed:",
+    )
+    screen.print()
+    _put(screen, _beside_truth(selection, truth[(..., *index)]))
+    screen.print()
+    _say(screen, f"Seen beside the truth, its {truth.size} counts are off by {off:,.0f} people, typically.")
 
 
 def _beside_truth(selection: Selection, truth: Any) -> Table:
