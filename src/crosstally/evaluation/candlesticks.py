@@ -13,7 +13,7 @@ __all__ = ["candlesticks", "ticks"]
 _INK, _BOX, _MEAN, _STAR = "#333333", "#4c78a8", "#d62728", "#7b3294"
 _LEGEND = "line: 25th to 95th percentile over tables, box: 50th to 75th, red: mean; each table averaged over five runs"
 _LEAST = 1e-6
-_FEW = 1.8  # decades, below which ticks stand at 1, 2 and 5 too
+_STEPS = ((0.8, (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)), (1.8, (1.0, 2.0, 5.0)), (math.inf, (1.0,)))
 
 
 def candlesticks(
@@ -53,12 +53,13 @@ def candlesticks(
 
 
 def ticks(low: float, high: float) -> list[float]:
-    """Where a logarithmic axis is marked: at powers of ten, with 2 and 5 between them where there are few.
+    """Where a logarithmic axis is marked: at powers of ten, and between them where there are few.
 
     >>> ticks(0.0004, 1.2), ticks(0.0012, 0.03)
     ([0.001, 0.01, 0.1, 1.0], [0.002, 0.005, 0.01, 0.02])
     """
-    steps = (1, 2, 5) if math.log10(high / low) < _FEW else (1,)
+    decades = math.log10(high / low)
+    steps = next(steps for most, steps in _STEPS if decades < most)
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     marks = [float(f"{step}e{power}") for power in powers for step in steps]
     return [mark for mark in marks if low <= mark <= high]

@@ -2,8 +2,22 @@
 
 from __future__ import annotations
 
-from crosstally.evaluation import priview_chains, priview_comparison, priview_crossover
+from crosstally.evaluation import (
+    priview_chains,
+    priview_comparison,
+    priview_crossover,
+    priview_designs,
+    priview_methods,
+    priview_times,
+)
 
 __all__ = ["EXPERIMENTS"]
 
-EXPERIMENTS = (*priview_crossover.EXPERIMENTS, *priview_comparison.EXPERIMENTS, *priview_chains.EXPERIMENTS)
+EXPERIMENTS = (
+    *priview_crossover.EXPERIMENTS,
+    *priview_comparison.EXPERIMENTS,
+    *priview_methods.EXPERIMENTS,
+    *priview_chains.EXPERIMENTS,
+    *priview_designs.EXPERIMENTS,
+    *priview_times.EXPERIMENTS,
+)

@@ -200,7 +200,10 @@ def filled(estimate: Estimate, tables: Sequence[Names]) -> Tables:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scores:
-    """The errors of one method: a row for each run, a column for each table, by metric."""
+    """The errors of one method: a row for each run, a column for each table, by metric.
+
+    ``noise`` is what equation (5) says of the error, for releases of views.
+    """
 
     method: str
     data: str
@@ -211,6 +214,7 @@ class Scores:
     k: int
     errors: Mapping[str, NDArray[np.float64]]
     note: str = ""
+    noise: float | None = None
 
     @property
     def cell(self) -> Cell:
@@ -232,6 +236,7 @@ class Scores:
         epsilon: float,
         k: int,
         note: str = "",
+        noise: float | None = None,
     ) -> Scores:
         """The errors of answers, one function for each run."""
         truth = [case.truth[names] for names in case.tables[k]]
@@ -241,7 +246,7 @@ class Scores:
             DIVERGENCE: [[jensen_shannon(*pair) for pair in zip(run, truth, strict=True)] for run in runs],
         }
         grids = {metric: np.array(grid, dtype=np.float64) for metric, grid in errors.items()}
-        return cls._in(case, method, grids, epsilon=epsilon, k=k, note=note)
+        return replace(cls._in(case, method, grids, epsilon=epsilon, k=k, note=note), noise=noise)
 
     def at(self, epsilon: float) -> Scores:
         """The same scores beside others of this epsilon, for methods without noise."""
@@ -276,6 +281,7 @@ def rows_of(scores: Sequence[Scores]) -> Iterator[dict[str, Value]]:
                 **candlestick(grid.mean(axis=0)).to_dict(),
                 "tables": grid.shape[1],
                 "runs": grid.shape[0],
+                "noise_error": each.noise,
                 "note": each.note,
             }
 
