@@ -53,9 +53,9 @@ class Workload:
     def half_more(cls, schema: Schema, k: int) -> Workload:
         """Every table over k attributes and half of those over k + 1 (Q_k* of ICDE 2013).
 
-        The half is every second table in the schema's order, from the first; the paper does not say which it took.
+        The half is every second table in the schema's order, from the second; the paper does not say which it took.
         """
-        return cls(_tables(schema, k, k) + _tables(schema, k + 1, k + 1)[::2])
+        return cls(_tables(schema, k, k) + _tables(schema, k + 1, k + 1)[1::2])
 
     @classmethod
     def through(cls, schema: Schema, k: int, attribute: str) -> Workload:

@@ -1,0 +1,150 @@
+"""Clustered: the tables of a workload merged into fewer, larger ones (Ding et al. 2011; C and C+ of ICDE 2013)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosstally.budget import Budget, Neighbours
+from crosstally.errors import PlanError
+from crosstally.queries import MAX_CELLS, Cells
+from crosstally.residuals.closure import closure_of
+from crosstally.schema import Schema
+from crosstally.strategies.plan import Plan, measures_tables, requests_with_shares
+from crosstally.tables import Measurement
+from crosstally.workload import Workload
+
+__all__ = ["Cluster", "Clustered", "clusters"]
+
+MAX_TABLES = 20_000
+_MOST_CELLS = MAX_CELLS // 10
+_WORD = 64
+_MANY, _FEW_PAIRS, _PAIRS = 1200, 700_000, 2_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A table to measure, by the positions of its attributes, and the weight of the workload's tables read from it."""
+
+    positions: tuple[int, ...]
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class Clustered:
+    """Measure unions of the workload's tables: fewer tables with less noise each, from which more cells are summed.
+
+    Tables are merged greedily, two at a time, the pair that raises the sum of variances least; of all that are passed
+    on the way the best is taken. Cells are then read by least squares over all clusters.
+
+    Args:
+        budgets: "uniform" gives every cluster the same share. "optimal" minimises the weighted sum of the variances of
+            all cells, each read from its own cluster: shares proportional to s^(1/3) under Laplace noise and to
+            s^(1/2) of rho under Gaussian noise, s the cells of a cluster times the weights of its tables.
+    """
+
+    budgets: Literal["uniform", "optimal"] = "optimal"
+
+    def __post_init__(self) -> None:
+        if self.budgets not in ("uniform", "optimal"):
+            raise PlanError(f"budgets must be uniform or optimal, got {self.budgets!r}")
+
+    @property
+    def name(self) -> str:
+        """Its name, with the kind of budgets when they are uniform."""
+        return "clustered" if self.budgets == "optimal" else "clustered-uniform"
+
+    def plan(
+        self,
+        schema: Schema,
+        workload: Workload | None,
+        budget: Budget,
+        *,
+        neighbours: Neighbours = Neighbours.ADD_REMOVE,
+        seen: Sequence[Measurement] = (),
+    ) -> Plan | None:
+        """A request for each cluster."""
+        if measures_tables(seen):
+            return None
+        workload = (workload or Workload.small_tables(schema)).for_schema(schema)
+        root = 1 if self.budgets == "uniform" else 3 if budget.pure else 2
+        found = clusters(schema, workload, root)
+        shares = [_cost(schema, each, root) if root > 1 else 1.0 for each in found]
+        queries = [Cells(tuple(schema.names[i] for i in each.positions)) for each in found]
+        requests = requests_with_shares(queries, shares, schema, budget, neighbours)
+        return Plan(schema, requests, strategy=self.name, workload=workload, budget=budget, neighbours=neighbours)
+
+
+def _cost(schema: Schema, cluster: Cluster, root: int) -> float:
+    cells = math.prod(schema.shape[i] for i in cluster.positions)
+    return float((cluster.weight * cells) ** (1 / root))
+
+
+@lru_cache(maxsize=16)
+def clusters(schema: Schema, workload: Workload, root: int) -> tuple[Cluster, ...]:
+    """The clusters of a workload in the schema's order, the largest first.
+
+    Args:
+        schema: The table's attributes.
+        workload: The tables, in the schema's order.
+        root: 3 or 2 for optimal budgets under Laplace and Gaussian noise, where the objective is the sum of these
+            roots of weight x cells; 1 for uniform budgets, where it is the squared number of clusters times the sum
+            of weight x cells.
+    """
+    if len(workload) > MAX_TABLES:
+        raise PlanError(f"at most {MAX_TABLES:,} tables can be clustered, got {len(workload):,}; use another strategy")
+    members = [[i] for i in range(len(workload))]
+    for stays, goes in _merges(schema, workload, root):
+        members[stays] += members[goes]
+        members[goes] = []
+    found = []
+    for group in filter(None, members):
+        positions = sorted({schema.positions[name] for i in group for name in workload.tables[i]})
+        found.append(Cluster(tuple(positions), math.fsum(workload.weights[i] for i in group)))
+    return tuple(sorted(found, key=lambda each: (-len(each.positions), each.positions)))
+
+
+def _merges(schema: Schema, workload: Workload, root: int) -> list[tuple[int, int]]:
+    """The merges to make: for each the table that stays and the one that goes.
+
+    With very many tables, first those that stand near each other in the workload's order.
+    """
+    from crosstally.kernels.clusters import merge_order
+
+    number, words = len(workload), -(-len(schema.names) // _WORD)
+    sets = np.zeros((number, words), np.uint64)
+    for i, table in enumerate(workload.tables):
+        for name in table:
+            word, bit = divmod(schema.positions[name], _WORD)
+            sets[i, word] |= np.uint64(1 << bit)
+    cells, weights = closure_of(schema, workload.tables).cells(), np.array(workload.weights)
+    state = np.stack([cells, weights, (cells * weights) ** (1 / root)], axis=1)
+    byte_cells, most = _byte_cells(schema, words), max(_MOST_CELLS, cells.max())
+    places, made = np.arange(number), list[tuple[int, int]]()
+    objective, needed = [state[:, 2].sum() * (number**2 if root == 1 else 1)], [cells.sum()]
+    for many, pairs, worse in ((number - _MANY, _FEW_PAIRS, 1.0), (number - 1, _PAIRS, math.inf)):
+        merged, totals = np.zeros((max(many - len(made), 0), 2), np.int64), np.zeros((max(many - len(made), 0), 2))
+        limits = np.array([most, root, pairs // len(sets), worse], float)
+        merges = merge_order(sets, byte_cells, state, limits, merged, totals) if len(merged) else 0
+        made += places[merged[:merges]].tolist()
+        objective += totals[:merges, 0].tolist()
+        needed += totals[:merges, 1].tolist()
+        left = state[:, 0] > 0
+        sets, state, places = sets[left], state[left], places[left]
+    values = np.array(objective)
+    values[np.array(needed) > MAX_CELLS] *= 1e9  # too many cells to measure: only if nothing else is left
+    return made[: int(np.argmin(values))]
+
+
+def _byte_cells(schema: Schema, words: int) -> NDArray[np.float64]:
+    """For each eight attributes the number of cells over each of their 256 subsets."""
+    sizes = np.ones(words * _WORD)
+    sizes[: len(schema.names)] = schema.shape
+    chosen = (np.arange(256)[:, None] >> np.arange(8)) & 1
+    return np.ascontiguousarray(np.where(chosen, sizes.reshape(-1, 1, 8), 1.0).prod(axis=2))
