@@ -2,7 +2,7 @@
 # make test     lint, types, import contracts, doctests, tests; what CI runs
 # make verify   the long statistical counts; run before calling something done
 # make bench    speed and accuracy against floors and peers, written to benchmarks/results.md
-# make docs     the command line reference, from --help
+# make docs     the command line reference from --help, and the output shown in the README
 # make setup    just install; make system installs the Debian packages of packages.txt (root), or says how
 
 PYTHON ?= python3
@@ -31,6 +31,7 @@ bench: .venv/developer
 
 docs: .venv/developer
 	$(BIN)/python docs/reference.py
+	$(BIN)/python docs/tour.py
 
 system:
 	@if [ -z "$$(grep -v '^#' packages.txt)" ]; then echo "no Debian packages are needed"; \

@@ -1,0 +1,41 @@
+"""Every command that the README shows prints what the README shows, but for the noise."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+BLOCKS = re.findall(r"```console\n\$ ([^\n]+)\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+
+
+def shape(text: str) -> str:
+    """The text without what noise changes: numbers, random keys, and the spaces that align them."""
+    text = re.sub(r"(release-|ledger )[0-9a-f]+", r"\1#", text)
+    text = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d", "DATE", text)
+    return re.sub(r"[\s─]+", " ", re.sub(r"[0-9][0-9,.]*", "#", text)).strip()
+
+
+def test_the_tour(tmp_path) -> None:
+    environment = {**os.environ, "COLUMNS": "100", "NO_COLOR": "1"}
+    folder = Path(sys.executable).parent
+
+    def run(command: str, where: Path) -> str:
+        name, *rest = shlex.split(command)
+        done = subprocess.run(
+            [folder / name, *rest], cwd=where, env=environment, capture_output=True, text=True, check=True
+        )
+        return done.stdout + done.stderr
+
+    run("crosstally demo", tmp_path)
+    assert len(BLOCKS) == 6
+    for command, shown in BLOCKS:
+        assert shape(run(command, tmp_path / "crosstally-demo")) == shape(shown), command
+
+
+def test_every_page_that_is_linked_exists() -> None:
+    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
+            assert target.startswith("http") or (page.parent / target).exists(), (page.name, target)
