@@ -2,8 +2,8 @@
 
 A line holds points, size, cover, the number of blocks, the length of the cycles of a permutation of the points, and
 base blocks, a character for each point. The design is the base blocks with all their images under the powers of the
-permutation, and then without what :func:`covers.tidied` can spare. The permutation moves the points in consecutive
-cycles; points left over at the end stay. A cycle length of 1 is a design without a symmetry.
+permutation; where those are more than the number, without what :func:`covers.tidied` can spare. The permutation moves
+the points in consecutive cycles; points left over at the end stay. A cycle length of 1 is a design without a symmetry.
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ class Found:
     def blocks(self) -> Blocks:
         """All its blocks."""
         base = [tuple(_CHARACTERS.index(character) for character in word) for word in self.base.split()]
-        return tidied(orbits_of(base, self.points, self.cycle), self.cover, Room.of_points(self.points, self.size))
+        blocks = orbits_of(base, self.points, self.cycle)
+        if len(blocks) == self.number:
+            return blocks
+        return tidied(blocks, self.cover, Room.of_points(self.points, self.size))
 
     def line(self) -> str:
         """Its line in the table."""

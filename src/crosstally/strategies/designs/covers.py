@@ -148,15 +148,21 @@ def _trimmed(blocks: Sequence[tuple[int, ...]], cover: int) -> list[tuple[int, .
     for number in sorted(range(len(blocks)), key=lambda n: (single[n], n)):
         if single[number] == len(ranks[number]):
             continue
-        subsets = np.array(list(itertools.combinations(blocks[number], cover)))
-        row, alive = ranks[number], np.ones(len(subsets), bool)
-        for point in blocks[number]:
-            own = alive & (subsets == point).any(axis=1)
-            if counts[row[own]].min(initial=2) > 1:
-                counts[row[own]] -= 1
-                alive &= ~own
+        row, alive = ranks[number], np.ones(len(ranks[number]), bool)
+        for point, holds in zip(blocks[number], _holding(len(blocks[number]), cover), strict=True):
+            own = row[alive & holds]
+            if counts[own].min(initial=2) > 1:
+                counts[own] -= 1
+                alive &= ~holds
                 trimmed[number] = tuple(other for other in trimmed[number] if other != point)
     return [block for block in trimmed if len(block) >= cover]
+
+
+@lru_cache
+def _holding(length: int, cover: int) -> NDArray[np.bool_]:
+    """For each position in a block of a length which of the block's subsets hold it."""
+    positions = np.array(list(itertools.combinations(range(length), cover)))
+    return np.array([(positions == position).any(axis=1) for position in range(length)])
 
 
 def _merged(blocks: list[tuple[int, ...]], room: Room) -> list[tuple[int, ...]]:

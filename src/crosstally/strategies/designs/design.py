@@ -9,7 +9,7 @@ from functools import lru_cache
 from crosstally.errors import PlanError
 from crosstally.strategies.designs.constructions import Construction, constructions, weighted
 from crosstally.strategies.designs.covers import Blocks, Room, pruned, schonheim_bound, shortened, tidied, uncovered
-from crosstally.strategies.designs.search import greedy
+from crosstally.strategies.designs.search import fewest_greedy
 
 __all__ = ["MAX_ATTRIBUTES", "MAX_COVER", "MAX_SIZE", "MAX_VIEWS", "covering_design"]
 
@@ -88,10 +88,9 @@ def _designs(attributes: int, size: int, cover: int, bound: int) -> Iterator[Blo
             return
     if math.comb(attributes, cover) <= _GREEDY_SUBSETS:
         seeds = _GREEDY_SEEDS if math.comb(attributes, cover) <= _GREEDY_SUBSETS // 100 else 1
-        for seed in range(1, seeds + 1):
-            found = greedy([2] * attributes, 2**size, cover, limit=MAX_VIEWS, seed=seed)
-            if found is not None:
-                yield tidied(found, cover, room)
+        grown = fewest_greedy([2] * attributes, 2**size, cover, limit=MAX_VIEWS, seeds=seeds)
+        if grown is not None:
+            yield tidied(grown, cover, room)
 
 
 @lru_cache(maxsize=65_536)

@@ -11,7 +11,7 @@ import numpy as np
 from crosstally.errors import PlanError
 from crosstally.strategies.designs.covers import Blocks, Room, schonheim_bound, subset_ranks, tidied, uncovered
 from crosstally.strategies.designs.design import MAX_ATTRIBUTES, MAX_COVER, MAX_SIZE, MAX_VIEWS, covering_design
-from crosstally.strategies.designs.search import greedy
+from crosstally.strategies.designs.search import fewest_greedy, greedy
 
 __all__ = ["covering_views"]
 
@@ -105,11 +105,10 @@ def _options(sizes: tuple[int, ...], limit: int, cover: int) -> Iterator[Blocks]
         if completed is not None:
             fewest = min(fewest, len(completed))
             yield completed
-    seeds = _GREEDY_SEEDS if math.comb(points, cover) <= _GREEDY_SUBSETS else 2
-    for seed in range(1, seeds + 1):
-        found = greedy(sizes, limit, cover, limit=MAX_VIEWS, seed=seed)
-        if found is not None:
-            yield tidied(found, cover, Room.of_cells(sizes, limit))
+    seeds = _GREEDY_SEEDS if math.comb(points, cover) <= _GREEDY_SUBSETS else 1
+    grown = fewest_greedy(sizes, limit, cover, limit=MAX_VIEWS, seeds=seeds)
+    if grown is not None:
+        yield tidied(grown, cover, Room.of_cells(sizes, limit))
 
 
 def _completed(design: Blocks, sizes: tuple[int, ...], limit: int, cover: int) -> Blocks | None:

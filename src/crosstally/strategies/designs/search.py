@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from crosstally.strategies.designs.covers import Blocks, binomial_table, subset_ranks
 
-__all__ = ["annealed", "greedy", "selected"]
+__all__ = ["annealed", "fewest_greedy", "greedy", "selected"]
 
 
 def greedy(
@@ -52,6 +52,12 @@ def greedy(
     if number < 0:
         return None
     return tuple(tuple(sorted(int(p) for p in row if p >= 0)) for row in blocks[:number])
+
+
+def fewest_greedy(sizes: Sequence[int], max_cells: int, cover: int, *, limit: int, seeds: int) -> Blocks | None:
+    """The fewest blocks that :func:`greedy` makes from seeds 1, 2, ...; None when always more than ``limit``."""
+    tries = (greedy(sizes, max_cells, cover, limit=limit, seed=seed) for seed in range(1, seeds + 1))
+    return min((blocks for blocks in tries if blocks is not None), key=len, default=None)
 
 
 def annealed(
