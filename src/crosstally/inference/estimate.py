@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -16,7 +17,7 @@ from crosstally.residuals.combine import by_shape
 from crosstally.schema import Schema
 from crosstally.tables import Measurement
 
-__all__ = ["estimate", "maximal_views"]
+__all__ = ["estimate", "maximal_views", "smallest_cell"]
 
 
 def estimate(
@@ -39,7 +40,7 @@ def estimate(
     Returns:
         The estimate. Its variances are those before correction. The total stays as it was combined, or becomes zero
         where noise made it negative. Corrected views agree again after averaging, so small negative cells may return;
-        ``answers`` removes them.
+        ``smallest`` says how small, and ``answers`` removes them.
     """
     correct = correction(nonnegative)
     _check_numbers(rows, rounds)
@@ -48,13 +49,14 @@ def estimate(
         combined = combined.with_total(rows)
     if not len(combined.keys):
         raise QueryError("there is nothing to estimate from: measure something, or give the public number of rows")
+    views = maximal_views(combined, [m.query.attributes for m in measurements])
     if nonnegative == "none" or not combined.covers(()):
-        return combined
+        return replace(combined, smallest=smallest_cell(combined, views))
     combined = _with_total_above_zero(combined)
-    groups = _view_groups(combined, maximal_views(combined, [m.query.attributes for m in measurements]))
+    groups = _view_groups(combined, views)
     for _ in range(rounds):
         combined = replace(combined, coefficients=_corrected(combined, groups, correct))
-    return replace(combined, corrected=nonnegative)
+    return replace(combined, corrected=nonnegative, smallest=smallest_cell(combined, views))
 
 
 def _check_numbers(rows: int | None, rounds: int) -> None:
@@ -85,6 +87,11 @@ def maximal_views(combined: Estimate, tables: Sequence[Sequence[str]]) -> list[t
         for i, names in enumerate(covered)
         if reduce(lambda shared, name: shared & holders[name], names, -1) == 1 << i
     ]
+
+
+def smallest_cell(combined: Estimate, views: Sequence[Sequence[str]]) -> float:
+    """The smallest cell of some covered tables; NaN when there are none."""
+    return min((float(table.min()) for table in combined.tables(views)), default=math.nan)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,8 @@ class Estimate:
     """All that measurements say, consistent: coefficients, sorted by key, and the variance each had when combined.
 
     ``corrected`` names the correction of negative cells that changed the coefficients since, or is ``none``.
+    ``smallest`` is the least cell of the largest measured tables: how far below zero making them agree has left them;
+    NaN until that is known.
     """
 
     schema: Schema
@@ -35,6 +37,7 @@ class Estimate:
     coefficients: NDArray[np.float64]
     variances: NDArray[np.float64]
     corrected: str = "none"
+    smallest: float = math.nan
 
     def __repr__(self) -> str:
         return f"Estimate({len(self.keys):,} coefficients, corrected: {self.corrected})"
