@@ -18,11 +18,13 @@ from crosstally.answers.error_bars import ErrorBars
 from crosstally.budget import Budget, Neighbours, decimal_text, zcdp_delta
 from crosstally.errors import CrosstallyError, ReleaseError, did_you_mean
 from crosstally.inference.estimate import estimate
+from crosstally.inference.integers import IntegerTables, Method, integer_tables
 from crosstally.queries import MAX_CELLS, Cells, Contrast
 from crosstally.release_writer import save_release
 from crosstally.residuals import Estimate
 from crosstally.schema import Schema, Unit
 from crosstally.tables import Marginal, Measurement
+from crosstally.workload import Workload
 
 __all__ = ["Release", "Statement", "installed_versions", "publish"]
 
@@ -314,6 +316,23 @@ class Release:
         """Many tables at once, faster than one after the other."""
         wanted = [tuple(names) for names in tables]
         return [self._told(each) for each in answer_all(self.estimate, self._errors, wanted, method=method)]
+
+    def integers(
+        self, workload: Workload | None = None, *, method: Method | None = None, time_limit: float = 60.0
+    ) -> IntegerTables:
+        """Tables of non-negative whole numbers that agree with each other, near to the answers of this release.
+
+        All are marginals of one sparse table over all attributes, which can be handed on as rows.
+
+        Args:
+            workload: The tables to be near to; all of one and two attributes when it is left out.
+            method: "linear-program" or "projection"; by default what suits the size of the domain.
+            time_limit: Seconds; when they are over, the best table so far is taken.
+        """
+        wanted = (workload or Workload.small_tables(self.schema)).for_schema(self.schema)
+        answers = {names: each.values for names, each in zip(wanted.tables, self.marginals(wanted.tables), strict=True)}
+        rows = self.rows if not math.isnan(self.rows) else float(next(iter(answers.values())).sum())
+        return integer_tables(self.schema, answers, total=max(0, round(rows)), method=method, time_limit=time_limit)
 
     def _told(self, marginal: Marginal) -> Marginal:
         return replace(marginal, caption=str(self.statement))
