@@ -44,16 +44,20 @@ def least_norm(known: Known) -> list[Reconstruction]:
 
 
 def _nonnegative(known: Known) -> NDArray[np.float64]:
+    """The same where the flattest table has negative cells: (tables, cells), zeros where the total is not positive."""
     from crosstally.kernels.entropy import LEAST_SQUARES
 
-    places = np.flatnonzero(known.covered)
+    places, coefficients = np.flatnonzero(known.covered), known.coefficients
     weights = known.weights[places]
-    units = np.abs(known.coefficients).max(axis=1)
-    if known.covered[0]:
-        weights[0] = _TOTAL_WEIGHT
-        units = np.where(known.coefficients[:, 0] > 0, known.coefficients[:, 0], units)
-    of_one = Known(known.shape, known.covered, known.coefficients / units[:, None])
-    tables = np.asarray(solve(of_one, LEAST_SQUARES, places, weights) * units[:, None])
-    if known.covered[0]:
-        tables[known.coefficients[:, 0] <= 0] = 0.0
+    if not known.covered[0]:
+        units = np.abs(coefficients).max(axis=1, keepdims=True)
+        part = solve(Known(known.shape, known.covered, coefficients / units), LEAST_SQUARES, places, weights)
+        return np.asarray(part * units)
+    weights[0] = _TOTAL_WEIGHT
+    tables = np.zeros(coefficients.shape)
+    positive = np.flatnonzero(coefficients[:, 0] > 0)
+    if len(positive):
+        totals = coefficients[positive, :1]
+        part = solve(Known(known.shape, known.covered, coefficients[positive] / totals), LEAST_SQUARES, places, weights)
+        tables[positive] = part / part.sum(axis=1, keepdims=True) * totals
     return tables

@@ -25,8 +25,8 @@ _DIRECT_CELLS = 10_000_000
 class Reconstruction:
     """A table that is not negative, and by how much it misses what is known about it.
 
-    ``relaxed`` is the largest difference, in counts, between a cell of a covered marginal and the same marginal of the
-    table: noise leaves covered marginals that no table without negative cells has.
+    ``relaxed`` is the largest difference, in counts, between a cell of one of the largest covered marginals and of the
+    same marginal of the table: noise leaves marginals that no table without negative cells has.
     """
 
     values: NDArray[np.float64]
@@ -82,7 +82,7 @@ class Known:
         return Known(tuple(self.shape[axis] for axis in axes), covered, stack.reshape(len(stack), -1))
 
     def differences(self, tables: NDArray[np.float64]) -> NDArray[np.float64]:
-        """For each of these tables the largest difference between cells of its covered marginals and what is known."""
+        """For each of these tables the largest difference in a cell of its largest covered marginals."""
         from crosstally.kernels.helmert import marginal_differences
 
         largest = np.zeros(len(tables))

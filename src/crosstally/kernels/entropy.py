@@ -38,6 +38,7 @@ _STEPS = 12
 _STEPS_ALONE = 100
 _EASY = 3
 _LOOSE = 0.01
+_BARRIER = 100.0
 _TIGHT = 1e-12
 _SHORTEST = 1e-18
 _SEARCH_STEPS = 300
@@ -119,14 +120,20 @@ def _normalise(table: NDArray[np.float64], slopes: NDArray[np.float64]) -> float
     return float(top + math.log(whole))
 
 
-@njit("float64(float64[::1], float64[::1])", cache=True)
-def _clip(table: NDArray[np.float64], slopes: NDArray[np.float64]) -> float:
-    """Least squares: the positive part of f over the number of cells in place of f, its derivative, half its square."""
+@njit("float64(float64[::1], float64[::1], float64)", cache=True)
+def _clip(table: NDArray[np.float64], slopes: NDArray[np.float64], barrier: float) -> float:
+    """Least squares: the positive part of f over the number of cells in place of f, its derivative, half its square.
+
+    The corner at zero is rounded: t maximises f t - t^2 / 2 + barrier log t, which is the value of the cell.
+    """
     share, value = 1.0 / len(table), 0.0
     for x in range(len(table)):
-        slopes[x] = share if table[x] > 0.0 else 0.0
-        value += 0.5 * slopes[x] * table[x] * table[x]
-        table[x] *= slopes[x]
+        f = table[x]
+        root = math.sqrt(f * f + 4.0 * barrier)
+        t = 0.5 * (f + root) if f > 0.0 else 2.0 * barrier / (root - f)
+        value += share * (f * t - 0.5 * t * t + barrier * math.log(t))
+        slopes[x] = share * t / root
+        table[x] = share * t
     return value
 
 
@@ -155,7 +162,7 @@ def _evaluate(  # noqa: PLR0917 (a kernel gets arrays and numbers)
     target, weights = vectors[_TARGET], vectors[_WEIGHTS]
     table, slopes, scratch = cells[_TABLE], cells[_SLOPES], cells[_SCRATCH]
     _spread(trial, places, sizes, table)
-    value = _normalise(table, slopes) if law == GREATEST_ENTROPY else _clip(table, slopes)
+    value = _normalise(table, slopes) if law == GREATEST_ENTROPY else _clip(table, slopes, _BARRIER * ridge)
     _copy(table, scratch)
     project(scratch, sizes)
     for i in range(len(places)):
@@ -366,7 +373,7 @@ def solve_tables(  # noqa: PLR0917 (a kernel gets arrays and numbers)
     Tables of greatest entropy have a total of 1; it is not among their targets. Without products no matrix is made.
     """
     number = len(places)
-    rows = max(len(products), _SEARCH_VECTORS)
+    rows = number if len(products) else _SEARCH_VECTORS
     wide = widened_cells(sizes) if len(products) else 0
     cells = np.empty((_TABLES, tables.shape[1]))
     work = np.zeros((_VECTORS, number)), cells, np.empty((2, wide)), np.empty((rows, number))
