@@ -40,14 +40,18 @@ def mechanism(noise: Noise, sensitivities: Iterable[Sensitivity]) -> Mechanism:
 
     Building it can fail, drawing from it cannot: build before anything is charged.
     """
-    import opendp.prelude as dp
+    # module by module: opendp.prelude also loads extras that take most of a second
+    from opendp.domains import atom_domain, vector_domain
+    from opendp.measurements import make_gaussian, make_laplace
+    from opendp.metrics import l1_distance, l2_distance
+    from opendp.mod import enable_features
 
-    dp.enable_features("contrib")
-    domain = dp.vector_domain(dp.atom_domain(T="i64"))
+    enable_features("contrib")
+    domain = vector_domain(atom_domain(T="i64"))
     if noise.kind is NoiseKind.LAPLACE:
-        built = dp.m.make_laplace(domain, dp.l1_distance(T="i64"), scale=noise.scale)
+        built = make_laplace(domain, l1_distance(T="i64"), scale=noise.scale)
     else:
-        built = dp.m.make_gaussian(domain, dp.l2_distance(T="f64"), scale=noise.scale)
+        built = make_gaussian(domain, l2_distance(T="f64"), scale=noise.scale)
     for sensitivity in set(sensitivities):
         _check_cost(built, noise, sensitivity)
     return Mechanism(noise, built)
