@@ -74,9 +74,11 @@ class IntegerTables:
         shape = self.schema.sizes(names)
         if math.prod(shape) > MAX_CELLS:
             raise TooManyCellsError(f"a table must have at most {MAX_CELLS:,} cells, got {math.prod(shape):,}")
+        if not names:
+            return np.array(self.total)
         out = np.zeros(shape, np.int64)
         np.add.at(out, tuple(self.cells[:, self.schema.positions[name]] for name in names), self.counts)
-        return out if names else np.array(self.total)
+        return out
 
     def marginal(self, *names: str) -> Marginal:
         """The same with labels. Its error is not known: it is that of the real-valued answer and of the fit."""

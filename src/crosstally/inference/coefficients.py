@@ -1,0 +1,211 @@
+"""Tables that agree, nearest in L1, L2 or the largest difference; and tables that are non-negative without a program.
+
+Consistency as in ICDE 2013, sections III-C and IV-C: tables agree when they come from common coefficients, so the
+programs have a variable for each coefficient of the workload and never one for each cell of the full table. The true
+tables agree, so making noisy ones agree at most doubles their error in the norm that is minimised.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from crosstally.errors import CrosstallyError, QueryError, TooManyCellsError
+from crosstally.queries import Cells, Contrast
+from crosstally.residuals import Estimate, combine, rebuild
+from crosstally.residuals.layout import Layout
+from crosstally.schema import Schema
+from crosstally.tables import Measurement
+
+__all__ = [
+    "Agreed",
+    "Norm",
+    "consistent_answers",
+    "consistent_tables",
+    "gamma_shift",
+    "paper_shift",
+    "shift_for_scales",
+    "shifted_estimate",
+]
+
+Norm = Literal["l1", "l2", "largest"]
+
+MAX_ENTRIES = 5_000_000
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Agreed:
+    """Tables that agree with each other, and their distance from those given, in the norm that was minimised."""
+
+    tables: Mapping[tuple[str, ...], Array]
+    distance: float
+
+
+def consistent_tables(
+    schema: Schema, tables: Mapping[tuple[str, ...], ArrayLike], *, norm: Norm = "l2", time_limit: float = 60.0
+) -> Agreed:
+    """The tables that agree and are nearest to some that do not.
+
+    Args:
+        schema: Their attributes.
+        tables: Noisy tables, one axis for each attribute named.
+        norm: "l1" (the total difference), "l2" (the root of the sum of squares) or "largest" (the largest difference).
+        time_limit: Seconds after which a linear program is given up.
+    """
+    given = {names: np.asarray(values, float) for names, values in tables.items()}
+    for names, values in given.items():
+        if values.shape != schema.sizes(names) or not np.isfinite(values).all():
+            raise QueryError(f"the table of {' x '.join(names)} must be finite numbers of shape {schema.sizes(names)}")
+    if norm == "l2":
+        drawn = [Measurement(Cells(n), v, variance=1.0, noise=None, origin="given") for n, v in given.items()]
+        agreed = combine(schema, drawn).tables(list(given))
+        distance = math.sqrt(sum(float(((a - b) ** 2).sum()) for a, b in zip(agreed, given.values(), strict=True)))
+        return Agreed(dict(zip(given, agreed, strict=True)), distance)
+    matrix = _recovery(schema, list(given))
+    flat = np.concatenate([values.ravel() for values in given.values()])
+    found, distance = _nearest(matrix, flat, norm, time_limit)
+    parts = np.split(matrix @ found, np.cumsum([values.size for values in given.values()])[:-1])
+    shaped = [part.reshape(values.shape) for part, values in zip(parts, given.values(), strict=True)]
+    return Agreed(dict(zip(given, shaped, strict=True)), distance)
+
+
+def _recovery(schema: Schema, tables: Sequence[tuple[str, ...]]) -> Any:
+    """The sparse matrix that gives the cells of all tables from the coefficients of their downward closure."""
+    from scipy.sparse import coo_array
+
+    sizes = [math.prod(schema.sizes(names)) for names in tables]
+    if sum(n * n for n in sizes) > MAX_ENTRIES:
+        raise TooManyCellsError(
+            f"tables are too large to be made consistent by a linear program: {sum(n * n for n in sizes):,} entries, "
+            f"and at most {MAX_ENTRIES:,} are allowed; use the norm l2"
+        )
+    layout = Layout.of(schema.shape)
+    keys = [layout.keys([[schema.positions[name] for name in names]])[0] for names in tables]
+    _, places = np.unique(np.concatenate(keys), return_inverse=True)
+    rows, columns, entries, start = [], [], [], 0
+    for names, place in zip(tables, np.split(places, np.cumsum(sizes)[:-1]), strict=True):
+        shape = schema.sizes(names)
+        block = rebuild(np.eye(len(place)).reshape(len(place), *shape), len(shape)).reshape(len(place), -1).T
+        cell, coefficient = np.nonzero(np.abs(block) > 1e-15)
+        rows.append(start + cell)
+        columns.append(place[coefficient])
+        entries.append(block[cell, coefficient])
+        start += len(place)
+    parts = (np.concatenate(entries), (np.concatenate(rows), np.concatenate(columns)))
+    return coo_array(parts, shape=(start, int(places.max()) + 1)).tocsc()
+
+
+def consistent_answers(queries: ArrayLike, answers: ArrayLike, *, norm: Norm = "l2", time_limit: float = 60.0) -> Array:
+    """The answers to any queries that some table has, nearest to noisy ones (section III-C): a basis of rows is enough.
+
+    >>> consistent_answers([[1, 1], [1, 0], [0, 1]], [4, 2, 1], norm="l2").round(4)
+    array([3.6667, 2.3333, 1.3333])
+    """
+    matrix, noisy = np.asarray(queries, float), np.asarray(answers, float)
+    if matrix.ndim != 2 or noisy.shape != (len(matrix),):
+        raise QueryError(f"answers must be one number for each query, got {noisy.shape} for {matrix.shape}")
+    left, sizes, _ = np.linalg.svd(matrix, full_matrices=False)
+    basis = left[:, sizes > 1e-10 * max(float(sizes.max(initial=0.0)), 1e-300)]
+    if norm == "l2":
+        return np.asarray(basis @ (basis.T @ noisy))
+    return np.asarray(basis @ _nearest(basis, noisy, norm, time_limit)[0])
+
+
+def _nearest(matrix: Any, values: Array, norm: Norm, time_limit: float) -> tuple[Array, float]:
+    """The free variables whose image is nearest to the values, and the distance."""
+    from scipy.optimize import linprog
+    from scipy.sparse import csc_array, eye_array, hstack, vstack
+
+    if norm not in ("l1", "largest"):
+        raise QueryError(f"norm must be l1, l2 or largest, got {norm!r}")
+    numbers, variables = matrix.shape
+    slack = eye_array(numbers) if norm == "l1" else csc_array(np.ones((numbers, 1)))
+    image = csc_array(matrix)
+    found = linprog(
+        np.concatenate([np.zeros(variables), np.ones(slack.shape[1])]),
+        A_ub=vstack([hstack([image, -slack]), hstack([-image, -slack])], format="csc"),
+        b_ub=np.concatenate([values, -values]),
+        bounds=[(None, None)] * variables + [(0, None)] * slack.shape[1],
+        method="highs",
+        options={"time_limit": time_limit},
+    )
+    if found.status != 0:
+        raise CrosstallyError(
+            "the linear program for consistency did not finish; give it more time, or use the norm l2"
+        )
+    return np.asarray(found.x[:variables]), float(found.fun)
+
+
+# Non-negativity by a constant (Barak et al. 2007, section 4.3)
+
+
+def gamma_shift(number: int, scale: float, *, failure: float) -> float:
+    """What to add to the total so that a non-negative table has all noisy coefficients, but for a small probability.
+
+    The sum of the sizes of this many Laplace variables has a Gamma distribution (the paper takes it as exponential).
+    This is its quantile times the scale; the realised sum would disclose the noise and is never used. Noise on whole
+    numbers is larger by at most one half.
+    """
+    from scipy.stats import gamma
+
+    _check_failure(failure)
+    return float(gamma.isf(failure, number)) * scale + number / 2
+
+
+def paper_shift(number: int, epsilon: float, t: float) -> float:
+    """The paper's constant, 4 t |B|^2 / epsilon, said to fail with probability exp(-t): to reproduce, not to use."""
+    return 4 * t * number**2 / epsilon
+
+
+def shift_for_scales(scales: ArrayLike, *, failure: float) -> float:
+    """The same for coefficients with different scales: Chernoff's bound on the quantile, a little above it."""
+    from scipy.optimize import minimize_scalar
+
+    _check_failure(failure)
+    sizes = np.asarray(scales, float)
+    if np.ptp(sizes) <= 1e-12 * sizes.max():
+        return gamma_shift(len(sizes), float(sizes.max()), failure=failure)
+
+    def quantile(part: float) -> float:
+        theta = part / float(sizes.max())
+        return float(-math.log(failure) - np.log1p(-theta * sizes).sum()) / theta
+
+    found = minimize_scalar(quantile, bounds=(1e-9, 1 - 1e-9), method="bounded")
+    return float(found.fun) + len(sizes) / 2
+
+
+def _check_failure(failure: float) -> None:
+    if not 0 < failure < 1:
+        raise QueryError(f"failure must be a probability between 0 and 1, got {failure!r}")
+
+
+def shifted_estimate(schema: Schema, measurements: Sequence[Measurement], *, failure: float = 0.05) -> Estimate:
+    """The coefficients as they were measured, the total large enough for a non-negative table to have them all.
+
+    Args:
+        schema: Attributes of two values.
+        measurements: The total and contrasts, each measured once with Laplace noise.
+        failure: The probability with which there is no such table after all.
+    """
+    if set(schema.shape) != {2}:
+        raise QueryError("a constant makes Fourier coefficients non-negative: all attributes must have two values")
+    scales = []
+    for measurement in measurements:
+        fits = isinstance(measurement.query, Contrast) or not measurement.query.attributes
+        if not fits or measurement.noise is None or measurement.noise.kind.value != "laplace":
+            raise QueryError("a constant makes Fourier coefficients non-negative: give contrasts with Laplace noise")
+        scales.append(measurement.noise.scale)
+    sets = {frozenset(measurement.query.attributes) for measurement in measurements}
+    if frozenset() not in sets or len(sets) < len(scales):
+        raise QueryError("give the total, and each coefficient once")
+    found = combine(schema, measurements)
+    coefficients = found.coefficients.copy()
+    coefficients[found.places([()])[0]] += shift_for_scales(scales, failure=failure)
+    return replace(found, coefficients=coefficients, corrected="shift")

@@ -1,0 +1,180 @@
+"""Consistency in L1, L2 and the largest difference; non-negativity by a constant."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from crosstally.budget import Budget, Noise, NoiseKind
+from crosstally.errors import CrosstallyError, QueryError, TooManyCellsError
+from crosstally.inference.coefficients import (
+    consistent_answers,
+    consistent_tables,
+    gamma_shift,
+    paper_shift,
+    shift_for_scales,
+    shifted_estimate,
+)
+from crosstally.inference.programs import Target, nearest_table
+from crosstally.queries import Cells
+from crosstally.schema import Attribute, Schema
+from crosstally.strategies import Fourier
+from crosstally.tables import Measurement
+from crosstally.workload import Workload
+from reference_fourier import marginal_matrix, nearest_by_cone_program
+
+
+def schema_of(*sizes: int) -> Schema:
+    return Schema([Attribute(f"a{i}", [str(v) for v in range(n)]) for i, n in enumerate(sizes)])
+
+
+def distance(norm: str, difference: np.ndarray) -> float:
+    if norm == "l1":
+        return float(np.abs(difference).sum())
+    return float(np.linalg.norm(difference)) if norm == "l2" else float(np.abs(difference).max())
+
+
+AXES = {("a0", "a1"): (0, 1), ("a2", "a1"): (2, 1), ("a0",): (0,), (): ()}
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2", "largest"])
+@pytest.mark.parametrize("seed", range(4))
+def test_tables_agree_and_are_the_nearest(norm, seed) -> None:
+    """Against another solver, or the pseudo-inverse, with a free variable for each cell of the full table."""
+    rng = np.random.default_rng(seed)
+    schema = schema_of(2, 3, 3)
+    counts = rng.integers(0, 50, schema.shape)
+    matrix = marginal_matrix(schema.shape, list(AXES.values()))
+    truth = matrix @ counts.ravel()
+    noisy = truth + rng.laplace(0, 8, len(truth))
+    parts = np.split(noisy, np.cumsum([math.prod(schema.sizes(names)) for names in AXES])[:-1])
+    given = {names: part.reshape(schema.sizes(names)) for names, part in zip(AXES, parts, strict=True)}
+    found = consistent_tables(schema, given, norm=norm)
+    flat = np.concatenate([found.tables[names].ravel() for names in AXES])
+    assert np.allclose(matrix @ (np.linalg.pinv(matrix) @ flat), flat, atol=1e-6), "some table has them all"
+    assert distance(norm, flat - noisy) == pytest.approx(found.distance, abs=1e-6)
+    if norm == "l2":
+        best = distance("l2", matrix @ (np.linalg.pinv(matrix) @ noisy) - noisy)
+    else:
+        best = nearest_by_cone_program(np.hstack([matrix, -matrix]), noisy, "total" if norm == "l1" else norm)
+    assert found.distance == pytest.approx(best, rel=1e-6)
+    assert distance(norm, flat - truth) <= 2 * distance(norm, noisy - truth) + 1e-9, "the error at most doubles"
+    assert distance(norm, consistent_answers(matrix, noisy, norm=norm) - noisy) == pytest.approx(best, rel=1e-6)
+
+
+def test_consistency_never_needs_the_full_table() -> None:
+    """All pairs of 40 attributes: 2^40 cells, 821 coefficients."""
+    schema = schema_of(*[2] * 40)
+    rng = np.random.default_rng(0)
+    tables = {names: rng.normal(100, 10, (2, 2)) for names in Workload.all_ways(schema, 2).tables[:120]}
+    for norm in ("l2", "largest"):
+        found = consistent_tables(schema, tables, norm=norm)
+        sums = [table.sum() for table in found.tables.values()]
+        assert np.ptp(sums) < 1e-6
+
+
+def test_mistakes_about_consistency() -> None:
+    schema = schema_of(2, 2)
+    with pytest.raises(QueryError, match=r"the table of a0 must be finite numbers of shape \(2,\)"):
+        consistent_tables(schema, {("a0",): [1.0, math.nan]})
+    with pytest.raises(QueryError, match="norm must be l1, l2 or largest, got 'l3'"):
+        consistent_tables(schema, {("a0",): [1.0, 2.0]}, norm="l3")
+    with pytest.raises(QueryError, match="one number for each query"):
+        consistent_answers(np.eye(2), [1.0])
+    large = schema_of(60, 60)
+    with pytest.raises(TooManyCellsError, match="12,960,000 entries"):
+        consistent_tables(large, {("a0", "a1"): np.zeros((60, 60))}, norm="l1")
+    rng = np.random.default_rng(0)
+    wide = schema_of(*[5] * 30)
+    tables = {names: rng.normal(size=(5, 5)) for names in Workload.all_ways(wide, 2).tables}
+    with pytest.raises(CrosstallyError, match="did not finish; give it more time"):
+        consistent_tables(wide, tables, norm="l1", time_limit=0.02)
+
+
+# Section 4.3
+
+
+def test_the_gamma_quantile_by_hand() -> None:
+    """One coefficient: exponential, -ln(0.05). Two: P(sum > x) = (1 + x) e^-x, which is 0.05 at 4.7439."""
+    assert gamma_shift(1, 10.0, failure=0.05) == pytest.approx(10 * -math.log(0.05) + 0.5)
+    assert gamma_shift(2, 10.0, failure=0.05) == pytest.approx(47.439 + 1, abs=0.001)
+
+
+@pytest.mark.parametrize(("used", "fits"), [(20.0, True), (20.0 * 1.3, False)])
+def test_the_quantile_is_exceeded_at_its_rate(used, fits) -> None:
+    """Sums of 137 Laplace variables, 20,000 times; false-alarm rate of the binomial test 1e-6."""
+    rng = np.random.default_rng(0)
+    sums = np.abs(rng.laplace(0, used, (20_000, 137))).sum(axis=1)
+    over = int((sums > gamma_shift(137, 20.0, failure=0.05) - 137 / 2).sum())
+    assert bool(binom.ppf(5e-7, 20_000, 0.05) <= over <= binom.isf(5e-7, 20_000, 0.05)) is fits
+
+
+def test_the_papers_constant_is_too_small_for_small_t_and_too_large_for_t_3() -> None:
+    """|B| = 137, epsilon = 1, noise 2 |B| / epsilon: the norm is about |B| scales, the constant 2 t |B| scales."""
+    rng = np.random.default_rng(1)
+    scale = 2 * 137
+    sums = np.abs(rng.laplace(0, scale, (4_000, 137))).sum(axis=1)
+    assert (sums <= paper_shift(137, 1.0, 0.25)).mean() == 0, "said to be 1 - exp(-1/4) = 22%"
+    needed = gamma_shift(137, scale, failure=math.exp(-3))
+    assert 3 < paper_shift(137, 1.0, 3.0) / needed < 6
+    assert paper_shift(137, 1.0, 3.0) == 4 * 3 * 137**2
+
+
+def test_different_scales_get_a_bound_that_is_safe_and_close() -> None:
+    rng = np.random.default_rng(2)
+    scales = np.array([40.0] * 10 + [15.0] * 45)
+    sums = np.abs(rng.laplace(0, 1, (20_000, 55)) * scales).sum(axis=1)
+    shift = shift_for_scales(scales, failure=0.05)
+    assert (sums > shift).mean() < 0.05
+    assert shift < 1.25 * np.quantile(sums, 0.95)
+    assert shift_for_scales([7.0] * 5, failure=0.1) == gamma_shift(5, 7.0, failure=0.1)
+
+
+def test_shifted_coefficients_belong_to_a_non_negative_table() -> None:
+    """With failure 1e-9 a linear program finds such a table in every run; without the shift it often does not."""
+    schema = schema_of(2, 2, 2, 2)
+    workload = Workload.all_ways(schema, 2)
+    plan = Fourier(budgets="uniform").plan(schema, workload, Budget(epsilon=1))
+    rng = np.random.default_rng(3)
+    counts = np.zeros(schema.shape, np.int64)
+    counts[0, 1, 0, 1] = counts[1, 1, 1, 1] = 20
+    missed = 0
+    for _ in range(20):
+        drawn = []
+        for request in plan.requests:
+            names = request.query.attributes
+            table = counts.sum(axis=tuple(i for i, name in enumerate(schema.names) if name not in names))
+            exact = np.asarray(request.query.answer(np.asarray(table)))
+            noisy = exact + np.rint(rng.laplace(0, request.noise.scale, exact.shape)).astype(np.int64)
+            noise = request.noise
+            drawn.append(Measurement(request.query, noisy, variance=noise.variance, noise=noise, origin="test"))
+        shifted = shifted_estimate(schema, drawn, failure=1e-9)
+        for estimate, expected in ((shifted, True), (None, False)):
+            values = [m.values.astype(float) for m in drawn]
+            if expected:
+                values[0] = estimate.table(())
+            fitted = nearest_table(schema, [Target(m.query, v) for m, v in zip(drawn, values, strict=True)])
+            if expected:
+                assert fitted.distance < 1e-6
+                assert all((estimate.table(names) > -1e-6).all() for names in workload.tables)
+            else:
+                missed += fitted.distance > 1
+    assert missed > 10
+
+
+def test_mistakes_about_the_constant() -> None:
+    schema = schema_of(2, 2)
+    noise = Noise(NoiseKind.LAPLACE, 2.0)
+    total = Measurement(Cells(()), np.array(3), variance=noise.variance, noise=noise, origin="test")
+    cells = Measurement(Cells(("a0",)), np.array([1, 2]), variance=noise.variance, noise=noise, origin="test")
+    with pytest.raises(QueryError, match="failure must be a probability"):
+        gamma_shift(3, 1.0, failure=0)
+    with pytest.raises(QueryError, match="all attributes must have two values"):
+        shifted_estimate(schema_of(2, 3), [total])
+    with pytest.raises(QueryError, match="give contrasts with Laplace noise"):
+        shifted_estimate(schema, [total, cells])
+    with pytest.raises(QueryError, match="give the total, and each coefficient once"):
+        shifted_estimate(schema, [total, total])
