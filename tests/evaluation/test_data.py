@@ -68,3 +68,8 @@ def test_a_file_that_is_no_binary_table_is_refused(
     with pytest.raises(SourceError, match=message) as caught:
         data.read_binary(tmp_path / name)
     assert "secret" not in str(caught.value)
+
+
+def test_rows_in_place_of_aol_say_so() -> None:
+    found = data.searches(50, seeded())
+    assert (found.label, found.table.shape) == ("generated, in place of AOL", (50, 45))

@@ -99,3 +99,27 @@ def test_the_bootstrap_of_many_values_works_in_blocks() -> None:
 def test_what_cannot_be_summarised_is_refused(call, message) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(CrosstallyError, match=message):
         call()
+
+
+def test_a_grid_ratio_resamples_repetitions_and_items() -> None:
+    """By hand: with one item that is not 1, its column is drawn 0 to 2 times, so ratios run from 1 to 9."""
+    random = np.random.default_rng(0)
+    found = metrics.bootstrap_grid_ratio([[1.0, 9.0], [1.0, 9.0]], np.ones((2, 2)), random, level=0.999)
+    assert (found.estimate, found.low, found.high) == (5.0, 1.0, 9.0)
+    same = metrics.bootstrap_grid_ratio([[2.0, 8.0], [4.0, 6.0]], [[1.0, 4.0], [2.0, 3.0]], random)
+    assert (same.low, same.high) == pytest.approx((2.0, 2.0))  # what a repetition or an item does to both cancels
+    runs = metrics.bootstrap_grid_ratio([[1.0, 1.0], [3.0, 3.0]], np.ones((2, 2)), random, level=0.999)
+    assert (runs.estimate, runs.low, runs.high) == (2.0, 1.0, 3.0)
+
+
+@pytest.mark.parametrize(
+    ("values", "baseline", "message"),
+    [
+        ([1.0, 2.0], [1.0, 2.0], "grids of one shape"),
+        ([[1.0, 2.0]], [[1.0], [2.0]], "grids of one shape"),
+        ([[1.0, 2.0]], [[1.0, 0.0]], "positive values"),
+    ],
+)
+def test_a_grid_ratio_needs_paired_grids(values: object, baseline: object, message: str) -> None:
+    with pytest.raises(CrosstallyError, match=message):
+        metrics.bootstrap_grid_ratio(values, baseline, np.random.default_rng(0))

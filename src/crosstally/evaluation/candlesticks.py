@@ -8,7 +8,7 @@ from typing import Any
 
 from crosstally.evaluation.outcomes import Value
 
-__all__ = ["candlesticks", "ticks"]
+__all__ = ["candlesticks", "stacked", "ticks"]
 
 _INK, _BOX, _MEAN, _STAR = "#333333", "#4c78a8", "#d62728", "#7b3294"
 _LEGEND = "line: 25th to 95th percentile over tables, box: 50th to 75th, red: mean; each table averaged over five runs"
@@ -49,6 +49,16 @@ def candlesticks(
         },
         "spec": {"width": max(130, 34 * len(order)), "height": 190, "layer": _layers(y, order, star)},
         "config": {"axis": {"gridColor": "#e8e8e8"}, "background": "white"},
+    }
+
+
+def stacked(charts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Charts above each other, as one."""
+    whole, parts = ("$schema", "config"), list(charts)
+    return {
+        **{name: parts[0][name] for name in whole},
+        "vconcat": [{name: part for name, part in chart.items() if name not in whole} for chart in parts],
+        "spacing": 40,
     }
 
 

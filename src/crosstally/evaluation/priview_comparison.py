@@ -9,11 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.evaluation import baselines
-from crosstally.evaluation.candlesticks import candlesticks
+from crosstally.evaluation.candlesticks import candlesticks, stacked
 from crosstally.evaluation.data import clicks, searches
 from crosstally.evaluation.outcomes import Claim, Experiment, Outcome, Settings
 from crosstally.evaluation.priview_trials import (
     AOL_ROWS,
+    DISTANCE,
+    DIVERGENCE,
     KOSARAK_ROWS,
     RUNS,
     WAYS,
@@ -63,7 +65,12 @@ def _figure_2(settings: Settings) -> Outcome:
         "priview-figure-2",
         rows,
         claims=tuple(comparison_claims(scores, chosen)),
-        chart=candlesticks(rows, title="PriView, C2 and C3, against other methods", order=_ORDER),
+        chart=stacked(
+            candlesticks(
+                rows, title=f"PriView, C2 and C3, against other methods: {metric}", order=_ORDER, metric=metric
+            )
+            for metric in (DISTANCE, DIVERGENCE)
+        ),
     )
 
 

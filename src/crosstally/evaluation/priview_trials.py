@@ -310,7 +310,11 @@ def ratio_words(interval: Interval) -> str:
     >>> ratio_words(Interval(estimate=41.234, low=38.9, high=43.5, level=0.95))
     '41.2 x (38.9 to 43.5)'
     """
-    return f"{interval.estimate:.3g} x ({interval.low:.3g} to {interval.high:.3g})"
+    return f"{_digits(interval.estimate)} x ({_digits(interval.low)} to {_digits(interval.high)})"
+
+
+def _digits(number: float) -> str:
+    return f"{number:.3g}" if abs(number) < 999.5 else f"{number:,.0f}"
 
 
 def span_words(intervals: Sequence[Interval]) -> str:
@@ -321,4 +325,4 @@ def span_words(intervals: Sequence[Interval]) -> str:
     """
     least, most = (end(each.estimate for each in intervals) for end in (min, max))
     low, high = min(each.low for each in intervals), max(each.high for each in intervals)
-    return f"from {least:.3g} x to {most:.3g} x (intervals from {low:.3g} to {high:.3g})"
+    return f"from {_digits(least)} x to {_digits(most)} x (intervals from {_digits(low)} to {_digits(high)})"
