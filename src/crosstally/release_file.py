@@ -18,7 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from crosstally.errors import CrosstallyError, ReleaseError
-from crosstally.inference.estimate import maximal_views, smallest_cell
+from crosstally.inference.estimate import smallest_cell
 from crosstally.parquet_pages import check_pages
 from crosstally.queries import MAX_CELLS
 from crosstally.release_header import Header, read_header
@@ -143,5 +143,5 @@ def _estimate(header: Header, fitted: Sequence[Measurement]) -> Estimate:
             scale = 1 + float(np.abs(table).max(initial=0)) * table.size
             if not (np.abs(again - measurement.values) <= _CONSISTENT * scale).all():
                 raise ReleaseError("its column estimate must hold tables that agree with each other")
-    views = maximal_views(combined, [m.query.attributes for m in fitted])
-    return replace(combined, corrected=header.corrected, smallest=smallest_cell(combined, views))
+    smallest = smallest_cell(combined, [m.query.attributes for m in fitted])
+    return replace(combined, corrected=header.corrected, smallest=smallest)

@@ -49,14 +49,13 @@ def estimate(
         combined = combined.with_total(rows)
     if not len(combined.keys):
         raise QueryError("there is nothing to estimate from: measure something, or give the public number of rows")
-    views = maximal_views(combined, [m.query.attributes for m in measurements])
+    groups = _view_groups(combined, maximal_views(combined, [m.query.attributes for m in measurements]))
     if nonnegative == "none" or not combined.covers(()):
-        return replace(combined, smallest=smallest_cell(combined, views))
+        return replace(combined, smallest=_smallest(combined, groups))
     combined = _with_total_above_zero(combined)
-    groups = _view_groups(combined, views)
     for _ in range(rounds):
         combined = replace(combined, coefficients=_corrected(combined, groups, correct))
-    return replace(combined, corrected=nonnegative, smallest=smallest_cell(combined, views))
+    return replace(combined, corrected=nonnegative, smallest=_smallest(combined, groups))
 
 
 def _check_numbers(rows: int | None, rounds: int) -> None:
@@ -89,9 +88,14 @@ def maximal_views(combined: Estimate, tables: Sequence[Sequence[str]]) -> list[t
     ]
 
 
-def smallest_cell(combined: Estimate, views: Sequence[Sequence[str]]) -> float:
-    """The smallest cell of some covered tables; NaN when there are none."""
-    return min((float(table.min()) for table in combined.tables(views)), default=math.nan)
+def smallest_cell(combined: Estimate, tables: Sequence[Sequence[str]]) -> float:
+    """The smallest cell of the largest covered tables among these; NaN when none is covered."""
+    return _smallest(combined, _view_groups(combined, maximal_views(combined, tables)))
+
+
+def _smallest(combined: Estimate, groups: Sequence[_ViewGroup]) -> float:
+    tables = (rebuild(combined.coefficients[g.places].reshape(-1, *g.shape), len(g.shape)) for g in groups)
+    return min((float(stack.min()) for stack in tables), default=math.nan)
 
 
 @dataclass(frozen=True, slots=True)
