@@ -25,7 +25,7 @@ __all__ = ["Cluster", "Clustered", "clusters"]
 MAX_TABLES = 20_000
 _MOST_CELLS = MAX_CELLS // 10
 _WORD = 64
-_MANY, _FEW_PAIRS, _PAIRS = 1200, 700_000, 2_000_000
+_MANY, _FEW_PAIRS, _PAIRS = 1000, 400_000, 1_200_000
 
 
 @dataclass(frozen=True, slots=True)

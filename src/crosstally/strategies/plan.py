@@ -283,12 +283,15 @@ def requests_with_shares(
         parts = [budget.amount / max(1, len(paid))] * len(shares)
     else:
         total = math.fsum(paid) * (1 + 1e-12)
-        parts = [budget.amount * Fraction(max(1, int(share / total * 2**52)), 2**52) for share in shares]
-    kind = NoiseKind.LAPLACE if budget.pure else NoiseKind.GAUSSIAN
+        distinct = {share: Fraction(max(1, int(share / total * 2**52)), 2**52) * budget.amount for share in set(shares)}
+        parts = [distinct[share] for share in shares]
+    free = Noise(NoiseKind.LAPLACE if budget.pure else NoiseKind.GAUSSIAN, FREE_SCALE)
+    noises = {
+        (sensitivity, part): Noise.affordable(sensitivity, part, pure=budget.pure) if sensitivity.l1 else free
+        for sensitivity, part in set(zip(moving, parts, strict=True))
+    }
     requests = tuple(
-        Request(
-            query, Noise.affordable(sensitivity, part, pure=budget.pure) if sensitivity.l1 else Noise(kind, FREE_SCALE)
-        )
+        Request(query, noises[sensitivity, part])
         for query, sensitivity, part in zip(queries, moving, parts, strict=True)
     )
     additive = neighbours is Neighbours.ADD_REMOVE and not any(isinstance(query, Linear) for query in queries)
