@@ -6,25 +6,25 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from crosstally.answers.error_bars import ErrorBars
-from crosstally.answers.least_squares import least_squares
-from crosstally.answers.linear_program import linear_program
-from crosstally.answers.maximum_entropy import maximum_entropy
-from crosstally.answers.reconstruction import Reconstruction
+from crosstally.answers.least_squares import least_norm, linear_tables
+from crosstally.answers.linear_program import least_differences
+from crosstally.answers.maximum_entropy import greatest_entropy
+from crosstally.answers.reconstruction import Known, Reconstruction, known_alike
 from crosstally.errors import QueryError, TooManyCellsError, did_you_mean
 from crosstally.inference.nonnegativity import clip_and_keep_total
 from crosstally.queries import MAX_CELLS
-from crosstally.residuals import Estimate
+from crosstally.residuals import Estimate, rebuild
 from crosstally.schema import Schema
 from crosstally.tables import ErrorKind, Marginal
 
 __all__ = ["METHODS", "answer", "answer_all"]
 
-Method = Callable[[Estimate, Sequence[Sequence[str]]], list[Reconstruction]]
+Method = Callable[[Known], list[Reconstruction]]
 
 METHODS: Mapping[str, Method] = {
-    "maximum-entropy": maximum_entropy,
-    "least-squares": least_squares,
-    "linear-program": linear_program,
+    "maximum-entropy": greatest_entropy,
+    "least-squares": least_norm,
+    "linear-program": least_differences,
 }
 """How tables that no view covers are found; covered tables are the estimate itself with each."""
 
@@ -49,44 +49,54 @@ def answer_all(
     if method is not None and method not in METHODS:
         raise QueryError(f"unknown method {method!r}{did_you_mean(str(method), METHODS)}")
     _check_cells(estimate.schema, tables)
-    covered = estimate.covered(tables)
-    known = [names for names, inside in zip(tables, covered, strict=True) if inside]
-    others = [names for names, inside in zip(tables, covered, strict=True) if not inside]
-    straight = iter(_straight(estimate, errors, known, method or "least-squares"))
-    filled = iter(_filled(estimate, others, method or "maximum-entropy"))
-    return [next(straight if inside else filled) for inside in covered]
+    answers: dict[int, Marginal] = {}
+    for positions, known in known_alike(estimate, tables):
+        names = [tables[i] for i in positions]
+        if known.covered.all():
+            answers.update(zip(positions, _straight(estimate, errors, names, known, method), strict=True))
+        else:
+            answers.update(zip(positions, _filled(estimate, names, known, method), strict=True))
+    return [answers[i] for i in range(len(tables))]
 
 
-def _straight(estimate: Estimate, errors: ErrorBars, tables: Sequence[Sequence[str]], method: str) -> list[Marginal]:
+def _straight(
+    estimate: Estimate, errors: ErrorBars, tables: Sequence[Sequence[str]], known: Known, method: str | None
+) -> list[Marginal]:
     """Covered tables: the estimate's, with their errors."""
-    corrected = estimate.corrected != "none"
+    corrected, ndim = estimate.corrected != "none", len(known.shape)
+    stack = rebuild(known.coefficients.reshape(-1, *known.shape), ndim)
     laws = map(errors.covered_law, tables)
     return [
         Marginal(
             estimate.schema.subset(*names),
-            clip_and_keep_total(values, values.ndim) if corrected else values,
-            method=method,
+            values,
+            method=method or "least-squares",
             error_kind=law.kind,
             error=law,
             corrected=corrected,
         )
-        for names, values, law in zip(tables, estimate.tables(tables), laws, strict=True)
+        for names, values, law in zip(
+            tables, clip_and_keep_total(stack, ndim) if corrected else stack, laws, strict=True
+        )
     ]
 
 
-def _filled(estimate: Estimate, tables: Sequence[Sequence[str]], method: str) -> list[Marginal]:
+def _filled(estimate: Estimate, tables: Sequence[Sequence[str]], known: Known, method: str | None) -> list[Marginal]:
     """Tables that are not covered, their gaps filled by a method; their errors are not known."""
+    corrected = estimate.corrected != "none"
+    linear = method == "least-squares" and not corrected
+    solve = linear_tables if linear else METHODS[method or "maximum-entropy"]
     return [
         Marginal(
             estimate.schema.subset(*names),
             solved.values,
-            method=method,
+            method=method or "maximum-entropy",
             error_kind=ErrorKind.NONE,
             error=None,
-            corrected=estimate.corrected != "none",
+            corrected=corrected,
             relaxed=solved.relaxed,
         )
-        for names, solved in zip(tables, METHODS[method](estimate, tables), strict=True)
+        for names, solved in zip(tables, solve(known), strict=True)
     ]
 
 

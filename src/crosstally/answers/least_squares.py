@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.answers.reconstruction import Known, Reconstruction, in_groups, solve
-from crosstally.residuals import Estimate, rebuild
+from crosstally.answers.reconstruction import Known, Reconstruction, solve
+from crosstally.residuals import rebuild
 
-__all__ = ["least_norm", "least_squares"]
+__all__ = ["least_norm", "linear_tables"]
 
 _TOTAL_WEIGHT = 1e-6
 
 
-def least_squares(estimate: Estimate, tables: Sequence[Sequence[str]]) -> list[Reconstruction]:
-    """The flattest tables that agree with the estimate: those with the least sum of squares and no negative cell.
-
-    An estimate that was not corrected has negative cells anyway. From it the table is linear: what was never measured
-    is taken as zero, and no cell is moved.
-    """
-    if estimate.corrected == "none":
-        return [Reconstruction(table, 0.0) for table in estimate.tables(tables)]
-    return in_groups(estimate, tables, least_norm)
+def linear_tables(known: Known) -> list[Reconstruction]:
+    """The table of least squares for each row of coefficients, negative or not: what is not known is taken as zero."""
+    tables = rebuild(known.coefficients.reshape(-1, *known.shape), len(known.shape))
+    return [Reconstruction(table, 0.0) for table in tables]
 
 
 def least_norm(known: Known) -> list[Reconstruction]:

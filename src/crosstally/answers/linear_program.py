@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.answers.reconstruction import Known, Reconstruction, in_groups
+from crosstally.answers.reconstruction import Known, Reconstruction, reconstruct_all
 from crosstally.errors import QueryError
 from crosstally.residuals import Estimate, rebuild
 
-__all__ = ["least_difference", "linear_program"]
+__all__ = ["least_difference", "least_differences", "linear_program"]
 
 Constraint = tuple[tuple[int, ...], NDArray[np.float64]]
 """Some axes of the table, in any order, and a marginal over them with its axes in the same order."""
@@ -20,10 +20,11 @@ Constraint = tuple[tuple[int, ...], NDArray[np.float64]]
 
 def linear_program(estimate: Estimate, tables: Sequence[Sequence[str]]) -> list[Reconstruction]:
     """Tables without negative cells whose covered marginals differ least from the estimate's in the worst cell."""
-    return in_groups(estimate, tables, _from_covered)
+    return reconstruct_all(estimate, tables, least_differences)
 
 
-def _from_covered(known: Known) -> list[Reconstruction]:
+def least_differences(known: Known) -> list[Reconstruction]:
+    """The table for each row of coefficients, from its largest covered marginals."""
     axes = [tuple(axis for axis in range(len(known.shape)) if subset >> axis & 1) for subset in known.subsets]
     parts = [known.part(own) for own in axes]
     stacks = [

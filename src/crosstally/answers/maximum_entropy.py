@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.answers.reconstruction import Known, Reconstruction, in_groups, solve
+from crosstally.answers.reconstruction import Known, Reconstruction, reconstruct_all, solve
 from crosstally.errors import QueryError
 from crosstally.inference.nonnegativity import clip_and_keep_total
 from crosstally.residuals import Estimate, rebuild
@@ -31,7 +31,7 @@ def maximum_entropy(estimate: Estimate, tables: Sequence[Sequence[str]]) -> list
     Raises:
         QueryError: The number of rows was never measured, so no table has a total.
     """
-    return in_groups(estimate, tables, greatest_entropy)
+    return reconstruct_all(estimate, tables, greatest_entropy)
 
 
 def greatest_entropy(known: Known) -> list[Reconstruction]:

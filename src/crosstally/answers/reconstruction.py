@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,7 +15,7 @@ from crosstally.residuals import Estimate
 from crosstally.residuals.combine import by_shape
 from crosstally.residuals.layout import outer_product
 
-__all__ = ["Known", "Reconstruction", "in_groups", "solve"]
+__all__ = ["Known", "Reconstruction", "known_alike", "reconstruct_all", "solve"]
 
 _DIRECT_CONSTRAINTS = 1_500
 _DIRECT_CELLS = 10_000_000
@@ -96,17 +96,22 @@ def _half(axis: int, side: int) -> tuple[slice, ...]:
     return (*(slice(None),) * axis, slice(side, side + 1))
 
 
-def in_groups(
-    estimate: Estimate, tables: Sequence[Sequence[str]], reconstruct: Callable[[Known], list[Reconstruction]]
-) -> list[Reconstruction]:
-    """The reconstructions of tables, in order; those of one shape about which the same is known share the work."""
-    out: dict[int, Reconstruction] = {}
+def known_alike(estimate: Estimate, tables: Sequence[Sequence[str]]) -> Iterator[tuple[list[int], Known]]:
+    """The positions of tables of one shape about which the same is known, and what is known: they share the work."""
     for shape, group in by_shape([estimate.schema.sizes(names) for names in tables]).items():
         places, found = estimate.places([tables[i] for i in group])
         stack = np.where(found, estimate.coefficients[places], 0.0) if len(estimate.keys) else np.zeros(places.shape)
         for rows in by_shape([row.tobytes() for row in np.packbits(found, axis=1)]).values():
-            known = Known(shape, found[rows[0]], np.ascontiguousarray(stack[rows]))
-            out.update(zip([group[row] for row in rows], reconstruct(known), strict=True))
+            yield [group[row] for row in rows], Known(shape, found[rows[0]], np.ascontiguousarray(stack[rows]))
+
+
+def reconstruct_all(
+    estimate: Estimate, tables: Sequence[Sequence[str]], reconstruct: Callable[[Known], list[Reconstruction]]
+) -> list[Reconstruction]:
+    """The reconstructions of tables, in order."""
+    out: dict[int, Reconstruction] = {}
+    for positions, known in known_alike(estimate, tables):
+        out.update(zip(positions, reconstruct(known), strict=True))
     return [out[i] for i in range(len(tables))]
 
 
