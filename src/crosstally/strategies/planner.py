@@ -122,7 +122,10 @@ def _choose(plans: Sequence[Plan], workload: Workload | None, *, asked: bool) ->
     others = sorted(each.rms_error for each in covering if each is not chosen)
     if not others:
         return chosen, "no other strategy covers these tables"
-    return chosen, f"its error is {others[0] / chosen.rms_error:,.2g} times lower than the next best's"
+    ratio = others[0] / chosen.rms_error
+    if ratio < 1.01:
+        return chosen, "no other strategy has a lower error"
+    return chosen, f"the next best has {ratio:,.{0 if ratio >= 10 else 2}f} times its error"
 
 
 def solve_epsilon(
