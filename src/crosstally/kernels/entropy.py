@@ -49,19 +49,29 @@ _LEAST_MARGIN = 1e-4
 
 @njit("boolean(float64[:, ::1])", cache=True)
 def _factorise(matrix: NDArray[np.float64]) -> bool:
-    """Cholesky's factor in the upper triangle, in place; False when the matrix is not positive definite."""
-    number = len(matrix)
-    for k in range(number):
-        pivot = matrix[k, k]
-        if not pivot > 0.0:
-            return False
-        root = math.sqrt(pivot)
-        for j in range(k, number):
-            matrix[k, j] /= root
-        for i in range(k + 1, number):
-            factor = matrix[k, i]
-            for j in range(i, number):
-                matrix[i, j] -= factor * matrix[k, j]
+    """Cholesky's factor in the upper triangle, in place; False when the matrix is not positive definite.
+
+    Four rows at a time are taken from all that follow, so that these are read and written a quarter as often.
+    """
+    number = matrix.shape[1]
+    for start in range(0, number, 4):
+        end = min(start + 4, number)
+        for k in range(start, end):
+            for i in range(start, k):
+                factor = matrix[i, k]
+                for j in range(k, number):
+                    matrix[k, j] -= factor * matrix[i, j]
+            if not matrix[k, k] > 0.0:
+                return False
+            root = math.sqrt(matrix[k, k])
+            for j in range(k, number):
+                matrix[k, j] /= root
+        if end < number:
+            a, b, c, d = matrix[start], matrix[start + 1], matrix[start + 2], matrix[start + 3]
+            for i in range(end, number):
+                row, at, bt, ct, dt = matrix[i], a[i], b[i], c[i], d[i]
+                for j in range(i, number):
+                    row[j] -= at * a[j] + bt * b[j] + ct * c[j] + dt * d[j]
     return True
 
 
@@ -307,8 +317,12 @@ def _newton(  # noqa: PLR0917 (a kernel gets arrays and numbers)
         step += 1
         if len(products) == 0:
             _solve_by_search(vectors, ridge, places, sizes, cells, matrix)
-        elif not _solve_directly(vectors, ridge, products, widen(cells[_SLOPES], sizes, wide[0], wide[1]), matrix):
-            return -step
+        else:
+            widened = cells[_SCRATCH]  # where it stands already, unless there are squares, or slopes that are no table
+            if law != GREATEST_ENTROPY or wide.shape[1] > len(widened):
+                widened = widen(cells[_SLOPES], sizes, wide[0], wide[1])
+            if not _solve_directly(vectors, ridge, products, widened, matrix):
+                return -step
         value, slope, length = new, -_dot(gradient, direction), 1.0
         if not slope > 0.0:  # rounding is all that is left
             return step
