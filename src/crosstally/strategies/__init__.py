@@ -1,10 +1,12 @@
 """What to measure. A strategy only plans: it never sees data, and a plan is free until it is run."""
 
 from crosstally.errors import PlanError, did_you_mean
+from crosstally.strategies.clustered import Clustered
 from crosstally.strategies.designs import covering_design
 from crosstally.strategies.direct import Direct
 from crosstally.strategies.flat import Flat
 from crosstally.strategies.fourier import Fourier
+from crosstally.strategies.optimum import Optimum
 from crosstally.strategies.plan import Plan, Request, Strategy
 from crosstally.strategies.residual import Residual
 from crosstally.strategies.uniform import Uniform
@@ -12,9 +14,11 @@ from crosstally.strategies.views import Views
 
 __all__ = [
     "NAMED",
+    "Clustered",
     "Direct",
     "Flat",
     "Fourier",
+    "Optimum",
     "Plan",
     "Request",
     "Residual",
@@ -27,7 +31,17 @@ __all__ = [
 
 NAMED: dict[str, Strategy] = {
     strategy.name: strategy
-    for strategy in (Flat(), Views(), Direct(), Direct(budgets="uniform"), Fourier(), Residual(), Uniform())
+    for strategy in (
+        Flat(),
+        Views(),
+        Direct(),
+        Direct(budgets="uniform"),
+        Clustered(),
+        Fourier(),
+        Optimum(),
+        Residual(),
+        Uniform(),
+    )
 }
 
 

@@ -273,7 +273,7 @@ def _packed(problem: _Problem, tables: Views) -> Iterator[Views]:
     order = np.argsort(-cells, kind="stable")
     masks = np.array([problem.mask(tables[i]) for i in order], np.int64)
     found: set[tuple[int, ...]] = set()
-    for growth in _GROWTHS:
+    for growth in _GROWTHS if len(tables) <= _MANY_TABLES else _GROWTHS[::2]:
         most = math.log(min(growth * cells.max(), _MOST_CELLS)) + 1e-9
         views = np.zeros(len(tables), np.int64)
         number = packed_views(masks, np.ones(len(tables)), problem.logs, most, views)

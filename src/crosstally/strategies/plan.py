@@ -20,7 +20,7 @@ from crosstally.queries import MAX_CELLS, Cells, Contrast, Linear, Query, query_
 from crosstally.residuals.closure import Closure, closure_of
 from crosstally.schema import Schema
 from crosstally.strategies.linear_cost import linear_cost
-from crosstally.strategies.requests import Request, RequestGroup, grouped
+from crosstally.strategies.requests import GroupedRequests, Request, RequestGroup, grouped
 from crosstally.strategies.sensitivity import joint_cost, single_cost
 from crosstally.tables import Measurement
 from crosstally.workload import Workload
@@ -88,7 +88,7 @@ class Plan:
     @cached_property
     def cost(self) -> Fraction:
         """The privacy it costs, exactly: epsilon when the budget is pure, otherwise rho."""
-        return privacy_cost(self.requests, self.schema, self.neighbours, pure=self.budget.pure)
+        return _cost(self.groups, self.schema, self.neighbours, pure=self.budget.pure)
 
     @cached_property
     def groups(self) -> tuple[RequestGroup, ...]:
@@ -314,12 +314,16 @@ def _with_less_noise(
 
 def privacy_cost(requests: Sequence[Request], schema: Schema, neighbours: Neighbours, *, pure: bool) -> Fraction:
     """What all requests cost together: epsilon when pure, otherwise rho, of which Laplace costs epsilon^2 / 2."""
-    if pure and any(request.noise.kind is NoiseKind.GAUSSIAN for request in requests):
+    return _cost(grouped(requests, schema), schema, neighbours, pure=pure)
+
+
+def _cost(groups: Sequence[RequestGroup], schema: Schema, neighbours: Neighbours, *, pure: bool) -> Fraction:
+    if pure and any(group.noise.kind is NoiseKind.GAUSSIAN for group in groups):
         raise BudgetError("Gaussian noise cannot be paid with a pure epsilon; give rho, or epsilon and delta")
-    if neighbours is Neighbours.ADD_REMOVE:
-        groups = grouped(requests, schema)
-        tables = [g for g in groups if not isinstance(g.query, Linear)]
-        linear = [(g.query, g.noise) for g in groups if isinstance(g.query, Linear) for _ in range(len(g))]
-        each = (len(g) * single_cost(g.query, g.noise, schema, neighbours, pure=pure) for g in tables)
-        return sum(each, Fraction(0)) + linear_cost(linear, schema, neighbours, pure=pure)
-    return joint_cost([(request.query, request.noise) for request in requests], schema, neighbours, pure=pure)
+    if neighbours is not Neighbours.ADD_REMOVE:
+        asked = [(request.query, request.noise) for request in GroupedRequests(schema, groups)]
+        return joint_cost(asked, schema, neighbours, pure=pure)
+    tables = [g for g in groups if not isinstance(g.query, Linear)]
+    linear = [(g.query, g.noise) for g in groups if isinstance(g.query, Linear) for _ in range(len(g))]
+    each = (len(g) * single_cost(g.query, g.noise, schema, neighbours, pure=pure) for g in tables)
+    return sum(each, Fraction(0)) + linear_cost(linear, schema, neighbours, pure=pure)

@@ -42,7 +42,7 @@ class RequestGroup:
     def requests(self, schema: Schema) -> Iterator[Request]:
         """Each request by itself."""
         if not isinstance(self.query, Cells | Contrast):
-            yield Request(self.query, self.noise)
+            yield from (Request(self.query, self.noise) for _ in self.positions)
             return
         kind, names = type(self.query), schema.names
         for row in self.positions.tolist():
