@@ -19,9 +19,8 @@ from crosstally.errors import BudgetError, CrosstallyError, PlanError, QueryErro
 from crosstally.queries import MAX_CELLS, Cells, Contrast, Linear, Query, query_from_dict
 from crosstally.residuals.closure import Closure, closure_of
 from crosstally.schema import Schema
-from crosstally.strategies.linear_cost import linear_cost
-from crosstally.strategies.requests import GroupedRequests, Request, RequestGroup, grouped
-from crosstally.strategies.sensitivity import joint_cost, single_cost
+from crosstally.strategies.requests import Request, RequestGroup, grouped
+from crosstally.strategies.sensitivity import groups_cost
 from crosstally.tables import Measurement
 from crosstally.workload import Workload
 
@@ -320,10 +319,4 @@ def privacy_cost(requests: Sequence[Request], schema: Schema, neighbours: Neighb
 def _cost(groups: Sequence[RequestGroup], schema: Schema, neighbours: Neighbours, *, pure: bool) -> Fraction:
     if pure and any(group.noise.kind is NoiseKind.GAUSSIAN for group in groups):
         raise BudgetError("Gaussian noise cannot be paid with a pure epsilon; give rho, or epsilon and delta")
-    if neighbours is not Neighbours.ADD_REMOVE:
-        asked = [(request.query, request.noise) for request in GroupedRequests(schema, groups)]
-        return joint_cost(asked, schema, neighbours, pure=pure)
-    tables = [g for g in groups if not isinstance(g.query, Linear)]
-    linear = [(g.query, g.noise) for g in groups if isinstance(g.query, Linear) for _ in range(len(g))]
-    each = (len(g) * single_cost(g.query, g.noise, schema, neighbours, pure=pure) for g in tables)
-    return sum(each, Fraction(0)) + linear_cost(linear, schema, neighbours, pure=pure)
+    return groups_cost(groups, schema, neighbours, pure=pure)

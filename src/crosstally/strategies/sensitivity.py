@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -27,11 +27,11 @@ from crosstally.budget import Neighbours, Noise, NoiseKind
 from crosstally.queries import Cells, Linear, Query
 from crosstally.schema import Schema
 from crosstally.strategies.linear_cost import linear_cost
+from crosstally.strategies.requests import Request, RequestGroup, grouped
 
-__all__ = ["joint_cost", "odd_intersections", "single_cost"]
+__all__ = ["groups_cost", "joint_cost", "odd_intersections", "single_cost"]
 
 MAX_ATTRIBUTES = 24
-_MAX_REQUESTS = 50_000
 _MAX_CASES = 20_000
 _MAX_LOOKUPS = 50_000_000
 _LARGEST = 2**61
@@ -48,27 +48,37 @@ def single_cost(query: Query, noise: Noise, schema: Schema, neighbours: Neighbou
 def joint_cost(asked: Sequence[Asked], schema: Schema, neighbours: Neighbours, *, pure: bool) -> Fraction:
     """What all answers cost together: attained by some pair of neighbours where it can be computed, never too low.
 
-    Units of up to m rows cost m times as much (m^2 for rho): the worst they can do is m equal rows that become m other
-    equal rows, or none. Linear queries are charged together, and beside the others.
+    Linear queries are charged together, and beside the others.
     """
-    linear = linear_cost([(q, n) for q, n in asked if isinstance(q, Linear)], schema, neighbours, pure=pure)
-    moving = [(q, n) for q, n in asked if not isinstance(q, Linear)]
-    return _tables_cost(moving, schema, neighbours, pure=pure) + linear
+    return groups_cost(grouped([Request(*each) for each in asked], schema), schema, neighbours, pure=pure)
 
 
-def _tables_cost(moving: Sequence[Asked], schema: Schema, neighbours: Neighbours, *, pure: bool) -> Fraction:
-    """What tables of cells and contrasts cost together."""
-    separate = sum((single_cost(q, n, schema, neighbours, pure=pure) for q, n in moving), Fraction(0))
-    if neighbours is Neighbours.ADD_REMOVE or not moving:
-        return separate
-    largest = _largest_move(moving, schema, pure=pure)
+def groups_cost(groups: Sequence[RequestGroup], schema: Schema, neighbours: Neighbours, *, pure: bool) -> Fraction:
+    """The same for requests in groups that are alike.
+
+    Units of up to m rows cost m times as much (m^2 for rho): the worst they can do is m equal rows that become m other
+    equal rows, or none.
+    """
+    linear = [(g.query, g.noise) for g in groups if isinstance(g.query, Linear) for _ in range(len(g))]
+    tables = [group for group in groups if not isinstance(group.query, Linear)]
+    beside = linear_cost(linear, schema, neighbours, pure=pure)
+    separate = _sum_of_single_costs(tables, schema, neighbours, pure=pure)
+    if neighbours is Neighbours.ADD_REMOVE or not tables:
+        return separate + beside
+    largest = _largest_move(tables, schema, pure=pure)
     if largest is None:
-        return separate
+        return separate + beside
     together = largest * (schema.max_rows if pure else schema.max_rows**2)
     if schema.may_drop:
-        removed = (single_cost(q, n, schema, Neighbours.ADD_REMOVE, pure=pure) for q, n in moving)
-        together = max(together, sum(removed, Fraction(0)))
-    return min(separate, together)
+        together = max(together, _sum_of_single_costs(tables, schema, Neighbours.ADD_REMOVE, pure=pure))
+    return min(separate, together) + beside
+
+
+def _sum_of_single_costs(
+    groups: Sequence[RequestGroup], schema: Schema, neighbours: Neighbours, *, pure: bool
+) -> Fraction:
+    each = (len(g) * single_cost(g.query, g.noise, schema, neighbours, pure=pure) for g in groups)
+    return sum(each, Fraction(0))
 
 
 def odd_intersections(attributes: int, order: int, changed: int) -> int:
@@ -92,42 +102,38 @@ class _Group:
     losses: NDArray[np.int64]
 
 
-def _largest_move(asked: Sequence[Asked], schema: Schema, *, pure: bool) -> Fraction | None:
+def _largest_move(asked: Sequence[RequestGroup], schema: Schema, *, pure: bool) -> Fraction | None:
     """The largest joint loss when one row is replaced, rounded up by less than a part in 2^30; None if unknown."""
-    if all(isinstance(query, Cells) for query, _ in asked):
-        moved = [(q, n) for q, n in asked if q.attributes]
-        return sum((_weight(n, pure) * _moves(q, schema, n, pure)[-1] for q, n in moved), Fraction(0))
-    asked = [(query, noise) for query, noise in asked if query.attributes]
-    if len(asked) > _MAX_REQUESTS:
-        return None
-    used = sorted({schema.positions[name] for query, _ in asked for name in query.attributes})
-    places = {position: i for i, position in enumerate(used)}
-    groups, unit = _groups(asked, schema, places, pure=pure)
+    moved = [group for group in asked if group.query.attributes]
+    if not moved:
+        return Fraction(0)
+    if all(isinstance(group.query, Cells) for group in moved):
+        each = (len(g) * _weight(g.noise, pure) * _moves(g.query, schema, g.noise, pure)[-1] for g in moved)
+        return sum(each, Fraction(0))
+    used = np.unique(np.concatenate([group.positions.ravel() for group in moved]))
+    places = np.zeros(len(schema.names), np.intp)
+    places[used] = np.arange(len(used))
+    groups, unit = _groups(moved, schema, places, pure=pure)
     if len(used) <= MAX_ATTRIBUTES:
         return unit * int(_losses_of_all_sets(groups, len(used)).max())
-    cases = _cases(asked, schema, used)
-    lookups = 0 if cases is None else len(cases) * len(asked)
-    return None if cases is None or lookups > _MAX_LOOKUPS else unit * int(_losses_of(groups, cases).max())
+    cases = _cases(moved, schema, used)
+    if cases is None or len(cases) * sum(map(len, moved)) > _MAX_LOOKUPS:
+        return None
+    return unit * int(_losses_of(groups, cases).max())
 
 
 def _groups(
-    asked: Sequence[Asked], schema: Schema, places: Mapping[int, int], *, pure: bool
+    asked: Sequence[RequestGroup], schema: Schema, places: NDArray[np.intp], *, pure: bool
 ) -> tuple[list[_Group], Fraction]:
-    """Queries of one kind, shape and noise together, and the unit in which their losses are whole numbers."""
-    members: dict[tuple[type, tuple[int, ...], Noise], list[Query]] = defaultdict(list)
-    for query, noise in asked:
-        members[type(query), schema.sizes(query.attributes), noise].append(query)
-    losses = {
-        key: [_weight(key[2], pure) * moved for moved in _moves(queries[0], schema, key[2], pure)]
-        for key, queries in members.items()
-    }
-    unit = _unit([loss for each in losses.values() for loss in each], len(asked))
+    """The losses of each group for each set of changed attributes, and the unit in which they are whole numbers."""
+    losses = [
+        [_weight(group.noise, pure) * moved for moved in _moves(group.query, schema, group.noise, pure)]
+        for group in asked
+    ]
+    unit = _unit([loss for each in losses for loss in each], sum(map(len, asked)))
     groups = [
-        _Group(
-            np.array([[places[schema.positions[name]] for name in query.attributes] for query in queries], np.intp),
-            np.array([math.ceil(loss / unit) for loss in losses[key]], np.int64),
-        )
-        for key, queries in members.items()
+        _Group(places[group.positions], np.array([math.ceil(loss / unit) for loss in each], np.int64))
+        for group, each in zip(asked, losses, strict=True)
     ]
     return groups, unit
 
@@ -228,14 +234,14 @@ def _losses_of(groups: Sequence[_Group], cases: NDArray[np.bool_]) -> NDArray[np
     return sums
 
 
-def _cases(asked: Sequence[Asked], schema: Schema, used: Sequence[int]) -> NDArray[np.bool_] | None:
+def _cases(asked: Sequence[RequestGroup], schema: Schema, used: NDArray[np.intp]) -> NDArray[np.bool_] | None:
     """Sets of changed attributes of which one stands for every other; None when there are too many.
 
     Attributes that can be exchanged without changing what is asked form a class; a set is known by how many of each
     class it holds.
     """
     classes = _exchangeable(asked, schema, used)
-    if math.prod(len(each) + 1 for each in classes) > _MAX_CASES:
+    if classes is None or math.prod(len(each) + 1 for each in classes) > _MAX_CASES:
         return None
     cases = list(product(*(range(len(each) + 1) for each in classes)))
     out = np.zeros((len(cases), len(used)), np.bool_)
@@ -245,30 +251,39 @@ def _cases(asked: Sequence[Asked], schema: Schema, used: Sequence[int]) -> NDArr
     return out
 
 
-def _exchangeable(asked: Sequence[Asked], schema: Schema, used: Sequence[int]) -> list[list[int]]:
-    """Classes of attributes, by their place among those used; each exchange in a class is checked query by query."""
-    places = {schema.names[position]: i for i, position in enumerate(used)}
-    found: dict[int, list[tuple[str, str, float]]] = defaultdict(list)
-    for query, noise in asked:
-        mask = sum(1 << places[name] for name in query.attributes)
-        found[mask].append((type(query).__name__, noise.kind.value, noise.scale))
-    kinds = {mask: tuple(sorted(each)) for mask, each in found.items()}
-    holding: list[list[int]] = [[] for _ in used]
-    for mask in kinds:
-        for i in range(len(used)):
-            if mask >> i & 1:
-                holding[i].append(mask)
-    alike: dict[tuple[int, int], list[int]] = defaultdict(list)
-    for i, position in enumerate(used):
-        alike[schema.shape[position], len(holding[i])].append(i)
+def _exchangeable(asked: Sequence[RequestGroup], schema: Schema, used: NDArray[np.intp]) -> list[list[int]] | None:
+    """Classes of attributes, by their place among those used; each exchange in a class is checked on all queries.
+
+    Only neighbours are tried: exchanges of neighbours make all exchanges. None when sets are too large for a number.
+    """
+    base = len(schema.names)
+    alike: dict[tuple[type, Noise, int], list[NDArray[np.intp]]] = defaultdict(list)
+    for group in asked:
+        alike[type(group.query), group.noise, group.positions.shape[1]].append(group.positions)
+    if base ** max(order for _, _, order in alike) >= 2**62:
+        return None
+    sets = [np.concatenate(parts) for parts in alike.values()]
+    held = np.zeros((len(sets), base), np.int64)
+    for i, rows in enumerate(sets):
+        held[i] = np.bincount(rows.ravel(), minlength=base)
+    candidates: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    for i, position in enumerate(used.tolist()):
+        candidates[schema.shape[position], *held[:, position].tolist()].append(i)
     classes = []
-    for candidates in alike.values():
-        classes.append([candidates[0]])
-        for a, b in pairwise(candidates):
-            both = 1 << a | 1 << b
-            masks = [mask for mask in holding[a] + holding[b] if mask & both != both]
-            if all(kinds.get(mask ^ both) == kinds[mask] for mask in masks):
+    for places in candidates.values():
+        classes.append([places[0]])
+        for a, b in pairwise(places):
+            if all(_exchange(rows, int(used[a]), int(used[b]), base) for rows in sets):
                 classes[-1].append(b)
             else:
                 classes.append([b])
     return classes
+
+
+def _exchange(sets: NDArray[np.intp], a: int, b: int, base: int) -> bool:
+    """Whether exchanging two attributes leaves the same sets."""
+    concerned = sets[(sets == a).any(axis=1) ^ (sets == b).any(axis=1)]
+    swapped = np.where(concerned == a, b, np.where(concerned == b, a, concerned))
+    digits = base ** np.arange(sets.shape[1], dtype=np.int64)
+    before, after = (np.sort(np.sort(rows, axis=1) @ digits) for rows in (concerned, swapped))
+    return bool(np.array_equal(before, after))
