@@ -8,21 +8,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
-from itertools import combinations
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from crosstally.budget import Budget, Neighbours, Noise, Sensitivity
+from crosstally.budget import Budget, Neighbours, Noise, NoiseKind, Sensitivity
 from crosstally.errors import PlanError, TooManyCellsError
-from crosstally.queries import Cells, Contrast, Query
+from crosstally.queries import Cells, Contrast
+from crosstally.residuals.closure import Closure, closure_of
 from crosstally.schema import Attribute, Schema
-from crosstally.strategies.plan import Plan, Request, measures_tables, requests_with_shares
+from crosstally.strategies.plan import FREE_SCALE, Plan, measures_tables
+from crosstally.strategies.requests import GroupedRequests, RequestGroup
+from crosstally.strategies.sensitivity import groups_cost
 from crosstally.tables import Measurement
 from crosstally.workload import Workload
 
@@ -84,20 +85,18 @@ class Fourier:
         workload = (workload or Workload.small_tables(schema)).for_schema(schema)
         if self.encoding == "bits":
             schema, workload = bit_schema(schema), bit_workload(schema, workload)
-        weights = closure(schema, workload)
-        found = [_residual(names, schema, neighbours, pure=budget.pure) for names in weights]
-        queries = [query for query, _ in found]
-        moved = [query.sensitivity(schema, neighbours) for query in queries]
-        if self.sensitivity == "paper":
-            moved = [_as_in_the_paper(schema, neighbours, budget)] * len(queries)
-        shares = [1.0] * len(queries)
+        _check_residuals(workload)
+        shared = closure_of(schema, workload.tables)
+        weights = shared.weights(np.array(workload.weights) * shared.cells())
+        paper = _as_in_the_paper(schema, neighbours, budget) if self.sensitivity == "paper" else None
+        kinds = _kinds(shared, neighbours, pure=budget.pure, moved=paper)
+        shares = [np.ones(len(kind.places)) for kind in kinds]
         if self.budgets == "optimal":
-            demands = [weight * factor for weight, (_, factor) in zip(weights.values(), found, strict=True)]
-            shares = [_optimal_share(*each, pure=budget.pure) for each in zip(moved, demands, strict=True)]
-        if self.sensitivity == "paper":
-            requests = _requests_separately(queries, moved, shares, budget)
-        else:
-            requests = requests_with_shares(queries, shares, schema, budget, neighbours)
+            shares = [_optimal_shares(kind, weights[kind.places], pure=budget.pure) for kind in kinds]
+        groups = _groups(schema, kinds, shares, budget)
+        if paper is None and neighbours is Neighbours.REPLACE:
+            groups = _with_less_noise(groups, schema, budget, neighbours)
+        requests = GroupedRequests(schema, groups)
         return Plan(schema, requests, strategy=self.name, workload=workload, budget=budget, neighbours=neighbours)
 
 
@@ -111,29 +110,52 @@ def closure(schema: Schema, workload: Workload) -> dict[tuple[str, ...], float]:
     >>> closure(schema, Workload([("a",), ("a", "b")]))
     {(): 0.75, ('a',): 1.5, ('b',): 0.5, ('a', 'b'): 1.0}
     """
+    shared = closure_of(schema, workload.tables)
+    weights = shared.weights(np.array(workload.weights) * shared.cells())
+    return {
+        tuple(schema.names[i] for i in row): float(weights[place])
+        for places, positions in shared.members
+        for place, row in zip(places, positions.tolist(), strict=True)
+    }
+
+
+def _check_residuals(workload: Workload) -> None:
     residuals = sum(2 ** len(table) for table in workload.tables)
     if residuals > MAX_RESIDUALS:
         raise TooManyCellsError(f"a workload must hold at most {MAX_RESIDUALS:,} residuals, got {residuals:,}")
-    weights: dict[tuple[str, ...], float] = {}
-    for table, weight in workload:
-        parts = [part for k in range(len(table) + 1) for part in combinations(table, k)]
-        for part, share in zip(parts, _parts_of_cells(schema.sizes(table)), strict=True):
-            weights[part] = weights.get(part, 0.0) + weight * share
-    return dict(sorted(weights.items(), key=lambda item: (len(item[0]), [schema.positions[n] for n in item[0]])))
 
 
-@lru_cache(maxsize=4096)
-def _parts_of_cells(sizes: tuple[int, ...]) -> tuple[float, ...]:
-    """For each subset, small ones first, cells x prod(1 - 1/n, inside) x prod(1/n^2, outside)."""
-    out = []
-    for k in range(len(sizes) + 1):
-        for inside in combinations(range(len(sizes)), k):
-            factors = [1 - 1 / n if i in inside else 1 / n**2 for i, n in enumerate(sizes)]
-            out.append(math.prod(sizes) * math.prod(factors))
-    return tuple(out)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Kind:
+    """Residuals over attributes of the same sizes: what is asked for the first, how far it moves, and all of them.
+
+    ``factor`` is the variance of the residual's coefficients for each unit of variance of the answer.
+    """
+
+    query: Cells | Contrast
+    moved: Sensitivity
+    _: KW_ONLY
+    factor: float
+    places: NDArray[np.intp]
+    positions: NDArray[np.intp]
 
 
-def _residual(names: tuple[str, ...], schema: Schema, neighbours: Neighbours, *, pure: bool) -> tuple[Query, float]:
+def _kinds(shared: Closure, neighbours: Neighbours, *, pure: bool, moved: Sensitivity | None) -> list[_Kind]:
+    schema, out = shared.schema, []
+    for places, positions in shared.members:
+        _, labels = np.unique(shared.sizes[positions], axis=0, return_inverse=True)
+        for label in np.unique(labels):
+            rows = np.flatnonzero(labels == label)
+            names = tuple(schema.names[i] for i in positions[rows[0]])
+            query, factor = _residual(names, schema, neighbours, pure=pure)
+            least = moved or query.sensitivity(schema, neighbours)
+            out.append(_Kind(query, least, factor=factor, places=places[rows], positions=positions[rows]))
+    return out
+
+
+def _residual(
+    names: tuple[str, ...], schema: Schema, neighbours: Neighbours, *, pure: bool
+) -> tuple[Cells | Contrast, float]:
     """What to ask for a residual, and the variance of its coefficients for each unit of variance of the answer."""
     if not names:
         return Cells(()), 1.0
@@ -145,9 +167,51 @@ def _residual(names: tuple[str, ...], schema: Schema, neighbours: Neighbours, *,
     return contrast, factor
 
 
-def _optimal_share(moved: Sensitivity, demand: float, *, pure: bool) -> float:
-    """The share that minimises the sum of demand x variance (ICDE 2013, corollary 3.3): of epsilon, or of rho."""
-    return (moved.l1**2 * demand) ** (1 / 3) if pure else math.sqrt(moved.l2_squared * demand)
+def _optimal_shares(kind: _Kind, weights: NDArray[np.float64], *, pure: bool) -> NDArray[np.float64]:
+    """The shares that minimise the sum of demand x variance (ICDE 2013, corollary 3.3): of epsilon, or of rho.
+
+    They are rounded to 33 binary digits, so that those which differ by rounding alone are one.
+    """
+    demands = weights * kind.factor
+    shares = np.cbrt(kind.moved.l1**2 * demands) if pure else np.sqrt(kind.moved.l2_squared * demands)
+    mantissa, exponent = np.frexp(shares)
+    return np.asarray(np.ldexp(np.rint(mantissa * 2.0**33) / 2.0**33, exponent))
+
+
+def _groups(
+    schema: Schema, kinds: Sequence[_Kind], shares: Sequence[NDArray[np.float64]], budget: Budget
+) -> list[RequestGroup]:
+    """Each request with the least noise that its share of the budget buys; what no unit can move needs none."""
+    paid = [part for kind, part in zip(kinds, shares, strict=True) if kind.moved.l1]
+    total = math.fsum(np.concatenate(paid)) if paid else 1.0
+    equal = bool(paid) and all((part == 1).all() for part in paid)
+    free = Noise(NoiseKind.LAPLACE if budget.pure else NoiseKind.GAUSSIAN, FREE_SCALE)
+    out = []
+    for kind, part in zip(kinds, shares, strict=True):
+        for share in np.unique(part):
+            exact = Fraction(1, round(total)) if equal else Fraction(float(share) / (total * (1 + 1e-12)))
+            noise = Noise.affordable(kind.moved, budget.amount * exact, pure=budget.pure) if kind.moved.l1 else free
+            positions = kind.positions[part == share]
+            first = type(kind.query)(tuple(schema.names[i] for i in positions[0]))
+            out.append(RequestGroup(first, noise, positions))
+    return out
+
+
+def _with_less_noise(
+    groups: list[RequestGroup], schema: Schema, budget: Budget, neighbours: Neighbours
+) -> list[RequestGroup]:
+    """The same requests with all scales smaller by one factor, where they cost less together than the budget."""
+    cost = groups_cost(groups, schema, neighbours, pure=budget.pure)
+    ratio = float(cost / budget.amount) * (1 + 1e-9)
+    if ratio > 1 - 1e-6 or ratio == 0:
+        return groups
+    factor = ratio if budget.pure else math.sqrt(ratio)
+    return [
+        replace(group, noise=Noise(group.noise.kind, group.noise.scale * factor))
+        if group.noise.scale != FREE_SCALE
+        else group
+        for group in groups
+    ]
 
 
 def _as_in_the_paper(schema: Schema, neighbours: Neighbours, budget: Budget) -> Sensitivity:
@@ -159,18 +223,6 @@ def _as_in_the_paper(schema: Schema, neighbours: Neighbours, budget: Budget) -> 
         )
     moved = schema.max_rows * (1 if neighbours is Neighbours.ADD_REMOVE else 2)
     return Sensitivity(moved, moved**2)
-
-
-def _requests_separately(
-    queries: Sequence[Query], moved: Sequence[Sensitivity], shares: Sequence[float], budget: Budget
-) -> tuple[Request, ...]:
-    """Each request with the noise that its share of the budget buys at the sensitivity given."""
-    total = math.fsum(shares) * (1 + 1e-12)
-    parts = [budget.amount * Fraction(share / total) for share in shares]
-    if len(set(shares)) == 1:
-        parts = [budget.amount / len(shares)] * len(shares)
-    found = zip(queries, moved, parts, strict=True)
-    return tuple(Request(query, Noise.affordable(each, part, pure=budget.pure)) for query, each, part in found)
 
 
 # Attributes in bits
