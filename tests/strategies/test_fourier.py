@@ -230,3 +230,15 @@ def test_names_and_mistakes() -> None:
         Fourier().plan(BINARY, Workload([("a0",)], weights=[-1]), Budget(epsilon=1))
     plan = Fourier().plan(BINARY, PAIRS, Budget(epsilon=1))
     assert ct.Plan.from_dict(plan.to_dict()).requests == plan.requests
+
+
+def test_impossible_requests_spend_nothing() -> None:
+    schema = schema_of(3, 2)
+    rows = pa.table({"a0": ["0", "2"], "a1": ["0", "1"]})
+    ledger = ct.Ledger.in_memory(schema=schema, budget=Budget(epsilon=1))
+    with pytest.raises(PlanError, match="the paper's sensitivity"):
+        ct.release(rows, schema, epsilon=1, strategy=Fourier(sensitivity="paper"), ledger=ledger)
+    with pytest.raises(CrosstallyError, match="unknown attribute 'b'"):
+        ct.release(rows, schema, epsilon=1, strategy=Fourier(), workload=Workload([("b",)]), ledger=ledger)
+    assert ledger.spent == 0
+    assert ledger.entries() == ()
