@@ -10,9 +10,9 @@ import crosstally as ct
 ROOT = Path(__file__).parent.parent
 
 PUBLIC = [
-    "Attribute", "Budget", "CrosstallyError", "Ledger", "Marginal", "Measurement", "Neighbours", "Outside", "Plan",
-    "Release", "Schema", "Statement", "Unit", "Workload", "count", "open_release", "plan", "release", "strategies",
-    "total",
+    "Attribute", "Budget", "CrosstallyError", "Ledger", "Marginal", "Measurement", "Neighbours", "Notebook", "Outside",
+    "Plan", "Release", "Schema", "Statement", "Unit", "Workload", "count", "open_notebook", "open_release", "plan",
+    "release", "strategies", "total",
 ]  # fmt: skip
 
 

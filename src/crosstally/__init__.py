@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from crosstally import strategies
     from crosstally.budget import Budget, Neighbours
     from crosstally.errors import CrosstallyError
+    from crosstally.notebook import Notebook, open_notebook
     from crosstally.pipeline import release
     from crosstally.privacy.ledger import Ledger
     from crosstally.questions import count, total
@@ -34,6 +35,7 @@ _HOMES = {
     "Marginal": "tables",
     "Measurement": "tables",
     "Neighbours": "budget",
+    "Notebook": "notebook",
     "Outside": "schema",
     "Plan": "strategies.plan",
     "Release": "releases",
@@ -42,6 +44,7 @@ _HOMES = {
     "Unit": "schema",
     "Workload": "workload",
     "count": "questions",
+    "open_notebook": "notebook",
     "open_release": "release_file",
     "plan": "strategies.planner",
     "release": "pipeline",
@@ -56,6 +59,7 @@ __all__ = [
     "Marginal",
     "Measurement",
     "Neighbours",
+    "Notebook",
     "Outside",
     "Plan",
     "Release",
@@ -64,6 +68,7 @@ __all__ = [
     "Unit",
     "Workload",
     "count",
+    "open_notebook",
     "open_release",
     "plan",
     "release",

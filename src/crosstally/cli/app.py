@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from crosstally import __version__
-from crosstally.cli import demo, inspect, ledger, plan, release, reproduce, schema, table
+from crosstally.cli import ask, demo, inspect, ledger, plan, release, reproduce, schema, table
 from crosstally.cli.checks import CheckFailedError
 from crosstally.errors import CrosstallyError
 
@@ -74,6 +74,7 @@ _add(_schema, schema.draft, *schema.DRAFT_EXAMPLES)
 _add(_schema, schema.check, *schema.CHECK_EXAMPLES)
 _add(app, plan.plan, *plan.EXAMPLES, panel=_BEFORE)
 _add(app, release.release, *release.EXAMPLES, panel=_SPEND)
+_add(app, ask.ask, *ask.EXAMPLES, panel=_SPEND)
 _ledger = _group("ledger", "Keep count of what was spent: create, show, verify, export.", _SPEND)
 _add(_ledger, ledger.create, *ledger.CREATE_EXAMPLES)
 _add(_ledger, ledger.show, *ledger.SHOW_EXAMPLES)

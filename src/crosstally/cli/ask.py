@@ -1,0 +1,130 @@
+"""``crosstally ask``: one question, paid and remembered, or answered for free from all that was asked before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from crosstally.cli.options import Epsilon, Json, Quiet, Rho, Rows
+from crosstally.errors import BudgetError
+
+if TYPE_CHECKING:
+    from crosstally.notebook import Answer, Notebook
+
+__all__ = ["EXAMPLES", "ask"]
+
+EXAMPLES = (
+    'crosstally ask people.csv --ledger people.ledger "18 <= age < 30 and sex = Female" --epsilon 0.05',
+    'crosstally ask people.csv --ledger people.ledger "sex = Female" --free',
+    'crosstally ask people.csv --ledger people.ledger "sex = Female" --error 50',
+)
+
+
+def ask(
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="CSV, Parquet or Arrow files; not read when free.")],
+    question: Annotated[
+        str, typer.Argument(metavar="QUESTION", help="Which rows to count: '18 <= age < 30 and sex = Female'.")
+    ],
+    *,
+    ledger: Annotated[Path, typer.Option(metavar="FILE", help="Where spends and answers are kept.")],
+    epsilon: Epsilon = None,
+    rho: Rho = None,
+    free: Annotated[bool, typer.Option("--free", help="Spend nothing: estimate it from what was answered.")] = False,
+    error: Annotated[
+        float | None, typer.Option(metavar="COUNT", help="Spend nothing: say what this standard error would cost.")
+    ] = None,
+    rows: Rows = None,
+    key: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="A name for this spend; the same again gives the same answer.")
+    ] = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Ask how many rows satisfy a condition. The answer is paid once and serves every later question."""
+    from crosstally.notebook import open_notebook
+
+    ways = sum(option is not None for option in (epsilon, rho, error)) + free
+    if ways != 1:
+        raise BudgetError("say one of --epsilon, --rho, --free and --error")
+    notebook = open_notebook(ledger, rows=rows)
+    if error is not None:
+        _show_price(notebook, question, error, json=json)
+        return
+    if free:
+        answer = notebook.estimate(question)
+    else:
+        answer = _asked(notebook, source, question, epsilon=epsilon, rho=rho, key=key, quiet=quiet or json)
+    _show(notebook, answer, json=json, quiet=quiet)
+
+
+def _asked(
+    notebook: Notebook,
+    source: str,
+    question: str,
+    *,
+    epsilon: str | None,
+    rho: str | None,
+    key: str | None,
+    quiet: bool,
+) -> Answer:
+    from crosstally.cli.screen import progress
+
+    with progress("counting", unit="rows", quiet=quiet) as tell:
+        return notebook.ask(source, question, epsilon=epsilon, rho=rho, key=key, progress=lambda done: tell(done, None))
+
+
+def _show(notebook: Notebook, answer: Answer, *, json: bool, quiet: bool) -> None:
+    from crosstally.budget import decimal_text
+    from crosstally.cli.screen import amount, count, data, facts, people, print_json
+
+    low, high = answer.interval(0.95)
+    left = notebook.ledger.remaining
+    if json:
+        print_json(
+            {
+                "question": answer.question,
+                "value": answer.value,
+                "std_error": answer.std_error,
+                "interval": [low, high],
+                "drawn": answer.drawn,
+                "drawn_error": answer.drawn_error,
+                "key": answer.key,
+                "remaining": decimal_text(left),
+                "currency": notebook.ledger.currency,
+            }
+        )
+        return
+    screen = data()
+    screen.print(f"{count(answer.value)} ± {count(answer.std_error)}", style="bold")
+    lines = [("question", answer.question), ("95%", f"{count(low)} to {count(high)}")]
+    if answer.drawn is not None and answer.drawn_error is not None:
+        lines.append(("drawn", f"{count(answer.drawn)} ± {count(answer.drawn_error)}, before earlier answers are used"))
+    screen.put_table(facts(lines))
+    words = "Nothing was spent" if answer.key is None else f"Kept under the key {answer.key}"
+    people(quiet=quiet).say(f"{words}; {amount(left, notebook.ledger.currency)} is left.")
+
+
+def _show_price(notebook: Notebook, question: str, error: float, *, json: bool) -> None:
+    from crosstally.cli.screen import count, data, print_json
+
+    price = notebook.cost(question, error=error)
+    known = price.estimate
+    if json:
+        print_json(
+            {
+                "free": price.free,
+                "budget": None if price.budget is None else price.budget.to_dict(),
+                "value": None if known is None else known.value,
+                "std_error": None if known is None else known.std_error,
+            }
+        )
+        return
+    screen = data()
+    if price.budget is None and known is not None:
+        screen.say(f"Free: {count(known.value)} ± {count(known.std_error)} is known already; use --free.")
+    else:
+        screen.say(f"It would cost {price.budget}.")
+        if known is not None:
+            screen.say(f"Known for free: {count(known.value)} ± {count(known.std_error)}.", style="dim")

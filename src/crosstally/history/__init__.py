@@ -1,0 +1,5 @@
+"""Past answers made useful: estimates of any linear query from all that was ever measured. No rows, no budget."""
+
+from crosstally.history.record import Estimates, History
+
+__all__ = ["Estimates", "History"]

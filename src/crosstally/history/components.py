@@ -1,0 +1,292 @@
+"""The fast path: ridge regression with a variance for each set of attributes, solved by blocks and a low-rank part.
+
+The covariance of past answers is A = D + L L'. D is block diagonal: noise, and the parts that only queries of one block
+share. L holds the parts that many queries share, such as those of single attributes. Cholesky for each block and
+Woodbury's identity for the rest; no cost grows with the universe, and none with the cube of the number of queries
+unless all of them share parts of very many cells.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosstally.history.bundles import Batch, Positions, parts_of, projected
+from crosstally.history.prior import Prior
+
+__all__ = ["Past", "Solution", "Structure"]
+
+_LOW_RANK = (300, 1500)
+_KEPT_NUMBERS = 60_000_000
+_ROUNDING = 1e-12
+
+Floats = NDArray[np.float64]
+Variances = Mapping[Positions, float]
+"""For each set of attributes how far, in counts squared, the rows are believed to stray from the prior."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Shared:
+    """A part of the queries: which rows of the batch have it, and their features."""
+
+    part: Positions
+    rows: NDArray[np.intp]
+    features: Floats
+
+
+class Structure:
+    """Past queries split into parts, and which of them are solved in blocks and which as a low-rank part."""
+
+    def __init__(self, batch: Batch, prior: Prior, *, known: Sequence[Positions] = ()) -> None:
+        """Take in the queries; parts that are known (the total, where it is public) are left out."""
+        self.batch, self.prior = batch, prior
+        members: dict[Positions, list[int]] = {}
+        for i, bundle in enumerate(batch.bundles):
+            for part in parts_of(bundle.positions):
+                if part not in known:
+                    members.setdefault(part, []).append(i)
+        self.parts = tuple(members)
+        low, owner = self._split(members)
+        self.shared = tuple(self._shared(part, members[part]) for part in low)
+        groups: dict[int, list[int]] = {}
+        for i in range(len(batch.bundles)):
+            groups.setdefault(owner[i], []).append(i)
+        self.blocks = tuple(np.concatenate([batch.bundles[i].rows for i in group]) for group in groups.values())
+        places = np.empty(batch.size, np.intp)
+        for rows in self.blocks:
+            places[rows] = np.arange(len(rows))
+        self.places = places
+        number = {root: i for i, root in enumerate(groups)}
+        self.inside: tuple[list[_Shared], ...] = tuple([] for _ in groups)
+        for part, where in members.items():
+            if part not in low:
+                self.inside[number[owner[where[0]]]].append(self._shared(part, where))
+
+    def _split(self, members: Mapping[Positions, list[int]]) -> tuple[set[Positions], list[int]]:
+        """Small parts that several bundles share become low rank; bundles that share larger ones become one block."""
+        owner = list(range(len(self.batch.bundles)))
+
+        def root(i: int) -> int:
+            while owner[i] != i:
+                i = owner[i]
+            return i
+
+        room = min(max(self.batch.size // 4, _LOW_RANK[0]), _LOW_RANK[1])
+        low: set[Positions] = set()
+        for part in sorted(members, key=self._cells):
+            where = members[part]
+            if len(where) == 1:
+                continue
+            if self._cells(part) <= room:
+                room -= self._cells(part)
+                low.add(part)
+            else:
+                for i in where[1:]:
+                    owner[root(i)] = root(where[0])
+        return low, [root(i) for i in range(len(owner))]
+
+    def _cells(self, part: Positions) -> int:
+        return math.prod(self.prior.schema.shape[p] for p in part)
+
+    def _shared(self, part: Positions, where: Sequence[int]) -> _Shared:
+        bundles = [self.batch.bundles[i] for i in where]
+        rows = np.concatenate([bundle.rows for bundle in bundles])
+        return _Shared(part, rows, np.concatenate([projected(bundle, part, self.prior) for bundle in bundles]))
+
+    @cached_property
+    def columns(self) -> tuple[Floats, tuple[slice, ...]]:
+        """The features of all low-rank parts side by side, and the columns of each."""
+        ends = np.cumsum([0, *(each.features.shape[1] for each in self.shared)])
+        out = np.zeros((self.batch.size, int(ends[-1])))
+        slices = tuple(slice(int(a), int(b)) for a, b in zip(ends[:-1], ends[1:], strict=True))
+        for each, place in zip(self.shared, slices, strict=True):
+            out[each.rows, place] = each.features
+        return out, slices
+
+    @cached_property
+    def _kept_products(self) -> bool:
+        return sum(len(each.rows) ** 2 for inside in self.inside for each in inside) <= _KEPT_NUMBERS
+
+    @cached_property
+    def _products(self) -> dict[Positions, Floats]:
+        return {}
+
+    def product(self, each: _Shared) -> Floats:
+        """The inner products of one part within its block."""
+        if each.part in self._products:
+            return self._products[each.part]
+        found = each.features @ each.features.T
+        if self._kept_products:
+            self._products[each.part] = found
+        return found
+
+    def solve(self, past: Past, variances: Variances) -> Solution:
+        """Factor the covariance that these variances give to the past answers."""
+        return Solution(self, past, variances)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Past:
+    """Noisy answers less what is known of them, and the variance of each one's noise."""
+
+    answers: Floats
+    _: KW_ONLY
+    noise: Floats
+
+
+class Solution:
+    """The factors of the covariance of past answers, and what follows from them."""
+
+    def __init__(self, structure: Structure, past: Past, variances: Variances) -> None:
+        from scipy.linalg import cho_solve, cholesky
+
+        self.structure, self.past = structure, past
+        self.variances = dict(variances)
+        columns, slices = structure.columns
+        roots = np.ones(columns.shape[1])
+        for each, place in zip(structure.shared, slices, strict=True):
+            roots[place] = math.sqrt(variances[each.part])
+        self.scaled = columns * roots
+        self.factors: list[Floats] = []
+        solved = np.empty_like(self.scaled)
+        self._log_determinant = 0.0
+        for rows, inside in zip(structure.blocks, structure.inside, strict=True):
+            block = np.diag(past.noise[rows])
+            for each in inside:
+                where = structure.places[each.rows]
+                product = structure.product(each) * variances[each.part]
+                if len(where) == len(rows) and np.array_equal(where, np.arange(len(rows))):
+                    block += product
+                else:
+                    block[np.ix_(where, where)] += product
+            factor = cholesky(block, lower=True, overwrite_a=True, check_finite=False)
+            self.factors.append(factor)
+            solved[rows] = cho_solve((factor, True), self.scaled[rows], check_finite=False)
+            self._log_determinant += 2 * float(np.log(np.diag(factor)).sum())
+        self.solved = solved
+        middle = np.eye(self.scaled.shape[1]) + self.scaled.T @ solved
+        self.middle = cholesky(middle, lower=True, check_finite=False)
+        self._log_determinant += 2 * float(np.log(np.diag(self.middle)).sum())
+
+    def inverse_times(self, right: Floats) -> Floats:
+        """A^-1 times a vector or a matrix with a row for each past answer."""
+        from scipy.linalg import cho_solve
+
+        out = np.empty_like(right)
+        for rows, factor in zip(self.structure.blocks, self.factors, strict=True):
+            out[rows] = cho_solve((factor, True), right[rows], check_finite=False)
+        if self.scaled.shape[1]:
+            out -= self.solved @ cho_solve((self.middle, True), self.scaled.T @ out, check_finite=False)
+        return out
+
+    @cached_property
+    def weights(self) -> Floats:
+        """A^-1 a: how much each past answer counts."""
+        return self.inverse_times(self.past.answers)
+
+    @cached_property
+    def corrections(self) -> Floats:
+        """The W of A^-1 = D^-1 - W W'."""
+        from scipy.linalg import solve_triangular
+
+        if not self.scaled.shape[1]:
+            return self.solved
+        return np.asarray(solve_triangular(self.middle, self.solved.T, lower=True, check_finite=False).T)
+
+    @cached_property
+    def inverse_blocks(self) -> list[Floats]:
+        """The diagonal blocks of A^-1."""
+        from scipy.linalg import cho_solve
+
+        out = []
+        for rows, factor in zip(self.structure.blocks, self.factors, strict=True):
+            correction = self.corrections[rows]
+            inverse = cho_solve((factor, True), np.eye(len(rows)), check_finite=False)
+            out.append(np.asarray(inverse - correction @ correction.T))
+        return out
+
+    @cached_property
+    def inverse_diagonal(self) -> Floats:
+        """The diagonal of A^-1."""
+        out = np.empty(len(self.past.answers))
+        for rows, inverse in zip(self.structure.blocks, self.inverse_blocks, strict=True):
+            out[rows] = np.diag(inverse)
+        return out
+
+    @property
+    def log_likelihood(self) -> float:
+        """Of the past answers, were they normal, up to a constant."""
+        return -0.5 * (self._log_determinant + float(self.past.answers @ self.weights))
+
+    # What past answers say about other queries
+
+    @cached_property
+    def _coefficients(self) -> dict[Positions, Floats]:
+        """For each part the estimate, as features: the weighted sum of those of past queries."""
+        structure = self.structure
+        all_parts = [*structure.shared, *(each for inside in structure.inside for each in inside)]
+        return {each.part: self.variances[each.part] * (self.weights[each.rows] @ each.features) for each in all_parts}
+
+    def estimates(self, batch: Batch, *, known: Sequence[Positions] = ()) -> Floats:
+        """The estimate of each query, less what is known of it."""
+        out = np.zeros(batch.size)
+        for bundle in batch.bundles:
+            for part in parts_of(bundle.positions):
+                if part in self._coefficients and part not in known:
+                    out[bundle.rows] += projected(bundle, part, self.structure.prior) @ self._coefficients[part]
+        return out
+
+    def errors(self, batch: Batch, unseen: Variances, *, known: Sequence[Positions] = ()) -> Floats:
+        """The expected squared error of each estimate, bias included (equation 16 at its least).
+
+        Given the low-rank parts, those of a block are left with what its answers do not explain; what is not known of
+        the low-rank parts comes on top. Nothing large is subtracted. ``unseen`` holds the variances of parts that no
+        past query has.
+        """
+        out = np.zeros(batch.size)
+        for bundle in batch.bundles:
+            parts = [part for part in parts_of(bundle.positions) if part not in known]
+            features = {part: projected(bundle, part, self.structure.prior) for part in parts}
+            if features:
+                out[bundle.rows] = self._bundle_errors(features, unseen)
+        return out
+
+    def _bundle_errors(self, features: Mapping[Positions, Floats], unseen: Variances) -> Floats:
+        from scipy.linalg import cho_solve, solve_triangular
+
+        number = len(next(iter(features.values())))
+        own = np.zeros(number)
+        low = np.zeros((number, self.scaled.shape[1]))
+        products: dict[int, Floats] = {}
+        for part, rows in features.items():
+            variance = self.variances.get(part, unseen.get(part, 0.0))
+            if part in self._low:
+                low[:, self._low[part]] = math.sqrt(variance) * rows
+                continue
+            own += variance * np.einsum("ij,ij->i", rows, rows)
+            if part in self._inside:
+                block, each = self._inside[part]
+                found = products.setdefault(block, np.zeros((number, len(self.structure.blocks[block]))))
+                found[:, self.structure.places[each.rows]] += variance * (rows @ each.features.T)
+        left = own.copy()
+        for block, found in products.items():
+            solved = cho_solve((self.factors[block], True), found.T, check_finite=False)
+            left -= np.einsum("ij,ji->i", found, solved)
+            low -= solved.T @ self.scaled[self.structure.blocks[block]]
+        more = (
+            solve_triangular(self.middle, low.T, lower=True, check_finite=False) if low.size else np.zeros((0, number))
+        )
+        return np.asarray(np.maximum(left, _ROUNDING * own) + (more**2).sum(axis=0))
+
+    @cached_property
+    def _low(self) -> dict[Positions, slice]:
+        return {each.part: place for each, place in zip(self.structure.shared, self.structure.columns[1], strict=True)}
+
+    @cached_property
+    def _inside(self) -> dict[Positions, tuple[int, _Shared]]:
+        return {each.part: (block, each) for block, parts in enumerate(self.structure.inside) for each in parts}

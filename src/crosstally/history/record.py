@@ -1,0 +1,217 @@
+"""All that was ever measured, read as past answers, and the estimates that follow from them.
+
+Tables of cells and contrasts enter through the residual basis, where they say everything about their sets of attributes
+exactly; linear queries enter as answers. Where tables of single attributes are all the tables there are, they become
+the prior, and their noise is how far single attributes may stray from it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosstally.budget import NoiseKind
+from crosstally.errors import QueryError
+from crosstally.history.bundles import Batch, Positions, parts_of, projected
+from crosstally.history.components import Past, Solution, Structure
+from crosstally.history.likelihood import Belief, fit, single_variance
+from crosstally.history.prior import Prior
+from crosstally.queries import Cells, Linear
+from crosstally.residuals.basis import rebuild
+from crosstally.residuals.combine import Estimate, combine
+from crosstally.schema import Schema
+from crosstally.tables import Measurement
+
+__all__ = ["Estimates", "History"]
+
+_KNOWN_SPREAD, _UNKNOWN_SPREAD = 0.1, 0.3
+_BELIEF = 4.0
+_WIDE = 100.0
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Estimates:
+    """An estimate for each query and its standard error, in which what was never asked counts as possible bias."""
+
+    values: Floats
+    std_errors: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Tables:
+    """What tables say: for each set of attributes that they cover its part of the rows, and the variance of it."""
+
+    means: Mapping[Positions, Floats]
+    variances: Mapping[Positions, float]
+
+    def of(self, batch: Batch, prior: Prior) -> Floats:
+        """What is known of each query."""
+        out = np.zeros(batch.size)
+        for bundle in batch.bundles:
+            for part in parts_of(bundle.positions):
+                if part in self.means:
+                    out[bundle.rows] += projected(bundle, part, prior) @ self.means[part]
+        return out
+
+
+class History:
+    """Past measurements of one schema, made ready to answer any linear query. It holds noisy numbers only."""
+
+    def __init__(self, schema: Schema, measurements: Iterable[Measurement], *, total: float | None = None) -> None:
+        """Take in all measurements, raw as they were drawn.
+
+        Args:
+            schema: What they are about.
+            measurements: Tables, contrasts and linear queries, in any order.
+            total: The number of rows, where that is public.
+        """
+        measured = tuple(measurements)
+        self.schema = schema
+        self.linear = tuple(m for m in measured if isinstance(m.query, Linear))
+        tables = [m for m in measured if not isinstance(m.query, Linear)]
+        if not measured and total is None:
+            raise QueryError("nothing was answered yet, so that nothing can be estimated; ask first")
+        self.prior, self._tables = _read_tables(schema, tables, total)
+
+    def _known(self) -> tuple[Positions, ...]:
+        return tuple(part for part, variance in self._tables.variances.items() if variance == 0)
+
+    @cached_property
+    def _batch(self) -> Batch:
+        return Batch.of([_linear(m) for m in self.linear], self.schema)
+
+    @cached_property
+    def _size(self) -> float:
+        """About how many rows there are, at least 1."""
+        if () in self._tables.means:
+            return max(float(self._tables.means[()][0]), 1.0)
+        universal = self._universal
+        weights = universal / np.array([m.variance for m in self.linear])
+        if not weights.any():
+            return 1.0
+        return max(float(weights @ self._raw / (weights @ universal)), 1.0)
+
+    @property
+    def _raw(self) -> Floats:
+        return np.array([float(m.values) for m in self.linear])
+
+    @property
+    def _universal(self) -> Floats:
+        """The answer of each past query for one row drawn from the prior."""
+        out = np.zeros(self._batch.size)
+        for bundle in self._batch.bundles:
+            out[bundle.rows] = projected(bundle, (), self.prior)[:, 0]
+        return out
+
+    @cached_property
+    def _belief(self) -> Belief:
+        share = _KNOWN_SPREAD if self.prior.known_variances else _UNKNOWN_SPREAD
+        return Belief((share * self._size) ** 2, _BELIEF)
+
+    @cached_property
+    def _fixed(self) -> dict[Positions, float]:
+        """The variances that are known: of what tables say, of single attributes by the prior, of a total unknown."""
+        fixed: dict[Positions, float] = {**self.prior.known_variances, **self._tables.variances}
+        fixed.setdefault((), _WIDE * self._size**2)
+        return fixed
+
+    @cached_property
+    def _solution(self) -> Solution:
+        structure = Structure(self._batch, self.prior, known=self._known())
+        fixed = {part: self._fixed[part] for part in structure.parts if part in self._fixed}
+        noise = np.array([m.variance for m in self.linear])
+        past = Past(self._raw - self._tables.of(self._batch, self.prior), noise=noise)
+        start = self._belief.variance
+        if len(self.linear) >= 20 and len(fixed) < len(structure.parts):
+            start = single_variance(structure, past, fixed=fixed)
+        found = fit(structure, past, scales=_laplace_scales(self.linear), start=start, fixed=fixed, belief=self._belief)
+        return structure.solve(found.past, found.variances)
+
+    def _unseen(self, batch: Batch) -> dict[Positions, float]:
+        """For sets of attributes that no past answer is about, what those of as many attributes came to."""
+        known = {**self._fixed, **self._solution.variances}
+        learned: dict[int, list[float]] = {}
+        for part, variance in self._solution.variances.items():
+            if part not in self._fixed:
+                learned.setdefault(len(part), []).append(variance)
+        wanted = {part for bundle in batch.bundles for part in parts_of(bundle.positions)}
+        typical = {size: max(float(np.mean(each)), 0.0) for size, each in learned.items()}
+        return {part: known.get(part, typical.get(len(part), self._belief.variance)) for part in wanted}
+
+    def estimates(self, queries: Sequence[Linear]) -> Estimates:
+        """The estimate of each query and its standard error."""
+        batch = Batch.of(queries, self.schema)
+        known = self._known()
+        values = self._tables.of(batch, self.prior) + self._solution.estimates(batch, known=known)
+        squares = self._solution.errors(batch, self._unseen(batch), known=known)
+        return Estimates(values, np.sqrt(squares))
+
+
+def _linear(measurement: Measurement) -> Linear:
+    assert isinstance(measurement.query, Linear)
+    return measurement.query
+
+
+def _laplace_scales(measurements: Sequence[Measurement]) -> Floats:
+    return np.array(
+        [m.noise.scale if m.noise is not None and m.noise.kind is NoiseKind.LAPLACE else 0.0 for m in measurements]
+    )
+
+
+def _read_tables(schema: Schema, tables: Sequence[Measurement], total: float | None) -> tuple[Prior, _Tables]:
+    """The prior and what tables say beyond it."""
+    if not tables and total is None:
+        return Prior.uniform(schema), _Tables({}, {})
+    estimate = combine(schema, tables)
+    estimate = estimate if total is None else estimate.with_total(total)
+    if all(len(m.query.attributes) <= 1 for m in tables):
+        return _single_tables(schema, estimate)
+    return Prior.uniform(schema), _all_tables(schema, tables, estimate)
+
+
+def _single_tables(schema: Schema, estimate: Estimate) -> tuple[Prior, _Tables]:
+    """Tables of single attributes are the prior; what is left for the total is its count."""
+    names = [name for name in schema.names if estimate.covers((name,))]
+    counts = {name: estimate.table((name,)) for name in names}
+    prior = Prior.of(schema, counts, {name: estimate.variance((name,)) for name in names})
+    if not estimate.covers(()):
+        return prior, _Tables({}, {})
+    size = max(float(estimate.table(())), 0.0)
+    return prior, _Tables({(): np.array([size])}, {(): float(estimate.variance(()))})
+
+
+def _all_tables(schema: Schema, tables: Sequence[Measurement], estimate: Estimate) -> _Tables:
+    """Each set of attributes that some table covers, in the form in which queries have parts for it (prior uniform)."""
+    wanted: set[Positions] = {()} if estimate.covers(()) else set()
+    for measurement in tables:
+        where = tuple(sorted(schema.positions[name] for name in measurement.query.attributes))
+        wanted |= set(parts_of(where)) if isinstance(measurement.query, Cells) else {where}
+    means: dict[Positions, Floats] = {}
+    variances: dict[Positions, float] = {}
+    for part in wanted:
+        names = tuple(schema.names[p] for p in part)
+        sizes = schema.sizes(names)
+        places, found = estimate.places([names])
+        inside = _inside(sizes)
+        if not found[0][inside].all():
+            continue
+        coefficients = np.where(inside, estimate.coefficients[places[0]], 0.0)
+        scale = math.prod(sizes)
+        means[part] = rebuild(coefficients.reshape(sizes), len(sizes)).ravel() * math.sqrt(scale)
+        variances[part] = float(estimate.variances[places[0]][inside][0]) * scale
+    return _Tables(means, variances)
+
+
+def _inside(sizes: Sequence[int]) -> NDArray[np.bool_]:
+    """Which coefficients of a table are of all its attributes together."""
+    marks = np.ones(tuple(sizes), np.bool_)
+    for axis in range(len(sizes)):
+        np.moveaxis(marks, axis, 0)[0] = False
+    return marks.ravel()
