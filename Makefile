@@ -40,11 +40,13 @@ system:
 
 .venv/crosstally: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@echo "Installing crosstally into .venv (once, about a minute) ..." >&2
+	@echo "Installing crosstally into .venv (once, one or two minutes) ..." >&2
 	@$(BIN)/pip install -q --disable-pip-version-check -e '.[charts]'
+	@$(BIN)/python -m crosstally.kernels
 	@touch $@
 
 .venv/developer: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/pip install -q --disable-pip-version-check -e '.[dev]'
+	$(BIN)/python -m crosstally.kernels
 	@touch $@ .venv/crosstally

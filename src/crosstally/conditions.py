@@ -185,7 +185,7 @@ class Not:
 def _intersections(first: Sequence[Box], second: Sequence[Box]) -> list[Box]:
     if len(first) * len(second) > _MAX_BOXES**2:
         _checked([{}] * (_MAX_BOXES + 1))
-    found = []
+    found: list[Box] = []
     for a in first:
         for b in second:
             box = {name: a.get(name, cells) & cells for name, cells in b.items()}

@@ -102,7 +102,7 @@ class Closure:
         parts: dict[int, list[tuple[NDArray[np.intp], NDArray[np.intp]]]] = {}
         for block, subsets in zip(self.blocks, self.subsets, strict=True):
             width = block.positions.shape[1]
-            for number in range(subsets.shape[1]):
+            for number in range(2**width):
                 chosen = [axis for axis in range(width) if number >> (width - 1 - axis) & 1]
                 column = subsets[:, number]
                 fresh = np.flatnonzero(~found[column])

@@ -18,6 +18,10 @@ from crosstally.workload import Workload
 __all__ = ["Comparison", "compare", "plan", "read_strategies", "solve_epsilon"]
 
 
+CONSIDERED: tuple[Strategy, ...] = tuple(strategy for name, strategy in NAMED.items() if name != "clustered")
+"""What "auto" compares: all strategies but clustered, from which optimum starts and which it is never worse than."""
+
+
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """A plan for each strategy that could make one, the reason for each that could not, and the one chosen.
@@ -65,9 +69,9 @@ def plan(
 
 
 def read_strategies(given: str | Strategy) -> Sequence[Strategy]:
-    """The strategies that a name or object stands for; "auto" is all of them."""
+    """The strategies that a name or object stands for; "auto" is all that may be best."""
     if given == "auto":
-        return tuple(NAMED.values())
+        return CONSIDERED
     return (named(given) if isinstance(given, str) else given,)
 
 
@@ -77,7 +81,7 @@ def compare(
     budget: Budget,
     *,
     neighbours: Neighbours = Neighbours.ADD_REMOVE,
-    strategies: Sequence[Strategy] = tuple(NAMED.values()),
+    strategies: Sequence[Strategy] = CONSIDERED,
     rows: int | None = None,
 ) -> Comparison:
     """Plans by all these strategies; the chosen one covers the workload with the lowest error."""
@@ -134,7 +138,7 @@ def solve_epsilon(
     target_error: float,
     *,
     neighbours: Neighbours = Neighbours.ADD_REMOVE,
-    strategies: Sequence[Strategy] = tuple(NAMED.values()),
+    strategies: Sequence[Strategy] = CONSIDERED,
     delta: Fraction | None = None,
 ) -> Budget:
     """The least epsilon, to three digits, with which the chosen plan has at most this RMS error."""

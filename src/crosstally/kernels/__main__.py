@@ -1,0 +1,10 @@
+"""``python -m crosstally.kernels``: compile every kernel now, so that nobody waits for it later."""
+
+from importlib import import_module
+from pkgutil import iter_modules
+
+from crosstally import kernels
+
+for module in iter_modules(kernels.__path__):
+    if module.name != "__main__":
+        import_module(f"crosstally.kernels.{module.name}")
