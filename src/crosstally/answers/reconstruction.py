@@ -17,7 +17,7 @@ from crosstally.residuals.layout import outer_product
 
 __all__ = ["Known", "Reconstruction", "known_alike", "reconstruct_all", "solve"]
 
-_DIRECT_CONSTRAINTS = 2_500
+_DIRECT_CONSTRAINTS = 1_500
 _DIRECT_CELLS = 10_000_000
 
 
