@@ -37,9 +37,9 @@ NAMED: dict[str, Strategy] = {
         Direct(),
         Direct(budgets="uniform"),
         Clustered(),
-        Fourier(),
         Optimum(),
         Residual(),
+        Fourier(),
         Uniform(),
     )
 }

@@ -1,0 +1,40 @@
+"""The choice of "auto" is never much worse than the best single strategy that covers the workload."""
+
+import math
+
+import numpy as np
+import pytest
+
+import crosstally as ct
+from crosstally.errors import PlanError
+from crosstally.strategies import NAMED
+
+
+def random_case(random: np.random.Generator) -> tuple[ct.Schema, ct.Workload]:
+    sizes = random.integers(2, 7, random.integers(2, 9))
+    schema = ct.Schema([ct.Attribute(f"a{i}", [str(v) for v in range(n)]) for i, n in enumerate(sizes)])
+    everything = ct.Workload.up_to(schema, min(3, len(sizes))).tables
+    chosen = random.permutation(len(everything))[: random.integers(1, min(20, len(everything)) + 1)]
+    weights = random.choice([1.0, 1.0, 4.0], len(chosen))
+    return schema, ct.Workload([everything[i] for i in sorted(chosen)], weights.tolist())
+
+
+def best_single(schema: ct.Schema, workload: ct.Workload, budget: ct.Budget) -> float:
+    errors = []
+    for strategy in NAMED.values():
+        try:
+            plan = strategy.plan(schema, workload, budget)
+        except PlanError:
+            continue
+        errors.append(plan.rms_error)
+    return min(error for error in errors if not math.isnan(error))
+
+
+@pytest.mark.parametrize("cases", [25, pytest.param(200, marks=pytest.mark.verify)])
+@pytest.mark.parametrize("budget", [{"epsilon": 1.0}, {"rho": 0.5}], ids=["pure", "Gaussian"])
+def test_auto_is_within_two_percent_of_the_best(cases, budget) -> None:
+    random = np.random.default_rng(11)
+    for _ in range(cases):
+        schema, workload = random_case(random)
+        chosen = ct.plan(schema, workload=workload, **budget).chosen
+        assert chosen.rms_error <= 1.02 * best_single(schema, workload, ct.Budget(**budget))
