@@ -278,7 +278,7 @@ def test_maximum_entropy_beats_other_reconstructions() -> None:
 
 @pytest.mark.verify
 def test_three_rounds_of_ripple_beat_other_corrections() -> None:
-    """The least ratio of means is about 1.08, with a standard error of 0.012: six of them from 1. One round does not."""
+    """The least ratio of means is about 1.08, standard error 0.012: six of them from 1. One round does not."""
     outcome = experiments.run("priview-figure-4", quick=True)
     first = outcome.rows[0]["data"]
     kosarak = [errors for (data, _), errors in means_of(outcome).items() if data == first]
