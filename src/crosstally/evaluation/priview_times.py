@@ -163,7 +163,7 @@ _PLACE = {
     "x": {
         "field": "seconds",
         "type": "quantitative",
-        "scale": {"type": "log", "domain": [0.0005, 1500]},
+        "scale": {"type": "log", "domain": [0.0002, 1500]},
         "axis": {"format": "~g", "values": [0.001, 0.01, 0.1, 1, 10, 100, 1000]},
     },
     "y": {"field": "design", "type": "nominal", "title": None, "sort": None},
