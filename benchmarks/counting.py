@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from benchmarks.timing import cpu_seconds, row
 from crosstally.schema import Attribute, Schema
 from crosstally.sources import count
 from crosstally.sources.tally import Tally
@@ -28,7 +28,7 @@ def run() -> list[dict[str, Any]]:
     views = [np.sort(random.choice(ATTRIBUTES, WAYS, replace=False)) for _ in range(VIEWS)]
     tables = [tuple(NAMES[i] for i in view) for view in views]
     truth = plain_numpy(codes, views)
-    peer = _cpu_seconds(lambda: plain_numpy(codes, views))
+    peer = cpu_seconds(lambda: plain_numpy(codes, views))
     digits, words = _schema("0", "1"), _schema("Female", "Male")
     texts = {name: pa.array(words.attributes[0].values).take(pa.array(line)) for name, line in _lines(codes)}
     works: list[tuple[str, Callable[[], Sequence[ExactTable]], float | None]] = [
@@ -41,7 +41,7 @@ def run() -> list[dict[str, Any]]:
     rows = []
     for name, work, target in works:
         assert all((table.counts.ravel() == plain).all() for table, plain in zip(work(), truth, strict=True))
-        rows.append(_row(f"counting {VIEWS} views, d={ATTRIBUTES}, {name}", _cpu_seconds(work), peer, target))
+        rows.append(row(f"counting {VIEWS} views, d={ATTRIBUTES}, {name}", cpu_seconds(work), peer, target))
     return rows
 
 
@@ -73,22 +73,6 @@ def _lines(codes: NDArray[Any]) -> list[tuple[str, NDArray[Any]]]:
     return list(zip(NAMES, codes, strict=True))
 
 
-def _cpu_seconds(work: Callable[[], object]) -> float:
-    work()
-    times = []
-    for _ in range(3):
-        before = time.process_time()
-        work()
-        times.append(time.process_time() - before)
-    return min(times)
-
-
-def _row(work: str, seconds: float, peer: float, target: float | None) -> dict[str, Any]:
-    ratio = seconds / peer
-    met = None if target is None else ratio <= target
-    return {"work": work, "crosstally": seconds, "peer": peer, "ratio": ratio, "target": target, "met": met}
-
-
 if __name__ == "__main__":
-    for row in run():
-        print("{work}: {crosstally:.3f} s, {ratio:.2f} x {peer:.3f} s, target {target}, met {met}".format_map(row))
+    for result in run():
+        print(result)
