@@ -144,6 +144,7 @@ def test_gains_are_parts_of_the_uniform_error() -> None:
     assert found["F", "either"].interval.estimate == pytest.approx(0.2)
     assert found["C", "own"].predicted == pytest.approx(0)
     assert len(found) == 7
+    assert found["F native", "own"].to_row()["method"] == "F+ native over F native"
 
 
 @pytest.mark.parametrize(("q_plus", "holds"), [(0.78, True), (0.9, False), (0.6, False)])
@@ -179,7 +180,7 @@ def test_figures_5_and_6_run_on_a_small_file(tmp_path: Path) -> None:
     outcome = experiments.run("icde13-figure-5", quick=True, data=tmp_path / "mine.csv")
     flat = next(row for row in outcome.rows if (row["workload"], row["method"]) == ("Q1", "I"))
     assert flat["predicted_rms"] == pytest.approx(4)  # sums of 8 cells of variance 2
-    assert len(outcome.claims) == 13
+    assert len(outcome.claims) == 14
     times = experiments.run("icde13-figure-6", quick=True, data=tmp_path / "mine.csv")
     assert {row["method"] for row in times.rows} == {"I", "Q", "Q+", "F", "F+", "C", "C+"}
     assert outcome.chart is not None
