@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-MODULES = ("counting", "releases", "answers", "streaming")
+MODULES = ("counting", "releases", "answers", "streaming", "history")
 HERE = Path(__file__).parent
 
 

@@ -202,29 +202,29 @@ def test_the_law_of_laplace_noise_and_a_normal_belief(distance: float, variance:
 
 
 def test_variances_are_learned() -> None:
-    """Answers drawn from the model, 3000 of them: each variance comes back within a factor of 1.6.
+    """Answers drawn from the model, 600 of them: the variance comes back within a factor of 1.6.
 
     The estimate of a variance from n independent squares has a standard deviation of sqrt(2/n) of itself; the parts
-    here have 2 to 3 degrees of freedom for each draw, so answers are drawn for 60 independent attributes.
+    here have 2 to 3 degrees of freedom for each draw, so answers are drawn for 20 independent attributes.
     """
     rng = np.random.default_rng(3)
-    schema = Schema([Attribute(f"x{i}", [str(v) for v in range(4)]) for i in range(60)])
+    schema = Schema([Attribute(f"x{i}", [str(v) for v in range(4)]) for i in range(20)])
     queries = [
         Linear((Term(1, tuple((f"x{i}", tuple(rng.integers(0, 2, 4).tolist())) for i in pair)),))
-        for pair in rng.choice(60, (3000, 1)).tolist()
+        for pair in rng.choice(20, (600, 1)).tolist()
     ]
     prior = Prior.uniform(schema)
     structure = Structure(Batch.of(queries, schema), prior, known=[()])
     truth = 400.0
     values = {each: rng.normal(0, math.sqrt(truth), 4) for each in structure.parts}
-    answers = np.zeros(3000)
+    answers = np.zeros(600)
     for bundle in structure.batch.bundles:
         from crosstally.history.bundles import projected
 
         answers[bundle.rows] = projected(bundle, bundle.positions, prior) @ values[bundle.positions]
-    answers += rng.normal(0, 2, 3000)
-    past = Past(answers, noise=np.full(3000, 4.0))
-    found = fit(structure, past, scales=np.zeros(3000), start=1.0, fixed={}, belief=Belief(100.0))
+    answers += rng.normal(0, 2, 600)
+    past = Past(answers, noise=np.full(600, 4.0))
+    found = fit(structure, past, scales=np.zeros(600), start=1.0, fixed={}, belief=Belief(100.0))
     assert np.exp(np.mean(np.log(list(found.variances.values())))) == pytest.approx(truth, rel=0.6)
 
 

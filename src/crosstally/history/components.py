@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,7 +105,7 @@ class Structure:
         """The features of all low-rank parts side by side, and the columns of each."""
         ends = np.cumsum([0, *(each.features.shape[1] for each in self.shared)])
         out = np.zeros((self.batch.size, int(ends[-1])))
-        slices = tuple(slice(int(a), int(b)) for a, b in zip(ends[:-1], ends[1:], strict=True))
+        slices = tuple(slice(a, b) for a, b in pairwise(ends.tolist()))
         for each, place in zip(self.shared, slices, strict=True):
             out[each.rows, place] = each.features
         return out, slices
@@ -223,10 +225,18 @@ class Solution:
         """Of the past answers, were they normal, up to a constant."""
         return -0.5 * (self._log_determinant + float(self.past.answers @ self.weights))
 
+    def with_answers(self, answers: Floats) -> Solution:
+        """The same factors with other answers."""
+        other = copy(self)
+        for name in ("weights", "coefficients"):
+            other.__dict__.pop(name, None)
+        other.past = Past(answers, noise=self.past.noise)
+        return other
+
     # What past answers say about other queries
 
     @cached_property
-    def _coefficients(self) -> dict[Positions, Floats]:
+    def coefficients(self) -> dict[Positions, Floats]:
         """For each part the estimate, as features: the weighted sum of those of past queries."""
         structure = self.structure
         all_parts = [*structure.shared, *(each for inside in structure.inside for each in inside)]
@@ -237,8 +247,8 @@ class Solution:
         out = np.zeros(batch.size)
         for bundle in batch.bundles:
             for part in parts_of(bundle.positions):
-                if part in self._coefficients and part not in known:
-                    out[bundle.rows] += projected(bundle, part, self.structure.prior) @ self._coefficients[part]
+                if part in self.coefficients and part not in known:
+                    out[bundle.rows] += projected(bundle, part, self.structure.prior) @ self.coefficients[part]
         return out
 
     def errors(self, batch: Batch, unseen: Variances, *, known: Sequence[Positions] = ()) -> Floats:
