@@ -16,7 +16,6 @@ from crosstally.cli.screen import ACCENT, PROSE_WIDTH, Screen, amount, count, fa
 from crosstally.cli.selection import Selection, select
 from crosstally.errors import CrosstallyError, MissingExtraError
 from crosstally.schema import Schema
-from crosstally.workload import Workload
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -144,6 +143,7 @@ def _write_rows(rows: pa.Table, schema: Schema, files: _Files) -> None:
 def _compare(schema: Schema) -> Comparison:
     from crosstally.strategies import Direct, Flat, Uniform, Views
     from crosstally.strategies.planner import compare
+    from crosstally.workload import Workload
 
     few = (Flat(), Views(), Direct(), Uniform())  # a story for people who see this for the first time
     wanted = Workload.small_tables(schema)
