@@ -11,8 +11,8 @@ ROOT = Path(__file__).parent.parent
 
 PUBLIC = [
     "Attribute", "Budget", "CrosstallyError", "Ledger", "Marginal", "Measurement", "Neighbours", "Notebook", "Outside",
-    "Plan", "Release", "Schema", "Statement", "Unit", "Workload", "count", "open_notebook", "open_release", "plan",
-    "release", "strategies", "total",
+    "Plan", "Release", "Schema", "Statement", "Unit", "Workload", "count", "local", "open_notebook", "open_release",
+    "plan", "release", "strategies", "total",
 ]  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from crosstally import strategies
+    from crosstally import local, strategies
     from crosstally.budget import Budget, Neighbours
     from crosstally.errors import CrosstallyError
     from crosstally.notebook import Notebook, open_notebook
@@ -68,6 +68,7 @@ __all__ = [
     "Unit",
     "Workload",
     "count",
+    "local",
     "open_notebook",
     "open_release",
     "plan",
@@ -79,8 +80,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Load a public name when it is first used (PEP 562), so that ``import crosstally`` stays fast."""
-    if name == "strategies":
-        return import_module("crosstally.strategies")
+    if name in ("local", "strategies"):
+        return import_module(f"crosstally.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'crosstally' has no attribute {name!r}")
     return getattr(import_module(f"crosstally.{_HOMES[name]}"), name)

@@ -20,12 +20,23 @@ import secrets
 import struct
 import unicodedata
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
-from decimal import Decimal, InvalidOperation
+from decimal import ROUND_FLOOR, Decimal, InvalidOperation, localcontext
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-__all__ = ["CapReachedError", "FileStore", "SecureSource", "StoreError", "draw", "encode_row", "protocol_id", "report"]
+__all__ = [
+    "CapReachedError",
+    "FileStore",
+    "ProtocolError",
+    "SecureSource",
+    "StoreError",
+    "check_privacy",
+    "draw",
+    "encode_row",
+    "protocol_id",
+    "report",
+]
 
 VERSION = 1
 RECORD = struct.Struct("<B8s16sIQ")
@@ -34,6 +45,10 @@ _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
 
 class CapReachedError(Exception):
     """A fresh report would pass the device's lifetime cap."""
+
+
+class ProtocolError(Exception):
+    """The protocol does not keep the epsilon that it states."""
 
 
 class StoreError(Exception):
@@ -89,6 +104,7 @@ def report(
     spent = Fraction(store.get("spent", "0") if store is not None else 0) + Fraction(protocol["epsilon"])
     if cap is not None and spent > Fraction(cap):
         raise CapReachedError(f"a fresh report would spend {spent} of at most {cap} in this device's life")
+    check_privacy(protocol)
     source = SecureSource() if source is None else source
     group = drawn_group(protocol["groups"], source)
     payload = answer(protocol, protocol["groups"][group], row, source)
@@ -112,6 +128,46 @@ def answer(protocol: Mapping[str, Any], group: Mapping[str, Any], row: Mapping[s
     """The perturbed answer of a row to what a group is asked."""
     attributes = [protocol["schema"]["attributes"][place] for place in group["attributes"]]
     return draw(protocol["oracles"][group["oracle"]], encode_row(attributes, row, source), source)
+
+
+def check_privacy(protocol: Mapping[str, Any]) -> None:
+    """Raise unless no oracle of the protocol tells two rows apart by more than the epsilon it states.
+
+    A device need not trust who made the protocol: the ratios are worked out again, in fractions.
+    """
+    epsilon = Fraction(protocol["epsilon"])
+    with localcontext() as context:
+        context.prec, context.rounding = 60, ROUND_FLOOR
+        odds = Fraction((Decimal(epsilon.numerator) / Decimal(epsilon.denominator)).exp().next_minus())
+    for oracle in protocol["oracles"]:
+        if not 1 <= worst_ratio(oracle) <= odds:
+            raise ProtocolError(
+                f"the protocol must keep epsilon = {protocol['epsilon']}, its {oracle['kind']} does not"
+            )
+
+
+def worst_ratio(oracle: Mapping[str, Any]) -> Fraction:
+    """The largest ratio between the probabilities of one answer for two rows; below 1 where it makes no sense."""
+    kind, cells = oracle["kind"], math.prod(oracle["sizes"])
+    if kind == "unary-encoding":
+        own, other = Fraction(oracle["own"]), Fraction(oracle["other"])
+        return own * (1 - other) / (other * (1 - own)) if 0 < other <= own < 1 else Fraction(0)
+    if kind == "each-attribute":
+        pairs = zip(oracle["keeps"], oracle["sizes"], strict=True)
+        return math.prod((_kept_ratio(Fraction(keep), 1, size) for keep, size in pairs), start=Fraction(1))
+    parts = {
+        "randomised-response": (1, cells),
+        "subset-selection": (oracle.get("members", 1), cells),
+        "local-hashing": (1, oracle.get("buckets", 2)),
+    }
+    return _kept_ratio(Fraction(oracle["keep"]), *parts.get(kind, (1, 2)))
+
+
+def _kept_ratio(keep: Fraction, members: int, values: int) -> Fraction:
+    """The ratio of an answer that holds the own value to one that does not: each holds so many of all values."""
+    if not (0 < keep < 1 and 0 < members < values):
+        return Fraction(0)
+    return keep * (values - members) / ((1 - keep) * members)
 
 
 class FileStore(MutableMapping[str, str]):

@@ -86,6 +86,9 @@ class ViewOracle(Protocol):
     def to_dict(self) -> dict[str, Any]:
         """The oracle as JSON, probabilities as fractions."""
 
+    def __hash__(self) -> int:
+        """Oracles are values."""
+
 
 def cell_variance(oracle: ViewOracle, frequency: float) -> float:
     """The variance of the frequency of one cell from one report; ``frequency`` is the true one."""

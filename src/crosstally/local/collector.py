@@ -1,0 +1,294 @@
+"""Reports in, a release out: validated, each id once, counted in whole numbers that add up across collectors."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosstally.budget import Budget, Neighbours
+from crosstally.errors import CrosstallyError
+from crosstally.inference.estimate import estimate
+from crosstally.local import client
+from crosstally.local.measurements import measurements_of
+from crosstally.local.oracles import MASK_CELLS, HadamardResponse, SubsetSelection, UnaryEncoding
+from crosstally.local.protocol import Protocol
+from crosstally.local.shrinkage import shrunk_measurements
+from crosstally.releases import Release, Statement, publish
+from crosstally.residuals import combine
+from crosstally.tables import Measurement
+
+__all__ = ["RECORD", "Collector", "Reason", "Received"]
+
+RECORD = np.dtype(
+    [("version", "u1"), ("protocol", "V8"), ("id", "V16"), ("group", "<u4"), ("payload", "<u8")], align=False
+)
+_MAGIC = b"crosstally-collector-1\n"
+_FLUSH = 50_000
+
+
+class Reason(StrEnum):
+    """What became of a report."""
+
+    ACCEPTED = "accepted"
+    WRONG_SIZE = "a report must have 37 bytes"
+    WRONG_VERSION = "a report must have version 1"
+    OTHER_PROTOCOL = "the report belongs to another protocol"
+    UNKNOWN_GROUP = "the report names a group that the protocol does not have"
+    IMPOSSIBLE_ANSWER = "the report holds an answer that its group cannot give"
+    DUPLICATE = "a report with this id was counted already"
+
+
+_REASONS = tuple(Reason)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Received:
+    """What became of each of many reports: places among ``Reason``, in the order given."""
+
+    codes: NDArray[np.uint8]
+
+    @property
+    def accepted(self) -> int:
+        """How many were counted."""
+        return int((self.codes == 0).sum())
+
+    def reasons(self) -> list[Reason]:
+        """What became of each one."""
+        return [_REASONS[code] for code in self.codes.tolist()]
+
+    def numbers(self) -> dict[Reason, int]:
+        """How many there are of each reason."""
+        found = np.bincount(self.codes, minlength=len(_REASONS)).tolist()
+        return {reason: number for reason, number in zip(_REASONS, found, strict=True) if number}
+
+
+class Collector:
+    """Counts the reports of one protocol. States add up: merged in any order they give identical results.
+
+    A device sends the same bytes again whenever it is not sure that they arrived, so each id counts once. Where several
+    collectors share the work, reports go by their id, so that the same one always reaches the same collector.
+    """
+
+    def __init__(self, protocol: Protocol) -> None:
+        self.protocol = protocol
+        slots = [group.oracle.slots for group in protocol.groups]
+        self._starts = np.concatenate([[0], np.cumsum(slots)]).astype(np.int64)
+        self._counts = np.zeros(int(self._starts[-1]), np.int64)
+        self._people = np.zeros(len(slots), np.int64)
+        self._ids = np.empty(0, RECORD["id"])
+        self._name = bytes.fromhex(protocol.id)
+        self._limits = np.array([min(g.oracle.limit - 1, 2**64 - 1) for g in protocol.groups], np.uint64)
+        oracles = [group.oracle for group in protocol.groups]
+        self._masked = np.array([isinstance(o, UnaryEncoding | SubsetSelection) for o in oracles])
+        self._members = np.array([o.members if isinstance(o, SubsetSelection) else -1 for o in oracles])
+        # the first row of Hadamard's matrix is never drawn
+        self._least = np.array([2 if isinstance(o, HadamardResponse) else 0 for o in oracles], np.uint64)
+        self._pending: list[bytes] = []
+        self._recent: set[bytes] = set()
+
+    def __repr__(self) -> str:
+        return f"Collector({self.protocol!r}, {self.reports:,} reports)"
+
+    @property
+    def reports(self) -> int:
+        """How many reports were counted."""
+        self._flush()
+        return int(self._people.sum())
+
+    # Reports in
+
+    def add(self, report: bytes) -> Reason:
+        """Count one report; what became of it."""
+        code = self._codes(np.frombuffer(report, RECORD))[0] if len(report) == RECORD.itemsize else 1
+        if code == 0:
+            identity = report[9:25]
+            if identity in self._recent or self._seen(np.frombuffer(identity, RECORD["id"]))[0]:
+                return Reason.DUPLICATE
+            self._recent.add(identity)
+            self._pending.append(report)
+            if len(self._pending) >= _FLUSH:
+                self._flush()
+        return _REASONS[int(code)]
+
+    def add_many(self, reports: bytes | NDArray[Any] | Iterable[bytes]) -> Received:
+        """Count many reports: one after the other in one piece of bytes, as an array of ``RECORD``, or a list."""
+        self._flush()
+        if isinstance(reports, np.ndarray):
+            if reports.dtype != RECORD:
+                raise CrosstallyError(f"an array of reports must have the type {RECORD}, got {reports.dtype}")
+            return Received(self._count(reports))
+        if isinstance(reports, bytes | bytearray | memoryview):
+            whole = len(reports) // RECORD.itemsize * RECORD.itemsize
+            codes = self._count(np.frombuffer(reports[:whole], RECORD))
+            return Received(np.append(codes, np.uint8(1)) if whole < len(reports) else codes)
+        return self._add_list(list(reports))
+
+    def _add_list(self, reports: Sequence[bytes]) -> Received:
+        right = np.array([len(report) == RECORD.itemsize for report in reports], np.bool_)
+        codes = np.ones(len(reports), np.uint8)
+        joined = b"".join(report for report, fits in zip(reports, right.tolist(), strict=True) if fits)
+        codes[right] = self._count(np.frombuffer(joined, RECORD))
+        return Received(codes)
+
+    def _flush(self) -> None:
+        if self._pending:
+            pending, self._pending = b"".join(self._pending), []
+            self._recent = set()
+            self._count(np.frombuffer(pending, RECORD))
+
+    def _codes(self, records: NDArray[Any]) -> NDArray[np.uint8]:
+        """For each record whether it is well formed, before ids are looked at."""
+        codes = np.zeros(len(records), np.uint8)
+        groups, payloads = records["group"], records["payload"]
+        known = groups < len(self._people)
+        place = np.where(known, groups, 0)
+        impossible = payloads > self._limits[place]
+        members = self._members[place]
+        impossible |= (members >= 0) & (np.bitwise_count(payloads) != members)
+        impossible |= payloads < self._least[place]
+        codes[impossible] = 5
+        codes[~known] = 4
+        codes[records["protocol"] != np.frombuffer(self._name, "V8")[0]] = 3
+        codes[records["version"] != client.VERSION] = 2
+        return codes
+
+    def _seen(self, ids: NDArray[Any]) -> NDArray[np.bool_]:
+        if not len(self._ids):
+            return np.zeros(len(ids), np.bool_)
+        places = np.minimum(np.searchsorted(self._ids, ids), len(self._ids) - 1)
+        return np.asarray(self._ids[places] == ids)
+
+    def _count(self, records: NDArray[Any]) -> NDArray[np.uint8]:
+        codes = self._codes(records)
+        good = np.flatnonzero(codes == 0)
+        ids = np.ascontiguousarray(records["id"][good])
+        first = np.zeros(len(good), np.bool_)
+        first[np.unique(ids, return_index=True)[1]] = True
+        first &= ~self._seen(ids)
+        codes[good[~first]] = 6
+        fresh = records[good[first]]
+        self._ids = np.sort(np.concatenate([self._ids, ids[first]]))
+        self._people += np.bincount(fresh["group"], minlength=len(self._people))
+        self._tally(fresh["group"].astype(np.int64), fresh["payload"])
+        return codes
+
+    def _tally(self, groups: NDArray[np.int64], payloads: NDArray[np.uint64]) -> None:
+        masked = self._masked[groups]
+        plain = ~masked
+        places = self._starts[groups[plain]] + payloads[plain].astype(np.int64)
+        self._counts += np.bincount(places, minlength=len(self._counts))
+        if masked.any():
+            from crosstally.kernels.local import count_masks
+
+            sizes = np.minimum(np.diff(self._starts), MASK_CELLS)
+            count_masks(groups[masked], np.ascontiguousarray(payloads[masked]), self._starts, sizes, self._counts)
+
+    # Collectors together
+
+    def merged(self, other: Collector) -> Collector:
+        """A collector with the reports of both; none may be in both."""
+        if other.protocol.id != self.protocol.id:
+            raise CrosstallyError("only collectors of the same protocol can be merged")
+        self._flush()
+        other._flush()
+        out = Collector(self.protocol)
+        out._ids = np.sort(np.concatenate([self._ids, other._ids]))
+        if len(np.unique(out._ids)) < len(out._ids):
+            raise CrosstallyError("collectors hold reports with the same id: send each id to one collector only")
+        out._counts, out._people = self._counts + other._counts, self._people + other._people
+        return out
+
+    def save(self, path: str | Path) -> None:
+        """Write the state to a file that is there whole or not at all. It holds ids and counts, and no rows."""
+        self._flush()
+        head = json.dumps({"protocol": self.protocol.id, "reports": len(self._ids)}).encode() + b"\n"
+        arrays = (self._people.astype("<i8"), self._counts.astype("<i8"), self._ids)
+        body = _MAGIC + head + b"".join(array.tobytes() for array in arrays)
+        beside = Path(path).with_name(Path(path).name + ".new")
+        beside.write_bytes(body + hashlib.sha256(body).digest())
+        beside.replace(path)
+
+    @classmethod
+    def load(cls, path: str | Path, protocol: Protocol) -> Collector:
+        """A collector from its file; one that is cut short or changed is refused."""
+        try:
+            data = Path(path).read_bytes()
+        except OSError as error:
+            raise CrosstallyError(f"cannot read the collector {str(path)!r}: {error.strerror}") from None
+        out = cls(protocol)
+        body, digest = data[:-32], data[-32:]
+        if not data.startswith(_MAGIC) or hashlib.sha256(body).digest() != digest:
+            raise CrosstallyError(f"{str(path)!r} is no state of a collector, or it is cut short or was changed")
+        head, _, rest = body[len(_MAGIC) :].partition(b"\n")
+        if json.loads(head)["protocol"] != protocol.id:
+            raise CrosstallyError(f"{str(path)!r} is the state of another protocol")
+        cut = [8 * len(out._people), 8 * (len(out._people) + len(out._counts))]
+        out._people = np.frombuffer(rest[: cut[0]], "<i8").astype(np.int64)
+        out._counts = np.frombuffer(rest[cut[0] : cut[1]], "<i8").astype(np.int64)
+        out._ids = np.frombuffer(rest[cut[1] :], RECORD["id"])
+        return out
+
+    # A release out
+
+    def measurements(self) -> tuple[Measurement, ...]:
+        """What the reports say: unbiased, in counts of all people who reported, each with its variance."""
+        number = self.reports
+        if number < self.protocol.minimum:
+            raise CrosstallyError(
+                f"nothing can be released before {self.protocol.minimum:,} reports have come, there are {number:,}"
+            )
+        counts = [self._counts[a:b] for a, b in zip(self._starts[:-1], self._starts[1:], strict=True)]
+        return measurements_of(self.protocol, self._people, counts)
+
+    def release(self, *, nonnegative: str = "ripple", rounds: int = 1, shrink: str = "auto") -> Release:
+        """The same release as in the central model: any table, with error bars. It costs nothing.
+
+        Args:
+            nonnegative: How negative cells are corrected; ``none`` leaves the unbiased estimate.
+            rounds: How often tables are corrected and made consistent again.
+            shrink: ``independence`` draws the estimate towards independence by as much as the reports call for
+                (``shrinkage``), ``none`` does not, ``auto`` does so for the methods that were designed with it and
+                unless ``nonnegative`` is none.
+        """
+        measured = self.measurements()
+        options = {"nonnegative": nonnegative, "shrink": shrink}
+        return release_of(self.protocol, measured, self.reports, rounds=rounds, **options)
+
+
+def release_of(
+    protocol: Protocol,
+    measured: Sequence[Measurement],
+    reports: int,
+    *,
+    nonnegative: str = "ripple",
+    rounds: int = 1,
+    shrink: str = "auto",
+) -> Release:
+    """The release of the measurements of a protocol."""
+    if shrink not in ("auto", "independence", "none"):
+        raise CrosstallyError(f"shrink must be auto, independence or none, got {shrink!r}")
+    statement = Statement(
+        strategy=f"local {protocol.method}",
+        budget=Budget(epsilon=protocol.epsilon),
+        neighbours=Neighbours.REPLACE,
+        model="local",
+        rows=reports,
+    )
+    release = publish(protocol.schema, measured, statement, nonnegative=nonnegative, rounds=rounds)
+    if shrink == "auto":
+        designed = protocol.method in ("residuals", "views") and nonnegative != "none"
+        shrink = "independence" if designed else "none"
+    if shrink == "none":
+        return release
+    combined = combine(protocol.schema, measured).with_total(reports)
+    fitted = shrunk_measurements(combined, measured)
+    drawn = estimate(protocol.schema, fitted, rows=reports, nonnegative=nonnegative, rounds=rounds)
+    return replace(release, estimate=drawn)

@@ -1,0 +1,165 @@
+"""Methods: who is asked what. Each gives the groups of a protocol.
+
+==============  ======================================================================================
+``full``        one group, the table of all attributes (FC in the CALM paper)
+``marginals``   a group for every table over ``ways`` attributes (AM)
+``fourier``     a group for every residual of up to ``ways`` attributes, all alike (FT)
+``each``        every attribute with a part of epsilon (EM)
+``calm``        views that hold every one, two or three attributes together, as noise allows (CALM)
+``residuals``   residuals of few attributes, more people for those that matter more
+``views``       the same views as ``calm``, perturbed by the best oracle there is
+``auto``        the better one of ``residuals`` and ``views`` by the error that is predicted
+==============  ======================================================================================
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from functools import partial
+from itertools import combinations, product
+
+from crosstally.errors import PlanError, did_you_mean
+from crosstally.local.groups import (
+    Group,
+    each_group,
+    predicted_error,
+    residual_groups,
+    unmeasured_error,
+    view_groups,
+)
+from crosstally.local.oracles import LocalHashing, RandomisedResponse, UnaryEncoding
+from crosstally.local.residual_oracles import ResidualBit
+
+__all__ = ["METHODS", "calm_views", "groups_of", "view_candidates"]
+
+_PAPER_KINDS = (RandomisedResponse.kind, UnaryEncoding.kind, LocalHashing.kind)
+_MOST_GROUPS = 50_000
+_VIEW_CELLS = (4, 8, 16, 32, 64, 256)
+_STEPS = 20
+_LEAST_STEPS = 2
+
+Method = Callable[[Sequence[int], Fraction, int, int], tuple[Group, ...]]
+Views = tuple[tuple[int, ...], ...]
+
+
+def groups_of(
+    method: str, sizes: Sequence[int], *, epsilon: Fraction, people: int, ways: int
+) -> tuple[str, tuple[Group, ...]]:
+    """The groups of a method, and its name; ``auto`` becomes the method that it chooses."""
+    if method == "auto":
+        made = [(name, METHODS[name](sizes, epsilon, people, ways)) for name in ("residuals", "views")]
+        return min(made, key=lambda one: predicted_error(sizes, one[1], people=people, ways=ways, shrunk=True))
+    if method not in METHODS:
+        raise PlanError(f"unknown method {method!r}{did_you_mean(str(method), ['auto', *METHODS])}")
+    return method, METHODS[method](sizes, epsilon, people, ways)
+
+
+def _full(sizes: Sequence[int], epsilon: Fraction, people: int, ways: int) -> tuple[Group, ...]:  # noqa: ARG001
+    return view_groups(sizes, [range(len(sizes))], epsilon)
+
+
+def _marginals(sizes: Sequence[int], epsilon: Fraction, people: int, ways: int) -> tuple[Group, ...]:  # noqa: ARG001
+    _check_number(math.comb(len(sizes), ways))
+    return view_groups(sizes, combinations(range(len(sizes)), ways), epsilon, _PAPER_KINDS)
+
+
+def _fourier(sizes: Sequence[int], epsilon: Fraction, people: int, ways: int) -> tuple[Group, ...]:  # noqa: ARG001
+    sets = [one for order in range(1, ways + 1) for one in combinations(range(len(sizes)), order)]
+    _check_number(len(sets))
+    return tuple(Group(one, oracle=ResidualBit.of(tuple(sizes[i] for i in one), epsilon), share=1) for one in sets)
+
+
+def _each(sizes: Sequence[int], epsilon: Fraction, people: int, ways: int) -> tuple[Group, ...]:  # noqa: ARG001
+    return each_group(sizes, epsilon)
+
+
+def _check_number(groups: int) -> None:
+    if groups > _MOST_GROUPS:
+        raise PlanError(f"a protocol must have at most {_MOST_GROUPS:,} groups, got {groups:,}; ask for fewer ways")
+
+
+# Views
+
+
+def view_candidates(sizes: Sequence[int], ways: int, *, least_cover: int = 1) -> Iterator[Views]:
+    """Sets of views that hold every one, two, ... attributes together, from small views to large ones."""
+    from crosstally.strategies.designs import covering_views
+
+    for cover in range(least_cover, min(3, ways, len(sizes)) + 1):
+        least = math.prod(sorted(sizes)[-cover:])
+        seen = set()
+        for cells in sorted({max(cells, least) for cells in _VIEW_CELLS}):
+            if cells > max(4096, least):
+                continue
+            views = covering_views(sizes, cells, cover)
+            if views not in seen and len(views) <= _MOST_GROUPS:
+                seen.add(views)
+                yield views
+
+
+def calm_views(sizes: Sequence[int], *, epsilon: Fraction, people: int, ways: int) -> Views:
+    """The views of CALM's own rule: noise, sampling and reconstruction together the least."""
+    return min(
+        view_candidates(sizes, ways),
+        key=lambda views: predicted_error(
+            sizes, view_groups(sizes, views, epsilon, _PAPER_KINDS), people=people, ways=ways, shrunk=False
+        ),
+    )
+
+
+def _calm(sizes: Sequence[int], epsilon: Fraction, people: int, ways: int) -> tuple[Group, ...]:
+    views = calm_views(sizes, epsilon=epsilon, people=people, ways=ways)
+    return view_groups(sizes, views, epsilon, _PAPER_KINDS)
+
+
+def _views(sizes: Sequence[int], epsilon: Fraction, people: int, ways: int) -> tuple[Group, ...]:
+    candidates = view_candidates(sizes, ways, least_cover=min(2, ways, len(sizes)))
+    made = (view_groups(sizes, views, epsilon) for views in candidates)
+    return min(made, key=lambda groups: predicted_error(sizes, groups, people=people, ways=ways, shrunk=True))
+
+
+# Residuals
+
+
+def _residuals(sizes: Sequence[int], epsilon: Fraction, people: int, ways: int) -> tuple[Group, ...]:
+    """Shares for one, two and three attributes, the best ones on a grid."""
+    orders = [k for k in range(1, min(3, ways) + 1) if math.comb(len(sizes), k) <= _MOST_GROUPS]
+    expected = [unmeasured_error(sizes, order, ways) for order in orders]
+    noise = []
+    for order in orders:
+        alone = residual_groups(sizes, [float(k == order) for k in orders], epsilon, ways)
+        others = sum(each for k, each in enumerate(expected, start=1) if k != order)
+        others += sum(unmeasured_error(sizes, k, ways) for k in range(len(orders) + 1, ways + 1))
+        noise.append(predicted_error(sizes, alone, people=people, ways=ways, shrunk=False) - others)
+    return residual_groups(sizes, min(_grid(len(orders)), key=partial(_error, noise, expected)), epsilon, ways)
+
+
+def _grid(orders: int) -> Iterator[tuple[float, ...]]:
+    """Shares that add up to one, in steps; the first two are never small.
+
+    Pairs that turn out to be noise are shrunk away, and those that matter are found, whatever was expected of them.
+    """
+    for parts in product(range(_STEPS + 1), repeat=orders):
+        if sum(parts) == _STEPS and parts[0] > 0 and min(parts[:2]) >= _LEAST_STEPS:
+            yield tuple(part / _STEPS for part in parts)
+
+
+def _error(noise: Sequence[float], expected: Sequence[float], shares: Sequence[float]) -> float:
+    """The error of shares for each number of attributes; all but the first are shrunk."""
+    total = noise[0] / shares[0]
+    for bare, moments, share in zip(noise[1:], expected[1:], shares[1:], strict=True):
+        total += moments if share == 0 else bare * moments / (bare + moments * share)
+    return total
+
+
+METHODS: Mapping[str, Method] = {
+    "full": _full,
+    "marginals": _marginals,
+    "fourier": _fourier,
+    "each": _each,
+    "calm": _calm,
+    "residuals": _residuals,
+    "views": _views,
+}
