@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,8 @@ from crosstally.evaluation.outcomes import Settings
 def small(monkeypatch: pytest.MonkeyPatch) -> Settings:
     monkeypatch.delenv("CROSSTALLY_DATA", raising=False)
     monkeypatch.setattr(edbt12, "_QUERIES", 60)
+    monkeypatch.setattr(edbt12, "_STEP", 100.0)
+    monkeypatch.setattr(edbt12, "_alphas", lambda quick: [3e3, 3e4, 3e5])
     monkeypatch.setattr(edbt12, "census", lambda random, path: census(random, path=path, rows=5000))
     return Settings(quick=True, data=None, progress=lambda done, steps: None)
 
@@ -58,6 +61,20 @@ def test_true_answers_are_counted_row_by_row(kind: str) -> None:
             assert asked.truth[row] == sum(table[a, b] for a, b in zip(data.codes[i], data.codes[j], strict=True))
 
 
+def test_the_grid_is_refined_about_the_best_alpha_in_steps_of_at_most_a_tenth(small: Settings) -> None:
+    trial = object.__new__(edbt12._Trial)
+    trial.at = lambda alpha, draws: (abs(np.log(alpha / 1e4)), 0.0)
+    edbt12._STEP, kept = 1.1, edbt12._STEP
+    try:
+        curve = trial.curve([1e3, 2e3, 4e3, 8e3, 16e3], [0])
+    finally:
+        edbt12._STEP = kept
+    best = curve.alphas[int(np.argmin(curve.past))]
+    assert 1e4 / 1.05 < best < 1e4 * 1.05
+    near = [a for a in curve.alphas if 4e3 <= a <= 16e3]
+    assert max(b / a for a, b in itertools.pairwise(near)) <= 1.1 + 1e-9
+
+
 def test_figure_2_has_curves_and_the_default(small: Settings) -> None:
     outcome = edbt12._figure_2(small)
     methods = {(row["method"], row["prior"], row["past"]) for row in outcome.rows}
@@ -65,8 +82,7 @@ def test_figure_2_has_curves_and_the_default(small: Settings) -> None:
     assert sum(row["method"] == "crosstally" for row in outcome.rows) == 10
     assert len(outcome.claims) == 5
     grid = sorted({row["alpha"] for row in outcome.rows if row["alpha"] is not None})
-    assert grid[0] <= 3000.001
-    assert grid[-1] >= 299_999
+    assert grid == [3e3, 3e4, 3e5]
 
 
 @pytest.mark.parametrize("figure", ["3", "4", "5"])
