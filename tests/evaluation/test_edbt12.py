@@ -11,6 +11,7 @@ import pyarrow.parquet
 import pytest
 
 from crosstally.errors import SourceError
+from crosstally.evaluation import census as census_module
 from crosstally.evaluation import edbt12
 from crosstally.evaluation.census import PAPER_SIZES, Census, census
 from crosstally.evaluation.outcomes import Settings
@@ -19,6 +20,7 @@ from crosstally.evaluation.outcomes import Settings
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> Settings:
     monkeypatch.delenv("CROSSTALLY_DATA", raising=False)
+    monkeypatch.setattr(census_module, "PAPER_SIZES", (6, 2, 5, 4))
     monkeypatch.setattr(edbt12, "_QUERIES", 60)
     monkeypatch.setattr(edbt12, "_STEP", 100.0)
     monkeypatch.setattr(edbt12, "_alphas", lambda quick: [3e3, 3e4, 3e5])
