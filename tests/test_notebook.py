@@ -230,6 +230,27 @@ def test_mistakes() -> None:
     assert book.ledger.spent == 0
 
 
+def test_what_history_cannot_use_is_refused_before_it_is_paid() -> None:
+    schema = ct.Schema([ct.Attribute(f"x{i}", ["0", "1"]) for i in range(9)])
+    book = open_notebook(ct.Ledger.in_memory(schema=schema, budget=ct.Budget(epsilon=1)))
+    with pytest.raises(QueryError, match="at most 8 attributes, got 9"):
+        book.ask("not read.csv", ct.count(**{f"x{i}": "1" for i in range(9)}), epsilon=1)
+    assert book.ledger.spent == 0
+
+
+def test_a_large_table_is_part_of_history() -> None:
+    """One table of 12 attributes; and the same question twice with next to no noise."""
+    schema = ct.Schema([ct.Attribute(f"x{i}", ["0", "1"]) for i in range(12)])
+    rows = pa.table({f"x{i}": ["1" if i % 2 else "0"] * 500 for i in range(12)})
+    account = ct.Ledger.in_memory(schema=schema, budget=ct.Budget(epsilon=10_000))
+    ct.release(rows, schema, epsilon=1, strategy="flat", ledger=account)
+    book = open_notebook(account)
+    assert abs(book.estimate("x0 = 0 and x1 = 1").value - 500) < 300
+    for _ in range(2):
+        answer = book.ask(rows, "x0 = 0 and x1 = 1", epsilon=1000)
+    assert answer.value == pytest.approx(500, abs=0.1)
+
+
 def test_a_history_of_single_tables_is_a_prior() -> None:
     """With tables of all single attributes a product of their shares is the estimate, and asked pairs correct it."""
     account = ledger()

@@ -13,7 +13,7 @@ from typing import Any
 
 from crosstally.budget import Budget, Noise, NoiseKind
 from crosstally.errors import BudgetError, OverspendError, QueryError
-from crosstally.history import History
+from crosstally.history import MAX_ATTRIBUTES, History
 from crosstally.privacy.ledger import Ledger
 from crosstally.queries import Linear
 from crosstally.questions import Question, describe, query_of
@@ -148,6 +148,9 @@ class Notebook:
         queries = [query_of(question, self.schema) for question in questions]
         if not queries:
             return ()
+        widest = max(len(query.attributes) for query in queries)
+        if widest > MAX_ATTRIBUTES:  # told before anything is spent
+            raise QueryError(f"a question must be over at most {MAX_ATTRIBUTES} attributes, got {widest}")
         budget = Budget(epsilon=epsilon, rho=rho)  # type: ignore[arg-type]
         plan = _plan(queries, self.ledger, budget)
         key = f"ask-{uuid.uuid4().hex[:12]}" if key is None else key

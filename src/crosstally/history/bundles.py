@@ -19,10 +19,10 @@ from crosstally.history.prior import Prior
 from crosstally.queries import Linear
 from crosstally.schema import Schema
 
-__all__ = ["Batch", "Bundle", "Positions", "parts_of", "projected"]
+__all__ = ["MAX_ATTRIBUTES", "Batch", "Bundle", "Positions", "parts_of", "projected"]
 
 _MAX_NUMBERS = 200_000_000
-_MAX_ATTRIBUTES = 8
+MAX_ATTRIBUTES = 8
 
 Positions = tuple[int, ...]
 
@@ -92,8 +92,8 @@ def _tables(queries: Sequence[Linear], where: Positions, schema: Schema) -> NDAr
 
 def parts_of(where: Positions) -> Iterator[Positions]:
     """The sets of attributes that queries over these have parts for: all subsets, the empty one first."""
-    if len(where) > _MAX_ATTRIBUTES:
-        raise QueryError(f"history takes questions over at most {_MAX_ATTRIBUTES} attributes, got {len(where)}")
+    if len(where) > MAX_ATTRIBUTES:
+        raise QueryError(f"history takes questions over at most {MAX_ATTRIBUTES} attributes, got {len(where)}")
     for size in range(len(where) + 1):
         yield from combinations(where, size)
 

@@ -21,7 +21,7 @@ from crosstally.history.bundles import Batch, Positions, parts_of, projected
 from crosstally.history.components import Past, Solution, Structure
 from crosstally.history.likelihood import Belief, fit, single_variance
 from crosstally.history.prior import Prior
-from crosstally.queries import Cells, Linear
+from crosstally.queries import Linear
 from crosstally.residuals.basis import rebuild
 from crosstally.residuals.combine import Estimate, combine
 from crosstally.schema import Schema
@@ -32,6 +32,7 @@ __all__ = ["Estimates", "History"]
 _KNOWN_SPREAD, _UNKNOWN_SPREAD = 0.1, 0.3
 _BELIEF = 4.0
 _WIDE = 100.0
+_LEAST_NOISE = 1e-13
 
 Floats = NDArray[np.float64]
 
@@ -44,21 +45,36 @@ class Estimates:
     std_errors: Floats
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class _Tables:
     """What tables say: for each set of attributes that they cover its part of the rows, and the variance of it."""
 
-    means: Mapping[Positions, Floats]
-    variances: Mapping[Positions, float]
+    def __init__(self, known: Mapping[Positions, _Part], estimate: Estimate | None = None) -> None:
+        self._found: dict[Positions, _Part | None] = dict(known)
+        self._estimate = estimate
+
+    def part(self, part: Positions) -> _Part | None:
+        """What is known of a set of attributes, in the form in which queries have parts for it; None when nothing."""
+        if part not in self._found:
+            self._found[part] = None if self._estimate is None else _table_part(self._estimate, part)
+        return self._found[part]
 
     def of(self, batch: Batch, prior: Prior) -> Floats:
         """What is known of each query."""
         out = np.zeros(batch.size)
         for bundle in batch.bundles:
             for part in parts_of(bundle.positions):
-                if part in self.means:
-                    out[bundle.rows] += projected(bundle, part, prior) @ self.means[part]
+                found = self.part(part)
+                if found is not None:
+                    out[bundle.rows] += projected(bundle, part, prior) @ found.mean
         return out
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """The mean of a part of the rows, and the variance of each of its numbers."""
+
+    mean: Floats
+    variance: float
 
 
 class History:
@@ -81,7 +97,8 @@ class History:
         self.prior, self._tables = _read_tables(schema, tables, total)
 
     def _known(self) -> tuple[Positions, ...]:
-        return tuple(part for part, variance in self._tables.variances.items() if variance == 0)
+        total = self._tables.part(())
+        return ((),) if total is not None and total.variance == 0 else ()
 
     @cached_property
     def _batch(self) -> Batch:
@@ -90,8 +107,9 @@ class History:
     @cached_property
     def _size(self) -> float:
         """About how many rows there are, at least 1."""
-        if () in self._tables.means:
-            return max(float(self._tables.means[()][0]), 1.0)
+        total = self._tables.part(())
+        if total is not None:
+            return max(float(total.mean[0]), 1.0)
         universal = self._universal
         weights = universal / np.array([m.variance for m in self.linear])
         if not weights.any():
@@ -115,18 +133,24 @@ class History:
         share = _KNOWN_SPREAD if self.prior.known_variances else _UNKNOWN_SPREAD
         return Belief((share * self._size) ** 2, _BELIEF)
 
-    @cached_property
-    def _fixed(self) -> dict[Positions, float]:
+    def _fixed(self, parts: Iterable[Positions]) -> dict[Positions, float]:
         """The variances that are known: of what tables say, of single attributes by the prior, of a total unknown."""
-        fixed: dict[Positions, float] = {**self.prior.known_variances, **self._tables.variances}
-        fixed.setdefault((), _WIDE * self._size**2)
+        fixed = {}
+        for part in parts:
+            found = self._tables.part(part)
+            if found is not None:
+                fixed[part] = found.variance
+            elif part in self.prior.known_variances:
+                fixed[part] = self.prior.known_variances[part]
+            elif not part:
+                fixed[part] = _WIDE * self._size**2
         return fixed
 
     @cached_property
     def _solution(self) -> Solution:
         structure = Structure(self._batch, self.prior, known=self._known())
-        fixed = {part: self._fixed[part] for part in structure.parts if part in self._fixed}
-        noise = np.array([m.variance for m in self.linear])
+        fixed = self._fixed(structure.parts)
+        noise = np.maximum([m.variance for m in self.linear], _LEAST_NOISE * self._belief.variance)
         past = Past(self._raw - self._tables.of(self._batch, self.prior), noise=noise)
         start = self._belief.variance
         if len(self.linear) >= 20 and len(fixed) < len(structure.parts):
@@ -136,13 +160,15 @@ class History:
 
     def _unseen(self, batch: Batch) -> dict[Positions, float]:
         """For sets of attributes that no past answer is about, what those of as many attributes came to."""
-        known = {**self._fixed, **self._solution.variances}
+        seen = self._solution.variances
+        fixed = self._fixed(seen)
         learned: dict[int, list[float]] = {}
-        for part, variance in self._solution.variances.items():
-            if part not in self._fixed:
+        for part, variance in seen.items():
+            if part not in fixed:
                 learned.setdefault(len(part), []).append(variance)
+        typical = {size: float(np.mean(each)) for size, each in learned.items()}
         wanted = {part for bundle in batch.bundles for part in parts_of(bundle.positions)}
-        typical = {size: max(float(np.mean(each)), 0.0) for size, each in learned.items()}
+        known = {**self._fixed(wanted), **seen}
         return {part: known.get(part, typical.get(len(part), self._belief.variance)) for part in wanted}
 
     def estimates(self, queries: Sequence[Linear]) -> Estimates:
@@ -168,12 +194,12 @@ def _laplace_scales(measurements: Sequence[Measurement]) -> Floats:
 def _read_tables(schema: Schema, tables: Sequence[Measurement], total: float | None) -> tuple[Prior, _Tables]:
     """The prior and what tables say beyond it."""
     if not tables and total is None:
-        return Prior.uniform(schema), _Tables({}, {})
+        return Prior.uniform(schema), _Tables({})
     estimate = combine(schema, tables)
     estimate = estimate if total is None else estimate.with_total(total)
     if all(len(m.query.attributes) <= 1 for m in tables):
         return _single_tables(schema, estimate)
-    return Prior.uniform(schema), _all_tables(schema, tables, estimate)
+    return Prior.uniform(schema), _Tables({}, estimate)
 
 
 def _single_tables(schema: Schema, estimate: Estimate) -> tuple[Prior, _Tables]:
@@ -182,31 +208,23 @@ def _single_tables(schema: Schema, estimate: Estimate) -> tuple[Prior, _Tables]:
     counts = {name: estimate.table((name,)) for name in names}
     prior = Prior.of(schema, counts, {name: estimate.variance((name,)) for name in names})
     if not estimate.covers(()):
-        return prior, _Tables({}, {})
+        return prior, _Tables({})
     size = max(float(estimate.table(())), 0.0)
-    return prior, _Tables({(): np.array([size])}, {(): float(estimate.variance(()))})
+    return prior, _Tables({(): _Part(np.array([size]), float(estimate.variance(())))})
 
 
-def _all_tables(schema: Schema, tables: Sequence[Measurement], estimate: Estimate) -> _Tables:
-    """Each set of attributes that some table covers, in the form in which queries have parts for it (prior uniform)."""
-    wanted: set[Positions] = {()} if estimate.covers(()) else set()
-    for measurement in tables:
-        where = tuple(sorted(schema.positions[name] for name in measurement.query.attributes))
-        wanted |= set(parts_of(where)) if isinstance(measurement.query, Cells) else {where}
-    means: dict[Positions, Floats] = {}
-    variances: dict[Positions, float] = {}
-    for part in wanted:
-        names = tuple(schema.names[p] for p in part)
-        sizes = schema.sizes(names)
-        places, found = estimate.places([names])
-        inside = _inside(sizes)
-        if not found[0][inside].all():
-            continue
-        coefficients = np.where(inside, estimate.coefficients[places[0]], 0.0)
-        scale = math.prod(sizes)
-        means[part] = rebuild(coefficients.reshape(sizes), len(sizes)).ravel() * math.sqrt(scale)
-        variances[part] = float(estimate.variances[places[0]][inside][0]) * scale
-    return _Tables(means, variances)
+def _table_part(estimate: Estimate, part: Positions) -> _Part | None:
+    """What tables say about a set of attributes as a whole, under a uniform prior; None where no table covers it."""
+    names = tuple(estimate.schema.names[p] for p in part)
+    sizes = estimate.schema.sizes(names)
+    places, found = estimate.places([names])
+    inside = _inside(sizes)
+    if not found[0][inside].all():
+        return None
+    coefficients = np.where(inside, estimate.coefficients[places[0]], 0.0)
+    scale = math.prod(sizes)
+    mean = rebuild(coefficients.reshape(sizes), len(sizes)).ravel() * math.sqrt(scale)
+    return _Part(mean, float(estimate.variances[places[0]][inside][0]) * scale)
 
 
 def _inside(sizes: Sequence[int]) -> NDArray[np.bool_]:
