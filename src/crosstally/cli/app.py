@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from crosstally import __version__
-from crosstally.cli import ask, demo, inspect, ledger, plan, release, reproduce, schema, table
+from crosstally.cli import ask, collect, demo, inspect, ledger, plan, release, reproduce, schema, table
 from crosstally.cli.checks import CheckFailedError
 from crosstally.errors import CrosstallyError
 
@@ -80,6 +80,11 @@ _add(_ledger, ledger.create, *ledger.CREATE_EXAMPLES)
 _add(_ledger, ledger.show, *ledger.SHOW_EXAMPLES)
 _add(_ledger, ledger.verify, *ledger.VERIFY_EXAMPLES)
 _add(_ledger, ledger.export, *ledger.EXPORT_EXAMPLES)
+_collect = _group("collect", "Tables from people who keep their rows: plan, report, simulate, release.", _SPEND)
+_add(_collect, collect.plan, *collect.PLAN_EXAMPLES)
+_add(_collect, collect.report, *collect.REPORT_EXAMPLES)
+_add(_collect, collect.simulate, *collect.SIMULATE_EXAMPLES)
+_add(_collect, collect.release, *collect.RELEASE_EXAMPLES)
 _add(app, table.table, *table.EXAMPLES, panel=_READ)
 _add(app, inspect.inspect, *inspect.EXAMPLES, panel=_READ)
 _add(app, reproduce.reproduce, *reproduce.EXAMPLES, panel="Research")
@@ -88,7 +93,7 @@ _add(app, reproduce.reproduce, *reproduce.EXAMPLES, panel="Research")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and give its exit code: 0 done, 1 a check failed, 2 bad input, 3 our own mistake."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if given in ([], ["schema"], ["ledger"]):
+    if given in ([], ["schema"], ["ledger"], ["collect"]):
         given.append("--help")
     try:
         code = _run(given)

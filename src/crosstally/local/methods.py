@@ -32,9 +32,9 @@ from crosstally.local.groups import (
 from crosstally.local.oracles import LocalHashing, RandomisedResponse, UnaryEncoding
 from crosstally.local.residual_oracles import ResidualBit
 
-__all__ = ["METHODS", "calm_views", "groups_of", "view_candidates"]
+__all__ = ["METHODS", "PAPER_KINDS", "Views", "calm_views", "groups_of", "view_candidates"]
 
-_PAPER_KINDS = (RandomisedResponse.kind, UnaryEncoding.kind, LocalHashing.kind)
+PAPER_KINDS = (RandomisedResponse.kind, UnaryEncoding.kind, LocalHashing.kind)
 _MOST_GROUPS = 50_000
 _VIEW_CELLS = (4, 8, 16, 32, 64, 256)
 _STEPS = 20
@@ -62,7 +62,7 @@ def _full(sizes: Sequence[int], epsilon: Fraction, people: int, ways: int) -> tu
 
 def _marginals(sizes: Sequence[int], epsilon: Fraction, people: int, ways: int) -> tuple[Group, ...]:  # noqa: ARG001
     _check_number(math.comb(len(sizes), ways))
-    return view_groups(sizes, combinations(range(len(sizes)), ways), epsilon, _PAPER_KINDS)
+    return view_groups(sizes, combinations(range(len(sizes)), ways), epsilon, PAPER_KINDS)
 
 
 def _fourier(sizes: Sequence[int], epsilon: Fraction, people: int, ways: int) -> tuple[Group, ...]:  # noqa: ARG001
@@ -104,14 +104,14 @@ def calm_views(sizes: Sequence[int], *, epsilon: Fraction, people: int, ways: in
     return min(
         view_candidates(sizes, ways),
         key=lambda views: predicted_error(
-            sizes, view_groups(sizes, views, epsilon, _PAPER_KINDS), people=people, ways=ways, shrunk=False
+            sizes, view_groups(sizes, views, epsilon, PAPER_KINDS), people=people, ways=ways, shrunk=False
         ),
     )
 
 
 def _calm(sizes: Sequence[int], epsilon: Fraction, people: int, ways: int) -> tuple[Group, ...]:
     views = calm_views(sizes, epsilon=epsilon, people=people, ways=ways)
-    return view_groups(sizes, views, epsilon, _PAPER_KINDS)
+    return view_groups(sizes, views, epsilon, PAPER_KINDS)
 
 
 def _views(sizes: Sequence[int], epsilon: Fraction, people: int, ways: int) -> tuple[Group, ...]:

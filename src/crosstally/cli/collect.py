@@ -1,0 +1,216 @@
+"""``crosstally collect``: the local model, in which nobody holds the rows: plan, report, simulate, release."""
+
+from __future__ import annotations
+
+import base64
+import json as json_format
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from crosstally.cli.options import Epsilon, Force, Json, Quiet, check_output
+from crosstally.errors import BudgetError, CrosstallyError
+from crosstally.schema import Schema
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from crosstally.local.protocol import Protocol
+
+__all__ = [
+    "PLAN_EXAMPLES",
+    "RELEASE_EXAMPLES",
+    "REPORT_EXAMPLES",
+    "SIMULATE_EXAMPLES",
+    "plan",
+    "release",
+    "report",
+    "simulate",
+]
+
+PLAN_EXAMPLES = (
+    "crosstally collect plan usage.schema.json --epsilon 1 --people 1000000 --ways 3 -o usage.protocol.json",
+)
+REPORT_EXAMPLES = (
+    """crosstally collect report usage.protocol.json '{"country": "FR", "plan": "paid"}' --store device.json --cap 4""",
+)
+SIMULATE_EXAMPLES = ("crosstally collect simulate usage.protocol.json rows.csv -o usage.reports",)
+RELEASE_EXAMPLES = ("crosstally collect release usage.protocol.json usage.reports -o usage.release.parquet",)
+
+ProtocolFile = Annotated[Path, typer.Argument(metavar="PROTOCOL", help="A protocol file.")]
+OutputFile = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The file to write.")]
+
+
+def plan(
+    schema: Annotated[Path, typer.Argument(metavar="SCHEMA", help="What a person's row is about, reviewed.")],
+    *,
+    people: Annotated[int, typer.Option(metavar="N", min=1, help="About how many people will report.")],
+    epsilon: Epsilon = None,
+    ways: Annotated[int, typer.Option(metavar="K", min=1, help="The size of the tables that matter most.")] = 2,
+    method: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help="residuals, views, calm, fourier, ...; by default the one of least predicted error."
+        ),
+    ] = "auto",
+    minimum: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="The fewest reports from which anything is released.")
+    ] = None,
+    output: OutputFile,
+    force: Force = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Design a collection: a public protocol that says what every device is asked. Free: no data is read."""
+    from crosstally.cli.screen import people as screen_for_people
+    from crosstally.cli.screen import print_json, progress
+    from crosstally.local.groups import predicted_error
+    from crosstally.local.protocol import design
+
+    if epsilon is None:
+        raise BudgetError("how much a report may tell must be said: --epsilon")
+    read = Schema.load(schema)
+    check_output(output, force=force)
+    with progress("planning", quiet=quiet or json):
+        made = design(read, epsilon=epsilon, people=people, ways=ways, method=method, minimum=minimum)
+        error = predicted_error(read.shape, made.groups, people=people, ways=ways, shrunk=True) ** 0.5
+    _write(output, lambda: made.save(output))
+    if json:
+        facts = {"protocol": made.id, "method": made.method, "groups": len(made.groups), "minimum": made.minimum}
+        print_json({**facts, "predicted_l2_error": error})
+        return
+    screen = screen_for_people(quiet=quiet)
+    screen.say(f"Saved {output}: {made.method}, {len(made.groups):,} groups, at least {made.minimum:,} reports.")
+    screen.say(f"A table over {ways} attributes is expected to be off by {100 * error:.2g}% of all people (L2).")
+    screen.put(f"Next, on each device: crosstally collect report {output} ROW --store FILE")
+
+
+def report(
+    protocol: ProtocolFile,
+    row: Annotated[str, typer.Argument(metavar="ROW", help="The person's values: a JSON object.")],
+    *,
+    store: Annotated[
+        Path, typer.Option(metavar="FILE", help="What this device keeps: reports are drawn once and sent again.")
+    ],
+    cap: Annotated[
+        str | None, typer.Option(metavar="NUMBER", help="The most ε that this device may spend in its life.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Draw a person's report, or print again the one drawn before. Prints base64, nothing of the row."""
+    from crosstally.cli.screen import data, print_json
+    from crosstally.local import client
+    from crosstally.local.protocol import Protocol
+
+    read = Protocol.load(protocol)
+    try:
+        values = json_format.loads(row)
+    except (ValueError, RecursionError):
+        raise CrosstallyError("the row must be a JSON object of values by attribute") from None
+    if not isinstance(values, dict):
+        raise CrosstallyError("the row must be a JSON object of values by attribute")
+    try:
+        drawn = read.report(values, store=client.FileStore(store), cap=cap)
+    except (client.CapReachedError, client.StoreError, client.ProtocolError) as error:
+        raise CrosstallyError(str(error)) from None
+    except (ValueError, ZeroDivisionError):
+        raise BudgetError(f"--cap must be a number, got {cap!r}") from None
+    except OSError as error:
+        raise CrosstallyError(f"cannot write the store {str(store)!r}: {error.strerror}") from None
+    text = base64.b64encode(drawn).decode("ascii")
+    if json:
+        print_json({"protocol": read.id, "report": text})
+    else:
+        data().put(text)
+
+
+def simulate(
+    protocol: ProtocolFile,
+    rows: Annotated[str, typer.Argument(metavar="ROWS", help="A CSV, Parquet or Arrow file: a row for each person.")],
+    *,
+    output: OutputFile,
+    force: Force = False,
+    quiet: Quiet = False,
+) -> None:
+    """Draw the reports of many people whose rows are at hand, as their devices would."""
+    import numpy as np
+
+    from crosstally.cli.screen import people, progress
+    from crosstally.local.bulk import reports
+    from crosstally.local.protocol import Protocol
+    from crosstally.sources.rows import batches
+
+    read = Protocol.load(protocol)
+    check_output(output, force=force)
+    parts = []
+    with progress("drawing reports", unit="people", quiet=quiet) as tell:
+        done = 0
+        for batch in batches(rows, read.schema.names):
+            parts.append(reports(read, _codes(read, batch)))
+            done += batch.num_rows
+            tell(done, None)
+    drawn = np.concatenate(parts) if parts else reports(read, np.zeros((len(read.schema.names), 0), np.int64))
+    _write(output, lambda: output.write_bytes(drawn.tobytes()))
+    people(quiet=quiet).say(f"Saved {output}: a report of 37 bytes for each row.")
+
+
+def _codes(protocol: Protocol, batch: Any) -> NDArray[np.int64]:
+    """The cells of all rows; those with values outside the schema go the way of the client, one by one."""
+    import numpy as np
+
+    from crosstally.local.client import SecureSource, encode_row
+    from crosstally.sources.encode import Encoder
+
+    encoders = [Encoder.of(attribute) for attribute in protocol.schema.attributes]
+    raw = np.stack([encoder.raw(batch).astype(np.int64) for encoder in encoders])
+    labels = np.array([[encoder.matcher.labels] for encoder in encoders])
+    attributes, source = protocol.document["schema"]["attributes"], SecureSource()
+    for place in np.flatnonzero((raw >= labels).any(axis=0)).tolist():
+        (row,) = batch.slice(place, 1).to_pylist()
+        raw[:, place] = encode_row(attributes, row, source)
+    return raw
+
+
+def release(
+    protocol: ProtocolFile,
+    reports: Annotated[list[Path], typer.Argument(metavar="REPORTS", help="Files of reports, 37 bytes each.")],
+    *,
+    output: OutputFile,
+    force: Force = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Count reports, each id once, and make a release: any table, with error bars, for anyone to read."""
+    from crosstally.cli.screen import people, print_json
+    from crosstally.local.collector import Collector
+    from crosstally.local.protocol import Protocol
+
+    read = Protocol.load(protocol)
+    check_output(output, force=force)
+    collector = Collector(read)
+    numbers: dict[str, int] = {}
+    for path in reports:
+        try:
+            received = collector.add_many(path.read_bytes())
+        except OSError as error:
+            raise CrosstallyError(f"cannot read the reports {str(path)!r}: {error.strerror}") from None
+        for reason, number in received.numbers().items():
+            numbers[reason.value] = numbers.get(reason.value, 0) + number
+    made = collector.release()
+    made.save(output)
+    if json:
+        print_json({"reports": numbers, "release": str(output), "statement": made.statement.to_dict()})
+        return
+    screen = people(quiet=quiet)
+    for words, number in numbers.items():
+        screen.say(f"{number:,}: {words}")
+    screen.put(f"Saved {output}. Next: crosstally table {output} {' '.join(read.schema.names[:2])}")
+
+
+def _write(path: Path, write: Any) -> None:
+    try:
+        write()
+    except OSError as error:
+        raise CrosstallyError(f"cannot write {str(path)!r}: {error.strerror}") from None

@@ -1,0 +1,104 @@
+"""``crosstally collect``: from a schema to a release that nobody's row went into as it was."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import numpy as np
+import pytest
+from cli_runs import ran_well, run
+
+import crosstally as ct
+
+SCHEMA = {
+    "attributes": [
+        {"name": "plan", "values": ["free", "paid"]},
+        {"name": "age", "edges": [0, 18, 65, 120]},
+        {"name": "country", "values": ["FR", "DE"], "outside": "other"},
+    ]
+}
+
+
+@pytest.fixture
+def protocol(tmp_path):
+    """A protocol file for 4,000 people."""
+    schema = tmp_path / "usage.schema.json"
+    schema.write_text(json.dumps(SCHEMA))
+    path = tmp_path / "usage.protocol.json"
+    ran_well("collect", "plan", schema, "--epsilon", 4, "--people", 4000, "--ways", 2, "-o", path, "--quiet")
+    return path
+
+
+def write_rows(path) -> None:
+    """4,000 people: half pay, all who pay are 30, some ages are outside every bin."""
+    free = (f"free,{150 if i % 8 == 0 else 10},{'DE' if i % 4 else 'PL'}" for i in range(0, 4000, 2))
+    path.write_text("\n".join(["plan,age,country", *(line for each in free for line in (each, "paid,30,FR"))]) + "\n")
+
+
+def test_the_whole_way(tmp_path, protocol) -> None:
+    rows, reports, release = (tmp_path / name for name in ("rows.csv", "usage.reports", "usage.release.parquet"))
+    write_rows(rows)
+    ran_well("collect", "simulate", protocol, rows, "-o", reports)
+    assert reports.stat().st_size == 4000 * 37
+    with reports.open("ab") as file:
+        file.write(reports.read_bytes()[:370] + b"rest")
+    told = json.loads(ran_well("collect", "release", protocol, reports, "-o", release, "--json").out)
+    assert told["reports"] == {
+        "accepted": 4000,
+        "a report with this id was counted already": 10,
+        "a report must have 37 bytes": 1,
+    }
+    assert told["statement"]["model"] == "local"
+    found = ct.open_release(release).marginal("plan", "age").values
+    assert np.abs(found - [[1500, 0, 500], [0, 2000, 0]]).max() < 700
+    assert "paid" in ran_well("table", release, "plan").out
+
+
+def test_plan_tells_what_it_chose(tmp_path, protocol) -> None:
+    schema = tmp_path / "usage.schema.json"
+    for method in ("calm", "auto"):
+        done = ran_well(
+            "collect", "plan", schema, "--epsilon", 1, "--people", 4000, "--method", method, "-o", protocol, "--force",
+            "--json",
+        )  # fmt: skip
+        told = json.loads(done.out)
+        assert set(told) == {"protocol", "method", "groups", "minimum", "predicted_l2_error"}
+        assert told["minimum"] == 1000
+    assert "Saved" in ran_well(
+        "collect", "plan", schema, "--epsilon", 1, "--people", 4000, "-o", protocol, "--force"
+    ).err  # fmt: skip
+
+
+def test_a_device_sends_the_same_bytes_again(tmp_path, protocol) -> None:
+    store = tmp_path / "device.json"
+    first = ran_well("collect", "report", protocol, '{"plan": "paid"}', "--store", store, "--cap", "4").out
+    again = json.loads(
+        ran_well("collect", "report", protocol, '{"plan": "free", "age": 3}', "--store", store, "--json").out
+    )
+    assert first.strip() == again["report"]
+    assert len(base64.b64decode(first)) == 37
+    assert "paid" not in first + store.read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("collect", "report", "{p}", "[1]", "--store", "{t}/a.json"), "the row must be a JSON object"),
+        (("collect", "report", "{p}", "{{", "--store", "{t}/a.json"), "the row must be a JSON object"),
+        (("collect", "report", "{p}", "{}", "--store", "{t}/a.json", "--cap", "1"), "would spend 4 of at most 1"),
+        (("collect", "report", "{p}", "{}", "--store", "{t}/a.json", "--cap", "x"), "--cap must be a number"),
+        (("collect", "report", "{p}", "{}", "--store", "{t}/no/a.json"), "cannot write the store"),
+        (("collect", "report", "{t}/none", "{}", "--store", "{t}/a.json"), "cannot read the protocol"),
+        (("collect", "plan", "{t}/usage.schema.json", "--people", "5", "-o", "{t}/q"), "--epsilon"),
+        (("collect", "release", "{p}", "{t}/none", "-o", "{t}/r"), "cannot read the reports"),
+        (("collect", "release", "{p}", "{p}", "-o", "{t}/r"), "before 1,000 reports have come"),
+        (("collect", "simulate", "{p}", "{t}/none.csv", "-o", "{t}/r"), "none.csv"),
+    ],
+)
+def test_mistakes_end_in_one_line(tmp_path, protocol, arguments, message) -> None:
+    given = [str(each).replace("{p}", str(protocol)).replace("{t}", str(tmp_path)) for each in arguments]
+    ran = run(*given)
+    assert ran.code == 2
+    assert message in ran.err
+    assert ran.err.count("\n") == 1
