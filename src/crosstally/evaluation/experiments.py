@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from crosstally.errors import CrosstallyError, did_you_mean
-from crosstally.evaluation import edbt12, icde13, pods07, priview
+from crosstally.evaluation import calm, edbt12, icde13, pods07, priview
 from crosstally.evaluation.outcomes import Claim, Experiment, Outcome, Progress, Settings
 
 __all__ = ["EXPERIMENTS", "Claim", "Experiment", "Outcome", "experiment", "run"]
 
 EXPERIMENTS: tuple[Experiment, ...] = (
     *priview.EXPERIMENTS,
+    *calm.EXPERIMENTS,
     *icde13.EXPERIMENTS,
     *pods07.EXPERIMENTS,
     *edbt12.EXPERIMENTS,
