@@ -21,10 +21,10 @@ test: .venv/developer
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -q -n 2 -m "not verify"
+	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q -n 2 -m "not verify"
 
 verify: .venv/developer
-	$(BIN)/pytest -q -n 2 -m verify
+	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q -n 2 -m verify
 
 bench: .venv/developer
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks
