@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-MODULES = ("counting", "releases", "answers", "streaming", "history")
+MODULES = ("counting", "releases", "answers", "streaming", "history", "local")
 HERE = Path(__file__).parent
 
 

@@ -33,7 +33,9 @@ from crosstally.local.residual_oracles import EachAttribute, ResidualBit
 
 __all__ = ["answers", "reports"]
 
-_CHUNK = 2**18
+_CHUNK = 2**14
+_NARROW_CELLS = 16
+_WIDE_WORDS = 7.7
 
 Codes = NDArray[np.int64]
 Answers = NDArray[np.uint64]
@@ -109,6 +111,12 @@ def _draw(oracle: Oracle, codes: Codes) -> Answers:
             other = _threshold(oracle.other, 2**16)
             if oracle.own != Fraction(1, 2):
                 raise CrosstallyError("in bulk, unary encoding must set its own bit with probability 1/2")
+            if number > _NARROW_CELLS:
+                return _filled(
+                    people,
+                    2 * _WIDE_WORDS,
+                    lambda words, out: kernels.draw_wide_unary(cells, number, other, words.view(np.uint64), out),
+                )
             return _filled(
                 people,
                 (number + 1) / 2,
@@ -153,9 +161,14 @@ def _threshold(probability: Fraction, resolution: int = RESOLUTION) -> int:
 
 
 def _filled(people: int, words_each: float, draw: Callable[[NDArray[np.uint32], Answers], int]) -> Answers:
-    """The answers of a kernel, with as many words as it nearly always needs; all is drawn again if they ran out."""
+    """The answers of a kernel, with about as many words as it needs.
+
+    Where they run out it starts again with the same words and more of them: drawing new ones would keep only answers
+    that need few words, which is another law.
+    """
     out = np.empty(people, np.uint64)
-    number = math.ceil(people * words_each * 1.01) + 64
-    while draw(np.frombuffer(bytearray(ssl.RAND_bytes(4 * number)), np.uint32), out) < 0:
-        number *= 2
+    number = 2 * math.ceil(people * words_each * 0.505 + 32)
+    words = bytearray(ssl.RAND_bytes(4 * number))
+    while draw(np.frombuffer(words, np.uint32), out) < 0:
+        words = words + ssl.RAND_bytes(4 * number)
     return out

@@ -189,7 +189,8 @@ class Collector:
             from crosstally.kernels.local import count_masks
 
             sizes = np.minimum(np.diff(self._starts), MASK_CELLS)
-            count_masks(groups[masked], np.ascontiguousarray(payloads[masked]), self._starts, sizes, self._counts)
+            order = np.flatnonzero(masked)[np.argsort(groups[masked], kind="stable")]
+            count_masks(groups[order], np.ascontiguousarray(payloads[order]), self._starts, sizes, self._counts)
 
     # Collectors together
 

@@ -38,7 +38,7 @@ PAPER_KINDS = (RandomisedResponse.kind, UnaryEncoding.kind, LocalHashing.kind)
 _MOST_GROUPS = 50_000
 _VIEW_CELLS = (4, 8, 16, 32, 64, 256)
 _STEPS = 20
-_LEAST_STEPS = 2
+_LEAST_STEPS = 4
 
 Method = Callable[[Sequence[int], Fraction, int, int], tuple[Group, ...]]
 Views = tuple[tuple[int, ...], ...]
