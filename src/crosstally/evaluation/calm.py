@@ -26,7 +26,6 @@ from crosstally.schema import Schema
 __all__ = ["EXPERIMENTS", "Case", "Score", "calm_claims", "mean_error"]
 
 _WAYS = 3
-_MOST_VIEWS = 1_000
 _SCREENED = 3
 _BEST, _RULE, _DEFAULT, _UNIFORM = "CALM, best (m, l) on the truth", "CALM", "crosstally", "Uniform"
 _OTHERS: Mapping[str, Callable[..., NDArray[np.float64]]] = {
@@ -126,6 +125,7 @@ class _Counts:
     runs: int
     screening: int
     tables: int
+    views: int
     chains: bool
 
 
@@ -136,9 +136,10 @@ _FULL = _Counts(
     20,
     4,
     100,
+    1_000,
     True,
 )
-_QUICK = _Counts((2**18,), (8, 16), (Fraction("0.5"), Fraction(1)), 5, 1, 30, False)
+_QUICK = _Counts((2**18,), (8, 16), (Fraction("0.5"), Fraction(1)), 5, 1, 30, 100, False)
 
 
 def _run(settings: Settings) -> Outcome:
@@ -191,7 +192,7 @@ def _tried(case: Case, epsilon: Fraction, rule: Views, counts: _Counts) -> dict[
     base = design(case.schema, epsilon=epsilon, people=case.people, ways=_WAYS, method="calm")
     found = {}
     for views in view_candidates(case.schema.shape, _WAYS):
-        if len(views) <= _MOST_VIEWS:
+        if len(views) <= counts.views:
             protocol = replace(base, groups=view_groups(case.schema.shape, views, epsilon, PAPER_KINDS))
             found[views] = (protocol, [mean_error(case, protocol) for _ in range(counts.screening)])
     good = sorted(found, key=lambda views: float(np.mean(found[views][1])))[:_SCREENED]
