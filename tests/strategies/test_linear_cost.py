@@ -71,13 +71,32 @@ def test_a_batch_is_drawn_with_the_noise_that_it_needs_together() -> None:
     assert float(privacy_cost(mixed, schema, Neighbours.ADD_REMOVE, pure=True)) == pytest.approx(1.5, abs=1e-6)
 
 
-def test_too_many_values_are_taken_in_groups_that_never_cost_too_little() -> None:
-    """Nine attributes of 50 values have 2e15 combinations; two counts over different ones overlap, and add up."""
+def test_values_that_no_query_tells_apart_are_looked_at_once() -> None:
+    """Nine attributes of 50 values have 2e15 combinations, their halves 512: a row in all halves is in all counts."""
     schema = schema_of(*[50] * 9)
     half = tuple(int(v < 25) for v in range(50))
     asked = [
         (Linear((Term(1, ((f"a{i}", half), (f"a{i + 1}", half))),)), Noise(NoiseKind.LAPLACE, 4)) for i in range(8)
     ]
-    assert linear_cost(asked, schema, Neighbours.ADD_REMOVE, pure=True) == Fraction(8, 4)
-    assert linear_cost(asked, schema, Neighbours.REPLACE, pure=True) == Fraction(8, 4)
+    other = tuple(1 - v for v in half)
+    apart = [
+        (Linear((Term(1, ((f"a{i}", half if i % 2 else other), (f"a{i + 1}", half))),)), Noise(NoiseKind.LAPLACE, 4))
+        for i in range(8)
+    ]
+    for neighbours in Neighbours:
+        assert linear_cost(asked, schema, neighbours, pure=True) == Fraction(8, 4)
+    # the first and the last count may hold together, and one of each two between them, which differ in a2, a4 or a6
+    assert linear_cost(apart, schema, Neighbours.ADD_REMOVE, pure=True) == Fraction(5, 4)
     assert linear_cost([], schema, Neighbours.REPLACE, pure=False) == 0
+
+
+def test_too_many_values_are_taken_in_groups_that_never_cost_too_little() -> None:
+    """Sums of products of nine attributes of 50 numbers, all told apart: the largest of all moves each most."""
+    schema = schema_of(*[50] * 9)
+    numbers = tuple(range(50))
+    asked = [
+        (Linear((Term(1, ((f"a{i}", numbers), (f"a{i + 1}", numbers))),)), Noise(NoiseKind.LAPLACE, 4))
+        for i in range(8)
+    ]
+    for neighbours in Neighbours:
+        assert linear_cost(asked, schema, neighbours, pure=True) == Fraction(8 * 49 * 49, 4)

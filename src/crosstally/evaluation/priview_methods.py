@@ -158,7 +158,7 @@ _NONE, _SIMPLE, _KEPT, _GLOBAL, _RIPPLE, _RIPPLE_3 = "None", "Simple", "Simple, 
 
 def with_clipped_total(release: Release) -> Release:
     """The release corrected by PriView's Simple: the total grows by what clipping adds, which ``refit`` would undo."""
-    linear, clipped = release.refit(nonnegative="none"), release.refit(nonnegative="simple")
+    linear, clipped = release.refit(nonnegative="none"), release.refit(nonnegative="simple", rounds=1)
     views = linear.estimate.tables([each.query.attributes for each in release.measurements])
     total = float(np.mean([np.maximum(view, 0).sum() for view in views]))
     return replace(clipped, estimate=clipped.estimate.with_total(total))
@@ -167,8 +167,8 @@ def with_clipped_total(release: Release) -> Release:
 _CORRECTIONS: Methods = {
     _NONE: lambda release: read(release.refit(nonnegative="none")),
     _SIMPLE: lambda release: read(with_clipped_total(release)),
-    _KEPT: lambda release: read(release.refit(nonnegative="simple")),
-    _GLOBAL: lambda release: read(release.refit(nonnegative="global")),
+    _KEPT: lambda release: read(release.refit(nonnegative="simple", rounds=1)),
+    _GLOBAL: lambda release: read(release.refit(nonnegative="global", rounds=1)),
     _RIPPLE: lambda release: read(release.refit(nonnegative="ripple", rounds=1)),
     _RIPPLE_3: lambda release: read(release.refit(nonnegative="ripple", rounds=3)),
 }

@@ -156,11 +156,11 @@ class Design:
 
 
 def released(case: Case, design: Design, epsilon: float) -> Release:
-    """A new release of the rows; the number of rows is not public, as in the paper."""
+    """A new release of the rows as in the paper: the number of rows is not public, Ripple has one round."""
     from crosstally.pipeline import release
 
     strategy = Views(size=design.size, cover=design.cover)
-    return release(case.data.table, case.data.schema, epsilon=epsilon, strategy=strategy)
+    return release(case.data.table, case.data.schema, epsilon=epsilon, strategy=strategy).refit(rounds=1)
 
 
 def read(release: Release, *, method: str | None = None) -> Answers:

@@ -17,7 +17,10 @@ from crosstally.residuals.combine import by_shape
 from crosstally.schema import Schema
 from crosstally.tables import Measurement
 
-__all__ = ["estimate", "maximal_views", "smallest_cell"]
+__all__ = ["ROUNDS", "estimate", "maximal_views", "smallest_cell"]
+
+ROUNDS = 3
+"""How often a release corrects and averages; one round leaves cells below zero that large tables feel."""
 
 
 def estimate(
@@ -26,7 +29,7 @@ def estimate(
     *,
     rows: int | None = None,
     nonnegative: str = "ripple",
-    rounds: int = 1,
+    rounds: int = ROUNDS,
 ) -> Estimate:
     """All that measurements say, consistent, its negative cells corrected.
 

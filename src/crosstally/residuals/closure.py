@@ -160,16 +160,20 @@ class Closure:
         Args:
             measured: Kind of query, attributes' positions (a row for each query of one shape), and variance of noise.
         """
-        precision = np.zeros(len(self))
+        alike: dict[tuple[type, int], list[tuple[NDArray[np.intp], float]]] = {}
         for kind, rows, variance in measured:
-            positions = np.sort(rows, axis=1)
+            alike.setdefault((kind, rows.shape[1]), []).append((rows, variance))
+        precision = np.zeros(len(self))
+        for (kind, _), groups in alike.items():
+            positions = np.sort(np.concatenate([rows for rows, _ in groups]), axis=1)
+            variances = np.concatenate([np.full((len(rows), 1), variance) for rows, variance in groups])
             if kind is Cells:
                 keys, parts = self.keys_of(positions), self._precisions(positions)
             else:
                 sizes = self.sizes[positions]
                 keys, parts = self._whole_keys(positions), np.where(sizes == 2, 2, sizes**2).prod(axis=1)[:, None]
             places, found = find(self.keys, keys)
-            precision += np.bincount(places[found], parts[found] / variance, len(self))
+            precision += np.bincount(places[found], (parts / variances)[found], len(self))
         return np.where(precision > 0, 1 / np.maximum(precision, _TINY), np.nan)
 
     def _precisions(self, positions: NDArray[np.intp]) -> Array:

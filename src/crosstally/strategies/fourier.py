@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -21,9 +21,8 @@ from crosstally.errors import PlanError, TooManyCellsError
 from crosstally.queries import Cells, Contrast
 from crosstally.residuals.closure import Closure, closure_of
 from crosstally.schema import Attribute, Schema
-from crosstally.strategies.plan import FREE_SCALE, Plan, measures_tables
+from crosstally.strategies.plan import FREE_SCALE, Plan, measures_tables, with_less_noise
 from crosstally.strategies.requests import GroupedRequests, RequestGroup
-from crosstally.strategies.sensitivity import groups_cost
 from crosstally.tables import Measurement
 from crosstally.workload import Workload
 
@@ -95,7 +94,7 @@ class Fourier:
             shares = [_optimal_shares(kind, weights[kind.places], pure=budget.pure) for kind in kinds]
         groups = _groups(schema, kinds, shares, budget)
         if paper is None and neighbours is Neighbours.REPLACE:
-            groups = _with_less_noise(groups, schema, budget, neighbours)
+            groups = with_less_noise(groups, schema, budget, neighbours)
         requests = GroupedRequests(schema, groups)
         return Plan(schema, requests, strategy=self.name, workload=workload, budget=budget, neighbours=neighbours)
 
@@ -195,23 +194,6 @@ def _groups(
             first = type(kind.query)(tuple(schema.names[i] for i in positions[0]))
             out.append(RequestGroup(first, noise, positions))
     return out
-
-
-def _with_less_noise(
-    groups: list[RequestGroup], schema: Schema, budget: Budget, neighbours: Neighbours
-) -> list[RequestGroup]:
-    """The same requests with all scales smaller by one factor, where they cost less together than the budget."""
-    cost = groups_cost(groups, schema, neighbours, pure=budget.pure)
-    ratio = float(cost / budget.amount) * (1 + 1e-9)
-    if ratio > 1 - 1e-6 or ratio == 0:
-        return groups
-    factor = ratio if budget.pure else math.sqrt(ratio)
-    return [
-        replace(group, noise=Noise(group.noise.kind, group.noise.scale * factor))
-        if group.noise.scale != FREE_SCALE
-        else group
-        for group in groups
-    ]
 
 
 def _as_in_the_paper(schema: Schema, neighbours: Neighbours, budget: Budget) -> Sensitivity:

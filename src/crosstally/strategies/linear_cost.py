@@ -1,15 +1,15 @@
 """What many linear queries cost together: the most that one unit can move all of them, not the sum of the most of each.
 
 Counts over disjoint rows, for one, cost no more together than one of them. Every combination of the values of the
-attributes that some query names is looked at; where there are too many, queries are taken in groups that share
-attributes, whose costs are added, which is never too low.
+attributes that some query names is looked at, once for values that no query tells apart; where there are too many,
+queries are taken in groups that share attributes, whose costs are added, which is never too low.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -22,18 +22,36 @@ from crosstally.schema import Schema
 __all__ = ["linear_cost"]
 
 _MAX_NUMBERS = 20_000_000
+_MAX_STACKED = 4_000_000
 _MAX_PAIRED = 2_000
 _MAX_TIES = 5_000
 
 Asked = tuple[Linear, Noise]
+Values = Mapping[str, NDArray[np.intp]]
 
 
 def linear_cost(asked: Sequence[Asked], schema: Schema, neighbours: Neighbours, *, pure: bool) -> Fraction:
     """What the answers to linear queries cost together: epsilon when pure, otherwise rho. Never too low."""
-    return sum((_group_cost(group, schema, neighbours, pure=pure) for group in _groups(asked, schema)), Fraction(0))
+    values = _values_told_apart(asked)
+    groups = _groups(asked, values)
+    return sum((_group_cost(group, schema, values, neighbours, pure=pure) for group in groups), Fraction(0))
 
 
-def _groups(asked: Sequence[Asked], schema: Schema) -> Iterator[list[Asked]]:
+def _values_told_apart(asked: Sequence[Asked]) -> Values:
+    """For each attribute one value of each kind that the queries tell apart."""
+    factors: dict[str, dict[tuple[int, ...], None]] = defaultdict(dict)
+    for query, _ in asked:
+        for term in query.terms:
+            for name, factor in term.factors:
+                factors[name][factor] = None
+    return {name: np.unique(np.array(list(own)), axis=1, return_index=True)[1] for name, own in factors.items()}
+
+
+def _cells(names: Sequence[str], values: Values) -> int:
+    return math.prod(len(values[name]) for name in names)
+
+
+def _groups(asked: Sequence[Asked], values: Values) -> Iterator[list[Asked]]:
     """Queries in groups whose joint table can be looked at whole, those over the same attributes together."""
     by_attributes: dict[tuple[str, ...], list[Asked]] = defaultdict(list)
     for each in asked:
@@ -43,7 +61,7 @@ def _groups(asked: Sequence[Asked], schema: Schema) -> Iterator[list[Asked]]:
     for attributes, members in sorted(by_attributes.items()):
         joint = names | set(attributes)
         kinds = len({noise for _, noise in (*group, *members)})
-        if group and math.prod(schema.sizes(sorted(joint))) * kinds > _MAX_NUMBERS:
+        if group and _cells(sorted(joint), values) * kinds > _MAX_NUMBERS:
             yield group
             group, joint = [], set(attributes)
         group, names = [*group, *members], joint
@@ -51,17 +69,19 @@ def _groups(asked: Sequence[Asked], schema: Schema) -> Iterator[list[Asked]]:
         yield group
 
 
-def _group_cost(asked: Sequence[Asked], schema: Schema, neighbours: Neighbours, *, pure: bool) -> Fraction:
+def _group_cost(
+    asked: Sequence[Asked], schema: Schema, values: Values, neighbours: Neighbours, *, pure: bool
+) -> Fraction:
     """The worst that a unit of m rows can do is m equal rows: the cost is convex in them."""
     names = sorted({name for query, _ in asked for name in query.attributes})
     power = 1 if pure else 2
     rows = Fraction(schema.max_rows if pure else schema.max_rows**2)
     if neighbours is Neighbours.ADD_REMOVE:
-        return _largest(*_sums(asked, names, schema, power=power), pure=pure) * rows
+        return _largest(*_sums(asked, names, schema, values, power=power), pure=pure) * rows
     weights = [_weight(noise, pure) for _, noise in asked]
     single = (Fraction(query.sensitivity(schema, neighbours).l1) for query, _ in asked)
     alone = sum((weight * moved**power for weight, moved in zip(weights, single, strict=True)), Fraction(0))
-    columns = _columns(asked, names, schema)
+    columns = _columns(asked, names, schema, values)
     if columns is None:
         return alone
     return min(alone, _largest_pair(columns, weights, pure=pure) * rows)
@@ -72,21 +92,21 @@ def _weight(noise: Noise, pure: bool) -> Fraction:
     return 1 / scale if pure else 1 / (2 * scale**2)
 
 
-def _values(query: Linear, names: Sequence[str], schema: Schema) -> NDArray[np.int64]:
+def _added(query: Linear, names: Sequence[str], schema: Schema, values: Values) -> NDArray[np.int64]:
     """What one row adds, for each combination of the values of these attributes, to be broadcast."""
-    values = query.row_values(schema)
     own = query.attributes
-    return values.reshape([schema[name].size if name in own else 1 for name in names])
+    chosen = query.row_values(schema)[np.ix_(*(values[name] for name in own))]
+    return chosen.reshape([len(values[name]) if name in own else 1 for name in names])
 
 
 def _sums(
-    asked: Sequence[Asked], names: Sequence[str], schema: Schema, *, power: int
+    asked: Sequence[Asked], names: Sequence[str], schema: Schema, values: Values, *, power: int
 ) -> tuple[list[Noise], NDArray[np.float64]]:
     """For each noise and each combination of values the sum of the sizes (or squares) of what one row adds."""
     noises = list(dict.fromkeys(noise for _, noise in asked))
-    sums = np.zeros((len(noises), *schema.sizes(names)))
+    sums = np.zeros((len(noises), *(len(values[name]) for name in names)))
     for query, noise in asked:
-        sums[noises.index(noise)] += np.abs(_values(query, names, schema).astype(np.float64)) ** power
+        sums[noises.index(noise)] += np.abs(_added(query, names, schema, values).astype(np.float64)) ** power
     return noises, sums.reshape(len(noises), -1)
 
 
@@ -104,12 +124,13 @@ def _largest(noises: Sequence[Noise], sums: NDArray[np.float64], *, pure: bool) 
     return max(exact)
 
 
-def _columns(asked: Sequence[Asked], names: Sequence[str], schema: Schema) -> NDArray[np.int64] | None:
+def _columns(asked: Sequence[Asked], names: Sequence[str], schema: Schema, values: Values) -> NDArray[np.int64] | None:
     """The distinct answers that one row can give to all queries, one a row; None when there are too many."""
-    sizes = schema.sizes(names)
-    if math.prod(sizes) * len(asked) > _MAX_NUMBERS:
+    if _cells(names, values) * len(asked) > _MAX_STACKED:
         return None
-    stacked = np.stack([np.broadcast_to(_values(query, names, schema), sizes).ravel() for query, _ in asked], axis=1)
+    sizes = [len(values[name]) for name in names]
+    added = (_added(query, names, schema, values) for query, _ in asked)
+    stacked = np.stack([np.broadcast_to(each, sizes).ravel() for each in added], axis=1)
     found = np.unique(stacked, axis=0)
     if schema.may_drop:
         found = np.unique(np.vstack([found, np.zeros_like(found[:1])]), axis=0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -34,10 +34,12 @@ __all__ = [
     "privacy_cost",
     "public_total",
     "requests_with_shares",
+    "with_less_noise",
 ]
 
 FORMAT = 1
 _EXACT = 1e-300
+_SPENDING_MARGIN = 1e-8
 FREE_SCALE = 2.0**-6  # the scale of noise on what no unit can move: it is never other than zero
 
 
@@ -294,21 +296,30 @@ def requests_with_shares(
         for query, sensitivity, part in zip(queries, moving, parts, strict=True)
     )
     additive = neighbours is Neighbours.ADD_REMOVE and not any(isinstance(query, Linear) for query in queries)
-    return requests if additive else _with_less_noise(requests, schema, budget, neighbours)
-
-
-def _with_less_noise(
-    requests: tuple[Request, ...], schema: Schema, budget: Budget, neighbours: Neighbours
-) -> tuple[Request, ...]:
-    """The same requests with all scales smaller by one factor, where they cost less together than the budget."""
-    ratio = float(privacy_cost(requests, schema, neighbours, pure=budget.pure) / budget.amount) * (1 + 1e-9)
-    if ratio > 1 - 1e-6 or ratio == 0:
+    if additive:
         return requests
-    factor = ratio if budget.pure else math.sqrt(ratio)
-    return tuple(
-        r if r.noise.scale == FREE_SCALE else Request(r.query, Noise(r.noise.kind, r.noise.scale * factor))
-        for r in requests
-    )
+    factor = _spare_factor(grouped(requests, schema), schema, budget, neighbours)
+    return tuple(Request(request.query, _smaller(request.noise, factor)) for request in requests)
+
+
+def with_less_noise(
+    groups: Sequence[RequestGroup], schema: Schema, budget: Budget, neighbours: Neighbours
+) -> list[RequestGroup]:
+    """The same requests with all scales smaller by one factor, where they cost less together than the budget."""
+    factor = _spare_factor(groups, schema, budget, neighbours)
+    return [replace(group, noise=_smaller(group.noise, factor)) for group in groups]
+
+
+def _spare_factor(groups: Sequence[RequestGroup], schema: Schema, budget: Budget, neighbours: Neighbours) -> float:
+    """By what factor all scales may become smaller until the budget is spent; 1 where it is, or nothing costs."""
+    ratio = float(_cost(groups, schema, neighbours, pure=budget.pure) / budget.amount) * (1 + _SPENDING_MARGIN)
+    if ratio > 1 - 1e-6 or ratio == 0:
+        return 1.0
+    return ratio if budget.pure else math.sqrt(ratio)
+
+
+def _smaller(noise: Noise, factor: float) -> Noise:
+    return noise if factor == 1 or noise.scale == FREE_SCALE else Noise(noise.kind, noise.scale * factor)
 
 
 def privacy_cost(requests: Sequence[Request], schema: Schema, neighbours: Neighbours, *, pure: bool) -> Fraction:

@@ -22,7 +22,7 @@ from crosstally.queries import Cells, Contrast, Query
 from crosstally.residuals.closure import Closure, closure_of
 from crosstally.schema import Schema
 from crosstally.strategies.balance import Balance, balanced, replacement_costs
-from crosstally.strategies.plan import FREE_SCALE, Plan, measures_tables, privacy_cost
+from crosstally.strategies.plan import FREE_SCALE, Plan, measures_tables, with_less_noise
 from crosstally.strategies.requests import GroupedRequests, RequestGroup
 from crosstally.tables import Measurement
 from crosstally.workload import Workload
@@ -168,26 +168,10 @@ def _groups(
             else:
                 noise = Noise(NoiseKind.GAUSSIAN, FREE_SCALE)
             out.append(RequestGroup(query, noise, positions[rows]))
-    return out if neighbours is Neighbours.ADD_REMOVE else _with_less_noise(out, schema, budget, neighbours)
+    return out if neighbours is Neighbours.ADD_REMOVE else with_less_noise(out, schema, budget, neighbours)
 
 
 def _rounded_down(shares: Array) -> Array:
     """To 33 binary digits, so that shares which differ by rounding alone are one."""
     mantissa, exponent = np.frexp(shares)
     return np.asarray(np.ldexp(np.floor(mantissa * 2.0**33) / 2.0**33, exponent))
-
-
-def _with_less_noise(
-    groups: list[RequestGroup], schema: Schema, budget: Budget, neighbours: Neighbours
-) -> list[RequestGroup]:
-    """The same requests with all scales smaller by one factor, where they cost less together than the budget."""
-    cost = privacy_cost(GroupedRequests(schema, groups), schema, neighbours, pure=False)
-    factor = math.sqrt(float(cost / budget.amount) * (1 + 1e-8))
-    if factor > 1 - 1e-6 or factor == 0:
-        return groups
-    return [
-        group
-        if group.noise.scale == FREE_SCALE
-        else RequestGroup(group.query, Noise(NoiseKind.GAUSSIAN, group.noise.scale * factor), group.positions)
-        for group in groups
-    ]

@@ -36,7 +36,8 @@ class Views:
         cover: How many attributes at a time lie together in some view. By default the least that covers the workload,
             or without a workload what PriView's rule allows for the number of rows.
         max_cells: How many cells a view has at most, when attributes have different numbers of values; by default the
-            middle of the paper's guideline (section 4.7).
+            ends or the middle of the paper's guideline (section 4.7), whichever is best for pairs; for triples and
+            more its upper end.
         rows_share: The share of the budget that buys the number of rows, where the rule needs it and it is not public.
     """
 
@@ -118,11 +119,15 @@ class Views:
         self, schema: Schema, workload: Workload | None, budget: Budget, neighbours: Neighbours
     ) -> tuple[tuple[int, ...], ...]:
         cover = min(self.cover or (_widest(workload) if workload else 2), len(schema.names))
-        limits = [self.max_cells] if self.max_cells else cell_limits(schema)
+        if self.max_cells:
+            return covering_views(schema.shape, self.max_cells, cover)
+        limits = cell_limits(schema)
+        if cover > 2:  # the best size grows with the cover: the scores of section 4.5
+            return covering_views(schema.shape, limits[-1], cover)
         candidates = [views for limit in limits if (views := _try_views(schema.shape, limit, cover))]
         if not candidates:
-            return covering_views(schema.shape, max(limits), cover)
-        if not self.max_cells and schema.cells <= MAX_CELLS // 10:
+            return covering_views(schema.shape, limits[-1], cover)
+        if schema.cells <= MAX_CELLS // 10:
             candidates.append((tuple(range(len(schema.names))),))
         return min(candidates, key=lambda views: _pair_error(schema, views, budget, neighbours))
 

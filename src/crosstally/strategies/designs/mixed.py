@@ -87,13 +87,20 @@ def _views(sizes: tuple[int, ...], limit: int, cover: int) -> Blocks:
 
 
 def _options(sizes: tuple[int, ...], limit: int, cover: int) -> Iterator[Blocks]:
-    """Designs of several widths, cut to the limit and completed, and greedy ones."""
+    """Designs of several widths, widest first, cut to the limit and completed, and greedy ones.
+
+    With many subsets to cover the first width that needs no fewer views than those before is the last one tried.
+    """
     points = len(sizes)
     if cover == 1:
         yield _packed(sizes, limit)
         return
+    fewest, few_subsets = MAX_VIEWS, math.comb(points, cover) <= _GREEDY_SUBSETS
+    grown = fewest_greedy(sizes, limit, cover, limit=MAX_VIEWS, seeds=_GREEDY_SEEDS if few_subsets else 1)
+    if grown is not None:
+        grown = tidied(grown, cover, Room.of_cells(sizes, limit))
+        fewest = len(grown)
     narrowest, widest = max(_width(sizes, limit), cover), max(_width(sizes[::-1], limit), cover)
-    fewest = MAX_VIEWS
     for width in range(min(widest, MAX_SIZE, points - 1), narrowest - 1, -1):
         if schonheim_bound(points, width, cover) >= fewest:
             break
@@ -102,13 +109,14 @@ def _options(sizes: tuple[int, ...], limit: int, cover: int) -> Iterator[Blocks]
         except PlanError:
             break  # narrower views would be more still
         completed = _completed(design, sizes, limit, cover)
-        if completed is not None:
-            fewest = min(fewest, len(completed))
-            yield completed
-    seeds = _GREEDY_SEEDS if math.comb(points, cover) <= _GREEDY_SUBSETS else 1
-    grown = fewest_greedy(sizes, limit, cover, limit=MAX_VIEWS, seeds=seeds)
+        if completed is None:
+            continue
+        yield completed
+        if not few_subsets and len(completed) >= fewest:
+            break
+        fewest = min(fewest, len(completed))
     if grown is not None:
-        yield tidied(grown, cover, Room.of_cells(sizes, limit))
+        yield grown
 
 
 def _completed(design: Blocks, sizes: tuple[int, ...], limit: int, cover: int) -> Blocks | None:
