@@ -14,7 +14,7 @@ from crosstally.errors import PlanError
 from crosstally.queries import Cells
 from crosstally.residuals import PredictedVariances
 from crosstally.schema import Attribute, Outside, Schema, Unit
-from crosstally.strategies import Direct, Residual
+from crosstally.strategies import Direct, Residual, Views
 from crosstally.strategies.clustered import Clustered, clusters
 from crosstally.strategies.optimum import Optimum, best_views
 from crosstally.tables import Measurement
@@ -154,6 +154,14 @@ def test_no_worse_than_what_it_starts_from() -> None:
                 assert least <= strategy.plan(schema, workload, budget).rms_error * (1 + 1e-6)
             if not budget.pure:
                 assert Residual().plan(schema, workload, budget).rms_error <= least * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("cover", [2, 3])
+def test_no_worse_than_covering_views_of_many_attributes(cover) -> None:
+    schema = sized(*[2 + i % 5 for i in range(24)])
+    workload = Workload.all_ways(schema, cover)
+    views = Views().plan(schema, workload, Budget(epsilon=1))
+    assert Optimum().plan(schema, workload, Budget(epsilon=1)).rms_error <= views.rms_error * (1 + 1e-6)
 
 
 def test_every_workload_is_covered() -> None:

@@ -25,6 +25,7 @@ from crosstally.strategies.clustered import MAX_TABLES, clusters
 from crosstally.strategies.designs import covering_design, covering_views
 from crosstally.strategies.designs.design import MAX_COVER, MAX_SIZE, best_count
 from crosstally.strategies.plan import Plan, measures_tables, requests_with_shares
+from crosstally.strategies.views import cell_limits
 from crosstally.tables import Measurement
 from crosstally.workload import Workload
 
@@ -254,14 +255,16 @@ def _designs(problem: _Problem, cover: int) -> Iterator[Views]:
 
 
 def _mixed_designs(problem: _Problem, cover: int) -> Iterator[Views]:
-    """Covering views of a few limits, where attributes are few enough to search for them."""
+    """Covering views of a few limits: from the least possible where subsets are few, else those of ``Views``."""
     sizes = problem.closure.sizes[problem.used].astype(int).tolist()
-    if math.comb(len(sizes), cover) > _FEW_SUBSETS:
-        return
     largest = math.prod(sorted(sizes)[-cover:])
-    for limit in (largest, 2 * largest):
-        if limit <= _MOST_CELLS:
-            for_all = covering_views(sizes, limit, cover)
+    few = math.comb(len(sizes), cover) <= _FEW_SUBSETS
+    for limit in (largest, 2 * largest) if few else cell_limits(sizes, cover):
+        if largest <= limit <= _MOST_CELLS:
+            try:
+                for_all = covering_views(sizes, limit, cover)
+            except PlanError:
+                continue
             yield [tuple(int(problem.used[i]) for i in view) for view in for_all]
 
 

@@ -121,14 +121,14 @@ class Views:
         cover = min(self.cover or (_widest(workload) if workload else 2), len(schema.names))
         if self.max_cells:
             return covering_views(schema.shape, self.max_cells, cover)
-        limits = cell_limits(schema)
-        if cover > 2:  # the best size grows with the cover: the scores of section 4.5
-            return covering_views(schema.shape, limits[-1], cover)
+        limits = cell_limits(schema.shape, cover)
         candidates = [views for limit in limits if (views := _try_views(schema.shape, limit, cover))]
         if not candidates:
             return covering_views(schema.shape, limits[-1], cover)
         if schema.cells <= MAX_CELLS // 10:
             candidates.append((tuple(range(len(schema.names))),))
+        if len(candidates) == 1:
+            return candidates[0]
         return min(candidates, key=lambda views: _pair_error(schema, views, budget, neighbours))
 
 
@@ -170,11 +170,13 @@ def choose_cover(covers: Sequence[int], error: Callable[[int], float]) -> int:
     return chosen
 
 
-def cell_limits(schema: Schema) -> list[int]:
-    """Limits to try for the cells of a view: ends and middle of the paper's guideline, by the mean number of values."""
-    mean = sum(schema.shape) / len(schema.shape)
-    low, high = _CELL_LIMITS[min(5, max(2, round(mean)))]
-    return [low, round(math.sqrt(low * high)), high]
+def cell_limits(sizes: Sequence[int], cover: int) -> list[int]:
+    """Limits to try for the cells of a view: ends and middle of the paper's guideline, by the mean number of values.
+
+    The best size grows with the cover (the scores of section 4.5): above pairs only the upper end is tried.
+    """
+    low, high = _CELL_LIMITS[min(5, max(2, round(sum(sizes) / len(sizes))))]
+    return [low, round(math.sqrt(low * high)), high] if cover <= 2 else [high]
 
 
 def _pair_noise(attributes: int, size: int, views: int, variance: float) -> float:
