@@ -39,6 +39,18 @@ def test_a_paid_answer_serves_a_free_one(folder: Path) -> None:
     assert "ε = 0.5 is left" in words.err
 
 
+def test_no_source_is_needed_where_nothing_is_spent(folder: Path) -> None:
+    asked(folder, "sexe = Femme", "--epsilon", "2")
+    ledger = "--ledger", folder / "people.ledger"
+    with_source = asked(folder, "sexe = Femme", "--free").out
+    assert run("ask", *ledger, "sexe = Femme", "--free").out == with_source
+    assert run("ask", *ledger, "sexe = Femme", "--error", "10").code == 0
+    for words in (["sexe = Femme"], [folder / "people.csv", "sexe", "= Femme"]):
+        wrong = run("ask", *ledger, *words, "--epsilon", "0.1")
+        assert wrong.code == 2
+        assert "a source and one question are needed, the question in quotes" in wrong.err
+
+
 def test_prices(folder: Path) -> None:
     priced = json.loads(asked(folder, "sexe = Femme", "--error", "10", "--json").out)
     assert priced["free"] is False

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from crosstally.cli.options import Epsilon, Json, Quiet, Rho, Rows
-from crosstally.errors import BudgetError
+from crosstally.errors import BudgetError, QueryError
 
 if TYPE_CHECKING:
     from crosstally.notebook import Answer, Notebook
@@ -17,15 +17,19 @@ __all__ = ["EXAMPLES", "ask"]
 
 EXAMPLES = (
     'crosstally ask people.csv --ledger people.ledger "18 <= age < 30 and sex = Female" --epsilon 0.05',
-    'crosstally ask people.csv --ledger people.ledger "sex = Female" --free',
-    'crosstally ask people.csv --ledger people.ledger "sex = Female" --error 50',
+    'crosstally ask --ledger people.ledger "sex = Female" --free',
+    'crosstally ask --ledger people.ledger "sex = Female" --error 50',
 )
 
 
 def ask(
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help="CSV, Parquet or Arrow files; not read when free.")],
-    question: Annotated[
-        str, typer.Argument(metavar="QUESTION", help="Which rows to count: '18 <= age < 30 and sex = Female'.")
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[SOURCE] QUESTION",
+            help="CSV, Parquet or Arrow files, not needed when nothing is spent; and which rows to count, "
+            "'18 <= age < 30 and sex = Female'.",
+        ),
     ],
     *,
     ledger: Annotated[Path, typer.Option(metavar="FILE", help="Where spends and answers are kept.")],
@@ -48,6 +52,9 @@ def ask(
     ways = sum(option is not None for option in (epsilon, rho, error)) + free
     if ways != 1:
         raise BudgetError("say one of --epsilon, --rho, --free and --error")
+    *sources, question = words
+    if len(sources) > 1 or (not sources and not free and error is None):
+        raise QueryError(f"a source and one question are needed, the question in quotes; got {len(words)} arguments")
     notebook = open_notebook(ledger, rows=rows)
     if error is not None:
         _show_price(notebook, question, error, json=json)
@@ -55,7 +62,7 @@ def ask(
     if free:
         answer = notebook.estimate(question)
     else:
-        answer = _asked(notebook, source, question, epsilon=epsilon, rho=rho, key=key, quiet=quiet or json)
+        answer = _asked(notebook, sources[0], question, epsilon=epsilon, rho=rho, key=key, quiet=quiet or json)
     _show(notebook, answer, json=json, quiet=quiet)
 
 
