@@ -117,6 +117,18 @@ def test_a_protocol_that_tells_more_than_it_says_is_refused(oracle, field, value
         client.report(changed, {})
 
 
+def test_a_protocol_whose_oracle_knows_fewer_cells_is_refused() -> None:
+    """Randomised response over two cells would send the code 4 of an attribute of five values as it is."""
+    attribute = {"name": "a", "values": ["v", "w", "x", "y", "z"]}
+    oracle = {"kind": "randomised-response", "sizes": [2], "keep": "7/10"}
+    group = {"attributes": [0], "oracle": 0, "share": 1}
+    protocol = {"epsilon": "1", "schema": {"attributes": [attribute]}, "oracles": [oracle], "groups": [group]}
+    with pytest.raises(client.ProtocolError, match="the cells that its attributes have"):
+        client.report(protocol, {"a": "z"})
+    oracle["sizes"], oracle["keep"] = [5], "2/5"
+    assert len(client.report(protocol, {"a": "z"})) == 37
+
+
 def test_ratios_that_the_device_works_out() -> None:
     """3 : 1 over two other cells gives 6; members 2 of 5 kept by 2/3: (2/3 x 3) / (1/3 x 2) = 3; parts multiply."""
     kept = {"kind": "randomised-response", "sizes": [3], "keep": "3/4"}

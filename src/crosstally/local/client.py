@@ -133,7 +133,8 @@ def answer(protocol: Mapping[str, Any], group: Mapping[str, Any], row: Mapping[s
 def check_privacy(protocol: Mapping[str, Any]) -> None:
     """Raise unless no oracle of the protocol tells two rows apart by more than the epsilon it states.
 
-    A device need not trust who made the protocol: the ratios are worked out again, in fractions.
+    A device need not trust who made the protocol: the ratios are worked out again, in fractions. They hold for the
+    cells that an oracle knows, so these must be all that the attributes of its groups have.
     """
     epsilon = Fraction(protocol["epsilon"])
     with localcontext() as context:
@@ -144,6 +145,10 @@ def check_privacy(protocol: Mapping[str, Any]) -> None:
             raise ProtocolError(
                 f"the protocol must keep epsilon = {protocol['epsilon']}, its {oracle['kind']} does not"
             )
+    sizes = [_labels(attribute) + sum(_cells_beside(attribute)) for attribute in protocol["schema"]["attributes"]]
+    for group in protocol["groups"]:
+        if protocol["oracles"][group["oracle"]]["sizes"] != [sizes[place] for place in group["attributes"]]:
+            raise ProtocolError("the protocol must ask each group about the cells that its attributes have")
 
 
 def worst_ratio(oracle: Mapping[str, Any]) -> Fraction:
@@ -320,9 +325,8 @@ def encode_row(attributes: Sequence[Mapping[str, Any]], row: Mapping[str, Any], 
 
 
 def _code(attribute: Mapping[str, Any], value: object, source: Any) -> int:
-    edges, values = attribute.get("edges"), attribute.get("values")
-    labels = len(edges) - 1 if edges else len(values or ())
-    has_other, has_missing = attribute.get("outside") == "other", bool(attribute.get("missing"))
+    edges, values, labels = attribute.get("edges"), attribute.get("values"), _labels(attribute)
+    has_other, has_missing = _cells_beside(attribute)
     if value is None or value == "" or value != value:  # noqa: PLR0124 - only NaN differs from itself
         if has_missing:
             return labels + has_other
@@ -331,6 +335,17 @@ def _code(attribute: Mapping[str, Any], value: object, source: Any) -> int:
         if found is not None:
             return found
     return labels if has_other else int(source.below(labels + has_missing))
+
+
+def _labels(attribute: Mapping[str, Any]) -> int:
+    """How many cells an attribute has for its values or bins."""
+    edges = attribute.get("edges")
+    return len(edges) - 1 if edges else len(attribute.get("values") or ())
+
+
+def _cells_beside(attribute: Mapping[str, Any]) -> tuple[bool, bool]:
+    """Whether an attribute has a cell for others, and one for missing values."""
+    return attribute.get("outside") == "other", bool(attribute.get("missing"))
 
 
 def _label(values: Sequence[object], value: object) -> int | None:
