@@ -60,3 +60,31 @@ def tilted_moments(distance: float, variance: float, scale: float) -> tuple[floa
     weights /= weights.sum()
     mean = float(weights @ u)
     return mean, float(weights @ (u - mean) ** 2)
+
+
+def shaped_products(
+    first: np.ndarray,
+    second: np.ndarray,
+    probabilities: list[np.ndarray],
+    variances: dict[tuple[int, ...], float],
+    matrices: dict[int, np.ndarray],
+) -> np.ndarray:
+    """The covariance of answers to two lists of queries, over the whole universe.
+
+    The numbers of rows stray by the sum over sets of attributes of a variance times the product of a matrix for each
+    attribute: its own, centred, for those in the set (where there are two or more), what the prior says for the others.
+    """
+    total = np.zeros((len(first), len(second)))
+    for inside, variance in variances.items():
+        spread = np.ones((1, 1))
+        for a, p in enumerate(probabilities):
+            root, centre = np.diag(np.sqrt(p)), np.eye(len(p)) - np.outer(p, np.ones(len(p)))
+            own = matrices.get(a, np.eye(len(p))) if len(inside) > 1 else np.eye(len(p))
+            each = centre @ root @ own @ root @ centre.T if a in inside else np.outer(p, p)
+            spread = np.kron(spread, each)
+        total += variance * first @ spread @ second.T
+    return total
+
+
+def log_likelihood(covariance: np.ndarray, answers: np.ndarray) -> float:
+    return -0.5 * float(np.linalg.slogdet(covariance)[1] + answers @ np.linalg.solve(covariance, answers))

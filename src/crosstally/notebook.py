@@ -32,7 +32,8 @@ class Answer:
     """A number, from everything ever measured, with its standard error.
 
     ``drawn`` and ``drawn_error`` are what this question itself bought, if it bought anything; ``key`` finds it in the
-    ledger. The standard error counts what was never asked as possible bias.
+    ledger. The standard error counts what was never asked as possible bias. ``converged`` is False where
+    what was learned from past answers was still moving when it was taken.
     """
 
     question: str
@@ -42,6 +43,7 @@ class Answer:
     drawn: float | None = None
     drawn_error: float | None = None
     key: str | None = None
+    converged: bool = True
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """The ends of an interval that holds the true answer with about this probability."""
@@ -51,7 +53,8 @@ class Answer:
         return self.value - half, self.value + half
 
     def __str__(self) -> str:
-        return f"{self.question}: {self.value:,.0f} ± {self.std_error:,.0f}"
+        text = f"{self.question}: {self.value:,.0f} ± {self.std_error:,.0f}"
+        return text if self.converged else f"{text} (not converged)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +173,7 @@ class Notebook:
                 drawn=float(measurement.values),
                 drawn_error=math.sqrt(measurement.variance),
                 key=key,
+                converged=found.converged,
             )
             for query, measurement, value, error in zip(queries, measured, found.values, found.std_errors, strict=True)
         )
@@ -191,7 +195,8 @@ class Notebook:
         """The answer to a question from everything ever measured with this ledger. Free: no rows are read."""
         query = query_of(question, self.schema)
         found = self._history().estimates([query])
-        return Answer(describe(query, self.schema), float(found.values[0]), std_error=float(found.std_errors[0]))
+        value, error = float(found.values[0]), float(found.std_errors[0])
+        return Answer(describe(query, self.schema), value, std_error=error, converged=found.converged)
 
     def improve(self) -> tuple[Improvement, ...]:
         """Every answer ever drawn to a question, before and after all others are used. Free."""

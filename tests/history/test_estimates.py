@@ -224,8 +224,8 @@ def test_variances_are_learned() -> None:
         answers[bundle.rows] = projected(bundle, bundle.positions, prior) @ values[bundle.positions]
     answers += rng.normal(0, 2, 600)
     past = Past(answers, noise=np.full(600, 4.0))
-    found = fit(structure, past, scales=np.zeros(600), start=1.0, fixed={}, belief=Belief(100.0))
-    assert np.exp(np.mean(np.log(list(found.variances.values())))) == pytest.approx(truth, rel=0.6)
+    found = fit(structure, past, scales=np.zeros(600), fixed={}, belief=Belief(100.0))
+    assert np.exp(np.mean(np.log(list(found.solution.variances.values())))) == pytest.approx(truth, rel=0.6)
 
 
 def measured(query, truth: np.ndarray, scale: float, rng: np.random.Generator) -> Measurement:

@@ -9,7 +9,7 @@ unless all of them share parts of very many cells.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
@@ -18,7 +18,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.history.bundles import Batch, Positions, parts_of, projected
+from crosstally.history.bundles import Batch, Bundle, Positions, parts_of, projected
 from crosstally.history.prior import Prior
 
 __all__ = ["Past", "Solution", "Structure"]
@@ -41,12 +41,36 @@ class _Shared:
     features: Floats
 
 
+def _along(table: Floats, matrices: Sequence[Floats | None]) -> Floats:
+    """Each axis but the first multiplied by its matrix, if it has one."""
+    for axis, matrix in enumerate(matrices, start=1):
+        if matrix is None:
+            continue
+        if axis == table.ndim - 1:
+            table = table @ matrix
+        else:
+            stacked = table.reshape(-1, table.shape[axis], math.prod(table.shape[axis + 1 :]))
+            table = (matrix.T @ stacked).reshape(table.shape)
+    return table
+
+
 class Structure:
     """Past queries split into parts, and which of them are solved in blocks and which as a low-rank part."""
 
-    def __init__(self, batch: Batch, prior: Prior, *, known: Sequence[Positions] = ()) -> None:
-        """Take in the queries; parts that are known (the total, where it is public) are left out."""
+    def __init__(
+        self, batch: Batch, prior: Prior, *, known: Sequence[Positions] = (), plain: Container[Positions] = ()
+    ) -> None:
+        """Take in the queries.
+
+        Args:
+            batch: The queries.
+            prior: What is believed about the rows.
+            known: Parts to leave out: the total, where it is public.
+            plain: Parts of which every number strays as far as any other, whatever is learned of their attributes.
+        """
         self.batch, self.prior = batch, prior
+        self.plain = plain
+        self.loadings: dict[int, Floats] = {}
         members: dict[Positions, list[int]] = {}
         for i, bundle in enumerate(batch.bundles):
             for part in parts_of(bundle.positions):
@@ -99,6 +123,46 @@ class Structure:
         bundles = [self.batch.bundles[i] for i in where]
         rows = np.concatenate([bundle.rows for bundle in bundles])
         return _Shared(part, rows, np.concatenate([projected(bundle, part, self.prior) for bundle in bundles]))
+
+    def loaded(self, part: Positions) -> bool:
+        """Whether what is learned of attributes shapes this part: it does where there are two or more of them."""
+        return len(part) > 1 and part not in self.plain
+
+    def features(self, bundle: Bundle, part: Positions) -> Floats:
+        """The part of each query of a bundle; its numbers are believed to stray independently and equally far."""
+        return self._turned(projected(bundle, part, self.prior), part, self.loadings)
+
+    def _turned(self, features: Floats, part: Positions, matrices: Mapping[int, Floats]) -> Floats:
+        if not self.loaded(part) or not any(a in matrices for a in part):
+            return features
+        sizes = (self.prior.schema.shape[a] for a in part)
+        table = _along(features.reshape(len(features), *sizes), [matrices.get(a) for a in part])
+        return np.asarray(table.reshape(features.shape))
+
+    def unturned(self, numbers: Floats, part: Positions) -> Floats:
+        """Numbers of a part in the form of features as numbers in the form of projected queries."""
+        return np.asarray(self._turned(numbers[None], part, {a: root.T for a, root in self.loadings.items()})[0])
+
+    def with_matrices(self, matrices: Mapping[int, Floats]) -> Structure:
+        """The same queries where attributes stray as these matrices say: positive, a line for each cell."""
+        from scipy.linalg import cholesky, solve_triangular
+
+        other = copy(self)
+        for name in ("columns", "_products"):
+            other.__dict__.pop(name, None)
+        roots = {a: np.asarray(cholesky(matrix, lower=True, check_finite=False)) for a, matrix in matrices.items()}
+        turns = {
+            a: np.asarray(solve_triangular(self.loadings[a], root, lower=True)) if a in self.loadings else root
+            for a, root in roots.items()
+        }
+
+        def turned(each: _Shared) -> _Shared:
+            return _Shared(each.part, each.rows, self._turned(each.features, each.part, turns))
+
+        other.loadings = {**self.loadings, **roots}
+        other.shared = tuple(map(turned, self.shared))
+        other.inside = tuple(list(map(turned, inside)) for inside in self.inside)
+        return other
 
     @cached_property
     def columns(self) -> tuple[Floats, tuple[slice, ...]]:
@@ -220,6 +284,34 @@ class Solution:
             out[rows] = np.diag(inverse)
         return out
 
+    def weighed(self) -> Iterator[tuple[_Shared, Floats]]:
+        """Each part that attributes' matrices shape, with its features, and A^-1 times these, for the same queries."""
+        from scipy.linalg import cho_solve
+
+        structure = self.structure
+        for number, inside in enumerate(structure.inside):
+            for each in (each for each in inside if structure.loaded(each.part)):
+                where = structure.places[each.rows]
+                yield each, self.inverse_blocks[number][np.ix_(where, where)] @ each.features
+        low = [
+            pair for pair in zip(structure.shared, structure.columns[1], strict=True) if structure.loaded(pair[0].part)
+        ]
+        if low:
+            found = cho_solve((self.middle, True), self.solved.T, check_finite=False)
+            for each, place in low:
+                yield each, found[place, each.rows].T / math.sqrt(self.variances[each.part])
+
+    @property
+    def fitted(self) -> Floats:
+        """The estimate of each past query, less what is known of it."""
+        return self.past.answers - self.past.noise * self.weights
+
+    @property
+    def fitted_errors(self) -> Floats:
+        """The standard error of each."""
+        noise = self.past.noise
+        return np.asarray(np.sqrt(np.maximum(noise - noise**2 * self.inverse_diagonal, _ROUNDING * noise)))
+
     @property
     def log_likelihood(self) -> float:
         """Of the past answers, were they normal, up to a constant."""
@@ -237,10 +329,13 @@ class Solution:
 
     @cached_property
     def coefficients(self) -> dict[Positions, Floats]:
-        """For each part the estimate, as features: the weighted sum of those of past queries."""
+        """For each part the estimate, to be multiplied with projected queries: the weighted sum of past ones."""
         structure = self.structure
-        all_parts = [*structure.shared, *(each for inside in structure.inside for each in inside)]
-        return {each.part: self.variances[each.part] * (self.weights[each.rows] @ each.features) for each in all_parts}
+        out = {}
+        for each in (*structure.shared, *(each for inside in structure.inside for each in inside)):
+            found = self.weights[each.rows] @ each.features
+            out[each.part] = self.variances[each.part] * structure.unturned(found, each.part)
+        return out
 
     def estimates(self, batch: Batch, *, known: Sequence[Positions] = ()) -> Floats:
         """The estimate of each query, less what is known of it."""
@@ -261,7 +356,7 @@ class Solution:
         out = np.zeros(batch.size)
         for bundle in batch.bundles:
             parts = [part for part in parts_of(bundle.positions) if part not in known]
-            features = {part: projected(bundle, part, self.structure.prior) for part in parts}
+            features = {part: self.structure.features(bundle, part) for part in parts}
             if features:
                 out[bundle.rows] = self._bundle_errors(features, unseen)
         return out

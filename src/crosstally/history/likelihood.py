@@ -8,7 +8,7 @@ A belief at a scale that is natural for counts keeps short histories from being 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,14 +17,17 @@ from numpy.typing import NDArray
 from crosstally.history.bundles import Positions
 from crosstally.history.components import Past, Solution, Structure
 from crosstally.history.laplace import replaced
+from crosstally.history.loadings import Mixture, moved
 
-__all__ = ["Belief", "Fit", "fit", "single_variance"]
+__all__ = ["Belief", "Fit", "fit"]
 
-_STEPS = 30
+_STEPS = 100
+_WARM, _SHAPING = 4, 5
 _POWER = 0.8
 _REST = 0.01
 _TOLERANCE = 0.02
-_GRID = 25
+
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,68 +46,77 @@ class Belief:
         return max(-pull, 0.0), max(pull, 0.0)
 
 
-def single_variance(structure: Structure, past: Past, *, fixed: Mapping[Positions, float]) -> float:
-    """The variance, the same for all sets of attributes (alpha^2), with the highest marginal likelihood."""
-    free = [part for part in structure.parts if part not in fixed]
-    scale = float(np.mean(past.answers**2))
-
-    def likelihood(log_variance: float) -> float:
-        variance = math.exp(log_variance)
-        return structure.solve(past, {**fixed, **dict.fromkeys(free, variance)}).log_likelihood
-
-    high = math.log(max(scale, 1e-12)) + 9
-    return math.exp(_highest(likelihood, high - _GRID, high))
-
-
-def _highest(function: Callable[[float], float], low: float, high: float) -> float:
-    """Where a function with one peak is highest: golden section to a tenth."""
-    golden = (math.sqrt(5) - 1) / 2
-    a, b = high - golden * (high - low), low + golden * (high - low)
-    at_a, at_b = function(a), function(b)
-    while high - low > 0.1:
-        if at_a > at_b:
-            high, b, at_b = b, a, at_a
-            a = high - golden * (high - low)
-            at_a = function(a)
-        else:
-            low, a, at_a = a, b, at_b
-            b = low + golden * (high - low)
-            at_b = function(b)
-    return (low + high) / 2
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Fit:
-    """Variances for each set of attributes, and past answers, those with Laplace noise replaced by normal ones."""
+    """What was learned: how attributes go together, variances, and normal answers in the place of Laplace ones.
 
-    variances: dict[Positions, float]
-    past: Past
+    ``converged`` tells whether the last step moved no estimate of a past query by over 2% of its standard error.
+    """
+
+    solution: Solution
+    converged: bool
+
+
+class _Learner:
+    """Past answers and what is learned of them so far."""
+
+    def __init__(self, past: Past, *, scales: Floats, fixed: Mapping[Positions, float], belief: Belief) -> None:
+        self.past, self.answers = past, past.answers
+        self.scales, self.fixed, self.belief = scales, fixed, belief
+        self.variances: dict[Positions, float] = {}
+
+    def step(self, solution: Solution) -> None:
+        """One step of variances and of the normal answers."""
+        self.variances = _step(solution, self.fixed, self.belief)
+        self.past = replaced(solution, self.answers, self.scales)
+
+    def solve(self, structure: Structure) -> Solution:
+        return structure.solve(self.past, self.variances)
 
 
 def fit(
     structure: Structure,
     past: Past,
     *,
-    scales: NDArray[np.float64],
-    start: float,
+    scales: Floats,
     fixed: Mapping[Positions, float],
     belief: Belief,
 ) -> Fit:
     """The variances with the highest marginal likelihood; those in ``fixed`` stay as they are.
 
+    Where queries are about several attributes it is also learned how these go together, in a set number of steps.
     ``scales`` is the scale of each answer's Laplace noise, 0 where the noise is normal.
     """
-    variances = {part: fixed.get(part, start) for part in structure.parts}
-    answers = past.answers
+    learner = _Learner(past, scales=scales, fixed=fixed, belief=belief)
+    learner.variances = {part: fixed.get(part, belief.variance) for part in structure.parts}
+    mixture = Mixture(structure)
+    if mixture.matrices:
+        structure = _shaped(structure, learner, mixture)
+    solution = learner.solve(structure)
     for _ in range(_STEPS):
-        solution = structure.solve(past, variances)
-        before, variances = variances, _step(solution, fixed, belief)
-        former, past = past, replaced(solution, answers, scales)
-        moved = max((abs(math.log(variances[p] / before[p])) for p in variances if p not in fixed), default=0.0)
-        changed = float(np.abs(np.log(past.noise / former.noise)).max(initial=0.0))
-        if max(moved, changed) < _TOLERANCE:
-            break
-    return Fit(variances, past)
+        learner.step(solution)
+        before, solution = solution, learner.solve(structure)
+        gaps = np.abs(solution.fitted - before.fitted)
+        if np.all(gaps <= _TOLERANCE * solution.fitted_errors):
+            return Fit(solution, True)
+    return Fit(solution, False)
+
+
+def _shaped(structure: Structure, learner: _Learner, mixture: Mixture) -> Structure:
+    """The structure with a learned matrix for each attribute."""
+    structure = structure.with_matrices(mixture.matrices)
+    for _ in range(_WARM):
+        learner.step(learner.solve(structure))
+    for _ in range(_SHAPING):
+        solution = learner.solve(structure)
+        mixture.learn(solution)
+        learner.step(solution)
+        structure = structure.with_matrices(mixture.matrices)
+    for _ in range(_SHAPING):
+        solution = learner.solve(structure)
+        learner.step(solution)
+        structure = structure.with_matrices(moved(solution, mixture.matrices))
+    return structure
 
 
 def _step(solution: Solution, fixed: Mapping[Positions, float], belief: Belief) -> dict[Positions, float]:

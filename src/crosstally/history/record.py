@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 
 import numpy as np
@@ -19,7 +19,7 @@ from crosstally.budget import NoiseKind
 from crosstally.errors import QueryError
 from crosstally.history.bundles import Batch, Positions, parts_of, projected
 from crosstally.history.components import Past, Solution, Structure
-from crosstally.history.likelihood import Belief, fit, single_variance
+from crosstally.history.likelihood import Belief, Fit, fit
 from crosstally.history.prior import Prior
 from crosstally.queries import Linear
 from crosstally.residuals.basis import rebuild
@@ -39,10 +39,15 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Estimates:
-    """An estimate for each query and its standard error, in which what was never asked counts as possible bias."""
+    """An estimate for each query and its standard error, in which what was never asked counts as possible bias.
+
+    ``converged`` is False where what was learned from past answers was still moving when it was taken.
+    """
 
     values: Floats
     std_errors: Floats
+    _: KW_ONLY
+    converged: bool
 
 
 class _Tables:
@@ -51,6 +56,10 @@ class _Tables:
     def __init__(self, known: Mapping[Positions, _Part], estimate: Estimate | None = None) -> None:
         self._found: dict[Positions, _Part | None] = dict(known)
         self._estimate = estimate
+
+    def __contains__(self, part: object) -> bool:
+        """Whether tables say anything about this set of attributes."""
+        return isinstance(part, tuple) and self.part(part) is not None
 
     def part(self, part: Positions) -> _Part | None:
         """What is known of a set of attributes, in the form in which queries have parts for it; None when nothing."""
@@ -148,15 +157,15 @@ class History:
 
     @cached_property
     def _solution(self) -> Solution:
-        structure = Structure(self._batch, self.prior, known=self._known())
+        return self._fit.solution
+
+    @cached_property
+    def _fit(self) -> Fit:
+        structure = Structure(self._batch, self.prior, known=self._known(), plain=self._tables)
         fixed = self._fixed(structure.parts)
         noise = np.maximum([m.variance for m in self.linear], _LEAST_NOISE * self._belief.variance)
         past = Past(self._raw - self._tables.of(self._batch, self.prior), noise=noise)
-        start = self._belief.variance
-        if len(self.linear) >= 20 and len(fixed) < len(structure.parts):
-            start = single_variance(structure, past, fixed=fixed)
-        found = fit(structure, past, scales=_laplace_scales(self.linear), start=start, fixed=fixed, belief=self._belief)
-        return structure.solve(found.past, found.variances)
+        return fit(structure, past, scales=_laplace_scales(self.linear), fixed=fixed, belief=self._belief)
 
     def _unseen(self, batch: Batch) -> dict[Positions, float]:
         """For sets of attributes that no past answer is about, what those of as many attributes came to."""
@@ -177,7 +186,7 @@ class History:
         known = self._known()
         values = self._tables.of(batch, self.prior) + self._solution.estimates(batch, known=known)
         squares = self._solution.errors(batch, self._unseen(batch), known=known)
-        return Estimates(values, np.sqrt(squares))
+        return Estimates(values, np.sqrt(squares), converged=self._fit.converged)
 
 
 def _linear(measurement: Measurement) -> Linear:
