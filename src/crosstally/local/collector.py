@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -17,12 +17,13 @@ from crosstally.budget import Budget, Neighbours
 from crosstally.errors import CrosstallyError
 from crosstally.inference.estimate import estimate
 from crosstally.local import client
+from crosstally.local.expectation import MOST_ATTRIBUTES, expected_measurements
 from crosstally.local.measurements import measurements_of
 from crosstally.local.oracles import MASK_CELLS, HadamardResponse, SubsetSelection, UnaryEncoding
 from crosstally.local.protocol import Protocol
 from crosstally.local.shrinkage import shrunk_measurements
 from crosstally.releases import Release, Statement, publish
-from crosstally.residuals import combine
+from crosstally.residuals import Estimate, combine
 from crosstally.tables import Measurement
 
 __all__ = ["RECORD", "Collector", "Reason", "Received"]
@@ -32,6 +33,11 @@ RECORD = np.dtype(
 )
 _MAGIC = b"crosstally-collector-1\n"
 _FLUSH = 50_000
+_SHRINK: Mapping[str, Callable[[Estimate, Sequence[Measurement]], list[Measurement]]] = {
+    "expected": expected_measurements,
+    "independence": shrunk_measurements,
+    "none": lambda _, measured: list(measured),
+}
 
 
 class Reason(StrEnum):
@@ -255,9 +261,10 @@ class Collector:
         Args:
             nonnegative: How negative cells are corrected; ``none`` leaves the unbiased estimate.
             rounds: How often tables are corrected and made consistent again.
-            shrink: ``independence`` draws the estimate towards independence by as much as the reports call for
-                (``shrinkage``), ``none`` does not, ``auto`` does so for the methods that were designed with it and
-                unless ``nonnegative`` is none.
+            shrink: ``expected`` takes what is best on average given all reports, where nobody was asked about more than
+                three attributes (``posterior``); ``independence`` draws the estimate towards independence by as much as
+                the reports call for (``shrinkage``); ``none`` does neither. ``auto`` is the first that can be had for
+                the methods that were designed with it, unless ``nonnegative`` is none.
         """
         measured = self.measurements()
         options = {"nonnegative": nonnegative, "shrink": shrink}
@@ -274,8 +281,14 @@ def release_of(
     shrink: str = "auto",
 ) -> Release:
     """The release of the measurements of a protocol."""
-    if shrink not in ("auto", "independence", "none"):
-        raise CrosstallyError(f"shrink must be auto, independence or none, got {shrink!r}")
+    if shrink not in ("auto", *_SHRINK):
+        raise CrosstallyError(f"shrink must be auto, {', '.join(_SHRINK)}, got {shrink!r}")
+    widest = max((len(each.query.attributes) for each in measured), default=0)
+    if shrink == "expected" and widest > MOST_ATTRIBUTES:
+        raise CrosstallyError(
+            f"shrink can be expected where people are asked about at most {MOST_ATTRIBUTES} attributes, "
+            f"here it is {widest}; use independence"
+        )
     statement = Statement(
         strategy=f"local {protocol.method}",
         budget=Budget(epsilon=protocol.epsilon),
@@ -285,11 +298,16 @@ def release_of(
     )
     release = publish(protocol.schema, measured, statement, nonnegative=nonnegative, rounds=rounds)
     if shrink == "auto":
-        designed = protocol.method in ("residuals", "views") and nonnegative != "none"
-        shrink = "independence" if designed else "none"
+        shrink = _chosen(protocol, nonnegative, widest)
     if shrink == "none":
         return release
     combined = combine(protocol.schema, measured).with_total(reports)
-    fitted = shrunk_measurements(combined, measured)
+    fitted = _SHRINK[shrink](combined, measured)
     drawn = estimate(protocol.schema, fitted, rows=reports, nonnegative=nonnegative, rounds=rounds)
     return replace(release, estimate=drawn)
+
+
+def _chosen(protocol: Protocol, nonnegative: str, widest: int) -> str:
+    if protocol.method not in ("residuals", "views") or nonnegative == "none":
+        return "none"
+    return "expected" if widest <= MOST_ATTRIBUTES else "independence"

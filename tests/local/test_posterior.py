@@ -1,0 +1,193 @@
+"""The estimate that is best on average: bounds, limits of little and much noise, what pairs tell, errors."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from crosstally.errors import CrosstallyError
+from crosstally.local import Collector, design
+from crosstally.local.association import NODES, START, expected_interactions, fitted_law, interactions_at, likelihoods
+from crosstally.local.bulk import reports
+from crosstally.local.posterior import Items, Pairs, posterior
+from crosstally.schema import Attribute, Schema
+
+TWO = np.full(1, 2.0)
+
+
+def both_by_bisection(p, q, odds):
+    """How many have both, from the definition of the odds ratio alone."""
+    low, high = max(0.0, p + q - 1), min(p, q)
+    for _ in range(200):
+        x = (low + high) / 2
+        low, high = (x, high) if x * (1 - p - q + x) < odds * (p - x) * (q - x) else (low, x)
+    return low
+
+
+@pytest.mark.parametrize(("p", "q"), [(0.5, 0.5), (0.01, 0.3), (0.9, 0.8), (0.002, 0.999)])
+def test_each_node_has_its_odds_ratio(p, q) -> None:
+    centres, widths = interactions_at(np.array([p]), np.array([q]), TWO, TWO)
+    both = centres[0] + p / 2 + q / 2 - 1 / 4
+    assert both == pytest.approx([both_by_bisection(p, q, math.exp(node)) for node in NODES], abs=1e-12)
+    assert (widths > 0).all()
+    assert centres[0][len(NODES) // 2] == pytest.approx((p - 0.5) * (q - 0.5))  # independent
+
+
+def test_attributes_of_more_values_are_centred_by_their_own_sizes() -> None:
+    """p = 0.2 of an attribute of 4, q = 0.5 of one of 5, independent: 0.1 - 0.2 / 5 - 0.5 / 4 + 1 / 20 = -0.015."""
+    centres, _ = interactions_at(np.array([0.2]), np.array([0.5]), np.array([4.0]), np.array([5.0]))
+    assert centres[0][len(NODES) // 2] == pytest.approx(-0.015)
+
+
+def test_clear_reports_are_believed_and_hopeless_ones_leave_independence() -> None:
+    centres, widths = interactions_at(np.array([0.3]), np.array([0.4]), TWO, TWO)
+    seen = np.array([0.10])  # 0.02 if independent
+    clear = expected_interactions(centres, widths, seen, np.array([1e-10]), START)
+    assert clear[0] == pytest.approx(0.10, abs=1e-4)
+    hopeless = expected_interactions(centres, widths, seen, np.array([100.0]), START)
+    assert hopeless[0] == pytest.approx(0.02, abs=1e-3)
+
+
+def test_a_law_follows_the_pairs() -> None:
+    """Two hundred pairs with an odds ratio of e^1.5 or so: most of the law's weight goes there."""
+    centres, widths = interactions_at(np.full(200, 0.3), np.full(200, 0.4), np.full(200, 2.0), np.full(200, 2.0))
+    node = int(np.abs(NODES - 1.5).argmin())
+    law = fitted_law(likelihoods(centres, widths, centres[:, node], np.full(200, 1e-6)), START)
+    assert law.sum() == pytest.approx(1)
+    assert law[node - 1 : node + 2].sum() > 0.85
+    assert START[node - 1 : node + 2].sum() < 0.05
+
+
+def binary(frequencies, noise, pair_noise, seed):
+    """Items of independent binary attributes as measured with normal noise."""
+    random = np.random.default_rng(seed)
+    d = len(frequencies)
+    first, second = (np.array(side) for side in zip(*itertools.combinations(range(d), 2), strict=True))
+    true = (frequencies[first] - 0.5) * (frequencies[second] - 0.5)
+    return (
+        Items(
+            attributes=np.arange(d),
+            sizes=np.full(d, 2.0),
+            seen=frequencies + noise * random.standard_normal(d),
+            variances=np.full(d, noise**2),
+        ),
+        Pairs(
+            first=first,
+            second=second,
+            seen=true + pair_noise * random.standard_normal(len(first)),
+            variances=np.full(len(first), pair_noise**2),
+        ),
+    )
+
+
+def test_pairs_of_rare_values_tell_their_frequencies() -> None:
+    """Frequencies by themselves within 0.05, sums of two within 0.02: a third of the squared error without pairs."""
+    frequencies = np.array([0.02, 0.03, 0.05, 0.08, 0.04, 0.1, 0.25, 0.15])
+    with_pairs, without = [], []
+    for seed in range(20):
+        items, pairs = binary(frequencies, 0.05, 0.01, seed=seed)
+        none = Pairs(first=pairs.first[:0], second=pairs.second[:0], seen=pairs.seen[:0], variances=pairs.variances[:0])
+        with_pairs.append(((posterior(items, pairs)[0] - frequencies) ** 2).mean())
+        without.append(((posterior(items, none)[0] - frequencies) ** 2).mean())
+    assert np.mean(with_pairs) < 0.34 * np.mean(without)
+    assert np.mean(without) < 0.05**2
+
+
+def test_frequencies_and_pairs_are_within_their_bounds() -> None:
+    frequencies = np.array([0.001, 0.02, 0.5, 0.97, 0.03, 0.3])
+    for seed in range(20):
+        items, pairs = binary(frequencies, 0.2, 0.2, seed=seed)
+        found, both = posterior(items, pairs)
+        p, q = found[pairs.first], found[pairs.second]
+        assert ((found > 0) & (found < 1)).all()
+        assert ((both >= np.maximum(p + q - 1, 0)) & (both <= np.minimum(p, q))).all()
+
+
+def test_frequencies_that_resemble_each_other_are_drawn_together() -> None:
+    """Sixteen frequencies of 0.3 seen within 0.05: the mean squared error becomes less than a quarter."""
+    frequencies = np.full(16, 0.3)
+    ratios = []
+    for seed in range(20):
+        items, pairs = binary(frequencies, 0.05, 0.3, seed=seed)
+        found, _ = posterior(items, pairs)
+        ratios.append(((found - 0.3) ** 2).mean() / ((items.seen - 0.3) ** 2).mean())
+    assert np.mean(ratios) < 0.25
+
+
+# Releases
+
+
+def dependent_rows(people, sizes, seed):
+    """Rows of two hidden classes in which low values are common."""
+    random = np.random.default_rng(seed)
+    hidden = random.random(people) < 0.3
+    chance = [np.where(hidden, random.uniform(0.3, 0.6), random.uniform(0.02, 0.1)) for _ in sizes]
+    return np.stack([np.minimum(random.geometric(1 - c) - 1, n - 1) for c, n in zip(chance, sizes, strict=True)])
+
+
+def schema_of(sizes):
+    return Schema(tuple(Attribute(f"a{i}", tuple(map(str, range(n)))) for i, n in enumerate(sizes)))
+
+
+@pytest.mark.parametrize("sizes", [(2,) * 6, (2, 3, 4, 2, 5)])
+@pytest.mark.parametrize("method", ["residuals", "views", "marginals"])
+def test_releases_are_consistent_and_their_measurements_unchanged(sizes, method) -> None:
+    schema, codes = schema_of(sizes), dependent_rows(20_000, sizes, seed=2)
+    protocol = design(schema, epsilon=1, people=20_000, ways=3, method=method)
+    collector = Collector(protocol)
+    collector.add_many(reports(protocol, codes))
+    raw, drawn = collector.release(shrink="none"), collector.release(shrink="expected")
+    for before, after in zip(raw.measurements, drawn.measurements, strict=True):
+        assert before.values.tolist() == after.values.tolist()
+    for first, second in itertools.combinations(schema.names, 2):
+        table = drawn.marginal(first, second).values
+        assert table.min() > -1e-6
+        assert table.sum(axis=1) == pytest.approx(drawn.marginal(first).values, abs=2)  # of 20,000 people
+        assert table.sum(axis=0) == pytest.approx(drawn.marginal(second).values, abs=2)
+
+
+@pytest.mark.parametrize("sizes", [(2,) * 8, (2, 3, 4, 2, 3)])
+def test_the_error_is_a_fraction_of_that_without(sizes) -> None:
+    """Little is known at epsilon 0.5: the squared error of all pairs, over ten collections, less than half."""
+    people = 20_000
+    schema, codes = schema_of(sizes), dependent_rows(people, sizes, seed=5)
+    protocol = design(schema, epsilon="0.5", people=people, ways=2, method="residuals")
+    errors = {"none": 0.0, "independence": 0.0, "expected": 0.0}
+    for _ in range(10):
+        collector = Collector(protocol)
+        collector.add_many(reports(protocol, codes))
+        for shrink in errors:
+            release = collector.release(shrink=shrink)
+            for a, b in itertools.combinations(range(len(sizes)), 2):
+                true = np.zeros((sizes[a], sizes[b]))
+                np.add.at(true, (codes[a], codes[b]), 1 / people)
+                found = release.marginal(schema.names[a], schema.names[b]).values / people
+                errors[shrink] += float(((found - true) ** 2).sum())
+    assert errors["expected"] < 0.5 * errors["none"]
+    assert errors["expected"] < errors["independence"]
+
+
+def test_what_three_attributes_show_is_kept_where_it_is_clear() -> None:
+    """A parity of three fair coins has no pairs: only its triple tells."""
+    random = np.random.default_rng(3)
+    a, b = random.integers(0, 2, (2, 50_000))
+    codes = np.stack([a, b, a ^ b])
+    protocol = design(schema_of((2, 2, 2)), epsilon=4, people=50_000, ways=3, method="marginals")
+    collector = Collector(protocol)
+    collector.add_many(reports(protocol, codes))
+    table = collector.release(shrink="expected").marginal("a0", "a1", "a2").values / 50_000
+    truth = np.where(np.indices((2, 2, 2)).sum(axis=0) % 2 == 0, 0.25, 0.0)
+    assert np.abs(table - truth).max() < 0.02
+
+
+def test_wide_views_are_drawn_towards_independence_only() -> None:
+    sizes = (2,) * 5
+    protocol = design(schema_of(sizes), epsilon=4, people=5_000, ways=2, method="full")
+    collector = Collector(protocol)
+    collector.add_many(reports(protocol, dependent_rows(5_000, sizes, seed=1)))
+    with pytest.raises(CrosstallyError, match="at most 3 attributes, here it is 5"):
+        collector.release(shrink="expected")
+    collector.release(shrink="independence")
