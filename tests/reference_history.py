@@ -72,15 +72,14 @@ def shaped_products(
     """The covariance of answers to two lists of queries, over the whole universe.
 
     The numbers of rows stray by the sum over sets of attributes of a variance times the product of a matrix for each
-    attribute: its own, centred, for those in the set (where there are two or more), what the prior says for the others.
+    attribute: its own, centred, for those in the set, what the prior says for the others.
     """
     total = np.zeros((len(first), len(second)))
     for inside, variance in variances.items():
         spread = np.ones((1, 1))
         for a, p in enumerate(probabilities):
             root, centre = np.diag(np.sqrt(p)), np.eye(len(p)) - np.outer(p, np.ones(len(p)))
-            own = matrices.get(a, np.eye(len(p))) if len(inside) > 1 else np.eye(len(p))
-            each = centre @ root @ own @ root @ centre.T if a in inside else np.outer(p, p)
+            each = centre @ root @ matrices.get(a, np.eye(len(p))) @ root @ centre.T if a in inside else np.outer(p, p)
             spread = np.kron(spread, each)
         total += variance * first @ spread @ second.T
     return total

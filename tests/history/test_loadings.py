@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from crosstally.history import likelihood
+from crosstally.history import likelihood, loadings
 from crosstally.history.bundles import Batch, projected
 from crosstally.history.components import Past, Structure
 from crosstally.history.likelihood import Belief, fit
@@ -122,16 +122,29 @@ def test_steps_raise_the_likelihood_and_keep_the_trace() -> None:
     assert case.likelihood(mixture.matrices) > case.likelihood(half)
 
 
-def test_parts_that_tables_cover_keep_their_shape() -> None:
-    """Single attributes and plain parts are left alone; attributes that stand in no other part have no matrix."""
+def test_parts_whose_errors_are_known_keep_their_shape() -> None:
+    """Those that tables cover, and single attributes whose noise is that of the prior."""
     queries = [Linear((Term(1, (("a", (1, 0, 1)), ("b", (0, 1)))),)), Linear((Term(1, (("c", (1, 0, 0, 1)),)),))]
-    batch, prior = Batch.of(queries, SCHEMA), Prior.uniform(SCHEMA)
-    assert sorted(Mixture(Structure(batch, prior)).matrices) == [0, 1]
+    batch = Batch.of(queries, SCHEMA)
+    assert sorted(Mixture(Structure(batch, Prior.uniform(SCHEMA))).matrices) == [0, 1, 2]
+    prior = Prior(SCHEMA, Prior.uniform(SCHEMA).probabilities, errors=(9.0, 0.0, 9.0, 0.0))
     structure = Structure(batch, prior, plain={(0, 1)})
-    assert not Mixture(structure).matrices
-    turned = structure.with_matrices({0: 2 * np.ones((3, 3)) + np.eye(3)})
+    assert sorted(Mixture(structure).matrices) == [1]
+    turned = structure.with_matrices({a: 2 * np.ones((n, n)) + np.eye(n) for a, n in enumerate(SIZES)})
     for part in ((), (0,), (0, 1)):
         assert turned.features(batch.bundles[0], part) == pytest.approx(projected(batch.bundles[0], part, prior))
+    assert turned.features(batch.bundles[0], (1,)) != pytest.approx(projected(batch.bundles[0], (1,), prior))
+
+
+def test_what_would_take_long_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An attribute of 401 values beside one of 2, each asked about once: 403 numbers."""
+    schema = Schema([Attribute("large", [str(v) for v in range(401)]), Attribute("small", ["x", "y"])])
+    queries = [Linear((Term(1, ((name, (1, *[0] * (schema[name].size - 1))),)),)) for name in ("large", "small")]
+    structure = Structure(Batch.of(queries, schema), Prior.uniform(schema), known=[()])
+    assert structure.numbers == 403
+    assert sorted(Mixture(structure).matrices) == [1]
+    monkeypatch.setattr(loadings, "_MOST_NUMBERS", 402)
+    assert not Mixture(structure).matrices
 
 
 def _few_kinds(seed: int) -> tuple[Schema, dict[tuple[int, int], np.ndarray], np.random.Generator]:

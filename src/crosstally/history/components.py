@@ -125,8 +125,13 @@ class Structure:
         return _Shared(part, rows, np.concatenate([projected(bundle, part, self.prior) for bundle in bundles]))
 
     def loaded(self, part: Positions) -> bool:
-        """Whether what is learned of attributes shapes this part: it does where there are two or more of them."""
-        return len(part) > 1 and part not in self.plain
+        """Whether what is learned of attributes shapes this part: where its errors are known, they have their shape."""
+        return bool(part) and part not in self.plain and part not in self.prior.known_variances
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers the parts of all queries have."""
+        return sum(each.features.size for inside in (self.shared, *self.inside) for each in inside)
 
     def features(self, bundle: Bundle, part: Positions) -> Floats:
         """The part of each query of a bundle; its numbers are believed to stray independently and equally far."""

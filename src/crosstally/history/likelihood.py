@@ -84,7 +84,7 @@ def fit(
 ) -> Fit:
     """The variances with the highest marginal likelihood; those in ``fixed`` stay as they are.
 
-    Where queries are about several attributes it is also learned how these go together, in a set number of steps.
+    Along which contrasts attributes stray and go together is learned as well, in a set number of steps.
     ``scales`` is the scale of each answer's Laplace noise, 0 where the noise is normal.
     """
     learner = _Learner(past, scales=scales, fixed=fixed, belief=belief)

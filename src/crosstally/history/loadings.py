@@ -1,4 +1,4 @@
-"""Along which contrasts an attribute goes together with others: learned from all sets of attributes that it is in.
+"""Along which contrasts attributes stray, alone and together: learned from all sets of attributes that they are in.
 
 The part of the rows for a set of attributes strays from the prior by a variance of its own times the product of one
 matrix for each attribute in it, with as trace the number of its cells. At first the matrix is a mixture of two: every
@@ -23,6 +23,7 @@ __all__ = ["Mixture", "evidence", "moved", "neighbours"]
 _REACH = 0.3
 _EVEN = 2.0
 _LARGEST = 400
+_MOST_NUMBERS = 10_000_000
 
 Floats = NDArray[np.float64]
 
@@ -73,9 +74,15 @@ class Mixture:
     """The first matrix of each attribute, and the share of neighbours in it, which is learned."""
 
     def __init__(self, structure: Structure) -> None:
-        """Both kinds alike, for attributes that stand with others in parts; very large ones are left as they are."""
+        """Both kinds alike, for every attribute that is asked about.
+
+        Very large ones have none, and no attribute has one where it would take more than seconds to learn.
+        """
         sizes = structure.prior.schema.shape
-        members = {a for part in structure.parts if structure.loaded(part) for a in part if sizes[a] <= _LARGEST}
+        parts = (
+            [part for part in structure.parts if structure.loaded(part)] if structure.numbers <= _MOST_NUMBERS else []
+        )
+        members = {a for part in parts for a in part if sizes[a] <= _LARGEST}
         self._kinds = {a: (np.eye(sizes[a]), neighbours(structure.prior.probabilities[a])) for a in sorted(members)}
         self._shares = {a: np.array([0.5, 0.5]) for a in self._kinds}
 
