@@ -67,7 +67,7 @@ def test_errors_are_those_of_the_formulas(method, d, expected) -> None:
 
 def test_expectation_maximisation_finds_what_is_there() -> None:
     truth = 10**7 * np.array([[[1, 2], [3, 4]], [[5, 6], [7, 8]]])
-    found = calm_baselines.expectation_maximisation(truth, 3, Fraction(3), np.random.default_rng(1))
+    found = calm_baselines.expectation_maximisation(truth[None], 3, Fraction(3), np.random.default_rng(1))[0]
     assert found == pytest.approx(truth / truth.sum(), abs=0.002)
     assert found.sum() == pytest.approx(1)
 
@@ -78,9 +78,9 @@ def test_a_collection_is_scored_in_frequencies() -> None:
     codes = (random.random((4, 20_000)) < 0.3).astype(np.uint8)
     schema = Schema(tuple(Attribute(f"a{i}", ("0", "1")) for i in range(4)))
     case = calm.Case("test", codes, schema=schema, tables=((0, 1, 2), (1, 2, 3)))
-    assert [table.sum() for table in case.truth()] == [20_000, 20_000]
-    assert case.truth()[0][1, 1, 1] == int((codes[0] & codes[1] & codes[2]).sum())
-    error = calm.mean_error(case, design(schema, epsilon=16, people=20_000, ways=3))
+    assert [table.sum() for table in case.truth] == [20_000, 20_000]
+    assert case.truth[0][1, 1, 1] == int((codes[0] & codes[1] & codes[2]).sum())
+    error = calm.mean_error(case, design(schema, epsilon=16, people=20_000, ways=3), random)
     assert 0 < error < 1e-3
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from itertools import combinations
 from typing import Any
 
@@ -13,12 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.evaluation import calm_baselines as baselines
+from crosstally.evaluation.calm_collections import collection
 from crosstally.evaluation.data import clicks
 from crosstally.evaluation.generators import markov_chain
 from crosstally.evaluation.outcomes import Claim, Experiment, Outcome, Settings, Value
-from crosstally.local.bulk import reports
-from crosstally.local.collector import Collector
+from crosstally.local.collector import release_of
 from crosstally.local.groups import view_groups
+from crosstally.local.measurements import measurements_of
 from crosstally.local.methods import PAPER_KINDS, Views, calm_views, view_candidates
 from crosstally.local.protocol import Protocol, design
 from crosstally.schema import Schema
@@ -28,15 +30,23 @@ __all__ = ["EXPERIMENTS", "Case", "Score", "calm_claims", "mean_error"]
 _WAYS = 3
 _SCREENED = 3
 _BEST, _RULE, _DEFAULT, _UNIFORM = "CALM, best (m, l) on the truth", "CALM", "crosstally", "Uniform"
-_OTHERS: Mapping[str, Callable[..., NDArray[np.float64]]] = {
-    "FC": baselines.full_table,
-    "AM": baselines.all_marginals,
-    "FT": baselines.fourier_reports,
+_Simulation = Callable[[NDArray[np.int64], int, Fraction, np.random.Generator], NDArray[np.float64]]
+
+
+def _one_by_one(simulate: _Simulation) -> _Simulation:
+    """The simulation of one table for a stack of them."""
+    return lambda tables, d, epsilon, random: np.stack([simulate(table, d, epsilon, random) for table in tables])
+
+
+_OTHERS: Mapping[str, _Simulation] = {
+    "FC": _one_by_one(baselines.full_table),
+    "AM": _one_by_one(baselines.all_marginals),
+    "FT": _one_by_one(baselines.fourier_reports),
     "EM": baselines.expectation_maximisation,
 }
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Case:
     """People, the tables that are asked for, and their true counts."""
 
@@ -56,6 +66,7 @@ class Case:
         """The tables by their attributes' names."""
         return [tuple(self.schema.names[i] for i in table) for table in self.tables]
 
+    @cached_property
     def truth(self) -> list[NDArray[np.int64]]:
         """The true counts of each table."""
         out = []
@@ -102,16 +113,16 @@ class Score:
         }
 
 
-def mean_error(case: Case, protocol: Protocol) -> float:
+def mean_error(case: Case, protocol: Protocol, random: np.random.Generator) -> float:
     """The mean SSE of one collection: every person reports, a release is made, the tables are asked."""
-    collector = Collector(protocol)
-    collector.add_many(reports(protocol, case.codes))
-    answers = collector.release().marginals(case.names)
+    people, counts = collection(protocol, case.codes, random)
+    release = release_of(protocol, measurements_of(protocol, people, counts), case.people)
+    answers = release.marginals(case.names)
     return _sse([answer.values / case.people for answer in answers], case)
 
 
-def _sse(frequencies: Sequence[NDArray[np.float64]], case: Case) -> float:
-    pairs = zip(frequencies, case.truth(), strict=True)
+def _sse(frequencies: Iterable[NDArray[np.float64]], case: Case) -> float:
+    pairs = zip(frequencies, case.truth, strict=True)
     return float(np.mean([((found - true / case.people) ** 2).sum() for found, true in pairs]))
 
 
@@ -134,7 +145,7 @@ _FULL = _Counts(
     (8, 16, 32),
     tuple(Fraction(e) for e in ("0.2", "0.4", "0.6", "0.8", "1", "1.5", "2")),
     20,
-    4,
+    2,
     100,
     1_000,
     True,
@@ -172,34 +183,35 @@ def _cases(settings: Settings, counts: _Counts) -> Iterator[Case]:
 
 def _scores(case: Case, epsilon: Fraction, counts: _Counts) -> Iterator[Score]:
     random = np.random.default_rng([case.people, len(case.schema.names), round(100 * epsilon)])
-    yield _score(_UNIFORM, case, epsilon, [_sse([np.full(t.shape, 1 / t.size) for t in case.truth()], case)])
+    yield _score(_UNIFORM, case, epsilon, [_sse([np.full(t.shape, 1 / t.size) for t in case.truth], case)])
     for name, simulate in _OTHERS.items():
         d = len(case.schema.names)
-        runs = [_sse([simulate(table, d, epsilon, random) for table in case.truth()], case) for _ in range(counts.runs)]
+        runs = [_sse(simulate(np.stack(case.truth), d, epsilon, random), case) for _ in range(counts.runs)]
         yield _score(name, case, epsilon, runs)
     rule = calm_views(case.schema.shape, epsilon=epsilon, people=case.people, ways=_WAYS)
-    tried = _tried(case, epsilon, rule, counts)
+    tried = _tried(case, epsilon, rule, counts, random)
     best = min(tried, key=lambda views: float(np.mean(tried[views])))
     yield _score(_BEST, case, epsilon, tried[best], note=_words(best))
     yield _score(_RULE, case, epsilon, tried[rule], note=_words(rule))
     chosen = design(case.schema, epsilon=epsilon, people=case.people, ways=_WAYS)
-    runs = [mean_error(case, chosen) for _ in range(counts.runs)]
+    runs = [mean_error(case, chosen, random) for _ in range(counts.runs)]
     yield _score(_DEFAULT, case, epsilon, runs, note=f"{chosen.method}, {len(chosen.groups)} groups")
 
 
-def _tried(case: Case, epsilon: Fraction, rule: Views, counts: _Counts) -> dict[Views, list[float]]:
+def _tried(
+    case: Case, epsilon: Fraction, rule: Views, counts: _Counts, random: np.random.Generator
+) -> dict[Views, list[float]]:
     """The errors of CALM's views: all are tried a few times, the best ones and those of the rule as often as asked."""
     base = design(case.schema, epsilon=epsilon, people=case.people, ways=_WAYS, method="calm")
     found = {}
     for views in view_candidates(case.schema.shape, _WAYS):
         if len(views) <= counts.views:
             protocol = replace(base, groups=view_groups(case.schema.shape, views, epsilon, PAPER_KINDS))
-            found[views] = (protocol, [mean_error(case, protocol) for _ in range(counts.screening)])
+            found[views] = (protocol, [mean_error(case, protocol, random) for _ in range(counts.screening)])
     good = sorted(found, key=lambda views: float(np.mean(found[views][1])))[:_SCREENED]
     # what was seen while choosing is left out: it would make the chosen ones look better than they are
-    return {
-        views: [mean_error(case, found[views][0]) for _ in range(counts.runs)] for views in dict.fromkeys([*good, rule])
-    }
+    kept = dict.fromkeys([*good, rule])
+    return {views: [mean_error(case, found[views][0], random) for _ in range(counts.runs)] for views in kept}
 
 
 def _words(views: Views) -> str:

@@ -80,24 +80,25 @@ def fourier_reports(truth: Counts, attributes: int, epsilon: Fraction, random: n
     return clip_and_keep_total(table, truth.ndim)
 
 
-def expectation_maximisation(truth: Counts, attributes: int, epsilon: Fraction, random: np.random.Generator) -> Table:
-    """The frequencies of a table when each attribute is reported with a part of epsilon (EM).
+def expectation_maximisation(truths: Counts, attributes: int, epsilon: Fraction, random: np.random.Generator) -> Table:
+    """The frequencies of a stack of tables when each attribute is reported with a part of epsilon (EM).
 
     It starts from the inverse channels of all attributes applied to the joint reports, corrected, and repeats the steps
-    of expectation maximisation until no frequency moves by 1e-9.
+    of expectation maximisation until no frequency of a table moves by 1e-9.
     """
     odds = float(odds_below(epsilon / attributes))
     channel = np.ones((1, 1))
-    for n in truth.shape:
+    for n in truths.shape[1:]:
         channel = np.kron(channel, (np.full((n, n), 1.0) + (odds - 1) * np.eye(n)) / (odds + n - 1))
-    cells = truth.ravel()
-    reports = random.multinomial(cells, channel).sum(axis=0) / cells.sum()
-    start = clip_and_keep_total(np.linalg.solve(channel.T, reports), 1)
-    found = np.maximum(start, 1e-6)
-    found /= found.sum()
+    cells = truths.reshape(len(truths), -1)
+    reports = random.multinomial(cells, channel).sum(axis=1) / cells.sum(axis=1, keepdims=True)
+    found = np.maximum(clip_and_keep_total(np.linalg.solve(channel.T, reports.T).T, 1), 1e-6)
+    found /= found.sum(axis=1, keepdims=True)
+    moving = np.arange(len(found))
     for _ in range(_ROUNDS):
-        after = found * (channel @ (reports / (found @ channel)))
-        if np.abs(after - found).max() < _STILL:
+        before = found[moving]
+        found[moving] = before * ((reports[moving] / (before @ channel)) @ channel.T)
+        moving = moving[np.abs(found[moving] - before).max(axis=1) >= _STILL]
+        if not len(moving):
             break
-        found = after
-    return np.asarray(found).reshape(truth.shape)
+    return np.asarray(found).reshape(truths.shape)
