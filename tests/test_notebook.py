@@ -6,6 +6,7 @@ import math
 import threading
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -272,3 +273,26 @@ def test_the_schema_by_which_questions_are_counted_has_the_same_cells() -> None:
     assert counted.shape == SCHEMA.shape
     assert counted.may_drop
     assert counted["sex"].labels == SCHEMA["sex"].labels
+
+
+def test_synthetic_rows_are_free_and_fit_what_was_bought() -> None:
+    """At epsilon 5 for all pairs the noise of a cell exceeds 30 of 3000 with probability below 1e-7 over all cells."""
+    paid = ledger()
+    ct.release(people(), SCHEMA, epsilon=5, strategy="direct", workload=ct.Workload.all_ways(SCHEMA, 2), ledger=paid)
+    book = open_notebook(paid, rows=3000)
+    book.ask(people(), "sex = Female", epsilon=1)
+    spent = paid.spent
+    found = book.synthesize(rows=20_000, alpha=1.0, random=np.random.default_rng(1))
+    assert paid.spent == spent
+    rows = found.to_arrow()
+    assert rows.column_names == ["sex", "age", "region"]
+    assert rows.num_rows == 20_000
+    assert rows["sex"].to_pylist().count("Female") / 20_000 == pytest.approx(1 / 3, abs=0.03)
+    assert rows["age"].to_pylist().count("[0, 18)") / 20_000 == pytest.approx(0.6, abs=0.03)
+    again = book.synthesize(rows=20_000, alpha=1.0, random=np.random.default_rng(1))
+    assert again.to_arrow().equals(rows)
+
+
+def test_synthetic_rows_need_something_to_fit() -> None:
+    with pytest.raises(QueryError, match="nothing was answered yet"):
+        open_notebook(ledger()).synthesize()

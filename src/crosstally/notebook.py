@@ -11,9 +11,12 @@ from pathlib import Path
 from statistics import NormalDist
 from typing import Any
 
+import numpy as np
+
 from crosstally.budget import Budget, Noise, NoiseKind
 from crosstally.errors import BudgetError, OverspendError, QueryError
 from crosstally.history import MAX_ATTRIBUTES, History
+from crosstally.history.maximum_entropy import ALPHA, SWEEPS, Synthetic, synthesize
 from crosstally.privacy.ledger import Ledger
 from crosstally.queries import Linear
 from crosstally.questions import Question, describe, query_of
@@ -213,6 +216,34 @@ class Notebook:
             for query, measurement, value, error in zip(
                 _queries(history), history.linear, found.values, found.std_errors, strict=True
             )
+        )
+
+    def synthesize(
+        self,
+        *,
+        rows: int | None = None,
+        alpha: float = ALPHA,
+        sweeps: int = SWEEPS,
+        random: np.random.Generator | None = None,
+    ) -> Synthetic:
+        """Synthetic rows that fit everything ever measured with this ledger. Free: no rows are read.
+
+        The result says how well they fit, and whether that was as well as can be (``converged``).
+
+        Args:
+            rows: How many rows to make; about as many as there are when None.
+            alpha: How much the answers count against the entropy.
+            sweeps: How often all rows are moved at most; more where the result has not converged.
+            random: Where the moves come from; this has nothing to do with privacy.
+        """
+        return synthesize(
+            self.schema,
+            self.ledger.measurements(),
+            total=self.rows,
+            rows=rows,
+            alpha=alpha,
+            sweeps=sweeps,
+            random=random,
         )
 
     def cost(self, question: Asked, *, error: float) -> Price:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from crosstally.errors import CrosstallyError, did_you_mean
-from crosstally.evaluation import calm, edbt12, icde13, pods07, priview
+from crosstally.evaluation import calm, edbt12, edbt12_publishing, icde13, pods07, priview
 from crosstally.evaluation.outcomes import Claim, Experiment, Outcome, Progress, Settings
 
 __all__ = ["EXPERIMENTS", "Claim", "Experiment", "Outcome", "experiment", "run"]
@@ -16,6 +16,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     *icde13.EXPERIMENTS,
     *pods07.EXPERIMENTS,
     *edbt12.EXPERIMENTS,
+    *edbt12_publishing.EXPERIMENTS,
 )
 """Every experiment, paper by paper."""
 

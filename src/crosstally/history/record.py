@@ -126,6 +126,11 @@ class History:
         return max(float(weights @ self._raw / (weights @ universal)), 1.0)
 
     @property
+    def size(self) -> float:
+        """About how many rows there are, at least 1: the public number, or what the answers say."""
+        return self._size
+
+    @property
     def _raw(self) -> Floats:
         return np.array([float(m.values) for m in self.linear])
 

@@ -22,6 +22,7 @@ from crosstally.inference.programs import nearest_table, round_with_total
 from crosstally.inference.projection import projected_table, whole_numbers
 from crosstally.queries import MAX_CELLS, Cells
 from crosstally.schema import Schema
+from crosstally.synthesis import labelled_rows
 from crosstally.tables import ErrorKind, Marginal
 
 __all__ = ["IntegerTables", "Method", "integer_tables"]
@@ -96,22 +97,13 @@ class IntegerTables:
         count = "count"
         while count in self.schema.names:
             count += "_"
-        return self._labelled(self.cells).append_column(count, pa.array(self.counts))
+        return labelled_rows(self.schema, self.cells).append_column(count, pa.array(self.counts))
 
     def to_rows(self) -> pa.Table:
         """The table as rows: each cell as many times as it counts."""
         if self.total > _MAX_ROWS:
             raise TooManyCellsError(f"at most {_MAX_ROWS:,} rows can be written out, got {self.total:,}; use to_arrow")
-        return self._labelled(np.repeat(self.cells, self.counts, axis=0))
-
-    def _labelled(self, cells: NDArray[np.intp]) -> pa.Table:
-        columns = [
-            pa.DictionaryArray.from_arrays(
-                pa.array(cells[:, i].astype(np.int32)), pa.array(attribute.labels, pa.string())
-            )
-            for i, attribute in enumerate(self.schema.attributes)
-        ]
-        return pa.Table.from_arrays(columns, names=list(self.schema.names))
+        return labelled_rows(self.schema, np.repeat(self.cells, self.counts, axis=0))
 
 
 def integer_tables(
