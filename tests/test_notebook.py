@@ -296,3 +296,9 @@ def test_synthetic_rows_are_free_and_fit_what_was_bought() -> None:
 def test_synthetic_rows_need_something_to_fit() -> None:
     with pytest.raises(QueryError, match="nothing was answered yet"):
         open_notebook(ledger()).synthesize()
+
+
+def test_an_answer_that_did_not_converge_says_so() -> None:
+    assert str(Answer("sex = Female", 1234.4, std_error=20.0)) == "sex = Female: 1,234 ± 20"
+    moving = Answer("sex = Female", 1234.4, std_error=20.0, converged=False)
+    assert str(moving) == "sex = Female: 1,234 ± 20 (not converged)"

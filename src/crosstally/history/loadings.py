@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from crosstally.history.components import Solution, Structure
 
-__all__ = ["Mixture", "evidence", "moved", "neighbours"]
+__all__ = ["Evidence", "Mixture", "evidence", "moved", "neighbours"]
 
 _REACH = 0.3
 _EVEN = 2.0
