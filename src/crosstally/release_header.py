@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from crosstally.budget import Noise
 from crosstally.errors import ReleaseError
-from crosstally.inference.nonnegativity import CORRECTIONS
+from crosstally.inference.estimate import CORRECTED
 from crosstally.queries import MAX_CELLS, Cells, Contrast
 from crosstally.release_writer import FORMAT, MAX_HEADER, Mechanism
 from crosstally.releases import Statement, check_variance
@@ -110,8 +110,8 @@ def _fields(given: Any, where: str, names: Sequence[str]) -> dict[str, Any]:
 def _read_fit(given: Any) -> dict[str, Any]:
     fields = _fields(given, "estimate", ("nonnegative", "rounds", "corrected"))
     rounds = fields["rounds"]
-    if fields["nonnegative"] not in list(CORRECTIONS):
-        raise ReleaseError(f"estimate: nonnegative must be one of {', '.join(CORRECTIONS)}")
+    if fields["nonnegative"] not in list(CORRECTED):
+        raise ReleaseError(f"estimate: nonnegative must be one of {', '.join(CORRECTED)}")
     if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:
         raise ReleaseError("estimate: rounds must be a whole number of at least 1")
     if fields["corrected"] not in ("none", fields["nonnegative"]):

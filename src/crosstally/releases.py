@@ -17,7 +17,7 @@ from crosstally.answers.answer import answer, answer_all
 from crosstally.answers.error_bars import ErrorBars
 from crosstally.budget import Budget, Neighbours, decimal_text, zcdp_delta
 from crosstally.errors import CrosstallyError, ReleaseError, did_you_mean
-from crosstally.inference.estimate import ROUNDS, estimate
+from crosstally.inference.estimate import JOINT, ROUNDS, estimate
 from crosstally.inference.integers import IntegerTables, Method, integer_tables
 from crosstally.queries import MAX_CELLS, Cells, Contrast
 from crosstally.release_writer import save_release
@@ -227,7 +227,7 @@ def publish(
     measurements: Iterable[Measurement],
     statement: Statement,
     *,
-    nonnegative: str = "ripple",
+    nonnegative: str = JOINT,
     rounds: int = ROUNDS,
 ) -> Release:
     """The release that these measurements make. It costs nothing and cannot reach rows.
@@ -337,7 +337,7 @@ class Release:
     def _told(self, marginal: Marginal) -> Marginal:
         return replace(marginal, caption=str(self.statement))
 
-    def refit(self, *, nonnegative: str = "ripple", rounds: int = ROUNDS) -> Release:
+    def refit(self, *, nonnegative: str = JOINT, rounds: int = ROUNDS) -> Release:
         """Another release from the same measurements, corrected in another way. It costs nothing."""
         return publish(self.schema, self.measurements, self.statement, nonnegative=nonnegative, rounds=rounds)
 

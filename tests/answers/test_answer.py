@@ -64,7 +64,7 @@ def test_small_negative_cells_are_removed_and_the_total_kept() -> None:
 def test_no_corrected_answer_is_negative() -> None:
     rng = np.random.default_rng(3)
     views = [measured(Cells(names), rng.integers(-9, 12, SCHEMA.sizes(names))) for names in combinations("abcd", 2)]
-    combined, bars = estimate(SCHEMA, views), ErrorBars(SCHEMA, views)
+    combined, bars = estimate(SCHEMA, views, nonnegative="ripple"), ErrorBars(SCHEMA, views)
     tables = [names for k in range(5) for names in combinations("abcd", k)]
     assert min(combined.table(names).min() for names in tables) < -0.5
     for got in answer_all(combined, bars, tables):

@@ -60,7 +60,7 @@ def comparison() -> list[Scores]:
         best = (data, epsilon) == (KOSARAK, 1.0)
         direct = 0.06 if best and k == 4 else 0.75
         errors = {"Uniform": 0.7, "Flat": 0.06 if best else 1.0, "Direct": direct, "Fourier": direct / 1.2}
-        errors |= {"C2(8)": 0.0004, "C3(8)": 0.0008}
+        errors |= {"C2(8)": 0.0004, "C3(8)": 0.0008, "C2(8) joint": 0.0003, "C3(8) joint": 0.0007}
         found += [scored(name, error, data=data, epsilon=epsilon, k=k) for name, error in errors.items()]
     return found
 
@@ -68,7 +68,7 @@ def comparison() -> list[Scores]:
 def test_figure_2_verdicts_are_computed() -> None:
     claims = list(comparison_claims(comparison(), CHOSEN))
     assert failing(claims) == []
-    assert [claim.of for claim in claims] == ["crosstally"] * 2 + ["paper"] * 7
+    assert [claim.of for claim in claims] == ["crosstally"] * 2 + ["paper"] * 7 + ["crosstally"] * 2
     assert claims[0].figure == "150 x (150 to 150)"
     assert claims[2].figure == "12 of 12 settings; from 150 x to 1,875 x (intervals from 150 to 1,875)"
 
@@ -81,7 +81,8 @@ def test_figure_2_verdicts_are_computed() -> None:
         ("Direct", 0.65, {"data": AOL, "epsilon": 0.1, "k": 6}, [5]),
         ("Flat", 0.08, {"data": KOSARAK, "epsilon": 1.0, "k": 8}, [6]),
         ("Fourier", 0.4, {"data": AOL, "epsilon": 1.0, "k": 4}, [7]),
-        ("C3(8)", 0.0003, {"data": AOL, "epsilon": 0.1, "k": 4}, [8]),
+        ("C3(8)", 0.0003, {"data": AOL, "epsilon": 0.1, "k": 4}, [8, 10]),
+        ("C2(8) joint", 1.0, {"data": AOL, "epsilon": 0.1, "k": 6}, [9]),
     ],
 )
 def test_a_number_that_contradicts_figure_2_is_seen(
@@ -108,7 +109,7 @@ def test_figure_3_verdicts_are_computed() -> None:
 
 def correction() -> list[Scores]:
     errors = {"None": 0.003, "Simple": 0.004, "Simple, N kept": 0.002, "Global": 0.0025}
-    errors |= {"Ripple1": 0.00102, "Ripple3": 0.001}
+    errors |= {"Ripple1": 0.00102, "Ripple3": 0.001, "Joint": 0.0008}
     cells = [cell for cell in CELLS if cell[1] == 1.0]
     return [scored(name, error, data=data, k=k) for data, _, k in cells for name, error in errors.items()]
 
@@ -119,6 +120,7 @@ def test_figure_4_verdicts_are_computed() -> None:
     assert failing(correction_claims(changed(correction(), "Global", 0.00101, k=8, data=AOL))) == []
     assert failing(correction_claims(changed(correction(), "Ripple3", 0.0009, k=8, data=AOL))) == [5]
     assert failing(correction_claims(changed(correction(), "None", 0.005, k=8, data=AOL))) == [2, 3]
+    assert failing(correction_claims(changed(correction(), "Joint", 0.0011, k=6, data=AOL))) == [6]
 
 
 def three_bits() -> Schema:
@@ -224,9 +226,9 @@ def small_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("name", "methods"),
     [
-        ("priview-figure-2", 8),
+        ("priview-figure-2", 10),
         ("priview-figure-3", 5),
-        ("priview-figure-4", 6),
+        ("priview-figure-4", 7),
         ("priview-figure-6", 5),
     ],
 )

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from crosstally.errors import QueryError
-from crosstally.inference.nonnegativity import clip, clip_and_keep_total, correction, ripple, unchanged
+from crosstally.inference.nonnegativity import clip, clip_and_keep_total, ripple, unchanged
 from reference_nonnegativity import clip_and_keep_total as plain_global
 from reference_nonnegativity import ripple as plain_ripple
 
@@ -19,15 +18,6 @@ TABLES = arrays(np.float64, array_shapes(max_dims=4, min_side=2, max_side=4), el
 def noisy_stack(*shape: int, seed: int = 0, mean: float = 4.0) -> np.ndarray:
     rng = np.random.default_rng(seed)
     return np.round(rng.exponential(mean, shape) + rng.laplace(0, 10, shape))
-
-
-def test_names() -> None:
-    assert correction("none") is unchanged
-    assert correction("simple") is clip
-    assert correction("global") is clip_and_keep_total
-    assert correction("ripple") is ripple
-    with pytest.raises(QueryError, match="unknown correction of negative cells 'riple'; did you mean 'ripple'"):
-        correction("riple")
 
 
 @pytest.mark.parametrize("correct", [unchanged, clip, clip_and_keep_total, ripple])

@@ -124,16 +124,17 @@ below -0.53 and each further factor of ten adds about 0.2: beyond 3 lies far les
 
 @pytest.mark.parametrize("number", [50, pytest.param(1000, marks=pytest.mark.verify)])
 def test_releases_are_consistent_and_the_smallest_cell_is_recorded(number: int) -> None:
-    """A false alarm in less than 1e-6 of runs: see SMALLEST."""
+    """A false alarm in less than 1e-6 of runs: see SMALLEST. Joint correction stops at about 0.02 noise scales."""
     random = np.random.default_rng(number)
     for _ in range(number):
-        release, scale = a_release(random, rounds=int(random.integers(1, 4)))
+        nonnegative = str(random.choice(["joint", "ripple"]))
+        release, scale = a_release(random, nonnegative=nonnegative, rounds=int(random.integers(1, 4)))
         views = [each.query.attributes for each in release.measurements]
         tables = [release.estimate.table(view) for view in views]
         assert disagreement(views, [plain(table) for table in tables]) <= 1e-9 * max(1.0, np.abs(tables[0]).sum())
         least = min(table.min() for table in tables)
         assert release.estimate.smallest == pytest.approx(least, rel=1e-12, abs=1e-9)
-        assert release.estimate.smallest >= -1 - SMALLEST * scale
+        assert release.estimate.smallest >= (-0.1 * scale if nonnegative == "joint" else -1 - SMALLEST * scale)
 
 
 def test_the_smallest_cell_by_hand() -> None:
@@ -146,7 +147,7 @@ def test_the_smallest_cell_by_hand() -> None:
         Measurement(Cells(("a1", "a2")), np.array([[-4, 5], [3, 9]]), variance=8.0, noise=None, origin="test"),
         Measurement(Cells(("a3", "a1")), np.array([[0, 4], [1, 4], [0, 4]]), variance=2.0, noise=None, origin="test"),
     ]
-    assert estimate(schema, views).smallest == pytest.approx(-8 / 11, abs=1e-12)
+    assert estimate(schema, views, nonnegative="ripple").smallest == pytest.approx(-8 / 11, abs=1e-12)
     assert estimate(schema, views, nonnegative="none").smallest == pytest.approx(-4, abs=1e-12)
     assert math.isnan(combine(schema, views).smallest)
     assert math.isnan(estimate(schema, [], rows=7).smallest)
@@ -163,7 +164,7 @@ def test_a_release_file_keeps_the_smallest_cell(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("method", [None, "maximum-entropy", "least-squares", "linear-program"])
-@pytest.mark.parametrize("nonnegative", ["simple", "global", "ripple"])
+@pytest.mark.parametrize("nonnegative", ["joint", "simple", "global", "ripple"])
 def test_answers_are_never_negative(method: str | None, nonnegative: str) -> None:
     random = np.random.default_rng(7)
     for _ in range(4):

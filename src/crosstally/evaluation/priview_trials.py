@@ -160,7 +160,8 @@ def released(case: Case, design: Design, epsilon: float) -> Release:
     from crosstally.pipeline import release
 
     strategy = Views(size=design.size, cover=design.cover)
-    return release(case.data.table, case.data.schema, epsilon=epsilon, strategy=strategy).refit(rounds=1)
+    found = release(case.data.table, case.data.schema, epsilon=epsilon, strategy=strategy)
+    return found.refit(nonnegative="ripple", rounds=1)
 
 
 def read(release: Release, *, method: str | None = None) -> Answers:

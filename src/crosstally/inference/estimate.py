@@ -1,26 +1,31 @@
-"""Measurements to an estimate: combined, negative cells corrected, combined again."""
+"""Measurements to an estimate: combined, and negative cells corrected."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.errors import QueryError
-from crosstally.inference.nonnegativity import Correction, correction
+from crosstally.errors import QueryError, did_you_mean
+from crosstally.inference.joint import ViewGroup, nearest_above_zero
+from crosstally.inference.nonnegativity import CORRECTIONS, Correction
 from crosstally.residuals import Estimate, combine, decompose, rebuild
 from crosstally.residuals.combine import by_shape
 from crosstally.schema import Schema
 from crosstally.tables import Measurement
 
-__all__ = ["ROUNDS", "estimate", "maximal_views", "smallest_cell"]
+__all__ = ["CORRECTED", "JOINT", "ROUNDS", "estimate", "maximal_views", "smallest_cell"]
+
+JOINT = "joint"
+CORRECTED = (JOINT, *CORRECTIONS)
+"""Ways to correct negative cells; the first is that of a release unless another is asked for."""
 
 ROUNDS = 3
-"""How often a release corrects and averages; one round leaves cells below zero that large tables feel."""
+"""How often views that are corrected one by one are made to agree again: after once, large tables feel what is left."""
 
 
 def estimate(
@@ -28,7 +33,7 @@ def estimate(
     measurements: Sequence[Measurement],
     *,
     rows: int | None = None,
-    nonnegative: str = "ripple",
+    nonnegative: str = JOINT,
     rounds: int = ROUNDS,
 ) -> Estimate:
     """All that measurements say, consistent, its negative cells corrected.
@@ -37,16 +42,15 @@ def estimate(
         schema: What the tables are about.
         measurements: Noisy cells and contrasts, as they were drawn.
         rows: The number of rows where it is public; otherwise the measurements' own total is used.
-        nonnegative: ``none``, ``simple``, ``global`` or ``ripple`` (PriView section 4.4).
-        rounds: How often the largest views are corrected and averaged again.
+        nonnegative: ``joint``, or as in PriView (section 4.4) ``none``, ``simple``, ``global`` or ``ripple``.
+        rounds: How often the largest views are corrected and averaged again; ``joint`` needs none.
 
     Returns:
         The estimate. Its variances are those before correction. The total stays as it was combined, or becomes zero
         where noise made it negative. Corrected views agree again after averaging, so small negative cells may return;
         ``smallest`` says how small, and ``answers`` removes them.
     """
-    correct = correction(nonnegative)
-    _check_numbers(rows, rounds)
+    _check_options(rows, nonnegative, rounds)
     combined = combine(schema, measurements)
     if rows is not None:
         combined = combined.with_total(rows)
@@ -56,12 +60,20 @@ def estimate(
     if nonnegative == "none" or not combined.covers(()):
         return replace(combined, smallest=_smallest(combined, groups))
     combined = _with_total_above_zero(combined)
-    for _ in range(rounds):
-        combined = replace(combined, coefficients=_corrected(combined, groups, correct))
+    if nonnegative == JOINT:
+        total = int(combined.places([()])[0].item())
+        moved = nearest_above_zero(combined.coefficients, combined.variances, groups, total=total)
+        combined = replace(combined, coefficients=moved)
+    else:
+        for _ in range(rounds):
+            combined = replace(combined, coefficients=_corrected(combined, groups, CORRECTIONS[nonnegative]))
     return replace(combined, corrected=nonnegative, smallest=_smallest(combined, groups))
 
 
-def _check_numbers(rows: int | None, rounds: int) -> None:
+def _check_options(rows: int | None, nonnegative: str, rounds: int) -> None:
+    if nonnegative not in CORRECTED:
+        near = did_you_mean(str(nonnegative), CORRECTED)
+        raise QueryError(f"unknown correction of negative cells {nonnegative!r}{near}")
     if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int | np.integer) or rows < 0):
         raise QueryError(f"rows must be a whole number of at least 0, got {rows!r}")
     if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:
@@ -96,42 +108,30 @@ def smallest_cell(combined: Estimate, tables: Sequence[Sequence[str]]) -> float:
     return _smallest(combined, _view_groups(combined, maximal_views(combined, tables)))
 
 
-def _smallest(combined: Estimate, groups: Sequence[_ViewGroup]) -> float:
+def _smallest(combined: Estimate, groups: Sequence[ViewGroup]) -> float:
     tables = (rebuild(combined.coefficients[g.places].reshape(-1, *g.shape), len(g.shape)) for g in groups)
     return min((float(stack.min()) for stack in tables), default=math.nan)
 
 
-@dataclass(frozen=True, slots=True)
-class _ViewGroup:
-    """Views of one shape: where their coefficients stand, and how much each view counts in an average."""
-
-    shape: tuple[int, ...]
-    places: NDArray[np.intp]
-    weights: NDArray[np.float64]
+def _view_groups(combined: Estimate, views: Sequence[tuple[str, ...]]) -> list[ViewGroup]:
+    shapes = by_shape([combined.schema.sizes(view) for view in views])
+    return [ViewGroup(shape, combined.places([views[i] for i in group])[0]) for shape, group in shapes.items()]
 
 
-def _view_groups(combined: Estimate, views: Sequence[tuple[str, ...]]) -> list[_ViewGroup]:
-    """Views by shape, weighted by 1 / (variance x cells).
+def _corrected(combined: Estimate, groups: Sequence[ViewGroup], correct: Correction) -> NDArray[np.float64]:
+    """The coefficients after each view was corrected: averages over the views; the total and all others stay.
 
-    Nothing but a view's own measurements holds its coefficient of highest order, whose variance is that of its cells.
+    Views count by 1 / (variance x cells). Nothing but a view's own measurements holds its coefficient of highest order,
+    whose variance is that of its cells.
     """
-    groups = []
-    for shape, group in by_shape([combined.schema.sizes(view) for view in views]).items():
-        places, _ = combined.places([views[i] for i in group])
-        weights = 1 / (combined.variances[places[:, -1]] * places.shape[1])
-        groups.append(_ViewGroup(shape, places, weights))
-    return groups
-
-
-def _corrected(combined: Estimate, groups: Sequence[_ViewGroup], correct: Correction) -> NDArray[np.float64]:
-    """The coefficients after each view was corrected: averages over the views; the total and all others stay."""
     number = len(combined.keys)
     sums, weights = np.zeros(number), np.zeros(number)
     for group in groups:
         ndim = len(group.shape)
         stack = combined.coefficients[group.places].reshape(-1, *group.shape)
         corrected = decompose(correct(rebuild(stack, ndim), ndim), ndim).reshape(group.places.shape)
-        places, weight = group.places.ravel(), np.broadcast_to(group.weights[:, None], group.places.shape)
+        precisions = 1 / (combined.variances[group.places[:, -1:]] * group.places.shape[1])
+        places, weight = group.places.ravel(), np.broadcast_to(precisions, group.places.shape)
         sums += np.bincount(places, (corrected * weight).ravel(), number)
         weights += np.bincount(places, weight.ravel(), number)
     seen = weights > 0

@@ -12,9 +12,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from crosstally.errors import QueryError, did_you_mean
-
-__all__ = ["CORRECTIONS", "clip", "clip_and_keep_total", "correction", "ripple", "unchanged"]
+__all__ = ["CORRECTIONS", "clip", "clip_and_keep_total", "ripple", "unchanged"]
 
 _LEAST_STEPS = 10_000_000
 _STEPS_FOR_EACH_CELL = 1_000
@@ -95,10 +93,3 @@ CORRECTIONS: Mapping[str, Correction] = {
     "global": clip_and_keep_total,
     "ripple": ripple,
 }
-
-
-def correction(name: str) -> Correction:
-    """The correction of this name."""
-    if name not in CORRECTIONS:
-        raise QueryError(f"unknown correction of negative cells {name!r}{did_you_mean(str(name), CORRECTIONS)}")
-    return CORRECTIONS[name]

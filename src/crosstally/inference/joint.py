@@ -1,0 +1,103 @@
+"""All views corrected at once: the nearest coefficients for which no cell of any view is negative.
+
+PriView corrects each view by itself and makes them agree again. Here both hold together: with r_c a coefficient as
+combined, v_c its variance and j_c its number of attributes, the coefficients x minimise
+
+    sum over c of (x_c - r_c)^2 / (v_c j_c^2),    no cell of any view below zero, the total as it was.
+
+Without j_c that would be the constrained least squares estimate. But where most cells are empty, removing negative
+noise adds to all of them, and in sums over many cells that adds up; with j_c the interactions of many attributes, each
+known badly, give way before the counts of few attributes do.
+
+It is solved by splitting (the alternating direction method of multipliers): views are clipped, and coefficients move
+towards the clipped views. In the residual basis both steps are sums over cells; nothing is factored.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosstally.residuals.layout import outer_product
+
+__all__ = ["ViewGroup", "nearest_above_zero"]
+
+_PENALTY = 0.5
+_TOLERANCE = 0.01
+_MOST_STEPS = 200
+_LEAST_VARIANCE = 1e-12
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ViewGroup:
+    """Views of one shape: for each where its coefficients stand, the last attribute fastest."""
+
+    shape: tuple[int, ...]
+    places: NDArray[np.intp]
+
+
+def nearest_above_zero(coefficients: Array, variances: Array, groups: Sequence[ViewGroup], *, total: int) -> Array:
+    """The coefficients moved as little as possible until no cell of any view is below zero, but for a rest.
+
+    It ends when no cell is further from that, or moves more, than about a hundredth of its noise, or after 200 steps.
+
+    Args:
+        coefficients: As they were combined.
+        variances: Of the coefficients.
+        groups: The views.
+        total: Where the total stands; it is kept, and must not be negative.
+    """
+    from crosstally.kernels.joint import split_step
+
+    number = len(coefficients)
+    if coefficients[total] <= 0:
+        return _without_rows(coefficients, groups)
+    variances = np.maximum(variances, _LEAST_VARIANCE)
+    views, orders, penalised = [], np.ones(number), np.zeros(number)
+    for group in groups:
+        penalties = _PENALTY / variances[group.places[:, -1]]
+        orders[group.places] = np.maximum(_orders(group.shape), 1)
+        shares = penalties[:, None] / _cells_outside(group.shape)
+        penalised += np.bincount(group.places.ravel(), shares.ravel(), number)
+        above_zero, owed = np.zeros(group.places.shape), np.zeros(group.places.shape)
+        fixed = np.ascontiguousarray(group.places, np.int64), _factors(group.shape), np.array(group.shape, np.int64)
+        views.append((*fixed, penalties, above_zero, owed))
+    weights = np.where(penalised > 0, 1 / (variances * orders**2), 1.0)
+    found = coefficients.copy()
+    for _ in range(_MOST_STEPS):
+        sums = np.zeros(number)
+        left = [split_step(found, *view, sums) for view in views]
+        found = (coefficients * weights + sums) / (weights + penalised)
+        found[total] = coefficients[total]
+        if max((max(each) for each in left), default=0.0) < _TOLERANCE:
+            break
+    return found
+
+
+def _without_rows(coefficients: Array, groups: Sequence[ViewGroup]) -> Array:
+    """What is left when the total is zero: all cells are zero."""
+    found = coefficients.copy()
+    for group in groups:
+        found[group.places] = 0.0
+    return found
+
+
+def _factors(shape: Sequence[int]) -> Array:
+    """What turns coefficients of a view into those of Helmert's vectors in whole numbers."""
+    return outer_product([[1 / n, *(1 / math.sqrt(j * (j + 1)) for j in range(1, n))] for n in shape])
+
+
+def _cells_outside(shape: Sequence[int]) -> Array:
+    """For each coefficient of a view the number of its cells over the attributes that the coefficient does not hold."""
+    return outer_product([[n] + [1] * (n - 1) for n in shape])
+
+
+def _orders(shape: Sequence[int]) -> Array:
+    """How many attributes each coefficient of a view holds."""
+    return np.log2(outer_product([[1] + [2] * (n - 1) for n in shape]))

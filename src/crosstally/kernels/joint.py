@@ -1,0 +1,64 @@
+"""One step towards tables that agree and have no negative cell, for all views of one shape."""
+
+# mypy: disable-error-code="untyped-decorator"
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from crosstally.kernels.helmert import expand, project
+
+__all__ = ["split_step"]
+
+
+@njit(
+    "UniTuple(float64, 2)(float64[::1], int64[:, ::1], float64[::1], int64[::1], float64[::1], float64[:, ::1],"
+    " float64[:, ::1], float64[::1])",
+    cache=True,
+)
+def split_step(  # noqa: PLR0917 (a kernel gets arrays)
+    coefficients: NDArray[np.float64],
+    places: NDArray[np.int64],
+    factors: NDArray[np.float64],
+    sizes: NDArray[np.int64],
+    penalties: NDArray[np.float64],
+    above_zero: NDArray[np.float64],
+    owed: NDArray[np.float64],
+    sums: NDArray[np.float64],
+) -> tuple[float, float]:
+    """Clip each view, remember what that changed, and add up what the views want of the coefficients.
+
+    Args:
+        coefficients: Of all sets of attributes.
+        places: For each view where its coefficients stand.
+        factors: What turns a coefficient of a view into one of Helmert's vectors in whole numbers, and back.
+        sizes: How many values each attribute of the views has.
+        penalties: For each view what a squared difference costs.
+        above_zero: The views without negative cells; changed.
+        owed: What clipping has changed so far, cell by cell; changed.
+        sums: What the views want of each coefficient, times penalties; added to.
+
+    Returns:
+        The most that a cell differs from its clipped one, and the most that a clipped one moved, in noise units: times
+        the root of the penalty.
+    """
+    apart = moved = 0.0
+    cells = places.shape[1]
+    view = np.empty(cells)
+    for v in range(len(places)):
+        for c in range(cells):
+            view[c] = coefficients[places[v, c]] * factors[c]
+        expand(view, sizes)
+        unit = np.sqrt(penalties[v])
+        for c in range(cells):
+            clipped = max(view[c] + owed[v, c], 0.0)
+            owed[v, c] += view[c] - clipped
+            apart = max(apart, unit * abs(view[c] - clipped))
+            moved = max(moved, unit * abs(clipped - above_zero[v, c]))
+            above_zero[v, c] = clipped
+            view[c] = clipped - owed[v, c]
+        project(view, sizes)
+        for c in range(cells):
+            sums[places[v, c]] += penalties[v] * factors[c] * view[c]
+    return apart, moved
