@@ -14,7 +14,7 @@ import crosstally as ct
 from crosstally import notebook as module
 from crosstally.errors import BudgetError, ChargeLostError, KeyReusedError, OverspendError, QueryError
 from crosstally.notebook import Answer, open_notebook
-from crosstally.queries import Cells
+from crosstally.queries import Cells, Contrast
 
 SCHEMA = ct.Schema(
     [
@@ -302,3 +302,30 @@ def test_an_answer_that_did_not_converge_says_so() -> None:
     assert str(Answer("sex = Female", 1234.4, std_error=20.0)) == "sex = Female: 1,234 ± 20"
     moving = Answer("sex = Female", 1234.4, std_error=20.0, converged=False)
     assert str(moving) == "sex = Female: 1,234 ± 20 (not converged)"
+
+
+def test_tables_improve_by_what_they_share() -> None:
+    """The table of sex is bought twice: half the variance. With the number of rows public, another half goes."""
+    paid = ledger()
+    sexes = ct.Workload([("sex",)])
+    for key in "ab":
+        ct.release(people(), SCHEMA, epsilon=1, strategy="direct", workload=sexes, ledger=paid, key=key)
+    assert open_notebook(ledger()).improve_tables() == ()
+    first, second = open_notebook(paid).improve_tables()
+    assert first.query == Cells(("sex",))
+    assert first.before_error == pytest.approx(math.sqrt(2 * math.exp(-1)) / (1 - math.exp(-1)))
+    assert first.after_error == pytest.approx(first.before_error / math.sqrt(2))
+    assert second.after_error == first.after_error
+    known = open_notebook(paid, rows=3000).improve_tables()[0]
+    assert known.after_error == pytest.approx(first.before_error / 2)
+
+
+def test_contrasts_improve_as_well() -> None:
+    paid = ct.Ledger.in_memory(schema=SCHEMA, budget=ct.Budget(rho=10))
+    for key in "ab":
+        work = ct.Workload([("sex", "age")])
+        ct.release(people(), SCHEMA, rho=1, strategy="residual", workload=work, ledger=paid, key=key)
+    found = open_notebook(paid).improve_tables()
+    assert any(isinstance(each.query, Contrast) for each in found)
+    for each in found:
+        assert each.after_error == pytest.approx(each.before_error / math.sqrt(2))

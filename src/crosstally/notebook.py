@@ -18,14 +18,15 @@ from crosstally.errors import BudgetError, OverspendError, QueryError
 from crosstally.history import MAX_ATTRIBUTES, History
 from crosstally.history.maximum_entropy import ALPHA, SWEEPS, Synthetic, synthesize
 from crosstally.privacy.ledger import Ledger
-from crosstally.queries import Linear
+from crosstally.queries import Cells, Contrast, Linear
 from crosstally.questions import Question, describe, query_of
+from crosstally.residuals.combine import Estimate, combine
 from crosstally.schema import Outside, Schema
 from crosstally.strategies.plan import Plan, requests_with_shares
 from crosstally.tables import ExactTable, Measurement
 from crosstally.workload import Workload
 
-__all__ = ["Answer", "Improvement", "Notebook", "Price", "open_notebook"]
+__all__ = ["Answer", "Improvement", "Notebook", "Price", "TableImprovement", "open_notebook"]
 
 Asked = str | Question | Linear
 
@@ -69,6 +70,19 @@ class Improvement:
     _: KW_ONLY
     before_error: float
     after: float
+    after_error: float
+
+
+@dataclass(frozen=True, slots=True)
+class TableImprovement:
+    """The error of each number of a past table or contrast, alone and together with all other tables.
+
+    Both are exact for least squares, before negative cells are corrected. Linear answers are not used.
+    """
+
+    query: Cells | Contrast
+    _: KW_ONLY
+    before_error: float
     after_error: float
 
 
@@ -218,6 +232,13 @@ class Notebook:
             )
         )
 
+    def improve_tables(self) -> tuple[TableImprovement, ...]:
+        """Every table and contrast ever measured, with its error alone and together with all others. Free."""
+        tables = [m for m in self.ledger.measurements() if isinstance(m.query, Cells | Contrast)]
+        together = combine(self.schema, tables)
+        together = together if self.rows is None else together.with_total(self.rows)
+        return tuple(_table_improvement(each, together) for each in tables)
+
     def synthesize(
         self,
         *,
@@ -267,6 +288,18 @@ class Notebook:
 
 def _queries(history: History) -> list[Linear]:
     return [m.query for m in history.linear if isinstance(m.query, Linear)]
+
+
+def _table_improvement(measurement: Measurement, together: Estimate) -> TableImprovement:
+    """All numbers of a contrast have their variance from one coefficient, so they improve as it does."""
+    query, variance = measurement.query, measurement.variance
+    assert isinstance(query, Cells | Contrast)
+    if isinstance(query, Cells):
+        after = together.variance(query.attributes)
+    else:
+        alone = combine(together.schema, [measurement]).variances[0]
+        after = variance * together.variances[together.places([query.attributes])[0][0, -1]] / alone
+    return TableImprovement(query, before_error=math.sqrt(variance), after_error=math.sqrt(after))
 
 
 def _counted(schema: Schema) -> Schema:
