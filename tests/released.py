@@ -1,0 +1,79 @@
+"""Releases of several kinds, for tests of files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
+from crosstally.queries import Cells, Contrast
+from crosstally.releases import Release, Statement, publish
+from crosstally.schema import Attribute, Outside, Schema, Unit
+from crosstally.tables import Measurement
+
+LAPLACE = Noise(NoiseKind.LAPLACE, 7.5)
+GAUSSIAN = Noise(NoiseKind.GAUSSIAN, 3.25)
+
+
+def people(unit: Unit | None = None) -> Schema:
+    return Schema(
+        [
+            Attribute("sex", ["Female", "Male"]),
+            Attribute("âge", edges=[0, 18, 65.5, 120], missing=True),
+            Attribute("value", ["ça", "va", "東京"], outside=Outside.OTHER),
+        ],
+        unit,
+    )
+
+
+def noisy(schema: Schema, query: Cells | Contrast, noise: Noise | None = LAPLACE, seed: int = 1) -> Measurement:
+    shape = query.shape(schema)
+    values: Any = np.random.default_rng(seed).integers(-5, 200, shape)
+    if noise is None:
+        return Measurement(query, values + 0.125, variance=2.5, noise=None, origin="protocol")
+    return Measurement(query, values, variance=noise.variance, noise=noise, origin="entry-1")
+
+
+def statement(**fields: Any) -> Statement:
+    given = {"strategy": "views", "budget": Budget(epsilon=1), "neighbours": Neighbours.ADD_REMOVE, **fields}
+    return Statement(**given)
+
+
+def views(schema: Schema | None = None, **fields: Any) -> Release:
+    schema = schema or people()
+    queries = [Cells(("sex", "âge")), Cells(("value", "âge")), Cells(())]
+    return publish(schema, [noisy(schema, query) for query in queries], statement(**fields))
+
+
+def contrasts() -> Release:
+    schema = people()
+    queries = [Cells(()), Contrast(("sex",)), Contrast(("âge",)), Contrast(("sex", "âge")), Contrast(("âge", "value"))]
+    measurements = [noisy(schema, query, GAUSSIAN, seed) for seed, query in enumerate(queries)]
+    return publish(schema, measurements, statement(budget=Budget(rho=1)))
+
+
+def local() -> Release:
+    schema = people()
+    measurements = [noisy(schema, Cells(("sex", "value")), None), noisy(schema, Cells(("sex",)))]
+    return publish(schema, measurements, statement(model="local"), nonnegative="none")
+
+
+KINDS: dict[str, Callable[[], Release]] = {
+    "views": views,
+    "public rows": lambda: views(rows=1_000),
+    "a unit of several rows": lambda: views(people(Unit("person", 3)), unit=Unit("person", 3), entry="entry-1"),
+    "contrasts": contrasts,
+    "local": local,
+    "nothing measured": lambda: publish(people(), [], statement(rows=12)),
+    "uncorrected": lambda: views().refit(nonnegative="none"),
+    "two rounds": lambda: views().refit(nonnegative="global", rounds=2),
+}
+
+
+def saved(folder: Path, release: Release | None = None) -> Path:
+    path = folder / "people.release.parquet"
+    (release or views()).save(path)
+    return path
