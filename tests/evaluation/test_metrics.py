@@ -28,6 +28,7 @@ def test_jensen_shannon_clips_negative_cells_before_it_normalises() -> None:
     # (6, -2) becomes (6, 0), not (6, -2) / 4
     assert metrics.jensen_shannon([6, -2], [5, 0]) == 0
     assert metrics.jensen_shannon([-1, -2], [1, 1]) == 0  # nothing left: uniform
+    assert metrics.jensen_shannon([1, 5e-324], [1, 0]) == 0  # half of it is no number any more
 
 
 def test_a_candlestick_holds_four_percentiles_and_the_mean() -> None:

@@ -94,7 +94,7 @@ def _distribution(table: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _relative_entropy(p: NDArray[np.float64], q: NDArray[np.float64]) -> float:
-    there = p > 0
+    there = (p > 0) & (q > 0)  # the least numbers above zero have no half
     return float(np.sum(p[there] * np.log(p[there] / q[there])))
 
 
