@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 
 from crosstally.errors import CrosstallyError
+from crosstally.evaluation.calm_collections import collection
 from crosstally.local import Collector, design
 from crosstally.local.association import NODES, START, expected_interactions, fitted_law, interactions_at, likelihoods
 from crosstally.local.bulk import reports
+from crosstally.local.collector import release_of
+from crosstally.local.measurements import measurements_of
 from crosstally.local.posterior import Items, Pairs, posterior
 from crosstally.schema import Attribute, Schema
 
@@ -151,23 +154,25 @@ def test_releases_are_consistent_and_their_measurements_unchanged(sizes, method)
 
 @pytest.mark.parametrize("sizes", [(2,) * 8, (2, 3, 4, 2, 3)])
 def test_the_error_is_a_fraction_of_that_without(sizes) -> None:
-    """Little is known at epsilon 0.5: the squared error of all pairs, over ten collections, less than half."""
-    people = 20_000
+    """Little is known at epsilon 0.5: the squared error of all pairs over twenty collections, drawn from a fixed seed."""
+    people, random = 20_000, np.random.default_rng(8)
     schema, codes = schema_of(sizes), dependent_rows(people, sizes, seed=5)
     protocol = design(schema, epsilon="0.5", people=people, ways=2, method="residuals")
+    pairs = list(itertools.combinations(range(len(sizes)), 2))
+    truths = [np.zeros((sizes[a], sizes[b])) for a, b in pairs]
+    for (a, b), truth in zip(pairs, truths, strict=True):
+        np.add.at(truth, (codes[a], codes[b]), 1)
     errors = {"none": 0.0, "independence": 0.0, "expected": 0.0}
-    for _ in range(10):
-        collector = Collector(protocol)
-        collector.add_many(reports(protocol, codes))
+    for _ in range(20):
+        measured = measurements_of(protocol, *collection(protocol, codes.astype(np.uint8), random))
         for shrink in errors:
-            release = collector.release(shrink=shrink)
-            for a, b in itertools.combinations(range(len(sizes)), 2):
-                true = np.zeros((sizes[a], sizes[b]))
-                np.add.at(true, (codes[a], codes[b]), 1 / people)
-                found = release.marginal(schema.names[a], schema.names[b]).values / people
-                errors[shrink] += float(((found - true) ** 2).sum())
-    assert errors["expected"] < 0.5 * errors["none"]
-    assert errors["expected"] < errors["independence"]
+            release = release_of(protocol, measured, people, shrink=shrink)
+            found = release.marginals([(schema.names[a], schema.names[b]) for a, b in pairs])
+            errors[shrink] += sum(
+                float(((one.values - truth) ** 2).sum()) for one, truth in zip(found, truths, strict=True)
+            )
+    assert errors["expected"] < 0.6 * errors["none"]
+    assert errors["expected"] < 0.8 * errors["independence"]
 
 
 def test_what_three_attributes_show_is_kept_where_it_is_clear() -> None:

@@ -8,7 +8,7 @@
 ``calm``        views that hold every one, two or three attributes together, as noise allows (CALM)
 ``residuals``   residuals of few attributes, more people for those that matter more
 ``views``       the same views as ``calm``, perturbed by the best oracle there is
-``auto``        the better one of ``residuals`` and ``views`` by the error that is predicted
+``auto``        ``residuals``, or ``views`` where they are predicted to be clearly better
 ==============  ======================================================================================
 """
 
@@ -38,7 +38,10 @@ PAPER_KINDS = (RandomisedResponse.kind, UnaryEncoding.kind, LocalHashing.kind)
 _MOST_GROUPS = 50_000
 _VIEW_CELLS = (4, 8, 16, 32, 64, 256)
 _STEPS = 20
-_LEAST_STEPS = 4
+_LEAST_BINARY, _LEAST_STEPS = (2, 12), (4, 6)
+_CLEARLY = 0.9
+"""Views are taken where they are predicted to be so much better: on generated rows residuals come out about a tenth
+better, compared with views, than they are predicted."""
 
 Method = Callable[[Sequence[int], Fraction, int, int], tuple[Group, ...]]
 Views = tuple[tuple[int, ...], ...]
@@ -49,8 +52,10 @@ def groups_of(
 ) -> tuple[str, tuple[Group, ...]]:
     """The groups of a method, and its name; ``auto`` becomes the method that it chooses."""
     if method == "auto":
-        made = [(name, METHODS[name](sizes, epsilon, people, ways)) for name in ("residuals", "views")]
-        return min(made, key=lambda one: predicted_error(sizes, one[1], people=people, ways=ways, shrunk=True))
+        made = {name: METHODS[name](sizes, epsilon, people, ways) for name in ("residuals", "views")}
+        error = {k: predicted_error(sizes, v, people=people, ways=ways, shrunk=True) for k, v in made.items()}
+        chosen = "views" if error["views"] < _CLEARLY * error["residuals"] else "residuals"
+        return chosen, made[chosen]
     if method not in METHODS:
         raise PlanError(f"unknown method {method!r}{did_you_mean(str(method), ['auto', *METHODS])}")
     return method, METHODS[method](sizes, epsilon, people, ways)
@@ -133,16 +138,20 @@ def _residuals(sizes: Sequence[int], epsilon: Fraction, people: int, ways: int) 
         others = sum(each for k, each in enumerate(expected, start=1) if k != order)
         others += sum(unmeasured_error(sizes, k, ways) for k in range(len(orders) + 1, ways + 1))
         noise.append(predicted_error(sizes, alone, people=people, ways=ways, shrunk=False) - others)
-    return residual_groups(sizes, min(_grid(len(orders)), key=partial(_error, noise, expected)), epsilon, ways)
+    least = _LEAST_BINARY if set(sizes) == {2} else _LEAST_STEPS
+    shares = min(_grid(len(orders), least), key=partial(_error, noise, expected))
+    return residual_groups(sizes, shares, epsilon, ways)
 
 
-def _grid(orders: int) -> Iterator[tuple[float, ...]]:
-    """Shares that add up to one, in steps; the first two are never small.
+def _grid(orders: int, least: Sequence[int]) -> Iterator[tuple[float, ...]]:
+    """Shares that add up to one, in steps; many people are always asked about pairs.
 
-    Pairs that turn out to be noise are shrunk away, and those that matter are found, whatever was expected of them.
+    Pairs that turn out to be noise are shrunk away, those that matter are found, and all tell frequencies as well
+    (``posterior``). On generated binary rows from 55 to 85 of a hundred people for pairs are best at any epsilon, on
+    generated people with more values from 20 to 60.
     """
     for parts in product(range(_STEPS + 1), repeat=orders):
-        if sum(parts) == _STEPS and parts[0] > 0 and min(parts[:2]) >= _LEAST_STEPS:
+        if sum(parts) == _STEPS and all(part >= few for part, few in zip(parts, least, strict=False)):
             yield tuple(part / _STEPS for part in parts)
 
 
