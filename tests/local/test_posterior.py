@@ -154,7 +154,7 @@ def test_releases_are_consistent_and_their_measurements_unchanged(sizes, method)
 
 @pytest.mark.parametrize("sizes", [(2,) * 8, (2, 3, 4, 2, 3)])
 def test_the_error_is_a_fraction_of_that_without(sizes) -> None:
-    """Little is known at epsilon 0.5: the squared error of all pairs over twenty collections, drawn from a fixed seed."""
+    """Little is known at epsilon 0.5: the squared error of all pairs over twenty collections from a fixed seed."""
     people, random = 20_000, np.random.default_rng(8)
     schema, codes = schema_of(sizes), dependent_rows(people, sizes, seed=5)
     protocol = design(schema, epsilon="0.5", people=people, ways=2, method="residuals")
