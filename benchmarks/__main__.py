@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-MODULES = ("counting", "releases", "answers", "streaming", "history", "local")
+MODULES = ("counting", "releases", "answers", "planning", "streaming", "history", "local")
 HERE = Path(__file__).parent
 
 

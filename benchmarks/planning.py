@@ -1,0 +1,48 @@
+"""Planning: thousands of marginals with Gaussian noise, and the choice of a strategy, against their limits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import crosstally as ct
+from benchmarks.timing import cpu_seconds, row
+from crosstally.residuals.closure import closure_of
+from crosstally.strategies.clustered import clusters
+from crosstally.strategies.designs.mixed import _views
+from crosstally.strategies.optimum import best_views
+
+REMEMBERED = (closure_of, clusters, best_views, _views)
+
+
+def run() -> list[dict[str, Any]]:
+    """The optimal Gaussian plan of 100 attributes, and "auto" for 30 attributes of mixed sizes; nothing remembered."""
+    hundred = sized([10] * 100)
+    triples = ct.Workload.up_to(hundred, 3)
+    residual = fresh(lambda: ct.strategies.Residual().plan(hundred, triples, ct.Budget(rho=0.5)).rms_error)
+    thirty = sized(np.random.default_rng(0).integers(2, 10, 30).tolist())
+    wanted = ct.Workload.all_ways(thirty, 3)
+    chosen = fresh(lambda: ct.plan(thirty, epsilon=1.0, workload=wanted).chosen)
+    return [
+        row(
+            "planning 1- to 3-way marginals of 100 attributes of 10 values, Gaussian, against 1 s",
+            residual,
+            1.0,
+            1.0,
+        ),
+        row("choice of a strategy, 3-way marginals of 30 mixed attributes, against 2 s", chosen, 2.0, 1.0),
+    ]
+
+
+def sized(sizes: list[int]) -> ct.Schema:
+    return ct.Schema([ct.Attribute(f"a{i}", [str(v) for v in range(n)]) for i, n in enumerate(sizes)])
+
+
+def fresh(work: Any) -> float:
+    def forgetful() -> None:
+        for each in REMEMBERED:
+            each.cache_clear()
+        work()
+
+    return cpu_seconds(forgetful)
