@@ -335,18 +335,15 @@ def _plan(queries: Sequence[Linear], ledger: Ledger, budget: Budget) -> Plan:
 def _measured(
     source: Any, plan: Plan, ledger: Ledger, key: str, progress: Callable[[int], None] | None
 ) -> tuple[Measurement, ...]:
-    """What the questions got: now, or when the same key asked before. What cannot be paid reads no rows."""
-    ledger.check(plan)
-    stored = ledger.recall(plan, key)
-    if stored is not None:
-        return stored
-    ledger.check_left(plan)
-    from crosstally.privacy.measure import measure
+    """What the questions got: now, or when the same key asked before."""
+    from crosstally.privacy.measure import measure_counted
     from crosstally.sources import count
 
-    counted = count(source, _counted(plan.schema), plan.tables, progress=progress)
-    exact = [ExactTable(plan.schema.subset(*table.schema.names), table.counts) for table in counted]
-    return measure(exact, plan, ledger=ledger, key=key)
+    def exact() -> list[ExactTable]:
+        counted = count(source, _counted(plan.schema), plan.tables, progress=progress)
+        return [ExactTable(plan.schema.subset(*table.schema.names), table.counts) for table in counted]
+
+    return measure_counted(exact, plan, ledger=ledger, key=key)
 
 
 def _budget_for(query: Linear, ledger: Ledger, variance: float) -> Budget:

@@ -112,17 +112,13 @@ def run(
 def _measured(
     source: Any, plan: Plan, ledger: Ledger, key: str, progress: Callable[[int], None] | None
 ) -> tuple[Measurement, ...]:
-    """What the plan's requests got: now, or when the same key asked before. What cannot be paid reads no rows."""
-    ledger.check(plan)
-    stored = ledger.recall(plan, key)
-    if stored is not None:
-        return stored
-    ledger.check_left(plan)
-    from crosstally.privacy.measure import measure
+    """What the plan's requests got: now, or when the same key asked before."""
+    from crosstally.privacy.measure import measure_counted
     from crosstally.sources import count
 
-    exact = count(source, plan.schema, plan.tables, progress=progress)
-    return measure(exact, plan, ledger=ledger, key=key)
+    return measure_counted(
+        lambda: count(source, plan.schema, plan.tables, progress=progress), plan, ledger=ledger, key=key
+    )
 
 
 def _open(ledger: str | Path | None, order: Order) -> Ledger:

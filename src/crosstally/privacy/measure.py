@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from crosstally.queries import Query
 from crosstally.strategies.plan import Plan, privacy_cost
 from crosstally.tables import ExactTable, Measurement
 
-__all__ = ["measure"]
+__all__ = ["measure", "measure_counted"]
 
 
 def measure(
@@ -47,6 +47,18 @@ def measure(
     if not ledger.charge(plan, key):
         return ledger.measurements(key)
     return ledger.store(key, _draw(answers, plan, mechanisms))
+
+
+def measure_counted(
+    count: Callable[[], Sequence[ExactTable]], plan: Plan, *, ledger: Ledger, key: str
+) -> tuple[Measurement, ...]:
+    """The same, with tables that are counted only if need be: what was stored, or cannot be paid, reads no rows."""
+    ledger.check(plan)
+    stored = ledger.recall(plan, key)
+    if stored is not None:
+        return stored
+    ledger.check_left(plan)
+    return measure(count(), plan, ledger=ledger, key=key)
 
 
 def _check_plan(plan: Plan) -> None:
