@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from crosstally.evaluation import calm, calm_baselines
+from crosstally.evaluation import calm, calm_baselines, generators
 from crosstally.local.bulk import answers
 from crosstally.local.odds import odds_below
 from crosstally.local.oracles import RandomisedResponse, UnaryEncoding
@@ -96,3 +96,22 @@ def test_verdicts_follow_from_the_scores() -> None:
     assert "in 0 of 1 settings; from 0.9 (± 0) to 0.9" in claims[4].figure
     claims = list(calm.calm_claims([*others, best, rule, score("crosstally", 0.7)]))
     assert claims[4].holds
+
+
+def rows_case(name, table, schema):
+    codes = np.stack([table[name].to_numpy() for name in schema.names]).astype(np.uint8)
+    return calm.Case(name, codes, schema=schema, tables=((0, 1, 2), (1, 2, 3), (2, 3, 4)))
+
+
+def test_no_views_suit_people_of_both_kinds() -> None:
+    """For one kind alone some views are the best; for two kinds at once the nearest are far from it."""
+    random = np.random.default_rng(1)
+    chains = rows_case("chains", *generators.markov_chain(2**17, 6, 1, random))
+    rare = rows_case("rare", *generators.independent(2**17, 6, random))
+    counts = calm.Counts((), (), (), 6, 0, 0, 100, chains=False)
+    apart = [calm.choice_claim([case], EPSILON, counts) for case in (chains, rare)]
+    assert [claim.holds for claim in apart] == [False, False]
+    assert all("with 1 x" in claim.figure for claim in apart)
+    together = calm.choice_claim([chains, rare], EPSILON, counts)
+    assert together.holds
+    assert "chains, rare (6 attributes, 131,072 people, ε = 1)" in together.claim

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from crosstally.errors import CrosstallyError
 from crosstally.schema import Attribute, Schema
 
-__all__ = ["PEOPLE", "markov_chain", "people", "resample", "transactions"]
+__all__ = ["PEOPLE", "independent", "markov_chain", "people", "resample", "transactions"]
 
 # People
 
@@ -308,6 +308,15 @@ def markov_chain(rows: int, attributes: int, order: int, random: np.random.Gener
     return pa.table(dict(zip(schema.names, bits, strict=True))), schema
 
 
+def independent(rows: int, attributes: int, random: np.random.Generator) -> tuple[pa.Table, Schema]:
+    """Rare values that do not depend on each other: each is 1 in a tenth of all rows, columns ``x1``, ``x2``, ..."""
+    _check_rows(rows)
+    schema = _binary_schema("x", attributes)
+    bits = [(random.random(rows) < _RARE).astype(np.int8) for _ in schema.names]
+    return pa.table(dict(zip(schema.names, bits, strict=True))), schema
+
+
+_RARE = 0.1
 _GROUPS = 5
 _OWN_GROUP, _OTHER_GROUP = 3.0, 0.15
 _BLOCK = 65_536

@@ -8,15 +8,26 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from functools import lru_cache
-from itertools import chain, combinations
+from itertools import combinations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crosstally.local.oracles import ViewOracle, best_oracle
 from crosstally.local.residual_oracles import EachAttribute, ResidualBit
 
-__all__ = ["Group", "Oracle", "each_group", "predicted_error", "residual_groups", "unmeasured_error", "view_groups"]
+__all__ = [
+    "Group",
+    "Measured",
+    "Oracle",
+    "each_group",
+    "error_of",
+    "measured_sets",
+    "predicted_error",
+    "residual_groups",
+    "view_groups",
+]
 
 Oracle = ViewOracle | ResidualBit | EachAttribute
 SHARES = 2**20
@@ -69,12 +80,14 @@ def residual_groups(sizes: Sequence[int], shares: Sequence[float], epsilon: Frac
         if part <= 0:
             continue
         sets = list(combinations(range(len(sizes)), order))
-        oracles = {shape: ResidualBit.of(shape, epsilon) for shape in {tuple(sizes[i] for i in one) for one in sets}}
-        weights = np.sqrt([_weight(sizes, one, ways) * oracles[tuple(sizes[i] for i in one)].response for one in sets])
+        shapes = list(combinations(sizes, order))
+        oracles = {shape: ResidualBit.of(shape, epsilon) for shape in dict.fromkeys(shapes)}
+        counted = {shape: _weight(sizes, shape, ways) * oracle.response for shape, oracle in oracles.items()}
+        weights = np.sqrt([counted[shape] for shape in shapes])
         whole = np.maximum(1, np.rint(part * SHARES * weights / weights.sum())).astype(int).tolist()
         groups += [
-            Group(one, oracle=oracles[tuple(sizes[i] for i in one)], share=share)
-            for one, share in zip(sets, whole, strict=True)
+            Group(one, oracle=oracles[shape], share=share)
+            for one, shape, share in zip(sets, shapes, whole, strict=True)
         ]
     return tuple(groups)
 
@@ -84,19 +97,17 @@ def each_group(sizes: Sequence[int], epsilon: Fraction) -> tuple[Group, ...]:
     return (Group(tuple(range(len(sizes))), oracle=EachAttribute.of(sizes, epsilon), share=1),)
 
 
-def _weight(sizes: Sequence[int], attributes: Sequence[int], ways: int) -> float:
+def _weight(sizes: Sequence[int], shape: Sequence[int], ways: int) -> float:
     """What the variance of a coefficient of a set counts for in the mean squared error of all tables, in proportion."""
-    return math.prod(sizes[i] - 1 for i in attributes) * spread(sizes, attributes, ways)
-
-
-def spread(sizes: Sequence[int], attributes: Sequence[int], ways: int) -> float:
-    """The sum, over all tables of ``ways`` attributes that hold a set, of one over the cells outside it."""
-    return _spread(tuple(sorted(sizes)), tuple(sorted(sizes[i] for i in attributes)), ways)
+    return math.prod(n - 1 for n in shape) * _spread(tuple(sorted(sizes)), tuple(sorted(shape)), ways)
 
 
 @lru_cache(maxsize=100_000)
 def _spread(sizes: tuple[int, ...], inside: tuple[int, ...], ways: int) -> float:
-    """The elementary symmetric polynomial of one over the sizes of all other attributes."""
+    """The sum, over all tables of ``ways`` attributes that hold a set, of one over the cells outside it.
+
+    It is the elementary symmetric polynomial of one over the sizes of all other attributes.
+    """
     others = Counter(sizes)
     others.subtract(inside)
     sums = [1.0] + [0.0] * (ways - len(inside))
@@ -109,68 +120,89 @@ def _spread(sizes: tuple[int, ...], inside: tuple[int, ...], ways: int) -> float
 # The error model
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Measured:
+    """Sets of as many attributes, a row for each; how much each counts; one over the variance of its coefficients."""
+
+    sets: NDArray[np.int64]
+    spreads: NDArray[np.float64]
+    precision: NDArray[np.float64]
+
+
 def predicted_error(sizes: Sequence[int], groups: Sequence[Group], *, people: int, ways: int, shrunk: bool) -> float:
-    """The mean squared error expected of a table over ``ways`` attributes, in frequencies, summed over its cells.
+    """The mean squared error expected of a table over ``ways`` attributes, in frequencies, summed over its cells."""
+    measured = {order: measured_sets(sizes, groups, people, order, ways) for order in range(1, ways + 1)}
+    return error_of(sizes, measured, ways=ways, shrunk=shrunk)
+
+
+def error_of(sizes: Sequence[int], measured: Mapping[int, Measured], *, ways: int, shrunk: bool) -> float:
+    """The error that is expected when these sets of one, two, ... attributes are measured.
 
     Each set B of attributes within a table adds the error of its central moments, divided by the cells outside it:
     noise, which is response and sampling together, where B is measured, and otherwise what such moments are expected
     to be (``UNMEASURED``). Where estimates are shrunk both together give v u / (v + u), and in half of all data single
     attributes are known from their pairs as well (``_COMMON``).
     """
-    precision = _precisions(sizes, groups, people, ways)
-    told = _told(sizes, precision) if shrunk else [0.0] * len(sizes)
-    total = 0.0
-    for order in range(1, ways + 1):
-        for one in combinations(range(len(sizes)), order):
-            if one in precision:
-                error = _block_error(sizes, one, precision[one], shrunk=shrunk and order > 1)
-                if order == 1:
-                    error = (error + _block_error(sizes, one, precision[one] + told[one[0]], shrunk=False)) / 2
-                total += spread(sizes, one, ways) * (error - UNMEASURED.get(order, 0.0))
-        total += unmeasured_error(sizes, order, ways) * math.comb(len(sizes), ways)
-    return total / math.comb(len(sizes), ways)
+    told = _told(sizes, measured[2]) if shrunk and 2 in measured else np.zeros(len(sizes))
+    total = sum(_unmeasured(tuple(sizes), order, ways) for order in range(1, ways + 1))
+    for order, found in measured.items():
+        shapes = np.asarray(sizes)[found.sets]
+        coefficients, expected = (shapes - 1).prod(axis=1), UNMEASURED.get(order, 0.0)
+        error = coefficients / found.precision
+        if order == 1:
+            error = (error + coefficients / (found.precision + told[found.sets[:, 0]])) / 2
+        elif shrunk and expected:
+            error = error * expected / (error + expected)
+        total += float(found.spreads @ (error - expected)) / math.comb(len(sizes), ways)
+    return total
 
 
 @lru_cache(maxsize=1000)
 def _unmeasured(sizes: tuple[int, ...], order: int, ways: int) -> float:
-    total = sum(spread(sizes, one, ways) for one in combinations(range(len(sizes)), order))
-    return UNMEASURED.get(order, 0.0) * total / math.comb(len(sizes), ways)
-
-
-def unmeasured_error(sizes: Sequence[int], order: int, ways: int) -> float:
     """What the moments of so many attributes add to the error of a table where none of them is measured."""
-    return _unmeasured(tuple(sizes), order, ways)
+    shapes = np.array(list(combinations(sizes, order)))
+    return UNMEASURED.get(order, 0.0) * float(_spreads(sizes, shapes, ways).sum()) / math.comb(len(sizes), ways)
 
 
-def _told(sizes: Sequence[int], precision: Mapping[tuple[int, ...], float]) -> list[float]:
-    """What the pairs of each attribute add to the precision of its coefficients where values are common.
-
-    Nearly independent attributes have r_ij = r_i r_j, so a pair measures r_i with the squared length of r_j.
-    """
-    out = [0.0] * len(sizes)
-    for one, known in precision.items():
-        if len(one) == 2:
-            spread = UNMEASURED[2] / math.prod(sizes[i] - 1 for i in one)
-            for place, other in (one, one[::-1]):
-                out[place] += _COMMON * (1 - 1 / sizes[other]) / (1 / known + spread)
-    return out
+def _spreads(sizes: Sequence[int], shapes: NDArray[np.int64], ways: int) -> NDArray[np.float64]:
+    """What the error of each set counts for, by the sizes of its attributes."""
+    kinds, places = np.unique(np.sort(shapes, axis=1), axis=0, return_inverse=True)
+    each = np.array([_spread(tuple(sorted(sizes)), tuple(kind), ways) for kind in kinds.tolist()])
+    return np.asarray(each[places.ravel()] if len(kinds) else np.zeros(0))
 
 
-def _block_error(sizes: Sequence[int], attributes: Sequence[int], precision: float, *, shrunk: bool) -> float:
-    noise = math.prod(sizes[i] - 1 for i in attributes) / precision
-    expected = UNMEASURED.get(len(attributes), 0.0)
-    return noise * expected / (noise + expected) if shrunk and expected else noise
-
-
-def _precisions(sizes: Sequence[int], groups: Sequence[Group], people: int, ways: int) -> dict[tuple[int, ...], float]:
-    """One over the variance of a coefficient of each set of up to ``ways`` attributes that is measured."""
+def measured_sets(sizes: Sequence[int], groups: Sequence[Group], people: int, order: int, ways: int) -> Measured:
+    """The sets of so many attributes that are measured: all reports about the same one together."""
     shares = sum(group.share for group in groups)
-    out: dict[tuple[int, ...], float] = {}
+    alike: dict[Oracle, list[Group]] = {}
     for group in groups:
-        number = people * group.share / shares
-        for one, variance in coefficient_variances(sizes, group, ways):
-            out[one] = out.get(one, 0.0) + number / variance
-    return out
+        alike.setdefault(group.oracle, []).append(group)
+    sets, precision = [np.zeros((0, order), np.int64)], [np.zeros(0)]
+    for oracle, own in alike.items():
+        attributes = np.array([group.attributes for group in own], np.int64)
+        numbers = np.array([people * group.share / shares for group in own])
+        for places in combinations(range(attributes.shape[1]), order):
+            variance = _variance(oracle, places)
+            if variance is not None:
+                sets.append(attributes[:, places])
+                precision.append(numbers / variance)
+    rows = np.concatenate(sets)
+    _, first, same = np.unique(rows @ len(sizes) ** np.arange(order), return_index=True, return_inverse=True)
+    together = np.bincount(same, np.concatenate(precision), minlength=len(first)).astype(np.float64)
+    return Measured(rows[first], _spreads(sizes, np.asarray(sizes)[rows[first]], ways), together)
+
+
+def _variance(oracle: Oracle, places: tuple[int, ...]) -> float | None:
+    """The variance of the coefficients of some of an oracle's attributes in one report, sampling included."""
+    match oracle:
+        case ResidualBit():
+            whole = len(places) == len(oracle.sizes)
+            return oracle.response + math.prod(1 / n for n in oracle.sizes) if whole else None
+        case EachAttribute():
+            return oracle.response(places)
+        case _:
+            outside = math.prod(n for place, n in enumerate(oracle.sizes) if place not in places)
+            return (_oracle_variance(oracle) + 1 / math.prod(oracle.sizes)) * outside
 
 
 @lru_cache(maxsize=10_000)
@@ -178,17 +210,14 @@ def _oracle_variance(oracle: Hashable) -> float:
     return float(oracle.coefficient_variance)  # type: ignore[attr-defined]
 
 
-def coefficient_variances(sizes: Sequence[int], group: Group, ways: int) -> Iterable[tuple[tuple[int, ...], float]]:
-    """Each set of up to ``ways`` attributes that a group measures, and the variance of its coefficients.
+def _told(sizes: Sequence[int], pairs: Measured) -> NDArray[np.float64]:
+    """What the pairs of each attribute add to the precision of its coefficients where values are common.
 
-    The variance is that of one report, sampling included.
+    Nearly independent attributes have r_ij = r_i r_j, so a pair measures r_i with the squared length of r_j.
     """
-    attributes = tuple(sorted(group.attributes))
-    if isinstance(group.oracle, ResidualBit):
-        return [(attributes, group.oracle.response + math.prod(1 / sizes[i] for i in attributes))]
-    subsets = chain.from_iterable(combinations(attributes, k) for k in range(1, min(ways, len(attributes)) + 1))
-    if isinstance(group.oracle, EachAttribute):
-        oracle = group.oracle
-        return ((one, oracle.response(one)) for one in subsets)
-    variance = _oracle_variance(group.oracle) + 1 / math.prod(sizes[i] for i in attributes)
-    return ((one, variance * math.prod(sizes[i] for i in attributes if i not in one)) for one in subsets)
+    shapes = np.asarray(sizes)[pairs.sets]
+    known = 1 / (1 / pairs.precision + UNMEASURED[2] / (shapes - 1).prod(axis=1))
+    out = np.zeros(len(sizes))
+    for own, other in ((0, 1), (1, 0)):
+        np.add.at(out, pairs.sets[:, own], _COMMON * (1 - 1 / shapes[:, other]) * known)
+    return out

@@ -16,17 +16,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
-from functools import partial
 from itertools import combinations, product
 
 from crosstally.errors import PlanError, did_you_mean
 from crosstally.local.groups import (
     Group,
     each_group,
+    error_of,
+    measured_sets,
     predicted_error,
     residual_groups,
-    unmeasured_error,
     view_groups,
 )
 from crosstally.local.oracles import LocalHashing, RandomisedResponse, UnaryEncoding
@@ -37,6 +38,7 @@ __all__ = ["METHODS", "PAPER_KINDS", "Views", "calm_views", "groups_of", "view_c
 PAPER_KINDS = (RandomisedResponse.kind, UnaryEncoding.kind, LocalHashing.kind)
 _MOST_GROUPS = 50_000
 _VIEW_CELLS = (4, 8, 16, 32, 64, 256)
+_MOST_CELLS = 4096
 _STEPS = 20
 _LEAST_BINARY, _LEAST_STEPS = (2, 12), (4, 6)
 _CLEARLY = 0.9
@@ -90,18 +92,25 @@ def _check_number(groups: int) -> None:
 
 def view_candidates(sizes: Sequence[int], ways: int, *, least_cover: int = 1) -> Iterator[Views]:
     """Sets of views that hold every one, two, ... attributes together, from small views to large ones."""
-    from crosstally.strategies.designs import covering_views
-
     for cover in range(least_cover, min(3, ways, len(sizes)) + 1):
         least = math.prod(sorted(sizes)[-cover:])
-        seen = set()
+        seen: set[Views] = {()}
         for cells in sorted({max(cells, least) for cells in _VIEW_CELLS}):
-            if cells > max(4096, least):
-                continue
-            views = covering_views(sizes, cells, cover)
-            if views not in seen and len(views) <= _MOST_GROUPS:
-                seen.add(views)
-                yield views
+            if cells <= max(_MOST_CELLS, least):
+                views = _covering(sizes, cells, cover)
+                if views not in seen and len(views) <= _MOST_GROUPS:
+                    seen.add(views)
+                    yield views
+
+
+def _covering(sizes: Sequence[int], cells: int, cover: int) -> Views:
+    """Views of so many cells that hold so many attributes together; none where too many of them would be needed."""
+    from crosstally.strategies.designs import covering_views
+
+    try:
+        return covering_views(sizes, cells, cover)
+    except PlanError:
+        return ()
 
 
 def calm_views(sizes: Sequence[int], *, epsilon: Fraction, people: int, ways: int) -> Views:
@@ -131,16 +140,21 @@ def _views(sizes: Sequence[int], epsilon: Fraction, people: int, ways: int) -> t
 def _residuals(sizes: Sequence[int], epsilon: Fraction, people: int, ways: int) -> tuple[Group, ...]:
     """Shares for one, two and three attributes, the best ones on a grid."""
     orders = [k for k in range(1, min(3, ways) + 1) if math.comb(len(sizes), k) <= _MOST_GROUPS]
-    expected = [unmeasured_error(sizes, order, ways) for order in orders]
-    noise = []
+    alone = {}
     for order in orders:
-        alone = residual_groups(sizes, [float(k == order) for k in orders], epsilon, ways)
-        others = sum(each for k, each in enumerate(expected, start=1) if k != order)
-        others += sum(unmeasured_error(sizes, k, ways) for k in range(len(orders) + 1, ways + 1))
-        noise.append(predicted_error(sizes, alone, people=people, ways=ways, shrunk=False) - others)
+        groups = residual_groups(sizes, [float(k == order) for k in orders], epsilon, ways)
+        alone[order] = measured_sets(sizes, groups, people, order, ways)
+
+    def error(shares: Sequence[float]) -> float:
+        given = {
+            order: replace(all_people, precision=share * all_people.precision)
+            for (order, all_people), share in zip(alone.items(), shares, strict=True)
+            if share > 0
+        }
+        return error_of(sizes, given, ways=ways, shrunk=True)
+
     least = _LEAST_BINARY if set(sizes) == {2} else _LEAST_STEPS
-    shares = min(_grid(len(orders), least), key=partial(_error, noise, expected))
-    return residual_groups(sizes, shares, epsilon, ways)
+    return residual_groups(sizes, min(_grid(len(orders), least), key=error), epsilon, ways)
 
 
 def _grid(orders: int, least: Sequence[int]) -> Iterator[tuple[float, ...]]:
@@ -153,14 +167,6 @@ def _grid(orders: int, least: Sequence[int]) -> Iterator[tuple[float, ...]]:
     for parts in product(range(_STEPS + 1), repeat=orders):
         if sum(parts) == _STEPS and all(part >= few for part, few in zip(parts, least, strict=False)):
             yield tuple(part / _STEPS for part in parts)
-
-
-def _error(noise: Sequence[float], expected: Sequence[float], shares: Sequence[float]) -> float:
-    """The error of shares for each number of attributes; all but the first are shrunk."""
-    total = noise[0] / shares[0]
-    for bare, moments, share in zip(noise[1:], expected[1:], shares[1:], strict=True):
-        total += moments if share == 0 else bare * moments / (bare + moments * share)
-    return total
 
 
 METHODS: Mapping[str, Method] = {

@@ -1,0 +1,111 @@
+"""Who is asked what: the error model against its definition, table by table, and the choices that follow from it."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import combinations
+
+import pytest
+
+from crosstally.local import design
+from crosstally.local.groups import UNMEASURED, predicted_error, residual_groups, view_groups
+from crosstally.local.methods import METHODS, calm_views, groups_of, view_candidates
+from crosstally.schema import Attribute, Schema
+
+EPSILON = Fraction(1)
+PEOPLE = 50_000
+
+
+def precision(group, sizes, one):
+    """One over the variance of a coefficient of a set from one person of a group; 0 where the group tells nothing."""
+    inside = [sizes[i] for i in one]
+    if not set(one) <= set(group.attributes):
+        return 0.0
+    match group.oracle.kind:
+        case "residual-bit":
+            known = 1 / (group.oracle.response + 1 / math.prod(inside)) if one == group.attributes else 0.0
+        case "each-attribute":
+            known = 1 / group.oracle.response(one)
+        case _:
+            cells = math.prod(group.oracle.sizes)
+            known = math.prod(inside) / cells / (group.oracle.coefficient_variance + 1 / cells)
+    return known
+
+
+def reference_error(sizes, groups, ways, *, shrunk):
+    """Every table, every set of attributes in it: its error divided by the cells outside the set."""
+    shares = sum(group.share for group in groups)
+
+    def known(one):
+        return sum(PEOPLE * group.share / shares * precision(group, sizes, one) for group in groups)
+
+    def told(i):
+        total = 0.0
+        for j in set(range(len(sizes))) - {i}:
+            pair = known((min(i, j), max(i, j)))
+            if ways > 1 and pair:
+                spread = UNMEASURED[2] / ((sizes[i] - 1) * (sizes[j] - 1))
+                total += 0.7 * (1 - 1 / sizes[j]) / (1 / pair + spread)
+        return total
+
+    def error(one):
+        expected, here = UNMEASURED.get(len(one), 0.0), known(one)
+        coefficients = math.prod(sizes[i] - 1 for i in one)
+        if here == 0:
+            return expected
+        if not shrunk:
+            return coefficients / here
+        if len(one) == 1:
+            return (coefficients / here + coefficients / (here + told(one[0]))) / 2
+        return 1 / (here / coefficients + 1 / expected) if expected else coefficients / here
+
+    tables = list(combinations(range(len(sizes)), ways))
+    return sum(
+        error(one) / math.prod(sizes[i] for i in table if i not in one)
+        for table in tables
+        for k in range(1, ways + 1)
+        for one in combinations(table, k)
+    ) / len(tables)
+
+
+@pytest.mark.parametrize("sizes", [(2, 2, 2, 2), (2, 3, 5, 2, 3)])
+@pytest.mark.parametrize("ways", [1, 2, 3, 4])
+@pytest.mark.parametrize("method", METHODS)
+def test_the_error_model_is_what_it_says(sizes, ways, method) -> None:
+    groups = METHODS[method](sizes, EPSILON, PEOPLE, ways)
+    for shrunk in (False, True):
+        found = predicted_error(sizes, groups, people=PEOPLE, ways=ways, shrunk=shrunk)
+        assert found == pytest.approx(reference_error(sizes, groups, ways, shrunk=shrunk), rel=1e-9)
+
+
+@pytest.mark.parametrize("epsilon", [Fraction("0.3"), Fraction(1), Fraction(2)])
+def test_no_other_shares_on_the_grid_are_expected_to_be_better(epsilon) -> None:
+    sizes, people = (2,) * 10, 200_000
+    _, groups = groups_of("residuals", sizes, epsilon=epsilon, people=people, ways=3)
+    best = predicted_error(sizes, groups, people=people, ways=3, shrunk=True)
+    for pairs in (0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9):
+        for triples in (0.0, 0.05, 0.1, 0.2):
+            if pairs + triples <= 0.9:
+                other = residual_groups(sizes, (1 - pairs - triples, pairs, triples), epsilon, 3)
+                assert best <= predicted_error(sizes, other, people=people, ways=3, shrunk=True) * (1 + 1e-4)
+
+
+def test_views_are_those_of_the_least_expected_error() -> None:
+    sizes = (2,) * 9
+    kinds = ("randomised-response", "unary-encoding", "local-hashing")
+    views = calm_views(sizes, epsilon=EPSILON, people=PEOPLE, ways=3)
+    errors = {
+        other: reference_error(sizes, view_groups(sizes, other, EPSILON, kinds), 3, shrunk=False)
+        for other in view_candidates(sizes, 3)
+    }
+    assert errors[views] == pytest.approx(min(errors.values()))
+
+
+def test_many_attributes_are_designed_for_too() -> None:
+    """Every three of 60 attributes together would need more views than there may be: fewer are held together then."""
+    schema = Schema(tuple(Attribute(f"a{i}", tuple("abcd")) for i in range(60)))
+    protocol = design(schema, epsilon=1, people=1_000_000, ways=3)
+    assert protocol.method == "residuals"
+    asked = {group.attributes for group in protocol.groups}
+    assert asked >= set(combinations(range(60), 1)) | set(combinations(range(60), 2))
