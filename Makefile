@@ -26,8 +26,8 @@ test: .venv/developer
 verify: .venv/developer
 	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q -n 2 -m verify
 
-bench: .venv/developer
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks
+bench: .venv/developer .peers/ready
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 CROSSTALLY_PEERS=.peers/bin/python $(BIN)/python -m benchmarks
 
 docs: .venv/developer
 	$(BIN)/python docs/reference.py
@@ -50,3 +50,8 @@ system:
 	$(BIN)/pip install -q --disable-pip-version-check -e '.[dev]'
 	$(BIN)/python -m crosstally.kernels
 	@touch $@ .venv/crosstally
+
+.peers/ready: benchmarks/peers.txt
+	@test -x .peers/bin/python || $(PYTHON) -m venv .peers
+	.peers/bin/pip install -q --disable-pip-version-check -r $<
+	@touch $@

@@ -1,7 +1,7 @@
 """Local reports, generated and aggregated: microseconds a report beside multi-freq-ldpy and pure-ldp.
 
-The peers pin old packages, so they live in an environment of their own: CROSSTALLY_PEERS names its Python. Without it
-each row stands beside its floor, the random bytes that a report needs.
+The peers pin old packages, so ``make bench`` installs them (``peers.txt``) apart, and CROSSTALLY_PEERS names their
+Python. Without it each row stands beside its floor, the random bytes that a report needs.
 """
 
 from __future__ import annotations
