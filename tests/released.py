@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -61,12 +62,18 @@ def local() -> Release:
     return publish(schema, measurements, statement(model="local"), nonnegative="none")
 
 
+def local_with_variances() -> Release:
+    """A local release that knows more than its measurements."""
+    return replace(local(), variances_left={("sex",): 0.5, ("sex", "value"): 0.25})
+
+
 KINDS: dict[str, Callable[[], Release]] = {
     "views": views,
     "public rows": lambda: views(rows=1_000),
     "a unit of several rows": lambda: views(people(Unit("person", 3)), unit=Unit("person", 3), entry="entry-1"),
     "contrasts": contrasts,
     "local": local,
+    "local, variances left": local_with_variances,
     "nothing measured": lambda: publish(people(), [], statement(rows=12)),
     "uncorrected": lambda: views().refit(nonnegative="none"),
     "two rounds": lambda: views().refit(nonnegative="global", rounds=2),

@@ -21,7 +21,7 @@ from crosstally import release_file
 from crosstally.errors import ReleaseError
 from crosstally.release_file import open_release
 from crosstally.release_writer import column_names
-from released import LAPLACE, local, people, saved, views
+from released import LAPLACE, local, local_with_variances, people, saved, views
 
 # Files that are not what they say
 
@@ -134,7 +134,9 @@ BINARY = {"attributes": [{"name": f"a{i}", "values": ["0", "1"]} for i in range(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (set_in("format", to=2), "it has format 2, made by a newer crosstally; this one reads up to format 1"),
+        (set_in("format", to=3), "it has format 3, made by a newer crosstally; this one reads up to format 2"),
+        (set_in("format", to=2), "exactly the fields nonnegative, rounds, corrected, variances"),
+        (set_in("estimate", "variances", to=[]), "estimate must be an object with exactly the fields"),
         (set_in("format", to="1"), "its header has no format number"),
         (set_in("format", to=True), "its header has no format number"),
         (set_in("format", to=0), "its header has no format number"),
@@ -164,7 +166,7 @@ BINARY = {"attributes": [{"name": f"a{i}", "values": ["0", "1"]} for i in range(
         (set_in("mechanisms", 0, "noise", "scale", to="7.5"), "scale of noise must be positive"),
         (set_in("mechanisms", 0, "noise", "kind", to="cauchy"), "kind must be laplace or gaussian"),
         (set_in("mechanisms", 0, "query", to="linear"), "mechanism 0: query must be cells or contrast"),
-        (set_in("mechanisms", 0, "values", to="real"), "of the types of format 1"),
+        (set_in("mechanisms", 0, "values", to="real"), "of the types of a release"),
         (set_in("mechanisms", 0, "origin", to=1), "mechanism 0: origin must be a text"),
         (set_in("mechanisms", 0, to=[]), "mechanism 0 must be an object with exactly the fields"),
         (set_in("measurements", 0, to=[0, 0, 3]), "measurement 0 must name mechanisms and attributes that are there"),
@@ -179,6 +181,41 @@ BINARY = {"attributes": [{"name": f"a{i}", "values": ["0", "1"]} for i in range(
 )
 def test_forged_headers(change: Callable[[dict[str, Any]], object], message: str, tmp_path: Path) -> None:
     refused(forge(saved(tmp_path), change), message)
+
+
+def with_variances(*variances: Any) -> Callable[[dict[str, Any]], None]:
+    def change(header: dict[str, Any]) -> None:
+        header["format"], header["estimate"]["variances"] = 2, list(variances)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("variances", "message"),
+    [
+        ([3.0], "variance 0 must be a list: a number, then the positions of its attributes"),
+        ([[1.0, 0], 3], "variance 1 must be a list"),
+        ([[1.0, True]], "variance 0 must be a list"),
+        ([[0.0, 0]], "variance 0 must be a positive number"),
+        ([["1", 0]], "variance 0 must be a positive number"),
+        ([[1.0, 3]], "variance 0 must name attributes that are there, in the schema's order"),
+        ([[1.0, -1]], "variance 0 must name attributes that are there"),
+        ([[1.0, 1, 0]], "variance 0 must name attributes that are there, in the schema's order"),
+        ([[1.0, 1], [2.0, 1]], "variances must name each set of attributes once"),
+    ],
+)
+def test_forged_variances(variances: list[Any], message: str, tmp_path: Path) -> None:
+    refused(forge(saved(tmp_path, local_with_variances()), with_variances(*variances)), message)
+
+
+def test_a_central_release_cannot_claim_smaller_errors_than_its_noise(tmp_path: Path) -> None:
+    refused(forge(saved(tmp_path), with_variances([1e-6, 0])), "only a release of the local model has variances of its")
+
+
+def test_variances_of_what_was_never_measured_give_no_error_bar(tmp_path: Path) -> None:
+    path = forge(saved(tmp_path, local_with_variances()), with_variances([1.0, 1], [1.0, 0, 1]))
+    answer = open_release(path).marginal("sex", "âge")
+    assert np.isnan(answer.std_error).all()
 
 
 def test_a_contrast_over_very_many_attributes_takes_no_memory(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 """A release from its file.
 
-``docs/release-file.md`` describes format 1 field by field. A file may come from anywhere, so nothing in it is believed:
-every size is checked against the schema and the limits before memory is taken for it, variances are computed from the
-noise, and whatever does not fit is a ReleaseError in one line.
+``docs/release-file.md`` describes its formats field by field. A file may come from anywhere, so nothing in it is
+believed: every size is checked against the schema and the limits before memory is taken for it, variances are computed
+from the noise, and whatever does not fit is a ReleaseError in one line.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from crosstally.inference.estimate import smallest_cell
 from crosstally.parquet_pages import check_pages
 from crosstally.queries import MAX_CELLS
 from crosstally.release_header import Header, read_header
-from crosstally.release_writer import CONTENT, DIGEST_KEY, FORMAT, HEADER_KEY, MAX_EXACT, arrow_schema, digest, places
+from crosstally.release_writer import CONTENT, DIGEST_KEY, HEADER_KEY, MAX_EXACT, arrow_schema, digest, places
 from crosstally.releases import Release
 from crosstally.residuals import Estimate, combine
 from crosstally.tables import Measurement
@@ -79,7 +79,7 @@ def _read_columns(file: Any, data: bytes, header: Header) -> dict[str, NDArray[A
     """The four columns of content, once all that is declared about them is in order."""
     found, expected = file.schema_arrow, arrow_schema(header.schema, pa.int64() if header.whole else pa.float64())
     if tuple(found.names) != tuple(expected.names) or found.types[:4] != expected.types[:4]:
-        raise ReleaseError(f"its columns must be {', '.join(expected.names)}, of the types of format {FORMAT}")
+        raise ReleaseError(f"its columns must be {', '.join(expected.names)}, of the types of a release")
     groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
     if sum(group.num_rows for group in groups) != file.metadata.num_rows or any(g.num_rows < 1 for g in groups):
         raise ReleaseError("it is damaged: its row groups do not make its number of rows")
@@ -122,6 +122,7 @@ def _release(header: Header, columns: Mapping[str, NDArray[Any]]) -> Release:
         estimate=_estimate(header, fitted),
         nonnegative=header.nonnegative,
         rounds=header.rounds,
+        variances_left=header.variances_left,
     )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +34,7 @@ class Header:
     nonnegative: str
     rounds: int
     corrected: str
+    variances_left: Mapping[tuple[str, ...], float]
     measurements: tuple[tuple[Mechanism, Cells | Contrast, tuple[int, ...]], ...]
 
     @property
@@ -66,7 +67,13 @@ def _read_fields(fields: Any, rows: int) -> Header:
         raise ReleaseError("mechanisms and measurements must be lists")
     mechanisms = [_read_mechanism(each, f"mechanism {i}") for i, each in enumerate(fields["mechanisms"])]
     measurements = _read_measurements(fields["measurements"], mechanisms, schema, rows)
-    return Header(schema=schema, statement=statement, measurements=measurements, **_read_fit(fields["estimate"]))
+    fit = _read_fit(fields["estimate"], ("variances",) if fields["format"] == FORMAT else ())
+    left = _read_variances(fit.pop("variances", []), schema)
+    if left and statement.model != "local":
+        raise ReleaseError(
+            "estimate: only a release of the local model has variances of its own; others have their noise's"
+        )
+    return Header(schema=schema, statement=statement, measurements=measurements, variances_left=left, **fit)
 
 
 def _read_json(text: bytes | None) -> Any:
@@ -107,8 +114,8 @@ def _fields(given: Any, where: str, names: Sequence[str]) -> dict[str, Any]:
     return given
 
 
-def _read_fit(given: Any) -> dict[str, Any]:
-    fields = _fields(given, "estimate", ("nonnegative", "rounds", "corrected"))
+def _read_fit(given: Any, more: Sequence[str]) -> dict[str, Any]:
+    fields = _fields(given, "estimate", ("nonnegative", "rounds", "corrected", *more))
     rounds = fields["rounds"]
     if fields["nonnegative"] not in list(CORRECTED):
         raise ReleaseError(f"estimate: nonnegative must be one of {', '.join(CORRECTED)}")
@@ -117,6 +124,26 @@ def _read_fit(given: Any) -> dict[str, Any]:
     if fields["corrected"] not in ("none", fields["nonnegative"]):
         raise ReleaseError("estimate: corrected must be none or what nonnegative says")
     return fields
+
+
+def _read_variances(given: Any, schema: Schema) -> dict[tuple[str, ...], float]:
+    """For sets of attributes the variances that are left of their coefficients."""
+    if not isinstance(given, list):
+        raise ReleaseError("estimate: variances must be a list")
+    out = {}
+    for i, numbers in enumerate(given):
+        where = f"estimate: variance {i}"
+        if not isinstance(numbers, list) or len(numbers) < 2 or not all(type(n) is int for n in numbers[1:]):
+            raise ReleaseError(f"{where} must be a list: a number, then the positions of its attributes")
+        variance, positions = numbers[0], numbers[1:]
+        if isinstance(variance, bool) or not isinstance(variance, int | float) or not 0 < variance < math.inf:
+            raise ReleaseError(f"{where} must be a positive number")
+        if positions != sorted(set(positions)) or not 0 <= positions[0] <= positions[-1] < len(schema.names):
+            raise ReleaseError(f"{where} must name attributes that are there, in the schema's order")
+        out[tuple(schema.names[n] for n in positions)] = float(variance)
+    if len(out) < len(given):
+        raise ReleaseError("estimate: variances must name each set of attributes once")
+    return out
 
 
 def _read_mechanism(given: Any, where: str) -> Mechanism:

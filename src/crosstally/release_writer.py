@@ -1,6 +1,6 @@
 """A release to its file: one Parquet file with a row for each measured number and a JSON header in its metadata.
 
-``docs/release-file.md`` describes format 1 field by field.
+``docs/release-file.md`` describes its formats field by field.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from crosstally.tables import Measurement
 
 __all__ = ["FORMAT", "Mechanism", "Saveable", "column_names", "save_release"]
 
-FORMAT = 1
+FORMAT = 2
 CONTENT = ("measurement", "cell", "value", "estimate")
 READABLE = ("table", "variance")
 HEADER_KEY, DIGEST_KEY = b"crosstally", b"crosstally.sha256"
@@ -70,6 +70,10 @@ class Saveable(Protocol):
     @property
     def rounds(self) -> int:
         """How often."""
+
+    @property
+    def variances_left(self) -> Mapping[tuple[str, ...], float]:
+        """What is left of the variances of sets of attributes, where that is not what the noise has."""
 
 
 def save_release(release: Saveable, path: str | Path) -> None:
@@ -141,14 +145,16 @@ def header_bytes(release: Saveable) -> bytes:
     for measurement in release.measurements:
         number = mechanisms.setdefault(Mechanism.of(measurement), len(mechanisms))
         measurements.append([number, *(positions[name] for name in measurement.query.attributes)])
+    left = [[variance, *(positions[name] for name in names)] for names, variance in release.variances_left.items()]
     header = {
-        "format": FORMAT,
+        "format": 2 if left else 1,
         "schema": release.schema.to_dict(),
         "statement": release.statement.to_dict(),
         "estimate": {
             "nonnegative": release.nonnegative,
             "rounds": release.rounds,
             "corrected": release.estimate.corrected,
+            **({"variances": left} if left else {}),
         },
         "mechanisms": [mechanism.to_dict() for mechanism in mechanisms],
         "measurements": measurements,

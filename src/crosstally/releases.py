@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cache, cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -67,9 +67,9 @@ class Statement:
     entry: str | None = None
 
     def __post_init__(self) -> None:
-        for field, kind, rule in (("strategy", str, "a text"), ("budget", Budget, "a Budget")):
-            if not isinstance(getattr(self, field), kind):
-                raise ReleaseError(f"statement: {field} must be {rule}, got {type(getattr(self, field)).__name__}")
+        for name, kind, rule in (("strategy", str, "a text"), ("budget", Budget, "a Budget")):
+            if not isinstance(getattr(self, name), kind):
+                raise ReleaseError(f"statement: {name} must be {rule}, got {type(getattr(self, name)).__name__}")
         if self.model not in MODELS:
             raise ReleaseError(f"statement: model must be central or local, got {self.model!r}")
         if self.neighbours not in list(Neighbours):
@@ -277,7 +277,8 @@ def check_variance(claimed: float, actual: float, where: str) -> None:
 class Release:
     """Everything that was measured and what it says: any table, of any number of attributes, with its error.
 
-    ``publish`` and ``open_release`` make one.
+    ``publish`` and ``open_release`` make one. Where the estimate is nearer to the truth than least squares (the local
+    model), ``variances_left`` are those of the coefficients of sets of attributes, in counts; otherwise it is empty.
     """
 
     schema: Schema
@@ -287,6 +288,7 @@ class Release:
     estimate: Estimate
     nonnegative: str
     rounds: int
+    variances_left: Mapping[tuple[str, ...], float] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         attributes, numbers = len(self.schema.names), sum(m.values.size for m in self.measurements)
@@ -294,7 +296,7 @@ class Release:
 
     @cached_property
     def _errors(self) -> ErrorBars:
-        return ErrorBars(self.schema, self.measurements, self.statement.rows)
+        return ErrorBars(self.schema, self.measurements, self.statement.rows, variances_left=self.variances_left)
 
     @property
     def rows(self) -> float:

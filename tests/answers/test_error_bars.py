@@ -226,3 +226,18 @@ def test_intervals_over_half_a_million_draws(scale: float) -> None:
     for level in (0.9, 0.95, 0.99):
         slack = 5.7 * math.sqrt(level * (1 - level) / 500_000)
         assert min(coverage("laplace", scale, level, number=500_000)) >= level - slack
+
+
+def test_variances_that_are_left_take_the_place_of_those_of_the_noise() -> None:
+    """Two binary attributes, 100 rows: 8 (1/2)(1/4) + 16 (1/4)(1/2) + 4 (1/2)(1/2) = 4, a standard error of 2."""
+    schema = schema_of(2, 2, 2)
+    views = [measured(schema, Cells(names), None, 2.5) for names in (("a0", "a1"), ("a2",))]
+    left = {("a0",): 8.0, ("a1",): 16.0, ("a0", "a1"): 4.0, ("a1", "a2"): 1.0}
+    bars = ErrorBars(schema, views, 100, variances_left=left)
+    law = bars.law(("a1", "a0"))
+    assert law is not None
+    assert law.std_error == pytest.approx(2)
+    assert law.half_width(0.95) == pytest.approx(1.959964 * 2, rel=3e-3)
+    assert law.kind == "estimated"
+    assert bars.law(("a2",)).std_error == ErrorBars(schema, views, 100).law(("a2",)).std_error
+    assert bars.law(("a1", "a2")) is None  # never measured, whatever is said of it

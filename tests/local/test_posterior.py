@@ -16,6 +16,8 @@ from crosstally.local.bulk import reports
 from crosstally.local.collector import release_of
 from crosstally.local.measurements import measurements_of
 from crosstally.local.posterior import Items, Pairs, posterior
+from crosstally.local.shrinkage import coefficient_variances
+from crosstally.release_file import open_release
 from crosstally.schema import Attribute, Schema
 
 TWO = np.full(1, 2.0)
@@ -48,10 +50,13 @@ def test_attributes_of_more_values_are_centred_by_their_own_sizes() -> None:
 def test_clear_reports_are_believed_and_hopeless_ones_leave_independence() -> None:
     centres, widths = interactions_at(np.array([0.3]), np.array([0.4]), TWO, TWO)
     seen = np.array([0.10])  # 0.02 if independent
-    clear = expected_interactions(centres, widths, seen, np.array([1e-10]), START)
+    clear, left = expected_interactions(centres, widths, seen, np.array([1e-10]), START)
     assert clear[0] == pytest.approx(0.10, abs=1e-4)
-    hopeless = expected_interactions(centres, widths, seen, np.array([100.0]), START)
+    assert left[0] == pytest.approx(1e-10, rel=0.01)  # the variance of the noise, where nothing else matters
+    hopeless, left = expected_interactions(centres, widths, seen, np.array([100.0]), START)
     assert hopeless[0] == pytest.approx(0.02, abs=1e-3)
+    law = START @ (centres[0] ** 2 + widths[0] ** 2) - (START @ centres[0]) ** 2  # that of the law itself
+    assert left[0] == pytest.approx(law, rel=0.01)
 
 
 def test_a_law_follows_the_pairs() -> None:
@@ -93,8 +98,8 @@ def test_pairs_of_rare_values_tell_their_frequencies() -> None:
     for seed in range(20):
         items, pairs = binary(frequencies, 0.05, 0.01, seed=seed)
         none = Pairs(first=pairs.first[:0], second=pairs.second[:0], seen=pairs.seen[:0], variances=pairs.variances[:0])
-        with_pairs.append(((posterior(items, pairs)[0] - frequencies) ** 2).mean())
-        without.append(((posterior(items, none)[0] - frequencies) ** 2).mean())
+        with_pairs.append(((posterior(items, pairs).frequencies - frequencies) ** 2).mean())
+        without.append(((posterior(items, none).frequencies - frequencies) ** 2).mean())
     assert np.mean(with_pairs) < 0.34 * np.mean(without)
     assert np.mean(without) < 0.05**2
 
@@ -103,7 +108,8 @@ def test_frequencies_and_pairs_are_within_their_bounds() -> None:
     frequencies = np.array([0.001, 0.02, 0.5, 0.97, 0.03, 0.3])
     for seed in range(20):
         items, pairs = binary(frequencies, 0.2, 0.2, seed=seed)
-        found, both = posterior(items, pairs)
+        given = posterior(items, pairs)
+        found, both = given.frequencies, given.both
         p, q = found[pairs.first], found[pairs.second]
         assert ((found > 0) & (found < 1)).all()
         assert ((both >= np.maximum(p + q - 1, 0)) & (both <= np.minimum(p, q))).all()
@@ -115,7 +121,7 @@ def test_frequencies_that_resemble_each_other_are_drawn_together() -> None:
     ratios = []
     for seed in range(20):
         items, pairs = binary(frequencies, 0.05, 0.3, seed=seed)
-        found, _ = posterior(items, pairs)
+        found = posterior(items, pairs).frequencies
         ratios.append(((found - 0.3) ** 2).mean() / ((items.seen - 0.3) ** 2).mean())
     assert np.mean(ratios) < 0.25
 
@@ -196,3 +202,68 @@ def test_wide_views_are_drawn_towards_independence_only() -> None:
     with pytest.raises(CrosstallyError, match="at most 3 attributes, here it is 5"):
         collector.release(shrink="expected")
     collector.release(shrink="independence")
+
+
+# Error bars
+
+
+def test_an_error_of_a_moment_is_an_error_of_every_set_that_holds_it() -> None:
+    """a and b of two values, frequencies 0.9 and 0.5: b's error moves the pair by (0.9 - 0.5)^2 = 0.16 of its square.
+
+    Cells of the pair vary by 0.02 + 0.16 x 0.05 + 0 x 0.01 = 0.028, coefficients by that over (1 - 1/2)^2; people: 10.
+    """
+    moments = {("a0",): 0.01, ("a1",): 0.05, ("a0", "a1"): 0.02}
+    frequencies = {"a0": np.array([0.1, 0.9]), "a1": np.array([0.5, 0.5])}
+    found = coefficient_variances(schema_of((2, 2)), moments, frequencies, 10.0)
+    assert found == pytest.approx({("a0",): 2.0, ("a1",): 10.0, ("a0", "a1"): 11.2})
+
+
+def errors_in_bars(sizes, *, runs, people, epsilon, method):
+    """For each of some collections the errors of all cells of single attributes and pairs, in half widths of 95%.
+
+    Also how wide bars are, on average, in those of the unbiased estimate.
+    """
+    random, schema = np.random.default_rng(12), schema_of(sizes)
+    codes = dependent_rows(people, sizes, seed=6).astype(np.uint8)
+    sets = [*itertools.combinations(range(len(sizes)), 1), *itertools.combinations(range(len(sizes)), 2)]
+    truths = [np.zeros([sizes[i] for i in one]) for one in sets]
+    for one, truth in zip(sets, truths, strict=True):
+        np.add.at(truth, tuple(codes[i] for i in one), 1)
+    names = [tuple(schema.names[i] for i in one) for one in sets]
+    protocol = design(schema, epsilon=epsilon, people=people, ways=2, method=method)
+    found, widths = [], []
+    for _ in range(runs):
+        measured = measurements_of(protocol, *collection(protocol, codes, random))
+        answers, raw = (release_of(protocol, measured, people, shrink=s).marginals(names) for s in ("auto", "none"))
+        moved = [abs(a.values - truth) / a.error.half_width(0.95) for a, truth in zip(answers, truths, strict=True)]
+        found.append(np.concatenate([each.ravel() for each in moved]))
+        widths += [a.error.std_error / b.error.std_error for a, b in zip(answers, raw, strict=True)]
+    return np.stack(found), float(np.mean(widths))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "method", "epsilon"),
+    [((2,) * 8, "residuals", "0.5"), ((2, 3, 4, 2, 5), "residuals", 1), ((2,) * 10, "views", 2)],
+)
+@pytest.mark.parametrize("runs", [10, pytest.param(200, marks=pytest.mark.verify)])
+def test_intervals_hold_the_truth_about_as_often_as_they_say(sizes, method, epsilon, runs) -> None:
+    """From a fixed seed: 95% intervals hold it in at least 90% of all cells, and would not if half as wide."""
+    found, width = errors_in_bars(sizes, runs=runs, people=30_000, epsilon=epsilon, method=method)
+    assert (found <= 1).mean() > 0.9
+    assert (found <= 0.5).mean() < 0.8
+    assert width < 0.95
+
+
+def test_error_bars_are_saved_with_a_release(tmp_path) -> None:
+    sizes = (2, 3, 2, 4)
+    protocol = design(schema_of(sizes), epsilon=1, people=20_000, ways=2)
+    collector = Collector(protocol)
+    collector.add_many(reports(protocol, dependent_rows(20_000, sizes, seed=3)))
+    release = collector.release()
+    release.save(tmp_path / "local.release.parquet")
+    again = open_release(tmp_path / "local.release.parquet")
+    for names in [("a0",), ("a1", "a3"), ("a2", "a1")]:
+        assert again.marginal(*names).error.std_error == release.marginal(*names).error.std_error
+        assert (
+            again.marginal(*names).error.std_error < collector.release(shrink="none").marginal(*names).error.std_error
+        )

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -61,13 +61,24 @@ class ErrorBars:
     """The errors of all tables of one estimate; each is worked out when it is first asked for.
 
     Noise of a measurement whose ``noise`` is None (the local model) is taken as normal with its variance: standard
-    errors are right, intervals approximate, and the kind of the error says ``estimated``.
+    errors are right, intervals approximate, and the kind of the error says ``estimated``. Where an estimate knows more
+    than its measurements, ``variances_left`` are those of the coefficients of sets of attributes; errors are then taken
+    as normal too.
     """
 
-    def __init__(self, schema: Schema, measurements: Sequence[Measurement], rows: int | None = None) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        measurements: Sequence[Measurement],
+        rows: int | None = None,
+        *,
+        variances_left: Mapping[tuple[str, ...], float] | None = None,
+    ) -> None:
         self.schema = schema
         self.rows = rows
-        self.kind = ErrorKind.ESTIMATED if any(m.noise is None for m in measurements) else ErrorKind.EXACT
+        self.variances_left = dict(variances_left or {})
+        approximate = self.variances_left or any(m.noise is None for m in measurements)
+        self.kind = ErrorKind.ESTIMATED if approximate else ErrorKind.EXACT
         self._measurements = tuple(measurements)
         self._laws: dict[tuple[str, ...], ErrorLaw] = {}
 
@@ -86,7 +97,8 @@ class ErrorBars:
     @cached_property
     def predicted(self) -> PredictedVariances:
         """The variance of every coefficient, as if the number of rows were not known."""
-        return PredictedVariances(self.schema, [(m.query, m.variance) for m in self._measurements])
+        measured = PredictedVariances(self.schema, [(m.query, m.variance) for m in self._measurements])
+        return measured.replacing(self.variances_left)
 
     def variances(self, names: Sequence[str]) -> NDArray[np.float64]:
         """The variance of the coefficients of each subset; NaN where it is not measured."""
@@ -157,6 +169,8 @@ class ErrorLaw:
     @cached_property
     def terms(self) -> tuple[NoiseTerm, ...]:
         """The noise in a cell: draws of one noise and one weight (without its sign) together."""
+        if self._bars.variances_left:
+            return (NoiseTerm(None, 1.0, count=1.0, variance=self.std_error**2),)
         sizes = self._bars.schema.sizes(self._names)
         combined = self._bars.variances(self._names).reshape((2,) * len(sizes))
         weights: dict[tuple[Noise | None, float], list[NDArray[np.float64]]] = defaultdict(list)

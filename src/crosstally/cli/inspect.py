@@ -95,7 +95,7 @@ def _expected(release: Release) -> Iterator[_Expected]:
     names = release.schema.names
     known_total = [] if release.statement.rows is None else [(Cells(()), _ALMOST_NOTHING)]
     measured = [(each.query, each.variance) for each in release.measurements]
-    predicted = PredictedVariances(release.schema, [*measured, *known_total])
+    predicted = PredictedVariances(release.schema, [*measured, *known_total]).replacing(release.variances_left)
     for ways in range(1, min(_LARGEST_WAYS, len(names)) + 1):
         tables = list(islice(combinations(names, ways), _MOST_TABLES))
         errors = [math.sqrt(variance) for variance in predicted.of_all(tables)]

@@ -32,7 +32,9 @@ def notes(selection: Selection) -> list[str]:
         lines = ["±: one standard error. The true count is usually within it, and almost always within twice that."]
     else:
         lines = [f"±: the true count is within this margin with {100 * selection.level:g}% confidence."]
-    if selection.corrected:
+    if selection.error_kind == "estimated":
+        lines.append("± is itself estimated from the reports, and right on average over many cells.")
+    elif selection.corrected:
         lines.append("Negative counts, if there were any, are corrected; ± is the error before that.")
     return lines
 

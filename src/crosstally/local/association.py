@@ -78,9 +78,14 @@ def fitted_law(likelihood: Array, law: Array) -> Array:
     return law
 
 
-def expected_interactions(centres: Array, widths: Array, seen: Array, variances: Array, law: Array) -> Array:
-    """What interactions are on average, given what was seen of them."""
+def expected_interactions(
+    centres: Array, widths: Array, seen: Array, variances: Array, law: Array
+) -> tuple[Array, Array]:
+    """What interactions are on average, given what was seen of them, and how much they vary around that."""
     shares = likelihoods(centres, widths, seen, variances) * law + 1e-300
     shares /= shares.sum(axis=-1, keepdims=True)
     trust = widths**2 / (widths**2 + variances[..., None])
-    return np.asarray((shares * (centres + trust * (seen[..., None] - centres))).sum(axis=-1))
+    means = centres + trust * (seen[..., None] - centres)
+    mean = (shares * means).sum(axis=-1)
+    around = (means - mean[..., None]) ** 2 + trust * variances[..., None]
+    return np.asarray(mean), np.asarray((shares * around).sum(axis=-1))

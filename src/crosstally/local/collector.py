@@ -21,7 +21,7 @@ from crosstally.local.expectation import MOST_ATTRIBUTES, expected_measurements
 from crosstally.local.measurements import measurements_of
 from crosstally.local.oracles import MASK_CELLS, HadamardResponse, SubsetSelection, UnaryEncoding
 from crosstally.local.protocol import Protocol
-from crosstally.local.shrinkage import shrunk_measurements
+from crosstally.local.shrinkage import Shrunk, shrunk_measurements
 from crosstally.releases import Release, Statement, publish
 from crosstally.residuals import Estimate, combine
 from crosstally.tables import Measurement
@@ -33,10 +33,10 @@ RECORD = np.dtype(
 )
 _MAGIC = b"crosstally-collector-1\n"
 _FLUSH = 50_000
-_SHRINK: Mapping[str, Callable[[Estimate, Sequence[Measurement]], list[Measurement]]] = {
+_SHRINK: Mapping[str, Callable[[Estimate, Sequence[Measurement]], Shrunk]] = {
     "expected": expected_measurements,
     "independence": shrunk_measurements,
-    "none": lambda _, measured: list(measured),
+    "none": lambda _, measured: Shrunk(tuple(measured), {}),
 }
 
 
@@ -303,8 +303,8 @@ def release_of(
         return release
     combined = combine(protocol.schema, measured).with_total(reports)
     fitted = _SHRINK[shrink](combined, measured)
-    drawn = estimate(protocol.schema, fitted, rows=reports, nonnegative=nonnegative, rounds=rounds)
-    return replace(release, estimate=drawn)
+    drawn = estimate(protocol.schema, fitted.measurements, rows=reports, nonnegative=nonnegative, rounds=rounds)
+    return replace(release, estimate=drawn, variances_left=fitted.variances)
 
 
 def _chosen(protocol: Protocol, nonnegative: str, widest: int) -> str:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from crosstally.answers.maximum_entropy import maximum_entropy
 from crosstally.local.posterior import Items, Pairs, posterior
+from crosstally.local.shrinkage import Shrunk, answered, coefficient_variances
 from crosstally.residuals import Estimate, decompose, rebuild
 from crosstally.residuals.combine import by_shape
 from crosstally.schema import Schema
@@ -27,8 +28,8 @@ Names = tuple[str, ...]
 Tables = dict[Names, Array]
 
 
-def expected_measurements(estimate: Estimate, measurements: Sequence[Measurement]) -> list[Measurement]:
-    """The measurements as they are on average given all reports: consistent, not negative, variances as they were.
+def expected_measurements(estimate: Estimate, measurements: Sequence[Measurement]) -> Shrunk:
+    """The measurements as they are on average given all reports: consistent and not negative.
 
     The estimate must hold a positive total and every single attribute of what was measured, and no measurement may
     have more than three attributes; otherwise nothing changes.
@@ -37,13 +38,13 @@ def expected_measurements(estimate: Estimate, measurements: Sequence[Measurement
     total = float(estimate.table(()))
     singles = sorted({(name,) for one in sets for name in one}, key=lambda one: estimate.schema.positions[one[0]])
     if total <= 0 or max(map(len, sets), default=0) > MOST_ATTRIBUTES or not estimate.covered([*singles, *sets]).all():
-        return list(measurements)
-    tables = _low_orders(estimate, singles, [one for one in sets if len(one) == 2], total)
-    tables |= _triples(estimate, tables, [one for one in sets if len(one) == 3], total)
-    return [
-        replace(each, values=np.asarray(each.query.answer(total * _turned(tables, each.query.attributes)), np.float64))  # type: ignore[arg-type]
-        for each in measurements
-    ]
+        return Shrunk(tuple(measurements), {})
+    tables, moments = _low_orders(estimate, singles, [one for one in sets if len(one) == 2], total)
+    triples, beyond = _triples(estimate, tables, [one for one in sets if len(one) == 3], total)
+    frequencies = {name: tables[(name,)] for (name,) in singles}
+    tables |= triples
+    variances = coefficient_variances(estimate.schema, moments | beyond, frequencies, total)
+    return Shrunk(answered(measurements, lambda names: total * _turned(tables, names)), variances)
 
 
 def _sets(schema: Schema, measurements: Sequence[Measurement]) -> list[Names]:
@@ -64,21 +65,28 @@ def _turned(tables: Mapping[Names, Array], names: Names) -> Array:
 # One and two attributes
 
 
-def _low_orders(estimate: Estimate, singles: Sequence[Names], pairs: Sequence[Names], total: float) -> Tables:
+def _low_orders(
+    estimate: Estimate, singles: Sequence[Names], pairs: Sequence[Names], total: float
+) -> tuple[Tables, dict[Names, float]]:
+    """Tables of one and two attributes, and the variances that are left of their central moments' cells."""
     items, places = _items(estimate, singles, total)
     interactions = _interactions(estimate, pairs, total)
-    frequencies, both = posterior(items, _pairs(estimate, pairs, interactions, places))
+    found = posterior(items, _pairs(estimate, pairs, interactions, places))
     tables: Tables = {}
+    left: dict[Names, float] = {}
     for (name,), own in zip(singles, places.values(), strict=True):
-        found = frequencies[own]
-        tables[(name,)] = np.array([1 - found[0], found[0]]) if len(own) == 1 else found
+        shares = found.frequencies[own]
+        tables[(name,)] = np.array([1 - shares[0], shares[0]]) if len(own) == 1 else shares
+        left[(name,)] = float(found.frequency_variances[own].mean())
     start = 0
     for first, second in pairs:
         shape = (len(places[first]), len(places[second]))
-        block = both[start : start + math.prod(shape)].reshape(shape)
+        end = start + math.prod(shape)
+        block = found.both[start:end].reshape(shape)
         tables[first, second] = _table(block, tables[(first,)], tables[(second,)])
-        start += math.prod(shape)
-    return tables
+        left[first, second] = float(found.both_variances[start:end].mean())
+        start = end
+    return tables, left
 
 
 def _items(estimate: Estimate, singles: Sequence[Names], total: float) -> tuple[Items, dict[str, NDArray[np.int64]]]:
@@ -151,12 +159,15 @@ def _table(block: Array, rows: Array, columns: Array) -> Array:
 # Three attributes
 
 
-def _triples(estimate: Estimate, tables: Mapping[Names, Array], triples: Sequence[Names], total: float) -> Tables:
-    """Tables of greatest entropy, and what reports show beyond them as far as it is more than noise."""
+def _triples(
+    estimate: Estimate, tables: Mapping[Names, Array], triples: Sequence[Names], total: float
+) -> tuple[Tables, dict[Names, float]]:
+    """Tables of greatest entropy, and what reports show beyond them as far as it is more than noise; its variances."""
     if not triples:
-        return {}
+        return {}, {}
     low = _with_tables(estimate, tables, total)
     out: Tables = {}
+    left: dict[Names, float] = {}
     shapes = by_shape([estimate.schema.sizes(names) for names in triples])
     for shape, group in shapes.items():
         sets = [triples[i] for i in group]
@@ -168,10 +179,12 @@ def _triples(estimate: Estimate, tables: Mapping[Names, Array], triples: Sequenc
         beyond[inner] = seen - decompose(expected, 3)[inner]
         spread = np.array([math.prod(_spread(tables[(name,)]) for name in names) for names in sets])
         variances = estimate.variances[places[:, -1]] / total**2
-        beyond *= _trust(beyond[inner].reshape(len(sets), -1), spread, variances).reshape(-1, 1, 1, 1)
-        found = _added(expected, rebuild(beyond, 3))
+        trust = _trust(beyond[inner].reshape(len(sets), -1), spread, variances)
+        found = _added(expected, rebuild(beyond * trust.reshape(-1, 1, 1, 1), 3))
         out.update(zip(sets, found, strict=True))
-    return out
+        cells = variances * trust * math.prod(1 - 1 / n for n in shape)
+        left.update(zip(sets, cells.tolist(), strict=True))
+    return out, left
 
 
 def _spread(frequencies: Array) -> float:

@@ -31,7 +31,7 @@ from crosstally.local.association import (
     likelihoods,
 )
 
-__all__ = ["Items", "Pairs", "expected_pairs", "posterior"]
+__all__ = ["Items", "Pairs", "Posterior", "posterior"]
 
 Array = NDArray[np.float64]
 
@@ -65,12 +65,26 @@ class Pairs:
     variances: Array
 
 
-def posterior(items: Items, pairs: Pairs) -> tuple[Array, Array]:
-    """The frequencies of items, and how many have both of each pair, as they are on average given all reports."""
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Posterior:
+    """Frequencies of items, and how many have both of each pair, as they are on average given all reports.
+
+    Variances say how far they may be from that: of pairs for given frequencies.
+    """
+
+    frequencies: Array
+    frequency_variances: Array
+    both: Array
+    both_variances: Array
+
+
+def posterior(items: Items, pairs: Pairs) -> Posterior:
+    """What all reports together say about items and their pairs."""
     grids = _grids(items)
     own = -((items.seen[:, None] - grids.points) ** 2) / (2 * items.variances[:, None])
     before = _frequency_laws(items, grids, own)
-    frequencies = grids.means(own + before)
+    frequencies, alone = grids.moments(own + before)
+    variances = alone.copy()
     kinds = _kinds(items, pairs)
     odds = [START for _ in kinds]
     for _ in range(_SWEEPS if len(pairs.first) else 0):
@@ -78,14 +92,34 @@ def posterior(items: Items, pairs: Pairs) -> tuple[Array, Array]:
             laws, evidence = _law_of_pairs(pairs, kinds, odds), own.copy()
             for i, tried in enumerate(grids.points):  # one after the other: all at once may swing to and fro
                 evidence[i] += _told(items, pairs, frequencies, laws, item=i, tried=tried)
-                frequencies[i] = grids.at(i).means(evidence[i : i + 1] + before[i : i + 1])[0]
+                mean, variance = grids.at(i).moments(evidence[i : i + 1] + before[i : i + 1])
+                frequencies[i], variances[i] = mean[0], variance[0]
             before = _frequency_laws(items, grids, evidence)
         odds = [
             fitted_law(_pair_likelihoods(items, pairs, frequencies, kind), law)
             for kind, law in zip(kinds, odds, strict=True)
         ]
     frequencies = _whole(items, frequencies)
-    return frequencies, expected_pairs(items, pairs, frequencies, _law_of_pairs(pairs, kinds, odds))
+    both, spread = _expected_pairs(items, pairs, frequencies, _law_of_pairs(pairs, kinds, odds))
+    return Posterior(
+        frequencies=frequencies,
+        # whether pairs depend on each other or values are rare looks alike to few of them: they make no bar narrower
+        frequency_variances=np.maximum(alone, _at_least_seen(frequencies - items.seen, items.variances, variances)),
+        both=both,
+        both_variances=_at_least_seen(
+            _interactions(items, pairs, frequencies, both) - pairs.seen, pairs.variances, spread
+        ),
+    )
+
+
+def _at_least_seen(moved: Array, noise: Array, left: Array) -> Array:
+    """Variances that are left, and more where estimates moved away from the reports by more than these allow.
+
+    If all is as supposed the mean square of the way moved is the variance of the noise minus what is left of it. What
+    it is more than that is error, on average over all.
+    """
+    beyond = float(((moved**2 + left) / noise).mean()) - 1 if len(moved) else 0.0
+    return np.asarray(left + max(beyond, 0.0) * noise)
 
 
 def _kinds(items: Items, pairs: Pairs) -> list[NDArray[np.intp]]:
@@ -108,13 +142,20 @@ def _pair_likelihoods(items: Items, pairs: Pairs, frequencies: Array, places: ND
     return likelihoods(centres, widths, pairs.seen[places], pairs.variances[places])
 
 
-def expected_pairs(items: Items, pairs: Pairs, frequencies: Array, laws: Array) -> Array:
-    """How many have both items of each pair on average, within the bounds that the frequencies set."""
+def _expected_pairs(items: Items, pairs: Pairs, frequencies: Array, laws: Array) -> tuple[Array, Array]:
+    """How many have both items of each pair on average, within the bounds that the frequencies set; variances."""
     a, b = pairs.first, pairs.second
     p, q, n, m = frequencies[a], frequencies[b], items.sizes[a], items.sizes[b]
     centres, widths = interactions_at(p, q, n, m)
-    found = expected_interactions(centres, widths, pairs.seen, pairs.variances, laws)
-    return np.asarray(np.clip(found + p / m + q / n - 1 / (n * m), np.maximum(p + q - 1, 0.0), np.minimum(p, q)))
+    found, variances = expected_interactions(centres, widths, pairs.seen, pairs.variances, laws)
+    both = np.clip(found + p / m + q / n - 1 / (n * m), np.maximum(p + q - 1, 0.0), np.minimum(p, q))
+    return np.asarray(both), variances
+
+
+def _interactions(items: Items, pairs: Pairs, frequencies: Array, both: Array) -> Array:
+    """The interactions that pairs have."""
+    n, m = items.sizes[pairs.first], items.sizes[pairs.second]
+    return np.asarray(both - frequencies[pairs.first] / m - frequencies[pairs.second] / n + 1 / (n * m))
 
 
 # Frequencies
@@ -131,11 +172,13 @@ class _Grids:
         """The points of one item."""
         return _Grids(self.points[item : item + 1], self.weights[item : item + 1])
 
-    def means(self, evidence: Array) -> Array:
-        """The mean of each frequency under a law given by the logarithm of its density."""
+    def moments(self, evidence: Array) -> tuple[Array, Array]:
+        """The mean and the variance of each frequency under a law given by the logarithm of its density."""
         heights = evidence + self.weights
         heights = np.exp(heights - heights.max(axis=1, keepdims=True))
-        return np.asarray((heights * self.points).sum(axis=1) / heights.sum(axis=1))
+        heights /= heights.sum(axis=1, keepdims=True)
+        means = (heights * self.points).sum(axis=1)
+        return np.asarray(means), np.asarray((heights * (self.points - means[:, None]) ** 2).sum(axis=1))
 
 
 def _grids(items: Items) -> _Grids:

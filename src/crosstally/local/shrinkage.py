@@ -12,42 +12,87 @@ squared error if moments were drawn with that mean square. Where reports are man
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain, combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.residuals import Estimate
+from crosstally.schema import Schema
 from crosstally.tables import Measurement
 
-__all__ = ["shrunk_measurements"]
+__all__ = ["Shrunk", "answered", "coefficient_variances", "shrunk_measurements"]
 
 Block = NDArray[np.float64]
 Names = tuple[str, ...]
 _MOST_ATTRIBUTES = 6
 
 
-def shrunk_measurements(estimate: Estimate, measurements: Sequence[Measurement]) -> list[Measurement]:
-    """The measurements as the shrunk estimate would answer them: consistent, with the variances they had.
+@dataclass(frozen=True, slots=True, eq=False)
+class Shrunk:
+    """Measurements as a shrunk estimate would answer them, consistent, and the variances that it leaves.
+
+    The latter are those of the coefficients of sets of attributes, in counts: how far, on average over sets alike, the
+    estimate is from the truth.
+    """
+
+    measurements: tuple[Measurement, ...]
+    variances: Mapping[Names, float]
+
+
+def shrunk_measurements(estimate: Estimate, measurements: Sequence[Measurement]) -> Shrunk:
+    """The measurements drawn towards independence, by as much as they call for themselves.
 
     The estimate must hold a positive total and the coefficients of single attributes; otherwise nothing changes.
     """
     sets = _sets(estimate, measurements)
     total = float(estimate.table(()))
     if total <= 0 or not all(estimate.covers((name,)) for one in sets for name in one):
-        return list(measurements)
+        return Shrunk(tuple(measurements), {})
     blocks = {one: _block(estimate, one) / total for one in sets}
     moments = _moments(blocks)
     variances = {one: _variance(estimate, one) / total**2 for one in sets}
     squares = _mean_squares(moments, variances)
-    kept = {one: moment * squares[len(one)] / (squares[len(one)] + variances[one]) for one, moment in moments.items()}
+    trust = {one: squares[len(one)] / (squares[len(one)] + variances[one]) for one in moments}
+    kept = {one: moment * trust[one] for one, moment in moments.items()}
     shrunk = _with_blocks(estimate, {one: total * _raw(one, kept, blocks) for one in sets if len(one) > 1})
-    return [
-        replace(each, values=np.asarray(each.query.answer(shrunk.table(each.query.attributes)), np.float64))  # type: ignore[arg-type]
+    left = {one: variances[one] * trust.get(one, 1.0) * _cell(estimate.schema, one) for one in sets}
+    frequencies = {name: shrunk.table((name,)) / total for one in sets if len(one) == 1 for name in one}
+    variances = coefficient_variances(estimate.schema, left, frequencies, total)
+    return Shrunk(answered(measurements, shrunk.table), variances)
+
+
+def answered(measurements: Sequence[Measurement], table: Callable[[Names], Block]) -> tuple[Measurement, ...]:
+    """The measurements with the answers that tables give, in place of their own."""
+    return tuple(
+        replace(each, values=np.asarray(each.query.answer(table(each.query.attributes)), np.float64))  # type: ignore[arg-type]
         for each in measurements
-    ]
+    )
+
+
+def coefficient_variances(
+    schema: Schema, moments: Mapping[Names, float], frequencies: Mapping[str, Block], total: float
+) -> dict[Names, float]:
+    """The variances of the coefficients of sets, in counts, from those of the cells of their central moments.
+
+    By the sum above an error of k_S is an error of r_B times the product of the f_i of all others; on average over
+    cells its square is multiplied by their mean squares.
+    """
+    squares = {name: float(((found - 1 / len(found)) ** 2).mean()) for name, found in frequencies.items()}
+    out = {}
+    for names in moments:
+        parts = (part for size in range(1, len(names) + 1) for part in combinations(names, size) if part in moments)
+        cells = sum(moments[part] * math.prod(squares[name] for name in names if name not in part) for part in parts)
+        out[names] = total**2 * cells / _cell(schema, names)
+    return out
+
+
+def _cell(schema: Schema, names: Names) -> float:
+    """The variance of a cell of a centred table whose coefficients have variance one."""
+    return math.prod(1 - 1 / n for n in schema.sizes(names))
 
 
 def _sets(estimate: Estimate, measurements: Sequence[Measurement]) -> list[Names]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,15 @@ class PredictedVariances:
                 return keys[:, -1:], own * math.prod(1 / 2 if n == 2 else 1 / n**2 for n in sizes)
             case _:
                 raise QueryError(f"only cells and contrasts can be combined, got {type(query).__name__}")
+
+    def replacing(self, known: Mapping[tuple[str, ...], float]) -> PredictedVariances:
+        """The same with other variances for the coefficients of some sets, as far as these are measured at all."""
+        out = copy(self)
+        if known and len(self.keys):
+            places, found = find(self.keys, np.array([self._subsets([names])[0, -1] for names in known]))
+            out.variances = self.variances.copy()
+            out.variances[places[found]] = np.array(list(known.values()))[found]
+        return out
 
     def _subsets(self, tables: Sequence[Sequence[str]]) -> NDArray[Any]:
         return self._layout.keys([[self.schema.positions[name] for name in names] for names in tables])
