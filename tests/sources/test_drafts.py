@@ -100,3 +100,13 @@ def test_many_batches_and_many_values() -> None:
 )
 def test_edges_are_round_and_cover(low: float, high: float, edges: tuple[float, ...]) -> None:
     assert round_edges(Decimal(repr(low)), Decimal(repr(high))) == edges
+
+
+def test_a_few_words_among_numbers_are_counted_as_other() -> None:
+    ages = [str(16 + i % 70) for i in range(200)]
+    columns = {"age": ["n/a", "unknown", *ages], "code": [*"abcdef", *ages[4:]], "grade": ["none", *"123" * 67]}
+    drafted = draft(pa.table(columns))
+    assert drafted.schema["age"].edges == (10, 20, 30, 40, 50, 60, 70, 80, 90)
+    assert drafted.schema["age"].labels[-1] == "(other)"
+    assert drafted.schema["grade"].labels == ("1", "2", "3", "none")
+    assert drafted.left_out == (("code", "it has more than 50 different texts, like a name or an id"),)

@@ -6,13 +6,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from crosstally.errors import SourceError
-from crosstally.schema import MAX_ATTRIBUTES, MISSING, OTHER, Attribute, Schema
+from crosstally.schema import MAX_ATTRIBUTES, MISSING, OTHER, Attribute, Outside, Schema
 from crosstally.sources.arrays import is_readable
 from crosstally.sources.bins import number_of
 from crosstally.sources.rows import batches
@@ -21,6 +22,7 @@ from crosstally.sources.texts import canonical_texts
 __all__ = ["Draft", "draft"]
 
 _FEW_NUMBERS = 20
+_MOST_WORDS = 5
 _MOST_BINS = 8
 _MOST_TRACKED = 10_000
 _TOO_LARGE = Decimal(10) ** 290  # beyond it a schema takes no edges
@@ -40,7 +42,8 @@ class Draft:
 def draft(rows: Any, *, max_values: int = 50) -> Draft:
     """A schema that fits the data, marked as a draft, for the steward to review.
 
-    Columns with at most ``max_values`` different values become labels, numbers with more become bins of equal width.
+    Columns with at most ``max_values`` different values become labels, numbers with more become bins of equal width; up
+    to five words among many numbers, such as n/a, are counted as other.
     The labels and the range of the bins are taken from confidential data: before anything is released the steward
     replaces them by what is publicly known of the columns.
     """
@@ -66,9 +69,10 @@ class _Column:
 
     def __init__(self) -> None:
         self._texts: set[str] = set()
+        self._words: set[str] = set()
         self._numbers: tuple[Decimal, Decimal] | None = None
         self._rows = 0
-        self._missing = self._too_many = self._repeats = self._has_texts = False
+        self._missing = self._too_many = self._repeats = False
         self._kind = ""
 
     def add(self, name: str, values: pa.Array) -> None:
@@ -87,18 +91,21 @@ class _Column:
             self._too_many = len(self._texts) > _MOST_TRACKED
 
     def _add_numbers(self, texts: Sequence[str]) -> None:
-        if self._has_texts or not texts:
+        if len(self._words) > _MOST_WORDS:
             return
         numbers = [number_of(text) for text in texts]
         known = [number for number in numbers if number is not None and abs(number) < _TOO_LARGE]
-        self._has_texts = len(known) < len(numbers)
-        if not self._has_texts:
+        words = (text for text, n in zip(texts, numbers, strict=True) if n is None or abs(n) >= _TOO_LARGE)
+        self._words.update(islice(words, _MOST_WORDS + 1))
+        if known:
             low, high = self._numbers or (known[0], known[0])
             self._numbers = min(low, *known), max(high, *known)
 
     @property
     def _is_numeric(self) -> bool:
-        return not self._has_texts and self._numbers is not None
+        """Whether all are numbers, or so many that a few words among them stand for something missing."""
+        few = len(self._words) <= _MOST_WORDS and len(self._texts) - len(self._words) > _FEW_NUMBERS
+        return self._numbers is not None and (few or not self._words)
 
     def reason_to_leave_out(self, name: str, max_values: int) -> str | None:
         """Why the column cannot be an attribute; None when it can."""
@@ -115,7 +122,7 @@ class _Column:
         if len(self._texts) <= min(max_values, _FEW_NUMBERS):
             return None
         if self._is_numeric:
-            is_whole = all("." not in text for text in self._texts)
+            is_whole = all("." not in text for text in self._texts - self._words)
             return None if self._repeats or not is_whole else "every row has another number, like an id"
         if len(self._texts) > max_values:
             return f"it has more than {max_values} different texts, like a name or an id"
@@ -124,7 +131,8 @@ class _Column:
     def attribute(self, name: str) -> Attribute:
         """The column as an attribute."""
         if self._is_numeric and len(self._texts) > _FEW_NUMBERS and self._numbers is not None:
-            return Attribute(name, edges=round_edges(*self._numbers), missing=self._missing)
+            outside = Outside.OTHER if self._words else Outside.REFUSE
+            return Attribute(name, edges=round_edges(*self._numbers), missing=self._missing, outside=outside)
         ordered = sorted(self._texts, key=Decimal if self._is_numeric else None)
         return Attribute(name, tuple(ordered), missing=self._missing)
 
