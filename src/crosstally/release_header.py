@@ -136,8 +136,8 @@ def _read_variances(given: Any, schema: Schema) -> dict[tuple[str, ...], float]:
         if not isinstance(numbers, list) or len(numbers) < 2 or not all(type(n) is int for n in numbers[1:]):
             raise ReleaseError(f"{where} must be a list: a number, then the positions of its attributes")
         variance, positions = numbers[0], numbers[1:]
-        if isinstance(variance, bool) or not isinstance(variance, int | float) or not 0 < variance < math.inf:
-            raise ReleaseError(f"{where} must be a positive number")
+        if isinstance(variance, bool) or not isinstance(variance, int | float) or not 0 <= variance < math.inf:
+            raise ReleaseError(f"{where} must be a number that is not negative")
         if positions != sorted(set(positions)) or not 0 <= positions[0] <= positions[-1] < len(schema.names):
             raise ReleaseError(f"{where} must name attributes that are there, in the schema's order")
         out[tuple(schema.names[n] for n in positions)] = float(variance)

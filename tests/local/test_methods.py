@@ -9,7 +9,7 @@ from itertools import combinations
 import pytest
 
 from crosstally.local import design
-from crosstally.local.groups import UNMEASURED, predicted_error, residual_groups, view_groups
+from crosstally.local.groups import UNMEASURED, measured_sets, predicted_error, residual_groups, view_groups
 from crosstally.local.methods import METHODS, calm_views, groups_of, view_candidates
 from crosstally.schema import Attribute, Schema
 
@@ -109,3 +109,12 @@ def test_many_attributes_are_designed_for_too() -> None:
     assert protocol.method == "residuals"
     asked = {group.attributes for group in protocol.groups}
     assert asked >= set(combinations(range(60), 1)) | set(combinations(range(60), 2))
+
+
+def test_sets_of_many_among_many_attributes_are_told_apart() -> None:
+    """Twelve attributes of 300 together: more sets than a machine word counts. Only two views hold their own twelve."""
+    views = [range(12), range(288, 300)]
+    groups = view_groups((2,) * 300, views, EPSILON)
+    found = measured_sets((2,) * 300, groups, PEOPLE, 12, 12)
+    assert sorted(map(tuple, found.sets.tolist())) == [tuple(views[0]), tuple(views[1])]
+    assert found.precision == pytest.approx(PEOPLE / 2 * precision(groups[0], (2,) * 300, tuple(views[0])))

@@ -187,8 +187,12 @@ def measured_sets(sizes: Sequence[int], groups: Sequence[Group], people: int, or
                 sets.append(attributes[:, places])
                 precision.append(numbers / variance)
     rows = np.concatenate(sets)
-    _, first, same = np.unique(rows @ len(sizes) ** np.arange(order), return_index=True, return_inverse=True)
-    together = np.bincount(same, np.concatenate(precision), minlength=len(first)).astype(np.float64)
+    if len(sizes) ** order < 2**63:
+        keys, axis = rows @ len(sizes) ** np.arange(order, dtype=np.int64), None
+    else:
+        keys, axis = rows, 0
+    _, first, same = np.unique(keys, axis=axis, return_index=True, return_inverse=True)
+    together = np.bincount(same.ravel(), np.concatenate(precision), minlength=len(first)).astype(np.float64)
     return Measured(rows[first], _spreads(sizes, np.asarray(sizes)[rows[first]], ways), together)
 
 
