@@ -36,8 +36,10 @@ class Answer:
     """A number, from everything ever measured, with its standard error.
 
     ``drawn`` and ``drawn_error`` are what this question itself bought, if it bought anything; ``key`` finds it in the
-    ledger. The standard error counts what was never asked as possible bias. ``converged`` is False where
-    what was learned from past answers was still moving when it was taken.
+    ledger. The standard error counts what was never asked as possible bias, and that few answers tell little of how
+    far rows may stray from the prior. ``tails`` tells how likely large errors are, from 0, as for a normal law, to 1,
+    as for Laplace's. ``converged`` is False where what was learned from past answers was still moving when it was
+    taken.
     """
 
     question: str
@@ -47,13 +49,15 @@ class Answer:
     drawn: float | None = None
     drawn_error: float | None = None
     key: str | None = None
+    tails: float = 0.0
     converged: bool = True
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """The ends of an interval that holds the true answer with about this probability."""
         if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
             raise QueryError(f"level must be between 0 and 1, got {level!r}")
-        half = NormalDist().inv_cdf((1 + level) / 2) * self.std_error
+        normal, laplace = NormalDist().inv_cdf((1 + level) / 2), -math.log(1 - level) / math.sqrt(2)
+        half = ((1 - self.tails) * normal + self.tails * laplace) * self.std_error
         return self.value - half, self.value + half
 
     def __str__(self) -> str:
@@ -190,9 +194,12 @@ class Notebook:
                 drawn=float(measurement.values),
                 drawn_error=math.sqrt(measurement.variance),
                 key=key,
+                tails=float(tails),
                 converged=found.converged,
             )
-            for query, measurement, value, error in zip(queries, measured, found.values, found.std_errors, strict=True)
+            for query, measurement, value, error, tails in zip(
+                queries, measured, found.values, found.std_errors, found.tails, strict=True
+            )
         )
 
     def _instead(self, queries: Sequence[Linear]) -> str:
@@ -212,8 +219,8 @@ class Notebook:
         """The answer to a question from everything ever measured with this ledger. Free: no rows are read."""
         query = query_of(question, self.schema)
         found = self._history().estimates([query])
-        value, error = float(found.values[0]), float(found.std_errors[0])
-        return Answer(describe(query, self.schema), value, std_error=error, converged=found.converged)
+        value, error, tails = (float(each[0]) for each in (found.values, found.std_errors, found.tails))
+        return Answer(describe(query, self.schema), value, std_error=error, tails=tails, converged=found.converged)
 
     def improve(self) -> tuple[Improvement, ...]:
         """Every answer ever drawn to a question, before and after all others are used. Free."""

@@ -277,12 +277,13 @@ def test_tables_alone_are_combined_by_least_squares() -> None:
 
 
 def test_nothing_measured_is_told() -> None:
+    """A count that may be anywhere from 0 to 1000 has a standard deviation of 289; the error bar is about that."""
     with pytest.raises(QueryError, match="nothing was answered yet"):
         History(SCHEMA, [])
     alone = History(SCHEMA, [], total=1000).estimates([count().query(SCHEMA), query_of("b = 0", SCHEMA)])
     assert alone.values == pytest.approx([1000, 500])
     assert alone.std_errors[0] == 0
-    assert 50 < alone.std_errors[1] < 250
+    assert 240 < alone.std_errors[1] < 340
 
 
 def test_priors() -> None:

@@ -96,6 +96,18 @@ def test_evidence_is_the_gradient_of_the_likelihood(seed: int) -> None:
         assert (gradient * direction).sum() == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-5, abs=1e-6)
 
 
+def test_how_much_answers_tell_of_each_variance() -> None:
+    """The trace of (A^-1 K v)^2, over the universe."""
+    case = Case(4)
+    covariance = case.products(case.past, case.past, case.matrices) + np.diag(case.noise)
+    vectors = np.array([query_vector(q.to_dict(), NAMES, SIZES) for q in case.past])
+    for part, found in likelihood.information(case.solution).items():
+        alone = {part: case.variances[part]}
+        product = shaped_products(vectors, vectors, list(case.prior.probabilities), alone, case.matrices)
+        share = np.linalg.solve(covariance, product)
+        assert found == pytest.approx(np.trace(share @ share), rel=1e-6, abs=1e-12)
+
+
 def test_neighbours_by_hand() -> None:
     """Two cells of a half each: their middles are a half apart. Of 1/4 and 3/4 as well, with roots 1/2 and 0.866."""
     alike = math.exp(-0.5 / 0.3)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from crosstally.history.bundles import Batch, Bundle, Positions, parts_of, projected
 from crosstally.history.prior import Prior
 
-__all__ = ["Past", "Solution", "Structure"]
+__all__ = ["Features", "Past", "Solution", "Structure", "Variances"]
 
 _LOW_RANK = (300, 1500)
 _KEPT_NUMBERS = 60_000_000
@@ -30,6 +30,8 @@ _ROUNDING = 1e-12
 Floats = NDArray[np.float64]
 Variances = Mapping[Positions, float]
 """For each set of attributes how far, in counts squared, the rows are believed to stray from the prior."""
+Features = Mapping[Positions, Floats]
+"""For each set of attributes the part of some queries that is about it, a row for each query."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -136,6 +138,10 @@ class Structure:
     def features(self, bundle: Bundle, part: Positions) -> Floats:
         """The part of each query of a bundle; its numbers are believed to stray independently and equally far."""
         return self._turned(projected(bundle, part, self.prior), part, self.loadings)
+
+    def all_features(self, bundle: Bundle, *, known: Sequence[Positions] = ()) -> Features:
+        """The features of each query of a bundle, for all its parts but those that are known."""
+        return {part: self.features(bundle, part) for part in parts_of(bundle.positions) if part not in known}
 
     def _turned(self, features: Floats, part: Positions, matrices: Mapping[int, Floats]) -> Floats:
         if not self.loaded(part) or not any(a in matrices for a in part):
@@ -325,7 +331,7 @@ class Solution:
     def with_answers(self, answers: Floats) -> Solution:
         """The same factors with other answers."""
         other = copy(self)
-        for name in ("weights", "coefficients"):
+        for name in ("weights", "coefficients", "_numbers"):
             other.__dict__.pop(name, None)
         other.past = Past(answers, noise=self.past.noise)
         return other
@@ -333,14 +339,18 @@ class Solution:
     # What past answers say about other queries
 
     @cached_property
-    def coefficients(self) -> dict[Positions, Floats]:
-        """For each part the estimate, to be multiplied with projected queries: the weighted sum of past ones."""
+    def _numbers(self) -> dict[Positions, Floats]:
+        """For each part the estimate, to be multiplied with features: the weighted sum of past ones."""
         structure = self.structure
-        out = {}
-        for each in (*structure.shared, *(each for inside in structure.inside for each in inside)):
-            found = self.weights[each.rows] @ each.features
-            out[each.part] = self.variances[each.part] * structure.unturned(found, each.part)
-        return out
+        return {
+            each.part: self.variances[each.part] * (self.weights[each.rows] @ each.features)
+            for each in (*structure.shared, *(each for inside in structure.inside for each in inside))
+        }
+
+    @cached_property
+    def coefficients(self) -> dict[Positions, Floats]:
+        """For each part the estimate, to be multiplied with projected queries."""
+        return {part: self.structure.unturned(found, part) for part, found in self._numbers.items()}
 
     def estimates(self, batch: Batch, *, known: Sequence[Positions] = ()) -> Floats:
         """The estimate of each query, less what is known of it."""
@@ -354,19 +364,29 @@ class Solution:
     def errors(self, batch: Batch, unseen: Variances, *, known: Sequence[Positions] = ()) -> Floats:
         """The expected squared error of each estimate, bias included (equation 16 at its least).
 
-        Given the low-rank parts, those of a block are left with what its answers do not explain; what is not known of
-        the low-rank parts comes on top. Nothing large is subtracted. ``unseen`` holds the variances of parts that no
-        past query has.
+        ``unseen`` holds the variances of parts that no past query has.
         """
         out = np.zeros(batch.size)
         for bundle in batch.bundles:
-            parts = [part for part in parts_of(bundle.positions) if part not in known]
-            features = {part: self.structure.features(bundle, part) for part in parts}
+            features = self.structure.all_features(bundle, known=known)
             if features:
-                out[bundle.rows] = self._bundle_errors(features, unseen)
+                out[bundle.rows] = self.errors_of(features, unseen)
         return out
 
-    def _bundle_errors(self, features: Mapping[Positions, Floats], unseen: Variances) -> Floats:
+    def estimates_of(self, features: Features) -> Floats:
+        """The estimates of queries that are given by the features of all their parts, less what is known of them."""
+        out = np.zeros(len(next(iter(features.values()))))
+        for part, rows in features.items():
+            if part in self._numbers:
+                out += rows @ self._numbers[part]
+        return out
+
+    def errors_of(self, features: Features, unseen: Variances) -> Floats:
+        """The expected squared errors of queries that are given by the features of all their parts.
+
+        Given the low-rank parts, those of a block are left with what its answers do not explain; what is not known of
+        the low-rank parts comes on top. Nothing large is subtracted.
+        """
         from scipy.linalg import cho_solve, solve_triangular
 
         number = len(next(iter(features.values())))

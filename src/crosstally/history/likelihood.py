@@ -19,7 +19,7 @@ from crosstally.history.components import Past, Solution, Structure
 from crosstally.history.laplace import replaced
 from crosstally.history.loadings import Mixture, moved
 
-__all__ = ["Belief", "Fit", "fit"]
+__all__ = ["Belief", "Fit", "fit", "information", "statistics"]
 
 _STEPS = 100
 _WARM, _SHAPING = 4, 5
@@ -121,7 +121,7 @@ def _shaped(structure: Structure, learner: _Learner, mixture: Mixture) -> Struct
 
 def _step(solution: Solution, fixed: Mapping[Positions, float], belief: Belief) -> dict[Positions, float]:
     found = dict(solution.variances)
-    for part, (shown, expected) in _statistics(solution).items():
+    for part, (shown, expected) in statistics(solution).items():
         if part not in fixed:
             more, less = belief.pulls(found[part])
             rest = _REST / found[part]  # the same on both sides: where nothing is shown or expected nothing moves far
@@ -129,7 +129,7 @@ def _step(solution: Solution, fixed: Mapping[Positions, float], belief: Belief) 
     return found
 
 
-def _statistics(solution: Solution) -> dict[Positions, tuple[float, float]]:
+def statistics(solution: Solution) -> dict[Positions, tuple[float, float]]:
     """For each part what the answers show of it, r' K r, and what the model expects, trace(A^-1 K)."""
     structure, weights = solution.structure, solution.weights
     out: dict[Positions, tuple[float, float]] = {}
@@ -150,4 +150,26 @@ def _statistics(solution: Solution) -> dict[Positions, tuple[float, float]]:
             product = structure.product(each)
             shown = float(((weights[each.rows] @ each.features) ** 2).sum())
             out[each.part] = shown, float((inverse[np.ix_(where, where)] * product).sum())
+    return out
+
+
+def information(solution: Solution) -> dict[Positions, float]:
+    """For each part how much answers tell of its variance: about as many numbers as if so many were known exactly.
+
+    Half of it is the Fisher information of the logarithm of the variance, trace((A^-1 K v)^2) / 2.
+    """
+    structure = solution.structure
+    out: dict[Positions, float] = {}
+    slices = structure.columns[1]
+    if slices:
+        from scipy.linalg import cho_solve
+
+        inside = np.eye(len(solution.middle)) - cho_solve((solution.middle, True), np.eye(len(solution.middle)))
+        for each, columns in zip(structure.shared, slices, strict=True):
+            out[each.part] = float((inside[columns, columns] ** 2).sum())
+    for number, parts in enumerate(structure.inside):
+        for each in parts:
+            where = structure.places[each.rows]
+            product = solution.inverse_blocks[number][np.ix_(where, where)] @ structure.product(each)
+            out[each.part] = float((product * product.T).sum()) * solution.variances[each.part] ** 2
     return out

@@ -13,7 +13,7 @@ from crosstally.errors import QueryError
 from crosstally.schema import Schema
 from crosstally.tables import read_only
 
-__all__ = ["Prior"]
+__all__ = ["Prior", "shares"]
 
 _FLOOR = 0.01
 
@@ -76,9 +76,13 @@ class Prior:
         return np.asarray(reduce(np.multiply.outer, parts, np.array(1.0)))
 
 
-def _distribution(counts: NDArray[np.float64]) -> NDArray[np.float64]:
+def shares(counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The share of each cell, where negative counts are 0; even ones where nothing is left."""
     clipped = np.maximum(counts, 0)
     total = clipped.sum()
-    share = clipped / total if total > 0 else np.full(len(counts), 1 / len(counts))
-    floored = np.maximum(share, _FLOOR / len(counts))
+    return np.asarray(clipped / total if total > 0 else np.full(len(counts), 1 / len(counts)))
+
+
+def _distribution(counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    floored = np.maximum(shares(counts), _FLOOR / len(counts))
     return np.asarray(floored / floored.sum())

@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from crosstally.budget import NoiseKind
 from crosstally.errors import QueryError
 from crosstally.history.bundles import Batch, Positions, parts_of, projected
-from crosstally.history.components import Past, Solution, Structure
+from crosstally.history.components import Features, Past, Solution, Structure
 from crosstally.history.likelihood import Belief, Fit, fit
-from crosstally.history.prior import Prior
+from crosstally.history.plausible import Plausible, Scale, plausible
+from crosstally.history.prior import Prior, shares
 from crosstally.queries import Linear
 from crosstally.residuals.basis import rebuild
 from crosstally.residuals.combine import Estimate, combine
@@ -41,12 +42,14 @@ Floats = NDArray[np.float64]
 class Estimates:
     """An estimate for each query and its standard error, in which what was never asked counts as possible bias.
 
-    ``converged`` is False where what was learned from past answers was still moving when it was taken.
+    ``tails`` tells how likely large errors are, from 0, as for a normal law, to 1, as for Laplace's. ``converged`` is
+    False where what was learned from past answers was still moving when it was taken.
     """
 
     values: Floats
     std_errors: Floats
     _: KW_ONLY
+    tails: Floats
     converged: bool
 
 
@@ -130,6 +133,19 @@ class History:
         """About how many rows there are, at least 1: the public number, or what the answers say."""
         return self._size
 
+    @cached_property
+    def _reach(self) -> float:
+        """How many rows there may well be: as said, else what the answers show and the largest of them needs."""
+        total = self._tables.part(())
+        if total is not None:
+            return self._size + 2 * math.sqrt(total.variance)
+        peaks = np.ones(self._batch.size)
+        for bundle in self._batch.bundles:
+            peaks[bundle.rows] = np.abs(bundle.tables).reshape(len(bundle.rows), -1).max(axis=1)
+        doubt = 2 * np.sqrt([m.variance for m in self.linear])
+        needed = (np.abs(self._raw) + doubt) / np.where(peaks > 0, peaks, math.inf)
+        return max(self._size, float(needed.max()))
+
     @property
     def _raw(self) -> Floats:
         return np.array([float(m.values) for m in self.linear])
@@ -142,13 +158,20 @@ class History:
             out[bundle.rows] = projected(bundle, (), self.prior)[:, 0]
         return out
 
+    @property
+    def _spread(self) -> float:
+        """How far rows are believed to stray from the prior, as a share of them."""
+        return _KNOWN_SPREAD if self.prior.known_variances else _UNKNOWN_SPREAD
+
     @cached_property
     def _belief(self) -> Belief:
-        share = _KNOWN_SPREAD if self.prior.known_variances else _UNKNOWN_SPREAD
-        return Belief((share * self._size) ** 2, _BELIEF)
+        return Belief((self._spread * self._size) ** 2, _BELIEF)
 
-    def _fixed(self, parts: Iterable[Positions]) -> dict[Positions, float]:
-        """The variances that are known: of what tables say, of single attributes by the prior, of a total unknown."""
+    def _fixed(self, parts: Iterable[Positions], rows: float) -> dict[Positions, float]:
+        """The variances that are known: of what tables say, of single attributes by the prior, of a total unknown.
+
+        The total is then held to be some number of the order of ``rows``.
+        """
         fixed = {}
         for part in parts:
             found = self._tables.part(part)
@@ -157,7 +180,7 @@ class History:
             elif part in self.prior.known_variances:
                 fixed[part] = self.prior.known_variances[part]
             elif not part:
-                fixed[part] = _WIDE * self._size**2
+                fixed[part] = _WIDE * rows**2
         return fixed
 
     @cached_property
@@ -165,33 +188,64 @@ class History:
         return self._fit.solution
 
     @cached_property
+    def _past(self) -> Past:
+        """The answers as they were drawn, less what tables say of them."""
+        noise = np.maximum([m.variance for m in self.linear], _LEAST_NOISE * self._belief.variance)
+        return Past(self._raw - self._tables.of(self._batch, self.prior), noise=noise)
+
+    @cached_property
     def _fit(self) -> Fit:
         structure = Structure(self._batch, self.prior, known=self._known(), plain=self._tables)
-        fixed = self._fixed(structure.parts)
-        noise = np.maximum([m.variance for m in self.linear], _LEAST_NOISE * self._belief.variance)
-        past = Past(self._raw - self._tables.of(self._batch, self.prior), noise=noise)
-        return fit(structure, past, scales=_laplace_scales(self.linear), fixed=fixed, belief=self._belief)
+        fixed = self._fixed(structure.parts, self._size)
+        return fit(structure, self._past, scales=_laplace_scales(self.linear), fixed=fixed, belief=self._belief)
 
-    def _unseen(self, batch: Batch) -> dict[Positions, float]:
-        """For sets of attributes that no past answer is about, what those of as many attributes came to."""
-        seen = self._solution.variances
-        fixed = self._fixed(seen)
-        learned: dict[int, list[float]] = {}
-        for part, variance in seen.items():
-            if part not in fixed:
-                learned.setdefault(len(part), []).append(variance)
-        typical = {size: float(np.mean(each)) for size, each in learned.items()}
-        wanted = {part for bundle in batch.bundles for part in parts_of(bundle.positions)}
-        known = {**self._fixed(wanted), **seen}
-        return {part: known.get(part, typical.get(len(part), self._belief.variance)) for part in wanted}
+    @cached_property
+    def _plausible(self) -> tuple[Plausible, ...]:
+        most = self._reach**2
+        return plausible(
+            self._solution,
+            Past(self._past.answers, noise=np.maximum(self._past.noise, _LEAST_NOISE * most)),
+            scales=_laplace_scales(self.linear),
+            fixed=self._fixed(self._solution.variances, self._reach),
+            scale=Scale((self._spread * self._reach) ** 2, most=most),
+        )
 
     def estimates(self, queries: Sequence[Linear]) -> Estimates:
         """The estimate of each query and its standard error."""
         batch = Batch.of(queries, self.schema)
         known = self._known()
-        values = self._tables.of(batch, self.prior) + self._solution.estimates(batch, known=known)
-        squares = self._solution.errors(batch, self._unseen(batch), known=known)
-        return Estimates(values, np.sqrt(squares), converged=self._fit.converged)
+        moved, squares = np.zeros(batch.size), np.zeros(batch.size)
+        for bundle in batch.bundles:
+            features = self._solution.structure.all_features(bundle, known=known)
+            if features:
+                moved[bundle.rows], squares[bundle.rows] = self._read(features)
+        return Estimates(
+            self._tables.of(batch, self.prior) + moved,
+            np.sqrt(squares),
+            tails=self._tails(queries, squares),
+            converged=self._fit.converged,
+        )
+
+    def _tails(self, queries: Sequence[Linear], squares: Floats) -> Floats:
+        """How far the error of each query is that of its own Laplace noise: by kurtosis, so the square of its share."""
+        own: dict[Linear, float] = {}
+        for measurement in self.linear:
+            if measurement.noise is not None and measurement.noise.kind is NoiseKind.LAPLACE:
+                query = _linear(measurement)
+                own[query] = min(measurement.variance, own.get(query, math.inf))
+        noise = np.array([own.get(query, math.inf) for query in queries])
+        return np.asarray(np.minimum(squares / noise, 1.0) ** 2)
+
+    def _read(self, features: Features) -> tuple[Floats, Floats]:
+        """The best fit's estimates, and their expected squared errors over all that is plausible."""
+        best = self._solution.estimates_of(features)
+        fixed = self._fixed(features, self._reach)
+        errors = np.zeros_like(best)
+        for each in self._plausible:
+            unseen = {part: each.unseen[len(part)] for part in features if part} | fixed
+            gaps = each.solution.estimates_of(features) - best
+            errors += each.weight * (each.solution.errors_of(features, unseen) + gaps**2)
+        return best, errors
 
 
 def _linear(measurement: Measurement) -> Linear:
@@ -217,14 +271,20 @@ def _read_tables(schema: Schema, tables: Sequence[Measurement], total: float | N
 
 
 def _single_tables(schema: Schema, estimate: Estimate) -> tuple[Prior, _Tables]:
-    """Tables of single attributes are the prior; what is left for the total is its count."""
+    """Tables of single attributes are the prior; what is left for them is where its floor moved it, and the total."""
     names = [name for name in schema.names if estimate.covers((name,))]
     counts = {name: estimate.table((name,)) for name in names}
-    prior = Prior.of(schema, counts, {name: estimate.variance((name,)) for name in names})
+    noise = {name: float(estimate.variances[estimate.places([(name,)])[0][0, -1]]) for name in names}
+    prior = Prior.of(schema, counts, noise)
     if not estimate.covers(()):
         return prior, _Tables({})
     size = max(float(estimate.table(())), 0.0)
-    return prior, _Tables({(): _Part(np.array([size]), float(estimate.variance(())))})
+    parts: dict[Positions, _Part] = {(): _Part(np.array([size]), float(estimate.variance(())))}
+    for name in names:
+        place = schema.positions[name]
+        moved = size * (shares(counts[name]) - prior.probabilities[place])
+        parts[(place,)] = _Part(moved, noise[name])
+    return prior, _Tables(parts)
 
 
 def _table_part(estimate: Estimate, part: Positions) -> _Part | None:
