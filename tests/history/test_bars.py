@@ -145,8 +145,9 @@ def test_bars_of_short_histories_hold() -> None:
 def test_bars_of_short_histories_hold_as_often_as_they_say() -> None:
     """One past and one new question in each of 1200 independent histories of 5 to 40 questions.
 
-    If 95% intervals hold 94% of the time, 1085 or fewer of 1200 are seen with probability below 1e-6, past and new each. With
-    the variances of the best fit taken as certain, intervals of new questions hold 81% to 88%: 1085 then never are.
+    If 95% intervals hold 94% of the time, 1085 or fewer of 1200 are seen with probability below 1e-6, past and new
+    each. With the variances of the best fit taken as certain, intervals of new questions hold 81% to 88%: 1085 then
+    never are.
     """
     past, new = zip(*trials(1200, first=10_000, lengths=(5, 10, 20, 40), new=1), strict=True)
     assert sum(bool(held[0]) for held in past) > 1085
