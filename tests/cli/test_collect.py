@@ -77,6 +77,8 @@ def test_a_device_sends_the_same_bytes_again(tmp_path, protocol) -> None:
         ran_well("collect", "report", protocol, '{"plan": "free", "age": 3}', "--store", store, "--json").out
     )
     assert first.strip() == again["report"]
+    (tmp_path / "row.json").write_text('{"plan": "free"}')
+    assert ran_well("collect", "report", protocol, tmp_path / "row.json", "--store", store).out == first
     assert len(base64.b64decode(first)) == 37
     assert "paid" not in first + store.read_text()
 
@@ -86,6 +88,14 @@ def test_a_device_sends_the_same_bytes_again(tmp_path, protocol) -> None:
     [
         (("collect", "report", "{p}", "[1]", "--store", "{t}/a.json"), "the row must be a JSON object"),
         (("collect", "report", "{p}", "{{", "--store", "{t}/a.json"), "the row must be a JSON object"),
+        (
+            ("collect", "report", "{p}", "{p}/x", "--store", "{t}/a.json"),
+            "cannot read the row: Not a directory; give a",
+        ),
+        (
+            ("collect", "report", "{p}", "{t}", "--store", "{t}/a.json"),
+            "cannot read the row: Is a directory; give a JSON",
+        ),
         (("collect", "report", "{p}", "{}", "--store", "{t}/a.json", "--cap", "1"), "would spend 4 of at most 1"),
         (("collect", "report", "{p}", "{}", "--store", "{t}/a.json", "--cap", "x"), "--cap must be a number"),
         (("collect", "report", "{p}", "{}", "--store", "{t}/no/a.json"), "cannot write the store"),

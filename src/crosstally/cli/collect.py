@@ -89,7 +89,9 @@ def plan(
 
 def report(
     protocol: ProtocolFile,
-    row: Annotated[str, typer.Argument(metavar="ROW", help="The person's values: a JSON object.")],
+    row: Annotated[
+        str, typer.Argument(metavar="ROW", help="The person's values: a JSON object, or a file that holds one.")
+    ],
     *,
     store: Annotated[
         Path, typer.Option(metavar="FILE", help="What this device keeps: reports are drawn once and sent again.")
@@ -104,13 +106,7 @@ def report(
     from crosstally.local import client
     from crosstally.local.protocol import Protocol
 
-    read = Protocol.load(protocol)
-    try:
-        values = json_format.loads(row)
-    except (ValueError, RecursionError):
-        raise CrosstallyError("the row must be a JSON object of values by attribute") from None
-    if not isinstance(values, dict):
-        raise CrosstallyError("the row must be a JSON object of values by attribute")
+    read, values = Protocol.load(protocol), _read_row(row)
     try:
         drawn = read.report(values, store=client.FileStore(store), cap=cap)
     except (client.CapReachedError, client.StoreError, client.ProtocolError) as error:
@@ -124,6 +120,22 @@ def report(
         print_json({"protocol": read.id, "report": text})
     else:
         data().put(text)
+
+
+def _read_row(given: str) -> dict[str, Any]:
+    """The values in a JSON text, or in a file: what a file holds is in no list of running commands."""
+    try:
+        text = given if given.lstrip().startswith(("{", "[")) else Path(given).read_text(encoding="utf-8")
+        values = json_format.loads(text)
+    except OSError as error:
+        raise CrosstallyError(
+            f"cannot read the row: {error.strerror}; give a JSON object, or a file with one"
+        ) from None
+    except (ValueError, RecursionError):
+        values = None
+    if not isinstance(values, dict):
+        raise CrosstallyError("the row must be a JSON object of values by attribute")
+    return values
 
 
 def simulate(
