@@ -1,4 +1,4 @@
-"""Conditions as text: ``18 <= age < 30 and sex = Female``.
+"""Conditions as text: ``25 <= age < 35 and sex = Female``.
 
     condition   = conjunction {"or" conjunction}
     conjunction = negation {"and" negation}

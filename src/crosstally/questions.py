@@ -99,7 +99,7 @@ def count(where: str | None = None, /, **conditions: object) -> Question:
     """How many rows satisfy all conditions; without any, how many there are.
 
     Args:
-        where: Conditions as text, such as ``"18 <= age < 30 and sex = Female"``.
+        where: Conditions as text, such as ``"25 <= age < 35 and sex = Female"``.
         **conditions: For each attribute a label, a list of labels, or a range ``(low, high)`` of numbers: half-open,
             on the edges of bins, and the last bin closed. None leaves an end open.
 

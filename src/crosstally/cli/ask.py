@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["EXAMPLES", "ask"]
 
 EXAMPLES = (
-    'crosstally ask people.csv --ledger people.ledger "18 <= age < 30 and sex = Female" --epsilon 0.05',
+    'crosstally ask people.csv --ledger people.ledger "25 <= age < 35 and sex = Female" --epsilon 0.05',
     'crosstally ask --ledger people.ledger "sex = Female" --free',
     'crosstally ask --ledger people.ledger "sex = Female" --error 50',
 )
@@ -28,7 +28,7 @@ def ask(
         typer.Argument(
             metavar="[SOURCE] QUESTION",
             help="CSV, Parquet or Arrow files, not needed when nothing is spent; and which rows to count, "
-            "'18 <= age < 30 and sex = Female'.",
+            "'25 <= age < 35 and sex = Female'.",
         ),
     ],
     *,
