@@ -61,8 +61,8 @@ def shrunk_measurements(estimate: Estimate, measurements: Sequence[Measurement])
     shrunk = _with_blocks(estimate, {one: total * _raw(one, kept, blocks) for one in sets if len(one) > 1})
     left = {one: variances[one] * trust.get(one, 1.0) * _cell(estimate.schema, one) for one in sets}
     frequencies = {name: shrunk.table((name,)) / total for one in sets if len(one) == 1 for name in one}
-    variances = coefficient_variances(estimate.schema, left, frequencies, total)
-    return Shrunk(answered(measurements, shrunk.table), variances)
+    remaining = coefficient_variances(estimate.schema, left, frequencies, total)
+    return Shrunk(answered(measurements, shrunk.table), remaining)
 
 
 def answered(measurements: Sequence[Measurement], table: Callable[[Names], Block]) -> tuple[Measurement, ...]:
