@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from crosstally.budget import Budget, Neighbours
-from crosstally.errors import PlanError, SchemaError
+from crosstally.errors import KeyReusedError, PlanError, SchemaError
 from crosstally.privacy.ledger import Ledger
 from crosstally.releases import Release, Statement, publish
 from crosstally.schema import Schema
-from crosstally.strategies.plan import Order, Plan, Strategy, public_total
+from crosstally.strategies.plan import Plan, Strategy, public_total
 from crosstally.strategies.planner import compare, read_strategies
+from crosstally.strategies.rules import check_rules, next_stage
+from crosstally.strategies.stages import stage_key
 from crosstally.tables import Measurement
 from crosstally.workload import Workload
 
@@ -58,55 +60,83 @@ def release(
     if plan is not None:
         if (schema, epsilon, delta, rho, workload) != (None,) * 5 or strategy != "auto":
             raise PlanError("a plan fixes schema, budget, workload and strategy: give it alone")
-        return run(source, Order.of(plan), rows=rows, ledger=ledger, key=key, progress=progress)
+        return run(source, plan, rows=rows, ledger=ledger, key=key, progress=progress)
     if schema is None:
         raise PlanError("a release needs a schema, or a plan")
     budget = Budget(epsilon=epsilon, delta=delta, rho=rho)  # type: ignore[arg-type]
     strategies = read_strategies(strategy)
-    if len(strategies) > 1:
-        order = compare(schema, workload, budget, neighbours=neighbours, strategies=strategies, rows=rows).order
-    else:
-        (only,) = strategies
-        order = Order(schema=schema, strategy=only, workload=workload, budget=budget, neighbours=neighbours)
-    return run(source, order, rows=rows, ledger=ledger, key=key, progress=progress)
+    chosen = compare(schema, workload, budget, neighbours=neighbours, strategies=strategies, rows=rows).chosen
+    if chosen.schema != schema:
+        raise PlanError(f"{chosen.strategy} plans for other attributes than the schema's: its plan cannot be released")
+    return run(source, chosen, rows=rows, ledger=ledger, key=key, progress=progress)
 
 
 def run(
     source: Any,
-    order: Order | Plan,
+    plan: Plan,
     *,
     rows: int | None = None,
     ledger: Ledger | str | Path | None = None,
     key: str | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Release:
-    """The release that an order or an approved plan asks for, stage by stage: plan, count, measure; then publish."""
-    order = Order.of(order) if isinstance(order, Plan) else order
-    _check(order, rows)
+    """The release that a plan asks for: count and measure its stage, plan the next one by its rule; then publish."""
+    _check(plan, rows)
     key = uuid.uuid4().hex if key is None else key
     if not isinstance(ledger, Ledger):
-        ledger = _open(ledger, order)
+        ledger = _open(ledger, plan)
+    keys = [stage_key(key, stage + 1) for stage in range(1 + len(plan.later))]
+    _check_keys(ledger, keys)
     public = () if rows is None else (public_total(rows),)
     measured: tuple[Measurement, ...] = ()
-    keys: list[str] = []
-    while (plan := order.next((*public, *measured))) is not None and plan.requests:
-        keys.append(f"{key}/{len(keys) + 1}" if keys else key)
-        measured += _measured(source, plan, ledger, keys[-1], progress)
+    used: list[str] = []
+    stage: Plan | None = plan
+    while stage is not None and stage.requests:
+        used.append(keys[len(used)])
+        measured += _measured(source, stage, ledger, used[-1], progress)
+        stage = _next(ledger, keys[len(used) - 1 : len(used) + 1], (*public, *measured)) if stage.later else None
     if not measured and rows is None:
-        raise PlanError(f"{order.strategy.name} measures nothing, so it needs rows, the public number of rows")
+        raise PlanError(f"{plan.strategy} measures nothing, so it needs rows, the public number of rows")
     statement = Statement(
         model="central",
-        strategy=order.strategy.name,
-        budget=order.budget,
-        neighbours=order.neighbours,
-        unit=order.schema.unit,
+        strategy=plan.strategy,
+        budget=plan.budget,
+        neighbours=plan.neighbours,
+        unit=plan.schema.unit,
         rows=rows,
         entry=measured[0].origin if measured else None,
     )
-    published = publish(order.schema, measured, statement)
-    for each in keys:
+    published = publish(plan.schema, measured, statement)
+    for each in used:
         ledger.delivered(each)
     return published
+
+
+def _check_keys(ledger: Ledger, keys: Sequence[str]) -> None:
+    """Raise, before anything is spent, when a later stage cannot have its key."""
+    first, *others = (ledger.plan(key) is not None for key in keys)
+    if not first and any(others):
+        raise _belongs_to_another(keys[1 + others.index(True)])
+
+
+def _belongs_to_another(key: str) -> KeyReusedError:
+    return KeyReusedError(f"the key {key!r} belongs to another request; use a new key, or none")
+
+
+def _next(ledger: Ledger, keys: Sequence[str], seen: Sequence[Measurement]) -> Plan | None:
+    """The stage after the one that the first key has bought: as it stands in the ledger, or else planned now.
+
+    A stage that was charged before is never planned again: another version of a rule, or a number of rows that was not
+    given then, might ask for something else under the same key.
+    """
+    key, following = keys
+    stage, stored = ledger.plan(key), ledger.plan(following)
+    assert stage is not None  # it was measured just now, or before
+    if stored is None:
+        return next_stage(stage, seen)
+    if not stage.is_followed_by(stored):
+        raise _belongs_to_another(following)
+    return stored
 
 
 def _measured(
@@ -121,14 +151,15 @@ def _measured(
     )
 
 
-def _open(ledger: str | Path | None, order: Order) -> Ledger:
+def _open(ledger: str | Path | None, plan: Plan) -> Ledger:
     if ledger is None:
-        return Ledger.in_memory(schema=order.schema, budget=order.budget, neighbours=order.neighbours)
+        return Ledger.in_memory(schema=plan.schema, budget=plan.budget, neighbours=plan.neighbours)
     return Ledger.open(ledger)
 
 
-def _check(order: Order, rows: int | None) -> None:
+def _check(plan: Plan, rows: int | None) -> None:
     if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 0):
         raise PlanError(f"rows must be a whole number of at least 0, got {rows!r}")
-    if order.schema.draft:
+    if plan.schema.draft:
         raise SchemaError("the schema is a draft: review its labels, which would become public, then remove 'draft'")
+    check_rules(plan)

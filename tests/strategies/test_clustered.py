@@ -13,7 +13,6 @@ from crosstally.queries import Cells
 from crosstally.schema import Attribute, Outside, Schema, Unit
 from crosstally.strategies import Direct
 from crosstally.strategies.clustered import Clustered, clusters
-from crosstally.tables import Measurement
 from crosstally.workload import Workload
 from reference_clusters import greedy_clusters
 from reference_privacy import brute_force_cost
@@ -134,6 +133,3 @@ def test_names_and_refusals() -> None:
     schema = sized(*[2] * 51)
     with pytest.raises(PlanError, match="at most 20,000 tables can be clustered, got 20,825"):
         Clustered().plan(schema, Workload.all_ways(schema, 3), Budget(epsilon=1))
-    noise = Noise(NoiseKind.LAPLACE, 1.0)
-    seen = Measurement(Cells(("a0",)), np.array([1, 2]), variance=noise.variance, noise=noise, origin="test")
-    assert Clustered().plan(schema, None, Budget(epsilon=1), seen=[seen]) is None

@@ -6,7 +6,6 @@ import crosstally as ct
 from crosstally.errors import PlanError
 from crosstally.schema import Outside
 from crosstally.strategies import NAMED
-from crosstally.strategies.plan import public_total
 from reference_privacy import brute_force_cost
 
 BINARY = ct.Schema([ct.Attribute(f"a{i}", ["0", "1"]) for i in range(3)])
@@ -24,7 +23,7 @@ def test_the_claimed_cost_is_the_true_one(name, budget, schema, neighbours) -> N
         with pytest.raises(PlanError, match="Gaussian"):
             NAMED[name].plan(schema, None, budget, neighbours=neighbours)
         return
-    plan = NAMED[name].plan(schema, None, budget, neighbours=neighbours, seen=[public_total(1000)])
+    plan = NAMED[name].with_rows(1000).plan(schema, None, budget, neighbours=neighbours)
     epsilon, rho = brute_force_cost(schema, plan.requests, neighbours)
     true = epsilon if budget.pure else rho
     if name in ("fourier", "residual") and neighbours is ct.Neighbours.REPLACE:

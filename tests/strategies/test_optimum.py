@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
+from crosstally.budget import Budget, Neighbours
 from crosstally.errors import PlanError
 from crosstally.queries import Cells
 from crosstally.residuals import PredictedVariances
@@ -17,7 +17,6 @@ from crosstally.schema import Attribute, Outside, Schema, Unit
 from crosstally.strategies import Direct, Residual, Views
 from crosstally.strategies.clustered import Clustered, clusters
 from crosstally.strategies.optimum import Optimum, best_views
-from crosstally.tables import Measurement
 from crosstally.workload import Workload
 from reference_privacy import brute_force_cost
 from reference_views import least_squares_variances
@@ -226,13 +225,10 @@ def test_thirty_attributes_in_a_few_seconds(k, size) -> None:
     assert plan.rms_error < Direct().plan(schema, plan.workload, Budget(epsilon=1)).rms_error * 0.8
 
 
-def test_refusals_and_stages() -> None:
+def test_refusals() -> None:
     schema = sized(*[2] * 51)
     with pytest.raises(PlanError, match="at most 20,000 tables, got 20,825"):
         Optimum().plan(schema, Workload.all_ways(schema, 3), Budget(epsilon=1))
-    noise = Noise(NoiseKind.LAPLACE, 1.0)
-    seen = Measurement(Cells(("a0",)), np.array([1, 2]), variance=noise.variance, noise=noise, origin="test")
-    assert Optimum().plan(schema, None, Budget(epsilon=1), seen=[seen]) is None
     wide = sized(2000, 2000, 2000)
     with pytest.raises(PlanError, match="no views of at most 5,000,000 cells together hold these tables"):
         Optimum().plan(wide, Workload.all_ways(wide, 2), Budget(epsilon=1))

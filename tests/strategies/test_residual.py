@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import crosstally as ct
-from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
+from crosstally.budget import Budget, Neighbours
 from crosstally.errors import PlanError, TooManyCellsError
 from crosstally.queries import Cells, Contrast
 from crosstally.residuals import PredictedVariances
@@ -17,7 +17,6 @@ from crosstally.schema import Attribute, Outside, Schema, Unit
 from crosstally.strategies import Direct, Plan
 from crosstally.strategies.requests import GroupedRequests, Request, grouped
 from crosstally.strategies.residual import Residual
-from crosstally.tables import Measurement
 from crosstally.workload import Workload
 from reference_privacy import brute_force_cost
 
@@ -216,12 +215,6 @@ def test_a_pure_budget_is_refused() -> None:
         Residual().plan(sized(2, 2), None, Budget(epsilon=1))
     with pytest.raises(PlanError, match="objective must be sum or max, got 'mean'"):
         Residual("mean")  # type: ignore[arg-type]
-
-
-def test_it_has_nothing_more_to_ask() -> None:
-    noise = Noise(NoiseKind.GAUSSIAN, 1.0)
-    seen = Measurement(Cells(("a0",)), np.array([1, 2]), variance=noise.variance, noise=noise, origin="test")
-    assert Residual().plan(sized(2, 2), None, Budget(rho=1), seen=[seen]) is None
 
 
 def test_plan_files_both_ways(tmp_path) -> None:

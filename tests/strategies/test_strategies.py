@@ -2,7 +2,6 @@
 
 import json
 import math
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -12,8 +11,8 @@ from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.errors import BudgetError, PlanError, QueryError, TooManyCellsError
 from crosstally.queries import Cells
 from crosstally.schema import Attribute, Schema, Unit
-from crosstally.strategies import Direct, Flat, Plan, Request, Uniform, named
-from crosstally.strategies.plan import Order, privacy_cost, public_total
+from crosstally.strategies import NAMED, Direct, Flat, Plan, Request, Uniform, named
+from crosstally.strategies.plan import privacy_cost
 from crosstally.tables import Measurement
 from crosstally.workload import Workload
 
@@ -94,18 +93,11 @@ def test_uniform_measures_nothing_and_covers_nothing() -> None:
 def test_one_stage_strategies_have_nothing_more_to_ask() -> None:
     noise = Noise(NoiseKind.LAPLACE, 1.0)
     seen = Measurement(Cells(("a0",)), np.array([1, 2]), variance=noise.variance, noise=noise, origin="test")
-    for strategy in (Flat(), Direct(), Uniform()):
-        assert strategy.plan(binary(3), None, Budget(epsilon=1), seen=[seen]) is None
-        assert strategy.plan(binary(3), None, Budget(epsilon=1), seen=[public_total(9)]) is not None
-
-
-def test_an_approved_plan_is_an_order_that_stands_alone() -> None:
-    plan = Direct().plan(binary(3), None, Budget(epsilon=1))
-    order = Order.of(plan)
-    assert order.next(()) is plan
-    assert order.next([public_total(9)]) is plan
-    with pytest.raises(PlanError, match="can only be run as it stands"):
-        replace(order, budget=Budget(epsilon=2)).next(())
+    for strategy in NAMED.values():
+        plan = strategy.plan(binary(3), None, Budget(rho=1))
+        assert plan.later == ()
+        assert strategy.name == "views" or strategy.next(plan, [seen]) is None
+        assert strategy.with_rows(9).plan(binary(3), None, Budget(rho=1)) == plan
 
 
 def test_flat_refuses_a_domain_that_is_too_large() -> None:
@@ -138,11 +130,14 @@ def changed_plan(**changes) -> dict:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"crosstally-plan": 2}, "not a crosstally plan of format 1"),
+        ({"crosstally-plan": 3}, "not a crosstally plan of format 1 to 2"),
+        ({"crosstally-plan": True}, "not a crosstally plan of format 1 to 2"),
+        ({"crosstally-plan": 2}, "a plan must have exactly the fields"),
+        ({"later": []}, "a plan must have exactly the fields"),
         ({"budget": {"epsilon": "0.1"}}, "the plan costs more than its budget of ε = 0.1"),
         ({"neighbours": "replace"}, "the plan costs more than its budget of ε = 1"),
         ({"neighbours": "swap"}, "must name its strategy and its neighbours"),
-        ({"requests": {}}, "requests must be a list"),
+        ({"requests": {}}, "requests and later stages must be lists"),
         ({"requests": [{}]}, "each request must be an object with query and noise"),
         ({"extra": 1}, "a plan must have exactly the fields"),
     ],

@@ -10,7 +10,6 @@ import crosstally as ct
 from crosstally.errors import PlanError
 from crosstally.queries import Cells
 from crosstally.strategies import Views
-from crosstally.strategies.plan import public_total
 from crosstally.strategies.views import choose_cover, noise_error, size_score
 
 
@@ -87,17 +86,17 @@ def test_the_number_of_rows_is_bought_with_a_stated_share() -> None:
     schema, budget = binary(32), ct.Budget(epsilon=1)
     first = Views().plan(schema, None, budget)
     assert [r.query for r in first.requests] == [Cells(())]
-    assert first.budget == ct.Budget(epsilon=Fraction(1, 100))
+    assert (first.budget, first.own_budget) == (budget, ct.Budget(epsilon=Fraction(1, 100)))
     seen = ct.Measurement(Cells(()), 900_123, variance=2e4, noise=first.requests[0].noise, origin="test")
-    second = Views().plan(schema, None, budget, seen=[seen])
-    assert second.budget == ct.Budget(epsilon=Fraction(99, 100))
+    second = Views().next(first, [seen])
+    assert (second.budget, second.later) == (ct.Budget(epsilon=Fraction(99, 100)), ())
     assert len(second.requests) == len(ct.strategies.covering_design(attributes=32, size=8, cover=3))
-    third = ct.Measurement(second.requests[0].query, [[0] * 2] * 2, variance=1.0, noise=None, origin="test")
-    assert Views().plan(schema, None, budget, seen=[seen, third]) is None
+    with pytest.raises(PlanError, match="the number of rows, which was not measured"):
+        Views().next(first, [])
 
 
 def test_a_public_number_of_rows_is_not_bought() -> None:
-    plan = Views().plan(binary(32), None, ct.Budget(epsilon=0.1), seen=[public_total(900_000)])
+    plan = Views(rows=900_000).plan(binary(32), None, ct.Budget(epsilon=0.1))
     assert len(plan.requests) == 20
     assert plan.budget == ct.Budget(epsilon=0.1)
 
@@ -119,8 +118,8 @@ def test_flat_where_it_wins(d) -> None:
 def test_flat_where_noise_is_negligible() -> None:
     """2^16 cells: with a hundred million rows their noise is below 0.001 of them, so nothing needs to be guessed."""
     schema = binary(16)
-    many = Views().plan(schema, None, ct.Budget(epsilon=1), seen=[public_total(100_000_000)])
-    few = Views().plan(schema, None, ct.Budget(epsilon=1), seen=[public_total(100_000)])
+    many = Views(rows=100_000_000).plan(schema, None, ct.Budget(epsilon=1))
+    few = Views(rows=100_000).plan(schema, None, ct.Budget(epsilon=1))
     assert (len(many.requests), len(few.requests)) == (1, 6)
 
 
@@ -135,7 +134,9 @@ def test_mixed_cardinalities_are_limited_by_cells() -> None:
     assert small.covers
 
 
-@pytest.mark.parametrize("options", [{"size": 1}, {"cover": 0}, {"cover": True}, {"rows_share": 1}, {"max_cells": 2}])
+@pytest.mark.parametrize(
+    "options", [{"size": 1}, {"cover": 0}, {"cover": True}, {"rows_share": 1}, {"max_cells": 2}, {"rows": -1}]
+)
 def test_options_that_make_no_sense(options) -> None:
     with pytest.raises(PlanError, match=next(iter(options))):
         Views(**options)

@@ -157,7 +157,7 @@ def _release(rows: pa.Table, schema: Schema, comparison: Comparison, files: _Fil
 
     with progress("counting, adding noise"):
         ledger = Ledger.create(files.ledger, schema=schema, budget=Budget(epsilon=3))  # type: ignore[arg-type]
-        release = run(str(files.rows), comparison.order, ledger=ledger, key=_KEY)
+        release = run(str(files.rows), comparison.chosen, ledger=ledger, key=_KEY)
         release.save(files.release)
         tables = (_ONE, _TWO, _THREE, _UNMEASURED)
         exact = count_rows(rows, schema, tables)  # generated people: their truth may be shown

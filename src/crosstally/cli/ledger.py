@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from crosstally.budget import Budget, Neighbours, decimal_text
+from crosstally.budget import Neighbours, decimal_text
 from crosstally.cli.checks import CheckFailedError
 from crosstally.cli.options import (
     Delta,
@@ -151,35 +149,27 @@ def export(
     from crosstally.cli.screen import number_of, people
     from crosstally.privacy.ledger import Ledger
     from crosstally.releases import Statement, publish
+    from crosstally.strategies.plan import spent_by
+    from crosstally.strategies.stages import stage_keys
 
     opened = Ledger.open(ledger)
     check_output(output, force=force)
-    stages = [each.key for each in opened.entries() if each.key.startswith(f"{key}/")]
-    bought = [opened.export(each) for each in (key, *stages)]
+    keys = stage_keys(key, {each.key for each in opened.entries()}) or (key,)
+    bought = [opened.export(each) for each in keys]
     plans, measurements = [plan for plan, _ in bought], [each for _, stage in bought for each in stage]
     statement = Statement(
         strategy=plans[0].strategy,
-        budget=_together([plan.budget for plan in plans]),
+        budget=spent_by(plans),
         neighbours=opened.neighbours,
         unit=opened.schema.unit,
         rows=rows,
         entry=measurements[0].origin,
     )
     publish(opened.schema, measurements, statement).save(output)
-    for each in (key, *stages):
+    for each in keys:
         opened.delivered(each)
     tables = number_of(len(measurements), "table", "tables")
     people(quiet=quiet).say(f"Written {output}: {tables} of {key}; nothing spent.")
-
-
-def _together(budgets: Sequence[Budget]) -> Budget:
-    """The budget of all stages of a release."""
-    if len(budgets) == 1:
-        return budgets[0]
-    if all(budget.pure for budget in budgets):
-        return Budget(epsilon=sum((budget.amount for budget in budgets), Fraction(0)))
-    paid = (budget.amount**2 / 2 if budget.pure else budget.amount for budget in budgets)
-    return Budget(rho=sum(paid, Fraction(0)))
 
 
 def _print(ledger: Ledger) -> None:

@@ -139,6 +139,7 @@ def comparison_json(found: Comparison) -> dict[str, Any]:
                 "tables": len(each.requests),
                 "cells": each.cells,
                 "rms_error": None if math.isnan(each.rms_error) else each.rms_error,
+                "later": [rule.to_dict() for rule in each.later],
             }
             for each in found.plans
         ],
@@ -189,6 +190,8 @@ def _show(found: Comparison) -> None:
     for name, reason in found.refused:
         screen.say(f"{name} cannot: {printable(reason)}", style="dim", indent=2)
     screen.say(f"▸ {chosen.strategy} is chosen: {found.reason}.")
+    for budget, rule in zip(chosen.stage_budgets[1:], chosen.later, strict=True):
+        screen.say(f"A later stage, of {budget}, measures what rule {printable(rule.name)} chooses by the first one.")
     screen.say("RMS error: the typical distance of a published count from the true one.", style="dim")
 
 

@@ -37,7 +37,7 @@ from crosstally.schema import Schema
 if TYPE_CHECKING:
     from crosstally.privacy.ledger import Ledger
     from crosstally.releases import Release
-    from crosstally.strategies.plan import Order
+    from crosstally.strategies.plan import Plan
 
 __all__ = ["EXAMPLES", "release"]
 
@@ -98,18 +98,18 @@ def release(
         "--strategy": strategy,
     }
     if plan is not None:
-        order = _approved(plan, [option for option, value in fixed_by_plan.items() if value is not None])
+        approved = _approved(plan, [option for option, value in fixed_by_plan.items() if value is not None])
     else:
         read = _load_schema(schema)
         wanted, budget = read_workload(read, ways, tables, workload), read_budget(epsilon, delta, rho)
         relation, strategies = neighbours or Neighbours.ADD_REMOVE, read_strategies(strategy or "auto")
         with progress("planning", quiet=quiet or json):
-            order = compare(read, wanted, budget, neighbours=relation, strategies=strategies, rows=rows).order
+            approved = compare(read, wanted, budget, neighbours=relation, strategies=strategies, rows=rows).chosen
     target = output or _beside(source, ".release.parquet", "-o")
     check_output(target, force=force)
     key = f"release-{secrets.token_hex(4)}" if key is None else key
-    with _paying(order, source, ledger) as account:
-        released = _measure(source, order, account, rows=rows, key=key, quiet=quiet or json)
+    with _paying(approved, source, ledger) as account:
+        released = _measure(source, approved, account, rows=rows, key=key, quiet=quiet or json)
         _save(released, target, account, key)
         if json:
             _print_summary(released, account, target, key)
@@ -120,14 +120,14 @@ def release(
 # What to measure
 
 
-def _approved(path: Path, given: list[str]) -> Order:
-    from crosstally.strategies.plan import Order, Plan
+def _approved(path: Path, given: list[str]) -> Plan:
+    from crosstally.strategies.plan import Plan
 
     if given:
         raise PlanError(f"a plan fixes schema, budget, tables and strategy: leave out {', '.join(given)}, or --plan")
     planned = Plan.load(path)
     _check_reviewed(planned.schema, path)
-    return Order.of(planned)
+    return planned
 
 
 def _load_schema(path: Path | None) -> Schema:
@@ -158,16 +158,18 @@ class _Account:
     created: bool
 
     def cost(self, key: str) -> Fraction:
-        """What the spends under a key cost; the second stage of a plan is called key/2, and so on."""
-        spends = (entry for entry in self.ledger.entries() if entry.key == key or entry.key.startswith(f"{key}/"))
-        return sum((entry.cost for entry in spends), Fraction(0))
+        """What all stages of the release with this key cost."""
+        from crosstally.strategies.stages import stage_keys
+
+        costs = {entry.key: entry.cost for entry in self.ledger.entries()}
+        return sum((costs[each] for each in stage_keys(key, costs)), Fraction(0))
 
 
 @contextlib.contextmanager
-def _paying(order: Order, source: list[str], given: Path | None) -> Iterator[_Account]:
+def _paying(plan: Plan, source: list[str], given: Path | None) -> Iterator[_Account]:
     """The ledger given, or the one beside the source; a new one goes away again if nothing was spent."""
     path = given or _beside(source, ".ledger", "--ledger")
-    account = _open_account(path, order, may_create=given is None)
+    account = _open_account(path, plan, may_create=given is None)
     try:
         yield account
     finally:
@@ -176,7 +178,7 @@ def _paying(order: Order, source: list[str], given: Path | None) -> Iterator[_Ac
                 path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
-def _open_account(path: Path, order: Order, *, may_create: bool) -> _Account:
+def _open_account(path: Path, plan: Plan, *, may_create: bool) -> _Account:
     from crosstally.privacy.ledger import Ledger
 
     if path.exists():
@@ -186,7 +188,7 @@ def _open_account(path: Path, order: Order, *, may_create: bool) -> _Account:
             f"there is no ledger {str(path)!r}; create it: crosstally ledger create {path} --schema FILE --epsilon CAP"
         )
     check_output(path, force=False)
-    created = Ledger.create(path, schema=order.schema, budget=order.budget, neighbours=order.neighbours)
+    created = Ledger.create(path, schema=plan.schema, budget=plan.budget, neighbours=plan.neighbours)
     return _Account(created, path, created=True)
 
 
@@ -202,13 +204,13 @@ def _beside(source: list[str], ending: str, option: str) -> Path:
 # Spend and save
 
 
-def _measure(source: list[str], order: Order, account: _Account, *, rows: int | None, key: str, quiet: bool) -> Release:
+def _measure(source: list[str], plan: Plan, account: _Account, *, rows: int | None, key: str, quiet: bool) -> Release:
     from crosstally.cli.screen import progress
     from crosstally.pipeline import run
 
     where: Any = source[0] if len(source) == 1 else source
     with progress("counting", unit="rows", quiet=quiet) as tell:
-        return run(where, order, rows=rows, ledger=account.ledger, key=key, progress=lambda done: tell(done, None))
+        return run(where, plan, rows=rows, ledger=account.ledger, key=key, progress=lambda done: tell(done, None))
 
 
 def _save(released: Release, target: Path, account: _Account, key: str) -> None:

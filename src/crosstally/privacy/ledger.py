@@ -174,11 +174,11 @@ class Ledger:
             )
         if plan.neighbours is not self.neighbours:
             raise LedgerError(f"{self._store} protects {self.neighbours} neighbours, the plan {plan.neighbours} ones")
-        self.price(plan.budget)
+        self.price(plan.budget)  # whether this ledger's currency can pay it
 
     def check_left(self, plan: Plan) -> None:
-        """Raise unless what is left now pays for the plan; only a charge makes sure that it still does."""
-        self._check_cap(self.spent, self.price(plan.budget))
+        """Raise unless what is left now pays for all stages of the plan; only charges make sure that it still does."""
+        self._check_cap(self.spent, sum(map(self.price, plan.stage_budgets), Fraction(0)))
 
     # What was bought
 
@@ -196,6 +196,13 @@ class Ledger:
             lines = self._stored_lines(connection, key)
             return self._plan(connection, lines), self._measured(connection, lines)
 
+    def plan(self, key: str) -> Plan | None:
+        """The plan that this key was charged for; None when the key is new."""
+        _check_key(key)
+        with self._store.reading() as connection:
+            lines = events(connection, "WHERE key = ?", (key,))
+            return self._plan(connection, lines) if lines else None
+
     def recall(self, plan: Plan, key: str) -> tuple[Measurement, ...] | None:
         """What this key and request have bought already; None when the key is new."""
         _check_key(key)
@@ -207,12 +214,12 @@ class Ledger:
     # Spending: only privacy.measure does this
 
     def charge(self, plan: Plan, key: str) -> bool:
-        """Pay for a plan. False when this key has paid for it before and the measurements are stored."""
+        """Pay for the stage of a plan. False when this key has paid for it before and the measurements are stored."""
         _check_key(key)
         self.check(plan)
         if not plan.requests:
             raise LedgerError("a plan without requests costs nothing and is not charged")
-        cost = self.price(plan.budget)
+        cost = self.price(plan.own_budget)
         body = canonical({field: value for field, value in plan.to_dict().items() if field != "schema"})
         with self._store.writing() as connection:
             if _is_known(connection, plan, key):
@@ -274,7 +281,7 @@ class Ledger:
 
     def _verify_spend(self, connection: sqlite3.Connection, lines: Sequence[Event]) -> None:
         plan = self._plan(connection, lines)
-        if request_digest(plan) != lines[0].request or str(self.price(plan.budget)) != lines[0].cost:
+        if request_digest(plan) != lines[0].request or str(self.price(plan.own_budget)) != lines[0].cost:
             raise LedgerError(f"{self._store}: entry {lines[0].entry} was charged for another plan")
         if len(lines) > 1:
             self._measured(connection, lines)
@@ -346,9 +353,12 @@ def _by_entry(lines: Sequence[Event]) -> dict[int, list[Event]]:
 
 
 def request_digest(plan: Plan) -> str:
-    """The identity of what is asked: of schema, requests, budget and neighbours, never of rows."""
-    given = plan.to_dict()
-    return digest(canonical({field: given[field] for field in ("schema", "requests", "budget", "neighbours")}))
+    """The identity of what is asked: of schema, requests, budget, neighbours and rules of later stages, never of rows.
+
+    A plan of one stage has no rules to name: its digest is the one that it had before there were any.
+    """
+    asked = ("schema", "requests", "budget", "neighbours", "later")
+    return digest(canonical({field: value for field, value in plan.to_dict().items() if field in asked}))
 
 
 def _is_known(connection: sqlite3.Connection, plan: Plan, key: str) -> bool:

@@ -22,7 +22,7 @@ __all__ = ["measure", "measure_counted"]
 def measure(
     exact: Sequence[ExactTable], plan: Plan, *, ledger: Ledger, key: str | None = None
 ) -> tuple[Measurement, ...]:
-    """The noisy answer to each request of the plan, in order, paid from the ledger.
+    """The noisy answer to each request of the plan's stage, in order, paid from the ledger.
 
     Everything that can fail is tried before the plan's budget is charged. What is drawn is stored before it is
     returned. With a key that was used before, the same request gets what was stored then: nothing is charged or
@@ -64,8 +64,8 @@ def measure_counted(
 def _check_plan(plan: Plan) -> None:
     if plan.schema.draft:
         raise PlanError("the schema is a draft; review it, remove its draft mark, and plan again")
-    if privacy_cost(plan.requests, plan.schema, plan.neighbours, pure=plan.budget.pure) > plan.budget.amount:
-        raise PlanError(f"the plan costs more than its budget of {plan.budget}")
+    if privacy_cost(plan.requests, plan.schema, plan.neighbours, pure=plan.budget.pure) > plan.own_budget.amount:
+        raise PlanError(f"the plan costs more than its budget of {plan.own_budget}")
 
 
 def _exact_answers(exact: Sequence[ExactTable], plan: Plan) -> list[NDArray[np.int64]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -16,8 +15,7 @@ from crosstally.errors import PlanError
 from crosstally.queries import MAX_CELLS, Cells
 from crosstally.residuals.closure import closure_of
 from crosstally.schema import Schema
-from crosstally.strategies.plan import Plan, measures_tables, requests_with_shares
-from crosstally.tables import Measurement
+from crosstally.strategies.plan import Plan, Strategy, requests_with_shares
 from crosstally.workload import Workload
 
 __all__ = ["Cluster", "Clustered", "clusters"]
@@ -37,7 +35,7 @@ class Cluster:
 
 
 @dataclass(frozen=True, slots=True)
-class Clustered:
+class Clustered(Strategy):
     """Measure unions of the workload's tables: fewer tables with less noise each, from which more cells are summed.
 
     Tables are merged greedily, two at a time, the pair that raises the sum of variances least; of all that are passed
@@ -67,11 +65,8 @@ class Clustered:
         budget: Budget,
         *,
         neighbours: Neighbours = Neighbours.ADD_REMOVE,
-        seen: Sequence[Measurement] = (),
-    ) -> Plan | None:
+    ) -> Plan:
         """A request for each cluster."""
-        if measures_tables(seen):
-            return None
         workload = (workload or Workload.small_tables(schema)).for_schema(schema)
         root = 1 if self.budgets == "uniform" else 3 if budget.pure else 2
         found = clusters(schema, workload, root)

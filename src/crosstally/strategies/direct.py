@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,15 +10,14 @@ from crosstally.budget import Budget, Neighbours
 from crosstally.errors import PlanError
 from crosstally.queries import Cells
 from crosstally.schema import Schema
-from crosstally.strategies.plan import Plan, measures_tables, requests_with_shares
-from crosstally.tables import Measurement
+from crosstally.strategies.plan import Plan, Strategy, requests_with_shares
 from crosstally.workload import Workload
 
 __all__ = ["Direct"]
 
 
 @dataclass(frozen=True, slots=True)
-class Direct:
+class Direct(Strategy):
     """Measure each table of the workload; those that overlap are combined by least squares afterwards.
 
     Args:
@@ -46,11 +44,8 @@ class Direct:
         budget: Budget,
         *,
         neighbours: Neighbours = Neighbours.ADD_REMOVE,
-        seen: Sequence[Measurement] = (),
-    ) -> Plan | None:
+    ) -> Plan:
         """A request for each table."""
-        if measures_tables(seen):
-            return None
         workload = (workload or Workload.small_tables(schema)).for_schema(schema)
         power = 0.0 if self.budgets == "uniform" else 1 / 3 if budget.pure else 1 / 2
         shares = [(weight * math.prod(schema.sizes(table))) ** power for table, weight in workload]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,15 +9,14 @@ from crosstally.budget import Budget, Neighbours
 from crosstally.errors import TooManyCellsError
 from crosstally.queries import MAX_CELLS, Cells
 from crosstally.schema import Schema
-from crosstally.strategies.plan import Plan, measures_tables, requests_with_shares
-from crosstally.tables import Measurement
+from crosstally.strategies.plan import Plan, Strategy, requests_with_shares
 from crosstally.workload import Workload
 
 __all__ = ["Flat"]
 
 
 @dataclass(frozen=True, slots=True)
-class Flat:
+class Flat(Strategy):
     """Measure the full contingency table with the whole budget; every other table is a sum of its cells.
 
     Best when the domain is small: its error grows with the number of cells that are summed.
@@ -38,11 +36,8 @@ class Flat:
         budget: Budget,
         *,
         neighbours: Neighbours = Neighbours.ADD_REMOVE,
-        seen: Sequence[Measurement] = (),
-    ) -> Plan | None:
+    ) -> Plan:
         """One request for all cells."""
-        if measures_tables(seen):
-            return None
         if schema.cells > self.max_cells:
             raise TooManyCellsError(
                 f"the full table has {approximately(schema.cells)} cells, and flat is limited to {self.max_cells:,}; "

@@ -21,9 +21,8 @@ from crosstally.errors import PlanError, TooManyCellsError
 from crosstally.queries import Cells, Contrast
 from crosstally.residuals.closure import Closure, closure_of
 from crosstally.schema import Attribute, Schema
-from crosstally.strategies.plan import FREE_SCALE, Plan, measures_tables, with_less_noise
+from crosstally.strategies.plan import FREE_SCALE, Plan, Strategy, with_less_noise
 from crosstally.strategies.requests import GroupedRequests, RequestGroup
-from crosstally.tables import Measurement
 from crosstally.workload import Workload
 
 __all__ = ["Fourier", "bit_schema", "bit_table", "bit_workload", "closure", "rows_as_bits"]
@@ -32,7 +31,7 @@ MAX_RESIDUALS = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Fourier:
+class Fourier(Strategy):
     """Measure each residual of the workload's tables once.
 
     Under Gaussian noise a residual is measured as an integer contrast. Under Laplace noise the contrast of an attribute
@@ -76,11 +75,8 @@ class Fourier:
         budget: Budget,
         *,
         neighbours: Neighbours = Neighbours.ADD_REMOVE,
-        seen: Sequence[Measurement] = (),
-    ) -> Plan | None:
+    ) -> Plan:
         """A request for each residual, the total among them."""
-        if measures_tables(seen):
-            return None
         workload = (workload or Workload.small_tables(schema)).for_schema(schema)
         if self.encoding == "bits":
             schema, workload = bit_schema(schema), bit_workload(schema, workload)

@@ -24,9 +24,8 @@ from crosstally.schema import Schema
 from crosstally.strategies.clustered import MAX_TABLES, clusters
 from crosstally.strategies.designs import covering_design, covering_views
 from crosstally.strategies.designs.design import MAX_COVER, MAX_SIZE, best_count
-from crosstally.strategies.plan import Plan, measures_tables, requests_with_shares
+from crosstally.strategies.plan import Plan, Strategy, requests_with_shares
 from crosstally.strategies.views import cell_limits
-from crosstally.tables import Measurement
 from crosstally.workload import Workload
 
 __all__ = ["Optimum", "TunedViews", "best_views"]
@@ -54,7 +53,7 @@ class TunedViews:
 
 
 @dataclass(frozen=True, slots=True)
-class Optimum:
+class Optimum(Strategy):
     """Measure the views, and with the budgets, that give the lowest weighted sum of variances found.
 
     Under Gaussian noise the residual plan is the optimum; there this is the best that tables of cells can do.
@@ -69,11 +68,8 @@ class Optimum:
         budget: Budget,
         *,
         neighbours: Neighbours = Neighbours.ADD_REMOVE,
-        seen: Sequence[Measurement] = (),
-    ) -> Plan | None:
+    ) -> Plan:
         """A request for each view."""
-        if measures_tables(seen):
-            return None
         workload = (workload or Workload.small_tables(schema)).for_schema(schema)
         found = best_views(schema, workload, 2 if budget.pure else 1)
         queries = [Cells(tuple(schema.names[i] for i in view)) for view in found.views]

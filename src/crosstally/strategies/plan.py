@@ -21,30 +21,32 @@ from crosstally.residuals.closure import Closure, closure_of
 from crosstally.schema import Schema
 from crosstally.strategies.requests import Request, RequestGroup, grouped
 from crosstally.strategies.sensitivity import groups_cost
+from crosstally.strategies.stages import Rule, part_of, rest_of, sum_of_stages
 from crosstally.tables import Measurement
 from crosstally.workload import Workload
 
 __all__ = [
-    "Order",
     "Plan",
     "Request",
+    "Rule",
     "Strategy",
     "known_total",
-    "measures_tables",
     "privacy_cost",
     "public_total",
     "requests_with_shares",
+    "spent_by",
     "with_less_noise",
 ]
 
-FORMAT = 1
+FORMAT = 2
+"""Plans with later stages; a plan of one stage is written as format 1, which means the same and older readers know."""
 _EXACT = 1e-300
 _SPENDING_MARGIN = 1e-8
 FREE_SCALE = 2.0**-6  # the scale of noise on what no unit can move: it is never other than zero
 
 
 class Strategy(Protocol):
-    """A way to choose what to measure."""
+    """A way to choose what to measure. Whoever inherits from it needs only a name and ``plan``."""
 
     @property
     def name(self) -> str:
@@ -57,14 +59,25 @@ class Strategy(Protocol):
         budget: Budget,
         *,
         neighbours: Neighbours = Neighbours.ADD_REMOVE,
-        seen: Sequence[Measurement] = (),
-    ) -> Plan | None:
-        """What to measure next, given what was measured already; None when that is all."""
+    ) -> Plan:
+        """What to measure first, and by which rules then; the budget is that of all stages together."""
+
+    def next(self, plan: Plan, seen: Sequence[Measurement]) -> Plan | None:  # noqa: ARG002
+        """What to measure after the stage of a plan, given all that was measured; None when that is all."""
+        return None
+
+    def with_rows(self, rows: int) -> Strategy:  # noqa: ARG002
+        """The same strategy, told about how many rows there are."""
+        return self
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What will be measured, for whom, at what cost. A plan file can be approved and then run exactly."""
+    """What will be measured, for whom, at what cost. A plan file can be approved and then run exactly.
+
+    ``requests`` are those of the stage at hand. ``later`` has a rule for each stage after it. ``budget`` is that of all
+    these stages together: what the rules leave of it is this stage's own.
+    """
 
     schema: Schema
     requests: Sequence[Request]
@@ -73,6 +86,7 @@ class Plan:
     workload: Workload
     budget: Budget
     neighbours: Neighbours
+    later: tuple[Rule, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "workload", self.workload.for_schema(self.schema))
@@ -83,12 +97,45 @@ class Plan:
         subsets = sum(len(group) * 2 ** len(group.query.attributes) for group in self.groups)
         if subsets > MAX_CELLS:
             raise TooManyCellsError(f"a plan must be over at most {MAX_CELLS:,} sets of attributes, got {subsets:,}")
-        if self.cost > self.budget.amount:
-            raise PlanError(f"the plan costs more than its budget of {self.budget}")
+        object.__setattr__(self, "later", tuple(self.later))
+        if self.later and not self.requests:
+            raise PlanError("a plan with later stages must measure something first, for their rules to go by")
+        if self.share <= 0:
+            raise PlanError("the shares of later stages must leave a part of the budget to the first one")
+        if self.cost > self.own_budget.amount:
+            raise PlanError(f"the plan costs more than its budget of {self.own_budget}")
+
+    @cached_property
+    def share(self) -> Fraction:
+        """This stage's share of the budget: what later stages leave."""
+        return 1 - sum((rule.share for rule in self.later), Fraction(0))
+
+    @cached_property
+    def own_budget(self) -> Budget:
+        """What this stage may spend."""
+        return part_of(self.budget, self.share)
+
+    @property
+    def stage_budgets(self) -> tuple[Budget, ...]:
+        """What each stage may spend, this one first; together never more than the budget."""
+        return (self.own_budget, *(part_of(self.budget, rule.share) for rule in self.later))
+
+    @property
+    def budget_left(self) -> Budget:
+        """What this stage leaves to all later ones."""
+        return part_of(self.budget, 1 - self.share)
+
+    def is_followed_by(self, stage: Plan) -> bool:
+        """Whether a plan may be the next stage of this one: about the same, with what is left, by the rules left."""
+        return (
+            bool(self.later)
+            and (stage.schema, stage.neighbours) == (self.schema, self.neighbours)
+            and (stage.budget, stage.later) == (self.budget_left, rest_of(self.later))
+        )
 
     @cached_property
     def cost(self) -> Fraction:
-        """The privacy it costs, exactly: epsilon when the budget is pure, otherwise rho."""
+        """The privacy that this stage costs, exactly: epsilon when the budget is pure, otherwise rho."""
         return _cost(self.groups, self.schema, self.neighbours, pure=self.budget.pure)
 
     @cached_property
@@ -145,28 +192,32 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as JSON."""
+        later = {"later": [rule.to_dict() for rule in self.later]} if self.later else {}
         return {
-            "crosstally-plan": FORMAT,
+            "crosstally-plan": FORMAT if self.later else 1,
             "strategy": self.strategy,
             "budget": self.budget.to_dict(),
             "neighbours": self.neighbours.value,
             "schema": self.schema.to_dict(),
             "workload": self.workload.to_dict(),
             "requests": [{"query": r.query.to_dict(), "noise": r.noise.to_dict()} for r in self.requests],
+            **later,
         }
 
     @classmethod
     def from_dict(cls, given: object) -> Plan:
         """A plan from its JSON; its cost is computed again and must not exceed its budget."""
-        if not isinstance(given, Mapping) or given.get("crosstally-plan") != FORMAT:
-            raise PlanError(f"not a crosstally plan of format {FORMAT}")
+        number = given.get("crosstally-plan") if isinstance(given, Mapping) else None
+        if not isinstance(given, Mapping) or type(number) is not int or not 1 <= number <= FORMAT:
+            raise PlanError(f"not a crosstally plan of format 1 to {FORMAT}")
         fields = {"crosstally-plan", "strategy", "budget", "neighbours", "schema", "workload", "requests"}
+        fields |= {"later"} if number == 2 else set()
         if set(given) != fields:
             raise PlanError(f"a plan must have exactly the fields {', '.join(sorted(fields))}")
         if given["neighbours"] not in list(Neighbours) or not isinstance(given["strategy"], str):
             raise PlanError("a plan must name its strategy and its neighbours (add-remove or replace)")
-        if not isinstance(given["requests"], list):
-            raise PlanError("requests must be a list")
+        if not isinstance(given["requests"], list) or not isinstance(given.get("later", []), list):
+            raise PlanError("requests and later stages must be lists")
         return cls(
             Schema.from_dict(given["schema"]),
             tuple(map(_read_request, given["requests"])),
@@ -174,6 +225,7 @@ class Plan:
             workload=Workload.from_dict(given["workload"]),
             budget=Budget.from_dict(given["budget"]),
             neighbours=Neighbours(given["neighbours"]),
+            later=tuple(map(Rule.from_dict, given.get("later", []))),
         )
 
     def save(self, path: str | Path) -> None:
@@ -192,59 +244,10 @@ class Plan:
             raise PlanError(f"{str(path)!r}: {error}") from None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """All that a release needs to be told: the strategy is asked what to measure until it has nothing more to ask.
-
-    The budget is that of all stages together.
-    """
-
-    schema: Schema
-    strategy: Strategy
-    workload: Workload | None
-    budget: Budget
-    neighbours: Neighbours = Neighbours.ADD_REMOVE
-
-    @classmethod
-    def of(cls, plan: Plan) -> Order:
-        """The order to run an approved plan exactly as it stands."""
-        return cls(
-            schema=plan.schema,
-            strategy=_Approved(plan),
-            workload=plan.workload,
-            budget=plan.budget,
-            neighbours=plan.neighbours,
-        )
-
-    def next(self, seen: Sequence[Measurement]) -> Plan | None:
-        """What to measure after what was seen."""
-        return self.strategy.plan(self.schema, self.workload, self.budget, neighbours=self.neighbours, seen=seen)
-
-
-@dataclass(frozen=True, slots=True)
-class _Approved:
-    """The strategy of a plan that was made before."""
-
-    approved: Plan
-
-    @property
-    def name(self) -> str:
-        return self.approved.strategy
-
-    def plan(
-        self,
-        schema: Schema,
-        workload: Workload | None,
-        budget: Budget,
-        *,
-        neighbours: Neighbours = Neighbours.ADD_REMOVE,
-        seen: Sequence[Measurement] = (),
-    ) -> Plan | None:
-        """The plan, once, for what it was approved for."""
-        known = (self.approved.schema, self.approved.workload, self.approved.budget, self.approved.neighbours)
-        if (schema, workload, budget, neighbours) != known:
-            raise PlanError("an approved plan can only be run as it stands")
-        return None if any(m.noise is not None for m in seen) else self.approved
+def spent_by(stages: Sequence[Plan]) -> Budget:
+    """The budget of a release whose stages, from the first one, were these: as it was given, if none is missing."""
+    complete = len(stages) == 1 + len(stages[0].later)
+    return stages[0].budget if complete else sum_of_stages([stage.own_budget for stage in stages])
 
 
 def _read_request(given: object) -> Request:
@@ -257,11 +260,6 @@ def known_total(seen: Sequence[Measurement]) -> float | None:
     """The number of rows, where it is among what was seen: public, or bought."""
     totals = [float(m.values) for m in seen if not m.query.attributes]
     return totals[0] if totals else None
-
-
-def measures_tables(seen: Sequence[Measurement]) -> bool:
-    """Whether more than the number of rows was seen."""
-    return any(m.query.attributes for m in seen)
 
 
 def public_total(rows: int) -> Measurement:

@@ -12,7 +12,7 @@ from crosstally.budget import Budget, Neighbours
 from crosstally.errors import BudgetError, PlanError
 from crosstally.schema import Schema
 from crosstally.strategies import NAMED, Strategy, named
-from crosstally.strategies.plan import Order, Plan, public_total
+from crosstally.strategies.plan import Plan
 from crosstally.workload import Workload
 
 __all__ = ["Comparison", "compare", "plan", "read_strategies", "solve_epsilon"]
@@ -26,14 +26,12 @@ CONSIDERED: tuple[Strategy, ...] = tuple(strategy for name, strategy in NAMED.it
 class Comparison:
     """A plan for each strategy that could make one, the reason for each that could not, and the one chosen.
 
-    ``chosen`` is the first stage of ``order``, and nearly always all of it. ``rows`` is the expected number of rows, if
-    one was given: strategies choose by it, and errors are shown beside it.
+    ``rows`` is the expected number of rows, if one was given: strategies choose by it, and errors are shown beside it.
     """
 
     plans: tuple[Plan, ...]
     chosen: Plan
     _: KW_ONLY
-    order: Order
     reason: str
     refused: tuple[tuple[str, str], ...] = ()
     rows: int | None = None
@@ -87,28 +85,24 @@ def compare(
     """Plans by all these strategies; the chosen one covers the workload with the lowest error."""
     if workload is not None:
         workload = workload.for_schema(schema)
-    seen = () if rows is None else (public_total(rows),)
-    plans: dict[str, tuple[Plan, Strategy]] = {}
+    plans: list[Plan] = []
     refused: list[tuple[str, str]] = []
     for strategy in strategies:
+        informed = strategy if rows is None else strategy.with_rows(rows)
         try:
-            planned = strategy.plan(schema, workload, budget, neighbours=neighbours, seen=seen)
-            if planned is not None and len(strategies) > 1:
+            planned = informed.plan(schema, workload, budget, neighbours=neighbours)
+            if len(strategies) > 1:
                 planned.check_countable()
         except PlanError as error:
             if len(strategies) == 1:
                 raise
             refused.append((strategy.name, str(error)))
         else:
-            if planned is not None:
-                plans[strategy.name] = planned, strategy
+            plans.append(planned)
     if not plans:
         raise PlanError(f"no strategy can plan this: {'; '.join(reason for _, reason in refused)}")
-    found = [planned for planned, _ in plans.values()]
-    chosen, reason = _choose(found, workload, asked=len(strategies) == 1)
-    strategy = next(strategy for planned, strategy in plans.values() if planned is chosen)
-    order = Order(schema=schema, strategy=strategy, workload=workload, budget=budget, neighbours=neighbours)
-    return Comparison(tuple(found), chosen, order=order, reason=reason, refused=tuple(refused), rows=rows)
+    chosen, reason = _choose(plans, workload, asked=len(strategies) == 1)
+    return Comparison(tuple(plans), chosen, reason=reason, refused=tuple(refused), rows=rows)
 
 
 def _choose(plans: Sequence[Plan], workload: Workload | None, *, asked: bool) -> tuple[Plan, str]:

@@ -22,9 +22,8 @@ from crosstally.queries import Cells, Contrast, Query
 from crosstally.residuals.closure import Closure, closure_of
 from crosstally.schema import Schema
 from crosstally.strategies.balance import Balance, balanced, replacement_costs
-from crosstally.strategies.plan import FREE_SCALE, Plan, measures_tables, with_less_noise
+from crosstally.strategies.plan import FREE_SCALE, Plan, Strategy, with_less_noise
 from crosstally.strategies.requests import GroupedRequests, RequestGroup
-from crosstally.tables import Measurement
 from crosstally.workload import Workload
 
 __all__ = ["TOLERANCE", "Residual", "best_variances"]
@@ -39,7 +38,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Residual:
+class Residual(Strategy):
     """Measure the residual of every attribute set inside the workload's tables, with discrete Gaussian noise.
 
     Args:
@@ -65,11 +64,8 @@ class Residual:
         budget: Budget,
         *,
         neighbours: Neighbours = Neighbours.ADD_REMOVE,
-        seen: Sequence[Measurement] = (),
-    ) -> Plan | None:
+    ) -> Plan:
         """A request for each attribute set inside the workload's tables."""
-        if measures_tables(seen):
-            return None
         if budget.pure:
             raise PlanError(
                 f"{self.name} adds Gaussian noise, which a pure epsilon cannot pay; give rho, or epsilon and delta"

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from crosstally.budget import Budget, Neighbours
 from crosstally.schema import Schema
-from crosstally.strategies.plan import Plan, measures_tables
-from crosstally.tables import Measurement
+from crosstally.strategies.plan import Plan, Strategy
 from crosstally.workload import Workload
 
 __all__ = ["Uniform"]
 
 
 @dataclass(frozen=True, slots=True)
-class Uniform:
+class Uniform(Strategy):
     """Spread a public number of rows evenly over all cells; nothing is read and nothing is spent."""
 
     name: ClassVar[str] = "uniform"
@@ -28,11 +26,8 @@ class Uniform:
         budget: Budget,
         *,
         neighbours: Neighbours = Neighbours.ADD_REMOVE,
-        seen: Sequence[Measurement] = (),
-    ) -> Plan | None:
+    ) -> Plan:
         """No requests."""
-        if measures_tables(seen):
-            return None
         return Plan(
             schema,
             (),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import ClassVar
 
@@ -13,7 +13,8 @@ from crosstally.errors import PlanError
 from crosstally.queries import MAX_CELLS, Cells, sensitivity_of_tables
 from crosstally.schema import Schema
 from crosstally.strategies.designs import covering_design, covering_views
-from crosstally.strategies.plan import Plan, known_total, measures_tables, requests_with_shares
+from crosstally.strategies.plan import Plan, Rule, Strategy, known_total, requests_with_shares
+from crosstally.strategies.stages import part_of
 from crosstally.tables import Measurement
 from crosstally.workload import Workload
 
@@ -22,13 +23,17 @@ __all__ = ["Views", "cell_limits", "choose_cover", "noise_error", "size_score"]
 LOW_ERROR, HIGH_ERROR = 0.001, 0.003
 """Noise errors between which PriView's rule wants to be: below it one may cover more, above it noise dominates."""
 
+RULE_VERSION = 1
+"""What ``next`` does with its parameters and the number of rows. Approved plans rest on it: another choice of cover or
+of view size is another version, and this one stays."""
+
 COVERS = (2, 3, 4)
 BINARY_SIZE = 8
 _CELL_LIMITS = {2: (100, 1000), 3: (150, 2000), 4: (200, 3200), 5: (250, 5000)}
 
 
 @dataclass(frozen=True, slots=True)
-class Views:
+class Views(Strategy):
     """Measure a covering design of views with equal budgets; any table of any size is then answered from them.
 
     Args:
@@ -39,16 +44,18 @@ class Views:
             ends or the middle of the paper's guideline (section 4.7), whichever is best for pairs; for triples and
             more its upper end.
         rows_share: The share of the budget that buys the number of rows, where the rule needs it and it is not public.
+        rows: About how many rows there are, if that is public: the rule then goes by it and buys nothing.
     """
 
     size: int | None = None
     cover: int | None = None
     max_cells: int | None = None
     rows_share: Fraction = Fraction(1, 100)
+    rows: int | None = None
     name: ClassVar[str] = "views"
 
     def __post_init__(self) -> None:
-        for field, least in (("size", 2), ("cover", 1), ("max_cells", 4)):
+        for field, least in (("size", 2), ("cover", 1), ("max_cells", 4), ("rows", 0)):
             number = getattr(self, field)
             if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < least):
                 raise PlanError(f"{field} must be a whole number of at least {least}, got {number!r}")
@@ -64,25 +71,62 @@ class Views:
         budget: Budget,
         *,
         neighbours: Neighbours = Neighbours.ADD_REMOVE,
-        seen: Sequence[Measurement] = (),
-    ) -> Plan | None:
-        """A request for each view; before that one for the number of rows, where the choice of views rests on it."""
-        if measures_tables(seen):
-            return None
+    ) -> Plan:
+        """A request for each view; or one for the number of rows, where the choice of views rests on it, and a rule."""
         workload = workload and workload.for_schema(schema)
-        bought = any(m.noise is not None for m in seen)
-        left = _share(budget, 1 - self.rows_share) if bought else budget
-        views = self._views(schema, workload, left, neighbours, known_total(seen))
-        if views is None:
-            queries, left = [Cells(())], _share(budget, self.rows_share)
-        else:
-            queries = [Cells(tuple(schema.names[i] for i in view)) for view in views]
-        return Plan(
+        views = self._views(schema, workload, budget, neighbours, self.rows)
+        if views is not None:
+            return self._measuring(views, schema, workload, budget, neighbours)
+        rule = Rule(self.name, RULE_VERSION, parameters=self._parameters, share=1 - self.rows_share)
+        first = requests_with_shares([Cells(())], [1.0], schema, part_of(budget, self.rows_share), neighbours)
+        staged = Plan(
             schema,
-            requests_with_shares(queries, [1.0] * len(queries), schema, left, neighbours),
+            first,
             strategy=self.name,
             workload=workload or Workload.small_tables(schema),
-            budget=left,
+            budget=budget,
+            neighbours=neighbours,
+            later=(rule,),
+        )
+        self._following(staged, rows=0)  # raises if there are no views: before the number of rows is paid for
+        return staged
+
+    def next(self, plan: Plan, seen: Sequence[Measurement]) -> Plan | None:
+        """A request for each view, chosen by the number of rows among what was seen."""
+        rows = known_total(seen)
+        if rows is None:
+            raise PlanError("the views of a later stage are chosen by the number of rows, which was not measured")
+        return self._following(plan, rows)
+
+    def with_rows(self, rows: int) -> Views:
+        """The same, told about how many rows there are."""
+        return replace(self, rows=rows) if self.rows is None else self
+
+    @property
+    def _parameters(self) -> dict[str, str | int | bool | None]:
+        return {"size": self.size, "cover": self.cover, "max_cells": self.max_cells}
+
+    def _following(self, plan: Plan, rows: float) -> Plan:
+        """The views after a first stage. There is one only where no tables were named."""
+        views = self._views(plan.schema, None, plan.budget_left, plan.neighbours, rows)
+        assert views is not None  # the number of rows is known
+        return self._measuring(views, plan.schema, plan.workload, plan.budget_left, plan.neighbours)
+
+    def _measuring(
+        self,
+        views: Sequence[Sequence[int]],
+        schema: Schema,
+        workload: Workload | None,
+        budget: Budget,
+        neighbours: Neighbours,
+    ) -> Plan:
+        queries = [Cells(tuple(schema.names[i] for i in view)) for view in views]
+        return Plan(
+            schema,
+            requests_with_shares(queries, [1.0] * len(queries), schema, budget, neighbours),
+            strategy=self.name,
+            workload=workload or Workload.small_tables(schema),
+            budget=budget,
             neighbours=neighbours,
         )
 
@@ -104,7 +148,8 @@ class Views:
             return covering_design(d, size, min(self.cover or _widest(workload), d))
 
         def error(cover: int) -> float:
-            return _error(schema, size, len(covering_design(d, size, cover)), budget, neighbours)
+            number = _number_of_views(d, size, cover)
+            return math.inf if number is None else _error(schema, size, number, budget, neighbours)
 
         if schema.cells <= MAX_CELLS // 10:
             flat = _error(schema, d, 1, budget, neighbours)
@@ -112,7 +157,7 @@ class Views:
                 return (tuple(range(d)),)
         if rows is None:
             return None
-        covers = [t for t in COVERS if t <= size and _may_be_small(d, size, t)]
+        covers = [t for t in COVERS if t <= size and _may_be_small(d, size, t)] or [COVERS[0]]
         return covering_design(d, size, choose_cover(covers, lambda cover: error(cover) / max(rows, 1)))
 
     def _mixed_views(
@@ -217,6 +262,10 @@ def _may_be_small(attributes: int, size: int, cover: int) -> bool:
     return math.comb(attributes, cover) / math.comb(size, cover) < 20_000
 
 
-def _share(budget: Budget, share: Fraction) -> Budget:
-    """A part of a budget; approximate budgets are shared as the rho they convert to."""
-    return Budget(epsilon=budget.amount * share) if budget.pure else Budget(rho=budget.amount * share)
+def _number_of_views(attributes: int, size: int, cover: int) -> int | None:
+    """How many views a design has; None where none is known that can be measured."""
+    try:
+        number = len(covering_design(attributes, size, cover))
+    except PlanError:
+        return None
+    return number if number * 2**size <= MAX_CELLS else None

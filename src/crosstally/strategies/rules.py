@@ -1,0 +1,53 @@
+"""Who plans the later stages of a plan: each rule's strategy, by name and version."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from crosstally.errors import PlanError
+from crosstally.strategies.plan import Plan, Rule, Strategy
+from crosstally.strategies.views import RULE_VERSION, Views
+from crosstally.tables import Measurement
+
+__all__ = ["RULES", "check_rules", "next_stage"]
+
+
+def _views(*, size: int | None, cover: int | None, max_cells: int | None) -> Strategy:
+    return Views(size=size, cover=cover, max_cells=max_cells)
+
+
+RULES: dict[tuple[str, int], Callable[..., Strategy]] = {(Views.name, RULE_VERSION): _views}
+"""For each rule's name and version what makes its strategy from its parameters. A strategy of one's own that has later
+stages is entered here before its plans are run."""
+
+
+def check_rules(plan: Plan) -> None:
+    """Raise unless every later stage of the plan can be planned here."""
+    for rule in plan.later:
+        _strategy_of(rule)
+
+
+def next_stage(plan: Plan, seen: Sequence[Measurement]) -> Plan | None:
+    """What to measure after the stage of a plan; None when that is all."""
+    if not plan.later:
+        return None
+    stage = _strategy_of(plan.later[0]).next(plan, seen)
+    if stage is not None and not plan.is_followed_by(stage):
+        raise PlanError(f"rule {plan.later[0].name!r} must keep schema, neighbours, budget and rules that are left")
+    return stage
+
+
+def _strategy_of(rule: Rule) -> Strategy:
+    made = RULES.get((rule.name, rule.version))
+    if made is None:
+        known = ", ".join(f"{name} version {version}" for name, version in RULES)
+        raise PlanError(
+            f"the plan has a stage by rule {rule.name!r} version {rule.version}, which is not known here; known are"
+            f" {known}: plan again, or use the version of crosstally that made the plan"
+        )
+    parameters: dict[str, Any] = dict(rule.parameters)
+    try:
+        return made(**parameters)
+    except TypeError:
+        raise PlanError(f"rule {rule.name!r} has other parameters than {', '.join(parameters) or 'none'}") from None
