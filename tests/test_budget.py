@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from random import Random
 
 import pytest
 
@@ -62,6 +63,29 @@ def test_decimal_text_loses_nothing() -> None:
     assert decimal_text(Fraction(3)) == "3"
     assert decimal_text(Fraction(1, 3)) == "1/3"
     assert decimal_text(Fraction("0.1000000000000000000001")) == "0.1000000000000000000001"
+    assert decimal_text(Fraction(12345, 10**40)) == "1.2345e-36"
+    assert (
+        decimal_text(1 + Fraction(1, 2**20) + Fraction(1, 10**40)) == "1." + "00000095367431640625".ljust(39, "0") + "1"
+    )
+    assert decimal_text(Fraction("700." + "0" * 60 + "3")) == "700." + "0" * 60 + "3"
+
+
+def test_budgets_of_many_digits_are_written_without_loss() -> None:
+    random = Random(20)
+    for digits in (17, 28, 29, 46, 120, 1_000, 3_900):
+        for _ in range(4):
+            decimal = f"0.{random.randrange(1, 10**digits):0{digits}d}"
+            ratio = Fraction(random.randrange(1, 10 ** (digits // 3)), random.randrange(1, 10 ** (digits // 3)))
+            if not Fraction(1, 10**300) < ratio < 10**300:
+                ratio = Fraction(1, 3)
+            for number in (decimal, ratio):
+                assert Fraction(Budget(rho=number).to_dict()["rho"]) == Fraction(number)
+                assert Budget.from_dict(Budget(epsilon=number).to_dict()) == Budget(epsilon=number)
+
+
+def test_numbers_too_long_to_be_read_again_are_refused() -> None:
+    with pytest.raises(BudgetError, match="rho must have fewer digits, got 1.3333"):
+        Budget(rho="1." + "3" * 3_980 + "e-250")
 
 
 def test_float_above_is_the_next_double_up() -> None:

@@ -20,6 +20,8 @@ __all__ = ["Budget", "Neighbours", "Noise", "NoiseKind", "Sensitivity", "decimal
 
 _RHO_STEPS = 2**40
 _LEAST_VARIANCE = 1e-300
+_MOST_CHARACTERS = 4_000  # of a number's text; Python refuses to read whole numbers of more than 4,300 digits
+_MOST_DIGITS = 3_990  # after the point; what needs more is written as a ratio
 
 
 def exact(number: object, field: str) -> Fraction:
@@ -30,7 +32,8 @@ def exact(number: object, field: str) -> Fraction:
     """
     text = str(number) if isinstance(number, str | int | float | Fraction | Decimal) else ""
     outside = f"{field} must be between 1e-300 and 1e300"
-    if len(text) > 4_000 or len(text.lower().partition("e")[2]) > 4:  # 1e999999999 is a number that fills the memory
+    # 1e999999999 is a number that fills the memory
+    if len(text) > _MOST_CHARACTERS or len(text.lower().partition("e")[2]) > 4:
         raise BudgetError(f"{outside}, got {text[:40]}")
     try:
         fraction = Fraction(text)
@@ -40,6 +43,8 @@ def exact(number: object, field: str) -> Fraction:
         raise BudgetError(f"{field} must be positive, got {number}")
     if not Fraction(1, 10**300) <= fraction <= 10**300:
         raise BudgetError(f"{outside}, got {text[:40]}")
+    if len(decimal_text(fraction)) > _MOST_CHARACTERS:  # it could be written, but not read again
+        raise BudgetError(f"{field} must have fewer digits, got {text[:40]}...")
     return fraction
 
 
@@ -52,18 +57,23 @@ def decimal_text(fraction: Fraction) -> str:
     short = repr(float(fraction))
     if Fraction(short) == fraction:
         return short.removesuffix(".0")
-    denominator = fraction.denominator
-    digits = 0
-    while denominator % 10 == 0:
-        denominator //= 10
-    for prime in (2, 5):
-        while denominator % prime == 0:
-            denominator //= prime
-    if denominator != 1:
+    twos, other = _powers(fraction.denominator, 2)
+    fives, other = _powers(other, 5)
+    digits = max(twos, fives)
+    if other != 1 or digits > _MOST_DIGITS:
         return str(fraction)
-    while (fraction * 10**digits).denominator != 1:
-        digits += 1
-    return format(Decimal(int(fraction * 10**digits)).scaleb(-digits), "f")
+    # In whole numbers: Decimal rounds to the 28 digits of its context.
+    text = f"{fraction.numerator * 10**digits // fraction.denominator:0{digits + 1}d}"
+    return f"{text[:-digits]}.{text[-digits:]}"
+
+
+def _powers(number: int, prime: int) -> tuple[int, int]:
+    """How often a prime divides a number, and what is left of it."""
+    times = 0
+    while number % prime == 0:
+        number //= prime
+        times += 1
+    return times, number
 
 
 def float_above(fraction: Fraction) -> float:

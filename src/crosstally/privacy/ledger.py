@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +49,7 @@ from crosstally.tables import Measurement
 __all__ = ["Entry", "Ledger", "State", "request_digest"]
 
 _MAX_KEY = 200
+_ROUNDED = Fraction(1, 10**27)  # version 0.1.0 charged budgets exactly, but wrote them into plans to 28 digits
 _SIGNS = {"epsilon": "ε", "rho": "ρ"}
 
 
@@ -280,8 +282,9 @@ class Ledger:
                 raise LedgerError(f"{self._store}: more is spent than its cap allows")
 
     def _verify_spend(self, connection: sqlite3.Connection, lines: Sequence[Event]) -> None:
-        plan = self._plan(connection, lines)
-        if request_digest(plan) != lines[0].request or str(self.price(plan.own_budget)) != lines[0].cost:
+        plan, cost = self._plan(connection, lines), Fraction(lines[0].cost or 0)
+        asked = _asked_digest(self._plan_dict(connection, lines))
+        if asked != lines[0].request or abs(self.price(plan.own_budget) - cost) > cost * _ROUNDED:
             raise LedgerError(f"{self._store}: entry {lines[0].entry} was charged for another plan")
         if len(lines) > 1:
             self._measured(connection, lines)
@@ -313,11 +316,15 @@ class Ledger:
         return lines
 
     def _plan(self, connection: sqlite3.Connection, lines: Sequence[Event]) -> Plan:
-        given = json.loads(_content(connection, "SELECT body FROM plans WHERE entry = ?", lines[0]))
         try:
-            return Plan.from_dict({**given, "schema": self.schema.to_dict()})
+            return Plan.from_dict(self._plan_dict(connection, lines))
         except CrosstallyError as error:
             raise LedgerError(f"{self._store}: the plan of entry {lines[0].entry} is not sound: {error}") from None
+
+    def _plan_dict(self, connection: sqlite3.Connection, lines: Sequence[Event]) -> dict[str, Any]:
+        """The plan's JSON, as it was written; the schema is kept once, in the header."""
+        given = json.loads(_content(connection, "SELECT body FROM plans WHERE entry = ?", lines[0]))
+        return {**given, "schema": self.schema.to_dict()}
 
     def _measured(self, connection: sqlite3.Connection, lines: Sequence[Event]) -> tuple[Measurement, ...]:
         charged, stored = lines[:2]
@@ -357,8 +364,12 @@ def request_digest(plan: Plan) -> str:
 
     A plan of one stage has no rules to name: its digest is the one that it had before there were any.
     """
+    return _asked_digest(plan.to_dict())
+
+
+def _asked_digest(given: Mapping[str, Any]) -> str:
     asked = ("schema", "requests", "budget", "neighbours", "later")
-    return digest(canonical({field: value for field, value in plan.to_dict().items() if field in asked}))
+    return digest(canonical({field: value for field, value in given.items() if field in asked}))
 
 
 def _is_known(connection: sqlite3.Connection, plan: Plan, key: str) -> bool:
