@@ -12,7 +12,7 @@ from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, NoReturn
 
 from crosstally.errors import BudgetError, did_you_mean
 
@@ -85,12 +85,24 @@ def float_above(fraction: Fraction) -> float:
 
 
 class Neighbours(StrEnum):
-    """Which tables must be hard to tell apart."""
+    """Which tables must be hard to tell apart.
+
+    Its text is as good as the member: every function that takes ``neighbours`` passes it through ``Neighbours`` before
+    it compares. Compare with ``==``: a text is never identical (``is``) to a member, and so would count as the other.
+
+    >>> Neighbours("replace") == Neighbours.REPLACE == "replace"
+    True
+    """
 
     ADD_REMOVE = "add-remove"
     """One unit more or less."""
     REPLACE = "replace"
     """One unit changed; the number of units is the same."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> NoReturn:
+        """Called by ``Neighbours(value)`` where no member has this value."""
+        raise BudgetError(f"neighbours must be {' or '.join(cls)}, got {value!r}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ def release(
     rho: float | None = None,
     workload: Workload | None = None,
     strategy: str | Strategy = "auto",
-    neighbours: Neighbours = Neighbours.ADD_REMOVE,
+    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
     rows: int | None = None,
     plan: Plan | None = None,
     ledger: Ledger | str | Path | None = None,
@@ -48,7 +48,7 @@ def release(
         rho: The budget under zero-concentrated privacy, instead of epsilon.
         workload: The tables that matter most.
         strategy: What to measure: "auto", a name, or a strategy with its options.
-        neighbours: Which tables must be hard to tell apart.
+        neighbours: Which tables must be hard to tell apart: "add-remove" or "replace". A plan fixes this too.
         rows: The number of rows, if that is public. It is then taken as exact and recorded as your assertion.
         plan: An approved plan, run exactly as it stands, instead of schema, budget, workload and strategy.
         ledger: Where the spend is recorded. Without one nothing outlives this call: the total over several releases of
@@ -57,9 +57,12 @@ def release(
             again and spends nothing.
         progress: Called with the number of rows read so far.
     """
+    neighbours = Neighbours(neighbours)
     if plan is not None:
         if (schema, epsilon, delta, rho, workload) != (None,) * 5 or strategy != "auto":
             raise PlanError("a plan fixes schema, budget, workload and strategy: give it alone")
+        if neighbours not in (Neighbours.ADD_REMOVE, plan.neighbours):
+            raise PlanError(f"the plan is for {plan.neighbours} neighbours, got {neighbours}: leave neighbours out")
         return run(source, plan, rows=rows, ledger=ledger, key=key, progress=progress)
     if schema is None:
         raise PlanError("a release needs a schema, or a plan")

@@ -51,7 +51,7 @@ def sensitivity_of_tables(tables: int, schema: Schema, neighbours: Neighbours) -
     All its rows may sit in one cell of each table, and under replacement all may move to another one:
     L1 = m w and squared L2 = m^2 w for add-remove, twice each for replace.
     """
-    m, moved = schema.max_rows, 1 if neighbours is Neighbours.ADD_REMOVE else 2
+    m, moved = schema.max_rows, 1 if Neighbours(neighbours) == Neighbours.ADD_REMOVE else 2
     return Sensitivity(moved * m * tables, moved * m**2 * tables)
 
 
@@ -70,7 +70,7 @@ class Cells:
 
     def sensitivity(self, schema: Schema, neighbours: Neighbours) -> Sensitivity:
         """All rows in one cell; under replacement they move to another. The total has no other cell to move to."""
-        if self.attributes or neighbours is Neighbours.ADD_REMOVE:
+        if self.attributes or Neighbours(neighbours) == Neighbours.ADD_REMOVE:
             return sensitivity_of_tables(1, schema, neighbours)
         change = schema.max_rows if schema.may_drop else schema.max_rows - 1
         return Sensitivity(change, change**2)
@@ -109,7 +109,7 @@ class Contrast:
         sizes, m = schema.sizes(self.attributes), schema.max_rows
         l1 = math.prod(1 if n == 2 else 2 * (n - 1) for n in sizes)
         l2_squared = math.prod(1 if n == 2 else n * (n - 1) for n in sizes)
-        if neighbours is Neighbours.REPLACE:
+        if Neighbours(neighbours) == Neighbours.REPLACE:
             moves = [_contrast_move(sizes, set(changed)) for changed in _nonempty_subsets(len(sizes))]
             l1, l2_squared = max(move[0] for move in moves), max(move[1] for move in moves)
         return Sensitivity(m * l1, m**2 * l2_squared)
@@ -224,7 +224,7 @@ class Linear:
         """The most rows times the largest value of a row, or under replacement the widest gap between two units."""
         values, m = self.row_values(schema), schema.max_rows
         low, high = int(values.min()), int(values.max())
-        if neighbours is Neighbours.ADD_REMOVE:
+        if Neighbours(neighbours) == Neighbours.ADD_REMOVE:
             change = m * max(abs(low), abs(high))
         elif schema.may_drop:
             change = m * (max(high, 0) - min(low, 0))

@@ -175,7 +175,7 @@ def _promise(statement: Statement) -> str:
 
 def _change(statement: Statement) -> str:
     what = "any one person's row" if statement.unit is None else f"all rows that share one {statement.unit.id}"
-    if statement.neighbours is Neighbours.ADD_REMOVE:
+    if statement.neighbours == Neighbours.ADD_REMOVE:
         return f"Adding or removing {what}"
     return f"Replacing {what} by any other"
 
@@ -214,7 +214,7 @@ def _public_sentences(statement: Statement) -> tuple[str, ...]:
     public = "The names of the attributes and their values come from a public schema and are not protected."
     if statement.rows is not None:
         return (public, f"The number of rows, {statement.rows:,}, was declared public and is not protected.")
-    if statement.neighbours is Neighbours.REPLACE:
+    if statement.neighbours == Neighbours.REPLACE:
         return (public, "Nothing is promised about the number of rows: replacing one leaves it as it is.")
     return (public, "The number of rows is protected too: what the release says about it is a noisy measurement.")
 

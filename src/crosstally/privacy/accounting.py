@@ -91,7 +91,7 @@ def _shifts(request: Request, schema: Schema, neighbours: Neighbours) -> list[in
         return None
     elif isinstance(query, Cells):
         shifts = [1] * query.sensitivity(schema, neighbours).l1
-    elif isinstance(query, Contrast) and neighbours is Neighbours.ADD_REMOVE:
+    elif isinstance(query, Contrast) and Neighbours(neighbours) == Neighbours.ADD_REMOVE:
         shifts = list(_contrast_column(schema.sizes(query.attributes)))
     else:
         return None

@@ -92,7 +92,7 @@ class Ledger:
 
     @classmethod
     def create(
-        cls, path: str | Path, *, schema: Schema, budget: Budget, neighbours: Neighbours = Neighbours.ADD_REMOVE
+        cls, path: str | Path, *, schema: Schema, budget: Budget, neighbours: Neighbours | str = Neighbours.ADD_REMOVE
     ) -> Ledger:
         """A new ledger in a new file, with this budget as its cap."""
         return cls(Store.create(Path(path), _header(schema, budget, neighbours)))
@@ -103,7 +103,9 @@ class Ledger:
         return cls(Store.open(Path(path)))
 
     @classmethod
-    def in_memory(cls, *, schema: Schema, budget: Budget, neighbours: Neighbours = Neighbours.ADD_REMOVE) -> Ledger:
+    def in_memory(
+        cls, *, schema: Schema, budget: Budget, neighbours: Neighbours | str = Neighbours.ADD_REMOVE
+    ) -> Ledger:
         """A new ledger that ends with the process."""
         return cls(Store.in_memory(_header(schema, budget, neighbours)))
 
@@ -174,7 +176,7 @@ class Ledger:
                 f"the plan is about another schema than {self._store}; every spend in a ledger must be about the same"
                 " attributes, cells and unit"
             )
-        if plan.neighbours is not self.neighbours:
+        if plan.neighbours != self.neighbours:
             raise LedgerError(f"{self._store} protects {self.neighbours} neighbours, the plan {plan.neighbours} ones")
         self.price(plan.budget)  # whether this ledger's currency can pay it
 
@@ -417,7 +419,7 @@ def _amount(amount: Fraction, currency: str) -> str:
     return f"{_SIGNS[currency]} = {exact if len(exact) <= 12 else format(float(amount), '.6g')}"
 
 
-def _header(schema: Schema, budget: Budget, neighbours: Neighbours) -> str:
+def _header(schema: Schema, budget: Budget, neighbours: Neighbours | str) -> str:
     if schema.draft:
         raise LedgerError("a ledger must not be about a draft schema; review the schema and remove its draft mark")
     return canonical(

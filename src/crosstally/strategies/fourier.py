@@ -89,7 +89,7 @@ class Fourier(Strategy):
         if self.budgets == "optimal":
             shares = [_optimal_shares(kind, weights[kind.places], pure=budget.pure) for kind in kinds]
         groups = _groups(schema, kinds, shares, budget)
-        if paper is None and neighbours is Neighbours.REPLACE:
+        if paper is None and Neighbours(neighbours) == Neighbours.REPLACE:
             groups = with_less_noise(groups, schema, budget, neighbours)
         requests = GroupedRequests(schema, groups)
         return Plan(schema, requests, strategy=self.name, workload=workload, budget=budget, neighbours=neighbours)
@@ -199,7 +199,7 @@ def _as_in_the_paper(schema: Schema, neighbours: Neighbours, budget: Budget) -> 
             "the paper's sensitivity is for attributes of two values and Laplace noise; use sensitivity='exact', "
             "or encoding='bits' and epsilon alone"
         )
-    moved = schema.max_rows * (1 if neighbours is Neighbours.ADD_REMOVE else 2)
+    moved = schema.max_rows * (1 if Neighbours(neighbours) == Neighbours.ADD_REMOVE else 2)
     return Sensitivity(moved, moved**2)
 
 

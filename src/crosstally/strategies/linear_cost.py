@@ -76,7 +76,7 @@ def _group_cost(
     names = sorted({name for query, _ in asked for name in query.attributes})
     power = 1 if pure else 2
     rows = Fraction(schema.max_rows if pure else schema.max_rows**2)
-    if neighbours is Neighbours.ADD_REMOVE:
+    if Neighbours(neighbours) == Neighbours.ADD_REMOVE:
         return _largest(*_sums(asked, names, schema, values, power=power), pure=pure) * rows
     weights = [_weight(noise, pure) for _, noise in asked]
     single = (Fraction(query.sensitivity(schema, neighbours).l1) for query, _ in asked)

@@ -89,6 +89,7 @@ class Plan:
     later: tuple[Rule, ...] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "neighbours", Neighbours(self.neighbours))
         object.__setattr__(self, "workload", self.workload.for_schema(self.schema))
         for group in self.groups:
             cells = math.prod(self.schema.sizes(group.query.attributes))
@@ -293,7 +294,9 @@ def requests_with_shares(
         Request(query, noises[sensitivity, part])
         for query, sensitivity, part in zip(queries, moving, parts, strict=True)
     )
-    additive = neighbours is Neighbours.ADD_REMOVE and not any(isinstance(query, Linear) for query in queries)
+    additive = Neighbours(neighbours) == Neighbours.ADD_REMOVE and not any(
+        isinstance(query, Linear) for query in queries
+    )
     if additive:
         return requests
     factor = _spare_factor(grouped(requests, schema), schema, budget, neighbours)

@@ -46,7 +46,7 @@ def plan(
     rho: float | None = None,
     workload: Workload | None = None,
     strategy: str | Strategy = "auto",
-    neighbours: Neighbours = Neighbours.ADD_REMOVE,
+    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
 ) -> Comparison:
     """What every strategy would measure, with the error to expect, and the one to choose. Free.
 
@@ -58,7 +58,7 @@ def plan(
         rho: The budget under zero-concentrated privacy, instead of epsilon.
         workload: The tables that matter; all of one and two attributes when it is left out.
         strategy: One to plan with, or "auto" for the one with the lowest error.
-        neighbours: Which tables must be hard to tell apart.
+        neighbours: Which tables must be hard to tell apart: "add-remove" or "replace".
     """
     if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 0):
         raise PlanError(f"rows must be a whole number of at least 0, got {rows!r}")
@@ -78,11 +78,12 @@ def compare(
     workload: Workload | None,
     budget: Budget,
     *,
-    neighbours: Neighbours = Neighbours.ADD_REMOVE,
+    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
     strategies: Sequence[Strategy] = CONSIDERED,
     rows: int | None = None,
 ) -> Comparison:
     """Plans by all these strategies; the chosen one covers the workload with the lowest error."""
+    neighbours = Neighbours(neighbours)
     if workload is not None:
         workload = workload.for_schema(schema)
     plans: list[Plan] = []
@@ -131,7 +132,7 @@ def solve_epsilon(
     workload: Workload | None,
     target_error: float,
     *,
-    neighbours: Neighbours = Neighbours.ADD_REMOVE,
+    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
     strategies: Sequence[Strategy] = CONSIDERED,
     delta: Fraction | None = None,
 ) -> Budget:

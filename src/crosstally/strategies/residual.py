@@ -96,7 +96,7 @@ def best_variances(
         neighbours: Under replacement, sets cost less together than the sum of what each costs.
         objective: See ``Residual``.
     """
-    if neighbours is Neighbours.REPLACE and (joint := replacement_costs(closure)) is not None:
+    if Neighbours(neighbours) == Neighbours.REPLACE and (joint := replacement_costs(closure)) is not None:
         rows = joint
     else:
         rows = costs[None, :]
@@ -113,7 +113,7 @@ def best_variances(
 
 def _single_costs(closure: Closure, neighbours: Neighbours) -> Array:
     """For each set rho times the variance of its coefficients: prod(1 - 1/n_i) / 2 when one row is added."""
-    if neighbours is Neighbours.ADD_REMOVE:
+    if Neighbours(neighbours) == Neighbours.ADD_REMOVE:
         return closure.schema.max_rows**2 * closure.product(1 - 1 / closure.sizes) / 2
     out = np.empty(len(closure))
     for places, positions in closure.members:
@@ -164,7 +164,7 @@ def _groups(
             else:
                 noise = Noise(NoiseKind.GAUSSIAN, FREE_SCALE)
             out.append(RequestGroup(query, noise, positions[rows]))
-    return out if neighbours is Neighbours.ADD_REMOVE else with_less_noise(out, schema, budget, neighbours)
+    return out if Neighbours(neighbours) == Neighbours.ADD_REMOVE else with_less_noise(out, schema, budget, neighbours)
 
 
 def _rounded_down(shares: Array) -> Array:

@@ -63,7 +63,7 @@ def groups_cost(groups: Sequence[RequestGroup], schema: Schema, neighbours: Neig
     tables = [group for group in groups if not isinstance(group.query, Linear)]
     beside = linear_cost(linear, schema, neighbours, pure=pure)
     separate = _sum_of_single_costs(tables, schema, neighbours, pure=pure)
-    if neighbours is Neighbours.ADD_REMOVE or not tables:
+    if Neighbours(neighbours) == Neighbours.ADD_REMOVE or not tables:
         return separate + beside
     largest = _largest_move(tables, schema, pure=pure)
     if largest is None:

@@ -1,0 +1,185 @@
+"""A neighbouring relation may be given by its text at every door; a text that is none is refused."""
+
+import importlib
+import inspect
+import pkgutil
+import re
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import crosstally as ct
+from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
+from crosstally.errors import CrosstallyError, PlanError
+from crosstally.privacy.ledger import Ledger
+from crosstally.queries import Cells, Contrast, Linear, Term, sensitivity_of_tables
+from crosstally.releases import Statement
+from crosstally.residuals.closure import closure_of
+from crosstally.strategies import NAMED, Fourier, Views
+from crosstally.strategies.linear_cost import linear_cost
+from crosstally.strategies.plan import (
+    Order,
+    Plan,
+    Request,
+    privacy_cost,
+    public_total,
+    requests_with_shares,
+    with_less_noise,
+)
+from crosstally.strategies.planner import compare, solve_epsilon
+from crosstally.strategies.requests import grouped
+from crosstally.strategies.residual import best_variances
+from crosstally.strategies.sensitivity import groups_cost, joint_cost, single_cost
+
+PACKAGE = Path(ct.__file__).parent
+SCHEMA = ct.Schema([ct.Attribute("a", ["0", "1", "2"]), ct.Attribute("b", ["0", "1"])])
+MANY = ct.Schema([ct.Attribute(f"a{i}", ["0", "1"]) for i in range(12)])
+BOTH = ct.Workload([("a", "b"), ("a",)])
+RHO = Budget(rho=1)
+LOUD = Noise(NoiseKind.GAUSSIAN, 50.0)
+ASKED = [(Contrast(("a", "b")), LOUD), (Contrast(("a",)), LOUD), (Cells(()), LOUD)]
+REQUESTS = tuple(Request(*each) for each in ASKED)
+LINEAR = Linear((Term(1, (("a", (3, -1, 0)),)),))
+
+
+def rows() -> pa.Table:
+    return pa.table({"a": ["0", "1", "2"] * 10, "b": ["0", "1"] * 15})
+
+
+def ledger_file(relation: Any, folder: Path) -> Any:
+    path = folder / "people.ledger"
+    path.unlink(missing_ok=True)
+    Ledger.create(path, schema=SCHEMA, budget=RHO, neighbours=relation)
+    return Ledger.open(path).neighbours
+
+
+def released(relation: Any, strategy: str = "auto") -> Any:
+    release = ct.release(rows(), SCHEMA, rho=1, workload=BOTH, strategy=strategy, neighbours=relation)
+    return release.statement.neighbours, [(m.query, m.noise) for m in release.measurements]
+
+
+def closure() -> Any:
+    return closure_of(SCHEMA, BOTH.tables)
+
+
+def found_variances(relation: Any) -> list[float]:
+    costs = np.array([0.5, 0.4, 0.3, 0.2])
+    return best_variances(closure(), np.ones(2), costs, relation, objective="sum").variances.tolist()
+
+
+def by_strategy(strategy: Any, schema: ct.Schema = SCHEMA, budget: Budget = RHO) -> Callable[[Any], Any]:
+    def planned(relation: Any) -> Any:
+        return strategy.plan(schema, None, budget, neighbours=relation, seen=(public_total(1000),)).to_dict()
+
+    return planned
+
+
+DOORS: dict[str, Callable[[Any], Any]] = {
+    "pipeline.release": released,
+    "pipeline.release, one strategy": lambda r: released(r, "fourier"),
+    "planner.plan": lambda r: ct.plan(SCHEMA, rho=1, workload=BOTH, neighbours=r).chosen.to_dict(),
+    "planner.compare": lambda r: [p.to_dict() for p in compare(SCHEMA, BOTH, RHO, neighbours=r).plans],
+    "planner.solve_epsilon": lambda r: solve_epsilon(
+        SCHEMA, BOTH, 5.0, neighbours=r, strategies=[NAMED["residual"]], delta=Fraction(1, 10**6)
+    ),
+    "ledger.Ledger.in_memory": lambda r: Ledger.in_memory(schema=SCHEMA, budget=RHO, neighbours=r).neighbours,
+    "plan.Plan": lambda r: Plan(SCHEMA, REQUESTS, strategy="x", workload=BOTH, budget=RHO, neighbours=r).to_dict(),
+    "plan.Plan, cost": lambda r: Plan(SCHEMA, REQUESTS, strategy="x", workload=BOTH, budget=RHO, neighbours=r).cost,
+    "plan.Order": lambda r: Order(schema=SCHEMA, strategy=NAMED["direct"], workload=BOTH, budget=RHO, neighbours=r),
+    "plan.requests_with_shares": lambda r: requests_with_shares([q for q, _ in ASKED], [3, 2, 1], SCHEMA, RHO, r),
+    "plan.with_less_noise": lambda r: with_less_noise(grouped(REQUESTS, SCHEMA), SCHEMA, RHO, r)[0].noise,
+    "plan.privacy_cost": lambda r: privacy_cost(REQUESTS, SCHEMA, r, pure=False),
+    "sensitivity.single_cost": lambda r: single_cost(*ASKED[0], SCHEMA, r, pure=False),
+    "sensitivity.joint_cost": lambda r: joint_cost(ASKED, SCHEMA, r, pure=False),
+    "sensitivity.groups_cost": lambda r: groups_cost(grouped(REQUESTS, SCHEMA), SCHEMA, r, pure=False),
+    "linear_cost.linear_cost": lambda r: linear_cost([(LINEAR, LOUD)], SCHEMA, r, pure=False),
+    "residual.best_variances": found_variances,
+    "queries.sensitivity_of_tables": lambda r: sensitivity_of_tables(2, SCHEMA, r),
+    "queries.Cells.sensitivity": lambda r: Cells(("a",)).sensitivity(SCHEMA, r),
+    "queries.Cells.sensitivity, total": lambda r: Cells(()).sensitivity(SCHEMA, r),
+    "queries.Contrast.sensitivity": lambda r: Contrast(("a", "b")).sensitivity(SCHEMA, r),
+    "queries.Linear.sensitivity": lambda r: LINEAR.sensitivity(SCHEMA, r),
+    "releases.Statement": lambda r: Statement(strategy="x", budget=RHO, neighbours=r),
+    **{f"{s.plan.__module__}.{type(s).__name__}.plan, {s.name}": by_strategy(s) for s in NAMED.values()},
+    "fourier.Fourier.plan, paper": by_strategy(Fourier(sensitivity="paper"), MANY, Budget(epsilon=1)),
+    "views.Views.plan, mixed sizes": by_strategy(
+        Views(), ct.Schema([*MANY.attributes, SCHEMA["a"]]), Budget(epsilon=1)
+    ),
+    "views.Views.plan, two values": by_strategy(Views(), MANY, Budget(epsilon=1)),
+}
+
+
+@pytest.mark.parametrize("relation", list(Neighbours))
+@pytest.mark.parametrize("door", DOORS)
+def test_the_text_gives_what_the_member_gives(door, relation) -> None:
+    assert type(str(relation.value)) is str
+    assert repr(DOORS[door](str(relation.value))) == repr(DOORS[door](relation))
+
+
+@pytest.mark.parametrize("wrong", ["add_remove", "REPLACE", "", None])
+@pytest.mark.parametrize("door", DOORS)
+def test_what_is_no_relation_is_refused(door, wrong) -> None:
+    with pytest.raises(CrosstallyError) as error:
+        DOORS[door](wrong)
+    assert str(error.value).endswith(f"neighbours must be add-remove or replace, got {wrong!r}")
+
+
+def test_a_ledger_file_takes_the_text_and_is_not_made_for_a_wrong_one(tmp_path) -> None:
+    assert [ledger_file(relation.value, tmp_path) for relation in Neighbours] == list(Neighbours)
+    with pytest.raises(CrosstallyError, match="neighbours must be add-remove or replace, got 'both'"):
+        ledger_file("both", tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_noise_is_that_of_the_relation_named() -> None:
+    """One table at epsilon = 1: scale 1 under add-remove, 2 under replace (L1 sensitivity 1 and 2)."""
+    for relation, scale in (("add-remove", 1.0), ("replace", 2.0)):
+        release = ct.release(rows(), SCHEMA, epsilon=1, strategy="flat", neighbours=relation)
+        assert [m.noise.scale for m in release.measurements] == [scale]
+
+
+def test_a_plan_is_not_run_for_another_relation() -> None:
+    kept = ct.plan(SCHEMA, rho=1, workload=BOTH).chosen
+    with pytest.raises(PlanError, match="the plan is for add-remove neighbours, got replace: leave neighbours out"):
+        ct.release(rows(), plan=kept, neighbours="replace")
+
+
+def test_every_public_door_is_among_those_tried() -> None:
+    """Whatever has a parameter ``neighbours`` must be in DOORS (except the command line, where typer reads it)."""
+    tried = {tuple(door.partition(",")[0].split(".")[-2:]) for door in DOORS} | {("Ledger", "create")}
+    missing = []
+    for module in pkgutil.walk_packages(ct.__path__, "crosstally."):
+        if module.name.startswith(("crosstally.cli", "crosstally.kernels.__main__")):
+            continue
+        loaded = importlib.import_module(module.name)
+        for name, thing in vars(loaded).items():
+            if name.startswith("_") or getattr(thing, "__module__", None) != module.name:
+                continue
+            found = [(module.name.rpartition(".")[2], name, thing)] if callable(thing) else []
+            if inspect.isclass(thing):
+                members = [(m, getattr(thing, m)) for m in vars(thing) if not m.startswith("_")]
+                found += [(name, m, member) for m, member in members if inspect.isroutine(member)]
+            for *door, function in found:
+                if getattr(thing, "_is_protocol", False) or "neighbours" not in _parameters(function):
+                    continue
+                if tuple(door) not in tried:
+                    missing.append(".".join(door))
+    assert not missing
+
+
+def _parameters(function: Any) -> set[str]:
+    try:
+        return set(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return set()
+
+
+def test_no_comparison_by_identity_remains() -> None:
+    by_identity = re.compile(r"\bis (not )?Neighbours\b|neighbours is (not )?(?!None\b)")
+    found = [path.name for path in PACKAGE.rglob("*.py") if by_identity.search(path.read_text(encoding="utf-8"))]
+    assert not found
