@@ -16,8 +16,9 @@ CrosstallyError
 ├── ReleaseError           a release file cannot be read or written
 └── MissingExtraError      an optional package is not installed
 
-No message holds a count, a row or a category that is confidential: names of columns and files, public labels, sizes of
-public tables and what the user typed are all that appears.
+No message holds a count, a row or a category that is confidential: names of files and of the schema's columns, public
+labels, sizes of public tables and what the user typed are all that appears. Other names in a file's first line do not:
+without a header, that line is a person.
 """
 
 from __future__ import annotations

@@ -154,7 +154,7 @@ class Notebook:
             epsilon: What it may cost, when the ledger counts epsilon; Laplace noise.
             rho: What it may cost, when the ledger counts rho; Gaussian noise.
             key: A name for this spend. Asking again with the same key and question gives the same answer for free.
-            progress: Called with the number of rows read so far.
+            progress: Called with the number of bytes read so far of all files; never for a table in memory.
         """
         return self.ask_all(source, [question], epsilon=epsilon, rho=rho, key=key, progress=progress)[0]
 

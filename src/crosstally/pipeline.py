@@ -55,7 +55,8 @@ def release(
             the same people is then yours to keep.
         key: A name for this release in the ledger. Asking again with the same key and plan gives the same numbers
             again and spends nothing.
-        progress: Called with the number of rows read so far.
+        progress: Called with the number of bytes read so far, of all files together, from 0 for each stage. Never for a
+            table in memory. No number of rows is told: that is confidential.
     """
     neighbours = Neighbours(neighbours)
     if plan is not None:

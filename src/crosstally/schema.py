@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import tempfile
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
@@ -18,7 +19,7 @@ from typing import Any
 
 from crosstally.errors import QueryError, SchemaError, did_you_mean
 
-__all__ = ["MISSING", "OTHER", "Attribute", "Outside", "Schema", "Unit", "canonical_text"]
+__all__ = ["MISSING", "OTHER", "Attribute", "Outside", "Schema", "Unit", "canonical_text", "write_text"]
 
 OTHER = "(other)"
 MISSING = "(missing)"
@@ -349,13 +350,28 @@ class Schema:
             raise SchemaError(f"{str(path)!r}: {error}") from None
 
     def save(self, path: str | Path) -> None:
-        """Write the schema as a JSON file that people can edit."""
+        """Write the schema as a JSON file that people can edit; a draft as one that only its owner can read."""
         lines = [json.dumps(a.to_dict(), ensure_ascii=False) for a in self.attributes]
         head = {key: value for key, value in self.to_dict().items() if key != "attributes"}
         parts = [f"  {json.dumps(k)}: {json.dumps(v, ensure_ascii=False)},\n" for k, v in head.items()]
         body = ",\n".join(f"    {line}" for line in lines)
         text = "{\n" + "".join(parts) + f'  "attributes": [\n{body}\n  ]\n}}\n'
-        Path(path).write_text(text, encoding="utf-8")
+        write_text(Path(path), text, private=self.draft)
+
+
+def write_text(path: Path, text: str, *, private: bool) -> None:
+    """Write a file; a private one is its owner's alone (mode 600) from the start, even in place of one that was not."""
+    if not private:
+        path.write_text(text, encoding="utf-8")
+        return
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".new")
+    try:
+        with open(descriptor, "w", encoding="utf-8") as file:  # noqa: PTH123 (a descriptor has no path)
+            file.write(text)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
 
 
 def _read_attribute(given: object, where: str) -> Attribute:

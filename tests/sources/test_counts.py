@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.feather
 import pyarrow.parquet
 import pytest
@@ -24,6 +25,7 @@ from hypothesis import strategies as st
 from crosstally.errors import OutsideValueError, QueryError, SourceError, TooManyCellsError
 from crosstally.schema import Schema
 from crosstally.sources import count
+from crosstally.sources.rows import bytes_of
 from reference_sources import Refused
 from reference_sources import count as plain_count
 
@@ -283,10 +285,46 @@ def test_tables_repeated_and_in_any_order() -> None:
     ]
 
 
-def test_progress_tells_the_rows_read() -> None:
+@pytest.mark.parametrize("end", ["csv", "csv.gz", "parquet", "arrow", "arrows"])
+def test_progress_tells_the_bytes_read(end, tmp_path) -> None:
+    """A number of rows is confidential: it is told neither as such nor by bytes in proportion to a batch's rows."""
+    table, paths = table_of(people(250)), [tmp_path / f"{name}.{end}" for name in ("a", "b")]
+    for path in paths:
+        if end == "parquet":
+            pyarrow.parquet.write_table(table, path, row_group_size=100)
+        elif end.startswith("arrow"):
+            with (pa.ipc.new_file if end == "arrow" else pa.ipc.new_stream)(path, table.schema) as writer:
+                writer.write_table(table, max_chunksize=100)
+        else:
+            with pa.output_stream(path, compression="detect") as stream:
+                pyarrow.csv.write_csv(table, stream)
     told: list[int] = []
-    counted(table_of(people(250)), SCHEMA, [()], batch_rows=100, progress=told.append)
-    assert told == [100, 200, 250]
+    counted(paths, SCHEMA, [()], batch_rows=100, progress=told.append)
+    size = paths[0].stat().st_size
+    assert told == sorted(told)
+    assert told[-1] == 2 * size == bytes_of(paths)
+    assert size in told
+    assert not {100, 200, 250, 500} & set(told)
+
+
+def test_parquet_tells_bytes_group_by_group(tmp_path) -> None:
+    path = tmp_path / "people.parquet"
+    pyarrow.parquet.write_table(pa.table({"a": [0] * 200_000}), path, row_group_size=150_000)
+    schema, told = {"attributes": [{"name": "a", "values": [0, 1]}]}, []
+    counted(path, schema, [()], progress=told.append)
+    metadata = pyarrow.parquet.ParquetFile(path).metadata
+    first, second = (metadata.row_group(i).column(0).total_compressed_size for i in range(2))
+    # Batches of 65,536 rows end within the first group, within it, and past it; the last one ends the second.
+    assert told == [0, 0, first, first + second, path.stat().st_size]
+
+
+def test_a_table_in_memory_tells_nothing() -> None:
+    told: list[int] = []
+    for rows in (table_of(people(250)), pa.RecordBatchReader.from_batches(table_of([]).schema, [])):
+        counted(rows, SCHEMA, [()], batch_rows=100, progress=told.append)
+        assert bytes_of(rows) is None
+    assert told == []
+    assert bytes_of("no such file.csv") is None
 
 
 def test_unknown_attributes_and_too_many_cells() -> None:

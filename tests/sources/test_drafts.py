@@ -110,3 +110,11 @@ def test_a_few_words_among_numbers_are_counted_as_other() -> None:
     assert drafted.schema["age"].labels[-1] == "(other)"
     assert drafted.schema["grade"].labels == ("1", "2", "3", "none")
     assert drafted.left_out == (("code", "it has more than 50 different texts, like a name or an id"),)
+
+
+def test_labels_beyond_those_that_are_tracked_are_never_taken() -> None:
+    """A column of 150,000 words made a schema's error, with its name and its exact number of words."""
+    rows = pa.table({"sex": ["F", "M"] * 75_000, "word": [f"w{i}" for i in range(150_000)]})
+    found = draft(rows, max_values=200_000)
+    assert found.schema.names == ("sex",)
+    assert dict(found.left_out) == {"word": "it has more than 10000 different texts, like a name or an id"}

@@ -21,6 +21,8 @@ from crosstally.sources import check, count, draft
 CANARY = "CANARY-7f3a"
 SCHEMA = Schema((Attribute("sex", ["F", "M"]), Attribute("note", ["x", "y"], outside="other")))
 TABLES = [("sex",), ()]
+LETTERS = "names must be the same letter by letter"
+HEADER = "a CSV file must begin with a line of names"
 
 
 def failure(rows: Any, schema: Schema = SCHEMA, work: Callable[..., Any] = count) -> str:
@@ -158,20 +160,48 @@ def test_what_is_not_a_source(rows: Any) -> None:
 
 def test_columns_that_are_missing_or_twice(tmp_path: Path) -> None:
     path = written(tmp_path / "people.csv", b"Sex,note,other\nF,x,1\n")
-    assert failure(path) == f"{str(path)!r} has no column 'sex'; did you mean 'Sex'?"
+    assert failure(path) == f"{str(path)!r} has no column 'sex' among its 3; {LETTERS}; {HEADER}"
     twice = written(tmp_path / "twice.csv", b"sex,note,sex\nF,x,M\n")
     assert failure(twice) == f"{str(twice)!r} has more than one column 'sex'; rename one of them"
     unused = written(tmp_path / "unused.csv", b"sex,note,a,a,,\nF,x,1,2,,\n")
     assert [table.counts.tolist() for table in count(unused, SCHEMA, TABLES)] == [[1, 0], 1]
-    with pytest.raises(SourceError, match="has more than one column 'a'"):
+    with pytest.raises(SourceError) as error:
         draft(unused)
+    assert str(error.value) == f"{str(unused)!r}: columns 3 and 4 have the same name; rename one; {HEADER}"
     frame = pa.table([["F"], ["M"], ["x"]], names=["sex", "sex", "note"])
     assert failure(frame) == "the Table has more than one column 'sex'; rename one of them"
     assert "more than one column 'sex'" in failure(pd.DataFrame([["F", "M", "x"]], columns=["sex", "sex", "note"]))
-    assert failure(pd.DataFrame({"sex": ["F"]})) == "the DataFrame has no column 'note'; there are sex"
-    assert failure(pd.DataFrame({"sex": ["F"], "notes": ["x"]})).endswith("did you mean 'notes'?")
+    assert failure(pd.DataFrame({"sex": ["F"]})) == f"the DataFrame has no column 'note' among its 1; {LETTERS}"
+    assert failure(pd.DataFrame({"notes": ["x"]})).startswith("the DataFrame has no columns 'sex', 'note' among its 1;")
     bounded = Schema(SCHEMA.attributes, Unit("person", 1))
     assert failure(pa.table({"sex": ["F"], "note": ["x"]}), bounded).startswith("the Table has no column 'person'")
+
+
+def test_a_row_in_place_of_a_header_is_never_quoted(tmp_path: Path) -> None:
+    """Near misses and repeats included: 'sexe' for 'sex' was suggested, and 'a' twice was named."""
+    first_rows = [f"{CANARY},sexe,Sex,3", f"notes,{CANARY}", f"{CANARY}", f"sex,{CANARY},{CANARY}", f'"{CANARY}\n",x']
+    wide = Schema(tuple(Attribute(f"a{i}", ["0", "1"]) for i in range(20)))
+    for row in first_rows:
+        path = written(tmp_path / "people.csv", f"{row}\nF,x,1\n".encode())
+        message = failure(path)
+        assert "'note'" in message
+        assert not any(found in message for found in ("sexe", "Sex", "notes"))
+        assert failure(path, wide).startswith(
+            f"{str(path)!r} has no columns 'a0', 'a1', 'a2', 'a3', 'a4', 'a5', 'a6', 'a7', ..."
+        )
+        frame = pd.DataFrame([["F"] * (row.count(",") + 1)], columns=row.split(","))
+        assert CANARY not in failure(frame)
+    twice = written(tmp_path / "twice.csv", f"{CANARY},x,{CANARY}\nF,x,1\n".encode())
+    with pytest.raises(SourceError) as error:
+        draft(twice)
+    assert CANARY not in str(error.value)
+
+
+def test_an_error_of_a_draft_says_where_the_column_stands() -> None:
+    late = pa.array([2**62], pa.timestamp("s"))  # no calendar goes that far
+    with pytest.raises(SourceError) as error:
+        draft(pa.table({"sex": ["F"], CANARY: late}))
+    assert str(error.value) == "cannot read column 'number 2': it holds dates beyond the calendar"
 
 
 def test_frames_whose_columns_cannot_be_converted() -> None:
@@ -215,8 +245,8 @@ def test_only_the_columns_needed_are_read(tmp_path: Path) -> None:
         assert [table.counts.tolist() for table in count(path, SCHEMA, TABLES)] == [[1, 0], 1]
 
 
-def test_interrupts_pass() -> None:
-    good = pa.record_batch({"sex": ["F"], "note": ["x"]})
+def test_interrupts_pass(tmp_path: Path) -> None:
+    good = written(tmp_path / "people.csv", GOOD_LINES)
 
     def stop(_: int) -> None:
         raise KeyboardInterrupt

@@ -76,10 +76,10 @@ def _asked(
     key: str | None,
     quiet: bool,
 ) -> Answer:
-    from crosstally.cli.screen import progress
+    from crosstally.cli.screen import reading
 
-    with progress("counting", unit="rows", quiet=quiet) as tell:
-        return notebook.ask(source, question, epsilon=epsilon, rho=rho, key=key, progress=lambda done: tell(done, None))
+    with reading("counting", source, quiet=quiet) as tell:
+        return notebook.ask(source, question, epsilon=epsilon, rho=rho, key=key, progress=tell)
 
 
 def _show(notebook: Notebook, answer: Answer, *, json: bool, quiet: bool) -> None:

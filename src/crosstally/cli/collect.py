@@ -149,20 +149,16 @@ def simulate(
     """Draw the reports of many people whose rows are at hand, as their devices would."""
     import numpy as np
 
-    from crosstally.cli.screen import people, progress
+    from crosstally.cli.screen import people, reading
     from crosstally.local.bulk import reports
     from crosstally.local.protocol import Protocol
     from crosstally.sources.rows import batches
 
     read = Protocol.load(protocol)
     check_output(output, force=force)
-    parts = []
-    with progress("drawing reports", unit="people", quiet=quiet) as tell:
-        done = 0
-        for batch in batches(rows, read.schema.names):
-            parts.append(reports(read, _codes(read, batch)))
-            done += batch.num_rows
-            tell(done, None)
+    with reading("drawing reports", rows, quiet=quiet) as tell:
+        found = batches(rows, read.schema.names, progress=tell)
+        parts = [reports(read, _codes(read, batch)) for batch in found]
     drawn = np.concatenate(parts) if parts else reports(read, np.zeros((len(read.schema.names), 0), np.int64))
     _write(output, lambda: output.write_bytes(drawn.tobytes()))
     people(quiet=quiet).say(f"Saved {output}: a report of 37 bytes for each row.")

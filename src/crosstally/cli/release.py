@@ -205,12 +205,12 @@ def _beside(source: list[str], ending: str, option: str) -> Path:
 
 
 def _measure(source: list[str], plan: Plan, account: _Account, *, rows: int | None, key: str, quiet: bool) -> Release:
-    from crosstally.cli.screen import progress
+    from crosstally.cli.screen import reading
     from crosstally.pipeline import run
 
     where: Any = source[0] if len(source) == 1 else source
-    with progress("counting", unit="rows", quiet=quiet) as tell:
-        return run(where, plan, rows=rows, ledger=account.ledger, key=key, progress=lambda done: tell(done, None))
+    with reading("counting", where, quiet=quiet) as tell:
+        return run(where, plan, rows=rows, ledger=account.ledger, key=key, progress=tell)
 
 
 def _save(released: Release, target: Path, account: _Account, key: str) -> None:

@@ -37,8 +37,9 @@ def draft(
 ) -> None:
     """Draft a schema from a table, for a steward to review.
 
-    Its labels come from the private data and would become public. No release accepts it until
-    someone has reviewed it and removed its mark as a draft.
+    Its labels come from the private data and would become public. The file that -o writes is readable
+    by you alone (mode 600). No release accepts it until someone has reviewed it and removed its mark
+    as a draft.
     """
     from crosstally.cli.screen import people, print_json, printable, progress
     from crosstally.sources import draft as draft_schema
@@ -54,7 +55,10 @@ def draft(
         print_json(found.schema.to_dict())
     else:
         _save(found.schema, output)
-        screen.say(f"Written {output}: {len(found.schema.names)} attributes, a draft that only the steward should see.")
+        screen.say(
+            f"Written {output}: {len(found.schema.names)} attributes, a draft that only the steward should see; "
+            "no other user of this machine may read it."
+        )
     screen.say('Review it: labels become public. Remove what is not publicly known, then the line "draft": true.')
     screen.put(f"Next: crosstally schema check {source} {output or 'people.schema.json'}")
 

@@ -17,6 +17,7 @@ from typing import Any, NoReturn, TextIO
 
 from rich.cells import cell_len
 from rich.console import Console
+from rich.filesize import decimal
 from rich.measure import Measurement
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -39,6 +40,7 @@ __all__ = [
     "print_json",
     "printable",
     "progress",
+    "reading",
     "share",
     "significant",
     "tenths",
@@ -47,6 +49,7 @@ __all__ = [
 PROSE_WIDTH = 96
 UNBOUNDED = 4096
 _PATIENCE = 1.0
+_BYTES = "bytes"
 ACCENT = "bold cyan"
 
 
@@ -123,7 +126,7 @@ def progress(words: str, *, unit: str = "", quiet: bool = False) -> Iterator[Cal
     task = bar.add_task(words, total=None, done="")
 
     def tell(done: int, steps: int | None = None) -> None:
-        bar.update(task, completed=done, total=steps, done=f"{done:,} {unit}".strip())
+        bar.update(task, completed=done, total=steps, done=_progress_text(done, steps, unit))
 
     timer = threading.Timer(_PATIENCE, bar.start)
     timer.daemon = True
@@ -134,6 +137,27 @@ def progress(words: str, *, unit: str = "", quiet: bool = False) -> Iterator[Cal
         timer.cancel()
         timer.join()
         bar.stop()
+
+
+@contextmanager
+def reading(words: str, source: Any, *, quiet: bool = False) -> Iterator[Callable[[int], None]]:
+    """Progress through files of rows, in bytes: how many rows there are is confidential."""
+    from crosstally.sources.rows import bytes_of
+
+    with progress(words, unit=_BYTES, quiet=quiet) as tell:
+        size = bytes_of(source)
+        yield lambda done: tell(done, size)
+
+
+def _progress_text(done: int, steps: int | None, unit: str) -> str:
+    """How far it is.
+
+    >>> _progress_text(1200, None, "steps"), _progress_text(1_200_000, 36_000_000, "bytes")
+    ('1,200 steps', '1.2 MB of 36.0 MB')
+    """
+    if unit != _BYTES:
+        return f"{done:,} {unit}".strip()
+    return decimal(done) if steps is None else f"{decimal(done)} of {decimal(steps)}"
 
 
 def _tell_nobody(done: int, steps: int | None = None) -> None:

@@ -39,7 +39,7 @@ def count(
         rows: A path, a glob, a list of them, or a frame of pandas, Polars, DuckDB or PyArrow.
         schema: The attributes and the unit of protection.
         tables: Tuples of attribute names.
-        progress: Called with the number of rows read so far (confidential).
+        progress: Called with the number of bytes read so far of all files; never for a table in memory.
         batch_rows: How many rows are counted at once.
     """
     _check_cells(schema, tables)
@@ -52,17 +52,13 @@ def count(
         if bound is not None or attribute.name in used or attribute.outside is not Outside.OTHER
     ]
     names = [encoder.attribute.name for encoder in encoders]
-    done = 0
-    for batch in batches(rows, _columns(schema), batch_rows=batch_rows):
+    for batch in batches(rows, _columns(schema), batch_rows=batch_rows, progress=progress):
         kept, cells = _cells(batch, encoders)
         if bound is not None:
             bound.add(batch.column(bound.unit.id), kept, cells)
         else:
             size, chosen = _chosen(kept, cells, batch.num_rows)
             tally.add(size, dict(zip(names, chosen, strict=True)))
-        done += batch.num_rows
-        if progress is not None:
-            progress(done)
     if bound is not None:
         for size, cells in bound.kept(batch_rows):
             tally.add(size, dict(zip(names, cells, strict=True)))

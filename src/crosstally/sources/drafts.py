@@ -49,8 +49,9 @@ def draft(rows: Any, *, max_values: int = 50) -> Draft:
     """
     columns: dict[str, _Column] = {}
     for batch in batches(rows, None):
-        for name, values in zip(batch.schema.names, batch.columns, strict=True):
-            columns.setdefault(name, _Column()).add(name, values)
+        for place, (name, values) in enumerate(zip(batch.schema.names, batch.columns, strict=True), 1):
+            # An error says where the column stands: its name may be a person's, where a file has no header.
+            columns.setdefault(name, _Column()).add(f"number {place}", values)
     attributes: list[Attribute] = []
     left_out = []
     for name, column in columns.items():
@@ -109,6 +110,7 @@ class _Column:
 
     def reason_to_leave_out(self, name: str, max_values: int) -> str | None:
         """Why the column cannot be an attribute; None when it can."""
+        max_values = min(max_values, _MOST_TRACKED)  # beyond it not all are known, and a schema's error would name them
         if self._kind:
             return f"its type is {self._kind}"
         if not name:

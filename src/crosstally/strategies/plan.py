@@ -18,7 +18,7 @@ from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.errors import BudgetError, CrosstallyError, PlanError, QueryError, TooManyCellsError
 from crosstally.queries import MAX_CELLS, Cells, Contrast, Linear, Query, query_from_dict
 from crosstally.residuals.closure import Closure, closure_of
-from crosstally.schema import Schema
+from crosstally.schema import Schema, write_text
 from crosstally.strategies.requests import Request, RequestGroup, grouped
 from crosstally.strategies.sensitivity import groups_cost
 from crosstally.strategies.stages import Rule, part_of, rest_of, sum_of_stages
@@ -230,8 +230,9 @@ class Plan:
         )
 
     def save(self, path: str | Path) -> None:
-        """Write the plan as a JSON file."""
-        Path(path).write_text(json.dumps(self.to_dict(), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+        """Write the plan as a JSON file; if its schema is a draft, as one that only its owner can read."""
+        text = json.dumps(self.to_dict(), ensure_ascii=False, indent=1) + "\n"
+        write_text(Path(path), text, private=self.schema.draft)
 
     @classmethod
     def load(cls, path: str | Path) -> Plan:
