@@ -23,11 +23,9 @@ from crosstally.residuals.closure import closure_of
 from crosstally.strategies import NAMED, Fourier, Views
 from crosstally.strategies.linear_cost import linear_cost
 from crosstally.strategies.plan import (
-    Order,
     Plan,
     Request,
     privacy_cost,
-    public_total,
     requests_with_shares,
     with_less_noise,
 )
@@ -74,7 +72,7 @@ def found_variances(relation: Any) -> list[float]:
 
 def by_strategy(strategy: Any, schema: ct.Schema = SCHEMA, budget: Budget = RHO) -> Callable[[Any], Any]:
     def planned(relation: Any) -> Any:
-        return strategy.plan(schema, None, budget, neighbours=relation, seen=(public_total(1000),)).to_dict()
+        return strategy.plan(schema, None, budget, neighbours=relation).to_dict()
 
     return planned
 
@@ -90,7 +88,6 @@ DOORS: dict[str, Callable[[Any], Any]] = {
     "ledger.Ledger.in_memory": lambda r: Ledger.in_memory(schema=SCHEMA, budget=RHO, neighbours=r).neighbours,
     "plan.Plan": lambda r: Plan(SCHEMA, REQUESTS, strategy="x", workload=BOTH, budget=RHO, neighbours=r).to_dict(),
     "plan.Plan, cost": lambda r: Plan(SCHEMA, REQUESTS, strategy="x", workload=BOTH, budget=RHO, neighbours=r).cost,
-    "plan.Order": lambda r: Order(schema=SCHEMA, strategy=NAMED["direct"], workload=BOTH, budget=RHO, neighbours=r),
     "plan.requests_with_shares": lambda r: requests_with_shares([q for q, _ in ASKED], [3, 2, 1], SCHEMA, RHO, r),
     "plan.with_less_noise": lambda r: with_less_noise(grouped(REQUESTS, SCHEMA), SCHEMA, RHO, r)[0].noise,
     "plan.privacy_cost": lambda r: privacy_cost(REQUESTS, SCHEMA, r, pure=False),
@@ -108,9 +105,9 @@ DOORS: dict[str, Callable[[Any], Any]] = {
     **{f"{s.plan.__module__}.{type(s).__name__}.plan, {s.name}": by_strategy(s) for s in NAMED.values()},
     "fourier.Fourier.plan, paper": by_strategy(Fourier(sensitivity="paper"), MANY, Budget(epsilon=1)),
     "views.Views.plan, mixed sizes": by_strategy(
-        Views(), ct.Schema([*MANY.attributes, SCHEMA["a"]]), Budget(epsilon=1)
+        Views(rows=1000), ct.Schema([*MANY.attributes, SCHEMA["a"]]), Budget(epsilon=1)
     ),
-    "views.Views.plan, two values": by_strategy(Views(), MANY, Budget(epsilon=1)),
+    "views.Views.plan, two values": by_strategy(Views(rows=1000), MANY, Budget(epsilon=1)),
 }
 
 

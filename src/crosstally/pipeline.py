@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from crosstally.budget import Budget, Neighbours
-from crosstally.errors import KeyReusedError, PlanError, SchemaError
+from crosstally.errors import KeyReusedError, PlanError, SchemaError, SourceError
 from crosstally.privacy.ledger import Ledger
 from crosstally.releases import Release, Statement, publish
 from crosstally.schema import Schema
@@ -41,7 +41,8 @@ def release(
     """A release of the rows in a source: one file's worth of noisy tables, from which any other can be read.
 
     Args:
-        source: A path, a glob, a list of paths, or a table that speaks Arrow (pandas, Polars, DuckDB, PyArrow).
+        source: A path, a glob, a list of paths, or a table that speaks Arrow (pandas, Polars, DuckDB, PyArrow). Some
+            plans read it twice; what can be read once, such as a cursor, is then refused before anything is spent.
         schema: The attributes to publish; left out when a plan is given.
         epsilon: The privacy budget; with ``delta`` it is approximate, alone it is pure.
         delta: See epsilon.
@@ -92,6 +93,7 @@ def run(
     keys = [stage_key(key, stage + 1) for stage in range(1 + len(plan.later))]
     _check_keys(ledger, keys)
     public = () if rows is None else (public_total(rows),)
+    _check_source(source, plan, ledger, keys)
     measured: tuple[Measurement, ...] = ()
     used: list[str] = []
     stage: Plan | None = plan
@@ -121,6 +123,18 @@ def _check_keys(ledger: Ledger, keys: Sequence[str]) -> None:
     first, *others = (ledger.plan(key) is not None for key in keys)
     if not first and any(others):
         raise _belongs_to_another(keys[1 + others.index(True)])
+
+
+def _check_source(source: Any, plan: Plan, ledger: Ledger, keys: Sequence[str]) -> None:
+    """Raise, before anything is spent, when a plan of several stages could not read the same rows for each of them."""
+    from crosstally.sources import is_read_again
+
+    bought = all(ledger.plan(key) is not None for key in keys)  # then nothing is read at all
+    if plan.later and not bought and not is_read_again(source):
+        raise SourceError(
+            f"the plan reads its rows more than once, and the {type(source).__name__} may have them only once; "
+            "give pyarrow.table(rows) or a file, or the number of rows if that is public (rows=...)"
+        )
 
 
 def _belongs_to_another(key: str) -> KeyReusedError:

@@ -3,5 +3,6 @@
 from crosstally.sources.checks import ColumnReport, Report, check
 from crosstally.sources.counts import count
 from crosstally.sources.drafts import Draft, draft
+from crosstally.sources.rows import is_read_again
 
-__all__ = ["ColumnReport", "Draft", "Report", "check", "count", "draft"]
+__all__ = ["ColumnReport", "Draft", "Report", "check", "count", "draft", "is_read_again"]

@@ -40,6 +40,8 @@ def open_file(path: Path) -> tuple[list[str], Read]:
     opener = next((openers[end] for end in openers if name.endswith(end)), None)
     if path.is_dir():
         raise SourceError(f"{str(path)!r} is a directory; name its files, for example {str(path / '*.parquet')!r}")
+    if path.exists() and not path.is_file():  # its format is looked at first, and then its rows are read
+        raise SourceError(f"{str(path)!r} is a pipe or a device, which can be read once; save it as a file first")
     if opener is None:
         raise SourceError(f"{str(path)!r} must end in one of {', '.join(openers)}")
     return opener(path)
