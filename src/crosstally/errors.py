@@ -46,6 +46,9 @@ __all__ = [
 ]
 
 
+_LONGEST_NAME = 200  # characters of a name that is compared with others, or shown as one of them
+
+
 class CrosstallyError(Exception):
     """The root of every error a user can cause."""
 
@@ -115,8 +118,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     >>> did_you_mean("sx", ["sex", "age"])
     "; did you mean 'sex'?"
     """
-    known = list(known)
-    close = get_close_matches(name, known, n=1)
+    known = [each for each in known if len(each) <= _LONGEST_NAME]  # comparing takes the square of the length
+    close = get_close_matches(name, known, n=1) if len(name) <= _LONGEST_NAME else []
     if close:
         return f"; did you mean {close[0]!r}?"
     shown = ", ".join(known[:8]) + (", ..." if len(known) > 8 else "")

@@ -9,19 +9,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import combinations, product
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.budget import Neighbours, Sensitivity
+from crosstally.contrast_moves import ContrastMoves, contrast_moves
 from crosstally.errors import QueryError, TooManyCellsError
 from crosstally.schema import Schema
 
 __all__ = ["MAX_CELLS", "Cells", "Contrast", "Linear", "Query", "Term", "query_from_dict", "sensitivity_of_tables"]
 
 MAX_CELLS = 5_000_000
+_MAX_CONTRAST = 22  # attributes of one contrast: a table over 23, of two values each, has more than MAX_CELLS cells
 _MAX_FACTOR = 2**31
 
 
@@ -99,6 +100,10 @@ class Contrast:
         object.__setattr__(self, "attributes", tuple(self.attributes))
         if not self.attributes:
             raise QueryError("a contrast must be over at least one attribute; the total is Cells(())")
+        if len(self.attributes) > _MAX_CONTRAST:
+            raise QueryError(
+                f"a contrast must be over at most {_MAX_CONTRAST} attributes, got {len(self.attributes):,}"
+            )
 
     def shape(self, schema: Schema) -> tuple[int, ...]:
         """One cell for each combination of values; attributes of two values have one."""
@@ -110,9 +115,16 @@ class Contrast:
         l1 = math.prod(1 if n == 2 else 2 * (n - 1) for n in sizes)
         l2_squared = math.prod(1 if n == 2 else n * (n - 1) for n in sizes)
         if Neighbours(neighbours) == Neighbours.REPLACE:
-            moves = [_contrast_move(sizes, set(changed)) for changed in _nonempty_subsets(len(sizes))]
-            l1, l2_squared = max(move[0] for move in moves), max(move[1] for move in moves)
+            moves = self.moves(schema)
+            l1, l2_squared = int(moves.l1.max()), int(moves.squared.max())
         return Sensitivity(m * l1, m**2 * l2_squared)
+
+    def moves(self, schema: Schema) -> ContrastMoves:
+        """How far one row moves the answer when it is replaced, for each number of changed attributes of each size."""
+        sizes = schema.sizes(self.attributes)
+        if math.prod(sizes) > MAX_CELLS:
+            raise TooManyCellsError(f"a contrast must be over at most {MAX_CELLS:,} cells, got {math.prod(sizes):,}")
+        return contrast_moves(tuple(sorted(sizes)))
 
     def answer(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """The integer contrast of the counts."""
@@ -125,29 +137,6 @@ class Contrast:
     def to_dict(self) -> dict[str, Any]:
         """The query as JSON."""
         return {"contrast": list(self.attributes)}
-
-
-def _nonempty_subsets(number: int) -> list[tuple[int, ...]]:
-    return [subset for size in range(1, number + 1) for subset in combinations(range(number), size)]
-
-
-def _contrast_move(sizes: tuple[int, ...], changed: set[int]) -> tuple[int, int]:
-    """L1 and squared L2 of the move of one row that changes its value in these attributes.
-
-    Along each attribute the two columns take few pairs of values, each a known number of times.
-    """
-    pairs = []
-    for axis, n in enumerate(sizes):
-        if axis in changed:
-            pairs.append([(1, -1, 1)] if n == 2 else [(n - 1, -1, 1), (-1, n - 1, 1), (-1, -1, n - 2)])
-        else:
-            pairs.append([(1, 1, 1)] if n == 2 else [(n - 1, n - 1, 1), (-1, -1, n - 1)])
-    l1 = l2_squared = 0
-    for choice in product(*pairs):
-        before, after, times = (math.prod(column) for column in zip(*choice, strict=True))
-        l1 += times * abs(before - after)
-        l2_squared += times * (before - after) ** 2
-    return l1, l2_squared
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.queries import Cells, Contrast
+from crosstally.errors import TooManyCellsError
+from crosstally.queries import MAX_CELLS, Cells, Contrast
 from crosstally.residuals.layout import Layout, find
 from crosstally.schema import Schema
 
 __all__ = ["Closure", "TableBlock", "blocks_of", "closure_of"]
 
 _BITS = 63
+# Subsets for each table of very many: tables over four attributes have sixteen. A few tables may have MAX_CELLS
+# subsets together, as the requests of a plan may; a short list of wide tables would otherwise fill the memory.
+_MANY_SUBSETS = 16
 _TINY = 1e-300
 
 Array = NDArray[np.float64]
@@ -55,6 +59,9 @@ class Closure:
         self.sizes = np.array(schema.shape, np.float64)
         self.blocks = blocks_of(schema, tables)
         self.tables = len(tables)
+        subsets, most = sum(2 ** len(table) for table in tables), max(MAX_CELLS, _MANY_SUBSETS * len(tables))
+        if subsets > most:
+            raise TooManyCellsError(f"tables must have at most {most:,} sets of attributes together, got {subsets:,}")
         self._widest = max((block.positions.shape[1] for block in self.blocks), default=0)
         self._base = len(schema.names) + 1
         self._fits = len(schema.names) < _BITS or self._base**self._widest < 2**_BITS

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import overload
@@ -11,10 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.budget import Noise
-from crosstally.queries import Cells, Contrast, Query
+from crosstally.errors import TooManyCellsError
+from crosstally.queries import Cells, Contrast, Linear, Query
 from crosstally.schema import Schema
 
 __all__ = ["GroupedRequests", "Request", "RequestGroup", "grouped"]
+
+_MAX_LINEAR = 200_000_000  # terms times cells of all linear queries of a plan: looking at each takes half a second
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +102,7 @@ def grouped(requests: Sequence[Request], schema: Schema) -> tuple[RequestGroup, 
         key = alike, request.noise
         found.setdefault(key, []).append(query)
         noises[key] = request.noise
+    _check_linear((query for queries in found.values() for query in queries), schema)
     for queries in found.values():
         queries[0].shape(schema)
     known = schema.positions
@@ -109,3 +114,13 @@ def grouped(requests: Sequence[Request], schema: Schema) -> tuple[RequestGroup, 
         )
         for key, queries in found.items()
     )
+
+
+def _check_linear(queries: Iterable[Query], schema: Schema) -> None:
+    """Raise unless the linear queries can be looked at term by term and cell by cell: a short file may ask for many."""
+    sizes = ((len(q.terms), math.prod(schema.sizes(q.attributes))) for q in queries if isinstance(q, Linear))
+    work = sum(terms * cells for terms, cells in sizes)
+    if work > _MAX_LINEAR:
+        raise TooManyCellsError(
+            f"linear queries must have at most {_MAX_LINEAR:,} cells together, counted for each term, got {work:,}"
+        )

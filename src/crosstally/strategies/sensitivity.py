@@ -17,14 +17,14 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from itertools import pairwise, product
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.budget import Neighbours, Noise, NoiseKind
-from crosstally.queries import Cells, Linear, Query
+from crosstally.contrast_moves import numbers_changed
+from crosstally.queries import Cells, Contrast, Linear, Query
 from crosstally.schema import Schema
 from crosstally.strategies.linear_cost import linear_cost
 from crosstally.strategies.requests import Request, RequestGroup, grouped
@@ -108,7 +108,7 @@ def _largest_move(asked: Sequence[RequestGroup], schema: Schema, *, pure: bool) 
     if not moved:
         return Fraction(0)
     if all(isinstance(group.query, Cells) for group in moved):
-        each = (len(g) * _weight(g.noise, pure) * _moves(g.query, schema, g.noise, pure)[-1] for g in moved)
+        each = (len(g) * _weight(g.noise, pure) * _moves(g.query, schema, g.noise, pure).distances[-1] for g in moved)
         return sum(each, Fraction(0))
     used = np.unique(np.concatenate([group.positions.ravel() for group in moved]))
     places = np.zeros(len(schema.names), np.intp)
@@ -126,14 +126,14 @@ def _groups(
     asked: Sequence[RequestGroup], schema: Schema, places: NDArray[np.intp], *, pure: bool
 ) -> tuple[list[_Group], Fraction]:
     """The losses of each group for each set of changed attributes, and the unit in which they are whole numbers."""
+    moves = [_moves(group.query, schema, group.noise, pure) for group in asked]
     losses = [
-        [_weight(group.noise, pure) * moved for moved in _moves(group.query, schema, group.noise, pure)]
-        for group in asked
+        [_weight(group.noise, pure) * moved for moved in own.distances] for group, own in zip(asked, moves, strict=True)
     ]
     unit = _unit([loss for each in losses for loss in each], sum(map(len, asked)))
     groups = [
-        _Group(places[group.positions], np.array([math.ceil(loss / unit) for loss in each], np.int64))
-        for group, each in zip(asked, losses, strict=True)
+        _Group(places[group.positions], np.array([math.ceil(loss / unit) for loss in each], np.int64)[own.places])
+        for group, each, own in zip(asked, losses, moves, strict=True)
     ]
     return groups, unit
 
@@ -157,45 +157,30 @@ def _unit(losses: Sequence[Fraction], requests: int) -> Fraction:
     return largest * requests / _LARGEST
 
 
-def _moves(query: Query, schema: Schema, noise: Noise, pure: bool) -> tuple[int, ...]:
+@dataclass(frozen=True, slots=True)
+class _Moves:
+    """How far one row moves an answer: the different distances, and which one each set of changed attributes has.
+
+    There are far fewer distances than sets: attributes of one size can be exchanged.
+    """
+
+    distances: tuple[int, ...]
+    places: NDArray[np.intp]
+
+
+def _moves(query: Query, schema: Schema, noise: Noise, pure: bool) -> _Moves:
     """For each set of changed attributes (bit i for attribute i of the query) how far one row moves the answer.
 
     In L1 when pure; otherwise in squared L2 for Gaussian noise and in squared L1 for Laplace noise.
     """
     sizes = schema.sizes(query.attributes)
+    squared_l1 = noise.kind is NoiseKind.LAPLACE and not pure
     if isinstance(query, Cells):
-        moved = 4 if noise.kind is NoiseKind.LAPLACE and not pure else 2
-        return (0, *[moved] * (2 ** len(sizes) - 1))
-    moves = _contrast_moves(sizes)
-    if noise.kind is NoiseKind.GAUSSIAN:
-        return tuple(squared for _, squared in moves)
-    return tuple(l1 if pure else l1**2 for l1, _ in moves)
-
-
-@lru_cache(maxsize=4096)
-def _contrast_moves(sizes: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
-    """L1 and squared L2 of a contrast's move for each set of changed attributes, the first attribute the lowest bit."""
-    out = []
-    for changed in range(2 ** len(sizes)):
-        inside = tuple(sorted(n for i, n in enumerate(sizes) if changed >> i & 1))
-        outside = [n for i, n in enumerate(sizes) if not changed >> i & 1 and n > 2]
-        l1, squared = _changed_moves(inside)
-        out.append((l1 * math.prod(2 * (n - 1) for n in outside), squared * math.prod(n * (n - 1) for n in outside)))
-    return tuple(out)
-
-
-@lru_cache(maxsize=4096)
-def _changed_moves(sizes: tuple[int, ...]) -> tuple[int, int]:
-    """The same when all attributes change: two columns of n I - J meet in few pairs of values, each some times."""
-    if not sizes:
-        return 0, 0
-    pairs = [[(1, -1, 1)] if n == 2 else [(n - 1, -1, 1), (-1, n - 1, 1), (-1, -1, n - 2)] for n in sizes]
-    l1 = squared = 0
-    for choice in product(*pairs):
-        before, after, times = (math.prod(column) for column in zip(*choice, strict=True))
-        l1 += times * abs(before - after)
-        squared += times * (before - after) ** 2
-    return l1, squared
+        return _Moves((0, 4 if squared_l1 else 2), np.minimum(np.arange(2 ** len(sizes)), 1))
+    assert isinstance(query, Contrast)
+    moves = query.moves(schema)
+    found = (moves.squared if noise.kind is NoiseKind.GAUSSIAN else moves.l1).ravel().tolist()
+    return _Moves(tuple(moved**2 for moved in found) if squared_l1 else tuple(found), numbers_changed(sizes))
 
 
 # The sum over all queries
@@ -210,9 +195,9 @@ def _losses_of_all_sets(groups: Sequence[_Group], attributes: int) -> NDArray[np
         for bit in range(order):
             halves = inverse.reshape(-1, 2, 2**bit)
             halves[:, 1] -= halves[:, 0]
-        subsets = np.arange(2**order)
-        bits = (subsets[:, None] >> np.arange(order)) & 1
-        keys = (1 << group.positions) @ bits.T
+        keys = np.zeros((len(group.positions), 1), np.int64)  # the subsets of each query, the first attribute fastest
+        for column in group.positions.T:
+            keys = np.hstack([keys, keys + (1 << column)[:, None]])
         np.add.at(sums, keys.ravel(), np.broadcast_to(inverse, keys.shape).ravel())
     for bit in range(attributes):
         halves = sums.reshape(-1, 2, 2**bit)

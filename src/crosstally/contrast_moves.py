@@ -1,0 +1,109 @@
+"""How far one row moves a contrast when some of its values change, without looking at every cell.
+
+A contrast over attributes of n_1, ..., n_k values multiplies one row of n I - J (J all ones) for each attribute; along
+an attribute of two values it is a sign. A row that changes in the set D of attributes moves the answer by a - b, where
+a and b are tensor products of columns of these matrices. Along an attribute
+
+    in D       the pair (a_i, b_i) is (n - 1, -1) once, (-1, n - 1) once and (-1, -1) n - 2 times; (1, -1) if n = 2
+    not in D   a_i = b_i, with L1 norm 2 (n - 1) and squared L2 norm n (n - 1); 1 and 1 if n = 2
+
+The squared L2 norm needs no sum: |a - b|^2 = 2 (|a|^2 - <a, b>), and both factor over the attributes. The L1 norm does
+not factor, but attributes of one size can be exchanged: of z that change, i take n - 1 before and j take n - 1 after,
+in z! / (i! j! (z - i - j)!) ways. So for each size only (z, i, j) matters: C(c + 3, 3) cases for c attributes, where
+3^c pairs in each of 2^c sets would be looked at otherwise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["ContrastMoves", "contrast_moves", "numbers_changed"]
+
+Numbers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ContrastMoves:
+    """L1 and squared L2 norm of the move, for each number of changed attributes of each size.
+
+    One axis for each different size, the smallest first, from none changed to all of them. Exact: for the at most
+    5,000,000 cells that a query may have, L1 is below 2^31 (2 (n - 1) is at most n^1.3) and squared L2 below 2^47.
+    """
+
+    l1: Numbers
+    squared: Numbers
+
+
+@lru_cache(maxsize=1024)
+def contrast_moves(sizes: tuple[int, ...]) -> ContrastMoves:
+    """How far one row moves the contrast over attributes of these sizes; give the sizes in increasing order.
+
+    >>> moves = contrast_moves((3,))
+    >>> moves.l1.tolist(), moves.squared.tolist()
+    ([0, 6], [0, 18])
+    """
+    classes = sorted(Counter(sizes).items())
+    return ContrastMoves(_l1(classes), _squared(classes))
+
+
+def numbers_changed(sizes: tuple[int, ...]) -> NDArray[np.intp]:
+    """Where in the (flat) moves each set of changed attributes stands; bit i of a set is attribute i of ``sizes``."""
+    classes = sorted(Counter(sizes).items())
+    steps, step = {}, 1
+    for size, number in reversed(classes):
+        steps[size] = step
+        step *= number + 1
+    out = np.zeros(1, np.intp)
+    for size in sizes:
+        out = np.concatenate([out, out + steps[size]])
+    return out
+
+
+def _squared(classes: list[tuple[int, int]]) -> Numbers:
+    """2 (|a|^2 - <a, b>), where the inner product of two different columns is -n, or -1 when there are two values."""
+    norm, inner = 1, np.ones(1, np.int64)
+    for n, number in classes:
+        same, different = (1, -1) if n == 2 else (n * (n - 1), -n)
+        norm *= same**number
+        own = [same ** (number - z) * different**z for z in range(number + 1)]
+        inner = np.multiply.outer(inner, np.array(own, np.int64))
+    moved: Numbers = 2 * (norm - inner[0])
+    return moved
+
+
+def _l1(classes: list[tuple[int, int]]) -> Numbers:
+    """The sum over all cases (z, i, j) of each size: how often the case occurs times the size of its a - b."""
+    before = after = times = np.ones(1, np.int64)
+    starts = []
+    for n, number in classes:
+        cases = [case for z in range(number + 1) for case in _cases(n, number, z)]
+        starts.append([0, *np.cumsum([len(_cases(n, number, z)) for z in range(number)]).tolist()])
+        own = np.array(cases, np.int64).T
+        before, after, times = (np.multiply.outer(x, y) for x, y in zip((before, after, times), own, strict=True))
+    sums: Numbers = (times * np.abs(before - after))[0]
+    for axis, each in enumerate(starts):
+        sums = np.add.reduceat(sums, each, axis=axis)
+    return sums
+
+
+def _cases(n: int, number: int, changed: int) -> list[tuple[int, int, int]]:
+    """The products of a and of b over ``number`` attributes of n values, ``changed`` of which change, and how often.
+
+    Those that do not change enter with their L1 norm: they have the same sign in a and in b.
+    """
+    if n == 2:
+        return [(1, (-1) ** changed, 1)]
+    same = (2 * (n - 1)) ** (number - changed)
+    out = []
+    for i in range(changed + 1):
+        for j in range(changed + 1 - i):
+            ways = math.comb(changed, i) * math.comb(changed - i, j) * (n - 2) ** (changed - i - j)
+            a, b = (n - 1) ** i * (-1) ** (changed - i), (n - 1) ** j * (-1) ** (changed - j)
+            out.append((a, b, same * ways))
+    return out
