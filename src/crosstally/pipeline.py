@@ -180,4 +180,5 @@ def _check(plan: Plan, rows: int | None) -> None:
         raise PlanError(f"rows must be a whole number of at least 0, got {rows!r}")
     if plan.schema.draft:
         raise SchemaError("the schema is a draft: review its labels, which would become public, then remove 'draft'")
+    plan.check_countable()
     check_rules(plan)

@@ -24,6 +24,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_schema(folder / "draft.json", draft=True)
     (folder / "wrong.json").write_text('{"attributes": [{"name": "shoes", "values": ["a", "b"]}]}', encoding="utf-8")
     (folder / "cut.json").write_text('{"attributes": [', encoding="utf-8")
+    bits = [{"name": f"b{i}", "values": ["0", "1"]} for i in range(20)]
+    (folder / "bits.json").write_text(json.dumps({"attributes": bits}), encoding="utf-8")
+    sizes = {"a": 1000, "b": 1500, "c": 1800}  # 1.5 + 1.8 + 2.7 million cells of pairs
+    long = [{"name": name, "values": [str(i) for i in range(size)]} for name, size in sizes.items()]
+    (folder / "long.json").write_text(json.dumps({"attributes": long}), encoding="utf-8")
     (folder / "empty.csv").write_text("", encoding="utf-8")
     (folder / "header.csv").write_text(",".join(NAMES) + "\n", encoding="utf-8")
     (folder / "bad.csv").write_text(f"sexe,âge\n{CANARY},3\n", encoding="utf-8")
@@ -34,7 +39,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ran_well("ledger", "create", folder / "people.ledger", *schema, "--epsilon", "0.5", "--quiet")
     ran_well("release", folder / "people.csv", *schema, "--epsilon", "0.4", "--tables", "sexe", "--key", "k", "--quiet")
     ran_well("plan", folder / "people.schema.json", "--epsilon", "0.1", "--ways", "1", "-o", folder / "plan.json", "-q")
-    ran_well("plan", folder / "draft.json", "--epsilon", "0.1", "--ways", "1", "-o", folder / "draft-plan.json", "-q")
+    plan = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
+    plan["schema"]["draft"] = True
+    (folder / "draft-plan.json").write_text(json.dumps(plan), encoding="utf-8")
     content = (folder / "people.release.parquet").read_bytes()
     (folder / "cut.parquet").write_bytes(content[: len(content) // 2])
     return folder
@@ -54,6 +61,20 @@ MISTAKES = {
     "a schema cut short": ("plan cut.json --epsilon 1", "is not JSON"),
     "a schema for another table": ("release other.csv --schema wrong.json --epsilon 0.1", "shoes"),
     "a draft schema": ("release people.csv --schema draft.json --epsilon 0.1 -o n.parquet", "is a draft"),
+    "a plan to be saved of a draft": ("plan draft.json --epsilon 0.1 --ways 1 -o n.json", "is a draft"),
+    "an error to aim at that no plan says": ("plan bits.json --target-error 5", "no error can be aimed at"),
+    "a plan of too many cells": (
+        "plan long.json --epsilon 1 --strategy direct --ways 2 -o n.json",
+        "at most 5,000,000 cells can be measured at once, got 6,000,000",
+    ),
+    "a plan of too many cells, as JSON": (
+        "plan long.json --epsilon 1 --strategy direct --ways 2 --json",
+        "at most 5,000,000 cells can be measured at once, got 6,000,000",
+    ),
+    "a release of too many cells": (
+        "release people.csv --schema long.json --epsilon 1 --strategy direct --ways 2 -o n.parquet",
+        "at most 5,000,000 cells can be measured at once, got 6,000,000",
+    ),
     "a draft plan": ("release people.csv --plan draft-plan.json -o n.parquet", "is a draft"),
     "an empty file": (
         "release empty.csv --schema people.schema.json --epsilon 0.1",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from crosstally.budget import Budget, Neighbours
-from crosstally.errors import BudgetError, CrosstallyError, WorkloadError
+from crosstally.errors import BudgetError, CrosstallyError, SchemaError, WorkloadError
 from crosstally.schema import Schema
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ __all__ = [
     "Ways",
     "WorkloadFile",
     "check_output",
+    "check_reviewed",
     "read_budget",
     "read_workload",
 ]
@@ -127,6 +128,15 @@ def _load_workload(path: Path) -> Workload:
         raise WorkloadError(f"cannot read the workload {str(path)!r}: {reason}") from None
     except WorkloadError as error:
         raise WorkloadError(f"{str(path)!r}: {error}") from None
+
+
+def check_reviewed(schema: Schema, path: Path) -> None:
+    """Raise when a schema is a draft, which no release may be about."""
+    if schema.draft:
+        raise SchemaError(
+            f"{str(path)!r} is a draft: review its labels, which would become public, then remove the line "
+            '"draft": true'
+        )
 
 
 def check_output(path: Path, *, force: bool) -> None:

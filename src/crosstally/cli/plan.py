@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,6 +24,7 @@ from crosstally.cli.options import (
     Ways,
     WorkloadFile,
     check_output,
+    check_reviewed,
     read_budget,
     read_workload,
 )
@@ -31,7 +34,7 @@ from crosstally.schema import Schema
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from crosstally.strategies.plan import Plan
+    from crosstally.strategies.plan import Plan, Strategy
     from crosstally.strategies.planner import Comparison
     from crosstally.workload import Workload
 
@@ -75,11 +78,12 @@ def plan(
 ) -> None:
     """Compare the error to expect from every strategy. Free: no data is read."""
     from crosstally.cli.screen import print_json, progress
-    from crosstally.strategies.planner import compare, read_strategies
+    from crosstally.strategies.planner import compare, read_strategies, rows_matter
 
     read = Schema.load(schema)
     if output is not None:
         check_output(output, force=force)
+        check_reviewed(read, schema)
     wanted = read_workload(read, ways, tables, workload)
     relation, strategies = neighbours or Neighbours.ADD_REMOVE, read_strategies(strategy or "auto")
     if target_error is None:
@@ -87,7 +91,9 @@ def plan(
     elif epsilon is not None or rho is not None:
         raise BudgetError("--target-error finds epsilon: leave out --epsilon and --rho")
     else:
-        budget = _budget_for(target_error, read, wanted, delta=delta, neighbours=relation, strategies=strategies)
+        budget = _budget_for(
+            target_error, read, wanted, delta=delta, neighbours=relation, strategies=strategies, rows=rows
+        )
     with progress("planning", quiet=quiet or json):
         found = compare(read, wanted, budget, neighbours=relation, strategies=strategies, rows=rows)
     if output is not None:
@@ -96,7 +102,16 @@ def plan(
         print_json(comparison_json(found))
     else:
         _show(found)
-    _tell(found, schema, output, quiet=quiet or json)
+    if quiet or json:
+        return
+    options = _options({"neighbours": neighbours, "ways": ways, "workload": workload, "strategy": strategy}, tables)
+    # `release --rows` takes the number as exact; here it is a guess. A plan that rests on it goes through a file.
+    by_rows = (
+        rows is not None
+        and output is None
+        and rows_matter(read, wanted, budget, neighbours=relation, strategies=strategies, rows=rows)
+    )
+    _tell(found, schema, output, ["--rows", str(rows), *options] if by_rows else options, by_rows=by_rows)
 
 
 def _budget_for(
@@ -106,14 +121,17 @@ def _budget_for(
     *,
     delta: str | None,
     neighbours: Neighbours,
-    strategies: Any,
+    strategies: Sequence[Strategy],
+    rows: int | None,
 ) -> Budget:
     from crosstally.cli.screen import progress
     from crosstally.strategies.planner import solve_epsilon
 
     fraction = None if delta is None else exact(delta, "delta")
     with progress("looking for the least epsilon"):
-        return solve_epsilon(schema, workload, target, neighbours=neighbours, strategies=strategies, delta=fraction)
+        return solve_epsilon(
+            schema, workload, target, neighbours=neighbours, strategies=strategies, delta=fraction, rows=rows
+        )
 
 
 def _save(chosen: Plan, output: Path) -> None:
@@ -195,14 +213,32 @@ def _show(found: Comparison) -> None:
     screen.say("RMS error: the typical distance of a published count from the true one.", style="dim")
 
 
-def _tell(found: Comparison, schema: Path, output: Path | None, *, quiet: bool) -> None:
+def _options(given: Mapping[str, object], tables: Sequence[str] | None) -> list[str]:
+    """The options that were given, as they are written."""
+    found = [text for name, value in given.items() if value is not None for text in (f"--{name}", str(value))]
+    return found + [text for table in tables or () for text in ("--tables", table)]
+
+
+def _tell(found: Comparison, schema: Path, output: Path | None, options: Sequence[str], *, by_rows: bool) -> None:
+    """How to run exactly what was planned."""
     from crosstally.cli.screen import people
 
-    screen = people(quiet=quiet)
-    if found.chosen.schema.draft:
+    screen, chosen = people(), found.chosen
+    if chosen.schema.draft:
         screen.say("The schema is a draft: review it and remove its draft mark before a release.")
+        return
+    # Nothing is measured: then a release is made of the number of rows alone, and needs one that is public.
+    rows = [] if chosen.requests else ["--rows", "ROWS" if found.rows is None else str(found.rows)]
+    budget = [text for field, number in chosen.budget.to_dict().items() for text in (f"--{field}", number)]
     if output is not None:
-        screen.put(f"Saved {output}. Run exactly this: crosstally release SOURCE --plan {output}")
-    elif not found.chosen.schema.draft:
-        budget = " ".join(f"--{field} {text}" for field, text in found.chosen.budget.to_dict().items())
-        screen.put(f"Next: crosstally release SOURCE --schema {schema} {budget}")
+        screen.put(f"Saved {output}. Run exactly this: {_release('--plan', output, *rows)}")
+    elif by_rows:
+        file = schema.with_name(f"{schema.name.removesuffix('.json').removesuffix('.schema')}.plan.json")
+        plan = shlex.join(["crosstally", "plan", str(schema), *budget, *options, "-o", str(file)])
+        screen.put(f"Next: {plan} && {_release('--plan', file, *rows)}")
+    else:
+        screen.put(f"Next: {_release('--schema', schema, *budget, *options, *rows)}")
+
+
+def _release(*options: object) -> str:
+    return shlex.join(["crosstally", "release", "SOURCE", *map(str, options)])

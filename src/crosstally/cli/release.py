@@ -28,6 +28,7 @@ from crosstally.cli.options import (
     Ways,
     WorkloadFile,
     check_output,
+    check_reviewed,
     read_budget,
     read_workload,
 )
@@ -126,7 +127,7 @@ def _approved(path: Path, given: list[str]) -> Plan:
     if given:
         raise PlanError(f"a plan fixes schema, budget, tables and strategy: leave out {', '.join(given)}, or --plan")
     planned = Plan.load(path)
-    _check_reviewed(planned.schema, path)
+    check_reviewed(planned.schema, path)
     return planned
 
 
@@ -134,16 +135,8 @@ def _load_schema(path: Path | None) -> Schema:
     if path is None:
         raise SchemaError("a release needs --schema, or --plan; make one with: crosstally schema draft FILE")
     read = Schema.load(path)
-    _check_reviewed(read, path)
+    check_reviewed(read, path)
     return read
-
-
-def _check_reviewed(schema: Schema, path: Path) -> None:
-    if schema.draft:
-        raise SchemaError(
-            f"{str(path)!r} is a draft: review its labels, which would become public, then remove the line "
-            '"draft": true'
-        )
 
 
 # Who pays

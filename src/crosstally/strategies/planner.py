@@ -15,7 +15,7 @@ from crosstally.strategies import NAMED, Strategy, named
 from crosstally.strategies.plan import Plan
 from crosstally.workload import Workload
 
-__all__ = ["Comparison", "compare", "plan", "read_strategies", "solve_epsilon"]
+__all__ = ["Comparison", "compare", "plan", "read_strategies", "rows_matter", "solve_epsilon"]
 
 
 CONSIDERED: tuple[Strategy, ...] = tuple(strategy for name, strategy in NAMED.items() if name != "clustered")
@@ -92,8 +92,7 @@ def compare(
         informed = strategy if rows is None else strategy.with_rows(rows)
         try:
             planned = informed.plan(schema, workload, budget, neighbours=neighbours)
-            if len(strategies) > 1:
-                planned.check_countable()
+            planned.check_countable()
         except PlanError as error:
             if len(strategies) == 1:
                 raise
@@ -104,6 +103,27 @@ def compare(
         raise PlanError(f"no strategy can plan this: {'; '.join(reason for _, reason in refused)}")
     chosen, reason = _choose(plans, workload, asked=len(strategies) == 1)
     return Comparison(tuple(plans), chosen, reason=reason, refused=tuple(refused), rows=rows)
+
+
+def rows_matter(
+    schema: Schema,
+    workload: Workload | None,
+    budget: Budget,
+    *,
+    neighbours: Neighbours = Neighbours.ADD_REMOVE,
+    strategies: Sequence[Strategy] = CONSIDERED,
+    rows: int,
+) -> bool:
+    """Whether some strategy plans otherwise because it was told about how many rows there are."""
+
+    def planned(strategy: Strategy) -> Plan | None:
+        try:
+            return strategy.plan(schema, workload, budget, neighbours=neighbours)
+        except PlanError:
+            return None
+
+    told = ((strategy, strategy.with_rows(rows)) for strategy in strategies)
+    return any(strategy != informed and planned(strategy) != planned(informed) for strategy, informed in told)
 
 
 def _choose(plans: Sequence[Plan], workload: Workload | None, *, asked: bool) -> tuple[Plan, str]:
@@ -135,6 +155,7 @@ def solve_epsilon(
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
     strategies: Sequence[Strategy] = CONSIDERED,
     delta: Fraction | None = None,
+    rows: int | None = None,
 ) -> Budget:
     """The least epsilon, to three digits, with which the chosen plan has at most this RMS error."""
     if isinstance(target_error, bool) or not 0 < target_error < math.inf:
@@ -143,8 +164,13 @@ def solve_epsilon(
     def error(log_epsilon: float) -> tuple[float, Budget]:
         epsilon = Context(prec=3, rounding=ROUND_CEILING).create_decimal(Decimal(10.0**log_epsilon))
         budget = Budget(epsilon=Fraction(epsilon), delta=delta)
-        found = compare(schema, workload, budget, neighbours=neighbours, strategies=strategies)
-        return found.chosen.rms_error, budget
+        chosen = compare(schema, workload, budget, neighbours=neighbours, strategies=strategies, rows=rows).chosen
+        if math.isnan(chosen.rms_error):
+            raise BudgetError(
+                f"no error can be aimed at: what {chosen.strategy} measures does not say it beforehand; name the tables"
+                " that matter, or give rows, about how many there are"
+            )
+        return chosen.rms_error, budget
 
     low, high = -6.0, 3.0
     if error(high)[0] > target_error:
