@@ -72,7 +72,7 @@ def test_decimal_text_loses_nothing() -> None:
 
 def test_budgets_of_many_digits_are_written_without_loss() -> None:
     random = Random(20)
-    for digits in (17, 28, 29, 46, 120, 1_000, 3_900):
+    for digits in (17, 28, 29, 46, 120, 1_000, 1_790):
         for _ in range(4):
             decimal = f"0.{random.randrange(1, 10**digits):0{digits}d}"
             ratio = Fraction(random.randrange(1, 10 ** (digits // 3)), random.randrange(1, 10 ** (digits // 3)))
@@ -84,7 +84,7 @@ def test_budgets_of_many_digits_are_written_without_loss() -> None:
 
 
 def test_numbers_too_long_to_be_read_again_are_refused() -> None:
-    with pytest.raises(BudgetError, match="rho must have fewer digits, got 1.3333"):
+    with pytest.raises(BudgetError, match="rho must be a fraction of at most 1,800 digits"):
         Budget(rho="1." + "3" * 3_980 + "e-250")
 
 

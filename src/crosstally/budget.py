@@ -6,6 +6,7 @@ Numbers that a guarantee rests on are exact fractions; they enter through their 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from decimal import Decimal
@@ -16,12 +17,44 @@ from typing import Any, NoReturn
 
 from crosstally.errors import BudgetError, did_you_mean
 
-__all__ = ["Budget", "Neighbours", "Noise", "NoiseKind", "Sensitivity", "decimal_text", "exact", "float_above"]
+__all__ = [
+    "Budget",
+    "Neighbours",
+    "Noise",
+    "NoiseKind",
+    "Sensitivity",
+    "decimal_text",
+    "exact",
+    "float_above",
+    "fraction_of_text",
+]
 
+_DECIMAL = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)"
+_AMOUNT = re.compile(rf"{_DECIMAL}(?:[eE][+-]?[0-9]{{1,3}})?|[+-]?[0-9]+/[0-9]+")
+_FAR_OUTSIDE = re.compile(rf"{_DECIMAL}[eE][+-]?[0-9]{{4,}}")
+_MAX_TYPED = 4_000  # characters of a budget
+_MOST_DIGITS = 10**1800  # above and below the line: a ledger may count in the square, and Python writes 4,300 digits
+_MAX_AMOUNT = 8_700  # characters of what a ledger keeps: a fraction of up to 4,300 digits above and below
 _RHO_STEPS = 2**40
 _LEAST_VARIANCE = 1e-300
-_MOST_CHARACTERS = 4_000  # of a number's text; Python refuses to read whole numbers of more than 4,300 digits
-_MOST_DIGITS = 3_990  # after the point; what needs more is written as a ratio
+_MOST_DECIMALS = 3_600  # after the point; what needs more is written as a ratio. With 300 digits before it still typed
+
+
+def fraction_of_text(text: object) -> Fraction | None:
+    """The number that a text says, exactly: a decimal or a fraction in ASCII digits; None when it says none.
+
+    Every amount that is read from a file or from the command line comes through here. Python alone would take ``1_0``,
+    blanks and the digits of other scripts, and would fill the memory with ``1e30000000``.
+
+    >>> fraction_of_text("0.1"), fraction_of_text("1/3"), fraction_of_text("1_0"), fraction_of_text("1e30000000")
+    (Fraction(1, 10), Fraction(1, 3), None, None)
+    """
+    if not isinstance(text, str) or len(text) > _MAX_AMOUNT or not _AMOUNT.fullmatch(text):
+        return None
+    try:
+        return Fraction(text)
+    except (ValueError, ZeroDivisionError):  # more digits than Python reads, or 1/0
+        return None
 
 
 def exact(number: object, field: str) -> Fraction:
@@ -30,21 +63,22 @@ def exact(number: object, field: str) -> Fraction:
     >>> 10 * exact(0.1, "epsilon")
     Fraction(1, 1)
     """
-    text = str(number) if isinstance(number, str | int | float | Fraction | Decimal) else ""
     outside = f"{field} must be between 1e-300 and 1e300"
-    # 1e999999999 is a number that fills the memory
-    if len(text) > _MOST_CHARACTERS or len(text.lower().partition("e")[2]) > 4:
-        raise BudgetError(f"{outside}, got {text[:40]}")
     try:
-        fraction = Fraction(text)
-    except (ValueError, ZeroDivisionError):
-        raise BudgetError(f"{field} must be a number, got {number!r}") from None
+        text = str(number) if isinstance(number, str | int | float | Fraction | Decimal) else ""
+    except ValueError:  # an int of more digits than Python writes
+        raise BudgetError(f"{outside}, got a number of very many digits") from None
+    if len(text) > _MAX_TYPED or _FAR_OUTSIDE.fullmatch(text):
+        raise BudgetError(f"{outside}, got {text[:40]}")
+    fraction = fraction_of_text(text)
+    if fraction is None:
+        raise BudgetError(f"{field} must be a number, got {number!r}")
     if fraction <= 0:
         raise BudgetError(f"{field} must be positive, got {number}")
     if not Fraction(1, 10**300) <= fraction <= 10**300:
         raise BudgetError(f"{outside}, got {text[:40]}")
-    if len(decimal_text(fraction)) > _MOST_CHARACTERS:  # it could be written, but not read again
-        raise BudgetError(f"{field} must have fewer digits, got {text[:40]}...")
+    if max(fraction.numerator, fraction.denominator) >= _MOST_DIGITS:
+        raise BudgetError(f"{field} must be a fraction of at most 1,800 digits, got more")
     return fraction
 
 
@@ -60,7 +94,7 @@ def decimal_text(fraction: Fraction) -> str:
     twos, other = _powers(fraction.denominator, 2)
     fives, other = _powers(other, 5)
     digits = max(twos, fives)
-    if other != 1 or digits > _MOST_DIGITS:
+    if other != 1 or digits > _MOST_DECIMALS:
         return str(fraction)
     # In whole numbers: Decimal rounds to the 28 digits of its context.
     text = f"{fraction.numerator * 10**digits // fraction.denominator:0{digits + 1}d}"

@@ -6,9 +6,10 @@ cell, so that a count over the condition is the sum of the counts of its boxes.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Protocol
 
 from crosstally.errors import QueryError
@@ -16,6 +17,7 @@ from crosstally.schema import Attribute, Schema, canonical_text
 
 __all__ = ["And", "Box", "Condition", "Not", "OneOf", "Or", "Range", "number_of_text", "shown", "where_in_text"]
 
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
 _MAX_BOXES = 1000
 _SHOWN_LABELS = 8
 _SHOWN_TEXT = 40
@@ -44,13 +46,10 @@ def where_in_text(position: int | None) -> str:
 
 def number_of_text(text: str) -> Decimal | None:
     """The number that a text is, exactly; None when it is none."""
-    if len(text) > _SHOWN_TEXT or not text.isascii() or "_" in text:
+    if len(text) > _SHOWN_TEXT or not _NUMBER.fullmatch(text):
         return None
-    try:
-        number = Decimal(text)
-    except InvalidOperation:
-        return None
-    return number if number.is_finite() and abs(number.adjusted()) < 400 else None
+    number = Decimal(text)
+    return number if abs(number.adjusted()) < 400 else None
 
 
 @dataclass(frozen=True, slots=True)

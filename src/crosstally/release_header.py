@@ -5,7 +5,6 @@ A header may come from anywhere, so sizes are added up exactly and checked befor
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from crosstally.budget import Noise
 from crosstally.errors import ReleaseError
 from crosstally.inference.estimate import CORRECTED
+from crosstally.json_text import JsonError, read_json
 from crosstally.queries import MAX_CELLS, Cells, Contrast
 from crosstally.release_writer import FORMAT, MAX_HEADER, Mechanism
 from crosstally.releases import Statement, check_variance
@@ -82,22 +82,9 @@ def _read_json(text: bytes | None) -> Any:
     if len(text) > MAX_HEADER:
         raise ReleaseError(f"its header must be at most {MAX_HEADER:,} bytes, this has more")
     try:
-        return json.loads(text.decode("utf-8"), object_pairs_hook=_without_doubles, parse_constant=_no_constant)
-    except RecursionError:
-        raise ReleaseError("its header is nested too deeply") from None
-    except ValueError:
-        raise ReleaseError("its header is not JSON") from None
-
-
-def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    out = dict(pairs)
-    if len(out) < len(pairs):
-        raise ReleaseError("its header names a field twice")
-    return out
-
-
-def _no_constant(name: str) -> Any:
-    raise ReleaseError(f"its header must hold finite numbers, got {name}")
+        return read_json(text)
+    except JsonError as error:
+        raise ReleaseError(f"its header {error}") from None
 
 
 def _check_format(fields: Any) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from crosstally.errors import QueryError, SchemaError, did_you_mean
+from crosstally.json_text import JsonError, read_json_file
 
 __all__ = ["MISSING", "OTHER", "Attribute", "Outside", "Schema", "Unit", "canonical_text", "write_text"]
 
@@ -336,16 +337,11 @@ class Schema:
     def load(cls, path: str | Path) -> Schema:
         """A schema from a JSON file."""
         try:
-            text = Path(path).read_text(encoding="utf-8-sig")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-            raise SchemaError(f"cannot read the schema {str(path)!r}: {reason}") from None
-        try:
-            return cls.from_dict(json.loads(text))
-        except json.JSONDecodeError as error:
-            raise SchemaError(f"{str(path)!r} is not JSON: {error.msg} at line {error.lineno}") from None
-        except RecursionError:
-            raise SchemaError(f"{str(path)!r} is not a schema: it is nested too deeply") from None
+            return cls.from_dict(read_json_file(path))
+        except OSError as error:
+            raise SchemaError(f"cannot read the schema {str(path)!r}: {error.strerror}") from None
+        except JsonError as error:
+            raise SchemaError(f"{str(path)!r} {error}") from None
         except SchemaError as error:
             raise SchemaError(f"{str(path)!r}: {error}") from None
 

@@ -6,12 +6,14 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import FunctionType
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
 from crosstally import __version__
+from crosstally.budget import fraction_of_text
 from crosstally.cli import ask, collect, demo, inspect, ledger, plan, release, reproduce, schema, table
 from crosstally.cli.checks import CheckFailedError
 from crosstally.errors import CrosstallyError
@@ -116,12 +118,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: list[str]) -> int:
     command = typer.main.get_command(app)
+    _take_plain_numbers(command)
     try:
         with command.make_context("crosstally", arguments) as context:
             command.invoke(context)
     except typer.Exit as ended:
         return ended.exit_code
     return DONE
+
+
+def _take_plain_numbers(command: Any) -> None:
+    """Let every option that is a number take plain digits alone; Python would read ``1_0`` as ten.
+
+    Which options are numbers is seen from the functions: Typer's own classes for them change with its versions.
+    """
+    for child in getattr(command, "commands", {}).values():
+        _take_plain_numbers(child)
+    hints = get_type_hints(command.callback) if command.callback is not None else {}
+    for option in command.params:
+        hint = hints.get(option.name)
+        if {int, float} & {hint, *get_args(hint)}:
+            option.process_value = partial(_plain_number, option, option.process_value)
+
+
+def _plain_number(option: Any, process: Callable[[Any, Any], Any], context: Any, value: Any) -> Any:
+    if isinstance(value, str) and fraction_of_text(value) is None:
+        raise typer.BadParameter(f"{value[:40]!r} is not a number", ctx=context, param=option)
+    return process(context, value)
 
 
 def _usage(error: Any) -> str:

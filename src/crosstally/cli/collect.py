@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json as json_format
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +10,7 @@ import typer
 
 from crosstally.cli.options import Epsilon, Force, Json, Quiet, check_output
 from crosstally.errors import BudgetError, CrosstallyError
+from crosstally.json_text import read_json
 from crosstally.schema import Schema
 
 if TYPE_CHECKING:
@@ -126,12 +126,12 @@ def _read_row(given: str) -> dict[str, Any]:
     """The values in a JSON text, or in a file: what a file holds is in no list of running commands."""
     try:
         text = given if given.lstrip().startswith(("{", "[")) else Path(given).read_text(encoding="utf-8")
-        values = json_format.loads(text)
+        values = read_json(text, finite=False)
     except OSError as error:
         raise CrosstallyError(
             f"cannot read the row: {error.strerror}; give a JSON object, or a file with one"
         ) from None
-    except (ValueError, RecursionError):
+    except ValueError:  # the reason would quote the row
         values = None
     if not isinstance(values, dict):
         raise CrosstallyError("the row must be a JSON object of values by attribute")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +10,7 @@ import typer
 
 from crosstally.budget import Budget, Neighbours
 from crosstally.errors import BudgetError, CrosstallyError, SchemaError, WorkloadError
+from crosstally.json_text import JsonError, read_json_file
 from crosstally.schema import Schema
 
 if TYPE_CHECKING:
@@ -122,9 +122,9 @@ def _load_workload(path: Path) -> Workload:
     from crosstally.workload import Workload
 
     try:
-        return Workload.from_dict(json.loads(path.read_text(encoding="utf-8-sig")))
-    except (OSError, ValueError, RecursionError) as error:
-        reason = getattr(error, "strerror", None) or "it is not JSON"
+        return Workload.from_dict(read_json_file(path))
+    except (OSError, JsonError) as error:
+        reason = getattr(error, "strerror", None) or f"it {error}"
         raise WorkloadError(f"cannot read the workload {str(path)!r}: {reason}") from None
     except WorkloadError as error:
         raise WorkloadError(f"{str(path)!r}: {error}") from None

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from crosstally.budget import Budget, Neighbours
 from crosstally.errors import CrosstallyError
 from crosstally.inference.estimate import estimate
+from crosstally.json_text import JsonError, read_json
 from crosstally.local import client
 from crosstally.local.expectation import MOST_ATTRIBUTES, expected_measurements
 from crosstally.local.measurements import measurements_of
@@ -235,7 +236,7 @@ class Collector:
         if not data.startswith(_MAGIC) or hashlib.sha256(body).digest() != digest:
             raise CrosstallyError(f"{str(path)!r} is no state of a collector, or it is cut short or was changed")
         head, _, rest = body[len(_MAGIC) :].partition(b"\n")
-        if json.loads(head)["protocol"] != protocol.id:
+        if _protocol_of(head) != protocol.id:
             raise CrosstallyError(f"{str(path)!r} is the state of another protocol")
         cut = [8 * len(out._people), 8 * (len(out._people) + len(out._counts))]
         out._people = np.frombuffer(rest[: cut[0]], "<i8").astype(np.int64)
@@ -311,3 +312,13 @@ def _chosen(protocol: Protocol, nonnegative: str, widest: int) -> str:
     if protocol.method not in ("residuals", "views") or nonnegative == "none":
         return "none"
     return "expected" if widest <= MOST_ATTRIBUTES else "independence"
+
+
+def _protocol_of(head: bytes) -> str | None:
+    """The protocol that the head of a state names; None where it is not sound."""
+    try:
+        fields = read_json(head)
+    except JsonError:
+        return None
+    found = fields.get("protocol") if isinstance(fields, dict) else None
+    return found if isinstance(found, str) else None

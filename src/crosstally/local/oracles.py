@@ -27,6 +27,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from crosstally.budget import fraction_of_text
 from crosstally.errors import PlanError
 from crosstally.local.odds import odds_below, rounded_down, rounded_up
 
@@ -39,6 +40,7 @@ __all__ = [
     "UnaryEncoding",
     "ViewOracle",
     "best_oracle",
+    "read_probability",
     "view_oracles",
 ]
 
@@ -445,14 +447,22 @@ def best_oracle(sizes: tuple[int, ...], epsilon: Fraction, kinds: tuple[str, ...
     return min(found, key=lambda oracle: oracle.coefficient_variance)
 
 
+def read_probability(given: object) -> Fraction:
+    """A probability from its text in a protocol."""
+    found = fraction_of_text(given)
+    if found is None or not 0 <= found <= 1:
+        raise PlanError("each probability of a protocol must be the text of a fraction from 0 to 1")
+    return found
+
+
 def read_view_oracle(given: Mapping[str, Any]) -> ViewOracle:
     """An oracle from its JSON; the caller has checked its fields."""
-    sizes, keep = tuple(given["sizes"]), Fraction(given.get("keep", 0))
+    sizes, keep = tuple(given["sizes"]), read_probability(given.get("keep", "0"))
     match given["kind"]:
         case RandomisedResponse.kind:
             return RandomisedResponse(sizes, keep)
         case UnaryEncoding.kind:
-            return UnaryEncoding(sizes, own=Fraction(given["own"]), other=Fraction(given["other"]))
+            return UnaryEncoding(sizes, own=read_probability(given["own"]), other=read_probability(given["other"]))
         case LocalHashing.kind:
             return LocalHashing(sizes, buckets=given["buckets"], digits=given["digits"], keep=keep)
         case SubsetSelection.kind:

@@ -12,10 +12,11 @@ from typing import Any
 
 from crosstally.budget import decimal_text, exact
 from crosstally.errors import CrosstallyError, PlanError, SchemaError, WorkloadError
+from crosstally.json_text import JsonError, read_json_file
 from crosstally.local import client
 from crosstally.local.groups import Group, Oracle
 from crosstally.local.methods import groups_of
-from crosstally.local.oracles import read_view_oracle
+from crosstally.local.oracles import read_probability, read_view_oracle
 from crosstally.local.residual_oracles import EachAttribute, ResidualBit
 from crosstally.schema import Outside, Schema
 
@@ -94,11 +95,11 @@ class Protocol:
     def load(cls, path: str | Path) -> Protocol:
         """A protocol from its JSON file."""
         try:
-            return cls.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))
+            return cls.from_dict(read_json_file(path))
         except OSError as error:
             raise PlanError(f"cannot read the protocol {str(path)!r}: {error.strerror}") from None
-        except (ValueError, RecursionError):
-            raise PlanError(f"{str(path)!r} is not a protocol: it is not JSON") from None
+        except JsonError as error:
+            raise PlanError(f"{str(path)!r} is not a protocol: it {error}") from None
 
     @classmethod
     def from_dict(cls, given: object) -> Protocol:
@@ -137,9 +138,9 @@ def _read_oracle(given: Mapping[str, Any]) -> Oracle:
         raise PlanError(f"an oracle must be one of {', '.join(_KINDS)}, got {given['kind']!r}")
     match given["kind"]:
         case ResidualBit.kind:
-            return ResidualBit(tuple(given["sizes"]), Fraction(given["keep"]))
+            return ResidualBit(tuple(given["sizes"]), read_probability(given["keep"]))
         case EachAttribute.kind:
-            return EachAttribute(tuple(given["sizes"]), keeps=tuple(map(Fraction, given["keeps"])))
+            return EachAttribute(tuple(given["sizes"]), keeps=tuple(map(read_probability, given["keeps"])))
         case _:
             return read_view_oracle(given)
 

@@ -6,7 +6,6 @@ given back; what was drawn for it is stored before anyone sees it and can be had
 
 from __future__ import annotations
 
-import json
 import math
 import sqlite3
 import uuid
@@ -21,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.budget import Budget, Neighbours, Noise, decimal_text
+from crosstally.budget import Budget, Neighbours, Noise, decimal_text, fraction_of_text
 from crosstally.errors import (
     ChargeLostError,
     CrosstallyError,
@@ -30,6 +29,7 @@ from crosstally.errors import (
     OverspendError,
     did_you_mean,
 )
+from crosstally.json_text import JsonError, read_json
 from crosstally.privacy.ledger_file import (
     FORMAT,
     Event,
@@ -325,12 +325,11 @@ class Ledger:
 
     def _plan_dict(self, connection: sqlite3.Connection, lines: Sequence[Event]) -> dict[str, Any]:
         """The plan's JSON, as it was written; the schema is kept once, in the header."""
-        given = json.loads(_content(connection, "SELECT body FROM plans WHERE entry = ?", lines[0]))
-        return {**given, "schema": self.schema.to_dict()}
+        return {**_plan_body(connection, lines[0]), "schema": self.schema.to_dict()}
 
     def _measured(self, connection: sqlite3.Connection, lines: Sequence[Event]) -> tuple[Measurement, ...]:
         charged, stored = lines[:2]
-        plan = json.loads(_content(connection, "SELECT body FROM plans WHERE entry = ?", charged))
+        plan = _plan_body(connection, charged)
         noisy = _content(connection, "SELECT noisy FROM measurements WHERE entry = ?", stored)
         requests = [(query_from_dict(each["query"]), Noise.from_dict(each["noise"])) for each in plan["requests"]]
         shapes = [query.shape(self.schema) for query, _ in requests]
@@ -352,6 +351,17 @@ def _content(connection: sqlite3.Connection, select: str, event: Event) -> bytes
     if not isinstance(content, bytes) or digest(content) != event.digest:
         raise LedgerError(f"what entry {event.entry} of the ledger keeps was changed; restore the file from a copy")
     return content
+
+
+def _plan_body(connection: sqlite3.Connection, charged: Event) -> dict[str, Any]:
+    """The plan of a charge as JSON, without its schema, which the ledger holds."""
+    try:
+        body = read_json(_content(connection, "SELECT body FROM plans WHERE entry = ?", charged))
+    except JsonError as error:
+        raise LedgerError(f"the plan of entry {charged.entry} of the ledger {error}") from None
+    if not isinstance(body, dict) or not isinstance(body.get("requests"), list):
+        raise LedgerError(f"the plan of entry {charged.entry} of the ledger is not a plan")
+    return body
 
 
 def _by_entry(lines: Sequence[Event]) -> dict[int, list[Event]]:
@@ -384,7 +394,15 @@ def _is_known(connection: sqlite3.Connection, plan: Plan, key: str) -> bool:
 
 def _spent(connection: sqlite3.Connection) -> Fraction:
     sums = connection.execute("SELECT cost, count(*) FROM events WHERE kind = 'charged' GROUP BY cost")
-    return sum((Fraction(cost) * times for cost, times in sums), Fraction(0))
+    return sum((_cost(cost) * times for cost, times in sums), Fraction(0))
+
+
+def _cost(text: object) -> Fraction:
+    """What a charge costs, as the ledger keeps it."""
+    cost = fraction_of_text(text)
+    if cost is None or cost < 0:
+        raise LedgerError("a charge of the ledger has no cost that is a number; restore the file from a copy")
+    return cost
 
 
 def _entries(lines: Sequence[Event]) -> tuple[Entry, ...]:
@@ -399,7 +417,7 @@ def _entries(lines: Sequence[Event]) -> tuple[Entry, ...]:
             number=charged.entry,
             key=charged.key,
             strategy=charged.strategy or "",
-            cost=Fraction(charged.cost or 0),
+            cost=_cost(charged.cost),
             state=State(last.kind),
             when=datetime.fromisoformat(charged.charged_at or ""),
             hash=charged.hash,
@@ -435,7 +453,7 @@ def _header(schema: Schema, budget: Budget, neighbours: Neighbours | str) -> str
 
 def _read_header(header: str, store: Store) -> tuple[str, Schema, Budget, Neighbours]:
     try:
-        given = json.loads(header)
+        given = read_json(header)
         if not isinstance(given, Mapping) or given.get("crosstally-ledger") != FORMAT:
             raise LedgerError(f"{store} does not say that it has format {FORMAT}")
         schema, budget = Schema.from_dict(given["schema"]), Budget.from_dict(given["budget"])

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.errors import BudgetError, CrosstallyError, PlanError, QueryError, TooManyCellsError
+from crosstally.json_text import JsonError, read_json_file
 from crosstally.queries import MAX_CELLS, Cells, Contrast, Linear, Query, query_from_dict
 from crosstally.residuals.closure import Closure, closure_of
 from crosstally.schema import Schema, write_text
@@ -238,9 +239,9 @@ class Plan:
     def load(cls, path: str | Path) -> Plan:
         """A plan from a JSON file."""
         try:
-            return cls.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))
-        except (OSError, ValueError, RecursionError) as error:
-            reason = getattr(error, "strerror", None) or "it is not JSON"
+            return cls.from_dict(read_json_file(path))
+        except (OSError, JsonError) as error:
+            reason = getattr(error, "strerror", None) or f"it {error}"
             raise PlanError(f"cannot read the plan {str(path)!r}: {reason}") from None
         except CrosstallyError as error:
             raise PlanError(f"{str(path)!r}: {error}") from None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import ClassVar
 
-from crosstally.budget import Budget, Neighbours, Noise
+from crosstally.budget import Budget, Neighbours, Noise, fraction_of_text
 from crosstally.errors import PlanError
 from crosstally.queries import MAX_CELLS, Cells, sensitivity_of_tables
 from crosstally.schema import Schema
@@ -59,8 +59,8 @@ class Views(Strategy):
             number = getattr(self, field)
             if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < least):
                 raise PlanError(f"{field} must be a whole number of at least {least}, got {number!r}")
-        share = Fraction(str(self.rows_share))
-        if not 0 < share < 1:
+        share = fraction_of_text(str(self.rows_share))
+        if share is None or not 0 < share < 1:
             raise PlanError(f"rows_share must be between 0 and 1, got {self.rows_share}")
         object.__setattr__(self, "rows_share", share)
 
