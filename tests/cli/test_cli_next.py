@@ -105,7 +105,7 @@ def test_what_measures_nothing_needs_a_public_number_of_rows(folder: Path) -> No
 
 
 def test_the_target_error_of_views_is_met_by_the_plan_for_these_rows(folder: Path) -> None:
-    """Without the number of rows no error is known before the first stage; the answer was ε = 1000."""
+    """Without the number of rows no error is known before the first stage; the answer was ε = 10."""
     refused = run("plan", "bits.json", "--target-error", "20")
     assert refused.code == 2
     assert "name the tables that matter, or give rows" in refused.err
