@@ -155,6 +155,27 @@ def test_release_creates_a_ledger_beside_the_source_and_says_so(folder: Path) ->
     assert [entry.state for entry in ledger.entries()] == [State.DELIVERED]
 
 
+def test_a_linked_source_has_the_ledger_of_its_target(folder: Path) -> None:
+    for name in ("links", "more"):
+        (folder / name).mkdir()
+        (folder / name / "friends.csv").symlink_to(folder / "people.csv")
+    asked = ("--schema", folder / "people.schema.json", *EXACT)
+    ran_well("release", folder / "people.csv", *asked)
+    ran = run("release", folder / "links" / "friends.csv", *asked)
+    assert ran.code == 2
+    assert "the cap of ε = 40 would be passed" in ran.err
+    assert [path.name for path in (folder / "links").iterdir()] == ["friends.csv"]
+    old = folder / "more" / "friends.ledger"  # as 0.1.0 would have made it: two ledgers, and only the user knows
+    ran_well("ledger", "create", old, "--schema", folder / "people.schema.json", "--epsilon", "100")
+    ran = run("release", folder / "more" / "friends.csv", *asked)
+    assert ran.err == (
+        f"crosstally: '{folder / 'more' / 'friends.csv'}' is a link and has the ledger of its target, "
+        f"'{folder / 'people.ledger'}', but '{old}' lies beside the link: say which with --ledger\n"
+    )
+    ran_well("release", folder / "more" / "friends.csv", *asked, "--ledger", old)
+    assert Ledger.open(folder / "people.ledger").spent == 40
+
+
 def test_the_same_key_gives_the_same_file_and_spends_nothing(folder: Path) -> None:
     again = (
         "release",

@@ -161,14 +161,13 @@ class _Account:
 @contextlib.contextmanager
 def _paying(plan: Plan, source: list[str], given: Path | None) -> Iterator[_Account]:
     """The ledger given, or the one beside the source; a new one goes away again if nothing was spent."""
-    path = given or _beside(source, ".ledger", "--ledger")
+    path = given or _default_ledger(source)
     account = _open_account(path, plan, may_create=given is None)
     try:
         yield account
     finally:
-        if account.created and not account.ledger.entries():
-            for suffix in ("", "-wal", "-shm"):
-                path.with_name(path.name + suffix).unlink(missing_ok=True)
+        if account.created:
+            account.ledger.remove_unused()
 
 
 def _open_account(path: Path, plan: Plan, *, may_create: bool) -> _Account:
@@ -183,6 +182,20 @@ def _open_account(path: Path, plan: Plan, *, may_create: bool) -> _Account:
     check_output(path, force=False)
     created = Ledger.create(path, schema=plan.schema, budget=plan.budget, neighbours=plan.neighbours)
     return _Account(created, path, created=True)
+
+
+def _default_ledger(source: list[str]) -> Path:
+    """The ledger beside the source; a link leads to the ledger of its target, since the people are the same."""
+    beside = _beside(source, ".ledger", "--ledger")
+    if not Path(source[0]).is_symlink():
+        return beside
+    path = _beside([str(Path(source[0]).resolve())], ".ledger", "--ledger")
+    if beside.exists() and not (path.exists() and path.samefile(beside)):
+        raise LedgerError(
+            f"{source[0]!r} is a link and has the ledger of its target, {str(path)!r}, but {str(beside)!r} lies beside "
+            "the link: say which with --ledger"
+        )
+    return path
 
 
 def _beside(source: list[str], ending: str, option: str) -> Path:

@@ -264,6 +264,10 @@ class Ledger:
             if lines[-1].kind != State.DELIVERED:
                 append(connection, State.DELIVERED, entry=lines[0].entry, key=key)
 
+    def remove_unused(self) -> None:
+        """Remove the file if nothing was ever charged. A spend that comes meanwhile keeps it, or is refused."""
+        self._store.remove_unused()
+
     # Whether it is sound
 
     def verify(self) -> None:

@@ -1,7 +1,8 @@
 """The file under a ledger: an SQLite database of events that are only ever added, each hashed with the one before.
 
 What a transaction has acknowledged is in the main file: after each commit the write-ahead log is written back and
-emptied before anything is returned, so that losing the log loses nothing.
+emptied before anything is returned, so that losing the log loses nothing. While a transaction lasts, this process holds
+the file against all others, whatever name they know it by (``ledger_lock``).
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ import contextlib
 import hashlib
 import json
 import os
+import shutil
 import sqlite3
-import stat
+import tempfile
 import threading
 import time
 import uuid
@@ -22,12 +24,13 @@ from pathlib import Path
 from typing import Any
 
 from crosstally.errors import LedgerError
+from crosstally.privacy.ledger_lock import check_place, holding
 
 __all__ = ["FORMAT", "Event", "Store", "append", "canonical", "digest", "events"]
 
 FORMAT = 1
 _APPLICATION = 0x6374_616C  # "ctal"
-_PATIENCE = 120.0
+_PATIENCE = 120.0  # seconds to wait for others; 64 processes with 32 spends each took 36 in all on two busy cores
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
 
 _TABLES = (
@@ -149,6 +152,7 @@ class Store:
             raise LedgerError(f"cannot create {store}: the file exists already; open it, or choose another name")
         if not path.absolute().parent.is_dir():
             raise LedgerError(f"cannot create {store}: its folder does not exist")
+        check_place(path.absolute().parent, str(store))
         new = path.with_name(f".{uuid.uuid4().hex}.new")
         try:
             with contextlib.closing(sqlite3.connect(new, isolation_level=None)) as connection:
@@ -170,7 +174,6 @@ class Store:
     def open(cls, path: Path) -> Store:
         """The store in a file, after looking whether it is one and whether its chain holds."""
         store = cls(path)
-        _check_file(store, path)
         with store.writing_lock() as connection:
             _check_tables(store, connection)
             _check_length(store, path, connection)
@@ -197,21 +200,43 @@ class Store:
             connection.execute("COMMIT")
             self._write_back(connection)
 
+    def remove_unused(self) -> None:
+        """Remove the file if it has no event; nobody else can add one meanwhile."""
+        if self.path is None:
+            return
+        with self.writing_lock() as connection:
+            if not events(connection):
+                for suffix in ("-wal", "-shm", ""):  # the file itself last: until then nobody else has the name
+                    self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
+
     @contextlib.contextmanager
     def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
-        with self._lock:
-            try:
-                with contextlib.ExitStack() as stack:
-                    connection = self._memory or stack.enter_context(contextlib.closing(self._connect()))
-                    _patiently(connection, begin)
-                    _patiently(connection, "SELECT 1 FROM sqlite_master LIMIT 1")  # the state seen is fixed here
-                    try:
-                        yield connection
-                    finally:
-                        if connection.in_transaction:
-                            connection.execute("ROLLBACK")
-            except (OSError, sqlite3.Error, UnicodeDecodeError) as error:
-                raise LedgerError(f"{self} cannot be used: {_reason(error)}") from None
+        try:
+            with self._connected() as connection:
+                _patiently(connection, begin)
+                _patiently(connection, "SELECT 1 FROM sqlite_master LIMIT 1")  # the state seen is fixed here
+                try:
+                    yield connection
+                finally:
+                    if connection.in_transaction:
+                        connection.execute("ROLLBACK")
+        except (OSError, sqlite3.Error, UnicodeDecodeError) as error:
+            raise LedgerError(f"{self} cannot be used: {_reason(error)}") from None
+
+    @contextlib.contextmanager
+    def _connected(self) -> Iterator[sqlite3.Connection]:
+        """The connection of the one thread and process that may use the file now."""
+        if self._memory is not None:
+            with self._lock:
+                yield self._memory
+            return
+        assert self.path is not None
+        with holding(self.path, str(self), _PATIENCE) as held:
+            _check_log(self, self.path)
+            with contextlib.closing(self._connect()) as connection:
+                if not held.is_named():
+                    raise LedgerError(f"{self} was replaced while it was opened; look at it and try again")
+                yield connection
 
     def _connect(self) -> sqlite3.Connection:
         assert self.path is not None
@@ -263,22 +288,6 @@ def _name(new: Path, path: Path) -> None:
             os.close(folder)
 
 
-def _check_file(store: Store, path: Path) -> None:
-    try:
-        status = path.stat()
-        if stat.S_ISDIR(status.st_mode):
-            raise LedgerError(f"cannot open {store}: it is a folder")
-        if not status.st_mode & 0o222 or not os.access(path, os.W_OK):
-            raise LedgerError(f"cannot open {store}: the file is read-only; make it writable")
-        with path.open("rb") as file:
-            if file.read(16) != b"SQLite format 3\0":
-                raise LedgerError(f"{str(path)!r} is not a ledger")
-    except FileNotFoundError:
-        raise LedgerError(f"cannot open {store}: there is no such file; create it first") from None
-    except OSError as error:
-        raise LedgerError(f"cannot open {store}: {_reason(error)}") from None
-
-
 def _check_tables(store: Store, connection: sqlite3.Connection) -> None:
     if connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
         raise LedgerError(f"{str(store.path)!r} is not a ledger")
@@ -292,10 +301,52 @@ def _check_tables(store: Store, connection: sqlite3.Connection) -> None:
 
 def _check_length(store: Store, path: Path, connection: sqlite3.Connection) -> None:
     """Raise when the file is cut short. While the log is not empty, part of the file may rightly be missing."""
-    log = path.with_name(path.name + "-wal")
+    log = _log(path)
     pages, size = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size"))
     if not (log.exists() and log.stat().st_size) and path.stat().st_size < pages * size:
         raise LedgerError(f"{store} is cut short; restore the file from a copy")
+
+
+def _check_log(store: Store, path: Path) -> None:
+    """Raise when the log beside a file belongs to another state of it.
+
+    While the file is held nobody writes, so a log that is not empty was left by a crash. SQLite would lay it over
+    whatever the file holds by now: also over spends made since under another name, which would be lost. What the log
+    adds was never acknowledged; it is taken only where it goes on from all events in the file itself.
+    """
+    log = _log(path)
+    if not log.exists() or not log.stat().st_size:
+        return
+    alone, together = _chain_of_copy(path, None), _chain_of_copy(path, log)
+    if alone is not None and (together is None or together[: len(alone)] != alone):
+        raise LedgerError(
+            f"beside {store} lies a log of another state of it, {str(log)!r}: the file was written under another name "
+            "after a crash; nothing in the log was acknowledged, so keep the file and move the log away"
+        )
+
+
+def _log(path: Path) -> Path:
+    """The write-ahead log of a file: beside it, not beside a link to it."""
+    real = path.resolve()
+    return real.with_name(real.name + "-wal")
+
+
+def _chain_of_copy(file: Path, log: Path | None) -> list[str] | None:
+    """The hashes that a copy of the file shows, with a log or without; None where the chain breaks.
+
+    Without its log a file may rightly be broken: the crash came while the log was written back.
+    """
+    with tempfile.TemporaryDirectory(prefix="crosstally-") as folder:
+        copy = Path(folder) / "copy"
+        shutil.copyfile(file, copy)
+        if log is not None:
+            shutil.copyfile(log, copy.with_name("copy-wal"))
+        try:
+            with contextlib.closing(sqlite3.connect(copy, isolation_level=None)) as connection:
+                check_chain(connection)
+                return [digest(read_header(connection)), *(event.hash for event in events(connection))]
+        except (sqlite3.Error, UnicodeDecodeError, LedgerError):
+            return None
 
 
 def _patiently(connection: sqlite3.Connection, statement: str) -> None:

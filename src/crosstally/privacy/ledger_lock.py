@@ -1,0 +1,203 @@
+"""One lock on a ledger's file itself, whatever its name.
+
+SQLite locks a file in write-ahead mode through a second file beside it, found by name: two names of one file have two
+locks, and two writers who know nothing of each other. So whoever uses a ledger first takes ``flock`` on the file.
+
+SQLite's own locks are of the POSIX kind, which belong to a process: closing any descriptor of the file drops them all.
+So the descriptor of the lock is the only one that is opened beside SQLite's, and threads take turns: it is closed when
+this process has no connection to the file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+
+from crosstally.errors import LedgerError
+from crosstally.privacy.mounts import unfit
+
+if sys.platform != "win32":
+    import errno
+    import fcntl
+
+__all__ = ["Held", "check_place", "holding"]
+
+_MAGIC = b"SQLite format 3\0"
+_PAUSE = 0.005  # seconds between two tries: a transaction takes about as long
+_FLAGS = os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
+
+Identity = tuple[int, int]
+
+
+class _Turn:
+    """The right of one thread of this process to use a file; ``late`` are descriptors to be closed by who has it."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.late: list[int] = []
+
+
+_turns: weakref.WeakValueDictionary[Identity, _Turn] = weakref.WeakValueDictionary()
+_turns_lock = threading.Lock()
+_open: set[int] = set()
+
+
+def _forget() -> None:
+    """In a forked child: let go of the parent's descriptors, which would hold its locks after its death."""
+    global _turns_lock  # noqa: PLW0603 - a thread that the child does not have may hold it
+    for descriptor in _open:
+        with contextlib.suppress(OSError):
+            os.close(descriptor)
+    _open.clear()
+    _turns.clear()
+    _turns_lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
+
+
+class Held:
+    """A file that nobody else uses."""
+
+    def __init__(self, path: Path, title: str, descriptor: int) -> None:
+        self._path = path
+        self._title = title
+        self._descriptor = descriptor
+
+    def is_named(self) -> bool:
+        """Whether the path still leads to this file."""
+        try:
+            return _identity(self._path.stat()) == _identity(os.fstat(self._descriptor))
+        except FileNotFoundError:
+            return False
+
+    def check(self) -> None:
+        """Raise unless this is an SQLite database with one name, on a file system where locks hold."""
+        if os.read(self._descriptor, len(_MAGIC)) != _MAGIC:
+            raise LedgerError(f"{str(self._path)!r} is not a ledger")
+        check_place(self._path, self._title)
+        if os.fstat(self._descriptor).st_nlink > 1:
+            self._remove_leftovers()
+        links = os.fstat(self._descriptor).st_nlink
+        if links > 1:
+            raise LedgerError(
+                f"cannot open {self._title}: the file has {links} names (hard links), and charges under one could be "
+                "lost to the other; remove the other names"
+            )
+
+    def _remove_leftovers(self) -> None:
+        """Remove the names under which this file was made, if a crash left them."""
+        identity = _identity(os.fstat(self._descriptor))
+        real = self._path.resolve()
+        for other in real.parent.glob(".*.new"):
+            with contextlib.suppress(FileNotFoundError):  # its maker is alive and was faster
+                if other != real and _identity(other.lstat()) == identity:
+                    other.unlink()
+
+
+def check_place(path: Path, title: str) -> None:
+    """Raise when locks do not hold where a ledger is, or where it is to be made."""
+    reason = unfit(path)
+    if reason is not None:
+        raise LedgerError(f"cannot use {title}: {reason}")
+
+
+@contextlib.contextmanager
+def holding(path: Path, title: str, patience: float) -> Iterator[Held]:
+    """The file, held against every other thread and process, whatever name they know it by.
+
+    Args:
+        path: A name of the file.
+        title: What errors call it.
+        patience: How many seconds to wait for others.
+    """
+    deadline = time.monotonic() + patience
+    while True:
+        _check_status(path, title)
+        turn, descriptor = _take(path, title, deadline)
+        try:
+            held = Held(path, title, descriptor)
+            if held.is_named():  # and was not replaced while this waited
+                held.check()
+                yield held
+                return
+        finally:
+            _give(turn, descriptor)
+
+
+def _check_status(path: Path, title: str) -> None:
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        raise LedgerError(f"cannot open {title}: there is no such file; create it first") from None
+    except OSError as error:
+        reason = (error.strerror or "it cannot be read").lower()
+        raise LedgerError(f"cannot open {title}: {reason}") from None
+    if stat.S_ISDIR(mode):
+        raise LedgerError(f"cannot open {title}: it is a folder")
+    if not stat.S_ISREG(mode):
+        raise LedgerError(f"{str(path)!r} is not a ledger")
+    if not mode & 0o222 or not os.access(path, os.W_OK):
+        raise LedgerError(f"cannot open {title}: the file is read-only; make it writable")
+
+
+def _take(path: Path, title: str, deadline: float) -> tuple[_Turn, int]:
+    """Open the file, take the turn among threads, then the lock among processes."""
+    descriptor = os.open(path, _FLAGS)
+    _open.add(descriptor)
+    with _turns_lock:
+        turn = _turns.setdefault(_identity(os.fstat(descriptor)), _Turn())
+    if not turn.lock.acquire(timeout=max(deadline - time.monotonic(), 0)):
+        turn.late.append(descriptor)  # closed here, it would drop the locks of the thread whose turn it is
+        raise _busy(title)
+    try:
+        _lock(descriptor, title, deadline)
+    except BaseException:
+        _give(turn, descriptor)
+        raise
+    return turn, descriptor
+
+
+def _lock(descriptor: int, title: str, deadline: float) -> None:
+    if sys.platform == "win32":
+        return  # no file has a second name for its log there but by hard links, which are refused
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno not in {errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EINTR}:
+                raise LedgerError(
+                    f"cannot use {title}: its file system has no locks; move it to a local disk"
+                ) from None
+            if time.monotonic() > deadline:
+                raise _busy(title) from None
+            time.sleep(_PAUSE)
+        else:
+            return
+
+
+def _give(turn: _Turn, descriptor: int) -> None:
+    if sys.platform != "win32":
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_UN)  # closing is not enough: a forked child may have it open, too
+    for each in (descriptor, *turn.late):
+        _open.discard(each)
+        os.close(each)
+    turn.late.clear()
+    turn.lock.release()
+
+
+def _busy(title: str) -> LedgerError:
+    return LedgerError(f"{title} is kept busy by another program; close that and look at the ledger again")
+
+
+def _identity(status: os.stat_result) -> Identity:
+    return status.st_dev, status.st_ino
