@@ -20,6 +20,7 @@ HEAD = """# Command line
 
 Data goes to stdout, words for people to stderr. Exit codes: 0 done, 1 a check that was asked for failed, 2 the input
 was wrong (one line on stderr says what, and nothing is spent), 3 a mistake of crosstally's own, 130 stopped by Ctrl-C.
+Ctrl-C before the charge spends nothing; what is charged is finished and delivered, and ends with 0.
 `NO_COLOR` is respected, progress is shown only on a terminal, `--json` is there wherever a program may read.
 
 This page is written by `make docs`.

@@ -14,13 +14,13 @@ import typer
 
 from crosstally import __version__
 from crosstally.budget import fraction_of_text
-from crosstally.cli import ask, collect, demo, inspect, ledger, plan, release, reproduce, schema, table
+from crosstally.cli import ask, collect, demo, inspect, interrupts, ledger, plan, release, reproduce, schema, table
 from crosstally.cli.checks import CheckFailedError
 from crosstally.errors import CrosstallyError
 
 __all__ = ["app", "main"]
 
-DONE, CHECK_FAILED, BAD_INPUT, INTERNAL, STOPPED, CLOSED_PIPE = 0, 1, 2, 3, 130, 141
+DONE, CHECK_FAILED, BAD_INPUT, INTERNAL, CLOSED_PIPE = 0, 1, 2, 3, 141
 
 # Typer keeps its parser inside since 0.24 and used click's before: its usage error is found the same way in both.
 UsageError: type[Any] = typer.BadParameter.__mro__[1]
@@ -98,8 +98,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given in ([], ["schema"], ["ledger"], ["collect"]):
         given.append("--help")
     try:
-        code = _run(given)
-        sys.stdout.flush()
+        with interrupts.watching():
+            code = _run(given)
+            sys.stdout.flush()
     except CheckFailedError as error:
         return _fail(str(error), CHECK_FAILED)
     except CrosstallyError as error:
@@ -107,7 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UsageError as error:
         return _fail(_usage(error), BAD_INPUT)
     except (KeyboardInterrupt, typer.Abort):
-        return _fail("stopped", STOPPED)
+        return _fail("stopped", interrupts.exit_code())
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return CLOSED_PIPE

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from crosstally.cli.interrupts import before_charge
 from crosstally.cli.options import Epsilon, Json, Quiet, Rho, Rows
 from crosstally.errors import BudgetError, QueryError
 
@@ -48,6 +49,7 @@ def ask(
 ) -> None:
     """Ask how many rows satisfy a condition. The answer is paid once and serves every later question."""
     from crosstally.notebook import open_notebook
+    from crosstally.privacy.ledger import Ledger
 
     ways = sum(option is not None for option in (epsilon, rho, error)) + free
     if ways != 1:
@@ -55,7 +57,7 @@ def ask(
     *sources, question = words
     if len(sources) > 1 or (not sources and not free and error is None):
         raise QueryError(f"a source and one question are needed, the question in quotes; got {len(words)} arguments")
-    notebook = open_notebook(ledger, rows=rows)
+    notebook = open_notebook(Ledger.open(ledger, before_charge=before_charge), rows=rows)
     if error is not None:
         _show_price(notebook, question, error, json=json)
         return

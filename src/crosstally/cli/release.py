@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from crosstally.budget import Neighbours, decimal_text
+from crosstally.cli.interrupts import before_charge
 from crosstally.cli.options import (
     Delta,
     Epsilon,
@@ -174,13 +175,15 @@ def _open_account(path: Path, plan: Plan, *, may_create: bool) -> _Account:
     from crosstally.privacy.ledger import Ledger
 
     if path.exists():
-        return _Account(Ledger.open(path), path, created=False)
+        return _Account(Ledger.open(path, before_charge=before_charge), path, created=False)
     if not may_create:
         raise LedgerError(
             f"there is no ledger {str(path)!r}; create it: crosstally ledger create {path} --schema FILE --epsilon CAP"
         )
     check_output(path, force=False)
-    created = Ledger.create(path, schema=plan.schema, budget=plan.budget, neighbours=plan.neighbours)
+    created = Ledger.create(
+        path, schema=plan.schema, budget=plan.budget, neighbours=plan.neighbours, before_charge=before_charge
+    )
     return _Account(created, path, created=True)
 
 

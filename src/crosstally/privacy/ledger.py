@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import sqlite3
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -81,26 +81,34 @@ class Ledger:
     """A cap on the privacy of one table's people, the spends so far, and the measurements they bought.
 
     Make one with ``create``, ``open`` or ``in_memory``. Objects on the same file may be used at the same time, by
-    threads and by processes.
+    threads and by processes. ``before_charge`` is called when nothing but the charge itself is left to do; if it
+    raises, nothing is charged.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, before_charge: Callable[[], None] | None = None) -> None:
         self._store = store
+        self._before_charge = before_charge
         with store.reading() as connection:
             header = read_header(connection)
         self._id, self._schema, self._budget, self._neighbours = _read_header(header, store)
 
     @classmethod
     def create(
-        cls, path: str | Path, *, schema: Schema, budget: Budget, neighbours: Neighbours | str = Neighbours.ADD_REMOVE
+        cls,
+        path: str | Path,
+        *,
+        schema: Schema,
+        budget: Budget,
+        neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
+        before_charge: Callable[[], None] | None = None,
     ) -> Ledger:
         """A new ledger in a new file, with this budget as its cap."""
-        return cls(Store.create(Path(path), _header(schema, budget, neighbours)))
+        return cls(Store.create(Path(path), _header(schema, budget, neighbours)), before_charge)
 
     @classmethod
-    def open(cls, path: str | Path) -> Ledger:
+    def open(cls, path: str | Path, *, before_charge: Callable[[], None] | None = None) -> Ledger:
         """The ledger in a file."""
-        return cls(Store.open(Path(path)))
+        return cls(Store.open(Path(path)), before_charge)
 
     @classmethod
     def in_memory(
@@ -243,6 +251,8 @@ class Ledger:
                 charged_at=datetime.now(UTC).isoformat(timespec="seconds"),
                 digest=digest(body),
             )
+            if self._before_charge is not None:
+                self._before_charge()
         return True
 
     def store(self, key: str, values: Sequence[NDArray[np.int64]]) -> tuple[Measurement, ...]:

@@ -1,0 +1,74 @@
+"""What Ctrl-C does to a command: before the charge it stops it, after the charge the work is finished.
+
+The exception that Python raises for an interrupt can be swallowed, by compiled code that calls back into Python. So the
+interrupt is also noted, and looked at immediately before the charge. After the charge, stopping would only lose what is
+paid for. None of this is in the library, which leaves the signals of its host alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import FrameType
+
+__all__ = ["before_charge", "exit_code", "watching"]
+
+# What is watched, and what it does where nobody has said otherwise: a shell lets its background commands ignore Ctrl-C.
+_USUAL = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+_SIGNALLED = 128  # a shell's exit code for a command that a signal ended, less the signal's number
+_PAID = b"crosstally: this is paid for already and is being finished\n"
+
+
+@dataclass(slots=True)
+class _Seen:
+    """``noted`` is the first interrupt; ``charging`` is set when there is no way back; ``told`` when that was said."""
+
+    noted: int | None = None
+    charging: bool = False
+    told: bool = False
+
+
+_seen = _Seen()
+
+
+@contextlib.contextmanager
+def watching() -> Iterator[None]:
+    """While one command runs, note interrupts. Python hears signals in the main thread only."""
+    _seen.noted, _seen.charging, _seen.told = None, False, False
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        before = {each: signal.getsignal(each) for each, usual in _USUAL.items() if signal.getsignal(each) == usual}
+    try:
+        for each in before:
+            signal.signal(each, _note)
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+def before_charge() -> None:
+    """Stop here if there was an interrupt; from here on only note them, and finish later stages of what is paid."""
+    # charging is set first: an interrupt that comes between these lines is found by the second
+    earlier, _seen.charging = _seen.charging, True
+    if _seen.noted is not None and not earlier:
+        raise KeyboardInterrupt
+
+
+def exit_code() -> int:
+    """How a stopped command ends: as if the signal had ended it."""
+    return _SIGNALLED + (_seen.noted or signal.SIGINT)
+
+
+def _note(number: int, _: FrameType | None) -> None:
+    _seen.noted = _seen.noted or number
+    if not _seen.charging:
+        raise KeyboardInterrupt
+    if not _seen.told:
+        _seen.told = True
+        with contextlib.suppress(OSError):
+            os.write(2, _PAID)  # sys.stderr may be in the middle of a line of its own
