@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 import crosstally as ct
 from benchmarks.timing import row
-from crosstally.evaluation.data import clicks
-from crosstally.queries import Cells
+from crosstally.papers.data import clicks
+from crosstally.plans.plan import Plan, requests_with_shares
+from crosstally.questions.queries import Cells
 from crosstally.residuals import Estimate
-from crosstally.strategies.plan import Plan, requests_with_shares
 
 ROWS, ATTRIBUTES, WAYS, ASKED = 912_627, 32, 8, 40
 RIDGE, ACCURACY = 1e-10, 1e-6

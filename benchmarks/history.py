@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from benchmarks.timing import cpu_seconds, row
-from crosstally.evaluation.census import PAPER_SIZES
-from crosstally.history.alpha import one_alpha
-from crosstally.history.bundles import Batch
-from crosstally.history.components import Past, Structure
-from crosstally.history.eigenqueries import Eigenqueries
-from crosstally.history.prior import Prior
-from crosstally.history.products import kernel
-from crosstally.queries import Linear, Term
+from crosstally.notebook.history.alpha import one_alpha
+from crosstally.notebook.history.bundles import Batch
+from crosstally.notebook.history.components import Past, Structure
+from crosstally.notebook.history.eigenqueries import Eigenqueries
+from crosstally.notebook.history.prior import Prior
+from crosstally.notebook.history.products import kernel
+from crosstally.papers.edbt12.census import PAPER_SIZES
+from crosstally.questions.queries import Linear, Term
 from crosstally.schema import Attribute, Schema
 
 QUERIES, ALPHA = 5000, 3e4

@@ -17,8 +17,8 @@ import numpy as np
 
 from benchmarks.timing import cpu_seconds, row
 from crosstally.local.bulk import answers
-from crosstally.local.odds import odds_below
-from crosstally.local.oracles import LocalHashing, RandomisedResponse, UnaryEncoding, ViewOracle
+from crosstally.local.oracles.odds import odds_below
+from crosstally.local.oracles.oracles import LocalHashing, RandomisedResponse, UnaryEncoding, ViewOracle
 
 REPORTS, PEER_REPORTS = 1_000_000, 20_000
 TARGETS = {"GRR": 1 / 20, "OUE": 1 / 20, "OLH": 1 / 50}

@@ -8,9 +8,9 @@ import numpy as np
 
 import crosstally as ct
 from benchmarks.timing import cpu_seconds, row
+from crosstally.designs.mixed import _views
 from crosstally.residuals.closure import closure_of
 from crosstally.strategies.clustered import clusters
-from crosstally.strategies.designs.mixed import _views
 from crosstally.strategies.optimum import best_views
 
 REMEMBERED = (closure_of, clusters, best_views, _views)

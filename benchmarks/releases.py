@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 import crosstally as ct
 from benchmarks.counting import plain_numpy
 from benchmarks.timing import cpu_seconds, row
-from crosstally.evaluation.data import clicks
-from crosstally.queries import Cells
-from crosstally.strategies.plan import Plan, requests_with_shares
+from crosstally.papers.data import clicks
+from crosstally.plans.plan import Plan, requests_with_shares
+from crosstally.questions.queries import Cells
 
 ROWS, ATTRIBUTES = 912_627, 32
 

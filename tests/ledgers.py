@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from crosstally.budget import Budget, Neighbours, Noise
+from crosstally.plans.plan import Plan, Request
 from crosstally.privacy.ledger import Ledger
-from crosstally.queries import Cells
+from crosstally.questions.queries import Cells
 from crosstally.schema import Attribute, Schema, Unit
-from crosstally.strategies.plan import Plan, Request
 from crosstally.workload import Workload
 
 SCHEMA = Schema(

@@ -1,4 +1,4 @@
-"""Slow plain versions for the tests of ``crosstally.evaluation``; nothing of it is imported here."""
+"""Slow plain versions for the tests of ``crosstally.papers``; nothing of it is imported here."""
 
 from __future__ import annotations
 

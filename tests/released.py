@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
-from crosstally.queries import Cells, Contrast
-from crosstally.releases import Release, Statement, publish
+from crosstally.questions.queries import Cells, Contrast
+from crosstally.releases.release import Release, Statement, publish
 from crosstally.schema import Attribute, Outside, Schema, Unit
 from crosstally.tables import Measurement
 

@@ -227,7 +227,7 @@ def test_no_error_about_a_frame_quotes_its_names(make, folder) -> None:
 
 def on_a_terminal(folder: Path, *arguments: str) -> tuple[int, str]:
     """How a command ends and what it shows on a terminal, progress from the first moment included."""
-    show_at_once = "import sys, crosstally.cli.screen as s; s._PATIENCE = 0; from crosstally.cli import main; "
+    show_at_once = "import sys, crosstally.cli.output.screen as s; s._PATIENCE = 0; from crosstally.cli import main; "
     # A bar is drawn ten times a second: what it is told in between is drawn at once here, so that nothing is missed.
     draw_all = "import rich.progress as p; u = p.Progress.update; "
     draw_all += "p.Progress.update = lambda bar, task, **told: u(bar, task, refresh=True, **told); "

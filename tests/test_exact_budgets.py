@@ -13,8 +13,8 @@ import pytest
 import crosstally as ct
 from crosstally import budget as budgets
 from crosstally.budget import Budget
+from crosstally.plans.plan import Plan
 from crosstally.strategies import Direct, Views
-from crosstally.strategies.plan import Plan
 
 SCHEMA = ct.Schema([ct.Attribute("a", ["0", "1"])])
 ROWS = pa.table({"a": ["0", "1"]})

@@ -16,23 +16,23 @@ import pytest
 import crosstally as ct
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.errors import CrosstallyError, PlanError
-from crosstally.privacy.ledger import Ledger
-from crosstally.queries import Cells, Contrast, Linear, Term, sensitivity_of_tables
-from crosstally.releases import Statement
-from crosstally.residuals.closure import closure_of
-from crosstally.strategies import NAMED, Fourier, Views
-from crosstally.strategies.linear_cost import linear_cost
-from crosstally.strategies.plan import (
+from crosstally.plans.joint_cost import groups_cost, joint_cost, single_cost
+from crosstally.plans.linear_cost import linear_cost
+from crosstally.plans.plan import (
     Plan,
     Request,
     privacy_cost,
     requests_with_shares,
     with_less_noise,
 )
+from crosstally.plans.requests import grouped
+from crosstally.privacy.ledger import Ledger
+from crosstally.questions.queries import Cells, Contrast, Linear, Term, sensitivity_of_tables
+from crosstally.releases.release import Statement
+from crosstally.residuals.closure import closure_of
+from crosstally.strategies import NAMED, Fourier, Views
 from crosstally.strategies.planner import compare, solve_epsilon
-from crosstally.strategies.requests import grouped
 from crosstally.strategies.residual import best_variances
-from crosstally.strategies.sensitivity import groups_cost, joint_cost, single_cost
 
 PACKAGE = Path(ct.__file__).parent
 SCHEMA = ct.Schema([ct.Attribute("a", ["0", "1", "2"]), ct.Attribute("b", ["0", "1"])])

@@ -17,9 +17,7 @@ import pytest
 import crosstally as ct
 from crosstally.cli import main
 from crosstally.errors import SourceError
-from crosstally.queries import Cells
 from crosstally.sources import is_read_again
-from crosstally.strategies.plan import Plan, measures_tables, requests_with_shares
 
 NAMES = [f"a{i}" for i in range(16)]
 SCHEMA = ct.Schema([ct.Attribute(name, ["0", "1"]) for name in NAMES])  # views ask for the number of rows first
@@ -109,28 +107,6 @@ def test_what_was_bought_is_had_again_without_reading() -> None:
     first = ct.release(people(), SCHEMA, epsilon=GENEROUS, ledger=paid, key="spring")
     again = ct.release(Cursor(), SCHEMA, epsilon=GENEROUS, ledger=paid, key="spring")
     assert [m.values.tolist() for m in again.measurements] == [m.values.tolist() for m in first.measurements]
-
-
-class Twice:
-    """Somebody's strategy: one table, then another."""
-
-    name = "twice"
-
-    def plan(self, schema, workload, budget, *, neighbours=ct.Neighbours.ADD_REMOVE, seen=()) -> Plan | None:
-        names = [("a1",)] if measures_tables(seen) else [("a0",)]
-        half = ct.Budget(epsilon=budget.amount / 2)
-        requests = requests_with_shares([Cells(each) for each in names], [1.0], schema, half, neighbours)
-        whole = ct.Workload(names)
-        plan = Plan(schema, requests, strategy=self.name, workload=whole, budget=half, neighbours=neighbours)
-        return plan if len(seen) < 2 else None
-
-
-def test_a_later_stage_that_nobody_foresaw_never_counts_an_empty_stream() -> None:
-    paid = ledger()
-    with pytest.raises(SourceError, match="the plan reads its rows more than once"):
-        ct.release(Cursor(), SCHEMA, epsilon=2, strategy=Twice(), ledger=paid)
-    assert len(paid.entries()) == 1  # the first table is bought and kept; the second was not paid
-    assert len(ct.release(people(), SCHEMA, epsilon=2, strategy=Twice(), ledger=paid).measurements) == 2
 
 
 @pytest.mark.parametrize("end", ["csv", "parquet", "arrow"])

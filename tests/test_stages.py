@@ -17,12 +17,12 @@ from cli.cli_runs import ran_well
 from crosstally import pipeline
 from crosstally.budget import Budget, Neighbours
 from crosstally.errors import KeyReusedError, LedgerError, OverspendError, PlanError
+from crosstally.plans.plan import Plan, Rule, privacy_cost, public_total, requests_with_shares
+from crosstally.plans.stages import stage_key, stage_keys
 from crosstally.privacy.ledger import request_digest
-from crosstally.queries import Cells
+from crosstally.questions.queries import Cells
 from crosstally.strategies import Strategy, Views
-from crosstally.strategies.plan import Plan, Rule, privacy_cost, public_total, requests_with_shares
 from crosstally.strategies.rules import RULES
-from crosstally.strategies.stages import stage_key, stage_keys
 
 OLD = Path(__file__).parent / "old"
 NO_ROWS = "there-is-no-such-file.csv"

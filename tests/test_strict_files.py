@@ -16,14 +16,14 @@ import pytest
 
 from crosstally.budget import Budget, exact, fraction_of_text
 from crosstally.cli import main
-from crosstally.conditions import number_of_text
 from crosstally.errors import BudgetError, CrosstallyError, LedgerError, PlanError, QueryError, SchemaError
-from crosstally.grammar import parse
 from crosstally.json_text import JsonError, read_json, read_json_file
 from crosstally.local import Collector, Protocol, design
+from crosstally.plans.plan import Plan
 from crosstally.privacy.ledger import Ledger
+from crosstally.questions.conditions import number_of_text
+from crosstally.questions.grammar import parse
 from crosstally.schema import Attribute, Schema, Unit
-from crosstally.strategies.plan import Plan
 from crosstally.strategies.views import Views
 from ledgers import TENTH, ledger_in, spend
 

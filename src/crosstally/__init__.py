@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from crosstally import local, strategies
     from crosstally.budget import Budget, Neighbours
     from crosstally.errors import CrosstallyError
-    from crosstally.notebook import Notebook, open_notebook
+    from crosstally.notebook.notebook import Notebook, open_notebook
     from crosstally.pipeline import release
+    from crosstally.plans.plan import Plan
     from crosstally.privacy.ledger import Ledger
-    from crosstally.questions import count, total
-    from crosstally.release_file import open_release
-    from crosstally.releases import Release, Statement
+    from crosstally.questions.question import count, total
+    from crosstally.releases.file.reader import open_release
+    from crosstally.releases.release import Release, Statement
     from crosstally.schema import Attribute, Outside, Schema, Unit
-    from crosstally.strategies.plan import Plan
     from crosstally.strategies.planner import plan
     from crosstally.tables import Marginal, Measurement
     from crosstally.workload import Workload
@@ -35,20 +35,20 @@ _HOMES = {
     "Marginal": "tables",
     "Measurement": "tables",
     "Neighbours": "budget",
-    "Notebook": "notebook",
+    "Notebook": "notebook.notebook",
     "Outside": "schema",
-    "Plan": "strategies.plan",
-    "Release": "releases",
+    "Plan": "plans.plan",
+    "Release": "releases.release",
     "Schema": "schema",
-    "Statement": "releases",
+    "Statement": "releases.release",
     "Unit": "schema",
     "Workload": "workload",
-    "count": "questions",
-    "open_notebook": "notebook",
-    "open_release": "release_file",
+    "count": "questions.question",
+    "open_notebook": "notebook.notebook",
+    "open_release": "releases.file.reader",
     "plan": "strategies.planner",
     "release": "pipeline",
-    "total": "questions",
+    "total": "questions.question",
 }
 
 __all__ = [

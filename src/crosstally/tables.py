@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from crosstally.budget import Noise
 from crosstally.errors import CrosstallyError, QueryError
 from crosstally.extras import optional
-from crosstally.queries import Query
+from crosstally.questions.queries import Query
 from crosstally.schema import Schema
 from crosstally.text_table import text_table
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from crosstally.errors import TooManyCellsError, WorkloadError, did_you_mean
-from crosstally.queries import MAX_CELLS
+from crosstally.questions.queries import MAX_CELLS
 from crosstally.schema import Schema
 
 __all__ = ["Workload"]

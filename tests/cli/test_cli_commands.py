@@ -10,8 +10,8 @@ import pyarrow.parquet
 import pytest
 from cli_runs import AGE_BY_SEX, NAMES, ran_well, run, write_people, write_schema
 
-from crosstally.evaluation import experiments
-from crosstally.evaluation.outcomes import Claim, Experiment, Outcome, Settings
+from crosstally.papers import experiments
+from crosstally.papers.outcomes import Claim, Experiment, Outcome, Settings
 from crosstally.privacy.ledger import Ledger, State
 
 # At ε = 40 for two tables a cell is wrong with probability 2 e^-20 / (1 - e^-20) < 5e-9: counts can be asserted.
@@ -261,7 +261,7 @@ def test_measuring_nothing_costs_nothing_and_leaves_no_ledger(folder: Path) -> N
 
 
 def test_a_release_that_cannot_be_saved_says_how_to_get_it_back(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from crosstally.releases import Release
+    from crosstally.releases.release import Release
 
     def full(release: Release, path: Path) -> None:
         raise OSError(28, "No space left on device")

@@ -8,7 +8,7 @@ import pytest
 from cli_runs import ran_well, run, write_people, write_schema
 
 import crosstally as ct
-from crosstally.strategies.plan import Plan
+from crosstally.plans.plan import Plan
 
 BITS = tuple(f"b{i}" for i in range(16))
 

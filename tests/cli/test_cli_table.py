@@ -9,11 +9,11 @@ import math
 import numpy as np
 import pytest
 
-from crosstally.cli import formats
-from crosstally.cli.rendering import show
-from crosstally.cli.screen import UNBOUNDED, Screen
-from crosstally.cli.selection import Selection, read_conditions, select
+from crosstally.cli.output.rendering import show
+from crosstally.cli.output.screen import UNBOUNDED, Screen
 from crosstally.errors import QueryError
+from crosstally.exports import formats
+from crosstally.exports.selection import Selection, read_conditions, select
 from crosstally.schema import Attribute, Schema
 from crosstally.tables import ErrorKind, Marginal
 

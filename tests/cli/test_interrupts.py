@@ -60,9 +60,9 @@ MAIN = """
 import os, sys, time
 from crosstally import sources
 from crosstally.cli import main
-from crosstally.notebook import Notebook
+from crosstally.notebook.notebook import Notebook
 from crosstally.privacy import measure
-from crosstally.releases import Release
+from crosstally.releases.release import Release
 def interrupt():
     os.kill(os.getpid(), int(sys.argv[1]))
     for _ in range(100):

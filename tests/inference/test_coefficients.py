@@ -18,8 +18,8 @@ from crosstally.inference.coefficients import (
     shift_for_scales,
     shifted_estimate,
 )
-from crosstally.inference.programs import Target, nearest_table
-from crosstally.queries import Cells
+from crosstally.inference.integers.programs import Target, nearest_table
+from crosstally.questions.queries import Cells
 from crosstally.schema import Attribute, Schema
 from crosstally.strategies import Fourier
 from crosstally.tables import Measurement

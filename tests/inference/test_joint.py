@@ -12,7 +12,7 @@ from scipy import sparse
 
 import crosstally as ct
 from crosstally.inference import estimate
-from crosstally.queries import Cells
+from crosstally.questions.queries import Cells
 from crosstally.residuals import combine
 from crosstally.tables import Measurement
 

@@ -12,7 +12,7 @@ import crosstally as ct
 from crosstally.budget import Noise, NoiseKind
 from crosstally.inference import estimate
 from crosstally.inference.nonnegativity import ripple
-from crosstally.queries import Cells
+from crosstally.questions.queries import Cells
 from crosstally.residuals import combine
 from crosstally.schema import Attribute, Schema
 from crosstally.tables import Measurement

@@ -8,9 +8,9 @@ from fractions import Fraction
 from pathlib import Path
 
 from crosstally.local import client
-from crosstally.local.oracles import view_oracles
+from crosstally.local.oracles.oracles import view_oracles
+from crosstally.local.oracles.residual_oracles import EachAttribute, ResidualBit
 from crosstally.local.protocol import design
-from crosstally.local.residual_oracles import EachAttribute, ResidualBit
 from crosstally.schema import Attribute, Outside, Schema
 
 SCHEMA = Schema(

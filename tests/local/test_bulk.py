@@ -11,10 +11,10 @@ from crosstally.errors import CrosstallyError
 from crosstally.local import client
 from crosstally.local.bulk import answers, reports
 from crosstally.local.collector import Collector
-from crosstally.local.odds import odds_below
-from crosstally.local.oracles import RandomisedResponse, UnaryEncoding, view_oracles
+from crosstally.local.oracles.odds import odds_below
+from crosstally.local.oracles.oracles import RandomisedResponse, UnaryEncoding, view_oracles
+from crosstally.local.oracles.residual_oracles import EachAttribute, ResidualBit
 from crosstally.local.protocol import design
-from crosstally.local.residual_oracles import EachAttribute, ResidualBit
 from crosstally.schema import Attribute, Schema
 from reference_local import distribution
 

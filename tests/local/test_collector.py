@@ -15,10 +15,10 @@ from crosstally.errors import CrosstallyError, PlanError, SchemaError, WorkloadE
 from crosstally.local import Collector, Protocol, Reason, design
 from crosstally.local.bulk import reports
 from crosstally.local.collector import RECORD
-from crosstally.local.groups import Group
-from crosstally.local.methods import METHODS
-from crosstally.local.oracles import view_oracles
-from crosstally.queries import Cells
+from crosstally.local.oracles.oracles import view_oracles
+from crosstally.local.planning.groups import Group
+from crosstally.local.planning.methods import METHODS
+from crosstally.questions.queries import Cells
 from crosstally.schema import Attribute, Outside, Schema, Unit
 
 SCHEMA = Schema((Attribute("a", ("0", "1")), Attribute("b", ("0", "1", "2")), Attribute("c", ("0", "1"))))

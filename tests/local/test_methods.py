@@ -9,8 +9,8 @@ from itertools import combinations
 import pytest
 
 from crosstally.local import design
-from crosstally.local.groups import UNMEASURED, measured_sets, predicted_error, residual_groups, view_groups
-from crosstally.local.methods import METHODS, calm_views, groups_of, view_candidates
+from crosstally.local.planning.groups import UNMEASURED, measured_sets, predicted_error, residual_groups, view_groups
+from crosstally.local.planning.methods import METHODS, calm_views, groups_of, view_candidates
 from crosstally.schema import Attribute, Schema
 
 EPSILON = Fraction(1)

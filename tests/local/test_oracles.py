@@ -12,8 +12,8 @@ import pytest
 
 from crosstally.errors import BudgetError, PlanError
 from crosstally.local import client
-from crosstally.local.odds import odds_below
-from crosstally.local.oracles import (
+from crosstally.local.oracles.odds import odds_below
+from crosstally.local.oracles.oracles import (
     HadamardResponse,
     LocalHashing,
     RandomisedResponse,
@@ -23,7 +23,7 @@ from crosstally.local.oracles import (
     cell_variance,
     view_oracles,
 )
-from crosstally.local.residual_oracles import EachAttribute, ResidualBit
+from crosstally.local.oracles.residual_oracles import EachAttribute, ResidualBit
 from reference_local import coefficient_covariance, distribution, exponential_below, helmert, worst_ratio
 
 EPSILONS = [Fraction("0.1"), Fraction("0.5"), Fraction(1), Fraction("2.5"), Fraction(6)]

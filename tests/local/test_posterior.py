@@ -9,15 +9,22 @@ import numpy as np
 import pytest
 
 from crosstally.errors import CrosstallyError
-from crosstally.evaluation.calm_collections import collection
 from crosstally.local import Collector, design
-from crosstally.local.association import NODES, START, expected_interactions, fitted_law, interactions_at, likelihoods
 from crosstally.local.bulk import reports
 from crosstally.local.collector import release_of
-from crosstally.local.measurements import measurements_of
-from crosstally.local.posterior import Items, Pairs, posterior
-from crosstally.local.shrinkage import coefficient_variances
-from crosstally.release_file import open_release
+from crosstally.local.estimate.association import (
+    NODES,
+    START,
+    expected_interactions,
+    fitted_law,
+    interactions_at,
+    likelihoods,
+)
+from crosstally.local.estimate.measurements import measurements_of
+from crosstally.local.estimate.posterior import Items, Pairs, posterior
+from crosstally.local.estimate.shrinkage import coefficient_variances
+from crosstally.papers.calm.simulated import collection
+from crosstally.releases.file.reader import open_release
 from crosstally.schema import Attribute, Schema
 
 TWO = np.full(1, 2.0)

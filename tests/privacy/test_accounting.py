@@ -10,10 +10,10 @@ import pytest
 
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.errors import BudgetError, MissingExtraError
+from crosstally.plans.plan import Plan, Request
 from crosstally.privacy.accounting import implied, tight_epsilon
-from crosstally.queries import Cells, Contrast, Linear, Query, Term
+from crosstally.questions.queries import Cells, Contrast, Linear, Query, Term
 from crosstally.schema import Attribute, Outside, Schema, Unit
-from crosstally.strategies.plan import Plan, Request
 from crosstally.workload import Workload
 
 NAMES = "abcdefghij"

@@ -13,8 +13,8 @@ import pytest
 
 from crosstally.budget import Budget, Neighbours
 from crosstally.errors import ChargeLostError, KeyReusedError, LedgerError, OverspendError
+from crosstally.plans.plan import Plan
 from crosstally.privacy.ledger import Ledger, State
-from crosstally.strategies.plan import Plan
 from crosstally.workload import Workload
 from ledgers import EPSILON, NOISY, SCHEMA, TENTH, ledger_in, plan_of, spend
 

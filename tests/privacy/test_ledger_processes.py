@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 
 from crosstally.budget import Budget, Neighbours, Noise
 from crosstally.errors import ChargeLostError, OverspendError
+from crosstally.plans.plan import Plan, Request
 from crosstally.privacy import measure as door
 from crosstally.privacy.ledger import Ledger, State
 from crosstally.privacy.measure import measure
-from crosstally.queries import Cells
+from crosstally.questions.queries import Cells
 from crosstally.schema import Attribute, Schema
-from crosstally.strategies.plan import Plan, Request
 from crosstally.tables import ExactTable
 from crosstally.workload import Workload
 

@@ -10,7 +10,7 @@ import pytest
 
 from crosstally.budget import Noise, NoiseKind
 from crosstally.errors import QueryError
-from crosstally.queries import Cells, Contrast, Linear, Query, Term
+from crosstally.questions.queries import Cells, Contrast, Linear, Query, Term
 from crosstally.residuals import Estimate, PredictedVariances, combine
 from crosstally.schema import Attribute, Schema
 from crosstally.tables import Measurement

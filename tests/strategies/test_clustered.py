@@ -9,7 +9,7 @@ import pytest
 
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.errors import PlanError
-from crosstally.queries import Cells
+from crosstally.questions.queries import Cells
 from crosstally.schema import Attribute, Outside, Schema, Unit
 from crosstally.strategies import Direct
 from crosstally.strategies.clustered import Clustered, clusters

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from crosstally.budget import Neighbours
-from crosstally.contrast_moves import contrast_moves, numbers_changed
 from crosstally.errors import PlanError, QueryError, TooManyCellsError, did_you_mean
-from crosstally.queries import Contrast
+from crosstally.plans.plan import Plan
+from crosstally.questions.contrast_moves import contrast_moves, numbers_changed
+from crosstally.questions.queries import Contrast
 from crosstally.residuals.closure import Closure
 from crosstally.schema import Attribute, Schema
-from crosstally.strategies.plan import Plan
 from reference_privacy import answer
 
 SMALL = [sizes for k in range(1, 5) for sizes in combinations_with_replacement((2, 3, 4, 5), k)]

@@ -12,7 +12,7 @@ import crosstally as ct
 from crosstally.budget import Budget, Neighbours, NoiseKind
 from crosstally.errors import CrosstallyError, PlanError, TooManyCellsError
 from crosstally.privacy.noise import mechanism
-from crosstally.queries import Cells, Contrast
+from crosstally.questions.queries import Cells, Contrast
 from crosstally.residuals import combine
 from crosstally.schema import Attribute, Outside, Schema, Unit
 from crosstally.strategies.fourier import Fourier, bit_schema, bit_table, bit_workload, closure, rows_as_bits

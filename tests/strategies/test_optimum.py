@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 
 from crosstally.budget import Budget, Neighbours
 from crosstally.errors import PlanError
-from crosstally.queries import Cells
+from crosstally.questions.queries import Cells
 from crosstally.residuals import PredictedVariances
 from crosstally.schema import Attribute, Outside, Schema, Unit
 from crosstally.strategies import Direct, Residual, Views

@@ -10,12 +10,12 @@ import pytest
 import crosstally as ct
 from crosstally.budget import Budget, Neighbours
 from crosstally.errors import PlanError, TooManyCellsError
-from crosstally.queries import Cells, Contrast
+from crosstally.plans.requests import GroupedRequests, Request, grouped
+from crosstally.questions.queries import Cells, Contrast
 from crosstally.residuals import PredictedVariances
 from crosstally.residuals.closure import Closure, closure_of
 from crosstally.schema import Attribute, Outside, Schema, Unit
 from crosstally.strategies import Direct, Plan
-from crosstally.strategies.requests import GroupedRequests, Request, grouped
 from crosstally.strategies.residual import Residual
 from crosstally.workload import Workload
 from reference_privacy import brute_force_cost

@@ -9,10 +9,10 @@ import pytest
 
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.errors import BudgetError, PlanError, QueryError, TooManyCellsError
-from crosstally.queries import Cells
+from crosstally.plans.plan import privacy_cost
+from crosstally.questions.queries import Cells
 from crosstally.schema import Attribute, Schema, Unit
 from crosstally.strategies import NAMED, Direct, Flat, Plan, Request, Uniform, named
-from crosstally.strategies.plan import privacy_cost
 from crosstally.tables import Measurement
 from crosstally.workload import Workload
 

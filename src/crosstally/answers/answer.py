@@ -6,13 +6,13 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from crosstally.answers.error_bars import ErrorBars
-from crosstally.answers.least_squares import least_norm, linear_tables
-from crosstally.answers.linear_program import least_differences
-from crosstally.answers.maximum_entropy import greatest_entropy
-from crosstally.answers.reconstruction import Known, Reconstruction, known_alike
+from crosstally.answers.reconstruct.least_squares import least_norm, linear_tables
+from crosstally.answers.reconstruct.linear_program import least_differences
+from crosstally.answers.reconstruct.maximum_entropy import greatest_entropy
+from crosstally.answers.reconstruct.reconstruction import Known, Reconstruction, known_alike
 from crosstally.errors import QueryError, TooManyCellsError, did_you_mean
 from crosstally.inference.nonnegativity import clip_and_keep_total
-from crosstally.queries import MAX_CELLS
+from crosstally.questions.queries import MAX_CELLS
 from crosstally.residuals import Estimate, rebuild
 from crosstally.schema import Schema
 from crosstally.tables import ErrorKind, Marginal

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from crosstally.answers.noise_sums import NoiseTerm, half_width
 from crosstally.budget import Noise
-from crosstally.queries import Cells, Query
+from crosstally.questions.queries import Cells, Query
 from crosstally.residuals import PredictedVariances
 from crosstally.residuals.layout import outer_product
 from crosstally.schema import Schema

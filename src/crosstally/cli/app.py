@@ -156,7 +156,7 @@ def _usage(error: Any) -> str:
 
 
 def _fail(message: str, code: int) -> int:
-    from crosstally.cli.screen import one_line
+    from crosstally.cli.output.screen import one_line
 
     sys.stderr.write(f"crosstally: {one_line(message)}\n")
     return code

@@ -12,7 +12,7 @@ from crosstally.cli.options import Epsilon, Json, Quiet, Rho, Rows
 from crosstally.errors import BudgetError, QueryError
 
 if TYPE_CHECKING:
-    from crosstally.notebook import Answer, Notebook
+    from crosstally.notebook.notebook import Answer, Notebook
 
 __all__ = ["EXAMPLES", "ask"]
 
@@ -48,7 +48,7 @@ def ask(
     quiet: Quiet = False,
 ) -> None:
     """Ask how many rows satisfy a condition. The answer is paid once and serves every later question."""
-    from crosstally.notebook import open_notebook
+    from crosstally.notebook.notebook import open_notebook
     from crosstally.privacy.ledger import Ledger
 
     ways = sum(option is not None for option in (epsilon, rho, error)) + free
@@ -78,7 +78,7 @@ def _asked(
     key: str | None,
     quiet: bool,
 ) -> Answer:
-    from crosstally.cli.screen import reading
+    from crosstally.cli.output.screen import reading
 
     with reading("counting", source, quiet=quiet) as tell:
         return notebook.ask(source, question, epsilon=epsilon, rho=rho, key=key, progress=tell)
@@ -86,7 +86,7 @@ def _asked(
 
 def _show(notebook: Notebook, answer: Answer, *, json: bool, quiet: bool) -> None:
     from crosstally.budget import decimal_text
-    from crosstally.cli.screen import amount, count, data, facts, people, print_json
+    from crosstally.cli.output.screen import amount, count, data, facts, people, print_json
 
     low, high = answer.interval(0.95)
     left = notebook.ledger.remaining
@@ -116,7 +116,7 @@ def _show(notebook: Notebook, answer: Answer, *, json: bool, quiet: bool) -> Non
 
 
 def _show_price(notebook: Notebook, question: str, error: float, *, json: bool) -> None:
-    from crosstally.cli.screen import count, data, print_json
+    from crosstally.cli.output.screen import count, data, print_json
 
     price = notebook.cost(question, error=error)
     known = price.estimate

@@ -64,9 +64,9 @@ def plan(
     quiet: Quiet = False,
 ) -> None:
     """Design a collection: a public protocol that says what every device is asked. Free: no data is read."""
-    from crosstally.cli.screen import people as screen_for_people
-    from crosstally.cli.screen import print_json, progress
-    from crosstally.local.groups import predicted_error
+    from crosstally.cli.output.screen import people as screen_for_people
+    from crosstally.cli.output.screen import print_json, progress
+    from crosstally.local.planning.groups import predicted_error
     from crosstally.local.protocol import design
 
     if epsilon is None:
@@ -102,7 +102,7 @@ def report(
     json: Json = False,
 ) -> None:
     """Draw a person's report, or print again the one drawn before. Prints base64, nothing of the row."""
-    from crosstally.cli.screen import data, print_json
+    from crosstally.cli.output.screen import data, print_json
     from crosstally.local import client
     from crosstally.local.protocol import Protocol
 
@@ -149,7 +149,7 @@ def simulate(
     """Draw the reports of many people whose rows are at hand, as their devices would."""
     import numpy as np
 
-    from crosstally.cli.screen import people, reading
+    from crosstally.cli.output.screen import people, reading
     from crosstally.local.bulk import reports
     from crosstally.local.protocol import Protocol
     from crosstally.sources.rows import batches
@@ -169,7 +169,7 @@ def _codes(protocol: Protocol, batch: Any) -> NDArray[np.int64]:
     import numpy as np
 
     from crosstally.local.client import SecureSource, encode_row
-    from crosstally.sources.encode import Encoder
+    from crosstally.sources.codes.encode import Encoder
 
     encoders = [Encoder.of(attribute) for attribute in protocol.schema.attributes]
     raw = np.stack([encoder.raw(batch).astype(np.int64) for encoder in encoders])
@@ -191,7 +191,7 @@ def release(
     quiet: Quiet = False,
 ) -> None:
     """Count reports, each id once, and make a release: any table, with error bars, for anyone to read."""
-    from crosstally.cli.screen import people, print_json
+    from crosstally.cli.output.screen import people, print_json
     from crosstally.local.collector import Collector
     from crosstally.local.protocol import Protocol
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from crosstally.budget import Budget
+from crosstally.cli.output.screen import ACCENT, PROSE_WIDTH, Screen, amount, count, facts, grid, progress
 from crosstally.cli.plan import comparison_table
-from crosstally.cli.screen import ACCENT, PROSE_WIDTH, Screen, amount, count, facts, grid, progress
-from crosstally.cli.selection import Selection, select
 from crosstally.errors import CrosstallyError, MissingExtraError
+from crosstally.exports.selection import Selection, select
 from crosstally.schema import Schema
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from crosstally.privacy.ledger import Ledger
-    from crosstally.releases import Release
+    from crosstally.releases.release import Release
     from crosstally.strategies.planner import Comparison
 
 __all__ = ["EXAMPLES", "demo"]
@@ -92,7 +92,7 @@ def demo(
     ] = Path("crosstally-demo"),
 ) -> None:
     """See the whole story on generated people, in seconds."""
-    from crosstally.evaluation.generators import people
+    from crosstally.generate.generators import people
 
     files = _Files(directory)
     _start_afresh(files)

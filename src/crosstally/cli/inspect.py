@@ -17,7 +17,7 @@ from crosstally.cli.options import Json
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from crosstally.releases import Release
+    from crosstally.releases.release import Release
     from crosstally.tables import Measurement
 
 __all__ = ["EXAMPLES", "inspect"]
@@ -32,11 +32,11 @@ def inspect(
     release: Annotated[Path, typer.Argument(metavar="RELEASE", help="A release file.")], json: Json = False
 ) -> None:
     """Show a release's attributes, promise, measurements and expected errors."""
-    from crosstally.release_file import open_release
+    from crosstally.releases.file.reader import open_release
 
     opened = open_release(release)
     if json:
-        from crosstally.cli.screen import print_json
+        from crosstally.cli.output.screen import print_json
 
         print_json(_as_json(opened))
     else:
@@ -89,7 +89,7 @@ def _measured(release: Release) -> Iterator[_Measured]:
 
 def _expected(release: Release) -> Iterator[_Expected]:
     """The standard errors of tables over one, two and three attributes; of very many only the first are looked at."""
-    from crosstally.queries import Cells
+    from crosstally.questions.queries import Cells
     from crosstally.residuals import PredictedVariances
 
     names = release.schema.names
@@ -147,7 +147,7 @@ def _number(number: float) -> float | None:
 
 
 def _show(release: Release) -> None:
-    from crosstally.cli.screen import data, number_of
+    from crosstally.cli.output.screen import data, number_of
 
     screen, statement = data(), release.statement
     screen.print(number_of(len(release.schema.names), "attribute", "attributes"), style="bold")
@@ -165,7 +165,7 @@ def _show(release: Release) -> None:
 
 
 def _attributes(release: Release) -> Table:
-    from crosstally.cli.screen import grid, joined
+    from crosstally.cli.output.screen import grid, joined
 
     table = grid("name", "labels", "cells", left=2)
     for attribute in release.schema.attributes:
@@ -174,7 +174,7 @@ def _attributes(release: Release) -> Table:
 
 
 def _measurements(release: Release) -> Table:
-    from crosstally.cli.screen import grid, significant
+    from crosstally.cli.output.screen import grid, significant
 
     table = grid("what", "noise", "tables", "numbers", "std error: least", "most", left=2)
     for each in _measured(release):
@@ -185,7 +185,7 @@ def _measurements(release: Release) -> Table:
 
 
 def _errors(release: Release) -> Table:
-    from crosstally.cli.screen import grid, significant
+    from crosstally.cli.output.screen import grid, significant
 
     table = grid("tables over", "covered", "least", "median", "most")
     for each in _expected(release):

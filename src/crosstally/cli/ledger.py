@@ -61,7 +61,7 @@ def create(
 
     One group of people needs one ledger: a second one on the same people resets nothing.
     """
-    from crosstally.cli.screen import people
+    from crosstally.cli.output.screen import people
     from crosstally.privacy.ledger import Ledger
 
     read = Schema.load(schema)
@@ -77,7 +77,7 @@ def create(
 
 def show(ledger: LedgerFile, *, json: Json = False) -> None:
     """Show what may be spent, what was spent, and on what."""
-    from crosstally.cli.screen import amount, data, facts, grid, joined, printable
+    from crosstally.cli.output.screen import amount, data, facts, grid, joined, printable
     from crosstally.privacy.ledger import Ledger, State
 
     opened = Ledger.open(ledger)
@@ -117,7 +117,7 @@ def verify(ledger: LedgerFile, *, json: Json = False, quiet: Quiet = False) -> N
 
     Exit code 1 if not.
     """
-    from crosstally.cli.screen import number_of, people, print_json
+    from crosstally.cli.output.screen import number_of, people, print_json
     from crosstally.privacy.ledger import Ledger
 
     if not ledger.is_file():
@@ -146,11 +146,11 @@ def export(
     quiet: Quiet = False,
 ) -> None:
     """Write the release of a spend again, from what the ledger keeps. It costs nothing."""
-    from crosstally.cli.screen import number_of, people
+    from crosstally.cli.output.screen import number_of, people
+    from crosstally.plans.plan import spent_by
+    from crosstally.plans.stages import stage_keys
     from crosstally.privacy.ledger import Ledger
-    from crosstally.releases import Statement, publish
-    from crosstally.strategies.plan import spent_by
-    from crosstally.strategies.stages import stage_keys
+    from crosstally.releases.release import Statement, publish
 
     opened = Ledger.open(ledger)
     check_output(output, force=force)
@@ -173,7 +173,7 @@ def export(
 
 
 def _print(ledger: Ledger) -> None:
-    from crosstally.cli.screen import print_json
+    from crosstally.cli.output.screen import print_json
 
     print_json(
         {

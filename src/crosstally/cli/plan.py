@@ -34,7 +34,7 @@ from crosstally.schema import Schema
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from crosstally.strategies.plan import Plan, Strategy
+    from crosstally.plans.plan import Plan, Strategy
     from crosstally.strategies.planner import Comparison
     from crosstally.workload import Workload
 
@@ -77,7 +77,7 @@ def plan(
     quiet: Quiet = False,
 ) -> None:
     """Compare the error to expect from every strategy. Free: no data is read."""
-    from crosstally.cli.screen import print_json, progress
+    from crosstally.cli.output.screen import print_json, progress
     from crosstally.strategies.planner import compare, read_strategies, rows_matter
 
     read = Schema.load(schema)
@@ -124,7 +124,7 @@ def _budget_for(
     strategies: Sequence[Strategy],
     rows: int | None,
 ) -> Budget:
-    from crosstally.cli.screen import progress
+    from crosstally.cli.output.screen import progress
     from crosstally.strategies.planner import solve_epsilon
 
     fraction = None if delta is None else exact(delta, "delta")
@@ -167,7 +167,7 @@ def comparison_json(found: Comparison) -> dict[str, Any]:
 
 def comparison_table(found: Comparison, width: int) -> Table:
     """A row for each strategy, the chosen one marked; in proportion to the rows if they are known and it fits."""
-    from crosstally.cli.screen import chosen_row, count, grid, share, tenths
+    from crosstally.cli.output.screen import chosen_row, count, grid, share, tenths
 
     chosen, cells = found.chosen, found.chosen.workload.cells(found.chosen.schema)
     headings = ["", "strategy", "covers", "tables", "numbers", "RMS error"]
@@ -192,7 +192,7 @@ def comparison_table(found: Comparison, width: int) -> Table:
 
 
 def _show(found: Comparison) -> None:
-    from crosstally.cli.screen import data, number_of, printable
+    from crosstally.cli.output.screen import data, number_of, printable
 
     chosen, screen = found.chosen, data()
     schema, wanted = chosen.schema, chosen.workload
@@ -221,7 +221,7 @@ def _options(given: Mapping[str, object], tables: Sequence[str] | None) -> list[
 
 def _tell(found: Comparison, schema: Path, output: Path | None, options: Sequence[str], *, by_rows: bool) -> None:
     """How to run exactly what was planned."""
-    from crosstally.cli.screen import people
+    from crosstally.cli.output.screen import people
 
     screen, chosen = people(), found.chosen
     if chosen.schema.draft:

@@ -37,9 +37,9 @@ from crosstally.errors import CrosstallyError, LedgerError, PlanError, SchemaErr
 from crosstally.schema import Schema
 
 if TYPE_CHECKING:
+    from crosstally.plans.plan import Plan
     from crosstally.privacy.ledger import Ledger
-    from crosstally.releases import Release
-    from crosstally.strategies.plan import Plan
+    from crosstally.releases.release import Release
 
 __all__ = ["EXAMPLES", "release"]
 
@@ -85,7 +85,7 @@ def release(
 
     Everything that can fail is tried before anything is spent.
     """
-    from crosstally.cli.screen import progress
+    from crosstally.cli.output.screen import progress
     from crosstally.strategies.planner import compare, read_strategies
 
     fixed_by_plan = {
@@ -123,7 +123,7 @@ def release(
 
 
 def _approved(path: Path, given: list[str]) -> Plan:
-    from crosstally.strategies.plan import Plan
+    from crosstally.plans.plan import Plan
 
     if given:
         raise PlanError(f"a plan fixes schema, budget, tables and strategy: leave out {', '.join(given)}, or --plan")
@@ -153,7 +153,7 @@ class _Account:
 
     def cost(self, key: str) -> Fraction:
         """What all stages of the release with this key cost."""
-        from crosstally.strategies.stages import stage_keys
+        from crosstally.plans.stages import stage_keys
 
         costs = {entry.key: entry.cost for entry in self.ledger.entries()}
         return sum((costs[each] for each in stage_keys(key, costs)), Fraction(0))
@@ -214,7 +214,7 @@ def _beside(source: list[str], ending: str, option: str) -> Path:
 
 
 def _measure(source: list[str], plan: Plan, account: _Account, *, rows: int | None, key: str, quiet: bool) -> Release:
-    from crosstally.cli.screen import reading
+    from crosstally.cli.output.screen import reading
     from crosstally.pipeline import run
 
     where: Any = source[0] if len(source) == 1 else source
@@ -233,7 +233,7 @@ def _save(released: Release, target: Path, account: _Account, key: str) -> None:
 
 
 def _print_summary(released: Release, account: _Account, target: Path, key: str) -> None:
-    from crosstally.cli.screen import print_json
+    from crosstally.cli.output.screen import print_json
 
     cost, paid = account.cost(key), account.ledger
     print_json(
@@ -252,7 +252,7 @@ def _print_summary(released: Release, account: _Account, target: Path, key: str)
 
 
 def _tell_summary(released: Release, account: _Account, target: Path, key: str) -> None:
-    from crosstally.cli.screen import amount, facts, number_of, people
+    from crosstally.cli.output.screen import amount, facts, number_of, people
 
     tables = number_of(len(released.measurements), "table", "tables")
     numbers = sum(each.values.size for each in released.measurements)

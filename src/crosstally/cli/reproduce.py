@@ -14,7 +14,7 @@ from crosstally.errors import CrosstallyError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from crosstally.evaluation.outcomes import Outcome
+    from crosstally.papers.outcomes import Outcome
 
 __all__ = ["EXAMPLES", "reproduce"]
 
@@ -43,8 +43,8 @@ def reproduce(
 
     Exit code 1 when a claim of crosstally's own does not hold.
     """
-    from crosstally.cli.screen import number_of, people, print_json, progress
-    from crosstally.evaluation.experiments import run
+    from crosstally.cli.output.screen import number_of, people, print_json, progress
+    from crosstally.papers.experiments import run
 
     if list_:
         if name is not None:
@@ -69,8 +69,8 @@ def reproduce(
 
 
 def _list(*, json: bool) -> None:
-    from crosstally.cli.screen import data, grid, print_json
-    from crosstally.evaluation.experiments import EXPERIMENTS
+    from crosstally.cli.output.screen import data, grid, print_json
+    from crosstally.papers.experiments import EXPERIMENTS
 
     if json:
         print_json([{"name": each.name, "title": each.title} for each in EXPERIMENTS])
@@ -82,7 +82,7 @@ def _list(*, json: bool) -> None:
 
 
 def _show(outcome: Outcome) -> None:
-    from crosstally.cli.screen import data, facts
+    from crosstally.cli.output.screen import data, facts
 
     screen = data()
     screen.print(outcome.name, style="bold")
@@ -102,7 +102,7 @@ def _show(outcome: Outcome) -> None:
 
 
 def _rows(outcome: Outcome) -> Table:
-    from crosstally.cli.screen import grid, printable, significant
+    from crosstally.cli.output.screen import grid, printable, significant
 
     numeric = {
         name: all(isinstance(row.get(name), int | float | None) for row in outcome.rows) for name in outcome.columns

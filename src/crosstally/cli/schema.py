@@ -41,7 +41,7 @@ def draft(
     by you alone (mode 600). No release accepts it until someone has reviewed it and removed its mark
     as a draft.
     """
-    from crosstally.cli.screen import people, print_json, printable, progress
+    from crosstally.cli.output.screen import people, print_json, printable, progress
     from crosstally.sources import draft as draft_schema
 
     if output is not None:
@@ -81,7 +81,7 @@ def check(
 
     Exit code 1 when a release would refuse the table.
     """
-    from crosstally.cli.screen import print_json, progress
+    from crosstally.cli.output.screen import print_json, progress
     from crosstally.sources import check as check_rows
 
     read = Schema.load(schema)
@@ -124,7 +124,7 @@ def _as_json(report: Report) -> dict[str, Any]:
 
 
 def _show(report: Report, schema: Schema) -> None:
-    from crosstally.cli.screen import data, facts, grid, printable
+    from crosstally.cli.output.screen import data, facts, grid, printable
 
     screen = data()
     screen.print("Confidential: exact numbers about the private table, for the steward only.", style="bold")
@@ -155,7 +155,7 @@ def _verdict(column: ColumnReport, rule: str) -> str:
 
 
 def _remarks(column: ColumnReport) -> str:
-    from crosstally.cli.screen import joined
+    from crosstally.cli.output.screen import joined
 
     remarks = []
     if column.examples:

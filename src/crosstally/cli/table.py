@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from crosstally.cli import formats
-from crosstally.cli.formats import Format
 from crosstally.cli.options import Force, check_output
-from crosstally.cli.selection import Selection, read_conditions, select
 from crosstally.errors import CrosstallyError
+from crosstally.exports import formats
+from crosstally.exports.formats import Format
+from crosstally.exports.selection import Selection, read_conditions, select
 from crosstally.schema import Schema
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def table(
     force: Force = False,
 ) -> None:
     """Read any table of a release, with its errors. Free, and needs no data."""
-    from crosstally.release_file import open_release
+    from crosstally.releases.file.reader import open_release
 
     for path in (output, plot):
         if path is not None:
@@ -104,8 +104,8 @@ def _text(selection: Selection, format: Format) -> str:  # noqa: A002
         return formats.json_stat_text(selection)
     import io
 
-    from crosstally.cli.rendering import show
-    from crosstally.cli.screen import UNBOUNDED, Screen
+    from crosstally.cli.output.rendering import show
+    from crosstally.cli.output.screen import UNBOUNDED, Screen
 
     text = io.StringIO()
     show(selection, Screen(text, width=UNBOUNDED))
@@ -113,8 +113,8 @@ def _text(selection: Selection, format: Format) -> str:  # noqa: A002
 
 
 def _show(selection: Selection) -> None:
-    from crosstally.cli.rendering import show
-    from crosstally.cli.screen import data
+    from crosstally.cli.output.rendering import show
+    from crosstally.cli.output.screen import data
 
     show(selection, data())
 

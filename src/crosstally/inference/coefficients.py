@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from crosstally.errors import CrosstallyError, QueryError, TooManyCellsError
-from crosstally.queries import Cells, Contrast
+from crosstally.questions.queries import Cells, Contrast
 from crosstally.residuals import Estimate, combine, rebuild
 from crosstally.residuals.layout import Layout
 from crosstally.schema import Schema

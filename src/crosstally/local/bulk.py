@@ -18,9 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 from crosstally.errors import CrosstallyError
 from crosstally.local import client
 from crosstally.local.collector import RECORD
-from crosstally.local.groups import Oracle
-from crosstally.local.odds import RESOLUTION
-from crosstally.local.oracles import (
+from crosstally.local.oracles.odds import RESOLUTION
+from crosstally.local.oracles.oracles import (
     HadamardResponse,
     LocalHashing,
     RandomisedResponse,
@@ -28,8 +27,9 @@ from crosstally.local.oracles import (
     UnaryEncoding,
     hashes,
 )
+from crosstally.local.oracles.residual_oracles import EachAttribute, ResidualBit
+from crosstally.local.planning.groups import Oracle
 from crosstally.local.protocol import Protocol
-from crosstally.local.residual_oracles import EachAttribute, ResidualBit
 
 __all__ = ["answers", "reports"]
 

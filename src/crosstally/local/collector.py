@@ -18,12 +18,12 @@ from crosstally.errors import CrosstallyError
 from crosstally.inference.estimate import estimate
 from crosstally.json_text import JsonError, read_json
 from crosstally.local import client
-from crosstally.local.expectation import MOST_ATTRIBUTES, expected_measurements
-from crosstally.local.measurements import measurements_of
-from crosstally.local.oracles import MASK_CELLS, HadamardResponse, SubsetSelection, UnaryEncoding
+from crosstally.local.estimate.expectation import MOST_ATTRIBUTES, expected_measurements
+from crosstally.local.estimate.measurements import measurements_of
+from crosstally.local.estimate.shrinkage import Shrunk, shrunk_measurements
+from crosstally.local.oracles.oracles import MASK_CELLS, HadamardResponse, SubsetSelection, UnaryEncoding
 from crosstally.local.protocol import Protocol
-from crosstally.local.shrinkage import Shrunk, shrunk_measurements
-from crosstally.releases import Release, Statement, publish
+from crosstally.releases.release import Release, Statement, publish
 from crosstally.residuals import Estimate, combine
 from crosstally.tables import Measurement
 

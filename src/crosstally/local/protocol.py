@@ -14,10 +14,10 @@ from crosstally.budget import decimal_text, exact
 from crosstally.errors import CrosstallyError, PlanError, SchemaError, WorkloadError
 from crosstally.json_text import JsonError, read_json_file
 from crosstally.local import client
-from crosstally.local.groups import Group, Oracle
-from crosstally.local.methods import groups_of
-from crosstally.local.oracles import read_probability, read_view_oracle
-from crosstally.local.residual_oracles import EachAttribute, ResidualBit
+from crosstally.local.oracles.oracles import read_probability, read_view_oracle
+from crosstally.local.oracles.residual_oracles import EachAttribute, ResidualBit
+from crosstally.local.planning.groups import Group, Oracle
+from crosstally.local.planning.methods import groups_of
 from crosstally.schema import Outside, Schema
 
 __all__ = ["Protocol", "design"]

@@ -17,9 +17,9 @@ from typing import Any
 from crosstally.budget import Budget, Neighbours, NoiseKind, exact, float_above, zcdp_delta
 from crosstally.errors import BudgetError
 from crosstally.extras import optional
-from crosstally.queries import Cells, Contrast, Linear
+from crosstally.plans.plan import Plan, Request, privacy_cost
+from crosstally.questions.queries import Cells, Contrast, Linear
 from crosstally.schema import Schema
-from crosstally.strategies.plan import Plan, Request, privacy_cost
 
 __all__ = ["implied", "tight_epsilon"]
 

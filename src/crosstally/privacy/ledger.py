@@ -30,6 +30,7 @@ from crosstally.errors import (
     did_you_mean,
 )
 from crosstally.json_text import JsonError, read_json
+from crosstally.plans.plan import Plan
 from crosstally.privacy.ledger_file import (
     FORMAT,
     Event,
@@ -41,9 +42,8 @@ from crosstally.privacy.ledger_file import (
     events,
     read_header,
 )
-from crosstally.queries import query_from_dict
+from crosstally.questions.queries import query_from_dict
 from crosstally.schema import Schema
-from crosstally.strategies.plan import Plan
 from crosstally.tables import Measurement
 
 __all__ = ["Entry", "Ledger", "State", "request_digest"]

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from crosstally.budget import Neighbours, Noise, Sensitivity
 from crosstally.errors import PlanError
+from crosstally.plans.plan import Plan, privacy_cost
 from crosstally.privacy.ledger import Ledger
 from crosstally.privacy.noise import LIMIT, Mechanism, check_range, mechanism
-from crosstally.queries import Query
-from crosstally.strategies.plan import Plan, privacy_cost
+from crosstally.questions.queries import Query
 from crosstally.tables import ExactTable, Measurement
 
 __all__ = ["measure", "measure_counted"]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.errors import TooManyCellsError
-from crosstally.queries import MAX_CELLS, Cells, Contrast
+from crosstally.questions.queries import MAX_CELLS, Cells, Contrast
 from crosstally.residuals.layout import Layout, find
 from crosstally.schema import Schema
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.errors import QueryError
-from crosstally.queries import Cells, Contrast
+from crosstally.questions.queries import Cells, Contrast
 from crosstally.residuals.basis import decompose, rebuild
 from crosstally.residuals.layout import Layout, find, outer_product
 from crosstally.schema import Schema

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.errors import QueryError
-from crosstally.queries import Cells, Contrast, Query
+from crosstally.questions.queries import Cells, Contrast, Query
 from crosstally.residuals.combine import by_shape
 from crosstally.residuals.layout import Layout, find, outer_product
 from crosstally.schema import Schema

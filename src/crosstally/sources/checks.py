@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from crosstally.schema import Outside, Schema
-from crosstally.sources.encode import Encoder
+from crosstally.sources.codes.encode import Encoder
+from crosstally.sources.codes.texts import canonical_texts
 from crosstally.sources.rows import batches
-from crosstally.sources.texts import canonical_texts
 
 __all__ = ["ColumnReport", "Report", "check"]
 

@@ -11,9 +11,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from crosstally.errors import TooManyCellsError
-from crosstally.queries import MAX_CELLS
+from crosstally.questions.queries import MAX_CELLS
 from crosstally.schema import Outside, Schema
-from crosstally.sources.encode import Encoder
+from crosstally.sources.codes.encode import Encoder
 from crosstally.sources.rows import BATCH_ROWS, batches
 from crosstally.sources.tally import Tally
 from crosstally.sources.units import Bound

@@ -14,10 +14,10 @@ import pyarrow.compute as pc
 
 from crosstally.errors import SourceError
 from crosstally.schema import MAX_ATTRIBUTES, MISSING, OTHER, Attribute, Outside, Schema
-from crosstally.sources.arrays import is_readable
-from crosstally.sources.bins import number_of
+from crosstally.sources.codes.arrays import is_readable
+from crosstally.sources.codes.bins import number_of
+from crosstally.sources.codes.texts import canonical_texts
 from crosstally.sources.rows import batches
-from crosstally.sources.texts import canonical_texts
 
 __all__ = ["Draft", "draft"]
 

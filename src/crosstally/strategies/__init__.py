@@ -1,13 +1,13 @@
 """What to measure. A strategy only plans: it never sees data, and a plan is free until it is run."""
 
+from crosstally.designs import covering_design
 from crosstally.errors import PlanError, did_you_mean
+from crosstally.plans.plan import Plan, Request, Strategy
 from crosstally.strategies.clustered import Clustered
-from crosstally.strategies.designs import covering_design
 from crosstally.strategies.direct import Direct
 from crosstally.strategies.flat import Flat
 from crosstally.strategies.fourier import Fourier
 from crosstally.strategies.optimum import Optimum
-from crosstally.strategies.plan import Plan, Request, Strategy
 from crosstally.strategies.residual import Residual
 from crosstally.strategies.uniform import Uniform
 from crosstally.strategies.views import Views

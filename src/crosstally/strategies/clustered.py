@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from crosstally.budget import Budget, Neighbours
 from crosstally.errors import PlanError
-from crosstally.queries import MAX_CELLS, Cells
+from crosstally.plans.plan import Plan, Strategy, requests_with_shares
+from crosstally.questions.queries import MAX_CELLS, Cells
 from crosstally.residuals.closure import closure_of
 from crosstally.schema import Schema
-from crosstally.strategies.plan import Plan, Strategy, requests_with_shares
 from crosstally.workload import Workload
 
 __all__ = ["Cluster", "Clustered", "clusters"]

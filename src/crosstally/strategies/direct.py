@@ -8,9 +8,9 @@ from typing import Literal
 
 from crosstally.budget import Budget, Neighbours
 from crosstally.errors import PlanError
-from crosstally.queries import Cells
+from crosstally.plans.plan import Plan, Strategy, requests_with_shares
+from crosstally.questions.queries import Cells
 from crosstally.schema import Schema
-from crosstally.strategies.plan import Plan, Strategy, requests_with_shares
 from crosstally.workload import Workload
 
 __all__ = ["Direct"]

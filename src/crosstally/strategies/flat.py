@@ -7,9 +7,9 @@ from typing import ClassVar
 
 from crosstally.budget import Budget, Neighbours
 from crosstally.errors import TooManyCellsError
-from crosstally.queries import MAX_CELLS, Cells
+from crosstally.plans.plan import Plan, Strategy, requests_with_shares
+from crosstally.questions.queries import MAX_CELLS, Cells
 from crosstally.schema import Schema
-from crosstally.strategies.plan import Plan, Strategy, requests_with_shares
 from crosstally.workload import Workload
 
 __all__ = ["Flat"]

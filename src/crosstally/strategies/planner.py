@@ -10,9 +10,9 @@ from fractions import Fraction
 
 from crosstally.budget import Budget, Neighbours
 from crosstally.errors import BudgetError, PlanError
+from crosstally.plans.plan import Plan
 from crosstally.schema import Schema
 from crosstally.strategies import NAMED, Strategy, named
-from crosstally.strategies.plan import Plan
 from crosstally.workload import Workload
 
 __all__ = ["Comparison", "compare", "plan", "read_strategies", "rows_matter", "solve_epsilon"]

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from crosstally.budget import Budget, Neighbours
+from crosstally.plans.plan import Plan, Strategy
 from crosstally.schema import Schema
-from crosstally.strategies.plan import Plan, Strategy
 from crosstally.workload import Workload
 
 __all__ = ["Uniform"]

@@ -9,12 +9,12 @@ from fractions import Fraction
 from typing import ClassVar
 
 from crosstally.budget import Budget, Neighbours, Noise, fraction_of_text
+from crosstally.designs import covering_design, covering_views
 from crosstally.errors import PlanError
-from crosstally.queries import MAX_CELLS, Cells, sensitivity_of_tables
+from crosstally.plans.plan import Plan, Rule, Strategy, known_total, requests_with_shares
+from crosstally.plans.stages import part_of
+from crosstally.questions.queries import MAX_CELLS, Cells, sensitivity_of_tables
 from crosstally.schema import Schema
-from crosstally.strategies.designs import covering_design, covering_views
-from crosstally.strategies.plan import Plan, Rule, Strategy, known_total, requests_with_shares
-from crosstally.strategies.stages import part_of
 from crosstally.tables import Measurement
 from crosstally.workload import Workload
 

@@ -1,0 +1,1 @@
+"""Tables that no view covers, from what is known about them."""

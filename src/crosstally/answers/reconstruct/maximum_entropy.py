@@ -1,0 +1,87 @@
+"""Tables of greatest entropy among those that agree with an estimate (PriView section 4.3, CME).
+
+About a table that no view covers some coefficients are known. Of all tables without negative cells that have them the
+one of greatest entropy is taken: it adds nothing to what was measured. Noise may leave coefficients that no such table
+has. So, with p = table / total and M p the known coefficients of p, what is solved is always
+
+    maximise  H(p) - |M p - c|^2 / (2 ridge)    over p >= 0 with sum 1,
+
+by Newton's method on its dual, ridge going down to 1e-10: exact to 1e-8 where there is a table that fits, and the
+table of greatest entropy among the nearest ones where there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosstally.answers.reconstruct.reconstruction import Known, Reconstruction, reconstruct_all, solve
+from crosstally.errors import QueryError
+from crosstally.inference.nonnegativity import clip_and_keep_total
+from crosstally.residuals import Estimate, rebuild
+
+__all__ = ["greatest_entropy", "maximum_entropy"]
+
+
+def maximum_entropy(estimate: Estimate, tables: Sequence[Sequence[str]]) -> list[Reconstruction]:
+    """The tables of greatest entropy that agree with the estimate, all zeros where its total is not positive.
+
+    Raises:
+        QueryError: The number of rows was never measured, so no table has a total.
+    """
+    return reconstruct_all(estimate, tables, greatest_entropy)
+
+
+def greatest_entropy(known: Known) -> list[Reconstruction]:
+    """The table of greatest entropy for each row of coefficients."""
+    if not known.covered[0]:
+        raise QueryError(
+            "maximum entropy needs the number of rows, which was never measured: give it, or use least-squares"
+        )
+    totals = known.coefficients[:, 0]
+    positive = np.flatnonzero(totals > 0)
+    tables = np.zeros((len(totals), *known.shape))
+    relaxed = np.zeros(len(totals))
+    if len(positive) < len(totals):
+        relaxed[:] = known.differences(tables)
+    if len(positive):
+        of_one = Known(known.shape, known.covered, known.coefficients[positive] / totals[positive, None])
+        shares, missed = _shares(of_one)
+        tables[positive] = shares * totals[positive].reshape(-1, *(1,) * len(known.shape))
+        relaxed[positive] = missed * totals[positive]
+    return [Reconstruction(table, float(amount)) for table, amount in zip(tables, relaxed, strict=True)]
+
+
+def _shares(known: Known) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Tables of total 1 and their largest differences: the products of their independent parts."""
+    if len(known.components) == 1:
+        return _joint(known)
+    shares, missed = np.ones((len(known.coefficients),) + (1,) * len(known.shape)), np.zeros(len(known.coefficients))
+    for axes in known.components:
+        part, own = _joint(known.part(axes))
+        shape = [n if axis in axes else 1 for axis, n in enumerate(known.shape)]
+        shares = shares * part.reshape(-1, *shape)
+        missed = np.maximum(missed, own)
+    return shares, missed
+
+
+def _joint(known: Known) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Tables of total 1 over axes that depend on each other, or over one axis."""
+    ndim = len(known.shape)
+    if known.covered.all():
+        tables = clip_and_keep_total(rebuild(known.coefficients.reshape(-1, *known.shape), ndim), ndim)
+    else:
+        tables = _solved(known).reshape(-1, *known.shape)
+    return tables, known.differences(tables)
+
+
+def _solved(known: Known) -> NDArray[np.float64]:
+    """Tables of total 1 of greatest entropy: (tables, cells)."""
+    from crosstally.kernels.entropy import GREATEST_ENTROPY
+
+    places = np.flatnonzero(known.covered)[1:]
+    if not len(places):
+        return np.full(known.coefficients.shape, 1 / len(known.covered))
+    return solve(known, GREATEST_ENTROPY, places, known.weights[places])

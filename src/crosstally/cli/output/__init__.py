@@ -1,0 +1,1 @@
+"""How commands speak: to people and to programs."""

@@ -1,0 +1,330 @@
+"""Constructions of covering designs from geometry and from smaller designs, each with its size before it is built."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosstally.designs.catalogue import designs_found
+from crosstally.designs.covers import copied, product, shortened
+from crosstally.designs.fields import prime_powers
+from crosstally.designs.geometry import (
+    affine_flats,
+    circles,
+    golay_words,
+    orthogonal_array,
+    projective_flats,
+)
+
+__all__ = ["Construction", "Count", "Make", "constructions", "weighted"]
+
+Count = Callable[[int, int, int], int]
+"""The size of the best design known for points, size and cover."""
+Make = Callable[[int, int, int], tuple[tuple[int, ...], ...]]
+"""That design."""
+RawBlocks = list[tuple[int, ...]]
+
+_MAX_BLOCKS = 20_000
+_MAX_WIDTH = 16
+_MAX_DIMENSION = 10
+_MAX_WEIGHTED = 400
+_MAX_POINTS = 512
+_SPLIT_POINTS = 100
+
+
+class Construction(Protocol):
+    """A way to make a design of so many points, size and cover."""
+
+    def count(self, best: Count) -> int:
+        """How many blocks it makes at most."""
+
+    def blocks(self, make: Make) -> RawBlocks:
+        """The blocks; some may be shorter or cover nothing new."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subsets:
+    """Every subset of the size."""
+
+    points: int
+    size: int
+
+    def count(self, best: Count) -> int:  # noqa: ARG002 (needs no smaller design)
+        """All subsets."""
+        return math.comb(self.points, self.size)
+
+    def blocks(self, make: Make) -> RawBlocks:  # noqa: ARG002
+        """All subsets."""
+        return list(itertools.combinations(range(self.points), self.size))
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The points cut into parts: every single point is covered."""
+
+    points: int
+    size: int
+
+    def count(self, best: Count) -> int:  # noqa: ARG002
+        """Points by size, rounded up."""
+        return -(-self.points // self.size)
+
+    def blocks(self, make: Make) -> RawBlocks:  # noqa: ARG002
+        """Consecutive parts, of sizes as equal as possible."""
+        number = self.count(lambda *_: 0)
+        edges = [self.points * i // number for i in range(number + 1)]
+        return [tuple(range(low, high)) for low, high in itertools.pairwise(edges)]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A design of a geometry or of the table; points that are too many are left out by who asks for it."""
+
+    points: int
+    width: int
+    number: int
+    build: Callable[[], Iterable[tuple[int, ...]]]
+
+    def count(self, best: Count) -> int:  # noqa: ARG002
+        """The number of its blocks."""
+        return self.number
+
+    def blocks(self, make: Make) -> RawBlocks:  # noqa: ARG002
+        """Its blocks."""
+        return list(self.build())
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """A design of fewer points, each replaced by copies of itself."""
+
+    points: int
+    size: int
+    cover: int
+    copies: int
+
+    @property
+    def base(self) -> tuple[int, int, int]:
+        """Points, size and cover of the smaller design."""
+        return -(-self.points // self.copies), self.size // self.copies, self.cover
+
+    def count(self, best: Count) -> int:
+        """As many as the smaller design has."""
+        return best(*self.base)
+
+    def blocks(self, make: Make) -> RawBlocks:
+        """Each block with all copies of its points."""
+        return copied(make(*self.base), self.base[0], self.points)
+
+
+@dataclass(frozen=True, slots=True)
+class Weighted:
+    """A design of a geometry or of the table with some points left out and some copied, as its blocks have room."""
+
+    source: Source
+    points: int
+    size: int
+
+    def count(self, best: Count) -> int:  # noqa: ARG002
+        """As many as the source has."""
+        return self.source.number
+
+    def blocks(self, make: Make) -> RawBlocks:  # noqa: ARG002
+        """Each block of the source with all copies of its points."""
+        copies: dict[int, list[int]] = {}
+        for new, old in enumerate(_copied_points(self.source, self.size)[: self.points]):
+            copies.setdefault(old, []).append(new)
+        return [tuple(new for old in block for new in copies.get(old, ())) for block in self.source.build()]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Array:
+    """Groups of points: an orthogonal array for points in different groups, smaller designs for the rest.
+
+    ``together`` groups and the ``extra`` points, which belong to no group, form each of the smaller designs; every
+    cover - 1 groups are in one of them.
+    """
+
+    points: int
+    size: int
+    cover: int
+    order: int
+    groups: int
+    together: int
+    extra: int
+
+    @property
+    def group_sizes(self) -> list[int]:
+        """Points of each group: full ones first."""
+        grouped = self.points - self.extra
+        return [min(self.order, grouped - self.order * i) for i in range(self.groups)]
+
+    def count(self, best: Count) -> int:
+        """The array and the smaller designs."""
+        smaller = best(self.together * self.order + self.extra, self.size, self.cover)
+        return int(self.order**self.cover) + best(self.groups, self.together, self.cover - 1) * smaller
+
+    def blocks(self, make: Make) -> RawBlocks:
+        """The array's blocks first."""
+        grouped = self.points - self.extra
+        extra = list(range(grouped, self.points))
+        made = shortened(orthogonal_array(self.order, self.groups, self.cover).tolist(), grouped)
+        for together in make(self.groups, self.together, self.cover - 1):
+            members = [self.order * g + i for g in together for i in range(self.group_sizes[g])] + extra
+            made += [tuple(members[i] for i in block) for block in make(len(members), self.size, self.cover)]
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Two sets of points: for each way to divide a subset between them the product of two smaller designs.
+
+    ``shares`` holds, for 0, 1, ... points in the first set, how many of a block's points are in the first set. When
+    the last of them is the whole first set, more points there need nothing else.
+    """
+
+    points: int
+    size: int
+    cover: int
+    first: int
+    shares: tuple[int, ...]
+
+    def _factors(self) -> Iterator[tuple[tuple[int, int, int], tuple[int, int, int]]]:
+        for inside, share in enumerate(self.shares):
+            left = (self.first, share, inside)
+            yield left, (self.points - self.first, self.size - share, self.cover - inside)
+
+    def count(self, best: Count) -> int:
+        """The sum of the products."""
+        return sum(best(*left) * best(*right) for left, right in self._factors())
+
+    def blocks(self, make: Make) -> RawBlocks:
+        """The products, one after another."""
+        return [block for left, right in self._factors() for block in product(make(*left), make(*right), self.first)]
+
+
+def constructions(points: int, size: int, cover: int, best: Count) -> Iterator[Construction]:
+    """Every construction that applies; ``best`` tells the sizes of smaller designs."""
+    if cover == 0 or size >= points:
+        yield Subsets(points, min(points, size) if cover else 0)
+        return
+    if cover == 1:
+        yield Parts(points, size)
+        return
+    if size == cover:
+        yield Subsets(points, size)
+        return
+    for copies in range(2, size // cover + 1):
+        yield Copies(points, size, cover, copies)
+    for source in _geometries(cover):
+        if source.points >= points and source.width <= size:
+            yield source
+    yield from _arrays(points, size, cover)
+    if points <= _SPLIT_POINTS:
+        yield from _splits(points, size, cover, best)
+
+
+def weighted(points: int, size: int, cover: int, fewer_than: int) -> Iterator[Construction]:
+    """Designs of geometries and of the table, points copied as there is room, with fewer blocks than a number."""
+    for source in _geometries(cover):
+        possible = source.width <= size and source.points * size >= points * source.width
+        if possible and source.number < min(fewer_than, _MAX_WEIGHTED) and len(_copied_points(source, size)) >= points:
+            yield Weighted(source, points, size)
+
+
+@lru_cache(maxsize=4096)
+def _copied_points(source: Source, size: int) -> tuple[int, ...]:
+    """Points of the source one by one, repeats allowed, while every block has room: the freest and rarest first."""
+    inside = np.zeros((source.number, source.points), bool)
+    for number, block in enumerate(source.build()):
+        inside[number, list(block)] = True
+    room, taken = np.full(source.number, size), np.zeros(source.points, np.int64)
+    chosen: list[int] = []
+    while len(chosen) < _MAX_POINTS:
+        least = np.where(inside, room[:, np.newaxis], size).min(axis=0)
+        if least.max() == 0:
+            break
+        point = int(np.argmax((least > 0) * (1 + least * _MAX_POINTS - taken)))
+        chosen.append(point)
+        taken[point] += 1
+        room[inside[:, point]] -= 1
+    return tuple(chosen)
+
+
+def _arrays(points: int, size: int, cover: int) -> Iterator[Construction]:
+    for groups, extra in itertools.product(range(cover, size + 1), (0, 1, 2)):
+        least = max(-(-(points - extra) // groups), groups - 1, 2)
+        order = next(q for q in prime_powers(2 * _MAX_POINTS) if q >= least)
+        if order**cover > _MAX_BLOCKS or order * (groups - 1) >= points - extra:
+            continue
+        for together in range(cover - 1, groups):
+            if together * order + extra < points:
+                yield Array(
+                    points=points,
+                    size=size,
+                    cover=cover,
+                    order=order,
+                    groups=groups,
+                    together=together,
+                    extra=extra,
+                )
+
+
+def _splits(points: int, size: int, cover: int, best: Count) -> Iterator[Construction]:
+    for first in sorted({*range(1, min(size, points - 1) + 1), points // 2, points // 3} - {0}):
+        rest = points - first
+        shares = [0]
+        for inside in range(1, cover + 1):
+            if first < size and size - first >= cover - inside:
+                yield Split(points, size, cover, first, (*shares, first))
+            if inside == cover or inside > first:
+                shares.append(min(first, size))
+                break
+            options = range(inside, min(first, size - cover + inside) + 1)
+            shares.append(min(options, key=lambda n: best(first, n, inside) * best(rest, size - n, cover - inside)))
+        yield Split(points, size, cover, first, tuple(shares))
+
+
+@lru_cache
+def _geometries(cover: int) -> tuple[Source, ...]:
+    """Every geometry of flats and circles within the limits, and every design of the table."""
+    found: list[Source] = []
+    flat = cover - 1
+    for q, dimension in itertools.product(prime_powers(_MAX_WIDTH), range(cover, _MAX_DIMENSION)):
+        number = q ** (dimension - flat) * _subspaces(dimension, flat, q)
+        found.append(Source(q**dimension, q**flat, number, partial(_rows, affine_flats, dimension, q, flat)))
+        points, width = (q ** (dimension + 1) - 1) // (q - 1), (q**cover - 1) // (q - 1)
+        number = _subspaces(dimension + 1, cover, q)
+        found.append(Source(points, width, number, partial(_rows, projective_flats, dimension, q, flat)))
+    for q, degree in itertools.product(prime_powers(_MAX_WIDTH), (2, 3)):
+        number = math.comb(q**degree + 1, 3) // math.comb(q + 1, 3)
+        if cover == 3 and q > 2:
+            found.append(Source(q**degree + 1, q + 1, number, partial(_rows, circles, q, degree)))
+    if cover == 3:
+        found.append(Source(22, 6, 77, _hexads))
+    if cover == 4:
+        found += [Source(23, 7, 253, partial(_rows, golay_words, 2)), Source(11, 5, 66, partial(_rows, golay_words, 3))]
+    found += [Source(one.points, one.size, one.number, one.blocks) for one in designs_found() if one.cover == cover]
+    return tuple(one for one in found if one.width <= _MAX_WIDTH and one.number <= _MAX_BLOCKS)
+
+
+def _rows(geometry: Callable[..., NDArray[np.int64]], *parameters: int) -> RawBlocks:
+    return [tuple(row) for row in geometry(*parameters).tolist()]
+
+
+def _hexads() -> RawBlocks:
+    """The Witt design 3-(22,6,1): the blocks of 4-(23,7,1) through a point, without it."""
+    return [tuple(block[:-1]) for block in golay_words(2).tolist() if block[-1] == 22]
+
+
+def _subspaces(dimension: int, rank: int, q: int) -> int:
+    """How many subspaces of a rank GF(q)^dimension has."""
+    above = math.prod(int(q ** (dimension - i)) - 1 for i in range(rank))
+    return above // math.prod(int(q ** (i + 1)) - 1 for i in range(rank))

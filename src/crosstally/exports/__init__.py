@@ -1,0 +1,1 @@
+"""An answer in the formats that programs read."""

@@ -1,0 +1,1 @@
+"""Generated rows: nobody's, so that truth may stand beside an answer."""

@@ -1,0 +1,1 @@
+"""Tables of whole numbers that agree with each other."""

@@ -1,0 +1,127 @@
+"""Single cells of the full table as columns of a linear program, found without writing the table down.
+
+A target is a query (cells or a contrast) with the values that its answer should have. One person in a cell of the full
+table adds a column to the answers of all targets; a program over all cells is solved with few of them, and ``pricing``
+finds those that are missing: cells with the largest sum of multipliers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosstally.errors import QueryError, TooManyCellsError
+from crosstally.questions.queries import Cells, Contrast, Query
+from crosstally.schema import Schema
+
+__all__ = ["Columns", "ScoreTable", "Target"]
+
+MAX_NUMBERS = 20_000
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Target:
+    """A query, and the values that a table should give it."""
+
+    query: Query
+    values: Array
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", np.asarray(self.values, float))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScoreTable:
+    """What the values of some attributes, by position, add to the score of a cell."""
+
+    positions: tuple[int, ...]
+    values: Array
+
+
+class Columns:
+    """The columns of all cells of a schema's full table for some targets, and sums over them."""
+
+    def __init__(self, schema: Schema, targets: Sequence[Target]) -> None:
+        for target in targets:
+            if not isinstance(target.query, Cells | Contrast):
+                raise QueryError(f"a table can be fitted to cells and contrasts, got {type(target.query).__name__}")
+            shape = target.query.shape(schema)
+            if target.values.shape != shape or not np.isfinite(target.values).all():
+                raise QueryError(f"a target must have finite values of shape {shape}, got {target.values.shape}")
+        numbers = sum(target.values.size for target in targets)
+        if numbers > MAX_NUMBERS:
+            raise TooManyCellsError(
+                f"a table can be fitted to at most {MAX_NUMBERS:,} numbers, got {numbers:,}; name fewer tables"
+            )
+        self.schema = schema
+        self.targets = tuple(targets)
+        self.positions = [tuple(schema.positions[name] for name in t.query.attributes) for t in targets]
+        self.values = np.concatenate([target.values.ravel() for target in targets] or [np.empty(0)])
+        self._ends = np.cumsum([target.values.size for target in targets])
+
+    def of(self, cells: NDArray[np.intp]) -> Array:
+        """The columns of some cells (one a row, a value for each attribute), side by side: (numbers, cells)."""
+        parts = [
+            _columns(target.query, [self.schema.shape[i] for i in positions], cells[:, list(positions)])
+            for target, positions in zip(self.targets, self.positions, strict=True)
+        ]
+        return np.vstack(parts) if parts else np.empty((0, len(cells)))
+
+    def score_tables(self, multipliers: Array) -> list[ScoreTable]:
+        """Tables whose sum over a cell's own values is its column times the multipliers; none lies within another."""
+        sums: dict[tuple[int, ...], Array] = {}
+        for target, positions, part in zip(self.targets, self.positions, self._split(multipliers), strict=True):
+            order = np.argsort(positions, kind="stable")
+            sizes = [self.schema.shape[i] for i in positions]
+            table = _adjoint(target.query, sizes, part.reshape(target.values.shape)).transpose(order)
+            key = tuple(sorted(positions))
+            sums[key] = sums[key] + table if key in sums else table
+        merged: list[ScoreTable] = []
+        for key in sorted(sums, key=len, reverse=True):
+            holder = next((each for each in merged if set(key) <= set(each.positions)), None)
+            if holder is None:
+                merged.append(ScoreTable(key, sums[key].copy()))
+            else:
+                holder.values[...] += _spread(sums[key], key, holder.positions)
+        return merged
+
+    def _split(self, numbers: Array) -> list[Array]:
+        return np.split(numbers, self._ends[:-1])
+
+
+def _columns(query: Query, sizes: Sequence[int], values: NDArray[np.intp]) -> Array:
+    """The answers to one query of a single person in each of some cells: (numbers, cells)."""
+    number = len(values)
+    if isinstance(query, Cells):
+        out = np.zeros((math.prod(sizes), number))
+        keys = np.ravel_multi_index(tuple(values.T), tuple(sizes)) if sizes else np.zeros(number, np.intp)
+        out[keys, np.arange(number)] = 1.0
+        return out
+    out = np.ones((1, number))
+    for axis, n in enumerate(sizes):
+        same = np.arange(n)[:, None] == values[:, axis]
+        factor = 1.0 - 2.0 * values[None, :, axis] if n == 2 else n * same - 1.0
+        out = (out[:, None] * factor).reshape(-1, number)
+    return out
+
+
+def _adjoint(query: Query, sizes: Sequence[int], multipliers: Array) -> Array:
+    """For each combination of values the column of such a cell times the multipliers."""
+    if isinstance(query, Cells):
+        return multipliers
+    out = multipliers
+    for axis, n in enumerate(sizes):
+        out = np.concatenate([out, -out], axis) if n == 2 else n * out - out.sum(axis=axis, keepdims=True)
+    return out
+
+
+def _spread(table: Array, positions: tuple[int, ...], wanted: tuple[int, ...]) -> Array:
+    """A table with axes of length one where an attribute is not its own; both position lists increase."""
+    sizes = dict(zip(positions, table.shape, strict=True))
+    return table.reshape([sizes.get(position, 1) for position in wanted])

@@ -1,0 +1,169 @@
+"""Integer tables: non-negative whole numbers that agree with each other, being marginals of one table of rows.
+
+Barak et al. 2007, section 3: noise makes tables that no rows have. The nearest table of rows is sparse, so it is kept
+as a list of cells with counts, whatever the size of the domain, and can be handed on as rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from itertools import combinations
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from crosstally.errors import QueryError, TooManyCellsError
+from crosstally.generate.labelled import labelled_rows
+from crosstally.inference.integers.columns import Array, Columns, Target
+from crosstally.inference.integers.programs import nearest_table, round_with_total
+from crosstally.inference.integers.projection import projected_table, whole_numbers
+from crosstally.questions.queries import MAX_CELLS, Cells
+from crosstally.schema import Schema
+from crosstally.tables import ErrorKind, Marginal
+
+__all__ = ["IntegerTables", "Method", "integer_tables"]
+
+Method = Literal["linear-program", "projection"]
+
+SMALL_DOMAIN = 2**13
+_MAX_ROWS = 100_000_000
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class IntegerTables:
+    """One sparse table of whole numbers over all attributes; every table is a sum of its cells.
+
+    Attributes:
+        schema: What it is about.
+        cells: A row for each non-zero cell: the position of its value for each attribute.
+        counts: How many rows are in each.
+        distances: For each table it was fitted to, the sum of the differences to the real-valued answer.
+        limit: No distance is larger. The optimum of the linear program, plus one for each non-zero cell that rounding
+            may have moved; for a projection simply the largest distance found.
+        method: How it was fitted.
+        gap: How much nearer another table might be, in the distance that was minimised; NaN where it is not known.
+    """
+
+    schema: Schema
+    cells: NDArray[np.intp]
+    counts: NDArray[np.int64]
+    _: KW_ONLY
+    distances: Mapping[tuple[str, ...], float]
+    limit: float
+    method: str
+    gap: float
+
+    def __post_init__(self) -> None:
+        for array in (self.cells, self.counts):
+            array.setflags(write=False)
+
+    def __repr__(self) -> str:
+        largest = max(self.distances.values(), default=0.0)
+        return f"IntegerTables({self.total:,} rows in {len(self.counts):,} cells; largest distance {largest:,.4g})"
+
+    @property
+    def total(self) -> int:
+        """The number of rows."""
+        return int(self.counts.sum())
+
+    def table(self, *names: str) -> NDArray[np.int64]:
+        """The counts over some attributes, one axis for each in the order named."""
+        shape = self.schema.sizes(names)
+        if math.prod(shape) > MAX_CELLS:
+            raise TooManyCellsError(f"a table must have at most {MAX_CELLS:,} cells, got {math.prod(shape):,}")
+        if not names:
+            return np.array(self.total)
+        out = np.zeros(shape, np.int64)
+        np.add.at(out, tuple(self.cells[:, self.schema.positions[name]] for name in names), self.counts)
+        return out
+
+    def marginal(self, *names: str) -> Marginal:
+        """The same with labels. Its error is not known: it is that of the real-valued answer and of the fit."""
+        return Marginal(
+            self.schema.subset(*names),
+            self.table(*names).astype(np.float64),
+            method=f"integers ({self.method})",
+            error_kind=ErrorKind.NONE,
+            error=None,
+            corrected=True,
+        )
+
+    def to_arrow(self) -> pa.Table:
+        """A row for each non-zero cell: a dictionary column for each attribute, and the count."""
+        count = "count"
+        while count in self.schema.names:
+            count += "_"
+        return labelled_rows(self.schema, self.cells).append_column(count, pa.array(self.counts))
+
+    def to_rows(self) -> pa.Table:
+        """The table as rows: each cell as many times as it counts."""
+        if self.total > _MAX_ROWS:
+            raise TooManyCellsError(f"at most {_MAX_ROWS:,} rows can be written out, got {self.total:,}; use to_arrow")
+        return labelled_rows(self.schema, np.repeat(self.cells, self.counts, axis=0))
+
+
+def integer_tables(
+    schema: Schema,
+    answers: Mapping[tuple[str, ...], Array],
+    *,
+    total: int,
+    method: Method | None = None,
+    time_limit: float = 60.0,
+) -> IntegerTables:
+    """The table of whole numbers with this total whose marginals are near to real-valued answers.
+
+    Args:
+        schema: All attributes of the table.
+        answers: The real-valued tables it should have.
+        total: How many rows it has.
+        method: "linear-program" minimises the total difference over all tables and rounds the solution; "projection"
+            minimises the sum of squares with cells found by local search, and moves single rows while that helps. By
+            default the former up to 8,192 cells in the full table.
+        time_limit: Seconds; when they are over, the best table so far is taken.
+    """
+    if isinstance(total, bool) or not isinstance(total, int | np.integer) or total < 0:
+        raise QueryError(f"total must be a whole number of at least 0, got {total!r}")
+    chosen = method or ("linear-program" if schema.cells <= SMALL_DOMAIN else "projection")
+    if chosen not in ("linear-program", "projection"):
+        raise QueryError(f"method must be linear-program or projection, got {method!r}")
+    targets = [Target(Cells(names), values) for names, values in answers.items()]
+    if not targets:
+        raise QueryError("name at least one table")
+    columns = Columns(schema, targets)
+    if chosen == "linear-program":
+        fitted = nearest_table(schema, targets, objective="total", total=total, time_limit=time_limit)
+        counts = round_with_total(fitted.weights, int(total))
+        limit = fitted.distance + min(len(counts), _independent_numbers(schema, list(answers)))
+        cells = fitted.cells
+    else:
+        fitted = projected_table(schema, targets, time_limit=time_limit)
+        cells, counts = whole_numbers(columns, fitted, int(total))
+        limit = math.nan
+    distances = _distances(columns, list(answers), cells, counts)
+    return IntegerTables(
+        schema,
+        cells[counts > 0],
+        counts[counts > 0],
+        distances=distances,
+        limit=max(distances.values()) if math.isnan(limit) else limit,
+        method=chosen,
+        gap=fitted.gap if chosen == "linear-program" else math.nan,
+    )
+
+
+def _independent_numbers(schema: Schema, tables: list[tuple[str, ...]]) -> int:
+    """|B|: how many coefficients the tables have together. A vertex has no more non-zero cells."""
+    sets = {frozenset(part) for table in tables for k in range(len(table) + 1) for part in combinations(table, k)}
+    return sum(math.prod(n - 1 for n in schema.sizes(tuple(each))) for each in sets)
+
+
+def _distances(
+    columns: Columns, tables: list[tuple[str, ...]], cells: NDArray[np.intp], counts: NDArray[np.int64]
+) -> dict[tuple[str, ...], float]:
+    differences = np.abs(columns.of(cells) @ counts - columns.values)
+    parts = np.split(differences, np.cumsum([target.values.size for target in columns.targets])[:-1])
+    return {table: float(part.sum()) for table, part in zip(tables, parts, strict=True)}

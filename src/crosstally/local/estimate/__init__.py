@@ -1,0 +1,1 @@
+"""From the reports to an estimate."""

@@ -1,0 +1,108 @@
+"""Counts of reports to measurements: unbiased, in counts of all people, with their variances.
+
+Of N people n were drawn into a group, a simple random sample, and perturbed. Per report a coefficient has the variance
+of the response, which does not depend on the data, plus that of sampling: the mean over coefficients of the variance of
+a person's own residual, (1 - sum f^2) / (c - 1) for a view of c cells and (prod(1 / n_i) - mean r_B^2) for a residual,
+times (N - n) / (N - 1). What it needs of the true frequencies is estimated without bias and kept within its bounds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosstally.local.oracles.oracles import ViewOracle
+from crosstally.local.oracles.residual_oracles import EachAttribute, ResidualBit
+from crosstally.local.planning.groups import Group
+from crosstally.local.protocol import Protocol
+from crosstally.questions.queries import Cells, Contrast
+from crosstally.tables import Measurement
+
+__all__ = ["measurements_of"]
+
+
+def measurements_of(
+    protocol: Protocol, people: NDArray[np.int64], counts: Sequence[NDArray[np.int64]]
+) -> tuple[Measurement, ...]:
+    """The measurements of all groups in which there is somebody.
+
+    Args:
+        protocol: What was asked.
+        people: How many reports each group has.
+        counts: What the collector kept for each group.
+    """
+    total, out, origin = int(people.sum()), list[Measurement](), f"protocol {protocol.id}"
+    for group, number, slots in zip(protocol.groups, people.tolist(), counts, strict=True):
+        if number > 0:
+            out += _measured(protocol, group, slots, Sample(number, total, origin=origin))
+    return tuple(out)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """How many people a group has, of how many in all, and the protocol they answered."""
+
+    people: int
+    total: int
+    _: KW_ONLY
+    origin: str
+
+    @property
+    def left(self) -> float:
+        """How much of the sampling variance is left: none when all people are in the group."""
+        return (self.total - self.people) / (self.total - 1) if self.total > 1 else 0.0
+
+
+def _measured(protocol: Protocol, group: Group, slots: NDArray[np.int64], sample: Sample) -> list[Measurement]:
+    names = tuple(protocol.schema.names[place] for place in group.attributes)
+    match group.oracle:
+        case ResidualBit() as bit:
+            return [_contrast(names, bit.sizes, bit.residual(slots), bit.response, sample)]
+        case EachAttribute() as each:
+            sets = [axes for k in range(1, protocol.ways + 1) for axes in combinations(range(len(names)), k)]
+            return [_part(names, each, axes, slots, sample) for axes in sets]
+        case view:
+            return [_cells(names, view, slots, sample)]
+
+
+def _part(
+    names: tuple[str, ...], each: EachAttribute, axes: tuple[int, ...], slots: NDArray[np.int64], sample: Sample
+) -> Measurement:
+    own, sizes = tuple(names[axis] for axis in axes), tuple(each.sizes[axis] for axis in axes)
+    return _contrast(own, sizes, each.residual(slots, axes), each.response(axes), sample)
+
+
+def _cells(names: tuple[str, ...], oracle: ViewOracle, slots: NDArray[np.int64], sample: Sample) -> Measurement:
+    true, false = float(oracle.true), float(oracle.false)
+    cells, response = math.prod(oracle.sizes), oracle.coefficient_variance
+    frequencies = (oracle.supports(slots) / sample.people - false) / (true - false)
+    noise = (cells - 1) * response / sample.people
+    squares = float(((frequencies - frequencies.mean()) ** 2).sum()) - noise + 1 / cells
+    spread = (1 - min(max(squares, 1 / cells), 1.0)) / (cells - 1)
+    return Measurement(
+        Cells(names),
+        (frequencies * sample.total).reshape(oracle.sizes),
+        variance=sample.total**2 * (response + spread * sample.left) / sample.people,
+        noise=None,
+        origin=sample.origin,
+    )
+
+
+def _contrast(
+    names: tuple[str, ...], sizes: tuple[int, ...], residual: NDArray[np.float64], response: float, sample: Sample
+) -> Measurement:
+    frequencies = residual / sample.people
+    most, coefficients = math.prod(1 / n for n in sizes), math.prod(n - 1 for n in sizes)
+    mean_square = float((frequencies**2).sum()) / coefficients - response / sample.people
+    spread = most - min(max(mean_square, 0.0), most)
+    variance = sample.total**2 * (response + spread * sample.left) / sample.people
+    values = frequencies * sample.total
+    for axis, n in enumerate(sizes):
+        values = 2 * values.take([0], axis) if n == 2 else n * values
+    scale = math.prod(1 / 2 if n == 2 else 1 / n**2 for n in sizes)
+    return Measurement(Contrast(names), values, variance=variance / scale, noise=None, origin=sample.origin)

@@ -1,0 +1,240 @@
+"""The estimate that is best on average: frequencies and pairs given all reports together.
+
+In the local model noise is as large as what is measured, so it matters what is known before: frequencies lie between 0
+and 1, attributes of two values have frequencies that resemble each other more or less, pairs are within the bounds of
+their frequencies and mostly near independence. How much, the reports say themselves (empirical Bayes):
+
+- frequencies of attributes with the same number of values follow a beta law; its mean and concentration are weighted by
+  how likely they make what was seen;
+- pairs follow a law of odds ratios (``association``);
+- a pair's noisy interaction tells about both frequencies as well: of rare values R = x - (p + q) / 2 + 1 / 4 is mostly
+  their sum. Each frequency is the mean of its law given its own reports and those of all its pairs, the others held at
+  their means, and this is repeated;
+- then pairs are at their means given the frequencies, and what three attributes show beyond the greatest entropy is
+  drawn towards zero by t / (t + variance), t its mean square beyond noise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosstally.local.estimate.association import (
+    START,
+    expected_interactions,
+    fitted_law,
+    interactions_at,
+    likelihoods,
+)
+
+__all__ = ["Items", "Pairs", "Posterior", "posterior"]
+
+Array = NDArray[np.float64]
+
+_SWEEPS = 3
+_POINTS = 33
+_REACH = 4.5
+_MEANS = np.concatenate([[0.01, 0.02, 0.035], np.linspace(0.05, 0.95, 19), [0.965, 0.98, 0.99]])
+_CONCENTRATIONS = 2.0 ** np.arange(13)
+_MOST_ITEMS = 200
+_LEAST = 1e-9
+_NOTHING = 1e-300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Items:
+    """Values of attributes, one of two and all of more: whose they are, and their frequencies as measured."""
+
+    attributes: NDArray[np.int64]
+    sizes: Array
+    seen: Array
+    variances: Array
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Pairs:
+    """Pairs of items of different attributes: places among items, noisy interactions and their variances."""
+
+    first: NDArray[np.int64]
+    second: NDArray[np.int64]
+    seen: Array
+    variances: Array
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Posterior:
+    """Frequencies of items, and how many have both of each pair, as they are on average given all reports.
+
+    Variances say how far they may be from that: of pairs for given frequencies.
+    """
+
+    frequencies: Array
+    frequency_variances: Array
+    both: Array
+    both_variances: Array
+
+
+def posterior(items: Items, pairs: Pairs) -> Posterior:
+    """What all reports together say about items and their pairs."""
+    grids = _grids(items)
+    own = -((items.seen[:, None] - grids.points) ** 2) / (2 * items.variances[:, None])
+    before = _frequency_laws(items, grids, own)
+    frequencies, alone = grids.moments(own + before)
+    variances = alone.copy()
+    kinds = _kinds(items, pairs)
+    odds = [START for _ in kinds]
+    for _ in range(_SWEEPS if len(pairs.first) else 0):
+        if len(items.seen) <= _MOST_ITEMS:
+            laws, evidence = _law_of_pairs(pairs, kinds, odds), own.copy()
+            for i, tried in enumerate(grids.points):  # one after the other: all at once may swing to and fro
+                evidence[i] += _told(items, pairs, frequencies, laws, item=i, tried=tried)
+                mean, variance = grids.at(i).moments(evidence[i : i + 1] + before[i : i + 1])
+                frequencies[i], variances[i] = mean[0], variance[0]
+            before = _frequency_laws(items, grids, evidence)
+        odds = [
+            fitted_law(_pair_likelihoods(items, pairs, frequencies, kind), law)
+            for kind, law in zip(kinds, odds, strict=True)
+        ]
+    frequencies = _whole(items, frequencies)
+    both, spread = _expected_pairs(items, pairs, frequencies, _law_of_pairs(pairs, kinds, odds))
+    return Posterior(
+        frequencies=frequencies,
+        # whether pairs depend on each other or values are rare looks alike to few of them: they make no bar narrower
+        frequency_variances=np.maximum(alone, _at_least_seen(frequencies - items.seen, items.variances, variances)),
+        both=both,
+        both_variances=_at_least_seen(
+            _interactions(items, pairs, frequencies, both) - pairs.seen, pairs.variances, spread
+        ),
+    )
+
+
+def _at_least_seen(moved: Array, noise: Array, left: Array) -> Array:
+    """Variances that are left, and more where estimates moved away from the reports by more than these allow.
+
+    If all is as supposed the mean square of the way moved is the variance of the noise minus what is left of it. What
+    it is more than that is error, on average over all.
+    """
+    beyond = float(((moved**2 + left) / noise).mean()) - 1 if len(moved) else 0.0
+    return np.asarray(left + max(beyond, 0.0) * noise)
+
+
+def _kinds(items: Items, pairs: Pairs) -> list[NDArray[np.intp]]:
+    """Pairs of two attributes of two values, and all others: only the first have a direction that may be common."""
+    both = (items.sizes[pairs.first] == 2) & (items.sizes[pairs.second] == 2)
+    return [places for places in (np.flatnonzero(both), np.flatnonzero(~both)) if len(places)]
+
+
+def _law_of_pairs(pairs: Pairs, kinds: Sequence[NDArray[np.intp]], odds: Sequence[Array]) -> Array:
+    """The law of each pair: (pairs, nodes)."""
+    out = np.empty((len(pairs.first), len(START)))
+    for places, law in zip(kinds, odds, strict=True):
+        out[places] = law
+    return out
+
+
+def _pair_likelihoods(items: Items, pairs: Pairs, frequencies: Array, places: NDArray[np.intp]) -> Array:
+    a, b = pairs.first[places], pairs.second[places]
+    centres, widths = interactions_at(frequencies[a], frequencies[b], items.sizes[a], items.sizes[b])
+    return likelihoods(centres, widths, pairs.seen[places], pairs.variances[places])
+
+
+def _expected_pairs(items: Items, pairs: Pairs, frequencies: Array, laws: Array) -> tuple[Array, Array]:
+    """How many have both items of each pair on average, within the bounds that the frequencies set; variances."""
+    a, b = pairs.first, pairs.second
+    p, q, n, m = frequencies[a], frequencies[b], items.sizes[a], items.sizes[b]
+    centres, widths = interactions_at(p, q, n, m)
+    found, variances = expected_interactions(centres, widths, pairs.seen, pairs.variances, laws)
+    both = np.clip(found + p / m + q / n - 1 / (n * m), np.maximum(p + q - 1, 0.0), np.minimum(p, q))
+    return np.asarray(both), variances
+
+
+def _interactions(items: Items, pairs: Pairs, frequencies: Array, both: Array) -> Array:
+    """The interactions that pairs have."""
+    n, m = items.sizes[pairs.first], items.sizes[pairs.second]
+    return np.asarray(both - frequencies[pairs.first] / m - frequencies[pairs.second] / n + 1 / (n * m))
+
+
+# Frequencies
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Grids:
+    """Points between 0 and 1 at which each frequency is tried, and the logarithm of what each stands for."""
+
+    points: Array
+    weights: Array
+
+    def at(self, item: int) -> _Grids:
+        """The points of one item."""
+        return _Grids(self.points[item : item + 1], self.weights[item : item + 1])
+
+    def moments(self, evidence: Array) -> tuple[Array, Array]:
+        """The mean and the variance of each frequency under a law given by the logarithm of its density."""
+        heights = evidence + self.weights
+        heights = np.exp(heights - heights.max(axis=1, keepdims=True))
+        heights /= heights.sum(axis=1, keepdims=True)
+        means = (heights * self.points).sum(axis=1)
+        return np.asarray(means), np.asarray((heights * (self.points - means[:, None]) ** 2).sum(axis=1))
+
+
+def _grids(items: Items) -> _Grids:
+    """Points around what was seen, closer together towards 0 and 1: even steps of the arc sine of the root."""
+    reach = _REACH * np.sqrt(items.variances)
+    low = np.clip(items.seen - reach, 0.0, np.maximum(1 - reach, 0.0))
+    high = np.maximum(np.minimum(items.seen + reach, 1.0), np.minimum(low + reach / 2, 1.0))
+    first, last = np.arcsin(np.sqrt(low)), np.arcsin(np.sqrt(high))
+    angles = first[:, None] + (last - first)[:, None] * (np.arange(_POINTS) + 0.5) / _POINTS
+    return _Grids(np.sin(angles) ** 2, np.log(np.sin(2 * angles) * (last - first)[:, None]))
+
+
+def _frequency_laws(items: Items, grids: _Grids, evidence: Array) -> Array:
+    """The logarithm of the law of each frequency before its own reports, at its points.
+
+    Beta laws of several means and concentrations, each weighted by how likely it makes what was seen of all items
+    whose attributes have as many values.
+    """
+    out = np.empty_like(evidence)
+    for size in np.unique(items.sizes):
+        own = np.flatnonzero(items.sizes == size)
+        laws = [(m, c) for m in (_MEANS if size == 2 else [1 / size]) for c in _CONCENTRATIONS]
+        logs = np.stack([_beta(grids.points[own], *law) for law in laws])
+        joint = logs + evidence[own] + grids.weights[own]
+        tops = joint.max(axis=2, keepdims=True)
+        likely = (np.log(np.exp(joint - tops).sum(axis=2)) + tops[..., 0]).sum(axis=1)
+        share = np.exp(likely - likely.max())
+        out[own] = np.log(np.tensordot(share / share.sum(), np.exp(logs), axes=1) + _NOTHING)
+    return out
+
+
+def _beta(points: Array, mean: float, concentration: float) -> Array:
+    """The logarithm of a beta density."""
+    a, b = mean * concentration, (1 - mean) * concentration
+    constant = math.lgamma(concentration) - math.lgamma(a) - math.lgamma(b)
+    return np.asarray((a - 1) * np.log(points) + (b - 1) * np.log1p(-points) + constant)
+
+
+def _told(items: Items, pairs: Pairs, frequencies: Array, laws: Array, *, item: int, tried: Array) -> Array:
+    """What the pairs of an item tell about its frequency, the others held: the logarithm of a likelihood."""
+    places = np.flatnonzero((pairs.first == item) | (pairs.second == item))
+    others = pairs.first[places] + pairs.second[places] - item
+    mine, held = np.broadcast_arrays(tried, frequencies[others, None])
+    sizes = items.sizes[others, None]
+    centres, widths = interactions_at(mine, held, np.full(sizes.shape, items.sizes[item]), sizes)
+    seen, variances = pairs.seen[places, None], pairs.variances[places, None]
+    likelihood = (likelihoods(centres, widths, seen, variances) * laws[places][:, None]).sum(axis=-1)
+    # the interactions of one item with all values of another attribute add up to zero: one of them tells nothing
+    weight = np.where(items.sizes[others] == 2, 1.0, 1 - 1 / items.sizes[others])
+    return np.asarray(weight @ np.log(likelihood + _NOTHING))
+
+
+def _whole(items: Items, frequencies: Array) -> Array:
+    """Frequencies of the values of each attribute of more than two, so that they add up to one."""
+    out = np.clip(frequencies, _LEAST, 1 - _LEAST)
+    for attribute in np.unique(items.attributes[items.sizes > 2]):
+        own = items.attributes == attribute
+        out[own] /= out[own].sum()
+    return np.asarray(out)

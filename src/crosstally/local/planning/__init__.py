@@ -1,0 +1,1 @@
+"""What each group of people is asked."""

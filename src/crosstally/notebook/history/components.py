@@ -1,0 +1,422 @@
+"""The fast path: ridge regression with a variance for each set of attributes, solved by blocks and a low-rank part.
+
+The covariance of past answers is A = D + L L'. D is block diagonal: noise, and the parts that only queries of one block
+share. L holds the parts that many queries share, such as those of single attributes. Cholesky for each block and
+Woodbury's identity for the rest; no cost grows with the universe, and none with the cube of the number of queries
+unless all of them share parts of very many cells.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Container, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosstally.notebook.history.bundles import Batch, Bundle, Positions, parts_of, projected
+from crosstally.notebook.history.prior import Prior
+
+__all__ = ["Features", "Past", "Solution", "Structure", "Variances"]
+
+_LOW_RANK = (300, 1500)
+_KEPT_NUMBERS = 60_000_000
+_ROUNDING = 1e-12
+
+Floats = NDArray[np.float64]
+Variances = Mapping[Positions, float]
+"""For each set of attributes how far, in counts squared, the rows are believed to stray from the prior."""
+Features = Mapping[Positions, Floats]
+"""For each set of attributes the part of some queries that is about it, a row for each query."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Shared:
+    """A part of the queries: which rows of the batch have it, and their features."""
+
+    part: Positions
+    rows: NDArray[np.intp]
+    features: Floats
+
+
+def _along(table: Floats, matrices: Sequence[Floats | None]) -> Floats:
+    """Each axis but the first multiplied by its matrix, if it has one."""
+    for axis, matrix in enumerate(matrices, start=1):
+        if matrix is None:
+            continue
+        if axis == table.ndim - 1:
+            table = table @ matrix
+        else:
+            stacked = table.reshape(-1, table.shape[axis], math.prod(table.shape[axis + 1 :]))
+            table = (matrix.T @ stacked).reshape(table.shape)
+    return table
+
+
+class Structure:
+    """Past queries split into parts, and which of them are solved in blocks and which as a low-rank part."""
+
+    def __init__(
+        self, batch: Batch, prior: Prior, *, known: Sequence[Positions] = (), plain: Container[Positions] = ()
+    ) -> None:
+        """Take in the queries.
+
+        Args:
+            batch: The queries.
+            prior: What is believed about the rows.
+            known: Parts to leave out: the total, where it is public.
+            plain: Parts of which every number strays as far as any other, whatever is learned of their attributes.
+        """
+        self.batch, self.prior = batch, prior
+        self.plain = plain
+        self.loadings: dict[int, Floats] = {}
+        members: dict[Positions, list[int]] = {}
+        for i, bundle in enumerate(batch.bundles):
+            for part in parts_of(bundle.positions):
+                if part not in known:
+                    members.setdefault(part, []).append(i)
+        self.parts = tuple(members)
+        low, owner = self._split(members)
+        self.shared = tuple(self._shared(part, members[part]) for part in low)
+        groups: dict[int, list[int]] = {}
+        for i in range(len(batch.bundles)):
+            groups.setdefault(owner[i], []).append(i)
+        self.blocks = tuple(np.concatenate([batch.bundles[i].rows for i in group]) for group in groups.values())
+        places = np.empty(batch.size, np.intp)
+        for rows in self.blocks:
+            places[rows] = np.arange(len(rows))
+        self.places = places
+        number = {root: i for i, root in enumerate(groups)}
+        self.inside: tuple[list[_Shared], ...] = tuple([] for _ in groups)
+        for part, where in members.items():
+            if part not in low:
+                self.inside[number[owner[where[0]]]].append(self._shared(part, where))
+
+    def _split(self, members: Mapping[Positions, list[int]]) -> tuple[set[Positions], list[int]]:
+        """Small parts that several bundles share become low rank; bundles that share larger ones become one block."""
+        owner = list(range(len(self.batch.bundles)))
+
+        def root(i: int) -> int:
+            while owner[i] != i:
+                i = owner[i]
+            return i
+
+        room = min(max(self.batch.size // 4, _LOW_RANK[0]), _LOW_RANK[1])
+        low: set[Positions] = set()
+        for part in sorted(members, key=self._cells):
+            where = members[part]
+            if len(where) == 1:
+                continue
+            if self._cells(part) <= room:
+                room -= self._cells(part)
+                low.add(part)
+            else:
+                for i in where[1:]:
+                    owner[root(i)] = root(where[0])
+        return low, [root(i) for i in range(len(owner))]
+
+    def _cells(self, part: Positions) -> int:
+        return math.prod(self.prior.schema.shape[p] for p in part)
+
+    def _shared(self, part: Positions, where: Sequence[int]) -> _Shared:
+        bundles = [self.batch.bundles[i] for i in where]
+        rows = np.concatenate([bundle.rows for bundle in bundles])
+        return _Shared(part, rows, np.concatenate([projected(bundle, part, self.prior) for bundle in bundles]))
+
+    def loaded(self, part: Positions) -> bool:
+        """Whether what is learned of attributes shapes this part: where its errors are known, they have their shape."""
+        return bool(part) and part not in self.plain and part not in self.prior.known_variances
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers the parts of all queries have."""
+        return sum(each.features.size for inside in (self.shared, *self.inside) for each in inside)
+
+    def features(self, bundle: Bundle, part: Positions) -> Floats:
+        """The part of each query of a bundle; its numbers are believed to stray independently and equally far."""
+        return self._turned(projected(bundle, part, self.prior), part, self.loadings)
+
+    def all_features(self, bundle: Bundle, *, known: Sequence[Positions] = ()) -> Features:
+        """The features of each query of a bundle, for all its parts but those that are known."""
+        return {part: self.features(bundle, part) for part in parts_of(bundle.positions) if part not in known}
+
+    def _turned(self, features: Floats, part: Positions, matrices: Mapping[int, Floats]) -> Floats:
+        if not self.loaded(part) or not any(a in matrices for a in part):
+            return features
+        sizes = (self.prior.schema.shape[a] for a in part)
+        table = _along(features.reshape(len(features), *sizes), [matrices.get(a) for a in part])
+        return np.asarray(table.reshape(features.shape))
+
+    def unturned(self, numbers: Floats, part: Positions) -> Floats:
+        """Numbers of a part in the form of features as numbers in the form of projected queries."""
+        return np.asarray(self._turned(numbers[None], part, {a: root.T for a, root in self.loadings.items()})[0])
+
+    def with_matrices(self, matrices: Mapping[int, Floats]) -> Structure:
+        """The same queries where attributes stray as these matrices say: positive, a line for each cell."""
+        from scipy.linalg import cholesky, solve_triangular
+
+        other = copy(self)
+        for name in ("columns", "_products"):
+            other.__dict__.pop(name, None)
+        roots = {a: np.asarray(cholesky(matrix, lower=True, check_finite=False)) for a, matrix in matrices.items()}
+        turns = {
+            a: np.asarray(solve_triangular(self.loadings[a], root, lower=True)) if a in self.loadings else root
+            for a, root in roots.items()
+        }
+
+        def turned(each: _Shared) -> _Shared:
+            return _Shared(each.part, each.rows, self._turned(each.features, each.part, turns))
+
+        other.loadings = {**self.loadings, **roots}
+        other.shared = tuple(map(turned, self.shared))
+        other.inside = tuple(list(map(turned, inside)) for inside in self.inside)
+        return other
+
+    @cached_property
+    def columns(self) -> tuple[Floats, tuple[slice, ...]]:
+        """The features of all low-rank parts side by side, and the columns of each."""
+        ends = np.cumsum([0, *(each.features.shape[1] for each in self.shared)])
+        out = np.zeros((self.batch.size, int(ends[-1])))
+        slices = tuple(slice(a, b) for a, b in pairwise(ends.tolist()))
+        for each, place in zip(self.shared, slices, strict=True):
+            out[each.rows, place] = each.features
+        return out, slices
+
+    @cached_property
+    def _kept_products(self) -> bool:
+        return sum(len(each.rows) ** 2 for inside in self.inside for each in inside) <= _KEPT_NUMBERS
+
+    @cached_property
+    def _products(self) -> dict[Positions, Floats]:
+        return {}
+
+    def product(self, each: _Shared) -> Floats:
+        """The inner products of one part within its block."""
+        if each.part in self._products:
+            return self._products[each.part]
+        found = each.features @ each.features.T
+        if self._kept_products:
+            self._products[each.part] = found
+        return found
+
+    def solve(self, past: Past, variances: Variances) -> Solution:
+        """Factor the covariance that these variances give to the past answers."""
+        return Solution(self, past, variances)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Past:
+    """Noisy answers less what is known of them, and the variance of each one's noise."""
+
+    answers: Floats
+    _: KW_ONLY
+    noise: Floats
+
+
+class Solution:
+    """The factors of the covariance of past answers, and what follows from them."""
+
+    def __init__(self, structure: Structure, past: Past, variances: Variances) -> None:
+        from scipy.linalg import cho_solve, cholesky
+
+        self.structure, self.past = structure, past
+        self.variances = dict(variances)
+        columns, slices = structure.columns
+        roots = np.ones(columns.shape[1])
+        for each, place in zip(structure.shared, slices, strict=True):
+            roots[place] = math.sqrt(variances[each.part])
+        self.scaled = columns * roots
+        self.factors: list[Floats] = []
+        solved = np.empty_like(self.scaled)
+        self._log_determinant = 0.0
+        for rows, inside in zip(structure.blocks, structure.inside, strict=True):
+            block = np.diag(past.noise[rows])
+            for each in inside:
+                where = structure.places[each.rows]
+                product = structure.product(each) * variances[each.part]
+                if len(where) == len(rows) and np.array_equal(where, np.arange(len(rows))):
+                    block += product
+                else:
+                    block[np.ix_(where, where)] += product
+            factor = cholesky(block, lower=True, overwrite_a=True, check_finite=False)
+            self.factors.append(factor)
+            solved[rows] = cho_solve((factor, True), self.scaled[rows], check_finite=False)
+            self._log_determinant += 2 * float(np.log(np.diag(factor)).sum())
+        self.solved = solved
+        middle = np.eye(self.scaled.shape[1]) + self.scaled.T @ solved
+        self.middle = cholesky(middle, lower=True, check_finite=False)
+        self._log_determinant += 2 * float(np.log(np.diag(self.middle)).sum())
+
+    def inverse_times(self, right: Floats) -> Floats:
+        """A^-1 times a vector or a matrix with a row for each past answer."""
+        from scipy.linalg import cho_solve
+
+        out = np.empty_like(right)
+        for rows, factor in zip(self.structure.blocks, self.factors, strict=True):
+            out[rows] = cho_solve((factor, True), right[rows], check_finite=False)
+        if self.scaled.shape[1]:
+            out -= self.solved @ cho_solve((self.middle, True), self.scaled.T @ out, check_finite=False)
+        return out
+
+    @cached_property
+    def weights(self) -> Floats:
+        """A^-1 a: how much each past answer counts."""
+        return self.inverse_times(self.past.answers)
+
+    @cached_property
+    def corrections(self) -> Floats:
+        """The W of A^-1 = D^-1 - W W'."""
+        from scipy.linalg import solve_triangular
+
+        if not self.scaled.shape[1]:
+            return self.solved
+        return np.asarray(solve_triangular(self.middle, self.solved.T, lower=True, check_finite=False).T)
+
+    @cached_property
+    def inverse_blocks(self) -> list[Floats]:
+        """The diagonal blocks of A^-1."""
+        from scipy.linalg import cho_solve
+
+        out = []
+        for rows, factor in zip(self.structure.blocks, self.factors, strict=True):
+            correction = self.corrections[rows]
+            inverse = cho_solve((factor, True), np.eye(len(rows)), check_finite=False)
+            out.append(np.asarray(inverse - correction @ correction.T))
+        return out
+
+    @cached_property
+    def inverse_diagonal(self) -> Floats:
+        """The diagonal of A^-1."""
+        out = np.empty(len(self.past.answers))
+        for rows, inverse in zip(self.structure.blocks, self.inverse_blocks, strict=True):
+            out[rows] = np.diag(inverse)
+        return out
+
+    def weighed(self) -> Iterator[tuple[_Shared, Floats]]:
+        """Each part that attributes' matrices shape, with its features, and A^-1 times these, for the same queries."""
+        from scipy.linalg import cho_solve
+
+        structure = self.structure
+        for number, inside in enumerate(structure.inside):
+            for each in (each for each in inside if structure.loaded(each.part)):
+                where = structure.places[each.rows]
+                yield each, self.inverse_blocks[number][np.ix_(where, where)] @ each.features
+        low = [
+            pair for pair in zip(structure.shared, structure.columns[1], strict=True) if structure.loaded(pair[0].part)
+        ]
+        if low:
+            found = cho_solve((self.middle, True), self.solved.T, check_finite=False)
+            for each, place in low:
+                yield each, found[place, each.rows].T / math.sqrt(self.variances[each.part])
+
+    @property
+    def fitted(self) -> Floats:
+        """The estimate of each past query, less what is known of it."""
+        return self.past.answers - self.past.noise * self.weights
+
+    @property
+    def fitted_errors(self) -> Floats:
+        """The standard error of each."""
+        noise = self.past.noise
+        return np.asarray(np.sqrt(np.maximum(noise - noise**2 * self.inverse_diagonal, _ROUNDING * noise)))
+
+    @property
+    def log_likelihood(self) -> float:
+        """Of the past answers, were they normal, up to a constant."""
+        return -0.5 * (self._log_determinant + float(self.past.answers @ self.weights))
+
+    def with_answers(self, answers: Floats) -> Solution:
+        """The same factors with other answers."""
+        other = copy(self)
+        for name in ("weights", "coefficients", "_numbers"):
+            other.__dict__.pop(name, None)
+        other.past = Past(answers, noise=self.past.noise)
+        return other
+
+    # What past answers say about other queries
+
+    @cached_property
+    def _numbers(self) -> dict[Positions, Floats]:
+        """For each part the estimate, to be multiplied with features: the weighted sum of past ones."""
+        structure = self.structure
+        return {
+            each.part: self.variances[each.part] * (self.weights[each.rows] @ each.features)
+            for each in (*structure.shared, *(each for inside in structure.inside for each in inside))
+        }
+
+    @cached_property
+    def coefficients(self) -> dict[Positions, Floats]:
+        """For each part the estimate, to be multiplied with projected queries."""
+        return {part: self.structure.unturned(found, part) for part, found in self._numbers.items()}
+
+    def estimates(self, batch: Batch, *, known: Sequence[Positions] = ()) -> Floats:
+        """The estimate of each query, less what is known of it."""
+        out = np.zeros(batch.size)
+        for bundle in batch.bundles:
+            for part in parts_of(bundle.positions):
+                if part in self.coefficients and part not in known:
+                    out[bundle.rows] += projected(bundle, part, self.structure.prior) @ self.coefficients[part]
+        return out
+
+    def errors(self, batch: Batch, unseen: Variances, *, known: Sequence[Positions] = ()) -> Floats:
+        """The expected squared error of each estimate, bias included (equation 16 at its least).
+
+        ``unseen`` holds the variances of parts that no past query has.
+        """
+        out = np.zeros(batch.size)
+        for bundle in batch.bundles:
+            features = self.structure.all_features(bundle, known=known)
+            if features:
+                out[bundle.rows] = self.errors_of(features, unseen)
+        return out
+
+    def estimates_of(self, features: Features) -> Floats:
+        """The estimates of queries that are given by the features of all their parts, less what is known of them."""
+        out = np.zeros(len(next(iter(features.values()))))
+        for part, rows in features.items():
+            if part in self._numbers:
+                out += rows @ self._numbers[part]
+        return out
+
+    def errors_of(self, features: Features, unseen: Variances) -> Floats:
+        """The expected squared errors of queries that are given by the features of all their parts.
+
+        Given the low-rank parts, those of a block are left with what its answers do not explain; what is not known of
+        the low-rank parts comes on top. Nothing large is subtracted.
+        """
+        from scipy.linalg import cho_solve, solve_triangular
+
+        number = len(next(iter(features.values())))
+        own = np.zeros(number)
+        low = np.zeros((number, self.scaled.shape[1]))
+        products: dict[int, Floats] = {}
+        for part, rows in features.items():
+            variance = self.variances.get(part, unseen.get(part, 0.0))
+            if part in self._low:
+                low[:, self._low[part]] = math.sqrt(variance) * rows
+                continue
+            own += variance * np.einsum("ij,ij->i", rows, rows)
+            if part in self._inside:
+                block, each = self._inside[part]
+                found = products.setdefault(block, np.zeros((number, len(self.structure.blocks[block]))))
+                found[:, self.structure.places[each.rows]] += variance * (rows @ each.features.T)
+        left = own.copy()
+        for block, found in products.items():
+            solved = cho_solve((self.factors[block], True), found.T, check_finite=False)
+            left -= np.einsum("ij,ji->i", found, solved)
+            low -= solved.T @ self.scaled[self.structure.blocks[block]]
+        more = (
+            solve_triangular(self.middle, low.T, lower=True, check_finite=False) if low.size else np.zeros((0, number))
+        )
+        return np.asarray(np.maximum(left, _ROUNDING * own) + (more**2).sum(axis=0))
+
+    @cached_property
+    def _low(self) -> dict[Positions, slice]:
+        return {each.part: place for each, place in zip(self.structure.shared, self.structure.columns[1], strict=True)}
+
+    @cached_property
+    def _inside(self) -> dict[Positions, tuple[int, _Shared]]:
+        return {each.part: (block, each) for block, parts in enumerate(self.structure.inside) for each in parts}

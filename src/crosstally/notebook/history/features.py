@@ -1,0 +1,153 @@
+"""The constraints of the maximum entropy model: what the measurements say about means of functions of a row.
+
+For every query the share pi = a / n that was answered, and the bound beta = alpha n / b on its weight (EDBT 2012,
+equation 30; b is the scale of its noise, or that of Laplace noise with the same variance). Tables enter as least
+squares makes them of all raw tables, their negative cells corrected, so that they agree with each other and some
+distribution is near to them; linear answers enter as they were drawn.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosstally.budget import NoiseKind
+from crosstally.errors import QueryError, TooManyCellsError
+from crosstally.inference.estimate import estimate, maximal_views
+from crosstally.notebook.history.bundles import Batch, Positions
+from crosstally.notebook.history.prior import Prior
+from crosstally.notebook.history.record import History
+from crosstally.questions.queries import MAX_CELLS, Linear
+from crosstally.residuals.combine import Estimate, combine
+from crosstally.schema import Schema
+from crosstally.tables import Measurement
+
+__all__ = ["Features", "Problem", "problem"]
+
+_ROUNDS = 4
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Features:
+    """Queries over the same attributes: the mean each should have over the rows, and the bound on its weight.
+
+    ``noise`` is the scale of the noise in each target, b / n. ``tables`` has a line for each query with what a row in
+    each cell adds; None when the queries are the cells.
+    """
+
+    positions: Positions
+    targets: Floats
+    _: KW_ONLY
+    noise: Floats
+    bounds: Floats
+    tables: Floats | None = None
+
+    def means(self, shares: Floats) -> Floats:
+        """The mean of each query, from the share of each cell."""
+        return shares if self.tables is None else self.tables @ shares
+
+    def spreads(self, shares: Floats) -> Floats:
+        """The variance of each query over the rows."""
+        if self.tables is None:
+            return shares * (1 - shares)
+        return np.maximum(np.square(self.tables) @ shares - np.square(self.tables @ shares), 0.0)
+
+    def log_weights(self, weights: Floats) -> Floats:
+        """What the weights of the queries make of each cell."""
+        return weights if self.tables is None else weights @ self.tables
+
+    def stiffness(self, shares: Floats, rounds: int = 20) -> float:
+        """The largest eigenvalue of the queries' correlations; 1 for cells, as many as there are for equal queries."""
+        if self.tables is None:
+            return 1.0
+        scales = 1 / np.sqrt(np.maximum(self.spreads(shares), 1e-12))
+        vector, value = np.ones(len(scales)), 1.0
+        for _ in range(rounds):
+            function = self.log_weights(vector * scales)
+            image = scales * self.means(shares * (function - shares @ function))
+            value = float(np.linalg.norm(image))
+            if value == 0:
+                return 1.0
+            vector = image / value
+        return max(value, 1.0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Problem:
+    """Everything that the maximum entropy model is made of: constraints, prior, and about how many rows there are."""
+
+    schema: Schema
+    features: tuple[Features, ...]
+    _: KW_ONLY
+    prior: Prior
+    size: float
+
+
+def problem(schema: Schema, measurements: Iterable[Measurement], *, total: float | None, alpha: float) -> Problem:
+    """What raw measurements of any kind ask of a distribution.
+
+    Args:
+        schema: What they are about.
+        measurements: Tables, contrasts and linear answers, as they were drawn.
+        total: The number of rows, where that is public.
+        alpha: How much the answers count against the entropy.
+    """
+    if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not 0 < alpha < math.inf:
+        raise QueryError(f"alpha must be a positive number, got {alpha!r}")
+    measured = tuple(measurements)
+    history = History(schema, measured, total=total)
+    tables = [m for m in measured if not isinstance(m.query, Linear)]
+    combined = _consistent(schema, tables, total)
+    size = history.size
+    features = (*_of_tables(combined, tables, size, alpha), *_of_answers(schema, history.linear, size, alpha))
+    singles = [name for name in schema.names if combined.covers((name,))]
+    prior = Prior.of(schema, {name: combined.table((name,)) for name in singles})
+    return Problem(schema, features, prior=prior, size=size)
+
+
+def _consistent(schema: Schema, tables: Sequence[Measurement], total: float | None) -> Estimate:
+    """What the raw tables say together, with next to no negative cells: some distribution is near to it.
+
+    Cells that are negative cannot be met. Left as they are, weights drift without end and what the cells of one large
+    table cannot have is taken from all other tables.
+    """
+    if not tables and total is None:
+        return combine(schema, tables)
+    rows = None if total is None else round(total)
+    return estimate(schema, tables, rows=rows, nonnegative="global", rounds=_ROUNDS)
+
+
+def _of_tables(combined: Estimate, tables: Sequence[Measurement], size: float, alpha: float) -> Iterable[Features]:
+    views = maximal_views(combined, [m.query.attributes for m in tables])
+    positions = combined.schema.positions
+    for names in views:
+        values = combined.table(names).ravel() / size
+        noise = np.full(values.size, math.sqrt(combined.variance(names) / 2) / size)
+        yield Features(tuple(positions[name] for name in names), values, noise=noise, bounds=alpha / noise)
+
+
+def _of_answers(schema: Schema, linear: Sequence[Measurement], size: float, alpha: float) -> Iterable[Features]:
+    batch = Batch.of([m.query for m in linear if isinstance(m.query, Linear)], schema)
+    values = np.array([float(m.values) for m in linear]) / size
+    noise = np.array([_scale(m) for m in linear]) / size
+    for bundle in batch.bundles:
+        cells = math.prod(schema.shape[p] for p in bundle.positions)
+        if cells > MAX_CELLS:
+            raise TooManyCellsError(f"a question must be over at most {MAX_CELLS:,} cells, got {cells:,}")
+        if bundle.positions:  # one about no attribute asks for the number of rows, which is not the distribution's
+            tables = bundle.tables.reshape(len(bundle.rows), cells)
+            own = noise[bundle.rows]
+            yield Features(bundle.positions, values[bundle.rows], noise=own, bounds=alpha / own, tables=tables)
+
+
+def _scale(measurement: Measurement) -> float:
+    noise = measurement.noise
+    if noise is not None and noise.kind is NoiseKind.LAPLACE:
+        return float(noise.scale)
+    return math.sqrt(measurement.variance / 2)

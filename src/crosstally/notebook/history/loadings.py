@@ -1,0 +1,133 @@
+"""Along which contrasts attributes stray, alone and together: learned from all sets of attributes that they are in.
+
+The part of the rows for a set of attributes strays from the prior by a variance of its own times the product of one
+matrix for each attribute in it, with as trace the number of its cells. At first the matrix is a mixture of two: every
+cell by itself, and neighbours alike in the order of the labels, as far apart as the prior has rows between them. How
+much of each is learned; whether the order means anything is thus for the answers to say. Then it moves from there to
+what the answers show, held back by a belief that counts as much as one answer about each of its cells. All of it is
+marginal likelihood, a few steps of it: what is learned of an attribute from some pairs helps in all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosstally.notebook.history.components import Solution, Structure
+
+__all__ = ["Evidence", "Mixture", "evidence", "moved", "neighbours"]
+
+_REACH = 0.3
+_EVEN = 2.0
+_LARGEST = 400
+_MOST_NUMBERS = 10_000_000
+
+Floats = NDArray[np.float64]
+
+
+def neighbours(probabilities: Floats) -> Floats:
+    """The covariance of deviations that change slowly along the order of the cells, in the form of queries' parts.
+
+    The share of rows in a cell, over what the prior expects, goes with that in another as exp(-share between / 0.3).
+    """
+    middle = np.cumsum(probabilities) - probabilities / 2
+    alike = np.exp(-np.abs(middle[:, None] - middle) / _REACH)
+    root = np.sqrt(probabilities)
+    return np.asarray(len(root) * root[:, None] * alike * root)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evidence:
+    """What answers show of an attribute's matrix, and what the model expects; both seen from its root."""
+
+    shown: Floats
+    _: KW_ONLY
+    expected: Floats
+
+
+def evidence(solution: Solution) -> dict[int, Evidence]:
+    """For each attribute with a matrix the gradient of the likelihood in it, as two sides that are equal at the top."""
+    structure, sizes = solution.structure, solution.structure.prior.schema.shape
+    found = {a: Evidence(np.zeros((sizes[a],) * 2), expected=np.zeros((sizes[a],) * 2)) for a in structure.loadings}
+    for each, weighed in solution.weighed():
+        variance = solution.variances[each.part]
+        shape = tuple(sizes[a] for a in each.part)
+        estimate = (solution.weights[each.rows] @ each.features).reshape(shape)
+        tables, inverse = (rows.reshape(-1, *shape) for rows in (each.features, weighed))
+        for axis, a in enumerate(each.part):
+            if a in found:
+                side = _flat(estimate, axis)
+                found[a].shown[...] += variance * (side @ side.T)
+                found[a].expected[...] += variance * (_flat(inverse, axis + 1) @ _flat(tables, axis + 1).T)
+    return found
+
+
+def _flat(table: Floats, axis: int) -> Floats:
+    """One axis as rows, all others as columns."""
+    return np.moveaxis(table, axis, 0).reshape(table.shape[axis], -1)
+
+
+class Mixture:
+    """The first matrix of each attribute, and the share of neighbours in it, which is learned."""
+
+    def __init__(self, structure: Structure) -> None:
+        """Both kinds alike, for every attribute that is asked about.
+
+        Very large ones have none, and no attribute has one where it would take more than seconds to learn.
+        """
+        sizes = structure.prior.schema.shape
+        parts = (
+            [part for part in structure.parts if structure.loaded(part)] if structure.numbers <= _MOST_NUMBERS else []
+        )
+        members = {a for part in parts for a in part if sizes[a] <= _LARGEST}
+        self._kinds = {a: (np.eye(sizes[a]), neighbours(structure.prior.probabilities[a])) for a in sorted(members)}
+        self._shares = {a: np.array([0.5, 0.5]) for a in self._kinds}
+
+    @property
+    def matrices(self) -> dict[int, Floats]:
+        """For each attribute its matrix."""
+        return {a: np.asarray(np.tensordot(self._shares[a], kinds, 1)) for a, kinds in self._kinds.items()}
+
+    def learn(self, solution: Solution) -> None:
+        """Shares times what is shown over what is expected; a belief in even shares counts as two answers."""
+        for a, found in evidence(solution).items():
+            seen = [_seen(kind, solution.structure.loadings[a]) for kind in self._kinds[a]]
+            shown, expected = (np.array([(x * each).sum() for x in seen]) for each in (found.shown, found.expected))
+            shares = self._shares[a]
+            shares = shares * (shown + _EVEN / 2 / shares) / (expected + _EVEN)
+            self._shares[a] = shares / shares.sum()
+
+
+def moved(solution: Solution, first: Mapping[int, Floats]) -> dict[int, Floats]:
+    """Each attribute's matrix one step towards what the answers show, pulled to the one it had at first.
+
+    The step is the geometric mean of what is shown and the inverse of what is expected, as it is for variances.
+    """
+    out = {}
+    for a, found in evidence(solution).items():
+        root = solution.structure.loadings[a]
+        size = len(root)
+        step = _between(found.shown + size * _seen(first[a], root), found.expected + size * np.eye(size))
+        matrix = root @ step @ root.T
+        out[a] = matrix * (size / np.trace(matrix))
+    return out
+
+
+def _seen(matrix: Floats, root: Floats) -> Floats:
+    """A matrix seen from the root of another: the identity, were it that one."""
+    from scipy.linalg import solve_triangular
+
+    half = solve_triangular(root, matrix, lower=True, check_finite=False)
+    return np.asarray(solve_triangular(root, half.T, lower=True, check_finite=False))
+
+
+def _between(shown: Floats, expected: Floats) -> Floats:
+    """The positive matrix X with X expected X = shown."""
+    values, vectors = np.linalg.eigh((expected + expected.T) / 2)
+    half = (vectors * np.sqrt(values)) @ vectors.T
+    inverse = (vectors / np.sqrt(values)) @ vectors.T
+    values, vectors = np.linalg.eigh(half @ shown @ half)
+    return np.asarray(inverse @ ((vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T) @ inverse)

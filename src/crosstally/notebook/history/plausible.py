@@ -1,0 +1,211 @@
+"""What else could have been learned from past answers: variances that are about as plausible as the most likely ones.
+
+A few answers do not tell how far rows stray from the prior. The variance of each set of attributes is believed to lie
+about a level that sets of as many attributes share, and the level about a scale that is natural for counts. Levels
+are looked at on a grid, each point weighed by the likelihood of the answers; of each single variance the mean is taken
+that its own answers leave it. With many answers one point is left, and error bars are those of the best fit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosstally.notebook.history.bundles import MAX_ATTRIBUTES, Positions
+from crosstally.notebook.history.components import Past, Solution, Variances
+from crosstally.notebook.history.laplace import replaced
+from crosstally.notebook.history.likelihood import information, statistics
+
+__all__ = ["Plausible", "Scale", "plausible"]
+
+_OWN = 1.2
+_LEVEL = 2.0
+_STEPS = 20
+_SETTLED = 0.05
+_GRID = 1.5
+_LEAST = 0.02
+_MOST_POINTS = 60
+_CERTAIN = 100.0
+_REPLACEMENTS = 2
+
+Floats = NDArray[np.float64]
+Point = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """What is believed of a level before an answer is seen: log-normal about ``variance``, and never above ``most``."""
+
+    variance: float
+    _: KW_ONLY
+    most: float
+
+    def log_density(self, level: float) -> float:
+        """Up to a constant."""
+        return -math.inf if level > self.most else -0.5 * (math.log(level / self.variance) / _LEVEL) ** 2
+
+    def mean(self) -> float:
+        """The expected level."""
+        grid = np.arange(-4 * _LEVEL, math.log(self.most / self.variance) + 1e-9, 0.05)
+        density = np.exp(-0.5 * (grid / _LEVEL) ** 2)
+        return float(self.variance * (density @ np.exp(grid)) / density.sum())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plausible:
+    """One way the answers may be read: its solution, and how plausible it is.
+
+    ``unseen`` is the variance of sets of so many attributes that no past answer is about.
+    """
+
+    solution: Solution
+    _: KW_ONLY
+    unseen: dict[int, float]
+    weight: float
+
+
+class _Pool:
+    """Levels, and the factor of each set of attributes on that of its size; moved to the most likely ones."""
+
+    def __init__(self, solution: Solution, past: Past, fixed: Mapping[Positions, float], scale: Scale) -> None:
+        self.structure, self.past, self.fixed, self.scale = solution.structure, past, fixed, scale
+        self.free = [part for part in solution.variances if part not in fixed]
+        self.sizes = sorted({len(part) for part in self.free})
+        self.levels = {size: self._typical(solution, size) for size in self.sizes}
+        self.own = {part: self._start(solution.variances[part], self.levels[len(part)]) for part in self.free}
+        self.seen: dict[Positions, tuple[float, float]] = {}
+
+    def _typical(self, solution: Solution, size: int) -> float:
+        found = float(np.mean([solution.variances[part] for part in self.free if len(part) == size]))
+        return min(found, self.scale.most)
+
+    @staticmethod
+    def _start(variance: float, level: float) -> float:
+        return min(max(variance / level, math.exp(-2 * _OWN)), math.exp(2 * _OWN))
+
+    def variances(self, shift: Mapping[int, float]) -> dict[Positions, float]:
+        found = {part: self.levels[len(part)] * shift.get(len(part), 1.0) * self.own[part] for part in self.free}
+        return {**self.fixed, **found}
+
+    def settle(self) -> None:
+        for _ in range(_STEPS):
+            if self._step() < _SETTLED:
+                return
+
+    def _step(self) -> float:
+        before = self.variances({})
+        found = statistics(self.structure.solve(self.past, before))
+        self.seen = {part: (before[part] * found[part][0], before[part] * found[part][1]) for part in self.free}
+        for size in self.sizes:
+            sides = np.sum([self.seen[part] for part in self.free if len(part) == size], axis=0)
+            moved = self.levels[size] * _ratio(sides, math.log(self.levels[size] / self.scale.variance), _LEVEL)
+            self.levels[size] = min(moved, self.scale.most)
+        for part in self.free:
+            self.own[part] *= _ratio(self.seen[part], math.log(self.own[part]), _OWN)
+        after = self.variances({})
+        return max((abs(math.log(after[part] / before[part])) for part in self.free), default=0.0)
+
+    def left(self) -> dict[Positions, float]:
+        """For each set the variance of the logarithm of its factor that its answers leave."""
+        told = information(self.structure.solve(self.past, self.variances({})))
+        return {part: 1 / (1 / _OWN**2 + 0.5 * min(self.seen[part][0], told[part])) for part in self.free}
+
+
+def _ratio(sides: Iterable[float], distance: float, spread: float) -> float:
+    """By how much to move: the root of what is shown over what is expected, with the pull of a belief on its side."""
+    shown, expected = sides
+    pull = 2 * distance / spread**2
+    return math.sqrt((shown + max(-pull, 0.0) + 0.01) / (expected + max(pull, 0.0) + 0.01))
+
+
+def plausible(
+    best: Solution, past: Past, *, scales: Floats, fixed: Mapping[Positions, float], scale: Scale
+) -> tuple[Plausible, ...]:
+    """The ways past answers may be read, with weights that sum to 1.
+
+    Args:
+        best: The fit, whose matrices are taken as they are.
+        past: The answers as they were drawn, less what is known of them.
+        scales: The scale of each answer's Laplace noise, 0 where the noise is normal.
+        fixed: Variances that are known.
+        scale: What is believed of levels.
+    """
+    pool = _Pool(best, past, {part: v for part, v in fixed.items() if part in best.variances}, scale)
+    pool.settle()
+    left = pool.left()
+    points = _points(pool)
+    total = sum(points.values())
+    out = []
+    for point, weight in points.items():
+        shift = {size: math.exp(_GRID * step) for size, step in zip(pool.sizes, point, strict=True)}
+        variances = pool.variances(shift)
+        for part in pool.free:
+            variances[part] = min(variances[part] * math.exp(left[part] / 2), scale.most)
+        solution = _solved(best, past, variances, scales)
+        unseen = {
+            size: min(_unseen(pool, left, size) * shift.get(size, 1.0), scale.most)
+            for size in range(1, MAX_ATTRIBUTES + 1)
+        }
+        out.append(Plausible(solution, unseen=unseen, weight=weight / total))
+    return tuple(out)
+
+
+def _solved(best: Solution, past: Past, variances: Variances, scales: Floats) -> Solution:
+    """With normal answers in the place of Laplace ones that fit these variances, from those of the best fit."""
+    laplace = scales > 0
+    start = Past(
+        np.where(laplace, best.past.answers, past.answers), noise=np.where(laplace, best.past.noise, past.noise)
+    )
+    solution = best.structure.solve(start, variances)
+    if laplace.any():
+        for _ in range(_REPLACEMENTS):
+            solution = best.structure.solve(replaced(solution, past.answers, scales), variances)
+    return solution
+
+
+def _unseen(pool: _Pool, left: Mapping[Positions, float], size: int) -> float:
+    """The mean variance of a set of attributes that no answer is about.
+
+    Where others of as many attributes were asked about, the grid holds their factors as they are; that these may stand
+    in for the level comes on top.
+    """
+    if size not in pool.sizes:
+        return pool.scale.mean() * math.exp(_OWN**2 / 2)
+    told = [1 / left[part] - 1 / _OWN**2 for part in pool.free if len(part) == size]
+    shifts = 1 / _LEVEL**2 + sum(told)
+    whole = 1 / _LEVEL**2 + sum(each / (1 + each * _OWN**2) for each in told)
+    return pool.levels[size] * math.exp((_OWN**2 + 1 / whole - 1 / shifts) / 2)
+
+
+def _points(pool: _Pool) -> dict[Point, float]:
+    """Points of the grid of levels about the most likely one that are plausible enough, and how plausible they are."""
+    start = (0,) * len(pool.sizes)
+    best = _log_weight(pool, start)
+    found = {start: 1.0}
+    border = [start]
+    while border and len(found) < _MOST_POINTS:
+        point = border.pop(0)
+        for axis, size in enumerate(pool.sizes):
+            if sum(pool.seen[part][1] for part in pool.free if len(part) == size) > _CERTAIN:
+                continue
+            for step in (-1, 1):
+                near = (*point[:axis], point[axis] + step, *point[axis + 1 :])
+                if near in found:
+                    continue
+                weight = math.exp(min(_log_weight(pool, near) - best, 50.0))
+                found[near] = weight
+                if weight > _LEAST:
+                    border.append(near)
+    return {point: weight for point, weight in found.items() if weight > _LEAST}
+
+
+def _log_weight(pool: _Pool, point: Point) -> float:
+    shift = {size: math.exp(_GRID * step) for size, step in zip(pool.sizes, point, strict=True)}
+    belief = sum(pool.scale.log_density(pool.levels[size] * shift[size]) for size in pool.sizes)
+    if belief == -math.inf:
+        return belief
+    return pool.structure.solve(pool.past, pool.variances(shift)).log_likelihood + belief

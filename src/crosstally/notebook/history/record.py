@@ -1,0 +1,309 @@
+"""All that was ever measured, read as past answers, and the estimates that follow from them.
+
+Tables of cells and contrasts enter through the residual basis, where they say everything about their sets of attributes
+exactly; linear queries enter as answers. Where tables of single attributes are all the tables there are, they become
+the prior, and their noise is how far single attributes may stray from it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosstally.budget import NoiseKind
+from crosstally.errors import QueryError
+from crosstally.notebook.history.bundles import Batch, Positions, parts_of, projected
+from crosstally.notebook.history.components import Features, Past, Solution, Structure
+from crosstally.notebook.history.likelihood import Belief, Fit, fit
+from crosstally.notebook.history.plausible import Plausible, Scale, plausible
+from crosstally.notebook.history.prior import Prior, shares
+from crosstally.questions.queries import Linear
+from crosstally.residuals.basis import rebuild
+from crosstally.residuals.combine import Estimate, combine
+from crosstally.schema import Schema
+from crosstally.tables import Measurement
+
+__all__ = ["Estimates", "History"]
+
+_KNOWN_SPREAD, _UNKNOWN_SPREAD = 0.1, 0.3
+_BELIEF = 4.0
+_WIDE = 100.0
+_LEAST_NOISE = 1e-13
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Estimates:
+    """An estimate for each query and its standard error, in which what was never asked counts as possible bias.
+
+    ``tails`` tells how likely large errors are, from 0, as for a normal law, to 1, as for Laplace's. ``converged`` is
+    False where what was learned from past answers was still moving when it was taken.
+    """
+
+    values: Floats
+    std_errors: Floats
+    _: KW_ONLY
+    tails: Floats
+    converged: bool
+
+
+class _Tables:
+    """What tables say: for each set of attributes that they cover its part of the rows, and the variance of it."""
+
+    def __init__(self, known: Mapping[Positions, _Part], estimate: Estimate | None = None) -> None:
+        self._found: dict[Positions, _Part | None] = dict(known)
+        self._estimate = estimate
+
+    def __contains__(self, part: object) -> bool:
+        """Whether tables say anything about this set of attributes."""
+        return isinstance(part, tuple) and self.part(part) is not None
+
+    def part(self, part: Positions) -> _Part | None:
+        """What is known of a set of attributes, in the form in which queries have parts for it; None when nothing."""
+        if part not in self._found:
+            self._found[part] = None if self._estimate is None else _table_part(self._estimate, part)
+        return self._found[part]
+
+    def of(self, batch: Batch, prior: Prior) -> Floats:
+        """What is known of each query."""
+        out = np.zeros(batch.size)
+        for bundle in batch.bundles:
+            for part in parts_of(bundle.positions):
+                found = self.part(part)
+                if found is not None:
+                    out[bundle.rows] += projected(bundle, part, prior) @ found.mean
+        return out
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """The mean of a part of the rows, and the variance of each of its numbers."""
+
+    mean: Floats
+    variance: float
+
+
+class History:
+    """Past measurements of one schema, made ready to answer any linear query. It holds noisy numbers only."""
+
+    def __init__(self, schema: Schema, measurements: Iterable[Measurement], *, total: float | None = None) -> None:
+        """Take in all measurements, raw as they were drawn.
+
+        Args:
+            schema: What they are about.
+            measurements: Tables, contrasts and linear queries, in any order.
+            total: The number of rows, where that is public.
+        """
+        measured = tuple(measurements)
+        self.schema = schema
+        self.linear = tuple(m for m in measured if isinstance(m.query, Linear))
+        tables = [m for m in measured if not isinstance(m.query, Linear)]
+        if not measured and total is None:
+            raise QueryError("nothing was answered yet, so that nothing can be estimated; ask first")
+        self.prior, self._tables = _read_tables(schema, tables, total)
+
+    def _known(self) -> tuple[Positions, ...]:
+        total = self._tables.part(())
+        return ((),) if total is not None and total.variance == 0 else ()
+
+    @cached_property
+    def _batch(self) -> Batch:
+        return Batch.of([_linear(m) for m in self.linear], self.schema)
+
+    @cached_property
+    def _size(self) -> float:
+        """About how many rows there are, at least 1."""
+        total = self._tables.part(())
+        if total is not None:
+            return max(float(total.mean[0]), 1.0)
+        universal = self._universal
+        weights = universal / np.array([m.variance for m in self.linear])
+        if not weights.any():
+            return 1.0
+        return max(float(weights @ self._raw / (weights @ universal)), 1.0)
+
+    @property
+    def size(self) -> float:
+        """About how many rows there are, at least 1: the public number, or what the answers say."""
+        return self._size
+
+    @cached_property
+    def _reach(self) -> float:
+        """How many rows there may well be: as said, else what the answers show and the largest of them needs."""
+        total = self._tables.part(())
+        if total is not None:
+            return self._size + 2 * math.sqrt(total.variance)
+        peaks = np.ones(self._batch.size)
+        for bundle in self._batch.bundles:
+            peaks[bundle.rows] = np.abs(bundle.tables).reshape(len(bundle.rows), -1).max(axis=1)
+        doubt = 2 * np.sqrt([m.variance for m in self.linear])
+        needed = (np.abs(self._raw) + doubt) / np.where(peaks > 0, peaks, math.inf)
+        return max(self._size, float(needed.max()))
+
+    @property
+    def _raw(self) -> Floats:
+        return np.array([float(m.values) for m in self.linear])
+
+    @property
+    def _universal(self) -> Floats:
+        """The answer of each past query for one row drawn from the prior."""
+        out = np.zeros(self._batch.size)
+        for bundle in self._batch.bundles:
+            out[bundle.rows] = projected(bundle, (), self.prior)[:, 0]
+        return out
+
+    @property
+    def _spread(self) -> float:
+        """How far rows are believed to stray from the prior, as a share of them."""
+        return _KNOWN_SPREAD if self.prior.known_variances else _UNKNOWN_SPREAD
+
+    @cached_property
+    def _belief(self) -> Belief:
+        return Belief((self._spread * self._size) ** 2, _BELIEF)
+
+    def _fixed(self, parts: Iterable[Positions], rows: float) -> dict[Positions, float]:
+        """The variances that are known: of what tables say, of single attributes by the prior, of a total unknown.
+
+        The total is then held to be some number of the order of ``rows``.
+        """
+        fixed = {}
+        for part in parts:
+            found = self._tables.part(part)
+            if found is not None:
+                fixed[part] = found.variance
+            elif part in self.prior.known_variances:
+                fixed[part] = self.prior.known_variances[part]
+            elif not part:
+                fixed[part] = _WIDE * rows**2
+        return fixed
+
+    @cached_property
+    def _solution(self) -> Solution:
+        return self._fit.solution
+
+    @cached_property
+    def _past(self) -> Past:
+        """The answers as they were drawn, less what tables say of them."""
+        noise = np.maximum([m.variance for m in self.linear], _LEAST_NOISE * self._belief.variance)
+        return Past(self._raw - self._tables.of(self._batch, self.prior), noise=noise)
+
+    @cached_property
+    def _fit(self) -> Fit:
+        structure = Structure(self._batch, self.prior, known=self._known(), plain=self._tables)
+        fixed = self._fixed(structure.parts, self._size)
+        return fit(structure, self._past, scales=_laplace_scales(self.linear), fixed=fixed, belief=self._belief)
+
+    @cached_property
+    def _plausible(self) -> tuple[Plausible, ...]:
+        most = self._reach**2
+        return plausible(
+            self._solution,
+            Past(self._past.answers, noise=np.maximum(self._past.noise, _LEAST_NOISE * most)),
+            scales=_laplace_scales(self.linear),
+            fixed=self._fixed(self._solution.variances, self._reach),
+            scale=Scale((self._spread * self._reach) ** 2, most=most),
+        )
+
+    def estimates(self, queries: Sequence[Linear]) -> Estimates:
+        """The estimate of each query and its standard error."""
+        batch = Batch.of(queries, self.schema)
+        known = self._known()
+        moved, squares = np.zeros(batch.size), np.zeros(batch.size)
+        for bundle in batch.bundles:
+            features = self._solution.structure.all_features(bundle, known=known)
+            if features:
+                moved[bundle.rows], squares[bundle.rows] = self._read(features)
+        return Estimates(
+            self._tables.of(batch, self.prior) + moved,
+            np.sqrt(squares),
+            tails=self._tails(queries, squares),
+            converged=self._fit.converged,
+        )
+
+    def _tails(self, queries: Sequence[Linear], squares: Floats) -> Floats:
+        """How far the error of each query is that of its own Laplace noise: by kurtosis, so the square of its share."""
+        own: dict[Linear, float] = {}
+        for measurement in self.linear:
+            if measurement.noise is not None and measurement.noise.kind is NoiseKind.LAPLACE:
+                query = _linear(measurement)
+                own[query] = min(measurement.variance, own.get(query, math.inf))
+        noise = np.array([own.get(query, math.inf) for query in queries])
+        return np.asarray(np.minimum(squares / noise, 1.0) ** 2)
+
+    def _read(self, features: Features) -> tuple[Floats, Floats]:
+        """The best fit's estimates, and their expected squared errors over all that is plausible."""
+        best = self._solution.estimates_of(features)
+        fixed = self._fixed(features, self._reach)
+        errors = np.zeros_like(best)
+        for each in self._plausible:
+            unseen = {part: each.unseen[len(part)] for part in features if part} | fixed
+            gaps = each.solution.estimates_of(features) - best
+            errors += each.weight * (each.solution.errors_of(features, unseen) + gaps**2)
+        return best, errors
+
+
+def _linear(measurement: Measurement) -> Linear:
+    assert isinstance(measurement.query, Linear)
+    return measurement.query
+
+
+def _laplace_scales(measurements: Sequence[Measurement]) -> Floats:
+    return np.array(
+        [m.noise.scale if m.noise is not None and m.noise.kind is NoiseKind.LAPLACE else 0.0 for m in measurements]
+    )
+
+
+def _read_tables(schema: Schema, tables: Sequence[Measurement], total: float | None) -> tuple[Prior, _Tables]:
+    """The prior and what tables say beyond it."""
+    if not tables and total is None:
+        return Prior.uniform(schema), _Tables({})
+    estimate = combine(schema, tables)
+    estimate = estimate if total is None else estimate.with_total(total)
+    if all(len(m.query.attributes) <= 1 for m in tables):
+        return _single_tables(schema, estimate)
+    return Prior.uniform(schema), _Tables({}, estimate)
+
+
+def _single_tables(schema: Schema, estimate: Estimate) -> tuple[Prior, _Tables]:
+    """Tables of single attributes are the prior; what is left for them is where its floor moved it, and the total."""
+    names = [name for name in schema.names if estimate.covers((name,))]
+    counts = {name: estimate.table((name,)) for name in names}
+    noise = {name: float(estimate.variances[estimate.places([(name,)])[0][0, -1]]) for name in names}
+    prior = Prior.of(schema, counts, noise)
+    if not estimate.covers(()):
+        return prior, _Tables({})
+    size = max(float(estimate.table(())), 0.0)
+    parts: dict[Positions, _Part] = {(): _Part(np.array([size]), float(estimate.variance(())))}
+    for name in names:
+        place = schema.positions[name]
+        moved = size * (shares(counts[name]) - prior.probabilities[place])
+        parts[(place,)] = _Part(moved, noise[name])
+    return prior, _Tables(parts)
+
+
+def _table_part(estimate: Estimate, part: Positions) -> _Part | None:
+    """What tables say about a set of attributes as a whole, under a uniform prior; None where no table covers it."""
+    names = tuple(estimate.schema.names[p] for p in part)
+    sizes = estimate.schema.sizes(names)
+    places, found = estimate.places([names])
+    inside = _inside(sizes)
+    if not found[0][inside].all():
+        return None
+    coefficients = np.where(inside, estimate.coefficients[places[0]], 0.0)
+    scale = math.prod(sizes)
+    mean = rebuild(coefficients.reshape(sizes), len(sizes)).ravel() * math.sqrt(scale)
+    return _Part(mean, float(estimate.variances[places[0]][inside][0]) * scale)
+
+
+def _inside(sizes: Sequence[int]) -> NDArray[np.bool_]:
+    """Which coefficients of a table are of all its attributes together."""
+    marks = np.ones(tuple(sizes), np.bool_)
+    for axis in range(len(sizes)):
+        np.moveaxis(marks, axis, 0)[0] = False
+    return marks.ravel()

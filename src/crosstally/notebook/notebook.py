@@ -1,0 +1,366 @@
+"""The notebook: questions one at a time, each answer paid once, kept in the ledger, and used for every later one."""
+
+from __future__ import annotations
+
+import math
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+from crosstally.budget import Budget, Noise, NoiseKind
+from crosstally.errors import BudgetError, OverspendError, QueryError
+from crosstally.notebook.history import MAX_ATTRIBUTES, History
+from crosstally.notebook.history.maximum_entropy import ALPHA, SWEEPS, Synthetic, synthesize
+from crosstally.plans.plan import Plan, requests_with_shares
+from crosstally.privacy.ledger import Ledger
+from crosstally.questions.queries import Cells, Contrast, Linear
+from crosstally.questions.question import Question, describe, query_of
+from crosstally.residuals.combine import Estimate, combine
+from crosstally.schema import Outside, Schema
+from crosstally.tables import ExactTable, Measurement
+from crosstally.workload import Workload
+
+__all__ = ["Answer", "Improvement", "Notebook", "Price", "TableImprovement", "open_notebook"]
+
+Asked = str | Question | Linear
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A number, from everything ever measured, with its standard error.
+
+    ``drawn`` and ``drawn_error`` are what this question itself bought, if it bought anything; ``key`` finds it in the
+    ledger. The standard error counts what was never asked as possible bias, and that few answers tell little of how
+    far rows may stray from the prior. ``tails`` tells how likely large errors are, from 0, as for a normal law, to 1,
+    as for Laplace's. ``converged`` is False where what was learned from past answers was still moving when it was
+    taken.
+    """
+
+    question: str
+    value: float
+    _: KW_ONLY
+    std_error: float
+    drawn: float | None = None
+    drawn_error: float | None = None
+    key: str | None = None
+    tails: float = 0.0
+    converged: bool = True
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """The ends of an interval that holds the true answer with about this probability."""
+        if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
+            raise QueryError(f"level must be between 0 and 1, got {level!r}")
+        normal, laplace = NormalDist().inv_cdf((1 + level) / 2), -math.log(1 - level) / math.sqrt(2)
+        half = ((1 - self.tails) * normal + self.tails * laplace) * self.std_error
+        return self.value - half, self.value + half
+
+    def __str__(self) -> str:
+        text = f"{self.question}: {self.value:,.0f} ± {self.std_error:,.0f}"
+        return text if self.converged else f"{text} (not converged)"
+
+
+@dataclass(frozen=True, slots=True)
+class Improvement:
+    """A past answer as it was drawn, and what it is together with all others."""
+
+    question: str
+    before: float
+    _: KW_ONLY
+    before_error: float
+    after: float
+    after_error: float
+
+
+@dataclass(frozen=True, slots=True)
+class TableImprovement:
+    """The error of each number of a past table or contrast, alone and together with all other tables.
+
+    Both are exact for least squares, before negative cells are corrected. Linear answers are not used.
+    """
+
+    query: Cells | Contrast
+    _: KW_ONLY
+    before_error: float
+    after_error: float
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What an answer of the wanted accuracy costs; ``budget`` is None when history already gives it."""
+
+    estimate: Answer | None
+    budget: Budget | None
+
+    @property
+    def free(self) -> bool:
+        """Whether nothing needs to be spent."""
+        return self.budget is None
+
+
+def open_notebook(ledger: Ledger | str | Path, *, rows: int | None = None) -> Notebook:
+    """A notebook on a ledger: ask it, or get estimates from it for free.
+
+    Args:
+        ledger: The ledger or its file.
+        rows: The number of rows, only if that is public; it is then taken as exact.
+    """
+    if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 0):
+        raise QueryError(f"rows must be a whole number of at least 0, got {rows!r}")
+    return Notebook(ledger if isinstance(ledger, Ledger) else Ledger.open(ledger), rows=rows)
+
+
+class Notebook:
+    """Questions and answers on one ledger. Several notebooks may be open on the same ledger at the same time."""
+
+    def __init__(self, ledger: Ledger, *, rows: int | None = None) -> None:
+        self.ledger = ledger
+        self.rows = rows
+
+    def __repr__(self) -> str:
+        return f"Notebook({self.ledger!r})"
+
+    @property
+    def schema(self) -> Schema:
+        """What questions are about."""
+        return self.ledger.schema
+
+    # Spending
+
+    def ask(
+        self,
+        source: Any,
+        question: Asked,
+        *,
+        epsilon: float | str | None = None,
+        rho: float | str | None = None,
+        key: str | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> Answer:
+        """The answer to a question, drawn with noise, paid from the ledger, and kept there.
+
+        Values that the schema does not list never stop a question: a missing one goes into the attribute's cell for
+        missing values if it has one, and otherwise its row is left out, as is one with any other value unless the
+        attribute has a cell for others.
+
+        Args:
+            source: The rows, as for a release.
+            question: A text, ``ct.count(...)`` or ``ct.total(...)``.
+            epsilon: What it may cost, when the ledger counts epsilon; Laplace noise.
+            rho: What it may cost, when the ledger counts rho; Gaussian noise.
+            key: A name for this spend. Asking again with the same key and question gives the same answer for free.
+            progress: Called with the number of bytes read so far of all files; never for a table in memory.
+        """
+        return self.ask_all(source, [question], epsilon=epsilon, rho=rho, key=key, progress=progress)[0]
+
+    def ask_all(
+        self,
+        source: Any,
+        questions: Sequence[Asked],
+        *,
+        epsilon: float | str | None = None,
+        rho: float | str | None = None,
+        key: str | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> tuple[Answer, ...]:
+        """The answers to several questions, drawn together for one price: what one unit can move all of them by."""
+        queries = [query_of(question, self.schema) for question in questions]
+        if not queries:
+            return ()
+        widest = max(len(query.attributes) for query in queries)
+        if widest > MAX_ATTRIBUTES:  # told before anything is spent
+            raise QueryError(f"a question must be over at most {MAX_ATTRIBUTES} attributes, got {widest}")
+        budget = Budget(epsilon=epsilon, rho=rho)  # type: ignore[arg-type]
+        plan = _plan(queries, self.ledger, budget)
+        key = f"ask-{uuid.uuid4().hex[:12]}" if key is None else key
+        try:
+            measured = _measured(source, plan, self.ledger, key, progress)
+        except OverspendError as error:
+            raise OverspendError(f"{error}. {self._instead(queries)}") from None
+        return self._answers(queries, measured, key)
+
+    def _answers(self, queries: Sequence[Linear], measured: Sequence[Measurement], key: str) -> tuple[Answer, ...]:
+        found = self._history().estimates(queries)
+        return tuple(
+            Answer(
+                describe(query, self.schema),
+                float(value),
+                std_error=float(error),
+                drawn=float(measurement.values),
+                drawn_error=math.sqrt(measurement.variance),
+                key=key,
+                tails=float(tails),
+                converged=found.converged,
+            )
+            for query, measurement, value, error, tails in zip(
+                queries, measured, found.values, found.std_errors, found.tails, strict=True
+            )
+        )
+
+    def _instead(self, queries: Sequence[Linear]) -> str:
+        """What is known for free, for those who cannot pay."""
+        try:
+            answers = [self.estimate(query) for query in queries[:3]]
+        except QueryError:
+            return "Nothing was answered yet, so that there is no estimate either"
+        return "For free, from what was answered before: " + "; ".join(map(str, answers))
+
+    # Free
+
+    def _history(self) -> History:
+        return History(self.schema, self.ledger.measurements(), total=self.rows)
+
+    def estimate(self, question: Asked) -> Answer:
+        """The answer to a question from everything ever measured with this ledger. Free: no rows are read."""
+        query = query_of(question, self.schema)
+        found = self._history().estimates([query])
+        value, error, tails = (float(each[0]) for each in (found.values, found.std_errors, found.tails))
+        return Answer(describe(query, self.schema), value, std_error=error, tails=tails, converged=found.converged)
+
+    def improve(self) -> tuple[Improvement, ...]:
+        """Every answer ever drawn to a question, before and after all others are used. Free."""
+        history = self._history()
+        found = history.estimates(_queries(history))
+        return tuple(
+            Improvement(
+                describe(query, self.schema),
+                float(measurement.values),
+                before_error=math.sqrt(measurement.variance),
+                after=float(value),
+                after_error=float(error),
+            )
+            for query, measurement, value, error in zip(
+                _queries(history), history.linear, found.values, found.std_errors, strict=True
+            )
+        )
+
+    def improve_tables(self) -> tuple[TableImprovement, ...]:
+        """Every table and contrast ever measured, with its error alone and together with all others. Free."""
+        tables = [m for m in self.ledger.measurements() if isinstance(m.query, Cells | Contrast)]
+        together = combine(self.schema, tables)
+        together = together if self.rows is None else together.with_total(self.rows)
+        return tuple(_table_improvement(each, together) for each in tables)
+
+    def synthesize(
+        self,
+        *,
+        rows: int | None = None,
+        alpha: float = ALPHA,
+        sweeps: int = SWEEPS,
+        random: np.random.Generator | None = None,
+    ) -> Synthetic:
+        """Synthetic rows that fit everything ever measured with this ledger. Free: no rows are read.
+
+        The result says how well they fit, and whether that was as well as can be (``converged``).
+
+        Args:
+            rows: How many rows to make; about as many as there are when None.
+            alpha: How much the answers count against the entropy.
+            sweeps: How often all rows are moved at most; more where the result has not converged.
+            random: Where the moves come from; this has nothing to do with privacy.
+        """
+        return synthesize(
+            self.schema,
+            self.ledger.measurements(),
+            total=self.rows,
+            rows=rows,
+            alpha=alpha,
+            sweeps=sweeps,
+            random=random,
+        )
+
+    def cost(self, question: Asked, *, error: float) -> Price:
+        """What it costs to know the answer to a standard error: nothing when history already gives it. Free to ask.
+
+        What is known already and what would be drawn count together.
+        """
+        if isinstance(error, bool) or not isinstance(error, int | float) or not 0 < error < math.inf:
+            raise QueryError(f"error must be a positive number, got {error!r}")
+        query = query_of(question, self.schema)
+        try:
+            known = self.estimate(query)
+        except QueryError:
+            known = None
+        if known is not None and known.std_error <= error:
+            return Price(known, None)
+        before = math.inf if known is None else known.std_error**2
+        wanted = error**2 if math.isinf(before) else before * error**2 / (before - error**2)
+        return Price(known, _budget_for(query, self.ledger, wanted))
+
+
+def _queries(history: History) -> list[Linear]:
+    return [m.query for m in history.linear if isinstance(m.query, Linear)]
+
+
+def _table_improvement(measurement: Measurement, together: Estimate) -> TableImprovement:
+    """All numbers of a contrast have their variance from one coefficient, so they improve as it does."""
+    query, variance = measurement.query, measurement.variance
+    assert isinstance(query, Cells | Contrast)
+    if isinstance(query, Cells):
+        after = together.variance(query.attributes)
+    else:
+        alone = combine(together.schema, [measurement]).variances[0]
+        after = variance * together.variances[together.places([query.attributes])[0][0, -1]] / alone
+    return TableImprovement(query, before_error=math.sqrt(variance), after_error=math.sqrt(after))
+
+
+def _counted(schema: Schema) -> Schema:
+    """The schema by which questions are counted: where a release would stop at a value, its row is left out.
+
+    The cells are the same. Each row is mapped by itself, so that the guarantee holds; that a row may be left out is
+    counted in the sensitivity, since this schema says so.
+    """
+    return replace(
+        schema,
+        attributes=tuple(
+            replace(each, outside=Outside.DROP) if each.outside is Outside.REFUSE else each
+            for each in schema.attributes
+        ),
+    )
+
+
+def _plan(queries: Sequence[Linear], ledger: Ledger, budget: Budget) -> Plan:
+    """The plan of a batch of questions: the noise is for rows that may be left out, hence never too little."""
+    if budget.pure != (ledger.currency == "epsilon"):
+        raise BudgetError(f"this ledger counts {ledger.currency}: give {ledger.currency}")
+    requests = requests_with_shares(queries, [1.0] * len(queries), _counted(ledger.schema), budget, ledger.neighbours)
+    return Plan(
+        ledger.schema,
+        requests,
+        strategy="ask",
+        workload=Workload(((),)),
+        budget=budget,
+        neighbours=ledger.neighbours,
+    )
+
+
+def _measured(
+    source: Any, plan: Plan, ledger: Ledger, key: str, progress: Callable[[int], None] | None
+) -> tuple[Measurement, ...]:
+    """What the questions got: now, or when the same key asked before."""
+    from crosstally.privacy.measure import measure_counted
+    from crosstally.sources import count
+
+    def exact() -> list[ExactTable]:
+        counted = count(source, _counted(plan.schema), plan.tables, progress=progress)
+        return [ExactTable(plan.schema.subset(*table.schema.names), table.counts) for table in counted]
+
+    return measure_counted(exact, plan, ledger=ledger, key=key)
+
+
+def _budget_for(query: Linear, ledger: Ledger, variance: float) -> Budget:
+    """The least budget whose noise has at most this variance, to a part in a thousand."""
+    pure = ledger.currency == "epsilon"
+    kind = NoiseKind.LAPLACE if pure else NoiseKind.GAUSSIAN
+    low, high = 2.0**-5, 2.0**45
+    while high / low > 1 + 1e-4:
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if Noise(kind, middle).variance <= variance else (low, middle)
+    cost = Noise(kind, low).cost(query.sensitivity(_counted(ledger.schema), ledger.neighbours))
+    rounded = Fraction(f"{float(cost) * (1 + 1e-4):.4g}") or Fraction(1, 10**9)
+    return Budget(epsilon=rounded) if pure else Budget(rho=rounded)

@@ -1,0 +1,1 @@
+"""CALM (CCS 2018): the local model."""

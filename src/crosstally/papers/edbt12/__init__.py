@@ -1,0 +1,1 @@
+"""Integrating historical noisy answers (EDBT 2012)."""

@@ -1,0 +1,1 @@
+"""Strategy and recovery with non-uniform noise (ICDE 2013)."""

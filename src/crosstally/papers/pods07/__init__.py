@@ -1,0 +1,1 @@
+"""Barak et al. (PODS 2007): the Fourier release."""

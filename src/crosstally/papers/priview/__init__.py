@@ -1,0 +1,1 @@
+"""PriView (SIGMOD 2014)."""

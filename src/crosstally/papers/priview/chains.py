@@ -1,0 +1,101 @@
+"""Markov chains of order 1 to 7: how PriView's error depends on how far attributes reach (section 5.5, figure 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from crosstally.errors import CrosstallyError
+from crosstally.generate.generators import markov_chain
+from crosstally.papers.candlesticks import candlesticks
+from crosstally.papers.data import Rows
+from crosstally.papers.metrics import bootstrap_grid_ratio
+from crosstally.papers.outcomes import Claim, Experiment, Outcome, Settings
+from crosstally.papers.priview.trials import (
+    RUNS,
+    WAYS,
+    Case,
+    Design,
+    Names,
+    Scores,
+    Steps,
+    case_of,
+    ratio_words,
+    read,
+    released,
+    rows_of,
+)
+
+__all__ = ["EXPERIMENTS", "chain_claims", "consecutive"]
+
+_ORDERS = range(1, 8)
+_ATTRIBUTES, _ROWS, _EPSILON = 64, 1_000_000, 1.0
+_DESIGN = Design(8, 2)
+_EVERY = 3  # in a quick run every third set of consecutive attributes is asked for
+
+
+def consecutive(names: Names, k: int, step: int = 1) -> list[Names]:
+    """All sets of k attributes that follow each other, or every ``step``-th of them.
+
+    >>> consecutive(("a", "b", "c", "d"), 3)
+    [('a', 'b', 'c'), ('b', 'c', 'd')]
+    """
+    return [names[start : start + k] for start in range(0, len(names) - k + 1, step)]
+
+
+def _figure_5(settings: Settings) -> Outcome:
+    if settings.data is not None:
+        raise CrosstallyError("priview-figure-5 takes no data: its rows are Markov chains")
+    steps = Steps(len(_ORDERS) * RUNS, settings.progress)
+    scores = [score for order in _ORDERS for score in _scores(order, steps, _EVERY if settings.quick else 1)]
+    rows = tuple(rows_of(scores))
+    title = f"PriView on Markov chains of order 1 to 7, {_DESIGN.name} with {_DESIGN.views(_ATTRIBUTES)} views"
+    return Outcome(
+        "priview-figure-5",
+        rows,
+        claims=tuple(chain_claims(scores)),
+        chart=candlesticks(rows, title=title, order=[_name(order) for order in _ORDERS]),
+    )
+
+
+def _name(order: int) -> str:
+    return f"order {order}"
+
+
+def _scores(order: int, steps: Steps, every: int) -> Iterator[Scores]:
+    case = _case(order, every)
+    runs = []
+    for _ in range(RUNS):
+        runs.append(read(released(case, _DESIGN, _EPSILON)))
+        steps()
+    for k in WAYS:
+        yield Scores.of(_name(order), case, runs, epsilon=_EPSILON, k=k)
+
+
+def _case(order: int, every: int) -> Case:
+    table, schema = markov_chain(_ROWS, _ATTRIBUTES, order, np.random.default_rng(order))
+    return case_of(Rows(table, schema, label="MCHAIN"), {k: consecutive(schema.names, k, every) for k in WAYS})
+
+
+# Verdicts
+
+
+def chain_claims(scores: Sequence[Scores]) -> Iterator[Claim]:
+    """The verdict of figure 5: with each k the error of order 3 is above that of the worst other order."""
+    found = []
+    for k in sorted({each.k for each in scores}):
+        grids = {each.method: each.distance for each in scores if each.k == k}
+        third = grids.pop(_name(3))
+        worst = max(grids, key=lambda name: float(grids[name].mean()))
+        interval = bootstrap_grid_ratio(third, grids[worst], np.random.default_rng(0))
+        found.append((k, worst, interval))
+    yield Claim(
+        "chains of order 3 have the largest error",
+        of="paper",
+        holds=all(interval.low > 1 for _, _, interval in found),
+        figure="; ".join(f"k = {k}: {ratio_words(interval)} that of {worst}" for k, worst, interval in found),
+    )
+
+
+EXPERIMENTS = (Experiment("priview-figure-5", "PriView on Markov chains (PriView, 5.5)", _figure_5),)

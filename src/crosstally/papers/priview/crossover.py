@@ -1,0 +1,351 @@
+"""Flat against Direct: from how many attributes on which is better (PriView, SIGMOD 2014, section 3.2)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from crosstally.budget import Budget
+from crosstally.errors import CrosstallyError
+from crosstally.generate.generators import markov_chain
+from crosstally.papers.metrics import Interval, mean_interval, sum_of_squared_errors
+from crosstally.papers.outcomes import Claim, Experiment, Outcome, Progress, Settings, Value
+from crosstally.schema import Schema
+from crosstally.workload import Workload
+
+if TYPE_CHECKING:
+    from crosstally.plans.plan import Plan, Strategy
+    from crosstally.releases.release import Release
+
+__all__ = [
+    "EXPERIMENTS",
+    "Measured",
+    "crossover",
+    "direct_error",
+    "flat_error",
+    "least_squares_error",
+    "measured_claims",
+]
+
+# Expected squared errors of one k-way table (section 3), in units of V_u = 2 / epsilon^2
+
+
+def flat_error(d: int) -> float:
+    """Flat: the noise of all 2^d cells adds up, however few attributes are asked for (equation 3).
+
+    >>> flat_error(16)
+    65536.0
+    """
+    return float(2**d)
+
+
+def direct_error(d: int, k: int) -> float:
+    """Direct: C(d, k) tables share epsilon, and each is used as it was drawn (equation 4).
+
+    >>> direct_error(16, 2)
+    57600.0
+    """
+    return float(2**k * math.comb(d, k) ** 2)
+
+
+def least_squares_error(d: int, k: int) -> float:
+    """Direct after least squares: the residual of s attributes is averaged over the C(d-s, k-s) tables that hold it.
+
+    >>> least_squares_error(16, 2)
+    16440.0
+    """
+    kept = sum(math.comb(k, s) / math.comb(d - s, k - s) for s in range(k + 1))
+    return direct_error(d, k) / 2.0**k * kept
+
+
+def crossover(k: int, error: Callable[[int, int], float]) -> int:
+    """The smallest d from which on the error is below Flat's.
+
+    Beyond 20 k attributes 2^d has long outgrown every polynomial of degree 2 k.
+
+    >>> crossover(2, direct_error)
+    16
+    """
+    return 1 + max(d for d in range(k, 20 * k) if flat_error(d) <= error(d, k))
+
+
+# The experiment
+
+_PAPER = {2: 16, 3: 26, 4: 36, 5: 46}
+_CONTINUOUS = "continuous Laplace, variance 2 b^2"
+_DISCRETE = "discrete Laplace, as released"
+_FLAT, _DIRECT, _LEAST_SQUARES = "Flat", "Direct", "Direct + least squares"
+_EPSILON = Fraction(1, 10)  # at scale 1 / 0.1 the discrete noise has 0.9992 of the continuous variance
+_UNIT = float(2 / _EPSILON**2)
+_LEVEL = 1 - 1e-7  # of each interval, so that one run in about a million gives a wrong verdict
+_QUICK = ((8, 5, 75),)  # attributes, ways and noise draws
+_FULL = ((8, 2, 600), (8, 3, 400), (10, 3, 300), (8, 5, 200))
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The squared error of one way to answer, as releases showed it, beside what was expected, in V_u."""
+
+    strategy: str
+    interval: Interval
+    _: KW_ONLY
+    d: int
+    k: int
+    draws: int
+    formula: float
+    predicted: float
+
+    def to_row(self) -> dict[str, Value]:
+        """One row of the experiment."""
+        return _row(self.strategy, self.d, self.k, self.formula, _DISCRETE) | {
+            "predicted": self.predicted,
+            "measured": self.interval.estimate,
+            "low": self.interval.low,
+            "high": self.interval.high,
+            "draws": self.draws,
+        }
+
+
+def _flat_against_direct(settings: Settings) -> Outcome:
+    if settings.data is not None:
+        raise CrosstallyError("priview-crossover takes no data: the error of linear answers is the same for all data")
+    measured = tuple(_measure(_QUICK if settings.quick else _FULL, settings.progress))
+    return Outcome(
+        "priview-crossover",
+        (*_formula_rows(), *(each.to_row() for each in measured)),
+        claims=(*_crossover_claims(), *measured_claims(measured)),
+        chart=_chart(),
+    )
+
+
+def _row(strategy: str, d: int, k: int, formula: float, noise: str) -> dict[str, Value]:
+    row: dict[str, Value] = {"k": k, "d": d, "strategy": strategy, "unit": "V_u = 2/epsilon^2", "formula": formula}
+    return row | {"predicted": None, "measured": None, "low": None, "high": None, "draws": None, "noise": noise}
+
+
+def _formula_rows() -> Iterator[dict[str, Value]]:
+    """The three errors on both sides of each crossover."""
+    for k in _PAPER:
+        ends = {crossover(k, least_squares_error), crossover(k, direct_error)}
+        for d in sorted(ends | {end - 1 for end in ends}):
+            for strategy, error in _formulas(d, k).items():
+                yield _row(strategy, d, k, error, _CONTINUOUS)
+
+
+def _formulas(d: int, k: int) -> dict[str, float]:
+    return {_FLAT: flat_error(d), _DIRECT: direct_error(d, k), _LEAST_SQUARES: least_squares_error(d, k)}
+
+
+# Measured on releases
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Case:
+    """Rows of a Markov chain and all their k-way tables."""
+
+    table: pa.Table
+    schema: Schema
+    _: KW_ONLY
+    k: int
+    truth: Mapping[tuple[str, ...], NDArray[np.int64]]
+
+
+def _case(d: int, k: int) -> _Case:
+    table, schema = markov_chain(1000, d, 3, np.random.default_rng(d))
+    bits = {name: table[name].to_numpy().astype(np.int64) for name in schema.names}
+    truth = {}
+    for names in Workload.all_ways(schema, k).tables:
+        cell = np.zeros(table.num_rows, dtype=np.int64)
+        for name in names:
+            cell = 2 * cell + bits[name]
+        truth[names] = np.bincount(cell, minlength=2**k).reshape((2,) * k)
+    return _Case(table, schema, k=k, truth=truth)
+
+
+def _measure(sizes: Sequence[tuple[int, int, int]], progress: Progress) -> Iterator[Measured]:
+    """Flat and Direct, released again and again; the error of a table is averaged over all k-way tables.
+
+    Flat is drawn twice as often: all tables are sums of the same few cells, so one release says less about its error.
+    """
+    from crosstally.strategies import Direct, Flat
+
+    last = 3 * sum(draws for _, _, draws in sizes)
+    steps = iter(range(1, last + 1))
+    for d, k, draws in sizes:
+        case = _case(d, k)
+        flat, direct = _plan(case, Flat()), _plan(case, Direct(budgets="uniform"))
+        flat_errors, drawn_errors, fitted_errors = [], [], []
+        for _ in range(2 * draws):
+            flat_errors.append(_fitted_error(_released(case, flat), case))
+            progress(next(steps), last)
+        for _ in range(draws):
+            released = _released(case, direct)
+            drawn_errors.append(_drawn_error(released, case))
+            fitted_errors.append(_fitted_error(released, case))
+            progress(next(steps), last)
+        noise = direct.requests[0].noise.variance
+        yield _measured(_FLAT, flat_errors, case, flat_error(d), _predicted(flat, k))
+        yield _measured(_DIRECT, drawn_errors, case, direct_error(d, k), 2**k * noise / _UNIT)
+        yield _measured(_LEAST_SQUARES, fitted_errors, case, least_squares_error(d, k), _predicted(direct, k))
+
+
+def _plan(case: _Case, strategy: Strategy) -> Plan:
+    plan = strategy.plan(case.schema, Workload(tuple(case.truth)), Budget(epsilon=_EPSILON))
+    if plan is None:
+        raise CrosstallyError(f"the strategy {strategy.name} plans nothing")
+    return plan
+
+
+def _released(case: _Case, plan: Plan) -> Release:
+    """A new release of the rows, negative cells left as they are: the linear estimate."""
+    from crosstally.pipeline import release
+
+    return release(case.table, plan=plan).refit(nonnegative="none")
+
+
+def _predicted(plan: Plan, k: int) -> float:
+    """What the plan says of the squared error of a k-way table, averaged over all of them."""
+    return float(2**k * np.mean([error**2 for error in plan.errors.values()]) / _UNIT)
+
+
+def _drawn_error(published: Release, case: _Case) -> float:
+    """The squared error of a table as it was drawn."""
+    tables = [(each.values, case.truth[each.query.attributes]) for each in published.measurements]
+    return float(np.mean([sum_of_squared_errors(*pair) for pair in tables])) / _UNIT
+
+
+def _fitted_error(published: Release, case: _Case) -> float:
+    """The squared error of a table after least squares."""
+    answers = published.marginals(list(case.truth))
+    pairs = zip((answer.values for answer in answers), case.truth.values(), strict=True)
+    return float(np.mean([sum_of_squared_errors(*pair) for pair in pairs])) / _UNIT
+
+
+def _measured(strategy: str, errors: Sequence[float], case: _Case, formula: float, predicted: float) -> Measured:
+    interval = mean_interval(errors, level=_LEVEL)
+    d = len(case.schema.names)
+    return Measured(strategy, interval, d=d, k=case.k, draws=len(errors), formula=formula, predicted=predicted)
+
+
+# Verdicts
+
+
+def _crossover_claims() -> Iterator[Claim]:
+    for k, paper in _PAPER.items():
+        found = crossover(k, direct_error)
+        before, there = (f"{direct_error(d, k) / flat_error(d):.3f} at d = {d}" for d in (found - 1, found))
+        yield Claim(
+            f"Direct beats Flat from d = {paper} on for k = {k}",
+            of="paper",
+            holds=found == paper,
+            figure=f"from d = {found} on: error of Direct over that of Flat is {before} and {there}",
+        )
+    earlier = {k: crossover(k, least_squares_error) for k in _PAPER}
+    yield Claim(
+        "with least squares on its overlapping tables Direct beats Flat earlier",
+        of="crosstally",
+        holds=all(earlier[k] < crossover(k, direct_error) for k in _PAPER),
+        figure="from " + ", ".join(f"d = {d} (k = {k})" for k, d in earlier.items()) + " on",
+    )
+
+
+def measured_claims(measured: Sequence[Measured]) -> Iterator[Claim]:
+    """The verdicts that rest on releases: formulas and predictions lie inside the intervals of what was measured."""
+    flat, direct, fitted = ([m for m in measured if m.strategy == name] for name in (_FLAT, _DIRECT, _LEAST_SQUARES))
+    yield Claim(
+        "Flat's expected squared error is 2^d V_u",
+        of="paper",
+        holds=all(each.formula in each.interval for each in flat),
+        figure=_deviation([(each.formula, each.interval) for each in flat]),
+    )
+    yield Claim(
+        "Direct's expected squared error is 2^k C(d,k)^2 V_u, its tables used as drawn",
+        of="paper",
+        holds=all(each.formula in each.interval for each in direct),
+        figure=_deviation([(each.formula, each.interval) for each in direct]),
+    )
+    yield Claim(
+        "the error predicted before anything is spent equals the measured one",
+        of="crosstally",
+        holds=all(each.predicted in each.interval for each in measured),
+        figure=_deviation([(each.predicted, each.interval) for each in measured]),
+    )
+    gains = {(each.d, each.k): direct_error(each.d, each.k) / each.interval.estimate for each in fitted}
+    yield Claim(
+        "least squares on Direct's overlapping tables lowers its error below 2^k C(d,k)^2 V_u",
+        of="crosstally",
+        holds=all(each.interval.high < direct_error(each.d, each.k) for each in fitted),
+        figure=", ".join(f"{gain:.2f} x lower at d = {d}, k = {k}" for (d, k), gain in gains.items()),
+    )
+
+
+def _deviation(pairs: Sequence[tuple[float, Interval]]) -> str:
+    """How far the measured means lie from what was expected, and how far chance alone may take them."""
+    off = max(abs(interval.estimate / expected - 1) for expected, interval in pairs)
+    width = max((interval.high - interval.estimate) / expected for expected, interval in pairs)
+    return f"off by at most {off:.1%}; intervals of ±{width:.1%} hold all but 1e-7 of chance"
+
+
+# Chart
+
+
+def _chart() -> dict[str, Any]:
+    """Error against the number of attributes on a logarithmic scale, a line for each k and one for Flat."""
+    lines = [
+        {"d": d, "error": error, "strategy": strategy, "line": _FLAT if strategy == _FLAT else f"Direct, k = {k}"}
+        for k in _PAPER
+        for d in range(6, 51)
+        for strategy, error in _formulas(d, k).items()
+    ]
+    crossings = [{"d": d, "error": direct_error(d, k), "note": f"d = {d}"} for k, d in _PAPER.items()]
+    text = {"type": "text", "align": "left", "dx": 8, "dy": 8}
+    return {
+        "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
+        "title": "Flat against Direct: expected squared error of a k-way table",
+        "width": 560,
+        "height": 360,
+        "layer": [
+            {"data": {"values": lines}, "mark": "line", "encoding": _POSITION | _LINES},
+            {"data": {"values": crossings}, "mark": {"type": "point", "color": "black"}, "encoding": _POSITION},
+            {"data": {"values": crossings}, "mark": text, "encoding": _POSITION | {"text": {"field": "note"}}},
+        ],
+    }
+
+
+_POSITION = {
+    "x": {"field": "d", "type": "quantitative", "title": "number of attributes, d", "scale": {"zero": False}},
+    "y": {
+        "field": "error",
+        "type": "quantitative",
+        "title": "squared error in V_u = 2/ε²",
+        "scale": {"type": "log"},
+        "axis": {"format": ".0e", "tickCount": 8},
+    },
+}
+_COLOURS = {
+    "domain": [_FLAT, *(f"Direct, k = {k}" for k in _PAPER)],
+    "range": ["black", "#4c78a8", "#f58518", "#e45756", "#54a24b"],
+}
+_DASHES = {"domain": [_FLAT, _DIRECT, _LEAST_SQUARES], "range": [[1, 0], [1, 0], [4, 3]]}
+_LINES = {
+    "color": {"field": "line", "type": "nominal", "title": None, "scale": _COLOURS},
+    "strokeDash": {
+        "field": "strategy",
+        "type": "nominal",
+        "title": None,
+        "scale": _DASHES,
+        "legend": {"symbolType": "stroke"},
+    },
+}
+
+
+EXPERIMENTS = (
+    Experiment("priview-crossover", "Flat against Direct: which has less error (PriView, 3.2)", _flat_against_direct),
+)

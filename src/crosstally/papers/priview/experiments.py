@@ -1,0 +1,21 @@
+"""The experiments of PriView (SIGMOD 2014), in the paper's order."""
+
+from __future__ import annotations
+
+from crosstally.papers.priview import chains as priview_chains
+from crosstally.papers.priview import comparison as priview_comparison
+from crosstally.papers.priview import crossover as priview_crossover
+from crosstally.papers.priview import designs as priview_designs
+from crosstally.papers.priview import methods as priview_methods
+from crosstally.papers.priview import times as priview_times
+
+__all__ = ["EXPERIMENTS"]
+
+EXPERIMENTS = (
+    *priview_crossover.EXPERIMENTS,
+    *priview_comparison.EXPERIMENTS,
+    *priview_methods.EXPERIMENTS,
+    *priview_chains.EXPERIMENTS,
+    *priview_designs.EXPERIMENTS,
+    *priview_times.EXPERIMENTS,
+)

@@ -1,0 +1,173 @@
+"""How long releases and answers take, beside the paper's seconds (PriView section 4.6)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from crosstally.errors import CrosstallyError
+from crosstally.papers.data import Rows, clicks, searches
+from crosstally.papers.outcomes import Claim, Experiment, Outcome, Settings, Value
+from crosstally.papers.priview.trials import AOL_ROWS, KOSARAK_ROWS, Case, Design, Steps, random_tables, released
+
+__all__ = ["EXPERIMENTS", "Timed", "time_claims"]
+
+_SYNOPSIS, _SIX, _EIGHT = "synopsis", "one 6-way table", "one 8-way table"
+_PAPER: Mapping[tuple[int, int], tuple[str, Mapping[str, float]]] = {
+    (32, 2): ("C2(8,20)", {_SYNOPSIS: 8.78, _SIX: 0.16, _EIGHT: 2.79}),
+    (32, 3): ("C3(8,106)", {_SYNOPSIS: 90.81, _SIX: 1.78, _EIGHT: 35.96}),
+    (45, 2): ("C2(8,42)", {_SYNOPSIS: 47.42, _SIX: 2.71, _EIGHT: 20.76}),
+    (45, 3): ("C3(8,326)", {_SYNOPSIS: 593.27, _SIX: 11.79, _EIGHT: 77.54}),
+}
+_HARDWARE = "paper: other hardware (2.3 GHz, Python, 2014); here: CPU seconds, warm"
+_REPEATS = 3
+_QUICK_ANSWERS, _FULL_ANSWERS = 20, 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timed:
+    """The seconds of one step, here and in the paper."""
+
+    data: str
+    design: str
+    paper_design: str
+    step: str
+    seconds: float
+    paper: float
+
+    def to_row(self) -> dict[str, Value]:
+        """One row of the experiment."""
+        return {
+            "data": self.data,
+            "design": self.design,
+            "step": self.step,
+            "seconds": self.seconds,
+            "paper_design": self.paper_design,
+            "paper_seconds": self.paper,
+            "times_faster": self.paper / self.seconds,
+            "hardware": _HARDWARE,
+        }
+
+
+def _times(settings: Settings) -> Outcome:
+    if settings.data is not None:
+        raise CrosstallyError("priview-times takes no data: its seconds stand beside the paper's for the same sizes")
+    steps = Steps(len(_PAPER) * (_REPEATS + 3), settings.progress)
+    number = _QUICK_ANSWERS if settings.quick else _FULL_ANSWERS
+    timed = [each for data in _data() for cover in (2, 3) for each in _timed(data, Design(8, cover), number, steps)]
+    return Outcome(
+        "priview-times",
+        tuple(each.to_row() for each in timed),
+        claims=tuple(time_claims(timed)),
+        chart=_chart(timed),
+    )
+
+
+def _data() -> Iterator[Rows]:
+    random = np.random.default_rng(4)
+    yield clicks(KOSARAK_ROWS, random)
+    yield searches(AOL_ROWS, random)
+
+
+def _timed(data: Rows, design: Design, number: int, steps: Steps) -> Iterator[Timed]:
+    """The best of three releases, and the median of many answers asked one by one; everything was done once before."""
+    case = Case(data, tables={}, truth={})
+    paper_design, paper = _PAPER[case.attributes, design.cover]
+    release = released(case, design, 1.0)
+    steps()
+    found = {_SYNOPSIS: min(_seconds(lambda: released(case, design, 1.0), steps) for _ in range(_REPEATS))}
+    random = np.random.default_rng(5)
+    for step, k in ((_SIX, 6), (_EIGHT, 8)):
+        first, *tables = random_tables(data.schema.names, k, number + 1, random)
+        release.marginal(*first)
+        found[step] = median(_seconds(lambda names=names: release.marginal(*names)) for names in tables)  # type: ignore[misc]
+        steps()
+    name = f"C{design.cover}({design.size},{design.views(case.attributes)})"
+    for step, seconds in found.items():
+        yield Timed(
+            data=data.label,
+            design=name,
+            paper_design=paper_design,
+            step=step,
+            seconds=seconds,
+            paper=paper[step],
+        )
+
+
+def _seconds(work: Callable[[], object], done: Callable[[], None] | None = None) -> float:
+    start = time.process_time()
+    work()
+    spent = time.process_time() - start
+    if done is not None:
+        done()
+    return max(spent, 1e-9)
+
+
+def time_claims(timed: Sequence[Timed]) -> Iterator[Claim]:
+    """That each step takes less than the paper's seconds; a machine of today explains a factor of a few."""
+    for step in (_SYNOPSIS, _SIX, _EIGHT):
+        factors = [each.paper / each.seconds for each in timed if each.step == step]
+        yield Claim(
+            f"{step}: at least 10 times faster than the paper's seconds, which are of other hardware",
+            of="crosstally",
+            holds=min(factors) >= 10,
+            figure=f"from {min(factors):,.0f} x to {max(factors):,.0f} x",
+        )
+
+
+def _chart(timed: Sequence[Timed]) -> dict[str, Any]:
+    """Two points for each design and step, on a logarithmic scale."""
+    values = [
+        {"design": f"{each.design}, d = {d}", "step": each.step, "who": who, "seconds": seconds}
+        for each, d in ((each, 32 if each.paper_design in ("C2(8,20)", "C3(8,106)") else 45) for each in timed)
+        for who, seconds in (("crosstally, CPU seconds here", each.seconds), ("paper, other hardware", each.paper))
+    ]
+    return {
+        "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
+        "title": {"text": "Seconds for a release and for an answer", "subtitle": _HARDWARE, "anchor": "start"},
+        "data": {"values": values},
+        "facet": {"column": {"field": "step", "type": "nominal", "sort": [_SYNOPSIS, _SIX, _EIGHT], "title": None}},
+        "spec": {
+            "width": 220,
+            "height": 140,
+            "layer": [
+                {
+                    "mark": {"type": "line", "color": "#bbbbbb"},
+                    "encoding": {**_PLACE, "detail": {"field": "design", "type": "nominal"}},
+                },
+                {
+                    "mark": {"type": "point", "filled": True, "size": 70, "opacity": 1},
+                    "encoding": {
+                        **_PLACE,
+                        "color": {
+                            "field": "who",
+                            "type": "nominal",
+                            "title": None,
+                            "scale": {"range": ["#4c78a8", "#d62728"]},
+                            "legend": {"orient": "bottom"},
+                        },
+                    },
+                },
+            ],
+        },
+        "config": {"background": "white", "axis": {"gridColor": "#e8e8e8"}},
+    }
+
+
+_PLACE = {
+    "x": {
+        "field": "seconds",
+        "type": "quantitative",
+        "scale": {"type": "log", "domain": [0.0002, 1500]},
+        "axis": {"format": "~g", "values": [0.001, 0.01, 0.1, 1, 10, 100, 1000]},
+    },
+    "y": {"field": "design", "type": "nominal", "title": None, "sort": None},
+}
+
+
+EXPERIMENTS = (Experiment("priview-times", "Seconds beside the paper's (PriView, 4.6)", _times),)

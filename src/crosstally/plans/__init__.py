@@ -1,0 +1,1 @@
+"""What is asked and what it costs: the proof, below strategies and privacy."""

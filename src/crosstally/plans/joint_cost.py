@@ -1,0 +1,274 @@
+"""What many noisy answers cost together, exactly: no unit can move all of them as far as it can move each.
+
+When one row is added, every table of cells and every contrast moves by the same amount whatever the row is, so their
+costs add up. When a row is replaced, only the set D of attributes in which it changes matters, and a query over B moves
+by an amount that depends on D and B alone. A difference of +-1 sums, for one, moves only if an odd number of its
+attributes change (Barak et al. 2007 take 2 for each; the largest odd number of them together is about half of all).
+
+The cost is the largest over D of a sum of functions of D inside B: with up to 24 attributes, Moebius inversion of each
+function and one zeta transform give the sum for every D; with more, where attributes can be exchanged, only how many of
+each kind change matters. Otherwise the sum of the single costs is used, which is never too low.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise, product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosstally.budget import Neighbours, Noise, NoiseKind
+from crosstally.plans.linear_cost import linear_cost
+from crosstally.plans.requests import Request, RequestGroup, grouped
+from crosstally.questions.contrast_moves import numbers_changed
+from crosstally.questions.queries import Cells, Contrast, Linear, Query
+from crosstally.schema import Schema
+
+__all__ = ["groups_cost", "joint_cost", "odd_intersections", "single_cost"]
+
+MAX_ATTRIBUTES = 24
+_MAX_CASES = 20_000
+_MAX_LOOKUPS = 50_000_000
+_LARGEST = 2**61
+
+Asked = tuple[Query, Noise]
+
+
+def single_cost(query: Query, noise: Noise, schema: Schema, neighbours: Neighbours, *, pure: bool) -> Fraction:
+    """What one answer costs by itself: epsilon when pure, otherwise rho, of which Laplace costs epsilon^2 / 2."""
+    cost = noise.cost(query.sensitivity(schema, neighbours))
+    return cost**2 / 2 if noise.kind is NoiseKind.LAPLACE and not pure else cost
+
+
+def joint_cost(asked: Sequence[Asked], schema: Schema, neighbours: Neighbours, *, pure: bool) -> Fraction:
+    """What all answers cost together: attained by some pair of neighbours where it can be computed, never too low.
+
+    Linear queries are charged together, and beside the others.
+    """
+    return groups_cost(grouped([Request(*each) for each in asked], schema), schema, neighbours, pure=pure)
+
+
+def groups_cost(groups: Sequence[RequestGroup], schema: Schema, neighbours: Neighbours, *, pure: bool) -> Fraction:
+    """The same for requests in groups that are alike.
+
+    Units of up to m rows cost m times as much (m^2 for rho): the worst they can do is m equal rows that become m other
+    equal rows, or none.
+    """
+    linear = [(g.query, g.noise) for g in groups if isinstance(g.query, Linear) for _ in range(len(g))]
+    tables = [group for group in groups if not isinstance(group.query, Linear)]
+    beside = linear_cost(linear, schema, neighbours, pure=pure)
+    separate = _sum_of_single_costs(tables, schema, neighbours, pure=pure)
+    if Neighbours(neighbours) == Neighbours.ADD_REMOVE or not tables:
+        return separate + beside
+    largest = _largest_move(tables, schema, pure=pure)
+    if largest is None:
+        return separate + beside
+    together = largest * (schema.max_rows if pure else schema.max_rows**2)
+    if schema.may_drop:
+        together = max(together, _sum_of_single_costs(tables, schema, Neighbours.ADD_REMOVE, pure=pure))
+    return min(separate, together) + beside
+
+
+def _sum_of_single_costs(
+    groups: Sequence[RequestGroup], schema: Schema, neighbours: Neighbours, *, pure: bool
+) -> Fraction:
+    each = (len(g) * single_cost(g.query, g.noise, schema, neighbours, pure=pure) for g in groups)
+    return sum(each, Fraction(0))
+
+
+def odd_intersections(attributes: int, order: int, changed: int) -> int:
+    """How many sets of ``order`` of some attributes hold an odd number of those changed.
+
+    >>> max(sum(odd_intersections(16, order, z) for order in (0, 1, 2)) for z in range(17))
+    72
+    """
+    rest = attributes - changed
+    return sum(math.comb(changed, j) * math.comb(rest, order - j) for j in range(1, order + 1, 2))
+
+
+# The losses of one query
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Queries that lose alike: their attributes, and the loss for each set of changed ones, in units."""
+
+    positions: NDArray[np.intp]
+    losses: NDArray[np.int64]
+
+
+def _largest_move(asked: Sequence[RequestGroup], schema: Schema, *, pure: bool) -> Fraction | None:
+    """The largest joint loss when one row is replaced, rounded up by less than a part in 2^30; None if unknown."""
+    moved = [group for group in asked if group.query.attributes]
+    if not moved:
+        return Fraction(0)
+    if all(isinstance(group.query, Cells) for group in moved):
+        each = (len(g) * _weight(g.noise, pure) * _moves(g.query, schema, g.noise, pure).distances[-1] for g in moved)
+        return sum(each, Fraction(0))
+    used = np.unique(np.concatenate([group.positions.ravel() for group in moved]))
+    places = np.zeros(len(schema.names), np.intp)
+    places[used] = np.arange(len(used))
+    groups, unit = _groups(moved, schema, places, pure=pure)
+    if len(used) <= MAX_ATTRIBUTES:
+        return unit * int(_losses_of_all_sets(groups, len(used)).max())
+    cases = _cases(moved, schema, used)
+    if cases is None or len(cases) * sum(map(len, moved)) > _MAX_LOOKUPS:
+        return None
+    return unit * int(_losses_of(groups, cases).max())
+
+
+def _groups(
+    asked: Sequence[RequestGroup], schema: Schema, places: NDArray[np.intp], *, pure: bool
+) -> tuple[list[_Group], Fraction]:
+    """The losses of each group for each set of changed attributes, and the unit in which they are whole numbers."""
+    moves = [_moves(group.query, schema, group.noise, pure) for group in asked]
+    losses = [
+        [_weight(group.noise, pure) * moved for moved in own.distances] for group, own in zip(asked, moves, strict=True)
+    ]
+    unit = _unit([loss for each in losses for loss in each], sum(map(len, asked)))
+    groups = [
+        _Group(places[group.positions], np.array([math.ceil(loss / unit) for loss in each], np.int64)[own.places])
+        for group, each, own in zip(asked, losses, moves, strict=True)
+    ]
+    return groups, unit
+
+
+def _weight(noise: Noise, pure: bool) -> Fraction:
+    scale = Fraction(noise.scale)
+    return 1 / scale if pure else 1 / (2 * scale**2)
+
+
+def _unit(losses: Sequence[Fraction], requests: int) -> Fraction:
+    """A unit in which all losses are whole, or if that is too small one in which rounding up hardly matters."""
+    largest = max(losses)
+    distinct = set(losses) - {Fraction(0)}
+    if len(distinct) <= 64:
+        common = Fraction(
+            math.gcd(*(loss.numerator for loss in distinct)), math.lcm(*(loss.denominator for loss in distinct))
+        )
+        # a common divisor of fractions in lowest terms: gcd of numerators over lcm of denominators
+        if largest / common * requests < _LARGEST:
+            return common
+    return largest * requests / _LARGEST
+
+
+@dataclass(frozen=True, slots=True)
+class _Moves:
+    """How far one row moves an answer: the different distances, and which one each set of changed attributes has.
+
+    There are far fewer distances than sets: attributes of one size can be exchanged.
+    """
+
+    distances: tuple[int, ...]
+    places: NDArray[np.intp]
+
+
+def _moves(query: Query, schema: Schema, noise: Noise, pure: bool) -> _Moves:
+    """For each set of changed attributes (bit i for attribute i of the query) how far one row moves the answer.
+
+    In L1 when pure; otherwise in squared L2 for Gaussian noise and in squared L1 for Laplace noise.
+    """
+    sizes = schema.sizes(query.attributes)
+    squared_l1 = noise.kind is NoiseKind.LAPLACE and not pure
+    if isinstance(query, Cells):
+        return _Moves((0, 4 if squared_l1 else 2), np.minimum(np.arange(2 ** len(sizes)), 1))
+    assert isinstance(query, Contrast)
+    moves = query.moves(schema)
+    found = (moves.squared if noise.kind is NoiseKind.GAUSSIAN else moves.l1).ravel().tolist()
+    return _Moves(tuple(moved**2 for moved in found) if squared_l1 else tuple(found), numbers_changed(sizes))
+
+
+# The sum over all queries
+
+
+def _losses_of_all_sets(groups: Sequence[_Group], attributes: int) -> NDArray[np.int64]:
+    """The joint loss for every set of changed attributes: whole numbers, so that the order of sums does not matter."""
+    sums = np.zeros(2**attributes, np.int64)
+    for group in groups:
+        order = group.positions.shape[1]
+        inverse = group.losses.copy()
+        for bit in range(order):
+            halves = inverse.reshape(-1, 2, 2**bit)
+            halves[:, 1] -= halves[:, 0]
+        keys = np.zeros((len(group.positions), 1), np.int64)  # the subsets of each query, the first attribute fastest
+        for column in group.positions.T:
+            keys = np.hstack([keys, keys + (1 << column)[:, None]])
+        np.add.at(sums, keys.ravel(), np.broadcast_to(inverse, keys.shape).ravel())
+    for bit in range(attributes):
+        halves = sums.reshape(-1, 2, 2**bit)
+        halves[:, 1] += halves[:, 0]
+    return sums
+
+
+def _losses_of(groups: Sequence[_Group], cases: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """The joint loss for some sets of changed attributes, one a row."""
+    sums = np.zeros(len(cases), np.int64)
+    for group in groups:
+        step = max(1, 5_000_000 // len(cases))
+        for start in range(0, len(group.positions), step):
+            part = group.positions[start : start + step]
+            keys = np.zeros((len(part), len(cases)), np.intp)
+            for bit in range(part.shape[1]):
+                keys |= cases[:, part[:, bit]].T.astype(np.intp) << bit
+            sums += group.losses[keys].sum(axis=0)
+    return sums
+
+
+def _cases(asked: Sequence[RequestGroup], schema: Schema, used: NDArray[np.intp]) -> NDArray[np.bool_] | None:
+    """Sets of changed attributes of which one stands for every other; None when there are too many.
+
+    Attributes that can be exchanged without changing what is asked form a class; a set is known by how many of each
+    class it holds.
+    """
+    classes = _exchangeable(asked, schema, used)
+    if classes is None or math.prod(len(each) + 1 for each in classes) > _MAX_CASES:
+        return None
+    cases = list(product(*(range(len(each) + 1) for each in classes)))
+    out = np.zeros((len(cases), len(used)), np.bool_)
+    for row, counts in enumerate(cases):
+        for each, count in zip(classes, counts, strict=True):
+            out[row, each[:count]] = True
+    return out
+
+
+def _exchangeable(asked: Sequence[RequestGroup], schema: Schema, used: NDArray[np.intp]) -> list[list[int]] | None:
+    """Classes of attributes, by their place among those used; each exchange in a class is checked on all queries.
+
+    Only neighbours are tried: exchanges of neighbours make all exchanges. None when sets are too large for a number.
+    """
+    base = len(schema.names)
+    alike: dict[tuple[type, Noise, int], list[NDArray[np.intp]]] = defaultdict(list)
+    for group in asked:
+        alike[type(group.query), group.noise, group.positions.shape[1]].append(group.positions)
+    if base ** max(order for _, _, order in alike) >= 2**62:
+        return None
+    sets = [np.concatenate(parts) for parts in alike.values()]
+    held = np.zeros((len(sets), base), np.int64)
+    for i, rows in enumerate(sets):
+        held[i] = np.bincount(rows.ravel(), minlength=base)
+    candidates: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    for i, position in enumerate(used.tolist()):
+        candidates[schema.shape[position], *held[:, position].tolist()].append(i)
+    classes = []
+    for places in candidates.values():
+        classes.append([places[0]])
+        for a, b in pairwise(places):
+            if all(_exchange(rows, int(used[a]), int(used[b]), base) for rows in sets):
+                classes[-1].append(b)
+            else:
+                classes.append([b])
+    return classes
+
+
+def _exchange(sets: NDArray[np.intp], a: int, b: int, base: int) -> bool:
+    """Whether exchanging two attributes leaves the same sets."""
+    concerned = sets[(sets == a).any(axis=1) ^ (sets == b).any(axis=1)]
+    swapped = np.where(concerned == a, b, np.where(concerned == b, a, concerned))
+    digits = base ** np.arange(sets.shape[1], dtype=np.int64)
+    before, after = (np.sort(np.sort(rows, axis=1) @ digits) for rows in (concerned, swapped))
+    return bool(np.array_equal(before, after))

@@ -1,0 +1,173 @@
+"""What many linear queries cost together: the most that one unit can move all of them, not the sum of the most of each.
+
+Counts over disjoint rows, for one, cost no more together than one of them. Every combination of the values of the
+attributes that some query names is looked at, once for values that no query tells apart; where there are too many,
+queries are taken in groups that share attributes, whose costs are added, which is never too low.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosstally.budget import Neighbours, Noise
+from crosstally.questions.queries import Linear
+from crosstally.schema import Schema
+
+__all__ = ["linear_cost"]
+
+_MAX_NUMBERS = 20_000_000
+_MAX_STACKED = 4_000_000
+_MAX_PAIRED = 2_000
+_MAX_TIES = 5_000
+
+Asked = tuple[Linear, Noise]
+Values = Mapping[str, NDArray[np.intp]]
+
+
+def linear_cost(asked: Sequence[Asked], schema: Schema, neighbours: Neighbours, *, pure: bool) -> Fraction:
+    """What the answers to linear queries cost together: epsilon when pure, otherwise rho. Never too low."""
+    values = _values_told_apart(asked)
+    groups = _groups(asked, values)
+    return sum((_group_cost(group, schema, values, neighbours, pure=pure) for group in groups), Fraction(0))
+
+
+def _values_told_apart(asked: Sequence[Asked]) -> Values:
+    """For each attribute one value of each kind that the queries tell apart."""
+    factors: dict[str, dict[tuple[int, ...], None]] = defaultdict(dict)
+    for query, _ in asked:
+        for term in query.terms:
+            for name, factor in term.factors:
+                factors[name][factor] = None
+    return {name: np.unique(np.array(list(own)), axis=1, return_index=True)[1] for name, own in factors.items()}
+
+
+def _cells(names: Sequence[str], values: Values) -> int:
+    return math.prod(len(values[name]) for name in names)
+
+
+def _groups(asked: Sequence[Asked], values: Values) -> Iterator[list[Asked]]:
+    """Queries in groups whose joint table can be looked at whole, those over the same attributes together."""
+    by_attributes: dict[tuple[str, ...], list[Asked]] = defaultdict(list)
+    for each in asked:
+        by_attributes[each[0].attributes].append(each)
+    group: list[Asked] = []
+    names: set[str] = set()
+    for attributes, members in sorted(by_attributes.items()):
+        joint = names | set(attributes)
+        kinds = len({noise for _, noise in (*group, *members)})
+        if group and _cells(sorted(joint), values) * kinds > _MAX_NUMBERS:
+            yield group
+            group, joint = [], set(attributes)
+        group, names = [*group, *members], joint
+    if group:
+        yield group
+
+
+def _group_cost(
+    asked: Sequence[Asked], schema: Schema, values: Values, neighbours: Neighbours, *, pure: bool
+) -> Fraction:
+    """The worst that a unit of m rows can do is m equal rows: the cost is convex in them."""
+    names = sorted({name for query, _ in asked for name in query.attributes})
+    power = 1 if pure else 2
+    rows = Fraction(schema.max_rows if pure else schema.max_rows**2)
+    if Neighbours(neighbours) == Neighbours.ADD_REMOVE:
+        return _largest(*_sums(asked, names, schema, values, power=power), pure=pure) * rows
+    weights = [_weight(noise, pure) for _, noise in asked]
+    single = (Fraction(query.sensitivity(schema, neighbours).l1) for query, _ in asked)
+    alone = sum((weight * moved**power for weight, moved in zip(weights, single, strict=True)), Fraction(0))
+    columns = _columns(asked, names, schema, values)
+    if columns is None:
+        return alone
+    return min(alone, _largest_pair(columns, weights, pure=pure) * rows)
+
+
+def _weight(noise: Noise, pure: bool) -> Fraction:
+    scale = Fraction(noise.scale)
+    return 1 / scale if pure else 1 / (2 * scale**2)
+
+
+def _added(query: Linear, names: Sequence[str], schema: Schema, values: Values) -> NDArray[np.int64]:
+    """What one row adds, for each combination of the values of these attributes, to be broadcast."""
+    own = query.attributes
+    chosen = query.row_values(schema)[np.ix_(*(values[name] for name in own))]
+    return chosen.reshape([len(values[name]) if name in own else 1 for name in names])
+
+
+def _sums(
+    asked: Sequence[Asked], names: Sequence[str], schema: Schema, values: Values, *, power: int
+) -> tuple[list[Noise], NDArray[np.float64]]:
+    """For each noise and each combination of values the sum of the sizes (or squares) of what one row adds."""
+    noises = list(dict.fromkeys(noise for _, noise in asked))
+    sums = np.zeros((len(noises), *(len(values[name]) for name in names)))
+    for query, noise in asked:
+        sums[noises.index(noise)] += np.abs(_added(query, names, schema, values).astype(np.float64)) ** power
+    return noises, sums.reshape(len(noises), -1)
+
+
+def _largest(noises: Sequence[Noise], sums: NDArray[np.float64], *, pure: bool) -> Fraction:
+    """The largest weighted sum, exactly: sums are whole numbers, and near ties are settled with fractions.
+
+    Whole numbers beyond 2^53 are rounded up to the next double first.
+    """
+    weights = [_weight(noise, pure) for noise in noises]
+    rough = np.array([float(weight) for weight in weights]) @ sums
+    near = _distinct_columns(sums[:, rough >= rough.max() * (1 - 1e-9)])
+    if near.max(initial=0) >= 2.0**53:
+        near = np.ceil(near * (1 + 1e-9))
+    exact = (sum((w * int(n) for w, n in zip(weights, column, strict=True)), Fraction(0)) for column in near.T)
+    return max(exact)
+
+
+def _distinct_columns(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The different columns. Millions may be equal, where ``numpy.unique`` along an axis takes seconds."""
+    ordered = numbers[:, np.lexsort(numbers)]
+    first = np.ones(ordered.shape[1], np.bool_)
+    first[1:] = (ordered[:, 1:] != ordered[:, :-1]).any(axis=0)
+    return ordered[:, first]
+
+
+def _columns(asked: Sequence[Asked], names: Sequence[str], schema: Schema, values: Values) -> NDArray[np.int64] | None:
+    """The distinct answers that one row can give to all queries, one a row; None when there are too many."""
+    if _cells(names, values) * len(asked) > _MAX_STACKED:
+        return None
+    sizes = [len(values[name]) for name in names]
+    added = (_added(query, names, schema, values) for query, _ in asked)
+    stacked = np.stack([np.broadcast_to(each, sizes).ravel() for each in added], axis=1)
+    found = np.unique(stacked, axis=0)
+    if schema.may_drop:
+        found = np.unique(np.vstack([found, np.zeros_like(found[:1])]), axis=0)
+    return found if len(found) <= _MAX_PAIRED else None
+
+
+def _largest_pair(columns: NDArray[np.int64], weights: Sequence[Fraction], *, pure: bool) -> Fraction:
+    """The largest weighted distance between two of the rows: near ties settled with fractions, very many rounded up."""
+    rough = np.array([float(weight) for weight in weights])
+    power = 1 if pure else 2
+    near: list[tuple[float, int, int]] = []
+    most = 0.0
+    for i, column in enumerate(columns):
+        distances = np.abs((columns[i:] - column).astype(np.float64)) ** power @ rough
+        most = max(most, float(distances.max()))
+        places = np.flatnonzero(distances >= most * (1 - 1e-9))
+        near = [each for each in near if each[0] >= most * (1 - 1e-9)]
+        near += [(float(distances[j]), i, i + int(j)) for j in places]
+        if len(near) > _MAX_TIES:
+            return _bound_of_pairs(columns, rough, power)
+    exact = (_distance(columns[i], columns[j], weights, power) for _, i, j in near)
+    return max(exact, default=Fraction(0))
+
+
+def _distance(first: NDArray[np.int64], second: NDArray[np.int64], weights: Sequence[Fraction], power: int) -> Fraction:
+    steps = (abs(int(a) - int(b)) ** power for a, b in zip(first, second, strict=True))
+    return sum((weight * step for weight, step in zip(weights, steps, strict=True)), Fraction(0))
+
+
+def _bound_of_pairs(columns: NDArray[np.int64], rough: NDArray[np.float64], power: int) -> Fraction:
+    most = max(float((np.abs((columns - column).astype(np.float64)) ** power @ rough).max()) for column in columns)
+    return Fraction(most * (1 + 1e-9))

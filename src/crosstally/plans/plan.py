@@ -1,0 +1,336 @@
+"""A plan: what will be measured, with how much noise, and the error to expect. It never sees data."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
+from crosstally.errors import BudgetError, CrosstallyError, PlanError, QueryError, TooManyCellsError
+from crosstally.json_text import JsonError, read_json_file
+from crosstally.plans.joint_cost import groups_cost
+from crosstally.plans.requests import Request, RequestGroup, grouped
+from crosstally.plans.stages import Rule, part_of, rest_of, sum_of_stages
+from crosstally.questions.queries import MAX_CELLS, Cells, Contrast, Linear, Query, query_from_dict
+from crosstally.residuals.closure import Closure, closure_of
+from crosstally.schema import Schema, write_text
+from crosstally.tables import Measurement
+from crosstally.workload import Workload
+
+__all__ = [
+    "Plan",
+    "Request",
+    "Rule",
+    "Strategy",
+    "known_total",
+    "privacy_cost",
+    "public_total",
+    "requests_with_shares",
+    "spent_by",
+    "with_less_noise",
+]
+
+FORMAT = 2
+"""Plans with later stages; a plan of one stage is written as format 1, which means the same and older readers know."""
+_EXACT = 1e-300
+_SPENDING_MARGIN = 1e-8
+FREE_SCALE = 2.0**-6  # the scale of noise on what no unit can move: it is never other than zero
+
+
+class Strategy(Protocol):
+    """A way to choose what to measure. Whoever inherits from it needs only a name and ``plan``."""
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+
+    def plan(
+        self,
+        schema: Schema,
+        workload: Workload | None,
+        budget: Budget,
+        *,
+        neighbours: Neighbours = Neighbours.ADD_REMOVE,
+    ) -> Plan:
+        """What to measure first, and by which rules then; the budget is that of all stages together."""
+
+    def next(self, plan: Plan, seen: Sequence[Measurement]) -> Plan | None:  # noqa: ARG002
+        """What to measure after the stage of a plan, given all that was measured; None when that is all."""
+        return None
+
+    def with_rows(self, rows: int) -> Strategy:  # noqa: ARG002
+        """The same strategy, told about how many rows there are."""
+        return self
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What will be measured, for whom, at what cost. A plan file can be approved and then run exactly.
+
+    ``requests`` are those of the stage at hand. ``later`` has a rule for each stage after it. ``budget`` is that of all
+    these stages together: what the rules leave of it is this stage's own.
+    """
+
+    schema: Schema
+    requests: Sequence[Request]
+    _: KW_ONLY
+    strategy: str
+    workload: Workload
+    budget: Budget
+    neighbours: Neighbours
+    later: tuple[Rule, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "neighbours", Neighbours(self.neighbours))
+        object.__setattr__(self, "workload", self.workload.for_schema(self.schema))
+        for group in self.groups:
+            cells = math.prod(self.schema.sizes(group.query.attributes))
+            if cells > MAX_CELLS:
+                raise TooManyCellsError(f"a table must have at most {MAX_CELLS:,} cells, got {cells:,}")
+        subsets = sum(len(group) * 2 ** len(group.query.attributes) for group in self.groups)
+        if subsets > MAX_CELLS:
+            raise TooManyCellsError(f"a plan must be over at most {MAX_CELLS:,} sets of attributes, got {subsets:,}")
+        object.__setattr__(self, "later", tuple(self.later))
+        if self.later and not self.requests:
+            raise PlanError("a plan with later stages must measure something first, for their rules to go by")
+        if self.share <= 0:
+            raise PlanError("the shares of later stages must leave a part of the budget to the first one")
+        if self.cost > self.own_budget.amount:
+            raise PlanError(f"the plan costs more than its budget of {self.own_budget}")
+
+    @cached_property
+    def share(self) -> Fraction:
+        """This stage's share of the budget: what later stages leave."""
+        return 1 - sum((rule.share for rule in self.later), Fraction(0))
+
+    @cached_property
+    def own_budget(self) -> Budget:
+        """What this stage may spend."""
+        return part_of(self.budget, self.share)
+
+    @property
+    def stage_budgets(self) -> tuple[Budget, ...]:
+        """What each stage may spend, this one first; together never more than the budget."""
+        return (self.own_budget, *(part_of(self.budget, rule.share) for rule in self.later))
+
+    @property
+    def budget_left(self) -> Budget:
+        """What this stage leaves to all later ones."""
+        return part_of(self.budget, 1 - self.share)
+
+    def is_followed_by(self, stage: Plan) -> bool:
+        """Whether a plan may be the next stage of this one: about the same, with what is left, by the rules left."""
+        return (
+            bool(self.later)
+            and (stage.schema, stage.neighbours) == (self.schema, self.neighbours)
+            and (stage.budget, stage.later) == (self.budget_left, rest_of(self.later))
+        )
+
+    @cached_property
+    def cost(self) -> Fraction:
+        """The privacy that this stage costs, exactly: epsilon when the budget is pure, otherwise rho."""
+        return _cost(self.groups, self.schema, self.neighbours, pure=self.budget.pure)
+
+    @cached_property
+    def groups(self) -> tuple[RequestGroup, ...]:
+        """The requests in groups that are alike."""
+        return grouped(self.requests, self.schema)
+
+    @cached_property
+    def cells(self) -> int:
+        """How many numbers are measured."""
+        return sum(len(group) * math.prod(group.query.shape(self.schema)) for group in self.groups)
+
+    def check_countable(self) -> None:
+        """Raise unless its tables can be counted: a plan may be larger than what can be run."""
+        needed = sum(len(group) * math.prod(self.schema.sizes(group.query.attributes)) for group in self.groups)
+        if needed > MAX_CELLS:
+            raise TooManyCellsError(f"at most {MAX_CELLS:,} cells can be measured at once, got {needed:,}")
+
+    @cached_property
+    def tables(self) -> tuple[tuple[str, ...], ...]:
+        """The tables that must be counted to answer the requests."""
+        return tuple(dict.fromkeys(request.query.attributes for request in self.requests))
+
+    @cached_property
+    def errors(self) -> Mapping[tuple[str, ...], float]:
+        """For each table of the workload the RMS error of its cells; NaN when the plan does not cover it."""
+        return dict(zip(self.workload.tables, np.sqrt(self._variances).tolist(), strict=True))
+
+    @property
+    def _closure(self) -> Closure:
+        return closure_of(self.schema, self.workload.tables)
+
+    @cached_property
+    def _variances(self) -> NDArray[np.float64]:
+        """The variance of each cell of each table of the workload."""
+        measured = []
+        for group in self.groups:
+            kind = type(group.query)
+            if kind is not Cells and kind is not Contrast:
+                raise QueryError(f"only cells and contrasts can be combined, got {kind.__name__}")
+            measured.append((kind, group.positions, group.noise.variance))
+        return self._closure.table_variances(self._closure.predicted(measured))
+
+    @property
+    def covers(self) -> bool:
+        """Whether every table of the workload can be had without guessing."""
+        return not bool(np.isnan(self._variances).any())
+
+    @cached_property
+    def rms_error(self) -> float:
+        """The root of the weighted mean variance over all cells of the workload."""
+        shares = np.array(self.workload.weights) * self._closure.cells()
+        return math.sqrt(float(shares @ self._variances / shares.sum()))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan as JSON."""
+        later = {"later": [rule.to_dict() for rule in self.later]} if self.later else {}
+        return {
+            "crosstally-plan": FORMAT if self.later else 1,
+            "strategy": self.strategy,
+            "budget": self.budget.to_dict(),
+            "neighbours": self.neighbours.value,
+            "schema": self.schema.to_dict(),
+            "workload": self.workload.to_dict(),
+            "requests": [{"query": r.query.to_dict(), "noise": r.noise.to_dict()} for r in self.requests],
+            **later,
+        }
+
+    @classmethod
+    def from_dict(cls, given: object) -> Plan:
+        """A plan from its JSON; its cost is computed again and must not exceed its budget."""
+        number = given.get("crosstally-plan") if isinstance(given, Mapping) else None
+        if not isinstance(given, Mapping) or type(number) is not int or not 1 <= number <= FORMAT:
+            raise PlanError(f"not a crosstally plan of format 1 to {FORMAT}")
+        fields = {"crosstally-plan", "strategy", "budget", "neighbours", "schema", "workload", "requests"}
+        fields |= {"later"} if number == 2 else set()
+        if set(given) != fields:
+            raise PlanError(f"a plan must have exactly the fields {', '.join(sorted(fields))}")
+        if given["neighbours"] not in list(Neighbours) or not isinstance(given["strategy"], str):
+            raise PlanError("a plan must name its strategy and its neighbours (add-remove or replace)")
+        if not isinstance(given["requests"], list) or not isinstance(given.get("later", []), list):
+            raise PlanError("requests and later stages must be lists")
+        return cls(
+            Schema.from_dict(given["schema"]),
+            tuple(map(_read_request, given["requests"])),
+            strategy=given["strategy"],
+            workload=Workload.from_dict(given["workload"]),
+            budget=Budget.from_dict(given["budget"]),
+            neighbours=Neighbours(given["neighbours"]),
+            later=tuple(map(Rule.from_dict, given.get("later", []))),
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Write the plan as a JSON file; if its schema is a draft, as one that only its owner can read."""
+        text = json.dumps(self.to_dict(), ensure_ascii=False, indent=1) + "\n"
+        write_text(Path(path), text, private=self.schema.draft)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Plan:
+        """A plan from a JSON file."""
+        try:
+            return cls.from_dict(read_json_file(path))
+        except (OSError, JsonError) as error:
+            reason = getattr(error, "strerror", None) or f"it {error}"
+            raise PlanError(f"cannot read the plan {str(path)!r}: {reason}") from None
+        except CrosstallyError as error:
+            raise PlanError(f"{str(path)!r}: {error}") from None
+
+
+def spent_by(stages: Sequence[Plan]) -> Budget:
+    """The budget of a release whose stages, from the first one, were these: as it was given, if none is missing."""
+    complete = len(stages) == 1 + len(stages[0].later)
+    return stages[0].budget if complete else sum_of_stages([stage.own_budget for stage in stages])
+
+
+def _read_request(given: object) -> Request:
+    if not isinstance(given, Mapping) or set(given) != {"query", "noise"}:
+        raise PlanError("each request must be an object with query and noise")
+    return Request(query_from_dict(given["query"]), Noise.from_dict(given["noise"]))
+
+
+def known_total(seen: Sequence[Measurement]) -> float | None:
+    """The number of rows, where it is among what was seen: public, or bought."""
+    totals = [float(m.values) for m in seen if not m.query.attributes]
+    return totals[0] if totals else None
+
+
+def public_total(rows: int) -> Measurement:
+    """A public number of rows, in the form in which strategies see it."""
+    return Measurement(Cells(()), np.array(rows), variance=_EXACT, noise=None, origin="public")
+
+
+def requests_with_shares(
+    queries: Sequence[Query], shares: Sequence[float], schema: Schema, budget: Budget, neighbours: Neighbours
+) -> tuple[Request, ...]:
+    """A request for each query, with the least noise that its share of the budget buys.
+
+    Shares are rounded down to multiples of 2^-52 of the budget, so that together they never exceed it. A query that no
+    unit can move (the total, under replacement) needs no share. Where queries together cost less than the sum of what
+    each costs (contrasts under replacement, linear queries) all noise is made smaller by the same factor.
+    """
+    moving = [query.sensitivity(schema, neighbours) for query in queries]
+    paid = [share for share, sensitivity in zip(shares, moving, strict=True) if sensitivity.l1]
+    if len(set(paid)) <= 1:
+        parts = [budget.amount / max(1, len(paid))] * len(shares)
+    else:
+        total = math.fsum(paid) * (1 + 1e-12)
+        distinct = {share: Fraction(max(1, int(share / total * 2**52)), 2**52) * budget.amount for share in set(shares)}
+        parts = [distinct[share] for share in shares]
+    free = Noise(NoiseKind.LAPLACE if budget.pure else NoiseKind.GAUSSIAN, FREE_SCALE)
+    noises = {
+        (sensitivity, part): Noise.affordable(sensitivity, part, pure=budget.pure) if sensitivity.l1 else free
+        for sensitivity, part in set(zip(moving, parts, strict=True))
+    }
+    requests = tuple(
+        Request(query, noises[sensitivity, part])
+        for query, sensitivity, part in zip(queries, moving, parts, strict=True)
+    )
+    additive = Neighbours(neighbours) == Neighbours.ADD_REMOVE and not any(
+        isinstance(query, Linear) for query in queries
+    )
+    if additive:
+        return requests
+    factor = _spare_factor(grouped(requests, schema), schema, budget, neighbours)
+    return tuple(Request(request.query, _smaller(request.noise, factor)) for request in requests)
+
+
+def with_less_noise(
+    groups: Sequence[RequestGroup], schema: Schema, budget: Budget, neighbours: Neighbours
+) -> list[RequestGroup]:
+    """The same requests with all scales smaller by one factor, where they cost less together than the budget."""
+    factor = _spare_factor(groups, schema, budget, neighbours)
+    return [replace(group, noise=_smaller(group.noise, factor)) for group in groups]
+
+
+def _spare_factor(groups: Sequence[RequestGroup], schema: Schema, budget: Budget, neighbours: Neighbours) -> float:
+    """By what factor all scales may become smaller until the budget is spent; 1 where it is, or nothing costs."""
+    ratio = float(_cost(groups, schema, neighbours, pure=budget.pure) / budget.amount) * (1 + _SPENDING_MARGIN)
+    if ratio > 1 - 1e-6 or ratio == 0:
+        return 1.0
+    return ratio if budget.pure else math.sqrt(ratio)
+
+
+def _smaller(noise: Noise, factor: float) -> Noise:
+    return noise if factor == 1 or noise.scale == FREE_SCALE else Noise(noise.kind, noise.scale * factor)
+
+
+def privacy_cost(requests: Sequence[Request], schema: Schema, neighbours: Neighbours, *, pure: bool) -> Fraction:
+    """What all requests cost together: epsilon when pure, otherwise rho, of which Laplace costs epsilon^2 / 2."""
+    return _cost(grouped(requests, schema), schema, neighbours, pure=pure)
+
+
+def _cost(groups: Sequence[RequestGroup], schema: Schema, neighbours: Neighbours, *, pure: bool) -> Fraction:
+    if pure and any(group.noise.kind is NoiseKind.GAUSSIAN for group in groups):
+        raise BudgetError("Gaussian noise cannot be paid with a pure epsilon; give rho, or epsilon and delta")
+    return groups_cost(groups, schema, neighbours, pure=pure)

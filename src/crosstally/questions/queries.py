@@ -1,0 +1,258 @@
+"""What can be asked of a table: its cells, a contrast of them, or a linear query in product form.
+
+Each query knows the attributes it needs, the shape of its answer, its sensitivity, and its answer from counts.
+All answers to whole counts are whole numbers, so that discrete noise is exact.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosstally.budget import Neighbours, Sensitivity
+from crosstally.errors import QueryError, TooManyCellsError
+from crosstally.questions.contrast_moves import ContrastMoves, contrast_moves
+from crosstally.schema import Schema
+
+__all__ = ["MAX_CELLS", "Cells", "Contrast", "Linear", "Query", "Term", "query_from_dict", "sensitivity_of_tables"]
+
+MAX_CELLS = 5_000_000
+_MAX_CONTRAST = 22  # attributes of one contrast: a table over 23, of two values each, has more than MAX_CELLS cells
+_MAX_FACTOR = 2**31
+
+
+class Query(Protocol):
+    """A question with one or more numbers as its answer."""
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The attributes whose table answers it."""
+
+    def shape(self, schema: Schema) -> tuple[int, ...]:
+        """The shape of the answer."""
+
+    def sensitivity(self, schema: Schema, neighbours: Neighbours) -> Sensitivity:
+        """How far one unit can move the answer."""
+
+    def answer(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The exact answer, from the counts of the table over ``attributes``."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The query as JSON."""
+
+
+def sensitivity_of_tables(tables: int, schema: Schema, neighbours: Neighbours) -> Sensitivity:
+    """How far one unit can move this many tables together.
+
+    All its rows may sit in one cell of each table, and under replacement all may move to another one:
+    L1 = m w and squared L2 = m^2 w for add-remove, twice each for replace.
+    """
+    m, moved = schema.max_rows, 1 if Neighbours(neighbours) == Neighbours.ADD_REMOVE else 2
+    return Sensitivity(moved * m * tables, moved * m**2 * tables)
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """The counts of the table over some attributes; over none, the number of rows."""
+
+    attributes: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "attributes", tuple(self.attributes))
+
+    def shape(self, schema: Schema) -> tuple[int, ...]:
+        """One cell for each combination of values."""
+        return schema.sizes(self.attributes)
+
+    def sensitivity(self, schema: Schema, neighbours: Neighbours) -> Sensitivity:
+        """All rows in one cell; under replacement they move to another. The total has no other cell to move to."""
+        if self.attributes or Neighbours(neighbours) == Neighbours.ADD_REMOVE:
+            return sensitivity_of_tables(1, schema, neighbours)
+        change = schema.max_rows if schema.may_drop else schema.max_rows - 1
+        return Sensitivity(change, change**2)
+
+    def answer(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The counts as they are."""
+        return counts
+
+    def to_dict(self) -> dict[str, Any]:
+        """The query as JSON."""
+        return {"cells": list(self.attributes)}
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """The residual of a table: what it says beyond all tables over fewer of its attributes, on whole numbers.
+
+    Along an attribute of n > 2 values it applies n I - J (J all ones); along one of two values, the difference
+    first minus second, a single number. Divided by n along each of the former, and put back in place with both signs
+    and halved along each of the latter, it is the centred table R_B of ``residuals``.
+    """
+
+    attributes: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "attributes", tuple(self.attributes))
+        if not self.attributes:
+            raise QueryError("a contrast must be over at least one attribute; the total is Cells(())")
+        if len(self.attributes) > _MAX_CONTRAST:
+            raise QueryError(
+                f"a contrast must be over at most {_MAX_CONTRAST} attributes, got {len(self.attributes):,}"
+            )
+
+    def shape(self, schema: Schema) -> tuple[int, ...]:
+        """One cell for each combination of values; attributes of two values have one."""
+        return tuple(1 if n == 2 else n for n in schema.sizes(self.attributes))
+
+    def sensitivity(self, schema: Schema, neighbours: Neighbours) -> Sensitivity:
+        """Exact, from the columns of the tensor product: one row's, or the difference of two rows'."""
+        sizes, m = schema.sizes(self.attributes), schema.max_rows
+        l1 = math.prod(1 if n == 2 else 2 * (n - 1) for n in sizes)
+        l2_squared = math.prod(1 if n == 2 else n * (n - 1) for n in sizes)
+        if Neighbours(neighbours) == Neighbours.REPLACE:
+            moves = self.moves(schema)
+            l1, l2_squared = int(moves.l1.max()), int(moves.squared.max())
+        return Sensitivity(m * l1, m**2 * l2_squared)
+
+    def moves(self, schema: Schema) -> ContrastMoves:
+        """How far one row moves the answer when it is replaced, for each number of changed attributes of each size."""
+        sizes = schema.sizes(self.attributes)
+        if math.prod(sizes) > MAX_CELLS:
+            raise TooManyCellsError(f"a contrast must be over at most {MAX_CELLS:,} cells, got {math.prod(sizes):,}")
+        return contrast_moves(tuple(sorted(sizes)))
+
+    def answer(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The integer contrast of the counts."""
+        out = counts
+        for axis, n in enumerate(counts.shape):
+            first, total = out.take([0], axis), out.sum(axis=axis, keepdims=True)
+            out = 2 * first - total if n == 2 else n * out - total
+        return out
+
+    def to_dict(self) -> dict[str, Any]:
+        """The query as JSON."""
+        return {"contrast": list(self.attributes)}
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A weight times a product of factors: for each attribute named, a whole number for each of its values."""
+
+    weight: int
+    factors: tuple[tuple[str, tuple[int, ...]], ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "weight", _whole(self.weight, "weight"))
+        read = ((name, tuple(_whole(f, f"the factor of {name!r}") for f in values)) for name, values in self.factors)
+        object.__setattr__(self, "factors", tuple(sorted(read)))
+        if len(set(dict(self.factors))) < len(self.factors):
+            raise QueryError("a term must name each attribute once")
+
+
+def _whole(number: object, what: str) -> int:
+    if isinstance(number, bool) or not isinstance(number, int | np.integer) or abs(int(number)) >= _MAX_FACTOR:
+        raise QueryError(f"{what} must be a whole number below 2^31, got {number!r}")
+    return int(number)
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """One number: the sum over all rows of a sum of terms in product form (weights and factors whole numbers)."""
+
+    terms: tuple[Term, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "terms", tuple(self.terms))
+        if not self.terms:
+            raise QueryError("a linear query must have at least one term")
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The attributes that some term names."""
+        return tuple(sorted({name for term in self.terms for name, _ in term.factors}))
+
+    def shape(self, schema: Schema) -> tuple[int, ...]:
+        """A single number."""
+        self.row_values(schema)
+        return ()
+
+    def row_values(self, schema: Schema) -> NDArray[np.int64]:
+        """What one row adds, for each combination of the values of ``attributes``."""
+        sizes = schema.sizes(self.attributes)
+        if math.prod(sizes) > MAX_CELLS:
+            raise TooManyCellsError(
+                f"a linear query must be over at most {MAX_CELLS:,} cells, got {math.prod(sizes):,}"
+            )
+        for term in self.terms:
+            for name, factor in term.factors:
+                if len(factor) != schema[name].size:
+                    raise QueryError(f"the factor of {name!r} must have {schema[name].size} numbers, got {len(factor)}")
+        return self._row_values(sizes)
+
+    def _row_values(self, sizes: tuple[int, ...]) -> NDArray[np.int64]:
+        position = {name: axis for axis, name in enumerate(self.attributes)}
+        total = np.zeros(sizes, np.int64)
+        for term in self.terms:
+            size = abs(term.weight) * math.prod(max(map(abs, factor)) for _, factor in term.factors)
+            if size >= _MAX_FACTOR:
+                raise QueryError("each term must stay below 2^31 for every row")
+            part = np.full((1,) * len(sizes), term.weight, np.int64)
+            for name, factor in term.factors:
+                axes = [1] * len(sizes)
+                axes[position[name]] = -1
+                part = part * np.array(factor, np.int64).reshape(axes)
+            total = total + part
+        return total
+
+    def sensitivity(self, schema: Schema, neighbours: Neighbours) -> Sensitivity:
+        """The most rows times the largest value of a row, or under replacement the widest gap between two units."""
+        values, m = self.row_values(schema), schema.max_rows
+        low, high = int(values.min()), int(values.max())
+        if Neighbours(neighbours) == Neighbours.ADD_REMOVE:
+            change = m * max(abs(low), abs(high))
+        elif schema.may_drop:
+            change = m * (max(high, 0) - min(low, 0))
+        else:
+            change = high - low
+        return Sensitivity(change, change**2)
+
+    def answer(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The sum over all rows; counts are over ``attributes`` in their order."""
+        return np.asarray((self._row_values(counts.shape) * counts).sum(dtype=np.int64))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The query as JSON."""
+        terms = [{"weight": t.weight, "factors": {name: list(f) for name, f in t.factors}} for t in self.terms]
+        return {"linear": terms}
+
+
+def query_from_dict(given: object) -> Query:
+    """A query from its JSON."""
+    if not isinstance(given, Mapping) or len(given) != 1:
+        raise QueryError("a query must be an object with one of cells, contrast or linear")
+    ((kind, body),) = given.items()
+    if kind in ("cells", "contrast"):
+        if not isinstance(body, list) or not all(isinstance(name, str) for name in body):
+            raise QueryError(f"{kind} must be a list of attribute names")
+        return Cells(tuple(body)) if kind == "cells" else Contrast(tuple(body))
+    if kind == "linear" and isinstance(body, list):
+        return Linear(tuple(map(_read_term, body)))
+    raise QueryError(f"a query must be cells, contrast or linear, got {kind!r}")
+
+
+def _read_term(given: object) -> Term:
+    if (
+        not isinstance(given, Mapping)
+        or set(given) != {"weight", "factors"}
+        or not isinstance(given["factors"], Mapping)
+    ):
+        raise QueryError("a term must be an object with weight and factors")
+    for name, factor in given["factors"].items():
+        if not isinstance(factor, list):
+            raise QueryError(f"the factor of {name!r} must be a list of whole numbers")
+    return Term(given["weight"], tuple((name, tuple(factor)) for name, factor in given["factors"].items()))

@@ -1,0 +1,1 @@
+"""The release file: its format, its reader and its writer."""

@@ -1,0 +1,148 @@
+"""A release from its file.
+
+``docs/release-file.md`` describes its formats field by field. A file may come from anywhere, so nothing in it is
+believed: every size is checked against the schema and the limits before memory is taken for it, variances are computed
+from the noise, and whatever does not fit is a ReleaseError in one line.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from crosstally.errors import CrosstallyError, ReleaseError
+from crosstally.inference.estimate import smallest_cell
+from crosstally.questions.queries import MAX_CELLS
+from crosstally.releases.file.header import Header, read_header
+from crosstally.releases.file.pages import check_pages
+from crosstally.releases.file.writer import CONTENT, DIGEST_KEY, HEADER_KEY, MAX_EXACT, arrow_schema, digest, places
+from crosstally.releases.release import Release
+from crosstally.residuals import Estimate, combine
+from crosstally.tables import Measurement
+
+__all__ = ["open_release"]
+
+MAX_FILE = 512 * 2**20
+_CONSISTENT = 1e-9
+_BAD_PARQUET = (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError)
+
+
+def open_release(path: str | Path) -> Release:
+    """The release in a file. Nothing is inferred again: the estimate is the one that was saved."""
+    try:
+        return _read_release(_read_bytes(Path(path)))
+    except CrosstallyError as error:
+        raise ReleaseError(f"cannot read the release {str(path)!r}: {error}") from None
+
+
+def _read_bytes(path: Path) -> bytes:
+    try:
+        if path.exists() and not path.is_file():
+            raise ReleaseError("it is not a file")
+        if path.stat().st_size > MAX_FILE:
+            raise ReleaseError(f"it must be at most {MAX_FILE:,} bytes, this has more")
+        return path.read_bytes()
+    except OSError as error:
+        raise ReleaseError(error.strerror or "reading failed") from None
+    except ValueError:
+        raise ReleaseError("its name is not the name of a file") from None
+
+
+def _read_release(data: bytes) -> Release:
+    import pyarrow.parquet as pq
+
+    if data[:4] != b"PAR1":
+        raise ReleaseError("it is not a Parquet file")
+    if len(data) < 12 or data[-4:] != b"PAR1":
+        raise ReleaseError("it is cut short")
+    try:
+        with pq.ParquetFile(pa.BufferReader(data), pre_buffer=False, page_checksum_verification=True) as file:
+            found = file.metadata.metadata or {}
+            header = read_header(found.get(HEADER_KEY), file.metadata.num_rows)
+            columns = _read_columns(file, data, header)
+    except _BAD_PARQUET:
+        raise ReleaseError("it is damaged: its Parquet structure cannot be read") from None
+    if found.get(DIGEST_KEY) != digest(found[HEADER_KEY], columns):
+        raise ReleaseError("it is damaged or was changed: its numbers do not match their checksum")
+    _check_columns(columns, header)
+    return _release(header, columns)
+
+
+def _read_columns(file: Any, data: bytes, header: Header) -> dict[str, NDArray[Any]]:
+    """The four columns of content, once all that is declared about them is in order."""
+    found, expected = file.schema_arrow, arrow_schema(header.schema, pa.int64() if header.whole else pa.float64())
+    if tuple(found.names) != tuple(expected.names) or found.types[:4] != expected.types[:4]:
+        raise ReleaseError(f"its columns must be {', '.join(expected.names)}, of the types of a release")
+    groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
+    if sum(group.num_rows for group in groups) != file.metadata.num_rows or any(g.num_rows < 1 for g in groups):
+        raise ReleaseError("it is damaged: its row groups do not make its number of rows")
+    for group in groups:
+        for column in range(len(CONTENT)):
+            check_pages(data, group.column(column), most_bytes=8 * MAX_CELLS + 2**20)
+    table = file.read(columns=list(CONTENT), use_threads=False)
+    if table.num_rows != file.metadata.num_rows or any(column.null_count for column in table.columns):
+        raise ReleaseError("it is damaged: some of its numbers are missing")
+    return {name: table.column(name).to_numpy() for name in CONTENT}
+
+
+def _check_columns(columns: Mapping[str, NDArray[Any]], header: Header) -> None:
+    """Raise unless rows are in order and all numbers are what they should be."""
+    for name, expected in places(header.sizes).items():
+        if not np.array_equal(columns[name], expected):
+            raise ReleaseError(f"its column {name} must count its rows in order")
+    for name in ("value", "estimate"):
+        if not (np.abs(columns[name].astype(np.float64)) <= 2.0**63).all():
+            raise ReleaseError(f"its column {name} must hold finite numbers of at most 2^63")
+
+
+def _release(header: Header, columns: Mapping[str, NDArray[Any]]) -> Release:
+    stops = np.cumsum(header.sizes).tolist()
+    measured, fitted = [], []
+    for (mechanism, query, shape), stop in zip(header.measurements, stops, strict=True):
+        rows = slice(stop - math.prod(shape), stop)
+        values = columns["value"][rows].reshape(shape)
+        if mechanism.values == "whole" and values.dtype != np.int64:
+            values = _whole(values)
+        measurement = Measurement(
+            query, values, variance=mechanism.variance, noise=mechanism.noise, origin=mechanism.origin
+        )
+        measured.append(measurement)
+        fitted.append(replace(measurement, values=columns["estimate"][rows].reshape(shape)))
+    return Release(
+        header.schema,
+        tuple(measured),
+        statement=header.statement,
+        estimate=_estimate(header, fitted),
+        nonnegative=header.nonnegative,
+        rounds=header.rounds,
+        variances_left=header.variances_left,
+    )
+
+
+def _whole(values: NDArray[np.float64]) -> NDArray[np.int64]:
+    if (values != np.rint(values)).any() or (np.abs(values) > MAX_EXACT).any():
+        raise ReleaseError("its column value must hold whole numbers where the header says so")
+    return values.astype(np.int64)
+
+
+def _estimate(header: Header, fitted: Sequence[Measurement]) -> Estimate:
+    """The saved estimate: its answers agree, so averaging gives them back, and noise gives their variances."""
+    with np.errstate(all="ignore"):
+        combined = combine(header.schema, fitted)
+        if header.statement.rows is not None:
+            combined = combined.with_total(header.statement.rows)
+        tables = combined.tables([m.query.attributes for m in fitted])
+        for measurement, table in zip(fitted, tables, strict=True):
+            again = measurement.query.answer(table)  # type: ignore[arg-type]
+            scale = 1 + float(np.abs(table).max(initial=0)) * table.size
+            if not (np.abs(again - measurement.values) <= _CONSISTENT * scale).all():
+                raise ReleaseError("its column estimate must hold tables that agree with each other")
+    smallest = smallest_cell(combined, [m.query.attributes for m in fitted])
+    return replace(combined, corrected=header.corrected, smallest=smallest)

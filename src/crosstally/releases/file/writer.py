@@ -1,0 +1,330 @@
+"""A release to its file: one Parquet file with a row for each measured number and a JSON header in its metadata.
+
+``docs/release-file.md`` describes its formats field by field.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from crosstally.budget import Noise
+from crosstally.errors import ReleaseError
+from crosstally.questions.queries import Cells, Contrast
+from crosstally.residuals import Estimate
+from crosstally.schema import Schema
+from crosstally.tables import Measurement
+
+__all__ = ["FORMAT", "Mechanism", "Saveable", "column_names", "save_release"]
+
+FORMAT = 2
+CONTENT = ("measurement", "cell", "value", "estimate")
+READABLE = ("table", "variance")
+HEADER_KEY, DIGEST_KEY = b"crosstally", b"crosstally.sha256"
+MAX_HEADER = 32 * 2**20
+MAX_EXACT = 2**53
+_GROUP_ROWS = 2**17
+_TEXTS = pa.dictionary(pa.int32(), pa.string())
+
+
+class HasJson(Protocol):
+    """Whatever has a JSON form."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Its JSON."""
+
+
+class Saveable(Protocol):
+    """What a file holds of a release."""
+
+    @property
+    def schema(self) -> Schema:
+        """What the tables are about."""
+
+    @property
+    def measurements(self) -> tuple[Measurement, ...]:
+        """What was measured."""
+
+    @property
+    def statement(self) -> HasJson:
+        """The privacy promise."""
+
+    @property
+    def estimate(self) -> Estimate:
+        """What the measurements say."""
+
+    @property
+    def nonnegative(self) -> str:
+        """How negative cells are corrected."""
+
+    @property
+    def rounds(self) -> int:
+        """How often."""
+
+    @property
+    def variances_left(self) -> Mapping[tuple[str, ...], float]:
+        """What is left of the variances of sets of attributes, where that is not what the noise has."""
+
+
+def save_release(release: Saveable, path: str | Path) -> None:
+    """Write a release as a Parquet file; whoever looks sees the old file or the whole new one."""
+    target = Path(path)
+    header, columns = header_bytes(release), _content(release)
+    metadata = {HEADER_KEY: header, DIGEST_KEY: digest(header, columns)}
+    temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")
+    try:
+        try:
+            with temporary.open("xb") as stream:
+                _write_parquet(stream, release, columns, metadata)
+                stream.flush()
+                os.fsync(stream.fileno())
+            temporary.replace(target)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise ReleaseError(f"cannot write the release {str(path)!r}: {error.strerror or 'writing failed'}") from None
+    _sync_folder(target.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the new name durable; some systems do not let a folder be opened, and need not."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@dataclass(frozen=True, slots=True)
+class Mechanism:
+    """What measurements share: the kind of query, the noise, and where it was bought."""
+
+    query: str
+    values: str
+    noise: Noise | None
+    variance: float
+    origin: str
+
+    @classmethod
+    def of(cls, measurement: Measurement) -> Mechanism:
+        """The mechanism of a measurement."""
+        query = "cells" if isinstance(measurement.query, Cells) else "contrast"
+        values = "whole" if measurement.values.dtype == np.int64 else "real"
+        return cls(query, values, measurement.noise, measurement.variance, measurement.origin)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The mechanism as JSON."""
+        noise = None if self.noise is None else self.noise.to_dict()
+        return {
+            "query": self.query,
+            "values": self.values,
+            "noise": noise,
+            "variance": self.variance,
+            "origin": self.origin,
+        }
+
+
+def header_bytes(release: Saveable) -> bytes:
+    """The header of a release."""
+    mechanisms: dict[Mechanism, int] = {}
+    positions = release.schema.positions
+    measurements = []
+    for measurement in release.measurements:
+        number = mechanisms.setdefault(Mechanism.of(measurement), len(mechanisms))
+        measurements.append([number, *(positions[name] for name in measurement.query.attributes)])
+    left = [[variance, *(positions[name] for name in names)] for names, variance in release.variances_left.items()]
+    header = {
+        "format": 2 if left else 1,
+        "schema": release.schema.to_dict(),
+        "statement": release.statement.to_dict(),
+        "estimate": {
+            "nonnegative": release.nonnegative,
+            "rounds": release.rounds,
+            "corrected": release.estimate.corrected,
+            **({"variances": left} if left else {}),
+        },
+        "mechanisms": [mechanism.to_dict() for mechanism in mechanisms],
+        "measurements": measurements,
+    }
+    text = json.dumps(header, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    encoded = text.encode("utf-8", "backslashreplace")  # half a surrogate pair becomes its JSON escape
+    if len(encoded) > MAX_HEADER:
+        raise ReleaseError(f"a release's schema and list of measurements must fit {MAX_HEADER:,} bytes of JSON")
+    return encoded
+
+
+def _content(release: Saveable) -> dict[str, NDArray[Any]]:
+    """The columns that hold the release, each a flat array."""
+    measurements = release.measurements
+    sizes = np.array([m.values.size for m in measurements], np.int64)
+    tables = release.estimate.tables([m.query.attributes for m in measurements])
+    answers = [m.query.answer(table) for m, table in zip(measurements, tables, strict=True)]  # type: ignore[arg-type]
+    return {
+        **places(sizes),
+        "value": _values(measurements),
+        "estimate": _flat(answers, np.float64),
+    }
+
+
+def places(sizes: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+    """The number of the measurement and of its cell, for each row."""
+    starts = np.cumsum(sizes) - sizes
+    return {
+        "measurement": np.repeat(np.arange(len(sizes), dtype=np.int32), sizes),
+        "cell": (np.arange(sizes.sum()) - np.repeat(starts, sizes)).astype(np.int32),
+    }
+
+
+def _values(measurements: Sequence[Measurement]) -> NDArray[Any]:
+    """All values: whole numbers, unless some are not."""
+    if all(m.values.dtype == np.int64 for m in measurements):
+        return _flat([m.values for m in measurements], np.int64)
+    for i, measurement in enumerate(measurements):
+        if measurement.values.dtype == np.int64 and np.abs(measurement.values).max(initial=0) > MAX_EXACT:
+            raise ReleaseError(f"beside real numbers, whole ones must be at most 2^53; measurement {i} has larger ones")
+    return _flat([m.values for m in measurements], np.float64)
+
+
+def _flat(arrays: Sequence[NDArray[Any]], dtype: type[np.generic]) -> NDArray[Any]:
+    return np.concatenate([np.asarray(a, dtype).ravel() for a in arrays] or [np.empty(0, dtype)])
+
+
+def digest(header: bytes, columns: Mapping[str, NDArray[Any]]) -> bytes:
+    """SHA-256 of the header and the content, little-endian, column after column."""
+    state = hashlib.sha256(header)
+    for name in CONTENT:
+        array = columns[name]
+        state.update(np.ascontiguousarray(array, array.dtype.newbyteorder("<")).data)
+    return state.hexdigest().encode()
+
+
+# The columns for people
+
+
+def column_names(schema: Schema) -> tuple[str, ...]:
+    """The columns of a release of this schema: content, then readable ones, then one for each attribute.
+
+    An attribute's column bears its name. Where the name, or what stands before its first full stop, is that of
+    another column, underscores are added.
+    """
+    fixed = {*CONTENT, *READABLE}
+    taken = set(fixed)
+    names = []
+    for name in schema.names:
+        head, dot, tail = name.encode("utf-8", "replace").decode().partition(".")
+        while head.lower() in fixed:
+            head += "_"
+        column = head + dot + tail
+        while column.lower() in taken:
+            column += "_"
+        taken.add(column.lower())
+        names.append(column)
+    return (*CONTENT, *READABLE, *names)
+
+
+def arrow_schema(schema: Schema, value_type: pa.DataType) -> pa.Schema:
+    types = [pa.int32(), pa.int32(), value_type, pa.float64(), _TEXTS, pa.float64()]
+    names = column_names(schema)
+    plain = [pa.field(name, kind, nullable=False) for name, kind in zip(names[: len(types)], types, strict=True)]
+    return pa.schema(plain + [pa.field(name, _TEXTS) for name in names[len(types) :]])
+
+
+def _write_parquet(
+    stream: Any, release: Saveable, columns: Mapping[str, NDArray[Any]], metadata: Mapping[bytes, bytes]
+) -> None:
+    import pyarrow.parquet as pq
+
+    kind = pa.from_numpy_dtype(columns["value"].dtype)
+    arrow = arrow_schema(release.schema, kind)
+    numbers = ("value", "estimate")
+    options = {
+        "compression": "zstd",
+        "use_dictionary": [name for name in arrow.names if name not in numbers],
+        "write_statistics": False,
+        "store_schema": False,
+        "write_page_checksum": True,
+    }
+    labels = [
+        pa.array([label.encode("utf-8", "replace").decode() for label in attribute.labels], pa.string())
+        for attribute in release.schema.attributes
+    ]
+    with pq.ParquetWriter(stream, arrow, **options) as writer:
+        writer.add_key_value_metadata(metadata)
+        for start, pieces in _row_groups(release.measurements):
+            stop = start + sum(piece.stop - piece.start for _, piece in pieces)
+            content = [pa.array(columns[name][start:stop]) for name in CONTENT]
+            readable = _readable(release, pieces, labels)
+            writer.write_table(pa.Table.from_arrays(content + readable, schema=arrow), row_group_size=stop - start)
+
+
+def _row_groups(measurements: Sequence[Measurement]) -> Iterator[tuple[int, list[tuple[Measurement, range]]]]:
+    """Row groups of bounded size: the first row, and the cells of each measurement in it."""
+    first, rows = 0, 0
+    pieces: list[tuple[Measurement, range]] = []
+    for measurement in measurements:
+        done, cells = 0, measurement.values.size
+        while done < cells:
+            step = min(cells - done, _GROUP_ROWS - rows)
+            pieces.append((measurement, range(done, done + step)))
+            done, rows = done + step, rows + step
+            if rows == _GROUP_ROWS:
+                yield first, pieces
+                first, rows, pieces = first + rows, 0, []
+    if pieces:
+        yield first, pieces
+
+
+def _readable(
+    release: Saveable, pieces: Sequence[tuple[Measurement, range]], labels: Sequence[pa.Array]
+) -> list[pa.Array]:
+    """For each row its table, its variance, and the label of each attribute, null where it does not take part."""
+    lengths = [len(piece) for _, piece in pieces]
+    texts: dict[str, int] = {}
+    numbers = [texts.setdefault(table_text(measurement), len(texts)) for measurement, _ in pieces]
+    tables = pa.array(np.repeat(np.array(numbers, np.int32), lengths))
+    variances = np.repeat([measurement.variance for measurement, _ in pieces], lengths)
+    codes, absent = _codes(release.schema, pieces, sum(lengths)), pa.nulls(sum(lengths), _TEXTS)
+    return [
+        pa.DictionaryArray.from_arrays(tables, pa.array(list(texts), pa.string())),
+        pa.array(variances),
+        *(_labelled(codes[i], labels[i]) if i in codes else absent for i in range(len(labels))),
+    ]
+
+
+def _codes(schema: Schema, pieces: Sequence[tuple[Measurement, range]], rows: int) -> dict[int, NDArray[np.int32]]:
+    """For each attribute that takes part, by its position, the value of each row, -1 where it does not."""
+    codes: dict[int, NDArray[np.int32]] = {}
+    at = 0
+    for measurement, piece in pieces:
+        axes = [schema.positions[name] for name in measurement.query.attributes]
+        cells = np.arange(piece.start, piece.stop)
+        values = np.unravel_index(cells, measurement.values.shape) if axes else ()
+        for axis, value in zip(axes, values, strict=True):
+            if axis not in codes:
+                codes[axis] = np.full(rows, -1, np.int32)
+            codes[axis][at : at + len(piece)] = value
+        at += len(piece)
+    return codes
+
+
+def _labelled(codes: NDArray[np.int32], labels: pa.Array) -> pa.Array:
+    return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), labels)
+
+
+def table_text(measurement: Measurement) -> str:
+    """What was measured, for people."""
+    names = " x ".join(measurement.query.attributes).encode("utf-8", "replace").decode()
+    return f"contrast of {names}" if isinstance(measurement.query, Contrast) else names or "total"

@@ -1,6 +1,0 @@
-"""Covering designs: few views that hold every pair, triple or quadruple of attributes. They never see data."""
-
-from crosstally.strategies.designs.design import covering_design
-from crosstally.strategies.designs.mixed import covering_views
-
-__all__ = ["covering_design", "covering_views"]

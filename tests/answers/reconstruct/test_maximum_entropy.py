@@ -1,0 +1,200 @@
+"""Maximum entropy against clarabel on the primal, by hand, and on inputs that no table fits."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+from scipy.optimize import nnls
+
+from crosstally.answers.answer import answer, answer_all
+from crosstally.answers.error_bars import ErrorBars
+from crosstally.answers.reconstruct.maximum_entropy import greatest_entropy
+from crosstally.answers.reconstruct.reconstruction import Known
+from crosstally.errors import QueryError
+from crosstally.inference import estimate
+from crosstally.questions.queries import Cells, Contrast
+from crosstally.schema import Attribute, Schema
+from crosstally.tables import ErrorKind, Marginal, Measurement
+from reference_entropy import basis, covered_cells, nearest_of_most_entropy, random_table
+
+KINDS = ("inside", "zeros", "one-sided", "noisy", "wild")
+
+
+def schema_of(*sizes: int) -> Schema:
+    return Schema([Attribute(name, [str(v) for v in range(n)]) for name, n in zip("abcdefgh", sizes, strict=False)])
+
+
+def measured(names: str, values: object) -> Measurement:
+    return Measurement(Cells(tuple(names)), np.asarray(values), variance=2.0, noise=None, origin="test")
+
+
+def ask(sizes: tuple[int, ...], views: dict[str, object], names: str, *, method: str | None = None) -> Marginal:
+    schema = schema_of(*sizes)
+    measurements = [measured(view, values) for view, values in views.items()]
+    combined = estimate(schema, measurements)
+    return answer(combined, ErrorBars(schema, measurements), tuple(names), method=method)
+
+
+def known_of(table: np.ndarray, views: list[tuple[int, ...]]) -> Known:
+    covered = covered_cells(table.shape, views)
+    return Known(table.shape, covered, np.where(covered, basis(table.shape) @ table.ravel(), 0.0)[None])
+
+
+# By hand
+
+
+def test_two_margins_give_their_product() -> None:
+    got = ask((2, 3), {"a": [30, 70], "b": [50, 30, 20]}, "ab")
+    assert np.allclose(got.values, [[15, 9, 6], [35, 21, 14]], atol=1e-9)
+    assert got.method == "maximum-entropy"
+    assert got.error_kind is ErrorKind.NONE
+    assert got.relaxed < 1e-9
+
+
+def test_a_chain_gives_conditional_independence() -> None:
+    """p(a, b, c) = p(a, b) p(b, c) / p(b)."""
+    got = ask((2, 2, 2), {"ab": [[10, 20], [30, 40]], "bc": [[16, 24], [15, 45]]}, "abc").values
+    expected = [[[4, 6], [5, 15]], [[12, 18], [10, 30]]]
+    assert np.allclose(got, expected, atol=1e-6)
+
+
+def test_an_attribute_never_measured_is_uniform() -> None:
+    assert np.allclose(ask((2, 4), {"a": [10, 30]}, "ab").values, [[2.5] * 4, [7.5] * 4])
+
+
+def test_three_pairs_agree_with_iterative_fitting() -> None:
+    """No closed form: the margins of a x b, b x c, a x c are fitted in turn until they stay."""
+    truth = np.array([[[5, 3], [2, 9], [4, 4]], [[1, 6], [7, 2], [3, 8]]], float)
+    views = {"ab": truth.sum(2), "bc": truth.sum(0), "ac": truth.sum(1)}
+    fitted = np.ones(truth.shape)
+    for _ in range(500):
+        for axis, view in ((2, "ab"), (0, "bc"), (1, "ac")):
+            fitted *= np.expand_dims(views[view] / fitted.sum(axis), axis)
+    got = ask((2, 3, 2), {view: values.astype(int) for view, values in views.items()}, "abc")
+    assert np.allclose(got.values, fitted, atol=1e-6)
+    assert got.relaxed < 1e-6
+
+
+def test_a_part_that_is_covered_is_answered_as_if_asked_alone() -> None:
+    views = {"ab": [[-5, 40], [30, 35]], "c": [25, 75]}
+    alone = ask((2, 2, 2), views, "ab").values
+    assert np.allclose(ask((2, 2, 2), views, "abc").values, np.multiply.outer(alone, [0.25, 0.75]), atol=1e-9)
+
+
+def test_a_total_that_is_not_positive_gives_zeros() -> None:
+    got = ask((2, 2), {"a": [-3, 1], "b": [-1, -1]}, "ab")
+    assert got.values.tolist() == [[0, 0], [0, 0]]
+    assert got.relaxed == pytest.approx(1.0, abs=2)
+
+
+def test_relaxed_is_the_largest_difference_of_a_covered_cell() -> None:
+    """a = b, b = c and a = 1 - c cannot all hold. In six of the eight cells two of the three do, in the other two none.
+
+    By symmetry the nearest table holds 8/6 people in each of the six, so each pair has 8/3 where it should have 4.
+    """
+    same, other = [[4, 0], [0, 4]], [[0, 4], [4, 0]]
+    got = ask((2, 2, 2), {"ab": same, "bc": same, "ac": other}, "abc")
+    assert np.allclose(got.values.sum(2), [[8 / 3, 4 / 3], [4 / 3, 8 / 3]], atol=1e-6)
+    assert got.relaxed == pytest.approx(4 / 3, abs=1e-6)
+    assert got.values.sum() == pytest.approx(8)
+    assert (got.values >= 0).all()
+
+
+def test_without_a_total_there_is_nothing_to_spread() -> None:
+    schema = schema_of(2, 2)
+    contrasts = [Measurement(Contrast(("a",)), np.array([4]), variance=2.0, noise=None, origin="test")]
+    with pytest.raises(QueryError, match="maximum entropy needs the number of rows"):
+        answer(estimate(schema, contrasts), ErrorBars(schema, contrasts), ("a", "b"))
+
+
+# Against clarabel
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("number", [6, pytest.param(200, marks=pytest.mark.verify)])
+def test_agrees_with_an_independent_solver(kind: str, number: int) -> None:
+    random = np.random.default_rng([71, KINDS.index(kind)])
+    for _ in range(number):
+        table, views = random_table(random, kind, most_cells=64)
+        solved = greatest_entropy(known_of(table, views))[0]
+        assert np.abs(solved.values - nearest_of_most_entropy(table.shape, views, table)).max() < 1e-6
+
+
+# What must hold on every input
+
+
+@pytest.mark.parametrize("number", [300, pytest.param(10_000, marks=pytest.mark.verify)])
+def test_never_ends_unconverged(number: int) -> None:
+    """Noise up to a million times the total: a table of that total, as near as any to what is known, says how near."""
+    random = np.random.default_rng(72)
+    for _ in range(number):
+        table, views = random_table(random, "zeros", most_cells=200)
+        table += random.laplace(0, random.choice([1e-8, 1e-5, 1e-3, 0.1, 1, 1e3, 1e6]), table.shape)
+        table += (1 - table.sum()) / table.size
+        known = known_of(table, views)
+        if len(known.components) > 1 or known.covered.all():
+            continue
+        solved = greatest_entropy(known)[0]
+        matrix = basis(table.shape)[known.covered]
+        wanted, got = matrix @ table.ravel(), matrix @ solved.values.ravel()
+        best, _ = nnls(np.vstack([matrix, np.full(table.size, 1e6)]), np.append(wanted, 1e6), maxiter=100 * table.size)
+        unit = max(1.0, np.abs(wanted).max())
+        assert np.linalg.norm(got - wanted) <= np.linalg.norm(matrix @ best - wanted) + 1e-6 * unit
+        assert solved.values.min() >= 0
+        assert solved.values.sum() == pytest.approx(known.coefficients[0, 0], abs=1e-12)
+        assert solved.relaxed == pytest.approx(largest_difference(solved.values - table, views), abs=1e-9 * unit)
+
+
+def largest_difference(difference: np.ndarray, views: list[tuple[int, ...]]) -> float:
+    """The largest cell of the marginals over the views that lie in no other view."""
+    return max(
+        np.abs(difference.sum(axis=tuple(axis for axis in range(difference.ndim) if axis not in view))).max()
+        for view in views
+        if not any(set(view) < set(other) for other in views)
+    )
+
+
+def test_the_order_of_attributes_only_permutes_axes() -> None:
+    random = np.random.default_rng(73)
+    views = {"abc": random.integers(0, 50, (2, 3, 2)), "bd": random.integers(0, 50, (3, 4)), "ad": [[9] * 4, [30] * 4]}
+    first = ask((2, 3, 2, 4), views, "abcd")
+    for order in permutations(range(4)):
+        other = ask((2, 3, 2, 4), views, "".join("abcd"[i] for i in order))
+        assert np.allclose(other.values, first.values.transpose(order), atol=1e-7 * first.values.sum())
+        assert other.relaxed == pytest.approx(first.relaxed, abs=1e-6)
+
+
+def test_a_batch_equals_the_loop() -> None:
+    random = np.random.default_rng(74)
+    schema = schema_of(2, 3, 2, 2, 3)
+    names = ["abc", "cde", "ae", "bd"]
+    measurements = [measured(view, random.integers(-20, 90, schema.sizes(tuple(view)))) for view in names]
+    combined, bars = estimate(schema, measurements), ErrorBars(schema, measurements)
+    wanted = [tuple(table) for table in ("abcd", "ab", "bcde", "dcba", "abcde", "ad", "edcba", "aceb", "abcd")]
+    for together, names_of in zip(answer_all(combined, bars, wanted), wanted, strict=True):
+        alone = answer(combined, bars, names_of)
+        assert np.abs(together.values - alone.values).max() <= 1e-9 * alone.values.sum()
+        assert together.relaxed == pytest.approx(alone.relaxed, abs=1e-9)
+        assert together.method == alone.method
+
+
+def test_a_covered_table_is_the_estimate_with_each_method() -> None:
+    views = {"ab": [[10, 20], [30, 40]], "c": [25, 75]}
+    for method in ("maximum-entropy", "least-squares", "linear-program"):
+        got = ask((2, 2, 2), views, "ab", method=method)
+        assert np.allclose(got.values, [[10, 20], [30, 40]])
+        assert got.error_kind is ErrorKind.ESTIMATED
+        assert got.relaxed == 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_many_constraints_are_solved_without_a_matrix(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    table = random.dirichlet(np.ones(72)).reshape(2, 3, 3, 4)
+    known = known_of(table, [(0, 1), (1, 2), (2, 3), (0, 3)])
+    direct = greatest_entropy(known)[0]
+    monkeypatch.setattr("crosstally.answers.reconstruct.reconstruction._DIRECT_CONSTRAINTS", 0)
+    searched = greatest_entropy(known)[0]
+    assert np.abs(direct.values - searched.values).max() < 1e-8

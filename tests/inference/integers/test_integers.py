@@ -1,0 +1,199 @@
+"""Integer tables: whole numbers, non-negative, all marginals of one table, near to the real-valued answers."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from crosstally.budget import Budget, Neighbours
+from crosstally.errors import CrosstallyError, QueryError, TooManyCellsError
+from crosstally.inference.integers.projection import nonnegative_least_squares
+from crosstally.inference.integers.tables import integer_tables
+from crosstally.releases.release import Release, Statement, publish
+from crosstally.schema import Attribute, Schema
+from crosstally.strategies import Direct, Fourier
+from crosstally.tables import Measurement
+from crosstally.workload import Workload
+from reference_fourier import downward_closure, marginal_matrix, nearest_by_cone_program
+
+
+def schema_of(*sizes: int) -> Schema:
+    return Schema([Attribute(f"a{i}", [f"v{v}" for v in range(n)]) for i, n in enumerate(sizes)])
+
+
+def release_of(schema: Schema, codes: np.ndarray, workload: Workload, *, epsilon, seed, strategy, rows=None) -> Release:
+    """A release of rows given as codes, with noise from a seed: the same in every run of the tests."""
+    rng = np.random.default_rng(seed)
+    budget = Budget(epsilon=epsilon)
+    measured = []
+    for request in strategy.plan(schema, workload, budget).requests:
+        names = request.query.attributes
+        table = np.zeros(schema.sizes(names), np.int64)
+        np.add.at(table, tuple(codes[:, schema.positions[name]] for name in names), 1 if names else len(codes))
+        values = np.asarray(request.query.answer(table))
+        noisy = values + np.rint(rng.laplace(0, request.noise.scale, values.shape)).astype(np.int64)
+        noise = request.noise
+        measured.append(Measurement(request.query, noisy, variance=noise.variance, noise=noise, origin="test"))
+    statement = Statement(strategy=strategy.name, budget=budget, neighbours=Neighbours.ADD_REMOVE, rows=rows)
+    return publish(schema, measured, statement)
+
+
+def check_whole_and_consistent(found, workload: Workload, total: int) -> None:
+    tables = {names: found.table(*names) for names in workload.tables}
+    for names, table in tables.items():
+        assert table.dtype == np.int64
+        assert (table >= 0).all()
+        assert table.sum() == total == found.total
+        assert np.array_equal(found.marginal(*names).values, table)
+    for first, second in combinations(tables, 2):
+        common = [name for name in first if name in second]
+        sums = [
+            tables[each].sum(axis=tuple(i for i, name in enumerate(each) if name not in common))
+            for each in (first, second)
+        ]
+        order = [[name for name in each if name in common] for each in (first, second)]
+        assert np.array_equal(sums[0], sums[1].transpose([order[1].index(name) for name in order[0]]))
+
+
+def check_random_cases(runs: int) -> None:
+    for seed in range(runs):
+        rng = np.random.default_rng(seed)
+        schema = schema_of(*rng.integers(2, 5, rng.integers(2, 6)).tolist())
+        codes = np.stack([rng.integers(0, n, int(rng.integers(0, 300))) for n in schema.shape[:1]], axis=1)
+        codes = np.stack(
+            [rng.integers(0, n, len(codes)) * (rng.random(len(codes)) < 0.5) for n in schema.shape], axis=1
+        )
+        every = [names for k in (1, 2, 3) for names in combinations(schema.names, k)]
+        chosen = rng.choice(len(every), min(len(every), int(rng.integers(1, 6))), replace=False)
+        workload = Workload([every[i] for i in sorted(chosen)])
+        public = len(codes) if seed % 3 == 0 else None
+        release = release_of(
+            schema,
+            codes,
+            workload,
+            epsilon=[0.1, 1, 10][seed % 3],
+            seed=seed,
+            strategy=Direct() if seed % 2 else Fourier(),
+            rows=public,
+        )
+        method = "projection" if seed % 5 == 4 else None
+        found = release.integers(workload, method=method)
+        total = public if public is not None else max(0, round(release.rows))
+        check_whole_and_consistent(found, workload, total)
+        closure = sum(math.prod(schema[n].size - 1 for n in each) for each in downward_closure(list(workload.tables)))
+        for names in workload.tables:
+            distance = np.abs(found.table(*names) - release.marginal(*names).values).sum()
+            assert distance == pytest.approx(found.distances[names], abs=1e-6)
+            assert distance <= found.limit + 1e-6
+        if method is None:
+            assert len(found.counts) <= closure
+            answers = np.concatenate([release.marginal(*names).values.ravel() for names in workload.tables])
+            axes = [tuple(schema.positions[name] for name in names) for names in workload.tables]
+            if schema.cells <= 100 and seed % 10 == 0:  # the bound from an independent solver's optimum
+                matrix = np.vstack([marginal_matrix(schema.shape, axes), np.full((1, schema.cells), 1e4)])
+                optimum = nearest_by_cone_program(matrix, np.append(answers, total * 1e4), "total")
+                assert found.limit <= optimum + closure + 1e-3 * max(1, optimum)
+
+
+def test_random_releases_become_whole_numbers_that_agree() -> None:
+    check_random_cases(30)
+
+
+@pytest.mark.verify
+def test_a_thousand_random_releases_become_whole_numbers_that_agree() -> None:
+    check_random_cases(1000)
+
+
+def test_rows_and_counts_are_the_same_table() -> None:
+    schema = Schema([Attribute("sex", ["F", "M"]), Attribute("count", ["low", "high", "none"])])
+    answers = {("sex", "count"): np.array([[2.2, 0.3, 1.1], [-0.4, 3.6, 0.2]])}
+    found = integer_tables(schema, answers, total=7)
+    assert found.total == 7
+    rows = Counter(zip(*(column.to_pylist() for column in found.to_rows().columns), strict=True))
+    counted = {tuple(list(row.values())[:2]): row["count_"] for row in found.to_arrow().to_pylist()}
+    assert rows == counted
+    # -0.4 becomes 0 and 0.4 is taken from another cell: 0.8, and at most one for each of the six cells by rounding
+    assert 0.8 - 1e-9 <= found.distances["sex", "count"] <= found.limit <= 6.8 + 1e-9
+    assert found.table("count", "sex").T.tolist() == found.table("sex", "count").tolist()
+    assert int(found.table()) == 7
+    assert str(found.marginal("sex")).startswith("sex")
+    assert repr(found).startswith("IntegerTables(7 rows in ")
+
+
+def test_answers_that_rows_have_are_met_but_for_rounding() -> None:
+    """The tables of 500 rows themselves: the program finds a table with the same marginals."""
+    rng = np.random.default_rng(1)
+    schema = schema_of(2, 3, 2, 2)
+    codes = np.stack([rng.integers(0, n, 500) for n in schema.shape], axis=1)
+    answers = {}
+    for names in combinations(schema.names, 2):
+        answers[names] = np.zeros(schema.sizes(names))
+        np.add.at(answers[names], tuple(codes[:, schema.positions[name]] for name in names), 1)
+    found = integer_tables(schema, answers, total=500)
+    assert found.gap <= 1e-5
+    assert found.limit <= 1 + 5 + 9 + 1e-6, "|B|: one total, 5 and 9 coefficients of one and two attributes"
+    assert max(found.distances.values()) <= found.limit
+
+
+def test_a_domain_of_2_to_the_32_cells() -> None:
+    """All neighbouring pairs of 32 attributes, noise of scale 10: nearer to the truth than the noise."""
+    rng = np.random.default_rng(3)
+    schema = schema_of(*[2] * 32)
+    codes = np.zeros((400, 32), np.int64)
+    for i in range(1, 32):
+        codes[:, i] = np.where(rng.random(400) < 0.7, codes[:, i - 1], rng.integers(0, 2, 400))
+    answers, truth = {}, {}
+    for i in range(31):
+        names = (f"a{i}", f"a{i + 1}")
+        truth[names] = np.zeros((2, 2))
+        np.add.at(truth[names], (codes[:, i], codes[:, i + 1]), 1)
+        answers[names] = truth[names] + rng.laplace(0, 10, (2, 2))
+    found = integer_tables(schema, answers, total=400)
+    check_whole_and_consistent(found, Workload(tuple(answers)), 400)
+    error = np.mean([np.abs(found.table(*names) - truth[names]).mean() for names in truth])
+    noise = np.mean([np.abs(answers[names] - truth[names]).mean() for names in truth])
+    assert error < noise
+    assert found.method == "projection"
+    assert math.isnan(found.gap)
+    again = integer_tables(schema, answers, total=400)
+    assert np.array_equal(again.cells, found.cells)
+
+
+def test_least_squares_without_negative_weights() -> None:
+    """Against SciPy's solver on random problems."""
+    from scipy.optimize import nnls
+
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        matrix, values = rng.normal(size=(20, 8)), rng.normal(size=20)
+        found = nonnegative_least_squares(matrix.T @ matrix, matrix.T @ values, np.zeros(8))
+        assert (found >= 0).all()
+        best = nnls(matrix, values)[1]
+        used = found > 0
+        alone = np.linalg.lstsq(matrix[:, used], values, rcond=None)[0] if used.any() else np.empty(0)
+        assert np.allclose(found[used], alone, atol=1e-6), "optimal among the columns it kept"
+        assert np.linalg.norm(matrix @ found - values) >= best - 1e-9
+
+
+def test_what_cannot_be_is_refused() -> None:
+    schema = schema_of(2, 2)
+    table = {("a0",): np.array([1.0, 2.0])}
+    with pytest.raises(QueryError, match="total must be a whole number of at least 0, got -1"):
+        integer_tables(schema, table, total=-1)
+    with pytest.raises(QueryError, match="method must be linear-program or projection"):
+        integer_tables(schema, table, total=3, method="rounding")
+    with pytest.raises(QueryError, match="name at least one table"):
+        integer_tables(schema, {}, total=3)
+    wide = schema_of(*[2] * 40)
+    found = integer_tables(wide, table, total=3)
+    with pytest.raises(TooManyCellsError, match="at most 5,000,000 cells"):
+        found.table(*wide.names)
+    with pytest.raises(CrosstallyError, match="unknown attribute 'b'"):
+        found.table("b")
+    empty = integer_tables(schema, table, total=0)
+    assert empty.table("a0").tolist() == [0, 0]
+    assert empty.to_rows().num_rows == 0
