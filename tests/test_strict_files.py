@@ -299,6 +299,34 @@ def test_a_protocol_takes_plain_probabilities_alone(keep: object) -> None:
     assert time.process_time() - started < 1
 
 
+@pytest.mark.parametrize(
+    ("changed", "sound"),
+    [
+        ({}, True),
+        ({"digits": 5}, False),
+        ({"digits": 10**8}, False),  # the number of reports would have 50 million digits
+        ({"digits": "4"}, False),
+        ({"buckets": 4}, False),
+        ({"buckets": 10**9}, False),
+        ({"sizes": [64.0]}, False),
+        ({"sizes": [10**4000]}, False),
+    ],
+    ids=lambda given: str(given)[:20],
+)
+def test_local_hashing_has_the_digits_that_its_cells_need(changed: dict[str, Any], sound: bool) -> None:
+    schema = Schema([Attribute("c", [str(i) for i in range(64)])])
+    given = json.loads(json.dumps(design(schema, epsilon="1", people=10**6, ways=1, method="full").document))
+    hashing = {"kind": "local-hashing", "sizes": [64], "buckets": 3, "digits": 4, "keep": "1/2"}  # 3^4 = 81 > 64
+    given["oracles"] = [{**hashing, **changed}]
+    started = time.process_time()
+    if sound:
+        Collector(Protocol.from_dict(given))
+    else:
+        with pytest.raises(PlanError):
+            Protocol.from_dict(given)
+    assert time.process_time() - started < 1
+
+
 @pytest.mark.parametrize("option", ["--ways", "--target-error", "--rows"])
 @pytest.mark.parametrize("text", ["1_0", "١", "inf", "nan", " 2"])
 def test_options_take_plain_numbers_alone(option: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from crosstally.budget import fraction_of_text
 from crosstally.errors import PlanError
 from crosstally.local.oracles.odds import odds_below, rounded_down, rounded_up
+from crosstally.schema import MAX_VALUES
 
 __all__ = [
     "MASK_CELLS",
@@ -223,11 +224,8 @@ class LocalHashing:
         cells = math.prod(sizes)
         made = []
         for buckets in (prime for prime in _PRIMES if prime == 2 or prime <= 4 * (odds + 1)):
-            digits = 1
-            while buckets**digits < cells:
-                digits += 1
             keep = rounded_down(odds / (odds + buckets - 1))
-            made.append(cls(tuple(sizes), buckets=buckets, digits=digits, keep=keep))
+            made.append(cls(tuple(sizes), buckets=buckets, digits=_digits(cells, buckets), keep=keep))
         return min(made, key=lambda oracle: cell_variance(oracle, 1 / cells))
 
     @property
@@ -447,6 +445,14 @@ def best_oracle(sizes: tuple[int, ...], epsilon: Fraction, kinds: tuple[str, ...
     return min(found, key=lambda oracle: oracle.coefficient_variance)
 
 
+def _digits(cells: int, buckets: int) -> int:
+    """How many digits numbers of so many cells have, in base ``buckets``."""
+    digits = 1
+    while buckets**digits < cells:
+        digits += 1
+    return digits
+
+
 def read_probability(given: object) -> Fraction:
     """A probability from its text in a protocol."""
     found = fraction_of_text(given)
@@ -458,13 +464,18 @@ def read_probability(given: object) -> Fraction:
 def read_view_oracle(given: Mapping[str, Any]) -> ViewOracle:
     """An oracle from its JSON; the caller has checked its fields."""
     sizes, keep = tuple(given["sizes"]), read_probability(given.get("keep", "0"))
+    if not all(type(size) is int and 2 <= size <= MAX_VALUES for size in sizes):
+        raise PlanError(f"the sizes of an oracle must be whole numbers from 2 to {MAX_VALUES:,}")
     match given["kind"]:
         case RandomisedResponse.kind:
             return RandomisedResponse(sizes, keep)
         case UnaryEncoding.kind:
             return UnaryEncoding(sizes, own=read_probability(given["own"]), other=read_probability(given["other"]))
         case LocalHashing.kind:
-            return LocalHashing(sizes, buckets=given["buckets"], digits=given["digits"], keep=keep)
+            buckets, digits = given["buckets"], given["digits"]
+            if buckets not in _PRIMES or digits != _digits(math.prod(sizes), buckets):
+                raise PlanError("local hashing must have a known prime number of buckets and the digits its cells need")
+            return LocalHashing(sizes, buckets=buckets, digits=digits, keep=keep)
         case SubsetSelection.kind:
             return SubsetSelection(sizes, members=given["members"], keep=keep)
         case _:
