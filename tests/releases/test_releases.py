@@ -133,9 +133,10 @@ def test_a_statement_about_another_unit_is_refused() -> None:
 
 
 def test_more_cells_than_the_limit_are_refused_before_memory_is_touched() -> None:
-    wide = Schema([Attribute(f"a{i}", ["0", "1"]) for i in range(40)])
+    wide = Schema([Attribute("a", ["0", "1", "2"]), *(Attribute(f"a{i}", ["0", "1"]) for i in range(21))])  # 6 million
     query = Contrast(wide.names)
-    one = Measurement(query, np.zeros((1,) * 40, np.int64), variance=LAPLACE.variance, noise=LAPLACE, origin="test")
+    values = np.zeros((3, *(1,) * 21), np.int64)
+    one = Measurement(query, values, variance=LAPLACE.variance, noise=LAPLACE, origin="test")
     with pytest.raises(ReleaseError, match="at most 5,000,000 cells"):
         publish(wide, [one], statement())
 

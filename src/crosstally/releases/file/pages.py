@@ -10,34 +10,54 @@ from typing import Any
 
 from crosstally.errors import ReleaseError
 
-__all__ = ["check_pages"]
+__all__ = ["PAGE_ROWS", "check_pages"]
 
+# Arrow closes a page at 1 MiB, looking after every 1,024 rows, so every page but the last of a column has at least as
+# many rows. Beside them a column has a dictionary and, where that grew too large, one page more.
+PAGE_ROWS = 1024
+_MORE_PAGES = 3
+# Bytes for each row: a number of 8 in the dictionary, its place there, and the same in full once the dictionary is
+# given up. For each page: lengths of its parts.
+_ROW_BYTES, _PAGE_BYTES = 24, 64
+# How a frame of Zstandard begins. It is looked for in the pages: pyarrow ends the process when it is asked for a codec
+# that it does not know.
+_ZSTANDARD = b"\x28\xb5\x2f\xfd"
 _MAX_DEPTH = 8
 _DAMAGED = "it is damaged: a page of numbers has no sound header"
 _STOP, _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(13)
 
 
-def check_pages(data: bytes, chunk: Any, *, most_bytes: int) -> None:
-    """Raise unless every page of a column chunk lies within the file and unpacks to at most so many bytes.
+def check_pages(data: bytes, chunk: Any, *, rows: int) -> None:
+    """Raise unless the pages of a column chunk lie within the file, and are no more and no larger than its rows need.
 
     Args:
         data: The whole file.
         chunk: The chunk's metadata, as pyarrow gives it.
-        most_bytes: What a page may unpack to.
+        rows: How many numbers the chunk has.
     """
+    most_pages = _MORE_PAGES + rows // PAGE_ROWS
+    most_bytes = _ROW_BYTES * rows + _PAGE_BYTES * most_pages
     first, dictionary = chunk.data_page_offset, chunk.dictionary_page_offset
     at = dictionary if dictionary is not None and 0 < dictionary < first else first
     end = at + chunk.total_compressed_size
     if not 0 < at <= end <= len(data):
         raise ReleaseError("it is damaged: a column lies outside the file")
+    pages = together = 0
     while at < end:
         reader = _Reader(data, at, end)
         unpacked, packed = reader.page_sizes()
         at = reader.at + packed
-        if unpacked > most_bytes:
-            raise ReleaseError(f"a page of numbers must unpack to at most {most_bytes:,} bytes, this one claims more")
-        if unpacked < 0 or packed < 0 or at > end:
+        if unpacked < 0 or packed < 0:
             raise ReleaseError(_DAMAGED)
+        pages, together = pages + 1, together + unpacked
+        if together > most_bytes:
+            raise ReleaseError(f"a column of {rows:,} numbers must unpack to at most {most_bytes:,} bytes, got more")
+        if pages > most_pages:
+            raise ReleaseError(f"a column of {rows:,} numbers must have at most {most_pages:,} pages, got more")
+        if at > end:
+            raise ReleaseError(_DAMAGED)
+        if not data.startswith(_ZSTANDARD, reader.at, at):
+            raise ReleaseError("its numbers must be compressed with Zstandard")
 
 
 class _Reader:

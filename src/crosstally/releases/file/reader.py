@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 
 from crosstally.errors import CrosstallyError, ReleaseError
 from crosstally.inference.estimate import smallest_cell
-from crosstally.questions.queries import MAX_CELLS
 from crosstally.releases.file.header import Header, read_header
-from crosstally.releases.file.pages import check_pages
+from crosstally.releases.file.pages import PAGE_ROWS, check_pages
 from crosstally.releases.file.writer import CONTENT, DIGEST_KEY, HEADER_KEY, MAX_EXACT, arrow_schema, digest, places
 from crosstally.releases.release import Release
 from crosstally.residuals import Estimate, combine
@@ -30,6 +29,7 @@ from crosstally.tables import Measurement
 __all__ = ["open_release"]
 
 MAX_FILE = 512 * 2**20
+_MORE_GROUPS = 16  # groups of rows of a small file; each takes some tenths of a millisecond to open
 _CONSISTENT = 1e-9
 _BAD_PARQUET = (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError)
 
@@ -83,9 +83,12 @@ def _read_columns(file: Any, data: bytes, header: Header) -> dict[str, NDArray[A
     groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
     if sum(group.num_rows for group in groups) != file.metadata.num_rows or any(g.num_rows < 1 for g in groups):
         raise ReleaseError("it is damaged: its row groups do not make its number of rows")
+    most_groups = _MORE_GROUPS + file.metadata.num_rows // PAGE_ROWS  # crosstally writes 2^17 rows to a group
+    if len(groups) > most_groups:
+        raise ReleaseError(f"it must have at most {most_groups:,} groups of rows, got {len(groups):,}")
     for group in groups:
         for column in range(len(CONTENT)):
-            check_pages(data, group.column(column), most_bytes=8 * MAX_CELLS + 2**20)
+            check_pages(data, group.column(column), rows=group.num_rows)
     table = file.read(columns=list(CONTENT), use_threads=False)
     if table.num_rows != file.metadata.num_rows or any(column.null_count for column in table.columns):
         raise ReleaseError("it is damaged: some of its numbers are missing")
