@@ -74,11 +74,13 @@ def test_a_device_sends_the_same_bytes_again(tmp_path, protocol) -> None:
     store = tmp_path / "device.json"
     first = ran_well("collect", "report", protocol, '{"plan": "paid"}', "--store", store, "--cap", "4").out
     again = json.loads(
-        ran_well("collect", "report", protocol, '{"plan": "free", "age": 3}', "--store", store, "--json").out
+        ran_well(
+            "collect", "report", protocol, '{"plan": "free", "age": 3}', "--store", store, "--cap", 4, "--json"
+        ).out
     )
     assert first.strip() == again["report"]
     (tmp_path / "row.json").write_text('{"plan": "free"}')
-    assert ran_well("collect", "report", protocol, tmp_path / "row.json", "--store", store).out == first
+    assert ran_well("collect", "report", protocol, tmp_path / "row.json", "--store", store, "--cap", 4).out == first
     assert len(base64.b64decode(first)) == 37
     assert "paid" not in first + store.read_text()
 
@@ -86,20 +88,22 @@ def test_a_device_sends_the_same_bytes_again(tmp_path, protocol) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("collect", "report", "{p}", "[1]", "--store", "{t}/a.json"), "the row must be a JSON object"),
-        (("collect", "report", "{p}", "{{", "--store", "{t}/a.json"), "the row must be a JSON object"),
+        (("collect", "report", "{p}", "[1]", "--store", "{t}/a.json", "--cap", "4"), "the row must be a JSON object"),
+        (("collect", "report", "{p}", "{{", "--store", "{t}/a.json", "--cap", "4"), "the row must be a JSON object"),
         (
-            ("collect", "report", "{p}", "{p}/x", "--store", "{t}/a.json"),
+            ("collect", "report", "{p}", "{p}/x", "--store", "{t}/a.json", "--cap", "4"),
             "cannot read the row: Not a directory; give a",
         ),
         (
-            ("collect", "report", "{p}", "{t}", "--store", "{t}/a.json"),
+            ("collect", "report", "{p}", "{t}", "--store", "{t}/a.json", "--cap", "4"),
             "cannot read the row: Is a directory; give a JSON",
         ),
         (("collect", "report", "{p}", "{}", "--store", "{t}/a.json", "--cap", "1"), "would spend 4 of at most 1"),
+        (("collect", "report", "{p}", "{}", "--store", "{t}/a.json", "--cap", "-1"), "--cap must be a number"),
+        (("collect", "report", "{p}", "{}", "--store", "{t}/a.json"), "--cap"),
         (("collect", "report", "{p}", "{}", "--store", "{t}/a.json", "--cap", "x"), "--cap must be a number"),
-        (("collect", "report", "{p}", "{}", "--store", "{t}/no/a.json"), "cannot write the store"),
-        (("collect", "report", "{t}/none", "{}", "--store", "{t}/a.json"), "cannot read the protocol"),
+        (("collect", "report", "{p}", "{}", "--store", "{t}/no/a.json", "--cap", "4"), "cannot write the store"),
+        (("collect", "report", "{t}/none", "{}", "--store", "{t}/a.json", "--cap", "4"), "cannot read the protocol"),
         (("collect", "plan", "{t}/usage.schema.json", "--people", "5", "-o", "{t}/q"), "--epsilon"),
         (("collect", "release", "{p}", "{t}/none", "-o", "{t}/r"), "cannot read the reports"),
         (("collect", "release", "{p}", "{p}", "-o", "{t}/r"), "before 1,000 reports have come"),
@@ -112,3 +116,33 @@ def test_mistakes_end_in_one_line(tmp_path, protocol, arguments, message) -> Non
     assert ran.code == 2
     assert message in ran.err
     assert ran.err.count("\n") == 1
+
+
+def test_a_device_is_not_made_to_tell_the_truth(tmp_path, protocol) -> None:
+    """A size of 2.0 once passed for 2: the true value was sent, or the draw failed and could be tried again."""
+    document, store = json.loads(protocol.read_text()), tmp_path / "device.json"
+    hostile = tmp_path / "hostile.json"
+    for oracle in document["oracles"]:
+        oracle["sizes"] = [float(size) for size in oracle["sizes"]]
+    hostile.write_text(json.dumps(document))
+    for _ in range(3):
+        ran = run("collect", "report", hostile, '{"plan": "paid"}', "--store", store, "--cap", "16")
+        assert ran.code == 2
+        assert "sizes must be a whole number" in ran.err
+        assert ran.err.count("\n") == 1
+        assert not store.exists()
+
+
+def test_a_lost_report_and_a_damaged_store_end_in_one_line(tmp_path, protocol) -> None:
+    name = json.loads(
+        ran_well("collect", "report", protocol, "{}", "--store", tmp_path / "a", "--cap", 4, "--json").out
+    )
+    for texts, message in (
+        ({name["protocol"]: "charged", "spent": "4"}, "was charged to this device and its report was lost"),
+        ({"spent": "-100"}, "the store is damaged"),
+        ({"spent": 0}, "the store is damaged"),
+    ):
+        (tmp_path / "b").write_text(json.dumps(texts))
+        ran = run("collect", "report", protocol, "{}", "--store", tmp_path / "b", "--cap", "100")
+        assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
+        assert message in ran.err

@@ -53,7 +53,7 @@ def vectors() -> dict[str, object]:
     whole = []
     for number, row in enumerate(ROWS):
         source = Script(number)
-        report = client.report(protocol, row, source=source)
+        report = client.report(protocol, row, store={}, cap="1", source=source)
         whole.append(
             {"row": row, "draws": source.draws, "report": base64.b64encode(report).decode(), "hex": report.hex()}
         )

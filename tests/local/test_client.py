@@ -41,7 +41,7 @@ class Replay:
 def test_reports_are_those_of_the_vectors() -> None:
     assert client.protocol_id(VECTORS["protocol"]).hex() == VECTORS["protocol_id"]
     for vector in VECTORS["reports"]:
-        report = client.report(VECTORS["protocol"], vector["row"], source=Replay(vector["draws"]))
+        report = client.report(VECTORS["protocol"], vector["row"], store={}, cap="1", source=Replay(vector["draws"]))
         assert report.hex() == vector["hex"]
         assert base64.b64encode(report).decode() == vector["report"]
 
@@ -78,9 +78,9 @@ def test_the_client_imports_the_standard_library_only() -> None:
 def test_a_report_is_drawn_once_and_sent_again_whatever_the_row_becomes(tmp_path) -> None:
     protocol = design(SCHEMA, epsilon=1, people=5000, ways=2)
     path = tmp_path / "device.json"
-    first = protocol.report({"a": "x", "b": 1}, store=client.FileStore(path))
+    first = protocol.report({"a": "x", "b": 1}, store=client.FileStore(path), cap=1)
     for row in ({"a": "y", "b": 2}, {}, {"a": "x", "b": 1}):
-        assert protocol.report(row, store=client.FileStore(path)) == first
+        assert protocol.report(row, store=client.FileStore(path), cap=1) == first
     assert json.loads(path.read_text())["spent"] == "1"
 
 
@@ -114,7 +114,7 @@ def test_a_protocol_that_tells_more_than_it_says_is_refused(oracle, field, value
     changed = json.loads(json.dumps(VECTORS["protocol"]))
     changed["oracles"][oracle][field] = value
     with pytest.raises(client.ProtocolError, match="must keep epsilon = 1"):
-        client.report(changed, {})
+        client.report(changed, {}, store={}, cap="1")
 
 
 def test_a_protocol_whose_oracle_knows_fewer_cells_is_refused() -> None:
@@ -122,11 +122,21 @@ def test_a_protocol_whose_oracle_knows_fewer_cells_is_refused() -> None:
     attribute = {"name": "a", "values": ["v", "w", "x", "y", "z"]}
     oracle = {"kind": "randomised-response", "sizes": [2], "keep": "7/10"}
     group = {"attributes": [0], "oracle": 0, "share": 1}
-    protocol = {"epsilon": "1", "schema": {"attributes": [attribute]}, "oracles": [oracle], "groups": [group]}
+    protocol = {
+        "version": 1,
+        "epsilon": "1",
+        "people": 1000,
+        "ways": 1,
+        "method": "full",
+        "minimum": 100,
+        "schema": {"attributes": [attribute]},
+        "oracles": [oracle],
+        "groups": [group],
+    }
     with pytest.raises(client.ProtocolError, match="the cells that its attributes have"):
-        client.report(protocol, {"a": "z"})
+        client.report(protocol, {"a": "z"}, store={}, cap="1")
     oracle["sizes"], oracle["keep"] = [5], "2/5"
-    assert len(client.report(protocol, {"a": "z"})) == 37
+    assert len(client.report(protocol, {"a": "z"}, store={}, cap="1")) == 37
 
 
 def test_ratios_that_the_device_works_out() -> None:

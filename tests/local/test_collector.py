@@ -260,15 +260,19 @@ def test_a_protocol_is_json_both_ways(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"version": 2}, "version 1"),
+        ({"version": 2}, "version must be 1"),
         ({"epsilon": "0.1"}, "must keep epsilon = 0.1"),
         ({"people": 0}, "people must be"),
         ({"groups": [{"attributes": [0], "oracle": 0, "share": 0}]}, "share must be"),
-        ({"groups": [{"attributes": [1, 0], "oracle": 0, "share": 1}]}, "sizes of its attributes|order"),
-        ({"groups": [{"attributes": [9], "oracle": 0, "share": 1}]}, "exactly the fields"),
-        ({"oracles": [{"kind": "guess"}]}, "an oracle must be one of"),
-        ({"more": 1}, "written again"),
-        ({"schema": 3}, "schema must be"),
+        ({"groups": [{"attributes": [1, 0], "oracle": 0, "share": 1}]}, "attributes must increase"),
+        (
+            {"groups": [{"attributes": [9], "oracle": 0, "share": 1}]},
+            "attributes must be a whole number from 0 to 2, got 9",
+        ),
+        ({"oracles": [{"kind": "guess"}]}, "kind must be one of"),
+        ({"more": 1}, "exactly the fields"),
+        ({"schema": 3}, "schema must have"),
+        ({"epsilon": "1.0"}, "written again"),
     ],
 )
 def test_a_protocol_that_is_none_is_refused(change, message) -> None:

@@ -84,7 +84,7 @@ def plan(
     screen = screen_for_people(quiet=quiet)
     screen.say(f"Saved {output}: {made.method}, {len(made.groups):,} groups, at least {made.minimum:,} reports.")
     screen.say(f"A table over {ways} attributes is expected to be off by {100 * error:.2g}% of all people (L2).")
-    screen.put(f"Next, on each device: crosstally collect report {output} ROW --store FILE")
+    screen.put(f"Next, on each device: crosstally collect report {output} ROW --store FILE --cap NUMBER")
 
 
 def report(
@@ -96,9 +96,7 @@ def report(
     store: Annotated[
         Path, typer.Option(metavar="FILE", help="What this device keeps: reports are drawn once and sent again.")
     ],
-    cap: Annotated[
-        str | None, typer.Option(metavar="NUMBER", help="The most ε that this device may spend in its life.")
-    ] = None,
+    cap: Annotated[str, typer.Option(metavar="NUMBER", help="The most ε that this device may spend in its life.")],
     json: Json = False,
 ) -> None:
     """Draw a person's report, or print again the one drawn before. Prints base64, nothing of the row."""
@@ -109,10 +107,10 @@ def report(
     read, values = Protocol.load(protocol), _read_row(row)
     try:
         drawn = read.report(values, store=client.FileStore(store), cap=cap)
-    except (client.CapReachedError, client.StoreError, client.ProtocolError) as error:
+    except client.AmountError as error:
+        raise BudgetError(f"--{error}") from None
+    except client.ClientError as error:
         raise CrosstallyError(str(error)) from None
-    except (ValueError, ZeroDivisionError):
-        raise BudgetError(f"--cap must be a number, got {cap!r}") from None
     except OSError as error:
         raise CrosstallyError(f"cannot write the store {str(store)!r}: {error.strerror}") from None
     text = base64.b64encode(drawn).decode("ascii")

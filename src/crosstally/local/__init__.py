@@ -6,7 +6,7 @@ and gives the same ``Release`` as the central model.
 >>> from crosstally.schema import Attribute, Schema
 >>> schema = Schema([Attribute("plan", ["free", "paid"]), Attribute("country", ["FR", "DE", "PL"])])
 >>> protocol = design(schema, epsilon=1, people=2_000, ways=2, minimum=100)
->>> len(protocol.report({"plan": "paid", "country": "FR"}))
+>>> len(protocol.report({"plan": "paid", "country": "FR"}, store={}, cap="1"))
 37
 """
 

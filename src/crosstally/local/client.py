@@ -1,16 +1,19 @@
 """A person's own device: one row to one report, with the Python standard library and nothing else.
 
-This file may be copied to a device as it is. It reads the public protocol as JSON, turns a row into codes, draws a
-group, and draws the report for it with the probabilities that the protocol states as fractions. Randomness comes from
-the operating system's secure source, and every draw is exact: there are no floating point numbers in it.
+This file may be copied to a device as it is. It checks the public protocol, which may come from anyone, charges what
+a report costs to the device's store, turns the row into codes, draws a group, and draws the report for it with the
+probabilities that the protocol states as fractions. Randomness comes from the operating system's secure source, and
+every draw is exact: there are no floating point numbers in it.
 
 What leaves the device is 37 bytes (docs/local-wire-format.md). Group, report and id are drawn once for each protocol,
-stored before anything is sent, and sent again byte for byte whatever the row becomes.
+stored before anything is sent, and sent again byte for byte whatever the row becomes. That a call fails must not tell
+more than a report does, so the order is fixed: check the whole protocol, charge, look at the row, draw, store.
 """
 
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import json
 import math
@@ -18,20 +21,32 @@ import os
 import re
 import secrets
 import struct
+import tempfile
+import threading
+import time
 import unicodedata
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
-from decimal import ROUND_FLOOR, Decimal, InvalidOperation, localcontext
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from decimal import ROUND_FLOOR, Context, Decimal, InvalidOperation, localcontext
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+try:
+    import fcntl
+except ImportError:  # not on every system; the store then locks by a file that only one process can create
+    fcntl = None  # type: ignore[assignment]
+
 __all__ = [
+    "AmountError",
     "CapReachedError",
+    "ClientError",
     "FileStore",
     "ProtocolError",
+    "ReportLostError",
     "SecureSource",
     "StoreError",
-    "check_privacy",
+    "check_protocol",
     "draw",
     "encode_row",
     "protocol_id",
@@ -42,17 +57,43 @@ VERSION = 1
 RECORD = struct.Struct("<B8s16sIQ")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
 
+_ANSWERS = 2**64  # a report holds an answer as an unsigned number of 64 bits
+_MASK_CELLS = 64  # so a mask of cells has at most so many
+_MOST_ATTRIBUTES, _MOST_CELLS, _LARGEST_EDGE = 512, 100_000, 1e300  # those of a schema (crosstally.schema)
+_MOST_GROUPS = 2**18  # a design makes at most 50,000 for each number of attributes
+_MOST = 10**12  # people, and what counts them
+_MOST_BUCKETS = 2**16  # a design takes primes up to 61; up to here trial division is quick
+_LEAST_EPSILON, _MOST_EPSILON = Fraction(1, 1000), Fraction(16)  # those of a design (crosstally.local.odds)
+_AMOUNT = re.compile(r"[0-9]+(?:\.[0-9]+|/0*[1-9][0-9]*)?")  # no exponents: 1e999999 would fill the memory
+LONGEST_AMOUNT = 200  # characters; a double written out has at most 65 where epsilon may be
+_SPENT_STEPS = 10**30  # amounts with more digits are rounded up, so that hostile fractions cannot outgrow the store
+_LONGEST_NUMBER = 5_000  # digits of a value that are written out: Decimal("1e999999999") would fill the memory
+_LOCK_SECONDS = 30  # how long to wait for a lock that a file stands for, where there is no fcntl
+_CHARGED = "charged"  # what the store holds for a protocol between the charge and the report
 
-class CapReachedError(Exception):
+
+class ClientError(Exception):
+    """What a device refuses; every refusal derives from it."""
+
+
+class AmountError(ClientError):
+    """The cap is not a number."""
+
+
+class CapReachedError(ClientError):
     """A fresh report would pass the device's lifetime cap."""
 
 
-class ProtocolError(Exception):
-    """The protocol does not keep the epsilon that it states."""
+class ProtocolError(ClientError):
+    """The protocol is not one of version 1, or does not keep the epsilon that it states."""
 
 
-class StoreError(Exception):
-    """The device's store cannot be read."""
+class ReportLostError(ClientError):
+    """The protocol was charged, and its report was lost before it was stored."""
+
+
+class StoreError(ClientError):
+    """The device's store cannot be read or locked."""
 
 
 class SecureSource:
@@ -76,116 +117,116 @@ class SecureSource:
 
 def protocol_id(protocol: Mapping[str, Any]) -> bytes:
     """Eight bytes that name a protocol: the start of the SHA-256 of its JSON without blanks, keys sorted."""
-    text = json.dumps(protocol, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode("utf-8")).digest()[:8]
+    return hashlib.sha256(_written(protocol)).digest()[:8]
+
+
+def _written(protocol: object) -> bytes:
+    text = json.dumps(protocol, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return text.encode("utf-8")
 
 
 def report(
     protocol: Mapping[str, Any],
     row: Mapping[str, Any],
     *,
-    store: MutableMapping[str, str] | None = None,
-    cap: str | None = None,
+    store: MutableMapping[str, str],
+    cap: str | int | Fraction,
     source: Any = None,
 ) -> bytes:
-    """The 37 bytes to send: those of the store if the protocol was answered before, else drawn, stored and charged.
+    """The 37 bytes to send: those of the store if the protocol was answered before, else charged, drawn and stored.
+
+    Whatever fails after the charge spends it: the report is lost, and the protocol is never answered by this device.
+    To draw again would show which draws fail, and with them the row.
 
     Args:
-        protocol: The public protocol, as JSON.
+        protocol: The public protocol, as JSON. It is checked whole before anything else happens.
         row: The person's values by attribute. Values outside the schema are mapped, never refused.
-        store: What the device keeps: a ``FileStore`` or any mapping of texts. Without one the caller must keep the
-            bytes and never draw again for the same person.
-        cap: The most epsilon that this device may spend in its life, such as ``"4"``; None where nothing limits it.
+        store: What the device keeps: a ``FileStore`` or any mapping of texts. It must outlive the process.
+        cap: The most epsilon that this device may spend in its life, such as ``"4"``.
         source: Where randomness comes from; the operating system when None.
     """
-    name = protocol_id(protocol).hex()
-    if store is not None and name in store:
-        return base64.b64decode(store[name])
-    spent = Fraction(store.get("spent", "0") if store is not None else 0) + Fraction(protocol["epsilon"])
-    if cap is not None and spent > Fraction(cap):
-        raise CapReachedError(f"a fresh report would spend {spent} of at most {cap} in this device's life")
-    check_privacy(protocol)
+    checked = check_protocol(protocol)
+    limit = _amount(cap)
+    if limit is None:
+        given = repr(cap[:40]) if isinstance(cap, str) else f"a {type(cap).__name__}"
+        raise AmountError(f"cap must be a number of at least 0, such as 4 or 0.5, got {given}")
+    name = protocol_id(checked)
     source = SecureSource() if source is None else source
-    group = drawn_group(protocol["groups"], source)
-    payload = answer(protocol, protocol["groups"][group], row, source)
-    record = RECORD.pack(VERSION, protocol_id(protocol), source.identity(), group, payload)
-    if store is not None:
-        store.update({name: base64.b64encode(record).decode("ascii"), "spent": str(spent)})
+    with store.lock() if isinstance(store, FileStore) else _THREADS:
+        known = store.get(name.hex())
+        if known is not None:
+            return _stored_report(known, name)
+        _charge(store, name, Fraction(checked["epsilon"]), limit)
+        codes = read_row(checked["schema"]["attributes"], row)
+        group, answer = _drawn(checked, codes, source)
+        record = RECORD.pack(VERSION, name, source.identity(), group, answer)
+        store.update({name.hex(): base64.b64encode(record).decode("ascii")})
     return record
 
 
-def drawn_group(groups: Sequence[Mapping[str, Any]], source: Any) -> int:
-    """The number of a group, each as likely as its share of all shares."""
+_THREADS = threading.RLock()  # a plain mapping has no lock of its own
+
+
+def _stored_report(text: object, name: bytes) -> bytes:
+    """The report that the store holds for a protocol."""
+    if text == _CHARGED:
+        raise ReportLostError(
+            f"protocol {name.hex()} was charged to this device and its report was lost; it is never drawn again"
+        )
+    try:
+        record = base64.b64decode(text, validate=True) if isinstance(text, str) else b""
+    except ValueError:
+        record = b""
+    if len(record) != RECORD.size or record[:9] != bytes([VERSION]) + name:
+        raise StoreError(f"the store is damaged: what it holds for protocol {name.hex()} is not a report")
+    return record
+
+
+def _charge(store: MutableMapping[str, str], name: bytes, epsilon: Fraction, cap: Fraction) -> None:
+    """Store, at once, that a protocol is being answered and what all answers together cost."""
+    before = _amount(store.get("spent", "0"))
+    if before is None:
+        raise StoreError("the store is damaged: what it says was spent is not a number of at least 0")
+    spent = before + epsilon
+    if spent.denominator > _SPENT_STEPS:
+        spent = Fraction(math.ceil(spent * _SPENT_STEPS), _SPENT_STEPS)
+    if spent > cap:
+        raise CapReachedError(f"a fresh report would spend {spent} of at most {cap} in this device's life")
+    store.update({name.hex(): _CHARGED, "spent": str(spent)})
+
+
+def _amount(given: object) -> Fraction | None:
+    """The number that is given, as text or exactly; None unless it is one of at least 0."""
+    if isinstance(given, str) and len(given) <= LONGEST_AMOUNT and _AMOUNT.fullmatch(given):
+        return Fraction(given)
+    if isinstance(given, int | Fraction) and not isinstance(given, bool) and given >= 0:
+        return Fraction(given)
+    return None
+
+
+def _drawn(protocol: Mapping[str, Any], codes: Sequence[int | None], source: Any) -> tuple[int, int]:
+    """A group, each as likely as its share of all shares, and the perturbed answer to what it is asked."""
+    attributes, groups = protocol["schema"]["attributes"], protocol["groups"]
     place = source.below(sum(group["share"] for group in groups))
-    for number, group in enumerate(groups):
-        place -= group["share"]
-        if place < 0:
-            return number
-    raise AssertionError("shares are whole numbers, and the place is below their sum")
-
-
-def answer(protocol: Mapping[str, Any], group: Mapping[str, Any], row: Mapping[str, Any], source: Any) -> int:
-    """The perturbed answer of a row to what a group is asked."""
-    attributes = [protocol["schema"]["attributes"][place] for place in group["attributes"]]
-    return draw(protocol["oracles"][group["oracle"]], encode_row(attributes, row, source), source)
-
-
-def check_privacy(protocol: Mapping[str, Any]) -> None:
-    """Raise unless no oracle of the protocol tells two rows apart by more than the epsilon it states.
-
-    A device need not trust who made the protocol: the ratios are worked out again, in fractions. They hold for the
-    cells that an oracle knows, so these must be all that the attributes of its groups have.
-    """
-    epsilon = Fraction(protocol["epsilon"])
-    with localcontext() as context:
-        context.prec, context.rounding = 60, ROUND_FLOOR
-        odds = Fraction((Decimal(epsilon.numerator) / Decimal(epsilon.denominator)).exp().next_minus())
-    for oracle in protocol["oracles"]:
-        if not 1 <= worst_ratio(oracle) <= odds:
-            raise ProtocolError(
-                f"the protocol must keep epsilon = {protocol['epsilon']}, its {oracle['kind']} does not"
-            )
-    sizes = [_labels(attribute) + sum(_cells_beside(attribute)) for attribute in protocol["schema"]["attributes"]]
-    for group in protocol["groups"]:
-        if protocol["oracles"][group["oracle"]]["sizes"] != [sizes[place] for place in group["attributes"]]:
-            raise ProtocolError("the protocol must ask each group about the cells that its attributes have")
-
-
-def worst_ratio(oracle: Mapping[str, Any]) -> Fraction:
-    """The largest ratio between the probabilities of one answer for two rows; below 1 where it makes no sense."""
-    kind, cells = oracle["kind"], math.prod(oracle["sizes"])
-    if kind == "unary-encoding":
-        own, other = Fraction(oracle["own"]), Fraction(oracle["other"])
-        return own * (1 - other) / (other * (1 - own)) if 0 < other <= own < 1 else Fraction(0)
-    if kind == "each-attribute":
-        pairs = zip(oracle["keeps"], oracle["sizes"], strict=True)
-        return math.prod((_kept_ratio(Fraction(keep), 1, size) for keep, size in pairs), start=Fraction(1))
-    parts = {
-        "randomised-response": (1, cells),
-        "subset-selection": (oracle.get("members", 1), cells),
-        "local-hashing": (1, oracle.get("buckets", 2)),
-    }
-    return _kept_ratio(Fraction(oracle["keep"]), *parts.get(kind, (1, 2)))
-
-
-def _kept_ratio(keep: Fraction, members: int, values: int) -> Fraction:
-    """The ratio of an answer that holds the own value to one that does not: each holds so many of all values."""
-    if not (0 < keep < 1 and 0 < members < values):
-        return Fraction(0)
-    return keep * (values - members) / ((1 - keep) * members)
+    number = -1
+    while place >= 0:
+        number += 1
+        place -= groups[number]["share"]
+    asked = [_settled(attributes[axis], codes[axis], source) for axis in groups[number]["attributes"]]
+    return number, draw(protocol["oracles"][groups[number]["oracle"]], asked, source)
 
 
 class FileStore(MutableMapping[str, str]):
-    """A JSON file of texts that is written whole, and flushed, before an entry counts as stored."""
+    """A JSON file of texts that is written whole, and flushed, before an entry counts as stored.
+
+    Processes and threads that share the file take turns, by a lock on a file beside it.
+    """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
-        self._texts: dict[str, str] = {}
-        if self.path.exists():
-            try:
-                self._texts = json.loads(self.path.read_text(encoding="utf-8"))
-            except ValueError:
-                raise StoreError(f"{self.path}: the store is damaged; nothing is drawn without it") from None
+        self.path = Path(os.path.realpath(path))  # so that a link and its target have one lock
+        self._threads = threading.RLock()
+        self._held = False
+        self._texts = self._read()
 
     def __getitem__(self, key: str) -> str:
         return self._texts[key]
@@ -204,14 +245,259 @@ class FileStore(MutableMapping[str, str]):
 
     def update(self, texts: Mapping[str, str]) -> None:  # type: ignore[override]
         """Store several texts at once: all of them are on the disk afterwards, or none."""
-        merged = {**self._texts, **texts}
-        beside = self.path.with_name(self.path.name + ".new")
-        with beside.open("w", encoding="utf-8") as file:
-            json.dump(merged, file)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(self.path)
-        self._texts = merged
+        with self.lock():
+            merged = {**self._texts, **texts}
+            if not all(isinstance(text, str) for text in merged.values()):
+                raise StoreError("a store must hold texts only")
+            self._write(json.dumps(merged))
+            self._texts = merged
+
+    @contextlib.contextmanager
+    def lock(self) -> Iterator[None]:
+        """Keep others away from the file, and know what they have stored in it before."""
+        with self._threads:
+            if self._held:
+                yield
+                return
+            with _file_lock(self.path.with_name(self.path.name + ".lock")):
+                texts = self._read()
+                if self._texts.keys() - texts.keys():
+                    raise StoreError(f"{self.path}: the store has lost entries; nothing is drawn without them")
+                self._texts, self._held = texts, True
+                try:
+                    yield
+                finally:
+                    self._held = False
+
+    def _read(self) -> dict[str, str]:
+        try:
+            texts = json.loads(self.path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return {}
+        except (ValueError, RecursionError):
+            texts = None
+        if not isinstance(texts, dict) or not all(isinstance(text, str) for text in texts.values()):
+            raise StoreError(f"{self.path}: the store is damaged; nothing is drawn without it")
+        return texts
+
+    def _write(self, text: str) -> None:
+        """Replace the file by a new one, under a name that nobody else can take meanwhile."""
+        handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=self.path.name + ".", suffix=".new")
+        beside = Path(name)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            beside.replace(self.path)
+        except BaseException:
+            beside.unlink(missing_ok=True)
+            raise
+        if hasattr(os, "O_DIRECTORY"):  # elsewhere a folder cannot be flushed
+            folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+
+
+@contextlib.contextmanager
+def _file_lock(path: Path) -> Iterator[None]:
+    """Hold the lock that a file stands for; the system frees it with the process, where there is fcntl."""
+    if fcntl is not None:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)
+        return
+    until = time.monotonic() + _LOCK_SECONDS
+    while True:
+        try:
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+            break
+        except FileExistsError:
+            if time.monotonic() > until:
+                raise StoreError(f"the store is in use; if no other process uses it, remove {path}") from None
+            time.sleep(0.01)
+    try:
+        yield
+    finally:
+        path.unlink()
+
+
+# The protocol: nothing in it is believed
+
+
+def check_protocol(protocol: object) -> dict[str, Any]:
+    """The device's own copy of a protocol, in which every field is as it must be; ``ProtocolError`` otherwise.
+
+    A device need not trust who made the protocol. Types are exact, since a size of 2.0 would pass for 2 until a draw
+    fails on it; ratios of probabilities are worked out again, in fractions, for the cells that an oracle knows, so
+    these must be all that the attributes of its groups have; and every answer fits into a report.
+    """
+    try:
+        copy = json.loads(_written(protocol))
+    except (TypeError, ValueError, RecursionError):
+        raise ProtocolError("the protocol must be plain JSON") from None
+    _fields(copy, "the protocol", _PROTOCOL_FIELDS)
+    _need(type(copy["version"]) is int and copy["version"] == VERSION, f"version must be {VERSION}")
+    for field in ("people", "ways", "minimum"):
+        _whole(copy[field], field, 1, _MOST)
+    _need(isinstance(copy["method"], str), "method must be a text")
+    epsilon = _fraction(copy["epsilon"], "epsilon")
+    _need(_LEAST_EPSILON <= epsilon <= _MOST_EPSILON, "epsilon must be from 0.001 to 16")
+    odds = _odds_below(epsilon)
+    _fields(copy["schema"], "schema", {"attributes"})
+    attributes = _list(copy["schema"]["attributes"], "schema.attributes", 1, _MOST_ATTRIBUTES)
+    sizes = [_checked_size(each, f"schema.attributes[{i}]") for i, each in enumerate(attributes)]
+    _need(len({each["name"] for each in attributes}) == len(attributes), "names of attributes must differ")
+    for i, oracle in enumerate(_list(copy["oracles"], "oracles", 1, _MOST_GROUPS)):
+        _check_oracle(oracle, f"oracles[{i}]")
+        rule = f"the protocol must keep epsilon = {copy['epsilon']}, its {oracle['kind']} does not"
+        _need(1 <= worst_ratio(oracle) <= odds, rule)
+    for i, group in enumerate(_list(copy["groups"], "groups", 1, _MOST_GROUPS)):
+        _check_group(group, f"groups[{i}]", sizes, copy["oracles"])
+    return copy  # type: ignore[no-any-return]
+
+
+_PROTOCOL_FIELDS = {"version", "epsilon", "people", "ways", "method", "minimum", "schema", "oracles", "groups"}
+_ORACLE_FIELDS = {
+    "randomised-response": {"keep"},
+    "unary-encoding": {"own", "other"},
+    "local-hashing": {"buckets", "digits", "keep"},
+    "subset-selection": {"members", "keep"},
+    "hadamard-response": {"order", "keep"},
+    "residual-bit": {"orders", "keep"},
+    "each-attribute": {"keeps"},
+}
+
+
+def _need(truth: bool, rule: str) -> None:
+    if not truth:
+        raise ProtocolError(rule)
+
+
+def _fields(given: object, where: str, names: set[str], optional: frozenset[str] = frozenset()) -> None:
+    fits = isinstance(given, dict) and names <= given.keys() <= names | optional
+    _need(fits, f"{where} must have exactly the fields {', '.join(sorted(names))}")
+
+
+def _list(given: object, where: str, least: int, most: int) -> list[Any]:
+    fits = isinstance(given, list) and least <= len(given) <= most
+    _need(fits, f"{where} must be a list of {least} to {most} entries")
+    return given  # type: ignore[return-value]
+
+
+def _whole(given: object, where: str, least: int, most: int) -> int:
+    fits = type(given) is int and least <= given <= most  # neither true nor 2.0 is a whole number here
+    _need(fits, f"{where} must be a whole number from {least} to {most}, got {given!r:.40}")
+    return given  # type: ignore[return-value]
+
+
+def _fraction(given: object, where: str) -> Fraction:
+    found = _amount(given) if isinstance(given, str) else None
+    if found is None:
+        raise ProtocolError(f"{where} must be a number in at most {LONGEST_AMOUNT} characters, got {given!r:.40}")
+    return found
+
+
+def _odds_below(epsilon: Fraction) -> Fraction:
+    """A fraction just below e^epsilon; the host's own settings of the decimal module do not matter."""
+    with localcontext(Context(prec=60, rounding=ROUND_FLOOR, Emin=-999_999, Emax=999_999, traps=[])):
+        return Fraction((Decimal(epsilon.numerator) / Decimal(epsilon.denominator)).exp().next_minus())
+
+
+def _checked_size(attribute: Any, where: str) -> int:
+    """How many cells an attribute has."""
+    labels = "edges" if isinstance(attribute, dict) and "edges" in attribute else "values"
+    _fields(attribute, where, {"name", labels}, frozenset(("missing", "outside")))
+    name, least = attribute["name"], 2 if labels == "edges" else 1  # one edge bounds no bin
+    listed = _list(attribute[labels], f"{where}.{labels}", least, _MOST_CELLS + 1)
+    _need(isinstance(name, str) and name != "", f"{where}.name must be a text that is not empty")
+    _need(type(attribute.get("missing", False)) is bool, f"{where}.missing must be true or false")
+    _need(attribute.get("outside", "refuse") in ("refuse", "other"), f"{where}.outside must be refuse or other")
+    if labels == "values":
+        _need(all(isinstance(value, str) for value in listed), f"{where}.values must be texts")
+    else:
+        finite = all(type(edge) in (int, float) and -_LARGEST_EDGE < edge < _LARGEST_EDGE for edge in listed)
+        _need(finite and all(a < b for a, b in pairwise(listed)), f"{where}.edges must be numbers that increase")
+    return _whole(_size(attribute), f"the number of cells of {where}", 2, _MOST_CELLS)
+
+
+def _check_group(group: Any, where: str, sizes: Sequence[int], oracles: Sequence[Mapping[str, Any]]) -> None:
+    _fields(group, where, {"attributes", "oracle", "share"})
+    places = _list(group["attributes"], f"{where}.attributes", 1, len(sizes))
+    for place in places:
+        _whole(place, f"{where}.attributes", 0, len(sizes) - 1)
+    _need(all(a < b for a, b in pairwise(places)), f"{where}.attributes must increase")
+    _whole(group["share"], f"{where}.share", 1, _MOST)
+    known = oracles[_whole(group["oracle"], f"{where}.oracle", 0, len(oracles) - 1)]["sizes"]
+    _need(known == [sizes[place] for place in places], f"{where} must ask about the cells that its attributes have")
+
+
+def _check_oracle(oracle: Any, where: str) -> None:
+    kind: Any = oracle.get("kind") if isinstance(oracle, dict) else None
+    _need(isinstance(kind, str) and kind in _ORACLE_FIELDS, f"{where}.kind must be one of {', '.join(_ORACLE_FIELDS)}")
+    _fields(oracle, where, {"kind", "sizes"} | _ORACLE_FIELDS[kind])
+    sizes = _list(oracle["sizes"], f"{where}.sizes", 1, _MOST_ATTRIBUTES)
+    for size in sizes:
+        _whole(size, f"{where}.sizes", 2, _MOST_CELLS)
+    masked = kind in ("unary-encoding", "subset-selection")
+    cells = _whole(math.prod(sizes), f"the number of cells of {where}", 2, _MASK_CELLS if masked else _ANSWERS)
+    for field in oracle.keys() & {"keep", "own", "other"}:
+        _fraction(oracle[field], f"{where}.{field}")
+    answers = 0
+    if kind == "each-attribute":
+        for keep in _list(oracle["keeps"], f"{where}.keeps", len(sizes), len(sizes)):
+            _fraction(keep, f"{where}.keeps")
+    elif kind == "subset-selection":
+        _whole(oracle["members"], f"{where}.members", 1, cells - 1)
+    elif kind == "hadamard-response":
+        answers = 2 * _whole(oracle["order"], f"{where}.order", _order(cells), _order(cells))
+    elif kind == "residual-bit":
+        orders = _list(oracle["orders"], f"{where}.orders", len(sizes), len(sizes))
+        for order, size in zip(orders, sizes, strict=True):
+            _whole(order, f"{where}.orders", _order(size), _order(size))
+        answers = 2 * math.prod(order - 1 for order in orders)
+    elif kind == "local-hashing":
+        buckets = _whole(oracle["buckets"], f"{where}.buckets", 2, _MOST_BUCKETS)
+        _need(all(buckets % d for d in range(2, math.isqrt(buckets) + 1)), f"{where}.buckets must be a prime")
+        digits = _whole(oracle["digits"], f"{where}.digits", 1, 64)
+        _need(buckets**digits >= cells, f"{where}.digits must tell all cells apart")
+        answers = buckets ** (digits + 1)
+    _need(answers <= _ANSWERS, f"the answers of {where} must fit into 64 bits")
+
+
+def _order(cells: int) -> int:
+    """The order of Hadamard's matrix: the least power of two that is not below the number of cells."""
+    return 1 << (cells - 1).bit_length()
+
+
+def worst_ratio(oracle: Mapping[str, Any]) -> Fraction:
+    """The largest ratio between the probabilities of one answer for two rows; below 1 where it makes no sense."""
+    kind, cells = oracle["kind"], math.prod(oracle["sizes"])
+    if kind == "unary-encoding":
+        own, other = Fraction(oracle["own"]), Fraction(oracle["other"])
+        return own * (1 - other) / (other * (1 - own)) if 0 < other <= own < 1 else Fraction(0)
+    if kind == "each-attribute":
+        pairs = zip(oracle["keeps"], oracle["sizes"], strict=True)
+        ratios = [_kept_ratio(Fraction(keep), 1, size) for keep, size in pairs]
+        return math.prod(ratios, start=Fraction(1)) if min(ratios) >= 1 else Fraction(0)
+    parts = {
+        "randomised-response": (1, cells),
+        "subset-selection": (oracle.get("members", 1), cells),
+        "local-hashing": (1, oracle.get("buckets", 2)),
+    }
+    return _kept_ratio(Fraction(oracle["keep"]), *parts.get(kind, (1, 2)))
+
+
+def _kept_ratio(keep: Fraction, members: int, values: int) -> Fraction:
+    """The ratio of an answer that holds the own value to one that does not: each holds so many of all values."""
+    if not (0 < keep < 1 and 0 < members < values):
+        return Fraction(0)
+    return keep * (values - members) / ((1 - keep) * members)
 
 
 # The oracles: a code to a perturbed answer, a whole number below 2^64
@@ -319,33 +605,48 @@ def encode_row(attributes: Sequence[Mapping[str, Any]], row: Mapping[str, Any], 
     """The code of each attribute's cell: values or bins, then ``(other)``, then ``(missing)``.
 
     A number beyond all edges belongs to the nearest bin where there is no cell for others. What has no cell at all
-    belongs to a cell drawn at random, each equally likely.
+    belongs to a cell drawn at random, each equally likely. What cannot be read belongs to others, else to the missing.
     """
-    return [_code(attribute, row.get(attribute["name"]), source) for attribute in attributes]
+    codes = read_row(attributes, row)
+    return [_settled(attribute, code, source) for attribute, code in zip(attributes, codes, strict=True)]
 
 
-def _code(attribute: Mapping[str, Any], value: object, source: Any) -> int:
-    edges, values, labels = attribute.get("edges"), attribute.get("values"), _labels(attribute)
-    has_other, has_missing = _cells_beside(attribute)
-    if value is None or value == "" or value != value:  # noqa: PLR0124 - only NaN differs from itself
-        if has_missing:
-            return labels + has_other
-    else:
-        found = _bin(edges, value, clamp=not has_other) if edges else _label(values or (), value)
-        if found is not None:
-            return found
-    return labels if has_other else int(source.below(labels + has_missing))
+def read_row(attributes: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> list[int | None]:
+    """The code of each attribute's cell, or None where one must be drawn; whatever the row is, this never fails."""
+    return [_code(attribute, row) for attribute in attributes]
+
+
+def _settled(attribute: Mapping[str, Any], code: int | None, source: Any) -> int:
+    return int(source.below(_size(attribute))) if code is None else code
+
+
+def _code(attribute: Mapping[str, Any], row: Mapping[str, Any]) -> int | None:
+    labels, (has_other, has_missing) = _labels(attribute), _cells_beside(attribute)
+    other, missing = labels if has_other else None, labels + has_other if has_missing else None
+    try:
+        value: Any = row.get(attribute["name"])
+        if value is None or value == "" or value != value:  # noqa: PLR0124 - only NaN differs from itself
+            return other if missing is None else missing
+        edges = attribute.get("edges")
+        found = _bin(edges, value, clamp=not has_other) if edges else _label(attribute["values"], value)
+    except BaseException:  # noqa: BLE001 - whatever a value raises, even an exit, would tell of the value
+        return missing if other is None else other
+    return other if found is None else found
 
 
 def _labels(attribute: Mapping[str, Any]) -> int:
     """How many cells an attribute has for its values or bins."""
     edges = attribute.get("edges")
-    return len(edges) - 1 if edges else len(attribute.get("values") or ())
+    return len(edges) - 1 if edges else len(attribute["values"])
 
 
 def _cells_beside(attribute: Mapping[str, Any]) -> tuple[bool, bool]:
     """Whether an attribute has a cell for others, and one for missing values."""
     return attribute.get("outside") == "other", bool(attribute.get("missing"))
+
+
+def _size(attribute: Mapping[str, Any]) -> int:
+    return _labels(attribute) + sum(_cells_beside(attribute))
 
 
 def _label(values: Sequence[object], value: object) -> int | None:
@@ -357,10 +658,10 @@ def _text(value: object) -> str:
     """The text by which values are matched: 1, 1.0 and "1" alike; true is not 1."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    text = repr(value) if isinstance(value, float) else str(value)
+    text = float.__repr__(value) if isinstance(value, float) else str(value)
     if isinstance(value, float | Decimal) or _NUMBER.fullmatch(text):
         number = Decimal(text)
-        if not number.is_finite():
+        if not number.is_finite() or abs(number.adjusted()) > _LONGEST_NUMBER:
             return text.lower()
         text = format(number, "f")
         text = text.rstrip("0").rstrip(".") if "." in text else text
@@ -370,7 +671,10 @@ def _text(value: object) -> str:
 
 def _bin(edges: Sequence[float], value: object, *, clamp: bool) -> int | None:
     try:
-        number = Decimal(repr(value) if isinstance(value, float) else str(value).strip(" "))
+        if isinstance(value, int | Decimal):
+            number = Decimal(value)
+        else:
+            number = Decimal(float.__repr__(value) if isinstance(value, float) else str(value).strip(" "))
     except InvalidOperation:
         return None
     if isinstance(value, bool) or not number.is_finite():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from crosstally.budget import decimal_text, exact
-from crosstally.errors import CrosstallyError, PlanError, SchemaError, WorkloadError
+from crosstally.errors import BudgetError, CrosstallyError, PlanError, SchemaError, WorkloadError
 from crosstally.json_text import JsonError, read_json_file
 from crosstally.local import client
 from crosstally.local.oracles.oracles import read_probability, read_view_oracle
@@ -25,15 +25,6 @@ __all__ = ["Protocol", "design"]
 VERSION = 1
 _MINIMUM = 1_000
 _MOST_PEOPLE = 10**12
-_KINDS = (
-    "randomised-response",
-    "unary-encoding",
-    "local-hashing",
-    "subset-selection",
-    "hadamard-response",
-    "residual-bit",
-    "each-attribute",
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,8 +72,8 @@ class Protocol:
         self,
         row: Mapping[str, Any],
         *,
-        store: MutableMapping[str, str] | None = None,
-        cap: str | None = None,
+        store: MutableMapping[str, str],
+        cap: str | int | Fraction,
     ) -> bytes:
         """The 37 bytes that a person's device sends; see ``client.report``, which needs nothing but this document."""
         return client.report(self.document, row, store=store, cap=cap)
@@ -103,61 +94,46 @@ class Protocol:
 
     @classmethod
     def from_dict(cls, given: object) -> Protocol:
-        """A protocol from its JSON; every probability is checked against its epsilon."""
+        """A protocol from its JSON, checked as a device checks it: types, ranges, and ratios against its epsilon."""
         try:
-            made = _read(given)
-        except (KeyError, TypeError, ValueError, IndexError, ZeroDivisionError, AttributeError):
-            raise PlanError("a protocol must have exactly the fields of version 1, each of its kind") from None
+            made = _read(client.check_protocol(given))
+        except client.ProtocolError as error:
+            raise PlanError(f"this is not a protocol of version {VERSION}: {error}") from None
         if made.document != given:
             raise PlanError("a protocol must be written as it would be written again; this one is not")
-        try:
-            client.check_privacy(made.document)
-        except client.ProtocolError as error:
-            raise PlanError(str(error)) from None
         return made
 
 
-def _read(given: Any) -> Protocol:
-    if given["version"] != VERSION:
-        raise PlanError(f"a protocol must have version {VERSION}, got {given['version']!r}")
-    schema = Schema.from_dict(given["schema"])
-    oracles = [_read_oracle(each) for each in given["oracles"]]
-    groups = tuple(_read_group(each, schema, oracles) for each in given["groups"])
-    numbers = {field: _whole(given[field], field) for field in ("people", "ways", "minimum")}
+def _read(checked: Mapping[str, Any]) -> Protocol:
+    """The protocol of a document that ``client.check_protocol`` has found right."""
+    oracles = [_read_oracle(each) for each in checked["oracles"]]
     return Protocol(
-        schema=schema,
-        epsilon=exact(given["epsilon"], "epsilon"),
-        method=str(given["method"]),
-        groups=groups,
-        **numbers,
+        schema=Schema.from_dict(checked["schema"]),
+        epsilon=exact(checked["epsilon"], "epsilon"),
+        people=checked["people"],
+        ways=checked["ways"],
+        method=checked["method"],
+        minimum=checked["minimum"],
+        groups=tuple(
+            Group(tuple(each["attributes"]), oracle=oracles[each["oracle"]], share=each["share"])
+            for each in checked["groups"]
+        ),
     )
 
 
-def _read_oracle(given: Mapping[str, Any]) -> Oracle:
-    if given["kind"] not in _KINDS:
-        raise PlanError(f"an oracle must be one of {', '.join(_KINDS)}, got {given['kind']!r}")
-    match given["kind"]:
+def _read_oracle(checked: Mapping[str, Any]) -> Oracle:
+    match checked["kind"]:
         case ResidualBit.kind:
-            return ResidualBit(tuple(given["sizes"]), read_probability(given["keep"]))
+            return ResidualBit(tuple(checked["sizes"]), read_probability(checked["keep"]))
         case EachAttribute.kind:
-            return EachAttribute(tuple(given["sizes"]), keeps=tuple(map(read_probability, given["keeps"])))
+            return EachAttribute(tuple(checked["sizes"]), keeps=tuple(map(read_probability, checked["keeps"])))
         case _:
-            return read_view_oracle(given)
+            return read_view_oracle(checked)
 
 
-def _read_group(given: Mapping[str, Any], schema: Schema, oracles: Sequence[Oracle]) -> Group:
-    attributes = tuple(_whole(place, "attributes", least=0) for place in given["attributes"])
-    oracle = oracles[_whole(given["oracle"], "oracle", least=0)]
-    if oracle.sizes != tuple(schema.shape[place] for place in attributes):
-        raise PlanError("the oracle of a group must be for the sizes of its attributes")
-    if list(attributes) != sorted(set(attributes)):
-        raise PlanError("the attributes of a group must be in the schema's order, each once")
-    return Group(attributes, oracle=oracle, share=_whole(given["share"], "share"))
-
-
-def _whole(number: object, field: str, *, least: int = 1) -> int:
-    if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= _MOST_PEOPLE:
-        raise PlanError(f"{field} must be a whole number of at least {least}, got {number!r}")
+def _whole(number: object, field: str) -> int:
+    if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= _MOST_PEOPLE:
+        raise PlanError(f"{field} must be a whole number of at least 1, got {number!r}")
     return number
 
 
@@ -186,6 +162,8 @@ def design(
     if isinstance(ways, bool) or not isinstance(ways, int) or not 1 <= ways <= len(schema.names):
         raise WorkloadError(f"ways must be a whole number from 1 to {len(schema.names)}, got {ways!r}")
     budget = exact(epsilon, "epsilon")
+    if len(decimal_text(budget)) > client.LONGEST_AMOUNT:
+        raise BudgetError(f"epsilon must have at most {client.LONGEST_AMOUNT} characters, for devices to read it")
     chosen, groups = groups_of(method, schema.shape, epsilon=budget, people=number, ways=ways)
     made = Protocol(
         schema=schema,
@@ -197,7 +175,7 @@ def design(
         groups=groups,
     )
     try:
-        client.check_privacy(made.document)
+        client.check_protocol(made.document)
     except client.ProtocolError as error:
         raise CrosstallyError(f"{error}; this is a mistake of crosstally's own") from None
     return made
