@@ -98,6 +98,12 @@ def test_no_selection_is_returned_that_does_not_cover() -> None:
     assert search.selected(flats, 13, 8, 3, steps=2_000) is None
 
 
+def test_nothing_is_selected_from_a_pool_that_lacks_a_subset() -> None:
+    """No block holds the last two points together: there is no holder of theirs to draw, before or past the end."""
+    pool = [[0, 1, 2], [0, 1, 3], [0, 2, 3], [1, 2, 4], [0, 1, 4]]
+    assert search.selected(pool, 3, 5, 2, steps=2_000) is None
+
+
 def test_annealing_finds_a_small_design() -> None:
     # The projective plane of order 2 is the only way to cover the pairs of seven points by seven triples.
     blocks = search.annealed(7, 7, 3, 2, steps=200_000)

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
+from crosstally.errors import CrosstallyError
 from crosstally.inference.nonnegativity import clip, clip_and_keep_total, ripple, unchanged
 from reference_nonnegativity import clip_and_keep_total as plain_global
 from reference_nonnegativity import ripple as plain_ripple
@@ -67,6 +68,13 @@ def test_ripple_by_hand() -> None:
 def test_ripple_by_hand_in_two_rounds() -> None:
     """First -8 takes 4 and 4, then -2 takes 1 and 1."""
     assert ripple([[-8.0, 2.0], [20.0, 20.0]], 2).tolist() == [[-1, 0], [16, 19]]
+
+
+@pytest.mark.parametrize("threshold", [-5.0, float("nan")])
+def test_a_threshold_below_zero_is_refused(threshold: float) -> None:
+    """Cells above zero would then be corrected upwards, and could be listed again and again within one round."""
+    with pytest.raises(CrosstallyError, match="threshold must be a number of at least 0"):
+        ripple(noisy_stack(5, 5), 2, threshold=threshold)
 
 
 def test_only_cells_below_minus_the_threshold_move() -> None:

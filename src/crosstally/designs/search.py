@@ -133,7 +133,10 @@ def selected(
     ranks = np.array(subset_ranks(pool, cover))
     subsets = math.comb(points, cover)
     holders = np.argsort(ranks.ravel(), kind="stable") // ranks.shape[1]
-    starts = np.concatenate([[0], np.cumsum(np.bincount(ranks.ravel(), minlength=subsets))])
+    held = np.bincount(ranks.ravel(), minlength=subsets)
+    if not held.all():
+        return None  # no selection covers what no block of the pool holds, and the kernel draws from its holders
+    starts = np.concatenate([[0], np.cumsum(held)])
     chosen = np.random.default_rng(seed).choice(len(pool), number, replace=False)
     counts = np.bincount(ranks[chosen].ravel(), minlength=subsets)
     temperatures = np.geomspace(hottest, coldest, steps)

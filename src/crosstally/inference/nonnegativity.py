@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from crosstally.errors import CrosstallyError
+
 __all__ = ["CORRECTIONS", "clip", "clip_and_keep_total", "ripple", "unchanged"]
 
 _LEAST_STEPS = 10_000_000
@@ -71,6 +73,8 @@ def ripple(tables: ArrayLike, ndim: int, *, threshold: float = 1.0) -> NDArray[n
     array([[0., 3.],
            [1., 9.]])
     """
+    if not threshold >= 0:  # else shares may be negative, and a cell pass the threshold more than once in a round
+        raise CrosstallyError(f"threshold must be a number of at least 0, got {threshold!r}")
     out = np.array(tables, np.float64, order="C")
     sizes = np.array(out.shape[out.ndim - ndim :], np.int64)
     cells = out.reshape(-1, math.prod(sizes.tolist()))

@@ -236,12 +236,14 @@ def descend(  # noqa: PLR0912, PLR0915, PLR0917
         effort -= len(sets) + 50
         state = _propose(state, views, number, len(logs), move)
         one, other, mask = move[0], move[1], move[2]
+        if mask < 0 and (one < 0 or number == 1):
+            continue  # nothing would change (a copy less its only attribute), or no view would be left
+        if one < 0 and number == room:
+            continue
         if mask >= 0:
             size = _cells(mask, logs)
-            if size > limits[0] or (one < 0 and number == room):
+            if size > limits[0]:
                 continue
-        elif number == 1:
-            continue
         base = 0.0
         for t in range(2):
             masks[t] = views[move[t]] if move[t] >= 0 else -1
