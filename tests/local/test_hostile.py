@@ -9,12 +9,18 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from crosstally.local.methods import METHODS
-from crosstally.local.odds import odds_below
-from crosstally.local.residual_oracles import EachAttribute, ResidualBit
 
 from crosstally.local import client
-from crosstally.local.oracles import HadamardResponse, LocalHashing, RandomisedResponse, SubsetSelection, UnaryEncoding
+from crosstally.local.oracles.odds import odds_below
+from crosstally.local.oracles.oracles import (
+    HadamardResponse,
+    LocalHashing,
+    RandomisedResponse,
+    SubsetSelection,
+    UnaryEncoding,
+)
+from crosstally.local.oracles.residual_oracles import EachAttribute, ResidualBit
+from crosstally.local.planning.methods import METHODS
 from crosstally.local.protocol import Protocol, design
 from crosstally.schema import Attribute, Outside, Schema
 from reference_local import Branches, exponential_below
