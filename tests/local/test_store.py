@@ -210,7 +210,7 @@ def test_two_processes_send_one_report(tmp_path, locks) -> None:
         for own in range(2)
     ]
     try:
-        said = [racer.communicate(timeout=60) for racer in racers]
+        said = [racer.communicate(timeout=300) for racer in racers]
     finally:
         for racer in racers:
             racer.kill()
