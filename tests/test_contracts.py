@@ -1,0 +1,50 @@
+"""The import contracts refuse what they forbid: each forbidden import is planted in a copy of the package."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+
+PLANTED = {  # file of the package: what it must not import
+    "local/planning/methods.py": "crosstally.sources",
+    "releases/release.py": "crosstally.sources.counts",
+    "exports/__init__.py": "crosstally.sources",
+    "local/collector.py": "crosstally.privacy.noise",
+    "papers/baselines.py": "crosstally.privacy.noise",
+    "cli/table.py": "crosstally.privacy.measure",
+    "strategies/flat.py": "crosstally.privacy.measure",
+    "answers/answer.py": "crosstally.privacy.ledger",
+    "local/bulk.py": "crosstally.privacy.ledger_file",
+    "notebook/history/prior.py": "opendp",
+    "privacy/measure.py": "opendp.measurements",
+    "local/client.py": "numpy",
+    "plans/plan.py": "crosstally.strategies",
+    "schema.py": "crosstally.workload",
+}
+
+
+def lint(root: Path) -> subprocess.CompletedProcess[str]:
+    command = [Path(sys.executable).with_name("lint-imports"), "--no-cache"]
+    environment = {**os.environ, "PYTHONPATH": str(root / "src"), "COLUMNS": "400", "NO_COLOR": "1"}
+    return subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_every_forbidden_import_is_refused(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / ".importlinter", tmp_path)
+    for name, module in PLANTED.items():
+        file = tmp_path / "src/crosstally" / name
+        file.write_text(file.read_text(encoding="utf-8") + f"\nimport {module}\n", encoding="utf-8")
+    ran = lint(tmp_path)
+    assert ran.returncode == 1
+    for name, module in PLANTED.items():
+        importer = ".".join(["crosstally", *Path(name).with_suffix("").parts]).removesuffix(".__init__")
+        imported = module.split(".")[0] if module.startswith(("opendp", "numpy")) else module
+        assert f"{importer} -> {imported} " in ran.stdout, f"{importer} may import {module}"
+
+
+def test_what_is_there_keeps_all_contracts() -> None:
+    assert lint(ROOT).returncode == 0
