@@ -11,7 +11,7 @@ import numpy as np
 
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.questions.queries import Cells, Contrast
-from crosstally.releases.release import Release, Statement, publish
+from crosstally.releases import Release, Statement, publish
 from crosstally.schema import Attribute, Outside, Schema, Unit
 from crosstally.tables import Measurement
 

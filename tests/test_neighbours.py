@@ -28,7 +28,7 @@ from crosstally.plans.plan import (
 from crosstally.plans.requests import grouped
 from crosstally.privacy.ledger import Ledger
 from crosstally.questions.queries import Cells, Contrast, Linear, Term, sensitivity_of_tables
-from crosstally.releases.release import Statement
+from crosstally.releases import Statement
 from crosstally.residuals.closure import closure_of
 from crosstally.strategies import NAMED, Fourier, Views
 from crosstally.strategies.planner import compare, solve_epsilon

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from crosstally.plans.plan import Plan
     from crosstally.privacy.ledger import Ledger
     from crosstally.questions.question import count, total
-    from crosstally.releases.file.reader import open_release
-    from crosstally.releases.release import Release, Statement
+    from crosstally.releases import Release, Statement, open_release
     from crosstally.schema import Attribute, Outside, Schema, Unit
     from crosstally.strategies.planner import plan
     from crosstally.tables import Marginal, Measurement
@@ -38,14 +37,14 @@ _HOMES = {
     "Notebook": "notebook.notebook",
     "Outside": "schema",
     "Plan": "plans.plan",
-    "Release": "releases.release",
+    "Release": "releases",
     "Schema": "schema",
-    "Statement": "releases.release",
+    "Statement": "releases",
     "Unit": "schema",
     "Workload": "workload",
     "count": "questions.question",
     "open_notebook": "notebook.notebook",
-    "open_release": "releases.file.reader",
+    "open_release": "releases",
     "plan": "strategies.planner",
     "release": "pipeline",
     "total": "questions.question",

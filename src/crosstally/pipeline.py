@@ -12,7 +12,7 @@ from crosstally.errors import KeyReusedError, PlanError, SchemaError, SourceErro
 from crosstally.plans.plan import Plan, Strategy, public_total
 from crosstally.plans.stages import stage_key
 from crosstally.privacy.ledger import Ledger
-from crosstally.releases.release import Release, Statement, publish
+from crosstally.releases import Release, Statement, publish
 from crosstally.schema import Schema
 from crosstally.strategies.planner import compare, read_strategies
 from crosstally.strategies.rules import check_rules, next_stage

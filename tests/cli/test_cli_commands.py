@@ -261,7 +261,7 @@ def test_measuring_nothing_costs_nothing_and_leaves_no_ledger(folder: Path) -> N
 
 
 def test_a_release_that_cannot_be_saved_says_how_to_get_it_back(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from crosstally.releases.release import Release
+    from crosstally.releases import Release
 
     def full(release: Release, path: Path) -> None:
         raise OSError(28, "No space left on device")

@@ -62,7 +62,7 @@ from crosstally import sources
 from crosstally.cli import main
 from crosstally.notebook.notebook import Notebook
 from crosstally.privacy import measure
-from crosstally.releases.release import Release
+from crosstally.releases import Release
 def interrupt():
     os.kill(os.getpid(), int(sys.argv[1]))
     for _ in range(100):

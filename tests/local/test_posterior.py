@@ -24,7 +24,7 @@ from crosstally.local.estimate.measurements import measurements_of
 from crosstally.local.estimate.posterior import Items, Pairs, posterior
 from crosstally.local.estimate.shrinkage import coefficient_variances
 from crosstally.papers.calm.simulated import collection
-from crosstally.releases.file.reader import open_release
+from crosstally.releases import open_release
 from crosstally.schema import Attribute, Schema
 
 TWO = np.full(1, 2.0)

@@ -31,7 +31,7 @@ from crosstally.papers.priview.methods import (
 from crosstally.papers.priview.times import Timed, time_claims
 from crosstally.papers.priview.trials import DISTANCE, WAYS, Design, Scores
 from crosstally.questions.queries import Cells
-from crosstally.releases.release import Statement, publish
+from crosstally.releases import Statement, publish
 from crosstally.schema import Attribute, Schema
 from crosstally.tables import Measurement
 

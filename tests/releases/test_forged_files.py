@@ -21,10 +21,9 @@ import pytest
 
 from crosstally.errors import ReleaseError
 from crosstally.questions.queries import Cells
+from crosstally.releases import open_release, publish
 from crosstally.releases.file import reader as release_file
-from crosstally.releases.file.reader import open_release
-from crosstally.releases.file.writer import column_names
-from crosstally.releases.release import publish
+from crosstally.releases.file.format import column_names
 from crosstally.schema import Attribute, Schema
 from released import LAPLACE, local, local_with_variances, noisy, people, saved, statement, views
 
@@ -257,7 +256,7 @@ def test_headers_that_are_not_ours(text: bytes, message: str, tmp_path: Path) ->
 
 def test_a_header_beyond_the_limit_is_not_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = saved(tmp_path)
-    monkeypatch.setattr("crosstally.releases.file.header.MAX_HEADER", 100)
+    monkeypatch.setattr(release_file, "MAX_HEADER", 100)
     refused(path, "its header must be at most 100 bytes")
     monkeypatch.setattr(release_file, "MAX_FILE", 1000)
     refused(path, "it must be at most 1,000 bytes")
@@ -464,8 +463,7 @@ def test_pages_as_they_are_written_are_taken(tmp_path: Path) -> None:
 MEASURE_MEMORY = """
 import resource, sys
 from crosstally.errors import ReleaseError
-from crosstally.releases.file import reader as release_file
-from crosstally.releases.file.reader import open_release
+from crosstally.releases import open_release
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 try:
     open_release(sys.argv[1])

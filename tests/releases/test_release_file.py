@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +12,9 @@ import pytest
 
 from crosstally.errors import ReleaseError
 from crosstally.questions.queries import Cells
+from crosstally.releases import open_release, publish
 from crosstally.releases.file import writer as release_writer
-from crosstally.releases.file.reader import open_release
-from crosstally.releases.file.writer import column_names
-from crosstally.releases.release import publish
+from crosstally.releases.file.format import column_names
 from crosstally.schema import Attribute, Schema
 from crosstally.tables import Measurement
 from released import GAUSSIAN, KINDS, LAPLACE, contrasts, noisy, people, saved, statement, views
@@ -61,7 +61,8 @@ def test_opening_infers_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     def never(*_: object, **__: object) -> None:
         raise AssertionError
 
-    monkeypatch.setattr("crosstally.releases.release.estimate", never)
+    for module in ("crosstally.releases.release", "crosstally.releases.publish"):
+        monkeypatch.setattr(import_module(module), "estimate", never)
     assert open_release(path).marginal("sex").values.shape == (2,)
 
 

@@ -10,7 +10,8 @@ import pytest
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.errors import CrosstallyError, QueryError, ReleaseError
 from crosstally.questions.queries import Cells, Contrast, Linear, Query, Term
-from crosstally.releases.release import Release, Statement, installed_versions, publish, zcdp_epsilon
+from crosstally.releases import Release, Statement, publish
+from crosstally.releases.statement import installed_versions, zcdp_epsilon
 from crosstally.schema import Attribute, Schema, Unit
 from crosstally.tables import ErrorKind, Measurement
 

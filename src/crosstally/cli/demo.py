@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from crosstally.privacy.ledger import Ledger
-    from crosstally.releases.release import Release
+    from crosstally.releases import Release
     from crosstally.strategies.planner import Comparison
 
 __all__ = ["EXAMPLES", "demo"]

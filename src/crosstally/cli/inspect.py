@@ -17,7 +17,7 @@ from crosstally.cli.options import Json
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from crosstally.releases.release import Release
+    from crosstally.releases import Release
     from crosstally.tables import Measurement
 
 __all__ = ["EXAMPLES", "inspect"]
@@ -32,7 +32,7 @@ def inspect(
     release: Annotated[Path, typer.Argument(metavar="RELEASE", help="A release file.")], json: Json = False
 ) -> None:
     """Show a release's attributes, promise, measurements and expected errors."""
-    from crosstally.releases.file.reader import open_release
+    from crosstally.releases import open_release
 
     opened = open_release(release)
     if json:

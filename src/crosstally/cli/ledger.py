@@ -150,7 +150,7 @@ def export(
     from crosstally.plans.plan import spent_by
     from crosstally.plans.stages import stage_keys
     from crosstally.privacy.ledger import Ledger
-    from crosstally.releases.release import Statement, publish
+    from crosstally.releases import Statement, publish
 
     opened = Ledger.open(ledger)
     check_output(output, force=force)

@@ -39,7 +39,7 @@ from crosstally.schema import Schema
 if TYPE_CHECKING:
     from crosstally.plans.plan import Plan
     from crosstally.privacy.ledger import Ledger
-    from crosstally.releases.release import Release
+    from crosstally.releases import Release
 
 __all__ = ["EXAMPLES", "release"]
 

@@ -50,7 +50,7 @@ def table(
     force: Force = False,
 ) -> None:
     """Read any table of a release, with its errors. Free, and needs no data."""
-    from crosstally.releases.file.reader import open_release
+    from crosstally.releases import open_release
 
     for path in (output, plot):
         if path is not None:

@@ -23,7 +23,7 @@ from crosstally.local.estimate.measurements import measurements_of
 from crosstally.local.estimate.shrinkage import Shrunk, shrunk_measurements
 from crosstally.local.oracles.oracles import MASK_CELLS, HadamardResponse, SubsetSelection, UnaryEncoding
 from crosstally.local.protocol import Protocol
-from crosstally.releases.release import Release, Statement, publish
+from crosstally.releases import Release, Statement, publish
 from crosstally.residuals import Estimate, combine
 from crosstally.tables import Measurement
 

@@ -1,6 +1,6 @@
-"""A release: what was measured, what it says, and the promise under which it may be published.
+"""A release: what was measured, and any table that follows from it.
 
-Nothing here reaches rows or noise: a release is made of measurements alone, as often as one likes, at no cost.
+Nothing here reaches rows or noise: a release is made of measurements alone.
 """
 
 from __future__ import annotations
@@ -8,269 +8,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from functools import cache, cached_property
-from importlib.metadata import PackageNotFoundError, version
+from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from crosstally.answers.answer import answer, answer_all
 from crosstally.answers.error_bars import ErrorBars
-from crosstally.budget import Budget, Neighbours, decimal_text, zcdp_delta
-from crosstally.errors import CrosstallyError, ReleaseError, did_you_mean
 from crosstally.inference.estimate import JOINT, ROUNDS, estimate
 from crosstally.inference.integers.tables import IntegerTables, Method, integer_tables
-from crosstally.questions.queries import MAX_CELLS, Cells, Contrast
-from crosstally.releases.file.writer import save_release
+from crosstally.releases.statement import Statement
 from crosstally.residuals import Estimate
-from crosstally.schema import Schema, Unit
+from crosstally.schema import Schema
 from crosstally.tables import Marginal, Measurement
 from crosstally.workload import Workload
 
-__all__ = ["Release", "Statement", "installed_versions", "publish"]
-
-MODELS = ("central", "local")
-_USUAL_DELTA = 1e-6
-_SAME_VARIANCE = 1e-9
-
-
-@cache
-def installed_versions() -> Mapping[str, str]:
-    """The versions of the packages that a release's numbers come from."""
-    found = {}
-    for package in ("crosstally", "numpy", "opendp"):
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = "unknown"
-    return found
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Statement:
-    """The privacy promise of a release, and what was taken as public when it was made.
-
-    ``rows`` is a number of rows that the steward asserted as public, or None. ``entry`` names the ledger entry that
-    paid. ``plain`` says it all in sentences.
-
-    >>> statement = Statement(strategy="flat", budget=Budget(epsilon=1), neighbours=Neighbours.ADD_REMOVE)
-    >>> print(statement)
-    ε = 1, add-remove, flat
-    """
-
-    strategy: str
-    budget: Budget
-    neighbours: Neighbours
-    model: str = "central"
-    unit: Unit | None = None
-    rows: int | None = None
-    versions: Mapping[str, str] | None = None
-    entry: str | None = None
-
-    def __post_init__(self) -> None:
-        for name, kind, rule in (("strategy", str, "a text"), ("budget", Budget, "a Budget")):
-            if not isinstance(getattr(self, name), kind):
-                raise ReleaseError(f"statement: {name} must be {rule}, got {type(getattr(self, name)).__name__}")
-        if self.model not in MODELS:
-            raise ReleaseError(f"statement: model must be central or local, got {self.model!r}")
-        if self.neighbours not in list(Neighbours):
-            raise ReleaseError(f"statement: neighbours must be add-remove or replace, got {self.neighbours!r}")
-        if self.unit is not None and not isinstance(self.unit, Unit):
-            raise ReleaseError(f"statement: unit must be a Unit, got {type(self.unit).__name__}")
-        if self.rows is not None and (isinstance(self.rows, bool) or not isinstance(self.rows, int) or self.rows < 0):
-            raise ReleaseError(f"statement: rows must be a whole number of at least 0, got {self.rows!r}")
-        if self.rows is not None and self.rows >= 2**63:
-            raise ReleaseError("statement: rows must be below 2^63")
-        if self.entry is not None and not isinstance(self.entry, str):
-            raise ReleaseError(f"statement: entry must be a text, got {type(self.entry).__name__}")
-        object.__setattr__(self, "neighbours", Neighbours(self.neighbours))
-        object.__setattr__(self, "versions", _read_versions(self.versions))
-
-    def __str__(self) -> str:
-        return ", ".join([str(self.budget), self.neighbours.value, *self._unit_words(), self.strategy])
-
-    def _unit_words(self) -> list[str]:
-        return [] if self.unit is None else [f"at most {self.unit.max_rows:,} rows for each {self.unit.id}"]
-
-    def plain(self) -> tuple[str, ...]:
-        """What is promised, to whom, and what is not protected: sentences for people."""
-        return (*_model_sentences(self), _promise(self), _unit_sentence(self), *_public_sentences(self))
-
-    def to_dict(self) -> dict[str, Any]:
-        """The statement as JSON; what is absent is left out."""
-        out: dict[str, Any] = {
-            "model": self.model,
-            "strategy": self.strategy,
-            "budget": self.budget.to_dict(),
-            "neighbours": self.neighbours.value,
-        }
-        if self.unit is not None:
-            out["unit"] = self.unit.to_dict()
-        if self.rows is not None:
-            out["rows"] = self.rows
-        out["versions"] = dict(self.versions or {})
-        if self.entry is not None:
-            out["entry"] = self.entry
-        return out
-
-    @classmethod
-    def from_dict(cls, given: object) -> Statement:
-        """A statement from its JSON; errors name the field."""
-        if not isinstance(given, Mapping):
-            raise ReleaseError(f"statement must be an object, got {type(given).__name__}")
-        known = ("model", "strategy", "budget", "neighbours", "unit", "rows", "versions", "entry")
-        for key in given:
-            if key not in known:
-                raise ReleaseError(f"statement: unknown field {key!r}{did_you_mean(str(key), known)}")
-        for key in ("model", "strategy", "budget", "neighbours", "versions"):
-            if key not in given:
-                raise ReleaseError(f"statement: the field {key!r} is missing")
-        try:
-            budget, unit = Budget.from_dict(given["budget"]), _read_unit(given.get("unit"))
-        except CrosstallyError as error:
-            raise ReleaseError(f"statement: {error}") from None
-        return cls(**{**given, "budget": budget, "unit": unit})
-
-
-def _read_versions(given: object) -> Mapping[str, str]:
-    versions = installed_versions() if given is None else given
-    if not isinstance(versions, Mapping) or not all(isinstance(t, str) for pair in versions.items() for t in pair):
-        raise ReleaseError("statement: versions must be an object of texts")
-    return dict(versions)
-
-
-def _read_unit(given: object) -> Unit | None:
-    if given is None:
-        return None
-    if not isinstance(given, Mapping) or set(given) != {"id", "max_rows"}:
-        raise ReleaseError("unit must be an object with id and max_rows")
-    return Unit(given["id"], given["max_rows"])
-
-
-# The statement in words
-
-
-def _model_sentences(statement: Statement) -> tuple[str, ...]:
-    if statement.model == "central":
-        return ()
-    return ("Every person perturbed their own row before sending it; nobody ever held the rows.",)
-
-
-def _promise(statement: Statement) -> str:
-    budget, change = statement.budget, _change(statement)
-    if budget.pure:
-        return f"{change} changes the probability of any output by a factor of at most {_factor(budget.epsilon)}."
-    if budget.rho is None:
-        assert budget.delta is not None
-        return (
-            f"{change} changes the probability of any output by a factor of at most {_factor(budget.epsilon)}, "
-            f"apart from an extra chance of at most {decimal_text(budget.delta)} (differential privacy with {budget})."
-        )
-    epsilon = zcdp_epsilon(float(budget.rho), _USUAL_DELTA)
-    return (
-        f"{change} is hidden by zero-concentrated differential privacy with {budget}: it changes the probability of "
-        f"any output by a factor of at most {_factor(math.ceil(100 * epsilon) / 100)}, "
-        "apart from an extra chance of at most one in a million."
-    )
-
-
-def _change(statement: Statement) -> str:
-    what = "any one person's row" if statement.unit is None else f"all rows that share one {statement.unit.id}"
-    if statement.neighbours == Neighbours.ADD_REMOVE:
-        return f"Adding or removing {what}"
-    return f"Replacing {what} by any other"
-
-
-def _factor(epsilon: Any) -> str:
-    """The power of e and its value where that says something.
-
-    >>> _factor(1), _factor(0.1), _factor(10), _factor(100)
-    ('e^1 = 2.72', 'e^0.1 = 1.11', 'e^10 = 22,026', 'e^100')
-    """
-    power = decimal_text(epsilon) if hasattr(epsilon, "denominator") else f"{epsilon:g}"
-    if epsilon > 20:
-        return f"e^{power}"
-    value = math.exp(epsilon)
-    return f"e^{power} = " + (f"{value:,.0f}" if value >= 100 else f"{value:.3g}")
-
-
-def zcdp_epsilon(rho: float, delta: float) -> float:
-    """The epsilon that rho-zCDP implies at this delta, to nine digits, rounded up."""
-    low, high = 0.0, rho + 2 * math.sqrt(rho * math.log(1 / delta))  # the simpler conversion is never below the exact
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (low, middle) if zcdp_delta(rho, middle) <= delta else (middle, high)
-    return high
-
-
-def _unit_sentence(statement: Statement) -> str:
-    unit = statement.unit
-    if unit is None:
-        return "This protects one row: someone with several rows is protected for each of them alone."
-    rows = "one row is counted" if unit.max_rows == 1 else f"{unit.max_rows:,} rows are counted"
-    return f"This protects everything about one {unit.id}, of which at most {rows}."
-
-
-def _public_sentences(statement: Statement) -> tuple[str, ...]:
-    public = "The names of the attributes and their values come from a public schema and are not protected."
-    if statement.rows is not None:
-        return (public, f"The number of rows, {statement.rows:,}, was declared public and is not protected.")
-    if statement.neighbours == Neighbours.REPLACE:
-        return (public, "Nothing is promised about the number of rows: replacing one leaves it as it is.")
-    return (public, "The number of rows is protected too: what the release says about it is a noisy measurement.")
-
-
-# The release
-
-
-def publish(
-    schema: Schema,
-    measurements: Iterable[Measurement],
-    statement: Statement,
-    *,
-    nonnegative: str = JOINT,
-    rounds: int = ROUNDS,
-) -> Release:
-    """The release that these measurements make. It costs nothing and cannot reach rows.
-
-    Args:
-        schema: What the measured table is about.
-        measurements: Noisy answers, central or local.
-        statement: The privacy promise they were bought under.
-        nonnegative: How negative cells are corrected; ``none`` leaves the unbiased least squares estimate.
-        rounds: How often tables are corrected and made consistent again.
-    """
-    measured = tuple(measurements)
-    if statement.unit != schema.unit:
-        raise ReleaseError("the unit of the statement must be that of the schema")
-    check_measurements(schema, measured)
-    consistent = estimate(schema, measured, rows=statement.rows, nonnegative=nonnegative, rounds=rounds)
-    return Release(schema, measured, statement=statement, estimate=consistent, nonnegative=nonnegative, rounds=rounds)
-
-
-def check_measurements(schema: Schema, measurements: Sequence[Measurement]) -> None:
-    """Raise unless the measurements fit the schema and the limits, and claim the variance their noise has."""
-    cells = 0
-    for i, measurement in enumerate(measurements):
-        query, where = measurement.query, f"measurement {i}"
-        if not isinstance(query, Cells | Contrast):
-            raise ReleaseError(f"{where}: a release holds cells and contrasts, got {type(query).__name__}")
-        try:
-            shape, sizes = query.shape(schema), schema.sizes(query.attributes)
-        except CrosstallyError as error:
-            raise ReleaseError(f"{where}: {error}") from None
-        cells += math.prod(sizes)
-        if cells > MAX_CELLS:
-            raise ReleaseError(f"a release must hold at most {MAX_CELLS:,} cells; {where} goes beyond")
-        if measurement.values.shape != shape:
-            raise ReleaseError(f"{where} must have values of shape {shape}, got {measurement.values.shape}")
-        if measurement.noise is not None:
-            check_variance(measurement.variance, measurement.noise.variance, where)
-
-
-def check_variance(claimed: float, actual: float, where: str) -> None:
-    """Raise unless a variance is the one that its noise has."""
-    if not math.isclose(claimed, actual, rel_tol=_SAME_VARIANCE):
-        raise ReleaseError(f"{where}: the variance must be that of its noise, {actual!r}, got {claimed!r}")
+__all__ = ["Release"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -341,8 +92,13 @@ class Release:
 
     def refit(self, *, nonnegative: str = JOINT, rounds: int = ROUNDS) -> Release:
         """Another release from the same measurements, corrected in another way. It costs nothing."""
-        return publish(self.schema, self.measurements, self.statement, nonnegative=nonnegative, rounds=rounds)
+        consistent = estimate(
+            self.schema, self.measurements, rows=self.statement.rows, nonnegative=nonnegative, rounds=rounds
+        )
+        return replace(self, estimate=consistent, nonnegative=nonnegative, rounds=rounds, variances_left={})
 
     def save(self, path: str | Path) -> None:
         """Write the release as one Parquet file that opens in any tool; the file is there whole or not at all."""
+        from crosstally.releases.file.writer import save_release
+
         save_release(self, path)

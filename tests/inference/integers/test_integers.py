@@ -13,7 +13,7 @@ from crosstally.budget import Budget, Neighbours
 from crosstally.errors import CrosstallyError, QueryError, TooManyCellsError
 from crosstally.inference.integers.projection import nonnegative_least_squares
 from crosstally.inference.integers.tables import integer_tables
-from crosstally.releases.release import Release, Statement, publish
+from crosstally.releases import Release, Statement, publish
 from crosstally.schema import Attribute, Schema
 from crosstally.strategies import Direct, Fourier
 from crosstally.tables import Measurement

@@ -26,7 +26,7 @@ from crosstally.papers.edbt12.randomised_response import Perturbed, Range, flip,
 from crosstally.papers.metrics import Interval, mean_interval
 from crosstally.papers.outcomes import Claim, Experiment, Outcome, Settings, Value
 from crosstally.questions.queries import Cells
-from crosstally.releases.release import Release, Statement, publish
+from crosstally.releases import Release, Statement, publish
 from crosstally.tables import Measurement
 
 __all__ = ["EXPERIMENTS"]

@@ -22,7 +22,7 @@ from crosstally.workload import Workload
 
 if TYPE_CHECKING:
     from crosstally.plans.plan import Plan, Strategy
-    from crosstally.releases.release import Release
+    from crosstally.releases import Release
 
 __all__ = [
     "EXPERIMENTS",

@@ -39,7 +39,7 @@ from crosstally.papers.priview.trials import (
 )
 
 if TYPE_CHECKING:
-    from crosstally.releases.release import Release
+    from crosstally.releases import Release
     from crosstally.tables import Measurement
 
 __all__ = ["EXPERIMENTS", "correction_claims", "from_raw_views", "reconstruction_claims", "with_clipped_total"]

@@ -23,7 +23,7 @@ from crosstally.strategies import Views, covering_design
 from crosstally.strategies.views import noise_error
 
 if TYPE_CHECKING:
-    from crosstally.releases.release import Release
+    from crosstally.releases import Release
     from crosstally.residuals import Estimate
 
 __all__ = [

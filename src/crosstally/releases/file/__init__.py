@@ -1,1 +1,1 @@
-"""The release file: its format, its reader and its writer."""
+"""The release file: its format, its reader (``pages`` are the sizes that it checks first) and its writer."""

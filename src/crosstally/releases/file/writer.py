@@ -1,82 +1,42 @@
-"""A release to its file: one Parquet file with a row for each measured number and a JSON header in its metadata.
-
-``docs/release-file.md`` describes its formats field by field.
-"""
+"""A release to its file: one Parquet file with a row for each measured number and a JSON header in its metadata."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from crosstally.budget import Noise
 from crosstally.errors import ReleaseError
-from crosstally.questions.queries import Cells, Contrast
-from crosstally.residuals import Estimate
+from crosstally.questions.queries import Contrast
+from crosstally.releases.file.format import (
+    CONTENT,
+    DIGEST_KEY,
+    HEADER_KEY,
+    MAX_EXACT,
+    MAX_HEADER,
+    TEXTS,
+    MeasurementKind,
+    arrow_schema,
+    digest,
+    places,
+)
+from crosstally.releases.release import Release
 from crosstally.schema import Schema
 from crosstally.tables import Measurement
 
-__all__ = ["FORMAT", "Mechanism", "Saveable", "column_names", "save_release"]
+__all__ = ["save_release"]
 
-FORMAT = 2
-CONTENT = ("measurement", "cell", "value", "estimate")
-READABLE = ("table", "variance")
-HEADER_KEY, DIGEST_KEY = b"crosstally", b"crosstally.sha256"
-MAX_HEADER = 32 * 2**20
-MAX_EXACT = 2**53
 _GROUP_ROWS = 2**17
-_TEXTS = pa.dictionary(pa.int32(), pa.string())
 
 
-class HasJson(Protocol):
-    """Whatever has a JSON form."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Its JSON."""
-
-
-class Saveable(Protocol):
-    """What a file holds of a release."""
-
-    @property
-    def schema(self) -> Schema:
-        """What the tables are about."""
-
-    @property
-    def measurements(self) -> tuple[Measurement, ...]:
-        """What was measured."""
-
-    @property
-    def statement(self) -> HasJson:
-        """The privacy promise."""
-
-    @property
-    def estimate(self) -> Estimate:
-        """What the measurements say."""
-
-    @property
-    def nonnegative(self) -> str:
-        """How negative cells are corrected."""
-
-    @property
-    def rounds(self) -> int:
-        """How often."""
-
-    @property
-    def variances_left(self) -> Mapping[tuple[str, ...], float]:
-        """What is left of the variances of sets of attributes, where that is not what the noise has."""
-
-
-def save_release(release: Saveable, path: str | Path) -> None:
+def save_release(release: Release, path: str | Path) -> None:
     """Write a release as a Parquet file; whoever looks sees the old file or the whole new one."""
     target = Path(path)
     header, columns = header_bytes(release), _content(release)
@@ -108,42 +68,13 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-@dataclass(frozen=True, slots=True)
-class Mechanism:
-    """What measurements share: the kind of query, the noise, and where it was bought."""
-
-    query: str
-    values: str
-    noise: Noise | None
-    variance: float
-    origin: str
-
-    @classmethod
-    def of(cls, measurement: Measurement) -> Mechanism:
-        """The mechanism of a measurement."""
-        query = "cells" if isinstance(measurement.query, Cells) else "contrast"
-        values = "whole" if measurement.values.dtype == np.int64 else "real"
-        return cls(query, values, measurement.noise, measurement.variance, measurement.origin)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The mechanism as JSON."""
-        noise = None if self.noise is None else self.noise.to_dict()
-        return {
-            "query": self.query,
-            "values": self.values,
-            "noise": noise,
-            "variance": self.variance,
-            "origin": self.origin,
-        }
-
-
-def header_bytes(release: Saveable) -> bytes:
+def header_bytes(release: Release) -> bytes:
     """The header of a release."""
-    mechanisms: dict[Mechanism, int] = {}
+    kinds: dict[MeasurementKind, int] = {}
     positions = release.schema.positions
     measurements = []
     for measurement in release.measurements:
-        number = mechanisms.setdefault(Mechanism.of(measurement), len(mechanisms))
+        number = kinds.setdefault(MeasurementKind.of(measurement), len(kinds))
         measurements.append([number, *(positions[name] for name in measurement.query.attributes)])
     left = [[variance, *(positions[name] for name in names)] for names, variance in release.variances_left.items()]
     header = {
@@ -156,7 +87,7 @@ def header_bytes(release: Saveable) -> bytes:
             "corrected": release.estimate.corrected,
             **({"variances": left} if left else {}),
         },
-        "mechanisms": [mechanism.to_dict() for mechanism in mechanisms],
+        "mechanisms": [kind.to_dict() for kind in kinds],
         "measurements": measurements,
     }
     text = json.dumps(header, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
@@ -166,7 +97,7 @@ def header_bytes(release: Saveable) -> bytes:
     return encoded
 
 
-def _content(release: Saveable) -> dict[str, NDArray[Any]]:
+def _content(release: Release) -> dict[str, NDArray[Any]]:
     """The columns that hold the release, each a flat array."""
     measurements = release.measurements
     sizes = np.array([m.values.size for m in measurements], np.int64)
@@ -176,15 +107,6 @@ def _content(release: Saveable) -> dict[str, NDArray[Any]]:
         **places(sizes),
         "value": _values(measurements),
         "estimate": _flat(answers, np.float64),
-    }
-
-
-def places(sizes: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
-    """The number of the measurement and of its cell, for each row."""
-    starts = np.cumsum(sizes) - sizes
-    return {
-        "measurement": np.repeat(np.arange(len(sizes), dtype=np.int32), sizes),
-        "cell": (np.arange(sizes.sum()) - np.repeat(starts, sizes)).astype(np.int32),
     }
 
 
@@ -202,48 +124,11 @@ def _flat(arrays: Sequence[NDArray[Any]], dtype: type[np.generic]) -> NDArray[An
     return np.concatenate([np.asarray(a, dtype).ravel() for a in arrays] or [np.empty(0, dtype)])
 
 
-def digest(header: bytes, columns: Mapping[str, NDArray[Any]]) -> bytes:
-    """SHA-256 of the header and the content, little-endian, column after column."""
-    state = hashlib.sha256(header)
-    for name in CONTENT:
-        array = columns[name]
-        state.update(np.ascontiguousarray(array, array.dtype.newbyteorder("<")).data)
-    return state.hexdigest().encode()
-
-
 # The columns for people
 
 
-def column_names(schema: Schema) -> tuple[str, ...]:
-    """The columns of a release of this schema: content, then readable ones, then one for each attribute.
-
-    An attribute's column bears its name. Where the name, or what stands before its first full stop, is that of
-    another column, underscores are added.
-    """
-    fixed = {*CONTENT, *READABLE}
-    taken = set(fixed)
-    names = []
-    for name in schema.names:
-        head, dot, tail = name.encode("utf-8", "replace").decode().partition(".")
-        while head.lower() in fixed:
-            head += "_"
-        column = head + dot + tail
-        while column.lower() in taken:
-            column += "_"
-        taken.add(column.lower())
-        names.append(column)
-    return (*CONTENT, *READABLE, *names)
-
-
-def arrow_schema(schema: Schema, value_type: pa.DataType) -> pa.Schema:
-    types = [pa.int32(), pa.int32(), value_type, pa.float64(), _TEXTS, pa.float64()]
-    names = column_names(schema)
-    plain = [pa.field(name, kind, nullable=False) for name, kind in zip(names[: len(types)], types, strict=True)]
-    return pa.schema(plain + [pa.field(name, _TEXTS) for name in names[len(types) :]])
-
-
 def _write_parquet(
-    stream: Any, release: Saveable, columns: Mapping[str, NDArray[Any]], metadata: Mapping[bytes, bytes]
+    stream: Any, release: Release, columns: Mapping[str, NDArray[Any]], metadata: Mapping[bytes, bytes]
 ) -> None:
     import pyarrow.parquet as pq
 
@@ -288,7 +173,7 @@ def _row_groups(measurements: Sequence[Measurement]) -> Iterator[tuple[int, list
 
 
 def _readable(
-    release: Saveable, pieces: Sequence[tuple[Measurement, range]], labels: Sequence[pa.Array]
+    release: Release, pieces: Sequence[tuple[Measurement, range]], labels: Sequence[pa.Array]
 ) -> list[pa.Array]:
     """For each row its table, its variance, and the label of each attribute, null where it does not take part."""
     lengths = [len(piece) for _, piece in pieces]
@@ -296,7 +181,7 @@ def _readable(
     numbers = [texts.setdefault(table_text(measurement), len(texts)) for measurement, _ in pieces]
     tables = pa.array(np.repeat(np.array(numbers, np.int32), lengths))
     variances = np.repeat([measurement.variance for measurement, _ in pieces], lengths)
-    codes, absent = _codes(release.schema, pieces, sum(lengths)), pa.nulls(sum(lengths), _TEXTS)
+    codes, absent = _codes(release.schema, pieces, sum(lengths)), pa.nulls(sum(lengths), TEXTS)
     return [
         pa.DictionaryArray.from_arrays(tables, pa.array(list(texts), pa.string())),
         pa.array(variances),

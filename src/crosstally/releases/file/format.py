@@ -1,0 +1,125 @@
+"""The format of a release file: its header, its columns and its checksum, as writer and reader both have them.
+
+``docs/release-file.md`` describes its formats field by field.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from crosstally.budget import Noise
+from crosstally.questions.queries import Cells
+from crosstally.schema import Schema
+from crosstally.tables import Measurement
+
+__all__ = [
+    "CONTENT",
+    "DIGEST_KEY",
+    "ESTIMATE_FIELDS",
+    "FORMAT",
+    "HEADER_FIELDS",
+    "HEADER_KEY",
+    "KIND_FIELDS",
+    "MAX_EXACT",
+    "MAX_HEADER",
+    "TEXTS",
+    "MeasurementKind",
+    "arrow_schema",
+    "column_names",
+    "digest",
+    "places",
+]
+
+FORMAT = 2  # the newest number; what needs nothing of format 2 is still written as format 1
+CONTENT = ("measurement", "cell", "value", "estimate")  # the columns that hold the release
+READABLE = ("table", "variance")  # columns for people: they repeat what the header says
+HEADER_KEY, DIGEST_KEY = b"crosstally", b"crosstally.sha256"  # entries of the Parquet metadata
+HEADER_FIELDS = ("format", "schema", "statement", "estimate", "mechanisms", "measurements")
+ESTIMATE_FIELDS = {1: ("nonnegative", "rounds", "corrected"), 2: ("nonnegative", "rounds", "corrected", "variances")}
+KIND_FIELDS = ("query", "values", "noise", "variance", "origin")
+MAX_HEADER = 32 * 2**20  # bytes of JSON
+MAX_EXACT = 2**53  # up to here a double holds every whole number
+TEXTS = pa.dictionary(pa.int32(), pa.string())
+
+
+@dataclass(frozen=True, slots=True)
+class MeasurementKind:
+    """What measurements share: the kind of query, the noise, and where it was bought (the header's ``mechanisms``)."""
+
+    query: str
+    values: str
+    noise: Noise | None
+    variance: float
+    origin: str
+
+    @classmethod
+    def of(cls, measurement: Measurement) -> MeasurementKind:
+        """The kind of a measurement."""
+        query = "cells" if isinstance(measurement.query, Cells) else "contrast"
+        values = "whole" if measurement.values.dtype == np.int64 else "real"
+        return cls(query, values, measurement.noise, measurement.variance, measurement.origin)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The kind as JSON."""
+        noise = None if self.noise is None else self.noise.to_dict()
+        return {
+            "query": self.query,
+            "values": self.values,
+            "noise": noise,
+            "variance": self.variance,
+            "origin": self.origin,
+        }
+
+
+def places(sizes: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+    """The number of the measurement and of its cell, for each row."""
+    starts = np.cumsum(sizes) - sizes
+    return {
+        "measurement": np.repeat(np.arange(len(sizes), dtype=np.int32), sizes),
+        "cell": (np.arange(sizes.sum()) - np.repeat(starts, sizes)).astype(np.int32),
+    }
+
+
+def digest(header: bytes, columns: Mapping[str, NDArray[Any]]) -> bytes:
+    """SHA-256 of the header and the content, little-endian, column after column."""
+    state = hashlib.sha256(header)
+    for name in CONTENT:
+        array = columns[name]
+        state.update(np.ascontiguousarray(array, array.dtype.newbyteorder("<")).data)
+    return state.hexdigest().encode()
+
+
+def column_names(schema: Schema) -> tuple[str, ...]:
+    """The columns of a release of this schema: content, then readable ones, then one for each attribute.
+
+    An attribute's column bears its name. Where the name, or what stands before its first full stop, is that of
+    another column, underscores are added.
+    """
+    fixed = {*CONTENT, *READABLE}
+    taken = set(fixed)
+    names = []
+    for name in schema.names:
+        head, dot, tail = name.encode("utf-8", "replace").decode().partition(".")
+        while head.lower() in fixed:
+            head += "_"
+        column = head + dot + tail
+        while column.lower() in taken:
+            column += "_"
+        taken.add(column.lower())
+        names.append(column)
+    return (*CONTENT, *READABLE, *names)
+
+
+def arrow_schema(schema: Schema, value_type: pa.DataType) -> pa.Schema:
+    """The columns with their types; ``value_type`` is that of the measured numbers."""
+    types = [pa.int32(), pa.int32(), value_type, pa.float64(), TEXTS, pa.float64()]
+    names = column_names(schema)
+    plain = [pa.field(name, kind, nullable=False) for name, kind in zip(names[: len(types)], types, strict=True)]
+    return pa.schema(plain + [pa.field(name, TEXTS) for name in names[len(types) :]])

@@ -1,0 +1,71 @@
+"""Measurements to a release. Nothing here reaches rows or noise: it is free, and can be done as often as one likes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from crosstally.errors import CrosstallyError, ReleaseError
+from crosstally.inference.estimate import JOINT, ROUNDS, estimate
+from crosstally.questions.queries import MAX_CELLS, Cells, Contrast
+from crosstally.releases.release import Release
+from crosstally.releases.statement import Statement
+from crosstally.schema import Schema
+from crosstally.tables import Measurement
+
+__all__ = ["check_measurements", "check_variance", "publish"]
+
+# How far, relatively, a file's variance may be from the one that its noise has: it was computed with another machine's
+# exponential function, and a false claim would be larger.
+_SAME_VARIANCE = 1e-9
+
+
+def publish(
+    schema: Schema,
+    measurements: Iterable[Measurement],
+    statement: Statement,
+    *,
+    nonnegative: str = JOINT,
+    rounds: int = ROUNDS,
+) -> Release:
+    """The release that these measurements make. It costs nothing and cannot reach rows.
+
+    Args:
+        schema: What the measured table is about.
+        measurements: Noisy answers, central or local.
+        statement: The privacy promise they were bought under.
+        nonnegative: How negative cells are corrected; ``none`` leaves the unbiased least squares estimate.
+        rounds: How often tables are corrected and made consistent again.
+    """
+    measured = tuple(measurements)
+    if statement.unit != schema.unit:
+        raise ReleaseError("the unit of the statement must be that of the schema")
+    check_measurements(schema, measured)
+    consistent = estimate(schema, measured, rows=statement.rows, nonnegative=nonnegative, rounds=rounds)
+    return Release(schema, measured, statement=statement, estimate=consistent, nonnegative=nonnegative, rounds=rounds)
+
+
+def check_measurements(schema: Schema, measurements: Sequence[Measurement]) -> None:
+    """Raise unless the measurements fit the schema and the limits, and claim the variance their noise has."""
+    cells = 0
+    for i, measurement in enumerate(measurements):
+        query, where = measurement.query, f"measurement {i}"
+        if not isinstance(query, Cells | Contrast):
+            raise ReleaseError(f"{where}: a release holds cells and contrasts, got {type(query).__name__}")
+        try:
+            shape, sizes = query.shape(schema), schema.sizes(query.attributes)
+        except CrosstallyError as error:
+            raise ReleaseError(f"{where}: {error}") from None
+        cells += math.prod(sizes)
+        if cells > MAX_CELLS:
+            raise ReleaseError(f"a release must hold at most {MAX_CELLS:,} cells; {where} goes beyond")
+        if measurement.values.shape != shape:
+            raise ReleaseError(f"{where} must have values of shape {shape}, got {measurement.values.shape}")
+        if measurement.noise is not None:
+            check_variance(measurement.variance, measurement.noise.variance, where)
+
+
+def check_variance(claimed: float, actual: float, where: str) -> None:
+    """Raise unless a variance is the one that its noise has."""
+    if not math.isclose(claimed, actual, rel_tol=_SAME_VARIANCE):
+        raise ReleaseError(f"{where}: the variance must be that of its noise, {actual!r}, got {claimed!r}")
