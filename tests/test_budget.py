@@ -1,6 +1,7 @@
 """Budgets are exact; noise is the least that a budget buys; variances are those of discrete noise."""
 
 import math
+from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from random import Random
 
@@ -14,7 +15,7 @@ from crosstally.budget import (
     decimal_text,
     exact,
     float_above,
-    zcdp_delta,
+    zcdp_epsilon,
     zcdp_within,
 )
 from crosstally.errors import BudgetError
@@ -141,17 +142,81 @@ def test_noise_json_both_ways() -> None:
             Noise.from_dict(given)
 
 
-def test_zcdp_conversion_against_a_dense_grid_of_orders() -> None:
-    """delta = min over alpha of exp((alpha - 1)(alpha rho - eps)) / (alpha - 1) x (1 - 1/alpha)^alpha."""
-    for rho, epsilon in ((0.02, 1.0), (0.5, 4.0), (2.0, 10.0)):
-        grid = (1 + 10 ** (k / 2000) for k in range(-4000, 8000))
-        best = min(math.exp(min(700, (a - 1) * (a * rho - epsilon))) / (a - 1) * (1 - 1 / a) ** a for a in grid)
-        assert zcdp_delta(rho, epsilon) == pytest.approx(min(1, best), rel=1e-5)
+def least_log_delta(rho: Fraction, epsilon: Fraction) -> Decimal:
+    """ln of the least delta over all orders, with 60 digits, as the paper states it (its corollary 13).
+
+    delta(alpha) = exp((alpha - 1)(alpha rho - epsilon)) / (alpha - 1) x (1 - 1 / alpha)^alpha. The least is found by
+    thirds over ln(alpha - 1). Whatever order it stops at, the delta there is valid.
+    """
+
+    def log_delta(order: Decimal) -> Decimal:
+        step = order.exp()
+        alpha = 1 + step
+        return step * (alpha * r - e) - order + alpha * (order - alpha.ln())
+
+    with localcontext() as context:
+        context.prec = 60
+        r, e = (Decimal(each.numerator) / Decimal(each.denominator) for each in (rho, epsilon))
+        low, high = Decimal(-80), Decimal(80)
+        for _ in range(170):
+            third = (high - low) / 3
+            a, b = low + third, high - third
+            low, high = (low, b) if log_delta(a) < log_delta(b) else (a, high)
+        return log_delta(low)
 
 
-def test_rho_of_epsilon_and_delta_is_valid_and_nearly_the_largest() -> None:
-    rho = zcdp_within(Fraction(1), Fraction(1, 10**6))
-    assert zcdp_delta(float(rho), 1.0) <= 1e-6 < zcdp_delta(float(rho) * 1.0001, 1.0)
-    # the looser conversion of Bun and Steinke, epsilon = rho + 2 sqrt(rho log(1/delta)), allows less
+def least_double(number: float) -> Fraction:
+    return Fraction(math.nextafter(number, -math.inf))
+
+
+CONVERSIONS = [
+    *((rho, delta) for rho in ("0.0001", "0.024355970", "0.5", "3", "40") for delta in ("1e-6", "1e-12")),
+    ("1/3", "0.01"),
+    ("1e-12", "1e-9"),
+    ("1e5", "1e-6"),
+    ("1e6", "1e-300"),
+    ("1e12", "1e-6"),
+]
+
+
+@pytest.mark.parametrize(("rho", "delta"), CONVERSIONS)
+def test_the_epsilon_of_a_rho_is_the_next_double_above_the_true_one(rho: str, delta: str) -> None:
+    """It is valid: some order proves it. One double less is not: none does."""
+    epsilon, target = zcdp_epsilon(Fraction(rho), Fraction(delta)), Decimal(delta).ln(Context(prec=60))
+    assert least_log_delta(Fraction(rho), Fraction(epsilon)) <= target
+    assert least_log_delta(Fraction(rho), least_double(epsilon)) > target
+
+
+def test_a_delta_that_needs_no_epsilon() -> None:
+    """Nothing was spent, or every output may break the promise, or epsilon = 0 is valid already."""
+    assert zcdp_epsilon(Fraction(0), Fraction(1, 10**6)) == 0
+    assert zcdp_epsilon(Fraction(3), Fraction(1)) == 0
+    assert least_log_delta(Fraction("1e-5"), Fraction(0)) < Decimal("0.9").ln()
+    assert zcdp_epsilon(Fraction("1e-5"), Fraction("0.9")) == 0
+
+
+def test_numbers_of_many_digits_are_rounded_against_the_claim() -> None:
+    """Rho up and delta down, beyond the digits that the conversion counts with."""
+    rho, delta, tiny = Fraction(1, 2), Fraction(1, 10**6), Fraction(1, 10**900)
+    known = zcdp_epsilon(rho, delta)
+    assert zcdp_epsilon(rho - tiny, delta) == zcdp_epsilon(rho + tiny, delta) == known
+    assert zcdp_epsilon(Fraction(10**200), 1 - tiny) >= 10**200
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [("1", "1e-6"), ("0.1", "1e-9"), ("10", "1e-5"), ("1/3", "0.01")])
+def test_rho_of_epsilon_and_delta_is_valid_and_nearly_the_largest(epsilon: str, delta: str) -> None:
+    rho, target = zcdp_within(Fraction(epsilon), Fraction(delta)), Decimal(delta).ln(Context(prec=60))
+    assert least_log_delta(rho, Fraction(epsilon)) <= target
+    assert least_log_delta(rho * (1 + Fraction(1, 10**7)), Fraction(epsilon)) > target
+
+
+def test_rho_is_more_than_the_looser_conversion_allows() -> None:
+    """That of Bun and Steinke, epsilon = rho + 2 sqrt(rho log(1 / delta))."""
     looser = (math.sqrt(math.log(1e6) + 1) - math.sqrt(math.log(1e6))) ** 2
-    assert looser < float(rho) < 2 * looser
+    assert looser < float(zcdp_within(Fraction(1), Fraction(1, 10**6))) < 2 * looser
+
+
+def test_amounts_are_those_that_plans_and_ledgers_of_version_0_1_hold() -> None:
+    """Worked out by version 0.1.0: a plan that spends all of them must still be within its budget."""
+    assert zcdp_within(Fraction(1), Fraction(1, 10**6)) == Fraction(26_779_672_613, 2**40)
+    assert zcdp_within(Fraction(3), Fraction(1, 10**9)) == 3 * Fraction(44_193_927_562, 2**40)

@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from decimal import Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
@@ -27,6 +27,7 @@ __all__ = [
     "exact",
     "float_above",
     "fraction_of_text",
+    "zcdp_epsilon",
 ]
 
 _DECIMAL = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)"
@@ -36,6 +37,9 @@ _MAX_TYPED = 4_000  # characters of a budget
 _MOST_DIGITS = 10**1800  # above and below the line: a ledger may count in the square, and Python writes 4,300 digits
 _MAX_AMOUNT = 8_700  # characters of what a ledger keeps: a fraction of up to 4,300 digits above and below
 _RHO_STEPS = 2**40
+_DELTA_MARGIN = Fraction(1, 10**9)  # not needed for the guarantee: plans and ledgers of 0.1 hold amounts with it
+_DIGITS = 50  # of the conversion from zCDP: far more than a double's 17, so that its result is the next double up
+_UP, _DOWN = Context(prec=_DIGITS, rounding=ROUND_CEILING), Context(prec=_DIGITS, rounding=ROUND_FLOOR)
 _LEAST_VARIANCE = 1e-300
 _MOST_DECIMALS = 3_600  # after the point; what needs more is written as a ratio. With 300 digits before it still typed
 
@@ -197,38 +201,62 @@ class Budget:
         return ", ".join(f"{signs[field]} = {text}" for field, text in self.to_dict().items())
 
 
-def zcdp_delta(rho: float, epsilon: float) -> float:
-    """The delta at which rho-zCDP is (epsilon, delta)-private (Canonne, Kamath and Steinke 2020, corollary 13).
+def zcdp_epsilon(rho: Fraction, delta: Fraction) -> float:
+    """The least epsilon at which rho-zCDP is (epsilon, delta)-private, rounded up to a double.
 
-    Every order alpha > 1 gives a valid delta; the best is found by golden section over log(alpha - 1).
+    Every order alpha > 1 gives a valid epsilon (Canonne, Kamath and Steinke 2020, corollary 13, solved for epsilon):
+
+        epsilon(alpha) = alpha rho + ln(1 - 1 / alpha) + (ln(1 / delta) - ln(alpha)) / (alpha - 1)
+
+    So the best order may be found in floating point: a poor one gives a larger epsilon, never one that is too small.
+    What is claimed rests on one evaluation of this formula, in which every step is rounded up.
+
+    >>> zcdp_epsilon(Fraction(1, 2), Fraction(1, 10**6))
+    5.221534444530169
     """
+    if rho <= 0 or delta >= 1:
+        return 0.0
+    most_rho = _UP.divide(Decimal(rho.numerator), Decimal(rho.denominator))
+    least_delta = _DOWN.divide(Decimal(delta.numerator), Decimal(delta.denominator))
+    most_log = _DOWN.next_minus(_DOWN.ln(least_delta)).copy_negate()  # ln(1 / delta)
+    step = _UP.exp(Decimal(_best_order(float(_UP.ln(most_rho)), float(most_log))))  # alpha - 1, from here on exact
+    least_ln = _DOWN.next_minus(_DOWN.ln(_DOWN.add(Decimal(1), step)))  # ln(alpha)
+    terms = (
+        _UP.multiply(_UP.add(Decimal(1), step), most_rho),
+        _UP.subtract(_UP.next_plus(_UP.ln(step)), least_ln),
+        _UP.divide(_UP.subtract(most_log, least_ln), step),
+    )
+    epsilon = _UP.add(_UP.add(terms[0], terms[1]), terms[2])
+    return float_above(max(Fraction(epsilon), Fraction(0)))
 
-    def log_delta(order: float) -> float:
-        alpha = 1 + math.exp(order)
-        return (alpha - 1) * (alpha * rho - epsilon) - math.log(alpha - 1) + alpha * math.log1p(-1 / alpha)
 
-    low, high = -20.0, 20.0
-    golden = (math.sqrt(5) - 1) / 2
-    for _ in range(120):
-        a, b = high - golden * (high - low), low + golden * (high - low)
-        low, high = (low, b) if log_delta(a) < log_delta(b) else (a, high)
-    return math.exp(min(0.0, log_delta((low + high) / 2)))
+def _best_order(log_rho: float, log_inverse: float) -> float:
+    """ln(alpha - 1) for the order alpha of the least epsilon; ``log_inverse`` is ln(1 / delta).
+
+    The derivative of epsilon(alpha) is rho - (ln(1 / delta) - ln(alpha)) / (alpha - 1)^2, so the least epsilon is where
+    rho (alpha - 1)^2 + ln(alpha) = ln(1 / delta). The left side increases with alpha. Its two terms are both at most
+    half of the right side at ``low``, and one of them is all of it at ``high``.
+    """
+    low, high = (
+        min((math.log(each) - log_rho) / 2, each + math.log(-math.expm1(-each)))
+        for each in (log_inverse / 2, log_inverse)
+    )
+    for _ in range(64):  # doubles have 53 bits
+        middle = (low + high) / 2
+        left = math.exp(2 * middle + log_rho) + math.log1p(math.exp(middle))
+        low, high = (middle, high) if left < log_inverse else (low, middle)
+    return high
 
 
 @lru_cache(maxsize=256)
 def zcdp_within(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """A rho whose zCDP guarantee implies (epsilon, delta), as large as can be had in steps of 2^-40 of epsilon.
-
-    A relative margin of 1e-9 in delta stands for the rounding of floating point.
-    """
-    target = float(delta) * (1 - 1e-9)
-    if target <= 0:
-        raise BudgetError(f"delta must be at least 1e-300, got {decimal_text(delta)}")
+    """A rho whose zCDP guarantee implies (epsilon, delta), as large as can be had in steps of 2^-40 of epsilon."""
+    target = delta * (1 - _DELTA_MARGIN)
     low, high = 0, _RHO_STEPS
     while high - low > 1:
         middle = (low + high) // 2
-        rho = float(epsilon * Fraction(middle, _RHO_STEPS))
-        low, high = (middle, high) if zcdp_delta(rho, float(epsilon)) <= target else (low, middle)
+        implied = zcdp_epsilon(epsilon * Fraction(middle, _RHO_STEPS), target)
+        low, high = (middle, high) if Fraction(implied) <= epsilon else (low, middle)
     if low == 0:
         raise BudgetError(f"epsilon and delta are too small to be spent, got {Budget(epsilon=epsilon, delta=delta)}")
     return epsilon * Fraction(low, _RHO_STEPS)

@@ -6,7 +6,6 @@ advance, privacy-loss distributions tell more exactly what it gives away.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from fractions import Fraction
 from importlib import import_module
 from typing import Any
 
-from crosstally.budget import Budget, Neighbours, NoiseKind, exact, float_above, zcdp_delta
+from crosstally.budget import Budget, Neighbours, NoiseKind, exact, float_above, zcdp_epsilon
 from crosstally.errors import BudgetError
 from crosstally.extras import optional
 from crosstally.plans.plan import Plan, Request, privacy_cost
@@ -33,7 +32,7 @@ def implied(budget: Budget, delta: object) -> float:
     Rho is converted as Canonne, Kamath and Steinke (2020) do, and the result is rounded up.
     """
     target = _read_delta(delta)
-    return float_above(budget.amount) if budget.pure else _zcdp_epsilon(budget.amount, target)
+    return float_above(budget.amount) if budget.pure else zcdp_epsilon(budget.amount, target)
 
 
 def tight_epsilon(plan: Plan, delta: object) -> float:
@@ -46,7 +45,7 @@ def tight_epsilon(plan: Plan, delta: object) -> float:
     target = _read_delta(delta)
     if not plan.requests:
         return 0.0
-    ceiling = _zcdp_epsilon(privacy_cost(plan.requests, plan.schema, plan.neighbours, pure=False), target)
+    ceiling = zcdp_epsilon(privacy_cost(plan.requests, plan.schema, plan.neighbours, pure=False), target)
     if all(request.noise.kind is NoiseKind.LAPLACE for request in plan.requests):
         whole = privacy_cost(plan.requests, plan.schema, plan.neighbours, pure=True)
         ceiling = min(ceiling, float_above(whole))
@@ -56,7 +55,7 @@ def tight_epsilon(plan: Plan, delta: object) -> float:
         if found is None:
             return ceiling
         losses.update(found)
-    return min(ceiling, _composed(losses, target)) if losses else 0.0
+    return min(ceiling, _composed(losses, float(target))) if losses else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,20 +132,8 @@ def _optional(module: str) -> Any:
     return import_module(f"dp_accounting.pld.{module}")
 
 
-def _zcdp_epsilon(rho: Fraction, delta: float) -> float:
-    """The least epsilon at which rho-zCDP is (epsilon, delta)-private, rounded up."""
-    if not rho:
-        return 0.0
-    number = float_above(rho)
-    low, high = 0.0, number + 2 * math.sqrt(number * math.log(1 / delta))
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (low, middle) if zcdp_delta(number, middle) <= delta else (middle, high)
-    return high * (1 + _ROUNDING)
-
-
-def _read_delta(delta: object) -> float:
+def _read_delta(delta: object) -> Fraction:
     fraction = exact(delta, "delta")
     if not 1e-300 <= fraction < 1:
         raise BudgetError(f"delta must be at least 1e-300 and below 1, got {delta}")
-    return float(fraction)
+    return fraction

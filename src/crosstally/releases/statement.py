@@ -5,18 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from crosstally.budget import Budget, Neighbours, decimal_text, zcdp_delta
+from crosstally.budget import Budget, Neighbours, decimal_text, zcdp_epsilon
 from crosstally.errors import CrosstallyError, ReleaseError, did_you_mean
 from crosstally.schema import Unit
 
 __all__ = ["Statement", "installed_versions"]
 
 MODELS = ("central", "local")
-_USUAL_DELTA = 1e-6
+_USUAL_DELTA = Fraction(1, 10**6)
 
 
 @cache
@@ -143,18 +144,18 @@ def _model_sentences(statement: Statement) -> tuple[str, ...]:
 
 def _promise(statement: Statement) -> str:
     budget, change = statement.budget, _change(statement)
-    if budget.pure:
-        return f"{change} changes the probability of any output by a factor of at most {_factor(budget.epsilon)}."
     if budget.rho is None:
-        assert budget.delta is not None
+        assert budget.epsilon is not None
+        if budget.delta is None:
+            return f"{change} changes the probability of any output by a factor of at most {_factor(budget.epsilon)}."
         return (
             f"{change} changes the probability of any output by a factor of at most {_factor(budget.epsilon)}, "
             f"apart from an extra chance of at most {decimal_text(budget.delta)} (differential privacy with {budget})."
         )
-    epsilon = zcdp_epsilon(float(budget.rho), _USUAL_DELTA)
+    hundredths = math.ceil(100 * Fraction(zcdp_epsilon(budget.rho, _USUAL_DELTA)))
     return (
         f"{change} is hidden by zero-concentrated differential privacy with {budget}: it changes the probability of "
-        f"any output by a factor of at most {_factor(math.ceil(100 * epsilon) / 100)}, "
+        f"any output by a factor of at most {_factor(Fraction(hundredths, 100))}, "
         "apart from an extra chance of at most one in a million."
     )
 
@@ -166,26 +167,17 @@ def _change(statement: Statement) -> str:
     return f"Replacing {what} by any other"
 
 
-def _factor(epsilon: Any) -> str:
+def _factor(epsilon: Fraction) -> str:
     """The power of e and its value where that says something.
 
-    >>> _factor(1), _factor(0.1), _factor(10), _factor(100)
+    >>> _factor(Fraction(1)), _factor(Fraction("0.1")), _factor(Fraction(10)), _factor(Fraction(100))
     ('e^1 = 2.72', 'e^0.1 = 1.11', 'e^10 = 22,026', 'e^100')
     """
-    power = decimal_text(epsilon) if hasattr(epsilon, "denominator") else f"{epsilon:g}"
+    power = decimal_text(epsilon)
     if epsilon > 20:
         return f"e^{power}"
     value = math.exp(epsilon)
     return f"e^{power} = " + (f"{value:,.0f}" if value >= 100 else f"{value:.3g}")
-
-
-def zcdp_epsilon(rho: float, delta: float) -> float:
-    """The epsilon that rho-zCDP implies at this delta, to nine digits, rounded up."""
-    low, high = 0.0, rho + 2 * math.sqrt(rho * math.log(1 / delta))  # the simpler conversion is never below the exact
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (low, middle) if zcdp_delta(rho, middle) <= delta else (middle, high)
-    return high
 
 
 def _unit_sentence(statement: Statement) -> str:
