@@ -24,7 +24,7 @@ from crosstally.questions.queries import Cells
 from crosstally.strategies import Strategy, Views
 from crosstally.strategies.rules import RULES
 
-OLD = Path(__file__).parent / "old"
+FORMATS = Path(__file__).parent / "formats"
 NO_ROWS = "there-is-no-such-file.csv"
 SCHEMA = ct.Schema([ct.Attribute(f"a{i}", ["0", "1"]) for i in range(16)])
 ROWS = pa.table({f"a{i}": [str((row >> i) & 1) for row in range(300)] for i in range(16)})
@@ -200,16 +200,16 @@ def test_no_number_of_rows_ends_a_plan_after_its_first_stage() -> None:
 
 def test_a_plan_file_of_format_1_still_runs() -> None:
     """Written by version 0.1.0, with the digest that it had there: a repeat over a newer version finds its entry."""
-    plan = Plan.load(OLD / "plan-1.json")
+    plan = Plan.load(FORMATS / "plan-1.json")
     assert (plan.later, plan.own_budget) == ((), ct.Budget(epsilon=1))
-    assert plan.to_dict() == json.loads((OLD / "plan-1.json").read_text())
+    assert plan.to_dict() == json.loads((FORMATS / "plan-1.json").read_text())
     assert request_digest(plan) == "289b22f8383ac6a3f5b92c4730ba9d1548aef1390622740e11b2299d2bc1ecfc"
     release = ct.release(pa.table({"sex": ["F", "M"], "age": [1, 20]}), plan=plan)
     assert asked(release) == [(each.query, each.noise) for each in plan.requests]
 
 
 def test_a_ledger_with_two_stages_of_version_0_1_0_still_opens_verifies_and_exports(tmp_path) -> None:
-    shutil.copy(OLD / "two-stages.ledger", tmp_path / "old.ledger")
+    shutil.copy(FORMATS / "ledger-1-two-stages.ledger", tmp_path / "old.ledger")
     opened = ct.Ledger.open(tmp_path / "old.ledger")
     opened.verify()
     assert [(each.key, each.cost) for each in opened.entries()] == [

@@ -1,0 +1,150 @@
+"""Writes the files of tests/formats that are missing, one of each kind and number. Run it by hand, once for a format.
+
+A file that stands is never written again: noise and identities cannot be repeated, and test_formats.py states what the
+bytes say. Whoever adds a format adds a function here, runs the script, and commits the new file beside the old ones.
+
+Two files were written by version 0.1.0, which had one stage to a plan file, and cannot be made here:
+
+``plan-1.json``                 Direct(budgets="optimal") for epsilon = 1 and the tables sex, age, and sex with age
+``ledger-1-two-stages.ledger``  Views(size=4) on 16 binary attributes for epsilon = 1, with the key "spring"
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+
+import crosstally as ct
+from crosstally.local.client import FileStore
+from crosstally.local.collector import Collector
+from crosstally.local.protocol import Protocol
+
+HERE = Path(__file__).parent
+
+# A label of each kind, every rule for values outside, a cell for missing values, bins with a half, and a unit.
+SCHEMA = ct.Schema(
+    [
+        ct.Attribute("sex", ["Female", "Male"]),
+        ct.Attribute("âge", edges=[0, 18, 65.5, 120], missing=True),
+        ct.Attribute("rooms", [1, 2, 3], outside=ct.Outside.OTHER),
+        ct.Attribute("ville", ["東京", "Łódź"], outside=ct.Outside.DROP),
+    ],
+    ct.Unit("person", 2),
+)
+PEOPLE = pa.table(
+    {
+        "person": [row // 2 for row in range(240)],
+        "sex": [("Female", "Male")[row % 2] for row in range(240)],
+        "âge": [None if row % 20 == 0 else row % 100 for row in range(240)],
+        "rooms": [row % 5 for row in range(240)],
+        "ville": [("東京", "Łódź")[row % 3 == 0] for row in range(240)],
+    }
+)
+BINARY = ct.Schema([ct.Attribute(f"a{i}", ["0", "1"]) for i in range(9)])
+DEVICES = ct.Schema(
+    [
+        ct.Attribute("plan", ["free", "paid"], outside=ct.Outside.OTHER),
+        ct.Attribute("age", edges=[0, 18, 65, 120], missing=True),
+        ct.Attribute("feature", ["off", "on"]),
+    ]
+)
+
+
+def device(number: int) -> dict[str, object]:
+    return {"plan": ("free", "paid", "trial")[number % 3], "age": number % 90, "feature": ("off", "on")[number % 2]}
+
+
+def schema_1(path: Path) -> None:
+    SCHEMA.save(path)
+
+
+def schema_1_draft(path: Path) -> None:
+    replace(BINARY.subset("a0", "a1"), draft=True).save(path)
+
+
+def plan_2(path: Path) -> None:
+    """One number for 1/100 of the budget, then what the rule chooses for the rest."""
+    ct.strategies.Views(size=3).plan(BINARY, None, ct.Budget(epsilon="1/3", delta="1e-6")).save(path)
+
+
+def ledger_1(path: Path) -> None:
+    """A release, a question, and a charge whose measurements were lost, on a cap of rho."""
+    ledger = ct.Ledger.create(path, schema=SCHEMA, budget=ct.Budget(rho="2/3"), neighbours="replace")
+    tables = ct.Workload([("sex", "âge"), ("rooms",)])
+    release(ledger, tables, key="spring")
+    notebook = ct.open_notebook(ledger)
+    notebook.ask(PEOPLE, ct.count(sex="Female", rooms=["1", "2"]), rho="0.05", key="question")
+    plan = ct.strategies.Direct().plan(SCHEMA, ct.Workload([("ville",)]), ct.Budget(rho="1e-3"), neighbours="replace")
+    ledger.charge(plan, "lost")
+
+
+def release(ledger: ct.Ledger | None, workload: ct.Workload, key: str | None) -> ct.Release:
+    return ct.release(
+        PEOPLE, SCHEMA, rho="0.25", workload=workload, strategy="residual", neighbours="replace", ledger=ledger, key=key
+    )
+
+
+def release_1(path: Path) -> None:
+    """Contrasts with Gaussian noise of the central model, corrected."""
+    release(None, ct.Workload([("sex", "âge"), ("rooms",)]), None).save(path)
+
+
+def release_1_cells(path: Path) -> None:
+    """Cells with Laplace noise and a public number of rows, uncorrected."""
+    schema = ct.Schema(SCHEMA.attributes[:2])
+    made = ct.release(PEOPLE, schema, epsilon=1, workload=ct.Workload([("sex", "âge")]), strategy="direct", rows=240)
+    made.refit(nonnegative="none").save(path)
+
+
+def release_2(path: Path) -> None:
+    """The local model, whose estimate has variances of its own."""
+    collector = Collector(Protocol.load(HERE / "protocol-1.json"))
+    collector.add_many((HERE / "reports-1.bin").read_bytes())
+    collector.release().save(path)
+
+
+def protocol_1(path: Path) -> None:
+    ct.local.design(DEVICES, epsilon="2", people=200, ways=2, minimum=100).save(path)
+
+
+def reports_1(path: Path) -> None:
+    """200 reports, and again the first one: it counts once."""
+    protocol = Protocol.load(HERE / "protocol-1.json")
+    reports = [protocol.report(device(number)) for number in range(200)]
+    path.write_bytes(b"".join([*reports, reports[0]]))
+
+
+def collector_1(path: Path) -> None:
+    collector = Collector(Protocol.load(HERE / "protocol-1.json"))
+    collector.add_many((HERE / "reports-1.bin").read_bytes())
+    collector.save(path)
+
+
+def device_store_1(path: Path) -> None:
+    protocol = Protocol.load(HERE / "protocol-1.json")
+    protocol.report(device(7), store=FileStore(path), cap="4")
+
+
+FILES: dict[str, Callable[[Path], None]] = {
+    "schema-1.json": schema_1,
+    "schema-1-draft.json": schema_1_draft,
+    "plan-2.json": plan_2,
+    "ledger-1.ledger": ledger_1,
+    "release-1.parquet": release_1,
+    "release-1-cells.parquet": release_1_cells,
+    "protocol-1.json": protocol_1,
+    "reports-1.bin": reports_1,  # this and what follows need the protocol's file
+    "collector-1.state": collector_1,
+    "device-store-1.json": device_store_1,
+    "release-2.parquet": release_2,
+}
+
+if __name__ == "__main__":
+    for name, make in FILES.items():
+        if not (HERE / name).exists():
+            make(HERE / name)
+            sys.stdout.write(f"wrote {name}\n")
