@@ -86,6 +86,11 @@ TEXTS = {
     "children != 3": Not(OneOf("children", ("3",))),
     "(sex==Male)": OneOf("sex", ("Male",)),
     "30 > âge >= 18": And((Range("âge", None, 30, with_low=False), Range("âge", 18, None, with_high=True))),
+    "âge = [18,30.0)": OneOf("âge", ("[18, 30)",)),
+    "âge in {[ 18 , 30 ), '[65, 120]'}": OneOf("âge", ("[18, 30)", "[65, 120]")),
+    "(children = (missing)) and not (sex = Male)": And(
+        (OneOf("children", ("(missing)",)), Not(OneOf("sex", ("Male",))))
+    ),
     "children > 1": Range("children", 1, None, with_low=False, with_high=False),
 }
 
@@ -151,7 +156,10 @@ MISTAKES = {
     "": "at position 1: expected an attribute or a number, got the end",
     "sex =": "at position 6: expected a value after '=', got the end",
     "sex = Fem": "'sex' has no label 'Fem'; it has Female, Male",
-    "sex Male": "at position 5: expected =, !=, <, <=, >, >= or in after 'sex', got 'Male'",
+    "sex Male": "at position 5: expected =, !=, <, <=, >, >= or in after 'sex' (names with blanks need quotes), got",
+    "sex and": "at position 5: expected =, !=, <, <=, >, >= or in after 'sex', got 'and'",
+    "âge = [18, 31)": "'âge' has no label '[18, 31)'; it has [0, 18), [18, 30), [30, 65), [65, 120]",
+    "âge = [18, 30": "at position 10: expected 'and', 'or' or the end",
     "18 <= agee": "at position 7: unknown attribute 'agee'",
     "18 <= âge < Male": "at position 13: expected a number after '<', got 'Male'",
     "18 <= âge > 3": "at position 11: expected a bound on the other side",

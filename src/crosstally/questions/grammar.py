@@ -8,7 +8,8 @@
                 | number ("<" | "<=") name [("<" | "<=") number] | number (">" | ">=") name
 
 Names and labels with blanks or signs, and labels that are words of the grammar, stand in quotes, '...' or "..."; a
-quote inside is written twice. Errors name the position of the character, from 1.
+quote inside is written twice. The labels that a schema makes itself need no quotes: bins, ``age = [18, 30)``, and
+``(other)`` and ``(missing)``. Errors name the position of the character, from 1.
 """
 
 from __future__ import annotations
@@ -20,14 +21,17 @@ from decimal import Decimal
 
 from crosstally.errors import QueryError
 from crosstally.questions.conditions import And, Condition, Not, OneOf, Or, Range, number_of_text, shown, where_in_text
+from crosstally.schema import MISSING, OTHER, canonical_text
 
 __all__ = ["parse"]
 
 _MAX_TEXT = 10_000
 _MAX_DEPTH = 50
 _WORDS = ("and", "or", "not", "in")
+_BIN = re.compile(r"\[\s*([^\s<>=!(){}\[\],\"']+)\s*,\s*([^\s<>=!(){}\[\],\"']+)\s*([)\]])")
 _TOKEN = re.compile(
-    r"""\s*(?:(?P<sign><=|>=|!=|==|[<>=(){},])|"(?P<double>(?:[^"]|"")*)"|'(?P<single>(?:[^']|'')*)'"""
+    rf"""\s*(?:(?P<bin>{_BIN.pattern})|(?P<cell>{re.escape(OTHER)}|{re.escape(MISSING)})|"""
+    r"""(?P<sign><=|>=|!=|==|[<>=(){},])|"(?P<double>(?:[^"]|"")*)"|'(?P<single>(?:[^']|'')*)'"""
     r"""|(?P<word>[^\s<>=!(){},"']+)|(?P<end>\Z)|(?P<wrong>.))""",
     re.DOTALL,
 )
@@ -84,10 +88,17 @@ def _tokens(text: str) -> list[_Token]:
         if kind in ("double", "single"):
             quote = text[match.start(kind) - 1]
             kind, found, position = "quoted", found.replace(quote * 2, quote), position - 1
+        if kind in ("bin", "cell"):
+            kind, found = "quoted", _BIN.sub(_bin_label, found)
         tokens.append(_Token(kind, found, position=position))
         if kind == "end":
             return tokens
         place = match.end()
+
+
+def _bin_label(bin_: re.Match[str]) -> str:
+    """The label of a bin as a schema writes it: ``[18, 30)``, however it was spaced."""
+    return f"[{canonical_text(bin_[1])}, {canonical_text(bin_[2])}{bin_[3]}"
 
 
 class _Parser:
@@ -175,7 +186,8 @@ class _Parser:
             return Not(labels) if operator.says("not") else labels
         if operator.says("<", "<=", ">", ">="):
             return _range(first, operator, self._number(operator))
-        raise self._wrong(operator, f"expected =, !=, <, <=, >, >= or in after {first}")
+        hint = " (names with blanks need quotes)" if operator.is_name else ""
+        raise self._wrong(operator, f"expected =, !=, <, <=, >, >= or in after {first}{hint}")
 
     def _number_first(self, number: Decimal, operator: _Token) -> Condition:
         name = self._take()
