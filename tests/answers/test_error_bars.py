@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import reduce
 from itertools import combinations
 
 import numpy as np
@@ -93,6 +94,73 @@ def test_the_standard_error_is_that_of_the_estimate(sizes: tuple[int, ...], rows
         if law is not None:
             assert law.std_error == pytest.approx(math.sqrt(combined.variance(names)), rel=1e-10)
             assert math.sqrt(sum(t.share for t in law.terms)) == pytest.approx(law.std_error, rel=1e-10)
+
+
+def chosen_cells(shape: tuple[int, ...], kind: str, rng: np.random.Generator) -> np.ndarray:
+    """Some cells: a box, or any."""
+    if kind == "any":
+        return rng.random(shape) < 0.5
+    sides = [np.isin(np.arange(n), rng.permutation(n)[: rng.integers(1, n + 1)]) for n in shape]
+    return reduce(np.logical_and.outer, sides)
+
+
+def dense_sum(schema: Schema, names: Sequence[str], summed: Sequence[str], chosen: np.ndarray) -> np.ndarray:
+    """A row for each cell of ``names``: 1 for the cells of the whole table that are added up to it, otherwise 0."""
+    out = []
+    for cell in np.ndindex(*schema.sizes(names)):
+        whole = np.zeros(schema.shape)
+        for place in np.ndindex(*schema.shape):
+            value = dict(zip(schema.names, place, strict=True))
+            own = tuple(value[name] for name in names) == cell
+            whole[place] = own and chosen[tuple(value[name] for name in summed)]
+        out.append(whole.ravel())
+    return np.array(out)
+
+
+@pytest.mark.parametrize("rows", [None, 100])
+@pytest.mark.parametrize("kind", ["box", "any"])
+@pytest.mark.parametrize("sizes", [(2, 2, 2, 2), (3, 2, 4), (3, 2, 3, 2)])
+def test_sums_of_cells_have_the_weights_of_dense_least_squares(
+    sizes: tuple[int, ...], kind: str, rows: int | None
+) -> None:
+    """Two and three attributes, each split in all ways into those asked and those summed over chosen cells."""
+    schema, rng, tried = schema_of(*sizes), np.random.default_rng([3, *sizes]), 0
+    measurements = [
+        *random_measurements(schema, rng),
+        measured(schema, Cells(schema.names[:3]), Noise(NoiseKind.LAPLACE, 3.0)),
+        measured(schema, Contrast(schema.names[1:]), Noise(NoiseKind.GAUSSIAN, 2.0)),
+        measured(schema, Cells(schema.names[1:]), Noise(NoiseKind.LAPLACE, 0.5)),
+    ]
+    bars, reference = ErrorBars(schema, measurements, rows), dense(schema, measurements, rows)
+    noises = np.array([str(m.noise) for m in measurements for _ in range(m.values.size)])
+    variances = np.concatenate([np.full(m.values.size, m.variance) for m in measurements])
+    for table in tables_of(schema):
+        for k in range(1, len(table) + 1):
+            summed, names = table[-k:], tuple(reversed(table[:-k]))
+            if bars.law(table) is None or len(table) > 3:
+                continue
+            chosen = chosen_cells(schema.sizes(summed), kind, rng)
+            law = bars.sums(names, summed, chosen[(None,) * len(names)])
+            assert isinstance(law, ErrorLaw)
+            for row in np.abs(dense_sum(schema, names, summed, chosen) @ reference.recovery)[:, : len(noises)]:
+                assert law.std_error == pytest.approx(math.sqrt(row**2 @ variances), rel=1e-9, abs=1e-9)
+                assert law.std_error == pytest.approx(math.sqrt(sum(t.share for t in law.terms)), rel=1e-9, abs=1e-9)
+                for noise in {m.noise for m in measurements}:
+                    own = np.sort(row[(noises == str(noise)) & (row > 1e-9)])
+                    found = weights_of(law, noise)
+                    assert np.allclose(found[found > 1e-9], own, rtol=1e-7, atol=1e-12)
+            tried += 1
+    assert tried >= 8
+
+
+def test_a_condition_on_what_is_asked_gives_each_cell_its_own_law() -> None:
+    """One view of 3 x 2 cells, scale 2: the first value adds up both cells, the second one, the third none."""
+    schema, noise = schema_of(3, 2), Noise(NoiseKind.LAPLACE, 2.0)
+    bars = ErrorBars(schema, [measured(schema, Cells(("a0", "a1")), noise)])
+    errors = bars.sums(("a0",), ("a1",), np.array([[True, True], [False, True], [False, False]]))
+    assert errors.std_error == pytest.approx(np.sqrt(noise.variance * np.array([2, 1, 0])), rel=1e-12)
+    exact = [reference_noise.half_width([("laplace", 2.0, 1, count)], 0.9) for count in (2, 1)]
+    assert errors.half_width(0.9) == pytest.approx([*exact, 0.0], rel=1e-5)
 
 
 def test_one_view_is_a_plain_sum_of_its_cells() -> None:

@@ -7,6 +7,11 @@ cell of view V depends only on the set S of attributes of A and V in which it ma
 
 where w_VB is the share of V in the combined coefficients of B: their variance over the one V alone gives. So all cells
 of one table have the same law, and its terms are few: 2^|A and V| weights, each with a known number of noisy cells.
+
+The error of a sum of cells, over chosen cells of some of the attributes, is such a sum too. Along the attributes that
+are summed, a noisy cell no longer matches or not: the product over them becomes the part that belongs to B of the
+function that is 1 on the chosen cells (``cell_sums``). The law depends on which cells are chosen, and not on the values
+of the other attributes.
 """
 
 from __future__ import annotations
@@ -20,6 +25,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from crosstally.answers.cell_sums import CellSums
 from crosstally.answers.noise_sums import NoiseTerm, half_width
 from crosstally.budget import Noise
 from crosstally.questions.queries import Cells, Query
@@ -28,11 +34,13 @@ from crosstally.residuals.layout import outer_product
 from crosstally.schema import Schema
 from crosstally.tables import ErrorKind, Measurement
 
-__all__ = ["ErrorBars", "ErrorLaw"]
+__all__ = ["ErrorBars", "ErrorLaw", "ErrorLaws"]
 
 _SAME = 1e-10
 _NEGLIGIBLE = 1e-20
 _ROUNDING = 1e-6
+_NO_SUM = CellSums.of((), np.array(True))
+_NOTHING = CellSums.of((), np.array(False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +102,22 @@ class ErrorBars:
             self._laws[key] = ErrorLaw(self, key)
         return self._laws[key]
 
+    def sums(self, names: Sequence[str], summed: Sequence[str], chosen: NDArray[np.bool_]) -> ErrorLaw | ErrorLaws:
+        """The errors of a table whose cells are sums over chosen cells of further attributes; all must be covered.
+
+        ``chosen`` has an axis for each of ``names``, of length one where all values choose alike, then one for each of
+        ``summed``. Cells that choose alike have the same law.
+        """
+        shape, inside = chosen.shape[: len(names)], chosen.shape[len(names) :]
+        alike, places = np.unique(chosen.reshape(math.prod(shape), -1), axis=0, return_inverse=True)
+        laws = [self._sum_law(names, summed, each.reshape(inside)) for each in alike]
+        return laws[0] if len(laws) == 1 else ErrorLaws(laws, places.reshape(shape))
+
+    def _sum_law(self, names: Sequence[str], summed: Sequence[str], chosen: NDArray[np.bool_]) -> ErrorLaw:
+        if not chosen.any():  # nothing is added up: exactly zero
+            return ErrorLaw(self, (), _NOTHING)
+        return ErrorLaw(self, tuple(names), CellSums.of(summed, chosen)) if summed else self.covered_law(names)
+
     @cached_property
     def predicted(self) -> PredictedVariances:
         """The variance of every coefficient, as if the number of rows were not known."""
@@ -138,11 +162,13 @@ class ErrorBars:
 
 
 class ErrorLaw:
-    """The error that every cell of one table has: a weighted sum of independent noise."""
+    """The error that every cell of one table has, or every sum of cells: a weighted sum of independent noise."""
 
-    def __init__(self, bars: ErrorBars, names: tuple[str, ...]) -> None:
+    def __init__(self, bars: ErrorBars, names: tuple[str, ...], sums: CellSums = _NO_SUM) -> None:
         self._bars = bars
-        self._names = names
+        self._sizes = bars.schema.sizes(names)
+        self._sums = sums
+        self._all_names = names + sums.names
         self._half_widths: dict[float, float] = {}
 
     @property
@@ -153,8 +179,9 @@ class ErrorLaw:
     @cached_property
     def std_error(self) -> float:
         """The standard deviation of the noise in a cell; NaN where the table is not covered."""
-        sizes = self._bars.schema.sizes(self._names)
-        return math.sqrt(self._bars.variances(self._names) @ outer_product([[1 / n**2, 1 - 1 / n] for n in sizes]))
+        squares = outer_product([[1 / n**2, 1 - 1 / n] for n in self._sizes])
+        variances = self._bars.variances(self._all_names).reshape(len(squares), -1)
+        return math.sqrt(squares @ variances @ self._sums.squares())
 
     def half_width(self, level: float) -> float:
         """The least h such that noise stays within plus or minus h with this probability, or more.
@@ -171,12 +198,11 @@ class ErrorLaw:
         """The noise in a cell: draws of one noise and one weight (without its sign) together."""
         if self._bars.variances_left:
             return (NoiseTerm(None, 1.0, count=1.0, variance=self.std_error**2),)
-        sizes = self._bars.schema.sizes(self._names)
-        combined = self._bars.variances(self._names).reshape((2,) * len(sizes))
+        combined = self._bars.variances(self._all_names).reshape((2,) * len(self._all_names))
         weights: dict[tuple[Noise | None, float], list[NDArray[np.float64]]] = defaultdict(list)
-        for shared, times in self._bars.shared(self._names).items():
+        for shared, times in self._bars.shared(self._all_names).items():
             size = _cell_weights if shared.kind is Cells else _contrast_weights
-            weight, count = size(shared, sizes, combined)
+            weight, count = size(shared, self._sizes, self._sums, combined)
             weights[shared.noise, shared.variance].append(np.stack([np.abs(weight), times * count]))
         merged = {noise: _merged(np.concatenate(parts, axis=1)) for noise, parts in weights.items()}
         terms = [
@@ -188,34 +214,68 @@ class ErrorLaw:
         return tuple(term for term in terms if term.share > enough)
 
 
+class ErrorLaws:
+    """The errors of a table whose cells do not all have the same law; ``places`` says which, for each cell."""
+
+    def __init__(self, laws: Sequence[ErrorLaw], places: NDArray[np.intp]) -> None:
+        self._laws = tuple(laws)
+        self._places = places
+
+    @cached_property
+    def std_error(self) -> NDArray[np.float64]:
+        """The standard deviation of the noise in each cell."""
+        return np.array([law.std_error for law in self._laws])[self._places]
+
+    def half_width(self, level: float) -> NDArray[np.float64]:
+        """For each cell the least h such that noise stays within plus or minus h with this probability, or more."""
+        return np.array([law.half_width(level) for law in self._laws])[self._places]
+
+
 def _cell_weights(
-    shared: _Shared, sizes: tuple[int, ...], combined: NDArray[np.float64]
+    shared: _Shared, sizes: tuple[int, ...], sums: CellSums, combined: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The weights of the noisy cells of a view, for each set of matching attributes, and how many there are of each."""
-    inside = [sizes[axis] for axis in shared.axes]
-    alone = shared.variance * shared.cells_outside * outer_product([[n, 1] for n in inside])
-    out = _subsets(combined, shared.axes) / alone.reshape((2,) * len(inside))
+    """The weights of the noisy cells of a view, and how many there are of each.
+
+    There is one for each set of matching attributes, times the kinds of values of the attributes that are summed.
+    """
+    inside, summed, spread = _split_axes(shared, sizes, sums)
+    alone = shared.variance * shared.cells_outside * outer_product([[n, 1] for n in (*inside, *summed.sizes)])
+    out = _subsets(combined, shared.axes)
+    out = out / alone.reshape(out.shape)
     for axis, n in enumerate(inside):
         without, within = out.take(0, axis), out.take(1, axis)
         out = np.stack([(without - within) / n, without / n + within * (1 - 1 / n)], axis=axis)
-    spread = math.prod(n for axis, n in enumerate(sizes) if axis not in shared.axes)
-    return out.ravel() / spread, shared.cells_outside * outer_product([[n - 1, 1] for n in inside])
+    weights = summed.weighted(out.reshape(-1, *(2,) * len(summed.names)))
+    counts = outer_product([*([n - 1, 1] for n in inside), *(kinds.tolist() for kinds in summed.kinds)])
+    return weights.ravel() / spread, shared.cells_outside * counts
 
 
 def _contrast_weights(
-    shared: _Shared, sizes: tuple[int, ...], combined: NDArray[np.float64]
+    shared: _Shared, sizes: tuple[int, ...], sums: CellSums, combined: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The same for a contrast, which says something about the set of all its attributes only.
 
     Along an attribute of n > 2 values a noisy number stands for a cell times n; along one of two values there is a
     single number, half of which is added to one cell and taken from the other.
     """
-    inside = [sizes[axis] for axis in shared.axes]
-    alone = shared.variance * math.prod(1 / 2 if n == 2 else 1 / n**2 for n in inside)
+    inside, summed, spread = _split_axes(shared, sizes, sums)
+    alone = shared.variance * math.prod(1 / 2 if n == 2 else 1 / n**2 for n in (*inside, *summed.sizes))
     share = float(_subsets(combined, shared.axes).ravel()[-1]) / alone
     weights = outer_product([[1 / 2] if n == 2 else [-1 / n**2, (1 - 1 / n) / n] for n in inside])
+    counts = outer_product([[1] if n == 2 else [n - 1, 1] for n in inside])
+    along, times = summed.contrast()
+    return share / spread * np.multiply.outer(weights, along).ravel(), np.multiply.outer(counts, times).ravel()
+
+
+def _split_axes(shared: _Shared, sizes: tuple[int, ...], sums: CellSums) -> tuple[list[int], CellSums, int]:
+    """The axes that a measurement shares with a table: the sizes of those asked, and what is summed along the others.
+
+    The last number is that of the cells of the asked attributes that it does not have: its own are spread over them.
+    """
+    first = len(sizes)
+    summed = sums.mean([axis - first for axis in shared.axes if axis >= first])
     spread = math.prod(n for axis, n in enumerate(sizes) if axis not in shared.axes)
-    return share * weights / spread, outer_product([[1] if n == 2 else [n - 1, 1] for n in inside])
+    return [sizes[axis] for axis in shared.axes if axis < first], summed, spread
 
 
 def _subsets(combined: NDArray[np.float64], axes: tuple[int, ...]) -> NDArray[np.float64]:
