@@ -169,7 +169,13 @@ def test_xarray_has_labelled_dimensions() -> None:
     assert dict(answer.sizes) == {"sex": 2, "age": 3}
     assert float(answer["count"].sel(sex="Female", age="[18, 65)")) == pytest.approx(1400.4)
     assert float(answer["std_error"].sel(sex="Female", age="[18, 65)")) == 21.3
-    assert answer.attrs == {"method": "least-squares", "error_kind": "exact", "corrected": 0, "caption": "ε = 1"}
+    assert answer.attrs == {
+        "method": "least-squares",
+        "error_kind": "exact",
+        "corrected": 0,
+        "caption": "ε = 1",
+        "where": "",
+    }
 
 
 def test_arrow_by_name_and_by_protocol() -> None:

@@ -58,14 +58,19 @@ def roles(schema: Schema) -> Roles:
 
 
 def bar_chart(
-    schema: Schema, values: NDArray[np.float64], *, half_width: float | None, caption: str = "", width: int = 480
+    schema: Schema,
+    values: NDArray[np.float64],
+    *,
+    half_width: NDArray[np.float64] | float | None,
+    caption: str = "",
+    width: int = 480,
 ) -> Any:
     """A chart of a table over one to three attributes: bars in the schema's order, lines for intervals.
 
     Args:
         schema: The attributes of the table.
         values: Its counts.
-        half_width: Half the length of the interval around each; None where it is not known.
+        half_width: Half the length of the interval around each, or around all; None where it is not known.
         caption: Where the table comes from.
         width: How wide the bars may spread, in pixels; small charts share it.
     """
@@ -96,18 +101,22 @@ def _too_much(rule: str) -> str:
     return f"a chart cannot show this table: {rule}; ask for fewer attributes, or plot slices of to_xarray()"
 
 
-def _records(schema: Schema, values: NDArray[np.float64], half_width: float | None) -> list[dict[str, Any]]:
+def _records(
+    schema: Schema, values: NDArray[np.float64], half_width: NDArray[np.float64] | float | None
+) -> list[dict[str, Any]]:
     """A record for each bar; fields have plain names because Vega-Lite reads dots and brackets as paths.
 
     No true count is below zero, so neither is an interval, unless the bar itself is.
     """
     out = []
+    halves = None if half_width is None else np.broadcast_to(half_width, schema.shape)
     for cell in np.ndindex(*schema.shape):
         count = float(values[cell])
         record: dict[str, Any] = {f"a{i}": schema.attributes[i].labels[code] for i, code in enumerate(cell)}
         record["count"] = count
-        if half_width is not None:
-            record["low"], record["high"] = max(count - half_width, min(count, 0.0)), count + half_width
+        if halves is not None:
+            half = float(halves[cell])
+            record["low"], record["high"] = max(count - half, min(count, 0.0)), count + half
         out.append(record)
     return out
 
@@ -205,7 +214,7 @@ def _faceted(altair: Any, chart: Any, schema: Schema, part: Roles, width: int) -
     return chart.properties(**size).facet(facet, columns=_columns(schema, part), spacing=16)
 
 
-def _title(altair: Any, schema: Schema, half_width: float | None, caption: str) -> Any:
+def _title(altair: Any, schema: Schema, half_width: object | None, caption: str) -> Any:
     names = [attribute.name for attribute in schema.attributes]
     listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
     lines = "lines are 95% intervals" if half_width is not None else "the error is not known"

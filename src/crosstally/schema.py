@@ -140,6 +140,10 @@ class Attribute:
         last = len(texts) - 2
         return tuple(f"[{texts[i]}, {texts[i + 1]}{']' if i == last else ')'}" for i in range(last + 1))
 
+    def keeping(self, codes: Sequence[int]) -> Attribute:
+        """The attribute with some of its cells alone, as a table shows it that a condition restricts."""
+        return self if len(codes) == self.size else _AttributePart(self.name, tuple(self.labels[c] for c in codes))
+
     def to_dict(self) -> dict[str, Any]:
         """The attribute as JSON; what is at its default is left out."""
         out: dict[str, Any] = {"name": self.name}
@@ -155,6 +159,15 @@ class Attribute:
 
     def __str__(self) -> str:
         return f"{self.name}:{self.size}"
+
+
+class _AttributePart(Attribute):
+    """Some cells of an attribute as plain labels; a single one will do, and ``(missing)`` may be among them."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        pass  # the rules are for whole attributes, and the labels come from one
 
 
 def _is_unicode(text: str) -> bool:

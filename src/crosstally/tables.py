@@ -97,13 +97,13 @@ class ErrorKind(StrEnum):
 
 
 class CellError(Protocol):
-    """The error of every cell of one table (all have the same)."""
+    """The error of the cells of one table: one number where all have the same, otherwise one for each cell."""
 
     @property
-    def std_error(self) -> float:
+    def std_error(self) -> float | NDArray[np.float64]:
         """The standard deviation of the noise in a cell."""
 
-    def half_width(self, level: float) -> float:
+    def half_width(self, level: float) -> float | NDArray[np.float64]:
         """The least h such that noise stays within plus or minus h with this probability, or more."""
 
 
@@ -114,7 +114,8 @@ class Marginal:
     Axes are in the order asked. ``method`` says how it was computed, ``error_kind`` how well its error is known;
     ``corrected`` is True when negative cells were moved, in which case the error is the one before that. ``relaxed`` is
     by how much, in counts, a cell of a measured marginal may differ from the same marginal of an answer that was never
-    measured: noise leaves marginals that no table has. ``caption`` says where it comes from.
+    measured: noise leaves marginals that no table has. ``caption`` says where it comes from. ``where`` is the condition
+    that the rows counted satisfy, empty when all are; the schema then has only the labels that such rows can have.
     """
 
     schema: Schema
@@ -126,6 +127,7 @@ class Marginal:
     corrected: bool = False
     relaxed: float = 0.0
     caption: str = ""
+    where: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "values", read_only(self.values, np.float64))
@@ -145,18 +147,21 @@ class Marginal:
         """The standard error of each cell; NaN where it is not known."""
         return np.full(self.schema.shape, math.nan if self.error is None else self.error.std_error)
 
-    def interval(self, level: float = 0.95) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The ends of an interval around each cell that holds the true count with this probability; NaN if unknown."""
+    def half_width(self, level: float = 0.95) -> NDArray[np.float64]:
+        """Half the width of the interval around each cell at this level; NaN where the error is not known."""
         if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
             raise QueryError(f"level must be between 0 and 1, got {level!r}")
-        half = math.nan if self.error is None else self.error.half_width(level)
+        return np.full(self.schema.shape, math.nan if self.error is None else self.error.half_width(level))
+
+    def interval(self, level: float = 0.95) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The ends of an interval around each cell that holds the true count with this probability; NaN if unknown."""
+        half = self.half_width(level)
         return self.values - half, self.values + half
 
     def __repr__(self) -> str:
-        error = math.nan if self.error is None else self.error.std_error
-        title = " x ".join(self.attributes) or "total"
+        title = (" x ".join(self.attributes) or "total") + (f" where {self.where}" if self.where else "")
         head = f"{title}: {self.caption}" if self.caption else title
-        return "\n".join([head, *text_table(self.schema, self.values, error), self._footnote()])
+        return "\n".join([head, *text_table(self.schema, self.values, self.std_error), self._footnote()])
 
     def _footnote(self) -> str:
         if self.error is None:
@@ -215,19 +220,24 @@ class Marginal:
                 "error_kind": self.error_kind.value,
                 "corrected": int(self.corrected),
                 "caption": self.caption,
+                "where": self.where,
             },
         )
 
     def plot(self, *, width: int = 480) -> Any:
         """An Altair chart: bars in the schema's order with 95% intervals. ``charts.save`` writes it as a picture.
 
+        Attributes of which the condition leaves a single value have no axis; the condition stands in the caption.
+
         Args:
             width: How wide the bars may spread, in pixels.
         """
         from crosstally.charts import bar_chart
 
-        half = None if self.error is None else self.error.half_width(0.95)
-        return bar_chart(self.schema, self.values, half_width=half, caption=self.caption, width=width)
+        axes = self.schema.subset(*(attribute.name for attribute in self.schema.attributes if attribute.size > 1))
+        half = None if self.error is None else self.half_width(0.95).reshape(axes.shape)
+        caption = "; ".join(text for text in (self.where, self.caption) if text)
+        return bar_chart(axes, self.values.reshape(axes.shape), half_width=half, caption=caption, width=width)
 
 
 def _along(values: NDArray[Any], axis: int, ndim: int) -> NDArray[Any]:

@@ -39,7 +39,7 @@ def _error(std_error: float) -> str:
     return f"{std_error:.1f}" if std_error >= 0.95 else f"{std_error:.2g}"
 
 
-def text_table(schema: Schema, values: NDArray[np.float64], std_error: float) -> list[str]:
+def text_table(schema: Schema, values: NDArray[np.float64], std_error: NDArray[np.float64] | float) -> list[str]:
     """The lines of a table; its last attribute runs across when it is short, and long tables are cut.
 
     >>> from crosstally.schema import Attribute
@@ -57,11 +57,14 @@ def text_table(schema: Schema, values: NDArray[np.float64], std_error: float) ->
     return lines
 
 
-def _lines(schema: Schema, values: NDArray[np.float64], std_error: float, *, across: int) -> list[str]:
+def _lines(
+    schema: Schema, values: NDArray[np.float64], std_error: NDArray[np.float64] | float, *, across: int
+) -> list[str]:
     """The table with its last attributes, none or one, across."""
     down = schema.attributes[: len(schema.attributes) - across]
     shape = tuple(attribute.size for attribute in down)
     rows = values.reshape(math.prod(shape), -1)
+    errors = np.broadcast_to(std_error, values.shape).reshape(rows.shape)
     labels = [attribute.labels for attribute in down]
     heads = [attribute.name for attribute in down]
     heads += list(schema.attributes[-1].labels) if across else ["count"]
@@ -69,7 +72,7 @@ def _lines(schema: Schema, values: NDArray[np.float64], std_error: float, *, acr
     for i in range(min(len(rows), MAX_ROWS)):
         codes = np.unravel_index(i, shape) if shape else ()
         texts = [own[code] for own, code in zip(labels, codes, strict=True)]
-        body.append([*texts, *(cell_text(float(count), std_error) for count in rows[i])])
+        body.append([*texts, *(cell_text(float(n), float(e)) for n, e in zip(rows[i], errors[i], strict=True))])
     lines = aligned([heads, *body], left=len(down))
     if len(rows) > MAX_ROWS:
         lines.append(f"... {len(rows) - MAX_ROWS:,} more lines")

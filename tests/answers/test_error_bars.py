@@ -281,6 +281,27 @@ def test_intervals_hold_the_truth_as_often_as_they_say(kind: str, scale: float, 
 
 
 @pytest.mark.parametrize(("drawn", "fits"), [(1.0, True), (1.3, False), (0.7, False)])
+def test_intervals_of_sums_hold_the_truth_as_often_as_they_say(drawn: float, fits: bool) -> None:
+    """20,000 draws of the noise of four views; three sums at 95%, as above: 0.0087 is 5.7 standard deviations."""
+    schema, noise = schema_of(3, 2, 4), Noise(NoiseKind.LAPLACE, 5.0)
+    views = [Cells(("a0", "a1")), Cells(("a0", "a1", "a2")), Contrast(("a1", "a2")), Cells(("a2",))]
+    measurements = [measured(schema, query, noise) for query in views]
+    bars, reference = ErrorBars(schema, measurements), dense(schema, measurements, None)
+    size = (reference.recovery.shape[1], 20_000)
+    draws = reference_noise.draw("laplace", 5.0 * drawn, size, np.random.default_rng(4))
+    odd = np.array([[True, False, False, True], [True, True, False, False]])
+    for names, summed, chosen in [
+        (("a0",), ("a1", "a2"), odd),
+        ((), ("a2",), np.array([False, True, True, False])),
+        (("a2", "a0"), ("a1",), np.array([True, False])),
+    ]:
+        law = bars.sums(names, summed, chosen[(None,) * len(names)])
+        errors = (dense_sum(schema, names, summed, chosen) @ reference.recovery)[-1] @ draws
+        inside = float(np.mean(np.abs(errors) <= law.half_width(0.95)))
+        assert (0.95 - 0.0087 <= inside <= 0.95 + 0.0087 + 0.012) is fits
+
+
+@pytest.mark.parametrize(("drawn", "fits"), [(1.0, True), (1.3, False), (0.7, False)])
 def test_a_wrong_scale_would_be_noticed(drawn: float, fits: bool) -> None:
     """False alarm as above; noise of 1.3 or 0.7 times the scale leaves 93% to 97% in every table."""
     found = coverage("laplace", 5.0, 0.95, drawn=drawn)

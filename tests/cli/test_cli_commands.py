@@ -344,14 +344,27 @@ def test_csv_and_parquet_hold_the_same_cells(released: Path, tmp_path: Path) -> 
 def test_a_condition_keeps_one_value(released: Path) -> None:
     release = released / "people.release.parquet"
     found = json.loads(ran_well("table", release, "âge", "--where", "sexe = Homme", "--format", "json").out)
-    assert found["where"] == {"sexe": "Homme"}
+    assert found["where"] == "sexe = Homme"
     assert [(cell["labels"], round(cell["count"])) for cell in found["cells"]] == [
         (["[0, 18)"], 0),
         (["[18, 40)"], 4),
         (["[40, 99]"], 4),
     ]
     shown = ran_well("table", release, "--where", "sexe=Homme and âge=[40, 99]").out
-    assert shown.startswith("number of rows, where sexe = Homme and âge = [40, 99]\n")
+    assert shown.startswith("number of rows, where sexe=Homme and âge=[40, 99]\n")
+
+
+def test_a_condition_is_any_condition_of_the_grammar(released: Path) -> None:
+    """Those from 18 on, men under 18 aside: sums of cells, and only labels that such people can have."""
+    release = released / "people.release.parquet"
+    found = json.loads(ran_well("table", release, "âge", "--where", "âge >= 18", "--format", "json").out)
+    assert [cell["labels"] for cell in found["cells"]] == [["[18, 40)"], ["[40, 99]"]]
+    lines = ran_well("table", release, "sexe", "--where", "sexe = Femme or âge >= 40", "--format", "csv").out
+    assert [line.split(",")[:2] for line in lines.splitlines()] == [
+        ["sexe", "count"],
+        ["Femme", str(float(sum(n for (sex, _), n in AGE_BY_SEX.items() if sex == "Femme")))],
+        ["Homme", "4.0"],
+    ]
 
 
 def test_a_table_goes_to_a_file_and_a_chart_beside_it(released: Path, tmp_path: Path) -> None:
@@ -367,7 +380,7 @@ def test_a_table_goes_to_a_file_and_a_chart_beside_it(released: Path, tmp_path: 
         "âge=[0, 18)",
     )
     assert (ran.out, ran.err) == ("", "")
-    assert (tmp_path / "t.txt").read_text(encoding="utf-8").startswith("sexe, where âge = [0, 18)\n")
+    assert (tmp_path / "t.txt").read_text(encoding="utf-8").startswith("sexe, where âge=[0, 18)\n")
     assert "<svg" in (tmp_path / "t.svg").read_text(encoding="utf-8")
 
 

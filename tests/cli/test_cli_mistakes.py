@@ -168,8 +168,15 @@ MISTAKES = {
         "'sexe' has no label 'Woman'; it has Femme, Homme",
     ),
     "an unknown attribute in a condition": ("table people.release.parquet --where shoes=1", "unknown attribute"),
-    "a condition that is none": ("table people.release.parquet --where Femme", "--where must be like"),
-    "a condition twice": ("table people.release.parquet --where 'sexe=Femme and sexe=Homme'", "twice"),
+    "a condition that is none": ("table people.release.parquet --where Femme", "at position 6: expected =, !=, <"),
+    "a condition that nobody can satisfy": (
+        "table people.release.parquet --where 'sexe=Femme and sexe=Homme'",
+        "no row can satisfy 'sexe=Femme and sexe=Homme': no combination of values does",
+    ),
+    "a condition within a bin": (
+        "table people.release.parquet --where 'âge >= 20'",
+        "bounds must be edges of its bins",
+    ),
     "a level above one": ("table people.release.parquet sexe --level 95", "level must be between 0 and 1"),
     "an unknown method": ("table people.release.parquet sexe --method magic", "unknown method"),
     # Experiments and demo

@@ -1,19 +1,19 @@
-"""Conditions, formats and the look of tables, on answers made by hand."""
+"""Formats and the look of tables, on answers made by hand."""
 
 from __future__ import annotations
 
 import io
 import json
-import math
+from dataclasses import replace
 
 import numpy as np
-import pytest
 
 from crosstally.cli.output.rendering import show
 from crosstally.cli.output.screen import UNBOUNDED, Screen
-from crosstally.errors import QueryError
-from crosstally.exports import formats
-from crosstally.exports.selection import Selection, read_conditions, select
+from crosstally.exports.csv_table import csv_text
+from crosstally.exports.json_stat import json_stat_text
+from crosstally.exports.json_table import json_text
+from crosstally.exports.parquet import arrow_table
 from crosstally.schema import Attribute, Schema
 from crosstally.tables import ErrorKind, Marginal
 
@@ -36,6 +36,15 @@ class Known:
         return {0.95: 41.0}[level]
 
 
+class Unequal:
+    """An error of 3 in the first cell and 4 in the second; twice that at any level."""
+
+    std_error = np.array([3.0, 4.0])
+
+    def half_width(self, level: float) -> np.ndarray:
+        return 2 * self.std_error
+
+
 def marginal(*names: str, known: bool = True) -> Marginal:
     """The cells are 1000, 1001, 1002, ... in order."""
     part = SCHEMA.subset(*names)
@@ -49,62 +58,17 @@ def marginal(*names: str, known: bool = True) -> Marginal:
     )
 
 
-def shown(selection: Selection, width: int = UNBOUNDED) -> list[str]:
+def shown(answer: Marginal, width: int = UNBOUNDED, level: float | None = None) -> list[str]:
     text = io.StringIO()
-    show(selection, Screen(text, width=width))
+    show(answer, Screen(text, width=width), level=level)
     return text.getvalue().splitlines()
-
-
-# Conditions
-
-
-@pytest.mark.parametrize(
-    ("text", "conditions"),
-    [
-        ("", {}),
-        (None, {}),
-        ("sex=Female", {"sex": "Female"}),
-        ("  sex  ==  Female  ", {"sex": "Female"}),
-        ("sex = 'Female' and age group = [18, 120]", {"sex": "Female", "age group": "[18, 120]"}),
-        ("age group=[0, 18) AND sex=Male", {"age group": "[0, 18)", "sex": "Male"}),
-        ("diet = Bread and butter", {"diet": "Bread and butter"}),
-        ("diet = Bread and butter and sex = Male", {"diet": "Bread and butter", "sex": "Male"}),
-        ('diet = "a=b" and sex=Male', {"diet": "a=b", "sex": "Male"}),
-        ("diet=(missing)", {"diet": "(missing)"}),
-        ("rooms=1.0", {"rooms": "1"}),
-        ("rooms=2.5", {"rooms": "2.50"}),
-    ],
-)
-def test_conditions_are_read(text: str | None, conditions: dict[str, str]) -> None:
-    assert read_conditions(text, SCHEMA) == conditions
-
-
-@pytest.mark.parametrize("text", ["Female", "sex", "sex=", "=Female", "sex=Female and", "sex=Female or sex=Male"])
-def test_other_conditions_are_refused(text: str) -> None:
-    with pytest.raises(QueryError):
-        read_conditions(text, SCHEMA)
-
-
-def test_an_unknown_label_names_the_known_ones() -> None:
-    with pytest.raises(QueryError) as caught:
-        read_conditions("diet=Rice", SCHEMA)
-    assert str(caught.value) == "'diet' has no label 'Rice'; it has Bread and butter, a=b, (missing)"
-
-
-def test_a_condition_selects_cells() -> None:
-    chosen = select(marginal("diet", "sex"), ("diet",), {"sex": "Male"}, level=None)
-    assert list(chosen.cells()) == [
-        (("Bread and butter", "Male"), 1001.0),
-        (("a=b", "Male"), 1003.0),
-        (("(missing)", "Male"), 1005.0),
-    ]
 
 
 # Formats
 
 
 def test_csv() -> None:
-    text = formats.csv_text(select(marginal("sex", "age group"), ("sex", "age group"), {}, level=None))
+    text = csv_text(marginal("sex", "age group"))
     assert text == (
         "sex,age group,count,std_error\n"
         'Female,"[0, 18)",1000.0,21.4\n'
@@ -115,13 +79,13 @@ def test_csv() -> None:
 
 
 def test_csv_leaves_an_unknown_error_empty() -> None:
-    text = formats.csv_text(select(marginal("sex", known=False), ("sex",), {}, level=None))
+    text = csv_text(marginal("sex", known=False))
     assert text.splitlines()[1] == "Female,1000.0,"
 
 
 def test_json_stat_is_a_dataset_of_version_2() -> None:
     """Every member that the JSON-stat 2.0 standard asks of a dataset, and values in row-major order."""
-    found = json.loads(formats.json_stat_text(select(marginal("sex", "diet"), ("sex", "diet"), {}, level=None)))
+    found = json.loads(json_stat_text(marginal("sex", "diet")))
     assert (found["version"], found["class"]) == ("2.0", "dataset")
     assert found["id"] == ["sex", "diet"]
     assert found["size"] == [2, 3]
@@ -134,14 +98,14 @@ def test_json_stat_is_a_dataset_of_version_2() -> None:
 
 
 def test_json_has_no_number_that_json_does_not_have() -> None:
-    found = json.loads(formats.json_text(select(marginal("sex", known=False), ("sex",), {}, level=0.95)))
+    found = json.loads(json_text(marginal("sex", known=False), level=0.95))
     assert (found["std_error"], found["margin"], found["error_kind"]) == (None, None, "none")
 
 
 def test_columns_of_numbers_give_way_to_attributes() -> None:
     schema = Schema([Attribute("count", ["low", "high"])])
     odd = Marginal(schema, np.array([1.0, 2.0]), method="m", error_kind=ErrorKind.EXACT, error=Known())
-    table = formats.arrow(select(odd, ("count",), {}, level=None))
+    table = arrow_table(odd)
     assert table.column_names == ["count", "count_", "std_error"]
     assert table.to_pylist()[1] == {"count": "high", "count_": 2.0, "std_error": 21.4}
 
@@ -150,7 +114,7 @@ def test_columns_of_numbers_give_way_to_attributes() -> None:
 
 
 def test_two_attributes_make_a_crosstab() -> None:
-    assert shown(select(marginal("sex", "diet"), ("sex", "diet"), {}, level=None)) == [
+    assert shown(marginal("sex", "diet")) == [
         "sex by diet",
         "",
         "sex \\ diet   Bread and butter          a=b    (missing)",
@@ -162,13 +126,13 @@ def test_two_attributes_make_a_crosstab() -> None:
 
 
 def test_a_narrow_terminal_gets_the_long_form() -> None:
-    lines = shown(select(marginal("sex", "diet"), ("sex", "diet"), {}, level=0.95), width=50)
+    lines = shown(marginal("sex", "diet"), width=50, level=0.95)
     assert lines[2:4] == ["sex      diet                    count", "Female   Bread and butter   1,000 ± 41"]
     assert lines[-2:] == ["±: the true count is within this margin with 95%", "confidence."]
 
 
 def test_an_unknown_error_is_a_question_mark_and_says_why() -> None:
-    lines = shown(select(marginal("sex", known=False), ("sex",), {}, level=None))
+    lines = shown(marginal("sex", known=False))
     assert lines[3] == "Female   1,000 ± ?"
     assert lines[-1].startswith("± ?: this combination of attributes was never measured")
 
@@ -176,23 +140,47 @@ def test_an_unknown_error_is_a_question_mark_and_says_why() -> None:
 def test_labels_cannot_steer_the_terminal_or_its_styles() -> None:
     schema = Schema([Attribute("[bold]x", ["\x1b[31mred\x1b[0m", ":smile:", "[/bold]"])])
     odd = Marginal(schema, np.zeros(3), method="m", error_kind=ErrorKind.NONE, error=None)
-    lines = shown(select(odd, ("[bold]x",), {}, level=None))
+    lines = shown(odd)
     assert lines[0] == "[bold]x"
     assert [line.split("  ")[0] for line in lines[3:6]] == ["�[31mred�[0m", ":smile:", "[/bold]"]
 
 
 def test_the_margin_is_not_known_when_the_error_is_not() -> None:
-    assert math.isnan(select(marginal("sex", known=False), ("sex",), {}, level=0.95).margin)
+    assert shown(marginal("sex", known=False), level=0.95)[3] == "Female   1,000 ± ?"
+
+
+def test_cells_with_errors_of_their_own() -> None:
+    """A condition that is not the same for all labels: one error for each cell, in every format."""
+    answer = replace(marginal("sex"), error=Unequal(), where="sex = Female or rooms = 1")
+    assert csv_text(answer) == "sex,count,std_error\nFemale,1000.0,3.0\nMale,1001.0,4.0\n"
+    found = json.loads(json_text(answer, level=0.95))
+    assert (found["where"], found["std_error"], found["margin"]) == ("sex = Female or rooms = 1", None, None)
+    assert found["cells"] == [
+        {"labels": ["Female"], "count": 1000.0, "std_error": 3.0, "margin": 6.0},
+        {"labels": ["Male"], "count": 1001.0, "std_error": 4.0, "margin": 8.0},
+    ]
+    extension = json.loads(json_stat_text(answer))["extension"]
+    assert (extension["std_error"], extension["where"]) == ([3.0, 4.0], "sex = Female or rooms = 1")
+    assert arrow_table(answer).column("std_error").to_pylist() == [3.0, 4.0]
+    lines = shown(answer, level=0.95)
+    assert lines[0] == "sex, where sex = Female or rooms = 1"
+    assert lines[3:5] == ["Female   1,000 ± 6.0", "Male     1,001 ± 8.0"]
+
+
+def test_a_table_without_a_condition_says_one_error_for_all() -> None:
+    found = json.loads(json_text(marginal("sex")))
+    assert (found["where"], found["std_error"], found["margin"]) == (None, 21.4, 21.4)
+    assert found["cells"][1] == {"labels": ["Male"], "count": 1001.0, "std_error": 21.4, "margin": 21.4}
 
 
 def test_numbers_are_never_cut_however_narrow_the_terminal() -> None:
-    lines = shown(select(marginal("diet"), ("diet",), {}, level=None), width=12)
+    lines = shown(marginal("diet"), width=12)
     assert [line.split("   ")[-1] for line in lines if "±" in line][:3] == ["1,000 ± 21", "1,001 ± 21", "1,002 ± 21"]
 
 
 def test_a_long_table_is_shown_in_part_and_says_so() -> None:
     schema = Schema([Attribute(f"a{i}", [str(j) for j in range(11)]) for i in range(3)])
     long = Marginal(schema, np.zeros((11, 11, 11)), method="m", error_kind=ErrorKind.EXACT, error=Known())
-    lines = shown(select(long, ("a0", "a1", "a2"), {}, level=None))
+    lines = shown(long)
     assert len([line for line in lines if line.endswith("0 ± 21")]) == 1000
     assert "These are the first lines of 1,331 cells; --format csv has all of them." in lines

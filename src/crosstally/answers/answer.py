@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
 
 from crosstally.answers.error_bars import ErrorBars
 from crosstally.answers.reconstruct.least_squares import least_norm, linear_tables
@@ -13,6 +16,7 @@ from crosstally.answers.reconstruct.reconstruction import Known, Reconstruction,
 from crosstally.errors import QueryError, TooManyCellsError, did_you_mean
 from crosstally.inference.nonnegativity import clip_and_keep_total
 from crosstally.questions.queries import MAX_CELLS
+from crosstally.questions.where import Where
 from crosstally.residuals import Estimate, rebuild
 from crosstally.schema import Schema
 from crosstally.tables import ErrorKind, Marginal
@@ -29,23 +33,41 @@ METHODS: Mapping[str, Method] = {
 """How tables that no view covers are found; covered tables are the estimate itself with each."""
 
 
-def answer(estimate: Estimate, errors: ErrorBars, names: Sequence[str], *, method: str | None = None) -> Marginal:
+def answer(
+    estimate: Estimate,
+    errors: ErrorBars,
+    names: Sequence[str],
+    *,
+    where: Where | None = None,
+    method: str | None = None,
+) -> Marginal:
     """The table over some attributes, axes in the order named; over none, the total.
 
     Where the estimate was corrected the answer has no negative cells either: they become zero and the total is kept.
     Its error is then the one before correction. Tables that are not covered have none.
     """
-    return answer_all(estimate, errors, [names], method=method)[0]
+    return answer_all(estimate, errors, [names], where=where, method=method)[0]
 
 
 def answer_all(
-    estimate: Estimate, errors: ErrorBars, tables: Sequence[Sequence[str]], *, method: str | None = None
+    estimate: Estimate,
+    errors: ErrorBars,
+    tables: Sequence[Sequence[str]],
+    *,
+    where: Where | None = None,
+    method: str | None = None,
 ) -> list[Marginal]:
     """The tables over some sets of attributes, in order; faster than one by one.
 
     A covered table is the estimate's, whatever the method. The others are found by ``method``, maximum entropy when it
     is None, and are not negative either; only least squares from an estimate that was not corrected stays linear.
+
+    With a condition the tables over its attributes too are answered, and added up over the cells in which it is true.
     """
+    if where is not None:
+        joint = [(*names, *(name for name in where.attributes if name not in names)) for names in tables]
+        answers_to_joint = answer_all(estimate, errors, joint, method=method)
+        return [_where(each, names, where, errors) for each, names in zip(answers_to_joint, tables, strict=True)]
     if method is not None and method not in METHODS:
         raise QueryError(f"unknown method {method!r}{did_you_mean(str(method), METHODS)}")
     _check_cells(estimate.schema, tables)
@@ -98,6 +120,30 @@ def _filled(estimate: Estimate, tables: Sequence[Sequence[str]], known: Known, m
         )
         for names, solved in zip(tables, solve(known), strict=True)
     ]
+
+
+def _where(joint: Marginal, names: Sequence[str], where: Where, errors: ErrorBars) -> Marginal:
+    """The sums over the cells of a table in which a condition is true; the first of its attributes are asked for.
+
+    Labels of attributes asked for that no row satisfying the condition can have are left out.
+    """
+    asked, summed = joint.attributes[: len(names)], joint.attributes[len(names) :]
+    chosen, values = where.chosen(joint.attributes), joint.values
+    attributes = []
+    for axis, attribute in enumerate(joint.schema.attributes[: len(asked)]):
+        kept = np.arange(attribute.size)
+        if attribute.name in where.attributes:
+            kept = np.flatnonzero(chosen.any(axis=tuple(i for i in range(chosen.ndim) if i != axis)))
+            chosen = chosen.take(kept, axis)
+        values = values.take(kept, axis)
+        attributes.append(attribute.keeping(kept.tolist()))
+    return replace(
+        joint,
+        schema=replace(joint.schema, attributes=tuple(attributes)),
+        values=np.where(chosen, values, 0.0).sum(axis=tuple(range(len(asked), values.ndim))),
+        error=None if joint.error is None else errors.sums(asked, summed, chosen),
+        where=where.text,
+    )
 
 
 def _check_cells(schema: Schema, tables: Sequence[Sequence[str]]) -> None:

@@ -14,7 +14,6 @@ from crosstally.budget import Budget
 from crosstally.cli.output.screen import ACCENT, PROSE_WIDTH, Screen, amount, count, facts, grid, progress
 from crosstally.cli.plan import comparison_table
 from crosstally.errors import CrosstallyError, MissingExtraError
-from crosstally.exports.selection import Selection, select
 from crosstally.schema import Schema
 
 if TYPE_CHECKING:
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from crosstally.privacy.ledger import Ledger
     from crosstally.releases import Release
     from crosstally.strategies.planner import Comparison
+    from crosstally.tables import Marginal
 
 __all__ = ["EXAMPLES", "demo"]
 
@@ -236,10 +236,9 @@ def _tell_tables(screen: Screen, story: _Story) -> None:
     within = cells = 0
     for names in (_ONE, _TWO, _THREE):
         marginal, truth = story.release.marginal(*names), story.truth[names]
-        selection = select(marginal, names, {}, level=None)
         screen.print()
-        _put(screen, _beside_truth(selection, truth))
-        within += int((abs(selection.values - truth) <= 2 * selection.margin).sum())
+        _put(screen, _beside_truth(marginal, truth))
+        within += int((abs(marginal.values - truth) <= 2 * marginal.std_error).sum())
         cells += truth.size
     screen.print()
     _say(
@@ -254,7 +253,7 @@ def _tell_tables(screen: Screen, story: _Story) -> None:
 def _tell_unmeasured(screen: Screen, story: _Story) -> None:
     """A table over four attributes that lie together in no view: one slice of it, and how far all of it is off."""
     marginal, truth = story.release.marginal(*_UNMEASURED), story.truth[_UNMEASURED]
-    selection = select(marginal, _UNMEASURED[:2], _SLICE, level=None)
+    part = story.release.marginal(*_UNMEASURED[:2], where=_SLICE)
     index = tuple(marginal.schema[name].labels.index(label) for name, label in _SLICE.items())
     off = float(((marginal.values - truth) ** 2).mean() ** 0.5)
     screen.print()
@@ -265,25 +264,25 @@ def _tell_unmeasured(screen: Screen, story: _Story) -> None:
         "measured (maximum entropy). Its error is not known in advance, so none is claimed:",
     )
     screen.print()
-    _put(screen, _beside_truth(selection, truth[(..., *index)]))
+    _put(screen, _beside_truth(part, truth[(..., *index)]))
     screen.print()
     _say(screen, f"Seen beside the truth, its {truth.size} counts are off by {off:,.0f} people, typically.")
 
 
-def _beside_truth(selection: Selection, truth: Any) -> Table:
+def _beside_truth(marginal: Marginal, truth: Any) -> Table:
     """One column of answers with the truth beside it for each value of the second attribute."""
     from crosstally.text_table import cell_text
 
-    down, *across = selection.axes
+    down, *across = marginal.schema.attributes
     labels = across[0].labels if across else ("published",)
     headings = [text for label in labels for text in (label, "truth")]
     table = grid(f"{down.name} by {across[0].name}" if across else down.name, *headings)
-    values, exact = selection.values.reshape(len(down.labels), -1), truth.reshape(len(down.labels), -1)
-    for label, row, true in zip(down.labels, values, exact, strict=True):
+    rows = (array.reshape(down.size, -1) for array in (marginal.values, marginal.std_error, truth))
+    for label, *numbers in zip(down.labels, *rows, strict=True):
         cells = (
             text
-            for value, known in zip(row, true, strict=True)
-            for text in (cell_text(float(value), selection.margin), count(known))
+            for value, error, known in zip(*numbers, strict=True)
+            for text in (cell_text(float(value), float(error)), count(known))
         )
         table.add_row(label, *cells)
     for column in table.columns[2::2]:

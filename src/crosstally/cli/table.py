@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,10 +12,6 @@ import typer
 
 from crosstally.cli.options import Force, check_output
 from crosstally.errors import CrosstallyError
-from crosstally.exports import formats
-from crosstally.exports.formats import Format
-from crosstally.exports.selection import Selection, read_conditions, select
-from crosstally.schema import Schema
 
 if TYPE_CHECKING:
     from crosstally.tables import Marginal
@@ -22,9 +20,19 @@ __all__ = ["EXAMPLES", "table"]
 
 EXAMPLES = (
     "crosstally table people.release.parquet sex age",
-    'crosstally table people.release.parquet income --where "sex = Female and region = North"',
+    'crosstally table people.release.parquet income --where "25 <= age < 65 and region != North"',
     "crosstally table people.release.parquet sex age --format csv -o sex-age.csv --plot sex-age.svg",
 )
+
+
+class Format(StrEnum):
+    """How a table is written."""
+
+    TABLE = "table"
+    CSV = "csv"
+    JSON = "json"
+    JSON_STAT = "json-stat"
+    PARQUET = "parquet"
 
 
 def table(
@@ -35,7 +43,8 @@ def table(
     ] = None,
     *,
     where: Annotated[
-        str | None, typer.Option(metavar="CONDITION", help='Keep one value of some attributes: "sex = Female and ...".')
+        str | None,
+        typer.Option(metavar="CONDITION", help='Count only such rows: "25 <= age < 65 and region != North".'),
     ] = None,
     format: Annotated[Format, typer.Option("--format", "-f", help="How to write it; parquet needs -o.")] = Format.TABLE,  # noqa: A002
     output: Annotated[
@@ -57,79 +66,56 @@ def table(
             check_output(path, force=force)
     if format is Format.PARQUET and output is None:
         raise CrosstallyError("parquet is not text and cannot go to the terminal: name a file with -o")
-    opened = open_release(release)
-    asked = tuple(attributes or ())
-    opened.schema.check(asked)
-    conditions = read_conditions(where, opened.schema)
-    others = tuple(name for name in conditions if name not in asked)
-    marginal = opened.marginal(*asked, *others, method=method)
-    selection = select(marginal, asked, conditions, level=level)
+    marginal = open_release(release).marginal(*(attributes or ()), where=where, method=method)
+    if level is not None:
+        marginal.half_width(level)  # a level that is none is refused before anything is written
     if plot is not None:
-        _draw(selection, opened.schema, marginal, plot)
-    _write(selection, format, output)
+        from crosstally.charts import save
+
+        save(marginal.plot(), plot)
+    _write(marginal, format, output, level=level)
 
 
-def _draw(selection: Selection, schema: Schema, marginal: Marginal, path: Path) -> None:
-    """Save a chart of what was selected; attributes of which one value is kept stand in its caption."""
-    from crosstally.charts import bar_chart, save
+def _write(marginal: Marginal, format: Format, output: Path | None, *, level: float | None) -> None:  # noqa: A002
+    if output is None and format is Format.TABLE:
+        from crosstally.cli.output.rendering import show
+        from crosstally.cli.output.screen import data
 
-    single = [axis for axis in selection.columns if len(axis.labels) == 1]
-    left = schema.subset(*(axis.name for axis in selection.columns if axis not in single))
-    where = " and ".join(f"{axis.name} = {axis.labels[0]}" for axis in single)
-    half = None if marginal.error is None else marginal.error.half_width(0.95)
-    caption = f"{where}; {selection.caption}" if where else selection.caption
-    save(bar_chart(left, selection.values.reshape(left.shape), half_width=half, caption=caption), path)
-
-
-def _write(selection: Selection, format: Format, output: Path | None) -> None:  # noqa: A002
-    if format is Format.PARQUET:
-        assert output is not None
-        _write_parquet(selection, output)
-    elif output is None and format is Format.TABLE:
-        _show(selection)
+        show(marginal, data(), level=level)
+    elif output is None:
+        sys.stdout.write(_text(marginal, format, level))
     else:
-        text = _text(selection, format)
-        if output is None:
-            sys.stdout.write(text)
-        else:
-            _write_text(text, output)
+        try:
+            _write_file(marginal, format, output, level)
+        except OSError as error:
+            raise CrosstallyError(f"cannot write {str(output)!r}: {error.strerror}") from None
 
 
-def _text(selection: Selection, format: Format) -> str:  # noqa: A002
+def _write_file(marginal: Marginal, format: Format, output: Path, level: float | None) -> None:  # noqa: A002
+    if format is Format.PARQUET:
+        from crosstally.exports.parquet import write_parquet
+
+        write_parquet(marginal, output)
+    else:
+        output.write_text(_text(marginal, format, level), encoding="utf-8")
+
+
+def _text(marginal: Marginal, format: Format, level: float | None) -> str:  # noqa: A002
     if format is Format.CSV:
-        return formats.csv_text(selection)
-    if format is Format.JSON:
-        return formats.json_text(selection)
-    if format is Format.JSON_STAT:
-        return formats.json_stat_text(selection)
-    import io
+        from crosstally.exports.csv_table import csv_text
 
+        return csv_text(marginal)
+    if format is Format.JSON:
+        from crosstally.exports.json_table import json_text
+
+        return json_text(marginal, level=level)
+    if format is Format.JSON_STAT:
+        from crosstally.exports.json_stat import json_stat_text
+
+        return json_stat_text(marginal)
     from crosstally.cli.output.rendering import show
     from crosstally.cli.output.screen import UNBOUNDED, Screen
 
     text = io.StringIO()
-    show(selection, Screen(text, width=UNBOUNDED))
+    show(marginal, Screen(text, width=UNBOUNDED), level=level)
     return text.getvalue()
-
-
-def _show(selection: Selection) -> None:
-    from crosstally.cli.output.rendering import show
-    from crosstally.cli.output.screen import data
-
-    show(selection, data())
-
-
-def _write_text(text: str, output: Path) -> None:
-    try:
-        output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise CrosstallyError(f"cannot write {str(output)!r}: {error.strerror}") from None
-
-
-def _write_parquet(selection: Selection, output: Path) -> None:
-    import pyarrow.parquet
-
-    try:
-        pyarrow.parquet.write_table(formats.arrow(selection), output)
-    except OSError as error:
-        raise CrosstallyError(f"cannot write {str(output)!r}: {error.strerror}") from None

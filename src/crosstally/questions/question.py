@@ -16,7 +16,17 @@ from crosstally.questions.grammar import parse
 from crosstally.questions.queries import Linear, Term
 from crosstally.schema import Attribute, Schema, canonical_text
 
-__all__ = ["Question", "count", "describe", "fourier", "query_of", "total", "wavelet"]
+__all__ = [
+    "Question",
+    "cells_in_words",
+    "condition_of",
+    "count",
+    "describe",
+    "fourier",
+    "query_of",
+    "total",
+    "wavelet",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +147,7 @@ def total(
     if unused:
         raise QueryError(f"values are given for {min(unused)!r}, of which there is no total")
     factors = tuple(Factor(name, tuple(given[name]) if name in given else None) for name in attributes)
-    return Question((Part(1, _where(where), factors),))
+    return Question((Part(1, condition_of(where), factors),))
 
 
 def fourier(*attributes: str) -> Question:
@@ -183,7 +193,8 @@ def _condition(where: str | None, conditions: Mapping[str, object]) -> Condition
     return parts[0] if len(parts) == 1 else And(tuple(parts))
 
 
-def _where(where: str | Mapping[str, object] | Question | None) -> Condition:
+def condition_of(where: str | Mapping[str, object] | Question | None) -> Condition:
+    """A condition from a text, from conditions as in ``count``, or from a count; of None, what is always true."""
     if where is None:
         return And(())
     if isinstance(where, Mapping):
@@ -263,12 +274,13 @@ def describe(query: Linear, schema: Schema) -> str:
         if not factors:
             return "all rows"
         if all(set(values) <= {0, 1} for _, values in factors):
-            return " and ".join(_cells_in_words(schema[name], values) for name, values in factors)
+            return " and ".join(cells_in_words(schema[name], values) for name, values in factors)
     names = ", ".join(query.attributes)
     return f"a sum over {names}" if names else "a sum"
 
 
-def _cells_in_words(attribute: Attribute, values: Sequence[int]) -> str:
+def cells_in_words(attribute: Attribute, values: Sequence[int]) -> str:
+    """The cells whose value is not 0, as a condition of the grammar."""
     chosen = [code for code, value in enumerate(values) if value]
     name = _quoted(attribute.name)
     bins = len(attribute.edges) - 1

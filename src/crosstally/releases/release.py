@@ -11,10 +11,12 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from crosstally.answers.answer import answer, answer_all
+from crosstally.answers.answer import answer_all
 from crosstally.answers.error_bars import ErrorBars
 from crosstally.inference.estimate import JOINT, ROUNDS, estimate
 from crosstally.inference.integers.tables import IntegerTables, Method, integer_tables
+from crosstally.questions.question import Question
+from crosstally.questions.where import Where
 from crosstally.releases.statement import Statement
 from crosstally.residuals import Estimate
 from crosstally.schema import Schema
@@ -56,19 +58,39 @@ class Release:
             return self.statement.rows
         return float(self.estimate.table(())) if self.estimate.covers(()) else math.nan
 
-    def marginal(self, *names: str, method: str | None = None) -> Marginal:
+    def marginal(
+        self,
+        *names: str,
+        where: str | Mapping[str, object] | Question | None = None,
+        method: str | None = None,
+    ) -> Marginal:
         """The table over these attributes, one axis for each in the order named; over none, the number of rows.
+
+        With a condition it counts the rows that satisfy it: the table over its attributes too is answered and added up
+        over the cells in which the condition is true. Errors stay exact wherever that larger table is covered. A label
+        of an attribute asked for that no such row can have is left out: ``marginal("age", where="age >= 18")`` has the
+        bins from 18 on.
 
         Args:
             names: Any attributes of the schema, each once.
+            where: Count only rows that satisfy this: a text such as ``"25 <= age < 65 and region != North"``,
+                conditions as in ``count``, or a count.
             method: How a table is found that was never measured; the best way there is when None.
         """
-        return self._told(answer(self.estimate, self._errors, names, method=method))
+        return self.marginals([names], where=where, method=method)[0]
 
-    def marginals(self, tables: Iterable[Sequence[str]], *, method: str | None = None) -> list[Marginal]:
-        """Many tables at once, faster than one after the other."""
+    def marginals(
+        self,
+        tables: Iterable[Sequence[str]],
+        *,
+        where: str | Mapping[str, object] | Question | None = None,
+        method: str | None = None,
+    ) -> list[Marginal]:
+        """Many tables at once, faster than one after the other; all under the same condition, if there is one."""
         wanted = [tuple(names) for names in tables]
-        return [self._told(each) for each in answer_all(self.estimate, self._errors, wanted, method=method)]
+        rows = None if where is None else Where.of(where, self.schema)
+        answers = answer_all(self.estimate, self._errors, wanted, where=rows, method=method)
+        return [self._told(each) for each in answers]
 
     def integers(
         self, workload: Workload | None = None, *, method: Method | None = None, time_limit: float = 60.0
