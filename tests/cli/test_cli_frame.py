@@ -59,6 +59,15 @@ def test_version() -> None:
     assert ran_well("--version").out == "crosstally 0.1.0\n"
 
 
+def test_the_package_runs_as_a_module() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "crosstally", "table", "no.parquet"], capture_output=True, text=True, check=False
+    )
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr.startswith("crosstally: ")
+    assert "no.parquet" in ran.stderr
+
+
 def test_help_loads_nothing_heavy_and_is_quick() -> None:
     code = (
         "import sys; from crosstally.cli import main; main(['--help']); "
