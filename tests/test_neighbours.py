@@ -31,7 +31,7 @@ from crosstally.questions.queries import Cells, Contrast, Linear, Term, sensitiv
 from crosstally.releases import Statement
 from crosstally.residuals.closure import closure_of
 from crosstally.strategies import NAMED, Fourier, Views
-from crosstally.strategies.planner import compare, solve_epsilon
+from crosstally.strategies.planner import compare, rows_matter, solve_epsilon
 from crosstally.strategies.residual import best_variances
 
 PACKAGE = Path(ct.__file__).parent
@@ -85,15 +85,16 @@ DOORS: dict[str, Callable[[Any], Any]] = {
     "planner.solve_epsilon": lambda r: solve_epsilon(
         SCHEMA, BOTH, 5.0, neighbours=r, strategies=[NAMED["residual"]], delta=Fraction(1, 10**6)
     ),
+    "planner.rows_matter": lambda r: rows_matter(MANY, None, Budget(epsilon=1), neighbours=r, rows=1000),
     "ledger.Ledger.in_memory": lambda r: Ledger.in_memory(schema=SCHEMA, budget=RHO, neighbours=r).neighbours,
     "plan.Plan": lambda r: Plan(SCHEMA, REQUESTS, strategy="x", workload=BOTH, budget=RHO, neighbours=r).to_dict(),
     "plan.Plan, cost": lambda r: Plan(SCHEMA, REQUESTS, strategy="x", workload=BOTH, budget=RHO, neighbours=r).cost,
     "plan.requests_with_shares": lambda r: requests_with_shares([q for q, _ in ASKED], [3, 2, 1], SCHEMA, RHO, r),
     "plan.with_less_noise": lambda r: with_less_noise(grouped(REQUESTS, SCHEMA), SCHEMA, RHO, r)[0].noise,
     "plan.privacy_cost": lambda r: privacy_cost(REQUESTS, SCHEMA, r, pure=False),
-    "sensitivity.single_cost": lambda r: single_cost(*ASKED[0], SCHEMA, r, pure=False),
-    "sensitivity.joint_cost": lambda r: joint_cost(ASKED, SCHEMA, r, pure=False),
-    "sensitivity.groups_cost": lambda r: groups_cost(grouped(REQUESTS, SCHEMA), SCHEMA, r, pure=False),
+    "joint_cost.single_cost": lambda r: single_cost(*ASKED[0], SCHEMA, r, pure=False),
+    "joint_cost.joint_cost": lambda r: joint_cost(ASKED, SCHEMA, r, pure=False),
+    "joint_cost.groups_cost": lambda r: groups_cost(grouped(REQUESTS, SCHEMA), SCHEMA, r, pure=False),
     "linear_cost.linear_cost": lambda r: linear_cost([(LINEAR, LOUD)], SCHEMA, r, pure=False),
     "residual.best_variances": found_variances,
     "queries.sensitivity_of_tables": lambda r: sensitivity_of_tables(2, SCHEMA, r),
@@ -101,7 +102,7 @@ DOORS: dict[str, Callable[[Any], Any]] = {
     "queries.Cells.sensitivity, total": lambda r: Cells(()).sensitivity(SCHEMA, r),
     "queries.Contrast.sensitivity": lambda r: Contrast(("a", "b")).sensitivity(SCHEMA, r),
     "queries.Linear.sensitivity": lambda r: LINEAR.sensitivity(SCHEMA, r),
-    "releases.Statement": lambda r: Statement(strategy="x", budget=RHO, neighbours=r),
+    "statement.Statement": lambda r: Statement(strategy="x", budget=RHO, neighbours=r),
     **{f"{s.plan.__module__}.{type(s).__name__}.plan, {s.name}": by_strategy(s) for s in NAMED.values()},
     "fourier.Fourier.plan, paper": by_strategy(Fourier(sensitivity="paper"), MANY, Budget(epsilon=1)),
     "views.Views.plan, mixed sizes": by_strategy(

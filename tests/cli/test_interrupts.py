@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -160,6 +161,14 @@ def test_a_question_is_stopped_or_answered(steward: Steward, place: str, code: i
 
 
 # Where no way back begins
+
+
+@pytest.fixture(autouse=True)
+def usual_handler() -> Iterator[None]:
+    """A shell lets its background commands ignore Ctrl-C, and what is ignored is not watched."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def test_an_interrupt_at_any_line_of_the_last_look_stops() -> None:

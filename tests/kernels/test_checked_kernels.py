@@ -25,27 +25,27 @@ SMALL = (
     "kernels/test_lookup.py",
     "kernels/test_matching.py",
     "kernels/test_view_search.py::test_the_search_stays_in_its_room_and_does_not_get_worse",
-    "strategies/designs/test_design_parts.py::test_annealing_counts_what_it_covers",
-    "strategies/designs/test_design_parts.py::test_greedy_is_its_slow_twin",
-    "strategies/designs/test_design_parts.py::test_no_selection_is_returned_that_does_not_cover",
+    "designs/test_design_parts.py::test_annealing_counts_what_it_covers",
+    "designs/test_design_parts.py::test_greedy_is_its_slow_twin",
+    "designs/test_design_parts.py::test_no_selection_is_returned_that_does_not_cover",
     "strategies/test_clustered.py::test_merging_is_that_of_the_plain_twin",
-    "strategies/test_optimum.py::test_refusals_and_stages",
+    "strategies/test_optimum.py::test_refusals",
     "inference/test_joint.py::test_the_program_is_solved",
     "inference/test_nonnegativity.py::test_ripple_of_noisy_tables_is_the_plain_version",
     "answers/test_answer.py",
-    "answers/test_least_norm.py",
-    "answers/test_maximum_entropy.py::test_agrees_with_an_independent_solver",
-    "answers/test_maximum_entropy.py::test_many_constraints_are_solved_without_a_matrix",
+    "answers/reconstruct/test_least_norm.py",
+    "answers/reconstruct/test_maximum_entropy.py::test_agrees_with_an_independent_solver",
+    "answers/reconstruct/test_maximum_entropy.py::test_many_constraints_are_solved_without_a_matrix",
 )
 """Tests that reach every kernel (the test below says so) with inputs so small that plain Python takes seconds."""
 
 LARGER = (
     "kernels/test_view_search.py",
-    "strategies/designs/test_design_parts.py",
+    "designs/test_design_parts.py",
     "strategies/test_clustered.py::test_every_table_lies_in_a_cluster_and_weights_add_up",
     "inference/test_joint.py",
     "inference/test_nonnegativity.py",
-    "answers/test_maximum_entropy.py",
+    "answers/reconstruct/test_maximum_entropy.py",
     "sources/test_counts.py",
 )
 """More of them, for compiled code."""

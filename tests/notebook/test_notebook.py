@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import crosstally as ct
-from crosstally import notebook as module
 from crosstally.errors import BudgetError, ChargeLostError, KeyReusedError, OverspendError, QueryError
+from crosstally.notebook import notebook as module
 from crosstally.notebook.notebook import Answer, open_notebook
 from crosstally.questions.queries import Cells, Contrast
 
