@@ -22,6 +22,8 @@ Data goes to stdout, words for people to stderr. Exit codes: 0 done, 1 a check t
 was wrong (one line on stderr says what, and nothing is spent), 3 a mistake of crosstally's own, 130 stopped by Ctrl-C.
 Ctrl-C before the charge spends nothing; what is charged is finished and delivered, and ends with 0.
 `NO_COLOR` is respected, progress is shown only on a terminal, `--json` is there wherever a program may read.
+Where stdout is not UTF-8, what its encoding cannot hold is spelled out (epsilon, +-) or escaped, JSON is escaped as
+JSON is, and CSV with such labels is refused: `-o` writes it as UTF-8.
 
 This page is written by `make docs`.
 """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from crosstally.cli.options import Force, check_output
+from crosstally.cli.output.encoding import write_exactly, write_json_text
 from crosstally.errors import CrosstallyError
 
 if TYPE_CHECKING:
@@ -83,7 +83,8 @@ def _write(marginal: Marginal, format: Format, output: Path | None, *, level: fl
 
         show(marginal, data(), level=level)
     elif output is None:
-        sys.stdout.write(_text(marginal, format, level))
+        write = write_exactly if format is Format.CSV else write_json_text
+        write(_text(marginal, format, level))
     else:
         try:
             _write_file(marginal, format, output, level)

@@ -1,1 +1,5 @@
 """Compiled inner loops: arrays in, arrays out."""
+
+from crosstally.kernels.compiled_code import find_place
+
+find_place()

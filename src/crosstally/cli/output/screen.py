@@ -16,7 +16,7 @@ from textwrap import wrap
 from typing import Any, NoReturn, TextIO
 
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.filesize import decimal
 from rich.measure import Measurement
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -24,6 +24,7 @@ from rich.table import Table
 from rich.text import Text
 
 from crosstally.budget import decimal_text
+from crosstally.cli.output.encoding import spelled, write_json_text
 
 __all__ = [
     "Screen",
@@ -68,13 +69,20 @@ class Screen(Console):
         margin = " " * indent
         width = self.width if self.width == UNBOUNDED else max(min(self.width, PROSE_WIDTH), 2 * indent + 1)
         for line in wrap(
-            text, width, initial_indent=margin, subsequent_indent=margin, break_long_words=False, break_on_hyphens=False
+            spelled(text, self.encoding),
+            width,
+            initial_indent=margin,
+            subsequent_indent=margin,
+            break_long_words=False,
+            break_on_hyphens=False,
         ):
             self.put(line, style=style)
 
     def put_table(self, table: Table, *, indent: int = 0) -> None:
         """Print a table, its lines without blanks at their ends. Texts are folded to fit, numbers are never cut."""
         for column in table.columns:
+            column.header = self._spelled(column.header)
+            column._cells = [self._spelled(cell) for cell in column._cells]
             if column.no_wrap:
                 column.min_width = max(cell_len(str(text)) for text in (column.header, *column.cells))
         available = max(self.width - indent, 1)
@@ -89,7 +97,10 @@ class Screen(Console):
 
     def put(self, line: str, *, style: str = "") -> None:
         """Print a line as it is; a terminal that is narrower folds it itself, so that it can be copied whole."""
-        self.print(line, style=style, soft_wrap=True)
+        self.print(self._spelled(line), style=style, soft_wrap=True)
+
+    def _spelled(self, cell: RenderableType) -> RenderableType:
+        return spelled(cell, self.encoding) if isinstance(cell, str) else cell
 
 
 def data() -> Screen:
@@ -106,7 +117,7 @@ def people(*, quiet: bool = False) -> Screen:
 
 def print_json(value: Any) -> None:
     """Print a value as JSON on stdout."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False) + "\n")
+    write_json_text(json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False) + "\n")
 
 
 # Progress

@@ -1,0 +1,96 @@
+"""Output in any encoding: what it cannot hold is spelled out for people, escaped in JSON, and refused in CSV."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import json
+import sys
+from collections.abc import Callable
+
+from crosstally.errors import CrosstallyError
+
+__all__ = ["prepare_streams", "spelled", "write_exactly", "write_json_text"]
+
+_FOR_PEOPLE, _IN_JSON = "crosstally.people", "crosstally.json"
+
+# What our own words use beyond ASCII, as a person would type it. The progress bar's spinner is in Braille.
+_SPELLED = {
+    "ε": "epsilon",
+    "ρ": "rho",
+    "δ": "delta",
+    "±": "+-",
+    "²": "^2",
+    "≥": ">=",
+    "≤": "<=",
+    "▸": ">",
+    "─": "-",
+    "━": "-",
+    "│": "|",
+    "├": "|",
+    "└": "`",
+    "…": "...",
+    "\ufffd": "?",
+    **{chr(dots): "*" for dots in range(0x2800, 0x2900)},
+}
+
+
+def _spell(character: str) -> str:
+    """A spelling in ASCII; letters of labels become escapes, so that different labels stay different."""
+    return _SPELLED.get(character) or character.encode("ascii", "backslashreplace").decode("ascii")
+
+
+def _escape(character: str) -> str:
+    return json.dumps(character)[1:-1]
+
+
+def _handler(replace: Callable[[str], str]) -> Callable[[UnicodeError], tuple[str, int]]:
+    def handle(error: UnicodeError) -> tuple[str, int]:
+        if not isinstance(error, UnicodeEncodeError):
+            raise error
+        return "".join(map(replace, error.object[error.start : error.end])), error.end
+
+    return handle
+
+
+codecs.register_error(_FOR_PEOPLE, _handler(_spell))
+codecs.register_error(_IN_JSON, _handler(_escape))
+
+
+def prepare_streams() -> None:
+    """Let stdout and stderr take any text, whatever their encoding: the last resort behind all that is printed."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors=_FOR_PEOPLE)
+
+
+def spelled(text: str, encoding: str) -> str:
+    r"""The text as people can read it in an encoding; before it is aligned, since spellings are longer.
+
+    >>> spelled("ε = 0.1, 12 ± 3 in Zürich", "ascii"), spelled("ε = 0.1, 12 ± 3 in Zürich", "cp1252")
+    ('epsilon = 0.1, 12 +- 3 in Z\\xfcrich', 'epsilon = 0.1, 12 ± 3 in Zürich')
+    """
+    return text.encode(encoding, _FOR_PEOPLE).decode(encoding)
+
+
+def _stdout_encoding() -> str:
+    return getattr(sys.stdout, "encoding", None) or "utf-8"
+
+
+def write_json_text(text: str) -> None:
+    """Write JSON to stdout; what its encoding cannot hold stands in texts only, and is escaped there."""
+    encoding = _stdout_encoding()
+    sys.stdout.write(text.encode(encoding, _IN_JSON).decode(encoding))
+
+
+def write_exactly(text: str) -> None:
+    """Write text that programs read to stdout, or refuse: CSV has no escapes, and a changed label is another label."""
+    encoding = _stdout_encoding()
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        raise CrosstallyError(
+            f"the encoding of stdout, {encoding}, cannot hold these labels; write to a file with -o, which is UTF-8, "
+            "or set PYTHONUTF8=1"
+        ) from None
+    sys.stdout.write(text)
