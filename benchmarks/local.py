@@ -17,8 +17,10 @@ import numpy as np
 
 from benchmarks.timing import cpu_seconds, row
 from crosstally.local.bulk import answers
-from crosstally.local.oracles.odds import odds_below
-from crosstally.local.oracles.oracles import LocalHashing, RandomisedResponse, UnaryEncoding, ViewOracle
+from crosstally.local.oracles import ViewOracle
+from crosstally.local.oracles.local_hashing import LocalHashing
+from crosstally.local.oracles.randomised_response import RandomisedResponse
+from crosstally.local.oracles.unary_encoding import UnaryEncoding
 
 REPORTS, PEER_REPORTS = 1_000_000, 20_000
 TARGETS = {"GRR": 1 / 20, "OUE": 1 / 20, "OLH": 1 / 50}
@@ -76,7 +78,7 @@ def run() -> list[dict[str, Any]]:
     for cells in (8, 64):
         codes = np.random.default_rng(1).integers(0, cells, (1, REPORTS))
         for name, kind in ORACLES.items():
-            oracle = kind.of((cells,), odds_below(Fraction(1)))
+            oracle = kind.of((cells,), Fraction(1))
             seconds = cpu_seconds(lambda oracle=oracle, codes=codes: generate_and_aggregate(oracle, codes))
             found = {key: each for key, each in peers.items() if key.endswith(f" {name} {cells}")}
             for key, each in found.items():
@@ -93,7 +95,7 @@ def run() -> list[dict[str, Any]]:
 def generate_and_aggregate(oracle: ViewOracle, codes: np.ndarray) -> np.ndarray:
     """Every report drawn, counted, and made an estimate."""
     drawn = answers(oracle, codes)
-    if isinstance(oracle, UnaryEncoding):
+    if oracle.answers.masked:
         from crosstally.kernels.local import count_masks
 
         slots = np.zeros(oracle.slots, np.int64)

@@ -8,8 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from crosstally.local import client
-from crosstally.local.oracles.oracles import view_oracles
-from crosstally.local.oracles.residual_oracles import EachAttribute, ResidualBit
+from crosstally.local.oracles import ORACLES
 from crosstally.local.protocol import design
 from crosstally.schema import Attribute, Outside, Schema
 
@@ -19,6 +18,15 @@ SCHEMA = Schema(
         Attribute("age", edges=(0, 18, 65, 120), missing=True),
         Attribute("feature", ("off", "on")),
     )
+)
+KINDS = (  # in the order of the file
+    "randomised-response",
+    "hadamard-response",
+    "subset-selection",
+    "unary-encoding",
+    "local-hashing",
+    "residual-bit",
+    "each-attribute",
 )
 ROWS = [
     {"plan": "free", "age": 17, "feature": "on"},
@@ -58,8 +66,7 @@ def vectors() -> dict[str, object]:
             {"row": row, "draws": source.draws, "report": base64.b64encode(report).decode(), "hex": report.hex()}
         )
     answers = []
-    oracles = [*view_oracles((3, 4), Fraction(1)), ResidualBit.of((3, 4), Fraction(1))]
-    for oracle in [*oracles, EachAttribute.of((3, 4), Fraction(1))]:
+    for oracle in (ORACLES[kind].of((3, 4), Fraction(1)) for kind in KINDS):
         for number, codes in enumerate([(0, 0), (2, 3), (1, 2)]):
             source = Script(number + 7)
             answer = client.draw(oracle.to_dict(), codes, source)

@@ -15,7 +15,7 @@ from crosstally.errors import CrosstallyError, PlanError, SchemaError, WorkloadE
 from crosstally.local import Collector, Protocol, Reason, design
 from crosstally.local.bulk import reports
 from crosstally.local.collector import RECORD
-from crosstally.local.oracles.oracles import view_oracles
+from crosstally.local.oracles import ORACLES
 from crosstally.local.planning.groups import Group
 from crosstally.local.planning.methods import METHODS
 from crosstally.questions.queries import Cells
@@ -95,9 +95,8 @@ def test_masks_and_matrix_rows_that_nobody_draws_are_impossible() -> None:
     """A set of another number of members, and the first row of Hadamard's matrix, which is all ones."""
     protocol = design(SCHEMA, epsilon=1, people=2000, ways=3, method="full")
     subsets, hadamard = (
-        replace(protocol, groups=(Group((0, 1, 2), oracle=oracle, share=1),))
-        for oracle in view_oracles(SCHEMA.shape, Fraction(1))
-        if oracle.kind in ("subset-selection", "hadamard-response")
+        replace(protocol, groups=(Group((0, 1, 2), oracle=ORACLES[kind].of(SCHEMA.shape, Fraction(1)), share=1),))
+        for kind in ("subset-selection", "hadamard-response")
     )
     for changed, payload in ((subsets, 2**12 - 1), (hadamard, 1)):
         good = reports(changed, rows_of(2000))

@@ -11,15 +11,13 @@ import numpy as np
 import pytest
 
 from crosstally.local import client
-from crosstally.local.oracles.odds import odds_below
-from crosstally.local.oracles.oracles import (
-    HadamardResponse,
-    LocalHashing,
-    RandomisedResponse,
-    SubsetSelection,
-    UnaryEncoding,
-)
-from crosstally.local.oracles.residual_oracles import EachAttribute, ResidualBit
+from crosstally.local.oracles.each_attribute import EachAttribute
+from crosstally.local.oracles.hadamard_response import HadamardResponse
+from crosstally.local.oracles.local_hashing import LocalHashing
+from crosstally.local.oracles.randomised_response import RandomisedResponse
+from crosstally.local.oracles.residual_bit import ResidualBit
+from crosstally.local.oracles.subset_selection import SubsetSelection
+from crosstally.local.oracles.unary_encoding import UnaryEncoding
 from crosstally.local.planning.methods import METHODS
 from crosstally.local.protocol import Protocol, design
 from crosstally.schema import Attribute, Outside, Schema
@@ -35,13 +33,12 @@ SCHEMA = Schema(
 SMALL = Schema((SCHEMA["a"], Attribute("b", edges=(0, 10, 20.5), missing=True)))
 ROWS = [{"a": "x", "b": 5, "c": 1}, {"a": "y", "b": 15, "c": None}, {"a": "?", "b": "?", "c": "?"}]
 EPSILON = Fraction(1)
-ODDS = odds_below(EPSILON)
 KINDS = [
-    ([0, 1], RandomisedResponse.of((2, 3), ODDS)),
-    ([0, 2], UnaryEncoding.of((2, 2), ODDS)),
+    ([0, 1], RandomisedResponse.of((2, 3), EPSILON)),
+    ([0, 2], UnaryEncoding.of((2, 2), EPSILON)),
     ([1], LocalHashing((3,), buckets=2, digits=2, keep=Fraction(7, 10))),
     ([1], SubsetSelection((3,), members=2, keep=Fraction(3, 4))),
-    ([1], HadamardResponse.of((3,), ODDS)),
+    ([1], HadamardResponse.of((3,), EPSILON)),
     ([0, 1], ResidualBit.of((2, 3), EPSILON)),
     ([0, 1, 2], EachAttribute.of((2, 3, 2), EPSILON)),
 ]

@@ -10,8 +10,8 @@ import pytest
 
 from crosstally.generate import generators
 from crosstally.local.bulk import answers
-from crosstally.local.oracles.odds import odds_below
-from crosstally.local.oracles.oracles import RandomisedResponse, UnaryEncoding
+from crosstally.local.oracles.randomised_response import RandomisedResponse
+from crosstally.local.oracles.unary_encoding import UnaryEncoding
 from crosstally.local.protocol import design
 from crosstally.papers.calm import baselines as calm_baselines
 from crosstally.papers.calm import experiment as calm
@@ -27,7 +27,7 @@ def test_simulated_counts_have_the_law_of_real_reports(kind, runs, shift) -> Non
     from scipy.stats import ks_2samp
 
     truth = np.array([[60, 20], [10, 30]])
-    oracle = kind.of(truth.shape, odds_below(Fraction(3)))
+    oracle = kind.of(truth.shape, Fraction(3))
     random = np.random.default_rng(5)
     true, false = float(oracle.true), float(oracle.false)
     people = truth.ravel() + np.array([shift, -shift, 0, 0])

@@ -12,9 +12,11 @@ import pytest
 
 from crosstally.local import Collector, client, design
 from crosstally.local.bulk import reports
-from crosstally.local.oracles.odds import odds_below, rounded_down
-from crosstally.local.oracles.oracles import UnaryEncoding, view_oracles
-from crosstally.local.oracles.residual_oracles import EachAttribute, ResidualBit
+from crosstally.local.oracles import view_oracles
+from crosstally.local.oracles.each_attribute import EachAttribute
+from crosstally.local.oracles.odds import rounded_down
+from crosstally.local.oracles.residual_bit import ResidualBit
+from crosstally.local.oracles.unary_encoding import UnaryEncoding
 from crosstally.local.planning.groups import Group, view_groups
 from crosstally.papers.calm.simulated import collection, report_law
 from crosstally.schema import Attribute, Schema
@@ -46,7 +48,7 @@ def test_the_law_of_a_report_is_the_clients_own(oracle) -> None:
 
 def test_the_bits_of_unary_encoding_are_the_clients_own() -> None:
     """Every one of 64 reports of every row: bits are drawn apart, each with the probability that the simulation has."""
-    oracle = UnaryEncoding.of((2, 3), odds_below(Fraction(1)))
+    oracle = UnaryEncoding.of((2, 3), Fraction(1))
     described = oracle.to_dict()
     for place, row in enumerate(product(range(2), range(3))):
         found = distribution(lambda source, row=row: client.draw(described, row, source))

@@ -11,7 +11,8 @@ and gives the same ``Release`` as the central model.
 """
 
 from crosstally.local.client import FileStore
-from crosstally.local.collector import Collector, Reason
+from crosstally.local.collector import Collector
 from crosstally.local.protocol import Protocol, design
+from crosstally.local.received import Reason
 
 __all__ = ["Collector", "FileStore", "Protocol", "Reason", "design"]

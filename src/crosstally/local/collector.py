@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +20,14 @@ from crosstally.local import client
 from crosstally.local.estimate.expectation import MOST_ATTRIBUTES, expected_measurements
 from crosstally.local.estimate.measurements import measurements_of
 from crosstally.local.estimate.shrinkage import Shrunk, shrunk_measurements
-from crosstally.local.oracles.oracles import MASK_CELLS, HadamardResponse, SubsetSelection, UnaryEncoding
+from crosstally.local.oracles.answers import Tally
 from crosstally.local.protocol import Protocol
+from crosstally.local.received import Reason, Received
 from crosstally.releases import Release, Statement, publish
 from crosstally.residuals import Estimate, combine
 from crosstally.tables import Measurement
 
-__all__ = ["RECORD", "Collector", "Reason", "Received"]
+__all__ = ["RECORD", "Collector"]
 
 RECORD = np.dtype(
     [("version", "u1"), ("protocol", "V8"), ("id", "V16"), ("group", "<u4"), ("payload", "<u8")], align=False
@@ -41,42 +41,6 @@ _SHRINK: Mapping[str, Callable[[Estimate, Sequence[Measurement]], Shrunk]] = {
 }
 
 
-class Reason(StrEnum):
-    """What became of a report."""
-
-    ACCEPTED = "accepted"
-    WRONG_SIZE = "a report must have 37 bytes"
-    WRONG_VERSION = "a report must have version 1"
-    OTHER_PROTOCOL = "the report belongs to another protocol"
-    UNKNOWN_GROUP = "the report names a group that the protocol does not have"
-    IMPOSSIBLE_ANSWER = "the report holds an answer that its group cannot give"
-    DUPLICATE = "a report with this id was counted already"
-
-
-_REASONS = tuple(Reason)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Received:
-    """What became of each of many reports: places among ``Reason``, in the order given."""
-
-    codes: NDArray[np.uint8]
-
-    @property
-    def accepted(self) -> int:
-        """How many were counted."""
-        return int((self.codes == 0).sum())
-
-    def reasons(self) -> list[Reason]:
-        """What became of each one."""
-        return [_REASONS[code] for code in self.codes.tolist()]
-
-    def numbers(self) -> dict[Reason, int]:
-        """How many there are of each reason."""
-        found = np.bincount(self.codes, minlength=len(_REASONS)).tolist()
-        return {reason: number for reason, number in zip(_REASONS, found, strict=True) if number}
-
-
 class Collector:
     """Counts the reports of one protocol. States add up: merged in any order they give identical results.
 
@@ -86,18 +50,11 @@ class Collector:
 
     def __init__(self, protocol: Protocol) -> None:
         self.protocol = protocol
-        slots = [group.oracle.slots for group in protocol.groups]
-        self._starts = np.concatenate([[0], np.cumsum(slots)]).astype(np.int64)
-        self._counts = np.zeros(int(self._starts[-1]), np.int64)
-        self._people = np.zeros(len(slots), np.int64)
+        self._tally = Tally.of([group.oracle.answers for group in protocol.groups])
+        self._counts = np.zeros(self._tally.slots, np.int64)
+        self._people = np.zeros(len(protocol.groups), np.int64)
         self._ids = np.empty(0, RECORD["id"])
         self._name = bytes.fromhex(protocol.id)
-        self._limits = np.array([min(g.oracle.limit - 1, 2**64 - 1) for g in protocol.groups], np.uint64)
-        oracles = [group.oracle for group in protocol.groups]
-        self._masked = np.array([isinstance(o, UnaryEncoding | SubsetSelection) for o in oracles])
-        self._members = np.array([o.members if isinstance(o, SubsetSelection) else -1 for o in oracles])
-        # the first row of Hadamard's matrix is never drawn
-        self._least = np.array([2 if isinstance(o, HadamardResponse) else 0 for o in oracles], np.uint64)
         self._pending: list[bytes] = []
         self._recent: set[bytes] = set()
 
@@ -114,8 +71,10 @@ class Collector:
 
     def add(self, report: bytes) -> Reason:
         """Count one report; what became of it."""
-        code = self._codes(np.frombuffer(report, RECORD))[0] if len(report) == RECORD.itemsize else 1
-        if code == 0:
+        if len(report) != RECORD.itemsize:
+            return Reason.WRONG_SIZE
+        (reason,) = Received(self._codes(np.frombuffer(report, RECORD))).reasons()
+        if reason is Reason.ACCEPTED:
             identity = report[9:25]
             if identity in self._recent or self._seen(np.frombuffer(identity, RECORD["id"]))[0]:
                 return Reason.DUPLICATE
@@ -123,7 +82,7 @@ class Collector:
             self._pending.append(report)
             if len(self._pending) >= _FLUSH:
                 self._flush()
-        return _REASONS[int(code)]
+        return reason
 
     def add_many(self, reports: bytes | NDArray[Any] | Iterable[bytes]) -> Received:
         """Count many reports: one after the other in one piece of bytes, as an array of ``RECORD``, or a list."""
@@ -135,12 +94,12 @@ class Collector:
         if isinstance(reports, bytes | bytearray | memoryview):
             whole = len(reports) // RECORD.itemsize * RECORD.itemsize
             codes = self._count(np.frombuffer(reports[:whole], RECORD))
-            return Received(np.append(codes, np.uint8(1)) if whole < len(reports) else codes)
+            return Received(np.append(codes, np.uint8(Reason.WRONG_SIZE.code)) if whole < len(reports) else codes)
         return self._add_list(list(reports))
 
     def _add_list(self, reports: Sequence[bytes]) -> Received:
         right = np.array([len(report) == RECORD.itemsize for report in reports], np.bool_)
-        codes = np.ones(len(reports), np.uint8)
+        codes = np.full(len(reports), Reason.WRONG_SIZE.code, np.uint8)
         joined = b"".join(report for report, fits in zip(reports, right.tolist(), strict=True) if fits)
         codes[right] = self._count(np.frombuffer(joined, RECORD))
         return Received(codes)
@@ -153,18 +112,14 @@ class Collector:
 
     def _codes(self, records: NDArray[Any]) -> NDArray[np.uint8]:
         """For each record whether it is well formed, before ids are looked at."""
-        codes = np.zeros(len(records), np.uint8)
-        groups, payloads = records["group"], records["payload"]
+        codes = np.full(len(records), Reason.ACCEPTED.code, np.uint8)
+        groups = records["group"]
         known = groups < len(self._people)
-        place = np.where(known, groups, 0)
-        impossible = payloads > self._limits[place]
-        members = self._members[place]
-        impossible |= (members >= 0) & (np.bitwise_count(payloads) != members)
-        impossible |= payloads < self._least[place]
-        codes[impossible] = 5
-        codes[~known] = 4
-        codes[records["protocol"] != np.frombuffer(self._name, "V8")[0]] = 3
-        codes[records["version"] != client.VERSION] = 2
+        impossible = self._tally.impossible(np.where(known, groups, 0), records["payload"])
+        codes[impossible] = Reason.IMPOSSIBLE_ANSWER.code
+        codes[~known] = Reason.UNKNOWN_GROUP.code
+        codes[records["protocol"] != np.frombuffer(self._name, "V8")[0]] = Reason.OTHER_PROTOCOL.code
+        codes[records["version"] != client.VERSION] = Reason.WRONG_VERSION.code
         return codes
 
     def _seen(self, ids: NDArray[Any]) -> NDArray[np.bool_]:
@@ -175,29 +130,17 @@ class Collector:
 
     def _count(self, records: NDArray[Any]) -> NDArray[np.uint8]:
         codes = self._codes(records)
-        good = np.flatnonzero(codes == 0)
+        good = np.flatnonzero(codes == Reason.ACCEPTED.code)
         ids = np.ascontiguousarray(records["id"][good])
         first = np.zeros(len(good), np.bool_)
         first[np.unique(ids, return_index=True)[1]] = True
         first &= ~self._seen(ids)
-        codes[good[~first]] = 6
+        codes[good[~first]] = Reason.DUPLICATE.code
         fresh = records[good[first]]
         self._ids = np.sort(np.concatenate([self._ids, ids[first]]))
         self._people += np.bincount(fresh["group"], minlength=len(self._people))
-        self._tally(fresh["group"].astype(np.int64), fresh["payload"])
+        self._counts += self._tally.counts(fresh["group"].astype(np.int64), fresh["payload"])
         return codes
-
-    def _tally(self, groups: NDArray[np.int64], payloads: NDArray[np.uint64]) -> None:
-        masked = self._masked[groups]
-        plain = ~masked
-        places = self._starts[groups[plain]] + payloads[plain].astype(np.int64)
-        self._counts += np.bincount(places, minlength=len(self._counts))
-        if masked.any():
-            from crosstally.kernels.local import count_masks
-
-            sizes = np.minimum(np.diff(self._starts), MASK_CELLS)
-            order = np.flatnonzero(masked)[np.argsort(groups[masked], kind="stable")]
-            count_masks(groups[order], np.ascontiguousarray(payloads[order]), self._starts, sizes, self._counts)
 
     # Collectors together
 
@@ -253,8 +196,7 @@ class Collector:
             raise CrosstallyError(
                 f"nothing can be released before {self.protocol.minimum:,} reports have come, there are {number:,}"
             )
-        counts = [self._counts[a:b] for a, b in zip(self._starts[:-1], self._starts[1:], strict=True)]
-        return measurements_of(self.protocol, self._people, counts)
+        return measurements_of(self.protocol, self._people, self._tally.split(self._counts))
 
     def release(self, *, nonnegative: str = "ripple", rounds: int = 1, shrink: str = "auto") -> Release:
         """The same release as in the central model: any table, with error bars. It costs nothing.

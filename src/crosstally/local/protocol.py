@@ -14,9 +14,8 @@ from crosstally.budget import decimal_text, exact
 from crosstally.errors import BudgetError, CrosstallyError, PlanError, SchemaError, WorkloadError
 from crosstally.json_text import JsonError, read_json_file
 from crosstally.local import client
-from crosstally.local.oracles.oracles import read_probability, read_view_oracle
-from crosstally.local.oracles.residual_oracles import EachAttribute, ResidualBit
-from crosstally.local.planning.groups import Group, Oracle
+from crosstally.local.oracles import oracle_of
+from crosstally.local.planning.groups import Group
 from crosstally.local.planning.methods import groups_of
 from crosstally.schema import Outside, Schema
 
@@ -106,7 +105,7 @@ class Protocol:
 
 def _read(checked: Mapping[str, Any]) -> Protocol:
     """The protocol of a document that ``client.check_protocol`` has found right."""
-    oracles = [_read_oracle(each) for each in checked["oracles"]]
+    oracles = [oracle_of(each) for each in checked["oracles"]]
     return Protocol(
         schema=Schema.from_dict(checked["schema"]),
         epsilon=exact(checked["epsilon"], "epsilon"),
@@ -119,16 +118,6 @@ def _read(checked: Mapping[str, Any]) -> Protocol:
             for each in checked["groups"]
         ),
     )
-
-
-def _read_oracle(checked: Mapping[str, Any]) -> Oracle:
-    match checked["kind"]:
-        case ResidualBit.kind:
-            return ResidualBit(tuple(checked["sizes"]), read_probability(checked["keep"]))
-        case EachAttribute.kind:
-            return EachAttribute(tuple(checked["sizes"]), keeps=tuple(map(read_probability, checked["keeps"])))
-        case _:
-            return read_view_oracle(checked)
 
 
 def _whole(number: object, field: str) -> int:

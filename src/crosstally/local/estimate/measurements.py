@@ -11,13 +11,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.local.oracles.oracles import ViewOracle
-from crosstally.local.oracles.residual_oracles import EachAttribute, ResidualBit
+from crosstally.local.oracles.base import Residual, ResidualOracle, ViewOracle
 from crosstally.local.planning.groups import Group
 from crosstally.local.protocol import Protocol
 from crosstally.questions.queries import Cells, Contrast
@@ -60,21 +58,11 @@ class Sample:
 
 def _measured(protocol: Protocol, group: Group, slots: NDArray[np.int64], sample: Sample) -> list[Measurement]:
     names = tuple(protocol.schema.names[place] for place in group.attributes)
-    match group.oracle:
-        case ResidualBit() as bit:
-            return [_contrast(names, bit.sizes, bit.residual(slots), bit.response, sample)]
-        case EachAttribute() as each:
-            sets = [axes for k in range(1, protocol.ways + 1) for axes in combinations(range(len(names)), k)]
-            return [_part(names, each, axes, slots, sample) for axes in sets]
-        case view:
-            return [_cells(names, view, slots, sample)]
-
-
-def _part(
-    names: tuple[str, ...], each: EachAttribute, axes: tuple[int, ...], slots: NDArray[np.int64], sample: Sample
-) -> Measurement:
-    own, sizes = tuple(names[axis] for axis in axes), tuple(each.sizes[axis] for axis in axes)
-    return _contrast(own, sizes, each.residual(slots, axes), each.response(axes), sample)
+    oracle = group.oracle
+    if isinstance(oracle, ResidualOracle):
+        return [_contrast(names, oracle.sizes, each, sample) for each in oracle.residuals(slots, protocol.ways)]
+    assert isinstance(oracle, ViewOracle), "an oracle is for a view or for residuals"
+    return [_cells(names, oracle, slots, sample)]
 
 
 def _cells(names: tuple[str, ...], oracle: ViewOracle, slots: NDArray[np.int64], sample: Sample) -> Measurement:
@@ -93,16 +81,15 @@ def _cells(names: tuple[str, ...], oracle: ViewOracle, slots: NDArray[np.int64],
     )
 
 
-def _contrast(
-    names: tuple[str, ...], sizes: tuple[int, ...], residual: NDArray[np.float64], response: float, sample: Sample
-) -> Measurement:
-    frequencies = residual / sample.people
-    most, coefficients = math.prod(1 / n for n in sizes), math.prod(n - 1 for n in sizes)
-    mean_square = float((frequencies**2).sum()) / coefficients - response / sample.people
+def _contrast(names: tuple[str, ...], sizes: tuple[int, ...], found: Residual, sample: Sample) -> Measurement:
+    own, shape = tuple(names[axis] for axis in found.axes), [sizes[axis] for axis in found.axes]
+    frequencies = found.values / sample.people
+    most, coefficients = math.prod(1 / n for n in shape), math.prod(n - 1 for n in shape)
+    mean_square = float((frequencies**2).sum()) / coefficients - found.response / sample.people
     spread = most - min(max(mean_square, 0.0), most)
-    variance = sample.total**2 * (response + spread * sample.left) / sample.people
+    variance = sample.total**2 * (found.response + spread * sample.left) / sample.people
     values = frequencies * sample.total
-    for axis, n in enumerate(sizes):
+    for axis, n in enumerate(shape):
         values = 2 * values.take([0], axis) if n == 2 else n * values
-    scale = math.prod(1 / 2 if n == 2 else 1 / n**2 for n in sizes)
-    return Measurement(Contrast(names), values, variance=variance / scale, noise=None, origin=sample.origin)
+    scale = math.prod(1 / 2 if n == 2 else 1 / n**2 for n in shape)
+    return Measurement(Contrast(own), values, variance=variance / scale, noise=None, origin=sample.origin)

@@ -1,19 +1,30 @@
-"""Fractions that stay just below what epsilon allows, found in exact arithmetic."""
+"""Probabilities as fractions that stay just below what epsilon allows, found in exact arithmetic."""
 
 from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import lru_cache
 
-from crosstally.errors import BudgetError
+from crosstally.budget import fraction_of_text
+from crosstally.errors import BudgetError, PlanError
 
-__all__ = ["LARGEST_EPSILON", "RESOLUTION", "SMALLEST_EPSILON", "odds_below", "rounded_down", "rounded_up"]
+__all__ = [
+    "LARGEST_EPSILON",
+    "RESOLUTION",
+    "SMALLEST_EPSILON",
+    "odds_below",
+    "read_probability",
+    "rounded_down",
+    "rounded_up",
+]
 
 RESOLUTION = 2**32
 SMALLEST_EPSILON, LARGEST_EPSILON = Fraction(1, 1000), Fraction(16)
 _STEPS = 2**48
 
 
+@lru_cache(maxsize=256)
 def odds_below(epsilon: Fraction) -> Fraction:
     """The largest multiple of 2^-48, nearly, that is not above e^epsilon.
 
@@ -44,3 +55,11 @@ def rounded_down(probability: Fraction, resolution: int = RESOLUTION) -> Fractio
 def rounded_up(probability: Fraction, resolution: int = RESOLUTION) -> Fraction:
     """The smallest multiple of 1 / resolution that is not below a probability."""
     return Fraction(math.ceil(probability * resolution), resolution)
+
+
+def read_probability(given: object) -> Fraction:
+    """A probability from its text in a protocol."""
+    found = fraction_of_text(given)
+    if found is None or not 0 <= found <= 1:
+        raise PlanError("each probability of a protocol must be the text of a fraction from 0 to 1")
+    return found

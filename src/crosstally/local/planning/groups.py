@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.local.oracles.oracles import ViewOracle, best_oracle
-from crosstally.local.oracles.residual_oracles import EachAttribute, ResidualBit
+from crosstally.local.oracles import Oracle, best_oracle
+from crosstally.local.oracles.each_attribute import EachAttribute
+from crosstally.local.oracles.residual_bit import ResidualBit
 
 __all__ = [
     "Group",
     "Measured",
-    "Oracle",
     "each_group",
     "error_of",
     "measured_sets",
@@ -29,7 +29,6 @@ __all__ = [
     "view_groups",
 ]
 
-Oracle = ViewOracle | ResidualBit | EachAttribute
 SHARES = 2**20
 
 UNMEASURED = {1: 0.09, 2: 0.001, 3: 0.000002}
@@ -182,7 +181,7 @@ def measured_sets(sizes: Sequence[int], groups: Sequence[Group], people: int, or
         attributes = np.array([group.attributes for group in own], np.int64)
         numbers = np.array([people * group.share / shares for group in own])
         for places in combinations(range(attributes.shape[1]), order):
-            variance = _variance(oracle, places)
+            variance = oracle.sampled_variance(places)
             if variance is not None:
                 sets.append(attributes[:, places])
                 precision.append(numbers / variance)
@@ -194,24 +193,6 @@ def measured_sets(sizes: Sequence[int], groups: Sequence[Group], people: int, or
     _, first, same = np.unique(keys, axis=axis, return_index=True, return_inverse=True)
     together = np.bincount(same.ravel(), np.concatenate(precision), minlength=len(first)).astype(np.float64)
     return Measured(rows[first], _spreads(sizes, np.asarray(sizes)[rows[first]], ways), together)
-
-
-def _variance(oracle: Oracle, places: tuple[int, ...]) -> float | None:
-    """The variance of the coefficients of some of an oracle's attributes in one report, sampling included."""
-    match oracle:
-        case ResidualBit():
-            whole = len(places) == len(oracle.sizes)
-            return oracle.response + math.prod(1 / n for n in oracle.sizes) if whole else None
-        case EachAttribute():
-            return oracle.response(places)
-        case _:
-            outside = math.prod(n for place, n in enumerate(oracle.sizes) if place not in places)
-            return (_oracle_variance(oracle) + 1 / math.prod(oracle.sizes)) * outside
-
-
-@lru_cache(maxsize=10_000)
-def _oracle_variance(oracle: Hashable) -> float:
-    return float(oracle.coefficient_variance)  # type: ignore[attr-defined]
 
 
 def _told(sizes: Sequence[int], pairs: Measured) -> NDArray[np.float64]:

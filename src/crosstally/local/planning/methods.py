@@ -21,8 +21,10 @@ from fractions import Fraction
 from itertools import combinations, product
 
 from crosstally.errors import PlanError, did_you_mean
-from crosstally.local.oracles.oracles import LocalHashing, RandomisedResponse, UnaryEncoding
-from crosstally.local.oracles.residual_oracles import ResidualBit
+from crosstally.local.oracles.local_hashing import LocalHashing
+from crosstally.local.oracles.randomised_response import RandomisedResponse
+from crosstally.local.oracles.residual_bit import ResidualBit
+from crosstally.local.oracles.unary_encoding import UnaryEncoding
 from crosstally.local.planning.groups import (
     Group,
     each_group,

@@ -15,8 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.inference.nonnegativity import clip_and_keep_total
+from crosstally.local.oracles import ViewOracle, best_oracle
 from crosstally.local.oracles.odds import odds_below
-from crosstally.local.oracles.oracles import RandomisedResponse, UnaryEncoding, ViewOracle, best_oracle
+from crosstally.local.oracles.randomised_response import RandomisedResponse
+from crosstally.local.oracles.unary_encoding import UnaryEncoding
 
 __all__ = ["all_marginals", "expectation_maximisation", "fourier_reports", "full_table", "view_frequencies"]
 
@@ -54,7 +56,7 @@ def all_marginals(truth: Counts, attributes: int, epsilon: Fraction, random: np.
 
 def full_table(truth: Counts, attributes: int, epsilon: Fraction, random: np.random.Generator) -> Table:
     """The frequencies of a table summed from the full table of binary attributes by unary encoding (FC)."""
-    oracle = UnaryEncoding.of((2,), odds_below(epsilon))
+    oracle = UnaryEncoding.of((2,), epsilon)
     true, false = float(oracle.true), float(oracle.false)
     people, outside = int(truth.sum()), 2 ** (attributes - truth.ndim)
     counts = random.binomial(truth, true) + random.binomial(people * outside - truth, false)

@@ -15,17 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.local.bulk import answers
-from crosstally.local.oracles.oracles import (
-    HadamardResponse,
-    LocalHashing,
-    RandomisedResponse,
-    SubsetSelection,
-    UnaryEncoding,
-    hadamard_transform,
-    hashes,
-)
-from crosstally.local.oracles.residual_oracles import ResidualBit
-from crosstally.local.planning.groups import Group, Oracle
+from crosstally.local.oracles import Oracle
+from crosstally.local.oracles.answers import Tally
+from crosstally.local.oracles.base import cell_numbers
+from crosstally.local.oracles.hadamard_matrix import hadamard_transform
+from crosstally.local.oracles.hadamard_response import HadamardResponse
+from crosstally.local.oracles.local_hashing import LocalHashing, hashes
+from crosstally.local.oracles.randomised_response import RandomisedResponse
+from crosstally.local.oracles.residual_bit import ResidualBit
+from crosstally.local.oracles.subset_selection import SubsetSelection
+from crosstally.local.oracles.unary_encoding import UnaryEncoding
+from crosstally.local.planning.groups import Group
 from crosstally.local.protocol import Protocol
 
 __all__ = ["collection", "report_law"]
@@ -58,12 +58,10 @@ def _group_counts(
 ) -> Counts:
     oracle = group.oracle
     if not isinstance(oracle, UnaryEncoding) and not _is_small(oracle, len(rows)):
-        return _tallied(oracle, answers(oracle, codes[np.array(group.attributes)[:, None], rows]))
-    cells = np.zeros(len(rows), np.int64)
-    for attribute, size in zip(group.attributes, oracle.sizes, strict=True):
-        cells *= size
-        cells += codes[attribute][rows]
-    table = np.bincount(cells, minlength=math.prod(oracle.sizes))
+        drawn = answers(oracle, codes[np.array(group.attributes)[:, None], rows])
+        return Tally.of([oracle.answers]).counts(np.zeros(len(rows), np.int64), drawn)
+    lines = (codes[attribute][rows] for attribute in group.attributes)
+    table = np.bincount(cell_numbers(lines, oracle.sizes, len(rows)), minlength=oracle.cells)
     if isinstance(oracle, UnaryEncoding):
         set_bits = random.binomial(table, float(oracle.own)) + random.binomial(len(rows) - table, float(oracle.other))
         return np.asarray(set_bits, np.int64)
@@ -75,27 +73,20 @@ def _is_small(oracle: Oracle, people: int) -> bool:
     """Whether drawing counts of all reports from all cells is less work than drawing every person's report."""
     match oracle:
         case RandomisedResponse() | ResidualBit() | HadamardResponse() | LocalHashing():
-            reports = oracle.limit
+            reports = oracle.answers.limit
         case SubsetSelection():
-            reports = math.comb(math.prod(oracle.sizes), oracle.members)
+            reports = math.comb(oracle.cells, oracle.members)
             if reports > _MOST_SETS:
                 return False
         case _:
             return False
-    return bool(math.prod(oracle.sizes) * reports <= max(2 * people, 64))
-
-
-def _tallied(oracle: Oracle, reports: NDArray[np.uint64]) -> Counts:
-    if isinstance(oracle, SubsetSelection):
-        bits = reports[:, None] >> np.arange(oracle.slots, dtype=np.uint64) & np.uint64(1)
-        return np.asarray(bits.sum(axis=0), np.int64)
-    return np.asarray(np.bincount(reports.astype(np.int64), minlength=oracle.slots), np.int64)
+    return bool(oracle.cells * reports <= max(2 * people, 64))
 
 
 @lru_cache(maxsize=256)
 def report_law(oracle: Oracle) -> tuple[NDArray[np.float64], Counts]:
     """The probability of each report from each cell: (cells, reports); and what a report adds: (reports, slots)."""
-    cells = math.prod(oracle.sizes)
+    cells = oracle.cells
     match oracle:
         case RandomisedResponse():
             law = np.where(np.eye(cells, dtype=np.bool_), float(oracle.true), float(oracle.false))
@@ -130,7 +121,7 @@ def _law_of_signs(signs: NDArray[np.float64], keep: float) -> NDArray[np.float64
 
 
 def _law_of_sets(oracle: SubsetSelection) -> tuple[NDArray[np.float64], Counts]:
-    cells, members, keep = math.prod(oracle.sizes), oracle.members, float(oracle.keep)
+    cells, members, keep = oracle.cells, oracle.members, float(oracle.keep)
     sets = np.zeros((math.comb(cells, members), cells), np.int64)
     for row, chosen in zip(sets, combinations(range(cells), members), strict=True):
         row[list(chosen)] = 1

@@ -1,0 +1,95 @@
+"""Answers as the collector sees them: which whole numbers an oracle can give, and where each of them is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["MASK_CELLS", "AnswerSpace", "Answers", "Counts", "Tally"]
+
+MASK_CELLS = 64
+"""A report holds its answer in 64 bits, so that a mask has at most so many cells."""
+
+Answers = NDArray[np.uint64]
+Counts = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerSpace:
+    """The answers of an oracle: whole numbers from ``least`` to ``limit - 1``.
+
+    A plain answer is the number of the slot in which it is counted. A mask is counted in one slot for each bit that is
+    set; ``bits`` says how many are, where that is the same for every report.
+
+    >>> AnswerSpace(limit=2**6, masked=True).slots
+    6
+    """
+
+    limit: int
+    least: int = 0
+    masked: bool = False
+    bits: int | None = None
+
+    @property
+    def slots(self) -> int:
+        """How many whole numbers the collector keeps for it."""
+        return self.limit.bit_length() - 1 if self.masked else self.limit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Tally:
+    """The answers of many groups, each in its own space, checked and counted in one array of slots.
+
+    All arrays have an entry for each group but ``starts``, which has the end of the last group as well: group g is
+    counted in the slots from starts[g] to starts[g + 1].
+    """
+
+    starts: NDArray[np.int64]
+    least: Answers
+    most: Answers
+    bits: NDArray[np.int64]
+    masked: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, spaces: Sequence[AnswerSpace]) -> Tally:
+        """The tally of groups with these answers."""
+        return cls(
+            starts=np.concatenate([[0], np.cumsum([space.slots for space in spaces])]).astype(np.int64),
+            least=np.array([space.least for space in spaces], np.uint64),
+            most=np.array([min(space.limit, 2**64) - 1 for space in spaces], np.uint64),
+            bits=np.array([-1 if space.bits is None else space.bits for space in spaces], np.int64),
+            masked=np.array([space.masked for space in spaces], np.bool_),
+        )
+
+    @property
+    def slots(self) -> int:
+        """How many slots there are."""
+        return int(self.starts[-1])
+
+    def impossible(self, groups: NDArray[Any], answers: Answers) -> NDArray[np.bool_]:
+        """For each answer whether the group that it came from cannot give it."""
+        bits = self.bits[groups]
+        outside = (answers < self.least[groups]) | (answers > self.most[groups])
+        return np.asarray(outside | ((bits >= 0) & (np.bitwise_count(answers) != bits)))
+
+    def counts(self, groups: NDArray[np.int64], answers: Answers) -> Counts:
+        """What answers that are possible add to each slot."""
+        masked = self.masked[groups]
+        plain = ~masked
+        places = self.starts[groups[plain]] + answers[plain].astype(np.int64)
+        out = np.bincount(places, minlength=self.slots).astype(np.int64, copy=False)
+        if masked.any():
+            from crosstally.kernels.local import count_masks
+
+            sizes = np.minimum(np.diff(self.starts), MASK_CELLS)
+            order = np.flatnonzero(masked)[np.argsort(groups[masked], kind="stable")]
+            count_masks(groups[order], np.ascontiguousarray(answers[order]), self.starts, sizes, out)
+        return out
+
+    def split(self, counts: Counts) -> list[Counts]:
+        """The slots of each group."""
+        return [counts[start:end] for start, end in zip(self.starts[:-1], self.starts[1:], strict=True)]

@@ -1,0 +1,191 @@
+"""What an oracle is: how one answer is perturbed, with exact probabilities, and what many answers say.
+
+Every oracle is a frozen value that a protocol holds, in a file of its own, with ``@register`` above its class. The
+device's draw of the same kind stands in ``client``, which needs nothing but the standard library.
+
+**Views.** With a the odds, a fraction just below e^epsilon, and c the number of cells of a view, a report supports some
+cells: its own cell with probability ``true``, each other cell with probability ``false``. From C supporting reports of
+n people,
+
+    (C - n false) / (true - false)
+
+is unbiased for the number of people in a cell, with variance
+
+    (n_cell true (1 - true) + (n - n_cell) false (1 - false)) / (true - false)^2.
+
+What the residual basis uses is the variance of a *coefficient*. The sum of these variances over all cells, less the
+part that only moves the total, is shared by the c - 1 other coefficients: a report that always supports equally many
+cells (randomised response, subset selection) does not move the total at all, so its coefficients vary more than its
+cells. That sum does not depend on the frequencies, which makes ``coefficient_variance`` exact for any data.
+
+**Residuals.** Others give the centred table R_B of the frequencies without bias: each person adds a vector whose mean
+is R_B of the person's own row, prod over B of (e_x - 1/n). With s the mean squared length of that vector and m the
+number of coefficients of B, prod(n_i - 1),
+
+    response = s / m - prod(1 / n_i)
+
+is what perturbation adds to the variance of a coefficient, on average over them, for each report; it does not depend
+on the data.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosstally.local import client
+from crosstally.local.oracles.answers import Answers, AnswerSpace, Counts
+
+__all__ = ["Codes", "Oracle", "Residual", "ResidualOracle", "ViewOracle", "cell_numbers"]
+
+Codes = NDArray[np.int64]
+
+
+class Oracle(ABC):
+    """How an answer about some attributes is perturbed. Subclasses are frozen dataclasses: oracles are values."""
+
+    __slots__ = ()
+    kind: ClassVar[str]
+    """Its name in protocols."""
+    sizes: tuple[int, ...]
+    """How many values each of its attributes has."""
+
+    @classmethod
+    @abstractmethod
+    def of(cls, sizes: Sequence[int], epsilon: Fraction) -> Self:
+        """The oracle for attributes of these sizes that tells at most epsilon."""
+
+    @property
+    def cells(self) -> int:
+        """How many rows can be told apart."""
+        return math.prod(self.sizes)
+
+    @property
+    @abstractmethod
+    def answers(self) -> AnswerSpace:
+        """What a report can hold, and how the collector counts it."""
+
+    @property
+    def slots(self) -> int:
+        """How many whole numbers the collector keeps for it."""
+        return self.answers.slots
+
+    @abstractmethod
+    def sampled_variance(self, axes: Sequence[int]) -> float | None:
+        """The variance of a coefficient of the residual over some axes in one report, sampling included.
+
+        It is None where a report says nothing about that residual.
+        """
+
+    def draw(self, codes: Codes) -> Answers:
+        """The perturbed answers of many people: a row of codes for each attribute, a column for each person.
+
+        Here one by one, as devices draw them; oracles with a kernel of their own do better.
+        """
+        given, source = self.to_dict(), client.SecureSource()
+        return np.array([client.draw(given, person, source) for person in codes.T.tolist()], np.uint64)
+
+    @abstractmethod
+    def parameters(self) -> dict[str, Any]:
+        """What the oracle has beside its sizes, as JSON; probabilities as texts of fractions."""
+
+    @classmethod
+    @abstractmethod
+    def from_parameters(cls, sizes: tuple[int, ...], given: Mapping[str, Any]) -> Self:
+        """The oracle of some sizes and parameters; a device's checks have found them right."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The oracle as JSON; ``oracle_of`` reads it."""
+        return {"kind": self.kind, "sizes": list(self.sizes), **self.parameters()}
+
+
+class ViewOracle(Oracle):
+    """An oracle for the cells of a view."""
+
+    __slots__ = ()
+    most_cells: ClassVar[int]
+    """The largest view that it serves."""
+
+    @property
+    @abstractmethod
+    def true(self) -> Fraction:
+        """The probability that a report supports its own cell."""
+
+    @property
+    @abstractmethod
+    def false(self) -> Fraction:
+        """The probability that a report supports a given other cell."""
+
+    @property
+    @abstractmethod
+    def support_variance(self) -> float:
+        """The variance of how many cells a report supports, its own cell drawn evenly."""
+
+    def supports(self, slots: Counts) -> Counts:
+        """How many reports support each cell, from what the collector keeps; here that is it already."""
+        return slots
+
+    def cell_variance(self, frequency: float) -> float:
+        """The variance of the frequency of one cell from one report; ``frequency`` is the true one."""
+        true, false = float(self.true), float(self.false)
+        return (frequency * true * (1 - true) + (1 - frequency) * false * (1 - false)) / (true - false) ** 2
+
+    @property
+    def coefficient_variance(self) -> float:
+        """The variance of a residual coefficient of the frequencies from one report, on average over them."""
+        return _coefficient_variance(self)
+
+    def sampled_variance(self, axes: Sequence[int]) -> float | None:
+        """A coefficient over some axes is summed over the cells of the others."""
+        outside = math.prod(n for axis, n in enumerate(self.sizes) if axis not in axes)
+        return (self.coefficient_variance + 1 / self.cells) * outside
+
+
+@lru_cache(maxsize=10_000)
+def _coefficient_variance(oracle: ViewOracle) -> float:
+    cells, true, false = oracle.cells, float(oracle.true), float(oracle.false)
+    total = true * (1 - true) + (cells - 1) * false * (1 - false)
+    return (total - oracle.support_variance / cells) / ((cells - 1) * (true - false) ** 2)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Residual:
+    """R_B of the counts of the people who reported, B the attributes at ``axes``: unbiased.
+
+    ``response`` is what perturbation adds to the variance of a coefficient for each report.
+    """
+
+    axes: tuple[int, ...]
+    values: NDArray[np.float64]
+    response: float
+
+
+class ResidualOracle(Oracle):
+    """An oracle for residuals."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def residuals(self, slots: Counts, ways: int) -> Iterator[Residual]:
+        """The residuals that matter for tables over so many attributes, from what the collector keeps."""
+
+
+def cell_numbers(lines: Iterable[NDArray[Any]], sizes: Sequence[int], people: int) -> Codes:
+    """The number of each person's cell, the last attribute fastest; a line of codes for each attribute.
+
+    >>> cell_numbers(np.array([[0, 1], [2, 1]]), (2, 3), 2)
+    array([2, 4])
+    """
+    cells = np.zeros(people, np.int64)
+    for line, size in zip(lines, sizes, strict=True):
+        cells *= size
+        cells += line
+    return cells

@@ -1,0 +1,93 @@
+"""Hadamard response: the perturbed sign of the own cell in a row of Hadamard's matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+
+from crosstally.local.oracles.answers import Answers, AnswerSpace, Counts
+from crosstally.local.oracles.base import Codes, ViewOracle, cell_numbers
+from crosstally.local.oracles.hadamard_matrix import hadamard_order, hadamard_transform
+from crosstally.local.oracles.odds import odds_below, read_probability, rounded_down
+from crosstally.local.oracles.registry import register
+from crosstally.local.oracles.words import filled, threshold
+
+__all__ = ["HadamardResponse"]
+
+
+@register
+@dataclass(frozen=True, slots=True)
+class HadamardResponse(ViewOracle):
+    """A row of Hadamard's matrix other than the first, and its sign at the cell, kept with probability ``keep``."""
+
+    sizes: tuple[int, ...]
+    keep: Fraction
+    kind: ClassVar[str] = "hadamard-response"
+    most_cells: ClassVar[int] = 2**20
+
+    @classmethod
+    def of(cls, sizes: Sequence[int], epsilon: Fraction) -> HadamardResponse:
+        """The oracle with keep = a / (a + 1), rounded down."""
+        odds = odds_below(epsilon)
+        return cls(tuple(sizes), rounded_down(odds / (odds + 1)))
+
+    @property
+    def order(self) -> int:
+        """The order of the matrix."""
+        return hadamard_order(self.cells)
+
+    @property
+    def true(self) -> Fraction:
+        """The sign is that of its own cell."""
+        return self.keep
+
+    @property
+    def false(self) -> Fraction:
+        """The sign is that of another cell: of order - 1 rows order / 2 tell two cells apart."""
+        half = self.order // 2
+        return (self.keep * (half - 1) + (1 - self.keep) * half) / (self.order - 1)
+
+    @property
+    def answers(self) -> AnswerSpace:
+        """A report is a row and a sign; the first row of the matrix is never drawn."""
+        return AnswerSpace(limit=2 * self.order, least=2)
+
+    @property
+    def support_variance(self) -> float:
+        """Half of a whole matrix is supported; of a part of it, a number that depends on the row."""
+        cells = self.cells
+        if cells == self.order:
+            return 0.0
+        positive = hadamard_transform((np.arange(self.order) < cells).astype(float))[1:]
+        own = (((cells + positive) / 2) ** 3 + ((cells - positive) / 2) ** 3) / cells
+        others = ((cells + positive) / 2) ** 2 + ((cells - positive) / 2) ** 2 - own
+        keep = float(self.keep)
+        square = float((keep * own + (1 - keep) * others).mean())
+        return square - (keep + (cells - 1) * float(self.false)) ** 2
+
+    def supports(self, slots: Counts) -> Counts:
+        """For each cell the reports whose sign it has."""
+        signs = slots.reshape(-1, 2)
+        agreement = hadamard_transform(signs[:, 0] - signs[:, 1])[: self.cells]
+        return np.asarray((slots.sum() + agreement) // 2)
+
+    def draw(self, codes: Codes) -> Answers:
+        """A row and a sign by a kernel."""
+        from crosstally.kernels.local import draw_hadamard
+
+        people, order, keep = codes.shape[1], self.order, threshold(self.keep)
+        cells = cell_numbers(codes, self.sizes, people)
+        return filled(people, 2, lambda words, out: draw_hadamard(cells, order, keep, words, out))
+
+    def parameters(self) -> dict[str, Any]:
+        """The order of the matrix, and the probability."""
+        return {"order": self.order, "keep": str(self.keep)}
+
+    @classmethod
+    def from_parameters(cls, sizes: tuple[int, ...], given: Mapping[str, Any]) -> HadamardResponse:
+        """The oracle of a probability; the order follows from the sizes."""
+        return cls(sizes, read_probability(given["keep"]))

@@ -1,0 +1,122 @@
+"""Optimal local hashing (OLH): the perturbed hash of the own cell."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosstally.errors import PlanError
+from crosstally.local.oracles.answers import Answers, AnswerSpace, Counts
+from crosstally.local.oracles.base import Codes, ViewOracle, cell_numbers
+from crosstally.local.oracles.odds import odds_below, read_probability, rounded_down
+from crosstally.local.oracles.registry import register
+from crosstally.local.oracles.words import filled, threshold
+
+__all__ = ["LocalHashing", "hashes"]
+
+_PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61)
+
+
+@register
+@dataclass(frozen=True, slots=True)
+class LocalHashing(ViewOracle):
+    """A hash function of the person's own choice, and its value by randomised response (OLH).
+
+    Functions are inner products over the field of ``buckets`` values, a prime: a cell is a number of ``digits`` digits
+    in that base, and so is a function. For any two cells the difference of their hashes is uniform over all functions,
+    so that ``false`` is exactly one over the number of buckets.
+    """
+
+    sizes: tuple[int, ...]
+    _: KW_ONLY
+    buckets: int
+    digits: int
+    keep: Fraction
+    kind: ClassVar[str] = "local-hashing"
+    most_cells: ClassVar[int] = 4096
+
+    @classmethod
+    def of(cls, sizes: Sequence[int], epsilon: Fraction) -> LocalHashing:
+        """The oracle with the prime number of buckets of least variance; keep = a / (a + buckets - 1)."""
+        cells, odds = math.prod(sizes), odds_below(epsilon)
+        made = []
+        for buckets in (prime for prime in _PRIMES if prime == 2 or prime <= 4 * (odds + 1)):
+            keep = rounded_down(odds / (odds + buckets - 1))
+            made.append(cls(tuple(sizes), buckets=buckets, digits=_digits(cells, buckets), keep=keep))
+        return min(made, key=lambda oracle: oracle.cell_variance(1 / cells))
+
+    @property
+    def true(self) -> Fraction:
+        """The hash of its own cell is reported."""
+        return self.keep
+
+    @property
+    def false(self) -> Fraction:
+        """Another cell has the hash that is reported."""
+        return Fraction(1, self.buckets)
+
+    @property
+    def answers(self) -> AnswerSpace:
+        """A report is a function and a hash."""
+        return AnswerSpace(limit=int(self.buckets ** (self.digits + 1)))
+
+    @property
+    def support_variance(self) -> float:
+        """The number of supported cells depends on the function; its variance is averaged over cells."""
+        cells, g = self.cells, self.buckets
+        hashed = hashes(cells, g, self.digits)
+        sizes = np.stack([(hashed == bucket).sum(axis=1) for bucket in range(g)], axis=1).astype(float)
+        own = (sizes**3).sum(axis=1) / cells  # the mean over cells of the squared size of their own bucket
+        others = ((sizes**2).sum(axis=1) - own) / (g - 1)
+        keep = float(self.keep)
+        square = float((keep * own + (1 - keep) * others).mean())
+        return square - (keep + (cells - 1) / g) ** 2
+
+    def supports(self, slots: Counts) -> Counts:
+        """For each cell the reports whose function gives it the reported hash."""
+        by_function = slots.reshape(-1, self.buckets)
+        hashed = hashes(self.cells, self.buckets, self.digits)
+        return np.asarray(by_function[np.arange(len(by_function))[:, None], hashed].sum(axis=0, dtype=np.int64))
+
+    def draw(self, codes: Codes) -> Answers:
+        """A function and a hash by a kernel, from a table of all hashes."""
+        from crosstally.kernels.local import draw_hashed
+
+        people, buckets, keep = codes.shape[1], self.buckets, threshold(self.keep)
+        cells, table = cell_numbers(codes, self.sizes, people), hashes(self.cells, buckets, self.digits)
+        return filled(people, 3, lambda words, out: draw_hashed(cells, table, buckets, keep, words, out))
+
+    def parameters(self) -> dict[str, Any]:
+        """The family of functions, and the probability."""
+        return {"buckets": self.buckets, "digits": self.digits, "keep": str(self.keep)}
+
+    @classmethod
+    def from_parameters(cls, sizes: tuple[int, ...], given: Mapping[str, Any]) -> LocalHashing:
+        """The oracle of a family of functions whose table can be held."""
+        buckets, digits = given["buckets"], given["digits"]
+        if buckets not in _PRIMES or digits != _digits(math.prod(sizes), buckets):
+            raise PlanError("local hashing must have a known prime number of buckets and the digits its cells need")
+        return cls(sizes, buckets=buckets, digits=digits, keep=read_probability(given["keep"]))
+
+
+@lru_cache(maxsize=32)
+def hashes(cells: int, buckets: int, digits: int) -> NDArray[np.uint8]:
+    """The hash of each cell by each function: (functions, cells)."""
+    powers = buckets ** np.arange(digits)
+    functions = np.arange(buckets**digits)[:, None] // powers % buckets
+    return np.asarray(functions @ (np.arange(cells)[:, None] // powers % buckets).T % buckets).astype(np.uint8)
+
+
+def _digits(cells: int, buckets: int) -> int:
+    """How many digits numbers of so many cells have, in base ``buckets``."""
+    digits = 1
+    while buckets**digits < cells:
+        digits += 1
+    return digits

@@ -1,0 +1,80 @@
+"""Subset selection: a set of cells of fixed size, the own one likely among them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+from crosstally.local.oracles.answers import MASK_CELLS, Answers, AnswerSpace
+from crosstally.local.oracles.base import Codes, ViewOracle, cell_numbers
+from crosstally.local.oracles.odds import odds_below, read_probability, rounded_down
+from crosstally.local.oracles.registry import register
+from crosstally.local.oracles.words import filled, threshold
+
+__all__ = ["SubsetSelection"]
+
+
+@register
+@dataclass(frozen=True, slots=True)
+class SubsetSelection(ViewOracle):
+    """A set of ``members`` cells, its own among them with probability ``keep``."""
+
+    sizes: tuple[int, ...]
+    _: KW_ONLY
+    members: int
+    keep: Fraction
+    kind: ClassVar[str] = "subset-selection"
+    most_cells: ClassVar[int] = MASK_CELLS
+
+    @classmethod
+    def of(cls, sizes: Sequence[int], epsilon: Fraction) -> SubsetSelection:
+        """The oracle with the number of members of least variance; keep = k a / (k a + c - k)."""
+        cells, odds = math.prod(sizes), odds_below(epsilon)
+        near = int(cells / (odds + 1))
+        made = [
+            cls(tuple(sizes), members=k, keep=rounded_down(k * odds / (k * odds + cells - k)))
+            for k in range(max(1, near - 1), min(cells - 1, near + 2) + 1)
+        ]
+        return min(made, key=lambda oracle: oracle.coefficient_variance)
+
+    @property
+    def true(self) -> Fraction:
+        """Its own cell is a member."""
+        return self.keep
+
+    @property
+    def false(self) -> Fraction:
+        """Another cell is a member."""
+        return (self.members - self.keep) / (self.cells - 1)
+
+    @property
+    def answers(self) -> AnswerSpace:
+        """A report is a mask of cells, as many as there are members."""
+        return AnswerSpace(limit=1 << self.cells, masked=True, bits=self.members)
+
+    @property
+    def support_variance(self) -> float:
+        """Every report supports as many cells."""
+        return 0.0
+
+    def draw(self, codes: Codes) -> Answers:
+        """The own cell or not, and others by a partial shuffle in a kernel."""
+        from crosstally.kernels.local import draw_subsets
+
+        people, members, keep = codes.shape[1], self.members, threshold(self.keep)
+        cells = cell_numbers(codes, self.sizes, people)
+        return filled(
+            people, members + 1, lambda words, out: draw_subsets(cells, self.cells, members, keep, words, out)
+        )
+
+    def parameters(self) -> dict[str, Any]:
+        """The size of sets, and the probability."""
+        return {"members": self.members, "keep": str(self.keep)}
+
+    @classmethod
+    def from_parameters(cls, sizes: tuple[int, ...], given: Mapping[str, Any]) -> SubsetSelection:
+        """The oracle of a size of sets and a probability."""
+        return cls(sizes, members=given["members"], keep=read_probability(given["keep"]))

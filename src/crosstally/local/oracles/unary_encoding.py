@@ -1,0 +1,89 @@
+"""Optimal unary encoding (OUE): a perturbed bit for each cell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+
+from crosstally.errors import CrosstallyError
+from crosstally.local.oracles.answers import MASK_CELLS, Answers, AnswerSpace
+from crosstally.local.oracles.base import Codes, ViewOracle, cell_numbers
+from crosstally.local.oracles.odds import odds_below, read_probability, rounded_up
+from crosstally.local.oracles.registry import register
+from crosstally.local.oracles.words import filled, threshold
+
+__all__ = ["UnaryEncoding"]
+
+_RESOLUTION = 2**16
+_NARROW_CELLS = 16
+_WIDE_WORDS = 7.7
+
+
+@register
+@dataclass(frozen=True, slots=True)
+class UnaryEncoding(ViewOracle):
+    """A bit for each cell: its own is set with probability ``own`` = 1/2, each other with ``other`` (OUE)."""
+
+    sizes: tuple[int, ...]
+    _: KW_ONLY
+    own: Fraction
+    other: Fraction
+    kind: ClassVar[str] = "unary-encoding"
+    most_cells: ClassVar[int] = MASK_CELLS
+
+    @classmethod
+    def of(cls, sizes: Sequence[int], epsilon: Fraction) -> UnaryEncoding:
+        """The oracle with other = 1 / (a + 1), rounded up to a multiple of 2^-16."""
+        return cls(tuple(sizes), own=Fraction(1, 2), other=rounded_up(1 / (odds_below(epsilon) + 1), _RESOLUTION))
+
+    @property
+    def true(self) -> Fraction:
+        """Its own bit is set."""
+        return self.own
+
+    @property
+    def false(self) -> Fraction:
+        """Another bit is set."""
+        return self.other
+
+    @property
+    def answers(self) -> AnswerSpace:
+        """A report is a mask of cells."""
+        return AnswerSpace(limit=1 << self.cells, masked=True)
+
+    @property
+    def support_variance(self) -> float:
+        """Bits are independent, so the total varies as much as their sum."""
+        true, false = float(self.true), float(self.false)
+        return true * (1 - true) + (self.cells - 1) * false * (1 - false)
+
+    def draw(self, codes: Codes) -> Answers:
+        """Half a word for each bit by a kernel, or all bits of a wide mask at once."""
+        from crosstally.kernels.local import draw_unary, draw_wide_unary
+
+        number, people, other = self.cells, codes.shape[1], threshold(self.other, _RESOLUTION)
+        if self.own != Fraction(1, 2):
+            raise CrosstallyError("in bulk, unary encoding must set its own bit with probability 1/2")
+        cells = cell_numbers(codes, self.sizes, people)
+        if number > _NARROW_CELLS:
+            return filled(
+                people,
+                2 * _WIDE_WORDS,
+                lambda words, out: draw_wide_unary(cells, number, other, words.view(np.uint64), out),
+            )
+        return filled(
+            people, (number + 1) / 2, lambda words, out: draw_unary(cells, number, other, words.view(np.uint16), out)
+        )
+
+    def parameters(self) -> dict[str, Any]:
+        """The probabilities."""
+        return {"own": str(self.own), "other": str(self.other)}
+
+    @classmethod
+    def from_parameters(cls, sizes: tuple[int, ...], given: Mapping[str, Any]) -> UnaryEncoding:
+        """The oracle of two probabilities."""
+        return cls(sizes, own=read_probability(given["own"]), other=read_probability(given["other"]))
