@@ -30,7 +30,7 @@ from decimal import ROUND_FLOOR, Context, Decimal, InvalidOperation, localcontex
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 try:
     import fcntl
@@ -63,7 +63,7 @@ _MOST_ATTRIBUTES, _MOST_CELLS, _LARGEST_EDGE = 512, 100_000, 1e300  # those of a
 _MOST_GROUPS = 2**18  # a design makes at most 50,000 for each number of attributes
 _MOST = 10**12  # people, and what counts them
 _MOST_BUCKETS = 2**16  # a design takes primes up to 61; up to here trial division is quick
-_LEAST_EPSILON, _MOST_EPSILON = Fraction(1, 1000), Fraction(16)  # those of a design (crosstally.local.odds)
+_LEAST_EPSILON, _MOST_EPSILON = Fraction(1, 1000), Fraction(16)  # those of a design (crosstally.local.oracles.odds)
 _AMOUNT = re.compile(r"[0-9]+(?:\.[0-9]+|/0*[1-9][0-9]*)?")  # no exponents: 1e999999 would fill the memory
 LONGEST_AMOUNT = 200  # characters; a double written out has at most 65 where epsilon may be
 _SPENT_STEPS = 10**30  # amounts with more digits are rounded up, so that hostile fractions cannot outgrow the store
@@ -363,15 +363,6 @@ def check_protocol(protocol: object) -> dict[str, Any]:
 
 
 _PROTOCOL_FIELDS = {"version", "epsilon", "people", "ways", "method", "minimum", "schema", "oracles", "groups"}
-_ORACLE_FIELDS = {
-    "randomised-response": {"keep"},
-    "unary-encoding": {"own", "other"},
-    "local-hashing": {"buckets", "digits", "keep"},
-    "subset-selection": {"members", "keep"},
-    "hadamard-response": {"order", "keep"},
-    "residual-bit": {"orders", "keep"},
-    "each-attribute": {"keeps"},
-}
 
 
 def _need(truth: bool, rule: str) -> None:
@@ -438,74 +429,43 @@ def _check_group(group: Any, where: str, sizes: Sequence[int], oracles: Sequence
 
 
 def _check_oracle(oracle: Any, where: str) -> None:
-    kind: Any = oracle.get("kind") if isinstance(oracle, dict) else None
-    _need(isinstance(kind, str) and kind in _ORACLE_FIELDS, f"{where}.kind must be one of {', '.join(_ORACLE_FIELDS)}")
-    _fields(oracle, where, {"kind", "sizes"} | _ORACLE_FIELDS[kind])
-    sizes = _list(oracle["sizes"], f"{where}.sizes", 1, _MOST_ATTRIBUTES)
-    for size in sizes:
+    name: Any = oracle.get("kind") if isinstance(oracle, dict) else None
+    _need(isinstance(name, str) and name in _KINDS, f"{where}.kind must be one of {', '.join(_KINDS)}")
+    kind = _KINDS[name]
+    _fields(oracle, where, {"kind", "sizes", *kind.fields})
+    for size in _list(oracle["sizes"], f"{where}.sizes", 1, _MOST_ATTRIBUTES):
         _whole(size, f"{where}.sizes", 2, _MOST_CELLS)
-    masked = kind in ("unary-encoding", "subset-selection")
-    cells = _whole(math.prod(sizes), f"the number of cells of {where}", 2, _MASK_CELLS if masked else _ANSWERS)
+    _whole(_cells(oracle), f"the number of cells of {where}", 2, kind.most_cells)
     for field in oracle.keys() & {"keep", "own", "other"}:
         _fraction(oracle[field], f"{where}.{field}")
-    answers = 0
-    if kind == "each-attribute":
-        for keep in _list(oracle["keeps"], f"{where}.keeps", len(sizes), len(sizes)):
-            _fraction(keep, f"{where}.keeps")
-    elif kind == "subset-selection":
-        _whole(oracle["members"], f"{where}.members", 1, cells - 1)
-    elif kind == "hadamard-response":
-        answers = 2 * _whole(oracle["order"], f"{where}.order", _order(cells), _order(cells))
-    elif kind == "residual-bit":
-        orders = _list(oracle["orders"], f"{where}.orders", len(sizes), len(sizes))
-        for order, size in zip(orders, sizes, strict=True):
-            _whole(order, f"{where}.orders", _order(size), _order(size))
-        answers = 2 * math.prod(order - 1 for order in orders)
-    elif kind == "local-hashing":
-        buckets = _whole(oracle["buckets"], f"{where}.buckets", 2, _MOST_BUCKETS)
-        _need(all(buckets % d for d in range(2, math.isqrt(buckets) + 1)), f"{where}.buckets must be a prime")
-        digits = _whole(oracle["digits"], f"{where}.digits", 1, 64)
-        _need(buckets**digits >= cells, f"{where}.digits must tell all cells apart")
-        answers = buckets ** (digits + 1)
-    _need(answers <= _ANSWERS, f"the answers of {where} must fit into 64 bits")
+    _need(kind.answers(oracle, where) <= _ANSWERS, f"the answers of {where} must fit into 64 bits")
 
 
-def _order(cells: int) -> int:
-    """The order of Hadamard's matrix: the least power of two that is not below the number of cells."""
-    return 1 << (cells - 1).bit_length()
+def _cells(oracle: Mapping[str, Any]) -> int:
+    return math.prod(oracle["sizes"])
 
 
-def worst_ratio(oracle: Mapping[str, Any]) -> Fraction:
-    """The largest ratio between the probabilities of one answer for two rows; below 1 where it makes no sense."""
-    kind, cells = oracle["kind"], math.prod(oracle["sizes"])
-    if kind == "unary-encoding":
-        own, other = Fraction(oracle["own"]), Fraction(oracle["other"])
-        return own * (1 - other) / (other * (1 - own)) if 0 < other <= own < 1 else Fraction(0)
-    if kind == "each-attribute":
-        pairs = zip(oracle["keeps"], oracle["sizes"], strict=True)
-        ratios = [_kept_ratio(Fraction(keep), 1, size) for keep, size in pairs]
-        return math.prod(ratios, start=Fraction(1)) if min(ratios) >= 1 else Fraction(0)
-    parts = {
-        "randomised-response": (1, cells),
-        "subset-selection": (oracle.get("members", 1), cells),
-        "local-hashing": (1, oracle.get("buckets", 2)),
-    }
-    return _kept_ratio(Fraction(oracle["keep"]), *parts.get(kind, (1, 2)))
+# The oracles: a code to a perturbed answer, a whole number below 2^64. Each kind has its entry in _KINDS, at the end
 
 
-def _kept_ratio(keep: Fraction, members: int, values: int) -> Fraction:
-    """The ratio of an answer that holds the own value to one that does not: each holds so many of all values."""
-    if not (0 < keep < 1 and 0 < members < values):
-        return Fraction(0)
-    return keep * (values - members) / ((1 - keep) * members)
+class _Kind(NamedTuple):
+    """What a device must know of a kind of oracle."""
 
-
-# The oracles: a code to a perturbed answer, a whole number below 2^64
+    fields: tuple[str, ...]  # beside its sizes
+    draw: Callable[[Mapping[str, Any], Sequence[int], Any], int]
+    ratio: Callable[[Mapping[str, Any]], Fraction]  # see worst_ratio
+    answers: Callable[[Mapping[str, Any], str], int]  # how many there are; checks the fields that are not probabilities
+    most_cells: int = _ANSWERS
 
 
 def draw(oracle: Mapping[str, Any], codes: Sequence[int], source: Any) -> int:
     """The perturbed answer of an oracle to a row's codes."""
-    return _DRAWS[oracle["kind"]](oracle, codes, source)
+    return _KINDS[oracle["kind"]].draw(oracle, codes, source)
+
+
+def worst_ratio(oracle: Mapping[str, Any]) -> Fraction:
+    """The largest ratio between the probabilities of one answer for two rows; below 1 where it makes no sense."""
+    return _KINDS[oracle["kind"]].ratio(oracle)
 
 
 def _cell(oracle: Mapping[str, Any], codes: Sequence[int]) -> int:
@@ -524,13 +484,26 @@ def _kept(value: int, values: int, keep: str, source: Any) -> int:
     return other + (other >= value)
 
 
+def _kept_ratio(keep: str, members: int, values: int) -> Fraction:
+    """The ratio of an answer that holds the own value to one that does not: each holds so many of all values."""
+    kept = Fraction(keep)
+    if not (0 < kept < 1 and 0 < members < values):
+        return Fraction(0)
+    return kept * (values - members) / ((1 - kept) * members)
+
+
 def _randomised_response(oracle: Mapping[str, Any], codes: Sequence[int], source: Any) -> int:
-    return _kept(_cell(oracle, codes), math.prod(oracle["sizes"]), oracle["keep"], source)
+    return _kept(_cell(oracle, codes), _cells(oracle), oracle["keep"], source)
 
 
 def _unary_encoding(oracle: Mapping[str, Any], codes: Sequence[int], source: Any) -> int:
     cell, own, other = _cell(oracle, codes), Fraction(oracle["own"]), Fraction(oracle["other"])
-    return sum(source.chance(own if v == cell else other) << v for v in range(math.prod(oracle["sizes"])))
+    return sum(source.chance(own if v == cell else other) << v for v in range(_cells(oracle)))
+
+
+def _unary_ratio(oracle: Mapping[str, Any]) -> Fraction:
+    own, other = Fraction(oracle["own"]), Fraction(oracle["other"])
+    return own * (1 - other) / (other * (1 - own)) if 0 < other <= own < 1 else Fraction(0)
 
 
 def _local_hashing(oracle: Mapping[str, Any], codes: Sequence[int], source: Any) -> int:
@@ -550,9 +523,17 @@ def _hash(cell: int, function: int, buckets: int, digits: int) -> int:
     return total % buckets
 
 
+def _hashing_answers(oracle: Mapping[str, Any], where: str) -> int:
+    buckets = _whole(oracle["buckets"], f"{where}.buckets", 2, _MOST_BUCKETS)
+    _need(all(buckets % d for d in range(2, math.isqrt(buckets) + 1)), f"{where}.buckets must be a prime")
+    digits = _whole(oracle["digits"], f"{where}.digits", 1, 64)
+    _need(buckets**digits >= _cells(oracle), f"{where}.digits must tell all cells apart")
+    return int(buckets ** (digits + 1))
+
+
 def _subset_selection(oracle: Mapping[str, Any], codes: Sequence[int], source: Any) -> int:
     """A set of cells of fixed size, its own cell among them with a probability, all others equally likely."""
-    cell, cells = _cell(oracle, codes), math.prod(oracle["sizes"])
+    cell, cells = _cell(oracle, codes), _cells(oracle)
     inside = source.chance(Fraction(oracle["keep"]))
     chosen, wanted, left = int(inside) << cell, oracle["members"] - inside, cells - 1
     for other in range(cells):
@@ -562,11 +543,26 @@ def _subset_selection(oracle: Mapping[str, Any], codes: Sequence[int], source: A
     return chosen
 
 
+def _subset_answers(oracle: Mapping[str, Any], where: str) -> int:
+    _whole(oracle["members"], f"{where}.members", 1, _cells(oracle) - 1)
+    return _masks(oracle, where)
+
+
 def _hadamard_response(oracle: Mapping[str, Any], codes: Sequence[int], source: Any) -> int:
     """A row of Hadamard's matrix that is not all ones, and the perturbed sign it has at the cell."""
     function = 1 + source.below(oracle["order"] - 1)
     sign = (function & _cell(oracle, codes)).bit_count() & 1
     return int(function * 2 + (sign if source.chance(Fraction(oracle["keep"])) else 1 - sign))
+
+
+def _hadamard_answers(oracle: Mapping[str, Any], where: str) -> int:
+    order = _order(_cells(oracle))
+    return 2 * _whole(oracle["order"], f"{where}.order", order, order)
+
+
+def _order(cells: int) -> int:
+    """The order of Hadamard's matrix: the least power of two that is not below the number of cells."""
+    return 1 << (cells - 1).bit_length()
 
 
 def _residual_bit(oracle: Mapping[str, Any], codes: Sequence[int], source: Any) -> int:
@@ -579,6 +575,14 @@ def _residual_bit(oracle: Mapping[str, Any], codes: Sequence[int], source: Any) 
     return place * 2 + (sign if source.chance(Fraction(oracle["keep"])) else 1 - sign)
 
 
+def _residual_answers(oracle: Mapping[str, Any], where: str) -> int:
+    sizes = oracle["sizes"]
+    orders = _list(oracle["orders"], f"{where}.orders", len(sizes), len(sizes))
+    for order, size in zip(orders, sizes, strict=True):
+        _whole(order, f"{where}.orders", _order(size), _order(size))
+    return int(2 * math.prod(order - 1 for order in orders))
+
+
 def _each_attribute(oracle: Mapping[str, Any], codes: Sequence[int], source: Any) -> int:
     """Every attribute by randomised response with its share of epsilon, the last attribute fastest."""
     place = 0
@@ -587,14 +591,50 @@ def _each_attribute(oracle: Mapping[str, Any], codes: Sequence[int], source: Any
     return place
 
 
-_DRAWS: Mapping[str, Callable[[Mapping[str, Any], Sequence[int], Any], int]] = {
-    "randomised-response": _randomised_response,
-    "unary-encoding": _unary_encoding,
-    "local-hashing": _local_hashing,
-    "subset-selection": _subset_selection,
-    "hadamard-response": _hadamard_response,
-    "residual-bit": _residual_bit,
-    "each-attribute": _each_attribute,
+def _each_ratio(oracle: Mapping[str, Any]) -> Fraction:
+    ratios = [_kept_ratio(keep, 1, size) for keep, size in zip(oracle["keeps"], oracle["sizes"], strict=True)]
+    return math.prod(ratios, start=Fraction(1)) if min(ratios) >= 1 else Fraction(0)
+
+
+def _each_answers(oracle: Mapping[str, Any], where: str) -> int:
+    for keep in _list(oracle["keeps"], f"{where}.keeps", len(oracle["sizes"]), len(oracle["sizes"])):
+        _fraction(keep, f"{where}.keeps")
+    return _cells(oracle)
+
+
+def _rows(oracle: Mapping[str, Any], where: str) -> int:  # noqa: ARG001 (there is nothing to check)
+    return _cells(oracle)
+
+
+def _masks(oracle: Mapping[str, Any], where: str) -> int:  # noqa: ARG001 (there is nothing to check)
+    return int(1 << _cells(oracle))
+
+
+def _sign_ratio(oracle: Mapping[str, Any]) -> Fraction:
+    return _kept_ratio(oracle["keep"], 1, 2)
+
+
+_KINDS = {
+    "randomised-response": _Kind(
+        ("keep",), _randomised_response, lambda oracle: _kept_ratio(oracle["keep"], 1, _cells(oracle)), _rows
+    ),
+    "unary-encoding": _Kind(("own", "other"), _unary_encoding, _unary_ratio, _masks, _MASK_CELLS),
+    "local-hashing": _Kind(
+        ("buckets", "digits", "keep"),
+        _local_hashing,
+        lambda oracle: _kept_ratio(oracle["keep"], 1, oracle["buckets"]),
+        _hashing_answers,
+    ),
+    "subset-selection": _Kind(
+        ("members", "keep"),
+        _subset_selection,
+        lambda oracle: _kept_ratio(oracle["keep"], oracle["members"], _cells(oracle)),
+        _subset_answers,
+        _MASK_CELLS,
+    ),
+    "hadamard-response": _Kind(("order", "keep"), _hadamard_response, _sign_ratio, _hadamard_answers),
+    "residual-bit": _Kind(("orders", "keep"), _residual_bit, _sign_ratio, _residual_answers),
+    "each-attribute": _Kind(("keeps",), _each_attribute, _each_ratio, _each_answers),
 }
 
 
