@@ -9,10 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MASK_CELLS", "AnswerSpace", "Answers", "Counts", "Tally"]
+__all__ = ["MASK_CELLS", "MOST_SLOTS", "AnswerSpace", "Answers", "Counts", "Tally"]
 
 MASK_CELLS = 64
 """A report holds its answer in 64 bits, so that a mask has at most so many cells."""
+
+MOST_SLOTS = 2**20
+"""The collector keeps 8 bytes for each slot of each group: 8 MB for the largest residual."""
 
 Answers = NDArray[np.uint64]
 Counts = NDArray[np.int64]

@@ -13,15 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.errors import PlanError
-from crosstally.local.oracles.answers import Answers, AnswerSpace, Counts
+from crosstally.local.oracles.answers import MOST_SLOTS, Answers, AnswerSpace, Counts
 from crosstally.local.oracles.base import Codes, Residual, ResidualOracle
 from crosstally.local.oracles.odds import odds_below, read_probability, rounded_down
 from crosstally.local.oracles.randomised_response import RandomisedResponse
 from crosstally.local.oracles.registry import register
 
 __all__ = ["EachAttribute"]
-
-_MOST_SLOTS = 2**20
 
 
 @register
@@ -40,9 +38,9 @@ class EachAttribute(ResidualOracle):
     @classmethod
     def of(cls, sizes: Sequence[int], epsilon: Fraction) -> EachAttribute:
         """The oracle with keep = a / (a + n - 1) for each attribute, a for its part of epsilon."""
-        if math.prod(sizes) > _MOST_SLOTS:
+        if math.prod(sizes) > MOST_SLOTS:
             raise PlanError(
-                f"every attribute at once must have at most {_MOST_SLOTS:,} joint reports, got {math.prod(sizes):,}"
+                f"every attribute at once must have at most {MOST_SLOTS:,} joint reports, got {math.prod(sizes):,}"
             )
         odds = odds_below(epsilon / len(sizes))
         return cls(tuple(sizes), keeps=tuple(rounded_down(odds / (odds + n - 1)) for n in sizes))

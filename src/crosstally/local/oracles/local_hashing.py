@@ -21,6 +21,7 @@ from crosstally.local.oracles.words import filled, threshold
 
 __all__ = ["LocalHashing", "hashes"]
 
+# the best number of buckets is about e^epsilon + 1; more than these help nobody whose epsilon is below 4
 _PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61)
 
 
@@ -40,7 +41,7 @@ class LocalHashing(ViewOracle):
     digits: int
     keep: Fraction
     kind: ClassVar[str] = "local-hashing"
-    most_cells: ClassVar[int] = 4096
+    most_cells: ClassVar[int] = 4096  # the table of hashes has functions x cells entries, at least the square
 
     @classmethod
     def of(cls, sizes: Sequence[int], epsilon: Fraction) -> LocalHashing:

@@ -25,7 +25,7 @@ class RandomisedResponse(ViewOracle):
     sizes: tuple[int, ...]
     keep: Fraction
     kind: ClassVar[str] = "randomised-response"
-    most_cells: ClassVar[int] = 2**20
+    most_cells: ClassVar[int] = 2**20  # the collector keeps 8 bytes or 16 for each
 
     @classmethod
     def of(cls, sizes: Sequence[int], epsilon: Fraction) -> RandomisedResponse:

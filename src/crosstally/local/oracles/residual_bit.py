@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.errors import PlanError
-from crosstally.local.oracles.answers import Answers, AnswerSpace, Counts
+from crosstally.local.oracles.answers import MOST_SLOTS, Answers, AnswerSpace, Counts
 from crosstally.local.oracles.base import Codes, Residual, ResidualOracle
 from crosstally.local.oracles.hadamard_matrix import hadamard_order, hadamard_transform
 from crosstally.local.oracles.odds import odds_below, read_probability, rounded_down
@@ -20,8 +20,6 @@ from crosstally.local.oracles.registry import register
 from crosstally.local.oracles.words import filled, threshold
 
 __all__ = ["ResidualBit"]
-
-_MOST_SLOTS = 2**20
 
 
 @register
@@ -44,8 +42,8 @@ class ResidualBit(ResidualOracle):
         """The oracle with keep = a / (a + 1), rounded down."""
         odds = odds_below(epsilon)
         made = cls(tuple(sizes), rounded_down(odds / (odds + 1)))
-        if made.slots > _MOST_SLOTS:
-            raise PlanError(f"a residual must have at most {_MOST_SLOTS:,} reports, got {made.slots:,}")
+        if made.slots > MOST_SLOTS:
+            raise PlanError(f"a residual must have at most {MOST_SLOTS:,} reports, got {made.slots:,}")
         return made
 
     @property

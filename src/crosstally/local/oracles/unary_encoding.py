@@ -18,9 +18,9 @@ from crosstally.local.oracles.words import filled, threshold
 
 __all__ = ["UnaryEncoding"]
 
-_RESOLUTION = 2**16
-_NARROW_CELLS = 16
-_WIDE_WORDS = 7.7
+_RESOLUTION = 2**16  # steps of ``other``: in bulk half a word decides about a bit
+_NARROW_CELLS = 16  # up to here half a word is drawn for each bit; beyond, all bits of a mask are drawn at once
+_WIDE_WORDS = 7.7  # of 64 bits, for each mask: about as many as are compared until all 64 bits are decided
 
 
 @register
