@@ -43,9 +43,9 @@ def _counting(*given: Any, **options: Any) -> Callable[[Callable[..., Any]], Cal
 
 def pytest_configure() -> None:
     if numba.config.DISABLE_JIT:
+        kernels = import_module("crosstally.kernels")  # which decorates something that is no kernel
         numba.njit = _counting
         np.seterr(over="ignore")  # compiled whole numbers wrap around in silence, and keys are meant to
-        kernels = import_module("crosstally.kernels")
         for module in iter_modules(kernels.__path__):
             if module.name != "__main__":
                 import_module(f"crosstally.kernels.{module.name}")
