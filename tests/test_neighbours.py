@@ -25,7 +25,7 @@ from crosstally.plans.plan import (
     requests_with_shares,
     with_less_noise,
 )
-from crosstally.plans.requests import grouped
+from crosstally.plans.request import grouped
 from crosstally.privacy.ledger import Ledger
 from crosstally.questions.queries import Cells, Contrast, Linear, Term, sensitivity_of_tables
 from crosstally.releases import Statement

@@ -9,11 +9,12 @@ from typing import Any
 
 from crosstally.budget import Budget, Neighbours
 from crosstally.errors import KeyReusedError, PlanError, SchemaError, SourceError
-from crosstally.plans.plan import Plan, Strategy, public_total
+from crosstally.plans.plan import Plan, public_total
 from crosstally.plans.stages import stage_key
 from crosstally.privacy.ledger import Ledger
 from crosstally.releases import Release, Statement, publish
 from crosstally.schema import Schema
+from crosstally.strategies.base import Strategy
 from crosstally.strategies.planner import compare, read_strategies
 from crosstally.strategies.rules import check_rules, next_stage
 from crosstally.tables import Measurement

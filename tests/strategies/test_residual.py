@@ -10,7 +10,7 @@ import pytest
 import crosstally as ct
 from crosstally.budget import Budget, Neighbours
 from crosstally.errors import PlanError, TooManyCellsError
-from crosstally.plans.requests import GroupedRequests, Request, grouped
+from crosstally.plans.request import GroupedRequests, Request, grouped
 from crosstally.questions.queries import Cells, Contrast
 from crosstally.residuals import PredictedVariances
 from crosstally.residuals.closure import Closure, closure_of

@@ -34,7 +34,8 @@ from crosstally.schema import Schema
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from crosstally.plans.plan import Plan, Strategy
+    from crosstally.plans.plan import Plan
+    from crosstally.strategies.base import Strategy
     from crosstally.strategies.planner import Comparison
     from crosstally.workload import Workload
 

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from crosstally.budget import Neighbours, Noise, NoiseKind
 from crosstally.plans.linear_cost import linear_cost
-from crosstally.plans.requests import Request, RequestGroup, grouped
+from crosstally.plans.request import Request, RequestGroup, grouped
 from crosstally.questions.contrast_moves import numbers_changed
 from crosstally.questions.queries import Cells, Contrast, Linear, Query
 from crosstally.schema import Schema

@@ -9,7 +9,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.errors import BudgetError, CrosstallyError, PlanError, QueryError, TooManyCellsError
 from crosstally.json_text import JsonError, read_json_file
 from crosstally.plans.joint_cost import groups_cost
-from crosstally.plans.requests import Request, RequestGroup, grouped
+from crosstally.plans.request import Request, RequestGroup, grouped
 from crosstally.plans.stages import Rule, part_of, rest_of, sum_of_stages
 from crosstally.questions.queries import MAX_CELLS, Cells, Contrast, Linear, Query, query_from_dict
 from crosstally.residuals.closure import Closure, closure_of
@@ -30,7 +30,6 @@ __all__ = [
     "Plan",
     "Request",
     "Rule",
-    "Strategy",
     "known_total",
     "privacy_cost",
     "public_total",
@@ -44,32 +43,6 @@ FORMAT = 2
 _EXACT = 1e-300
 _SPENDING_MARGIN = 1e-8
 FREE_SCALE = 2.0**-6  # the scale of noise on what no unit can move: it is never other than zero
-
-
-class Strategy(Protocol):
-    """A way to choose what to measure. Whoever inherits from it needs only a name and ``plan``."""
-
-    @property
-    def name(self) -> str:
-        """What people call it."""
-
-    def plan(
-        self,
-        schema: Schema,
-        workload: Workload | None,
-        budget: Budget,
-        *,
-        neighbours: Neighbours = Neighbours.ADD_REMOVE,
-    ) -> Plan:
-        """What to measure first, and by which rules then; the budget is that of all stages together."""
-
-    def next(self, plan: Plan, seen: Sequence[Measurement]) -> Plan | None:  # noqa: ARG002
-        """What to measure after the stage of a plan, given all that was measured; None when that is all."""
-        return None
-
-    def with_rows(self, rows: int) -> Strategy:  # noqa: ARG002
-        """The same strategy, told about how many rows there are."""
-        return self
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 from crosstally.designs import covering_design
 from crosstally.errors import PlanError, did_you_mean
-from crosstally.plans.plan import Plan, Request, Strategy
+from crosstally.plans.plan import Plan, Request
+from crosstally.strategies.base import Strategy
 from crosstally.strategies.clustered import Clustered
 from crosstally.strategies.direct import Direct
 from crosstally.strategies.flat import Flat

@@ -8,9 +8,10 @@ from typing import Literal
 
 from crosstally.budget import Budget, Neighbours
 from crosstally.errors import PlanError
-from crosstally.plans.plan import Plan, Strategy, requests_with_shares
+from crosstally.plans.plan import Plan, requests_with_shares
 from crosstally.questions.queries import Cells
 from crosstally.schema import Schema
+from crosstally.strategies.base import Strategy
 from crosstally.workload import Workload
 
 __all__ = ["Direct"]

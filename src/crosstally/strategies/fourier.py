@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind, Sensitivity
 from crosstally.errors import PlanError, TooManyCellsError
-from crosstally.plans.plan import FREE_SCALE, Plan, Strategy, with_less_noise
-from crosstally.plans.requests import GroupedRequests, RequestGroup
+from crosstally.plans.plan import FREE_SCALE, Plan, with_less_noise
+from crosstally.plans.request import GroupedRequests, RequestGroup
 from crosstally.questions.queries import Cells, Contrast
 from crosstally.residuals.closure import Closure, closure_of
 from crosstally.schema import Attribute, Schema
+from crosstally.strategies.base import Strategy
 from crosstally.workload import Workload
 
 __all__ = ["Fourier", "bit_schema", "bit_table", "bit_workload", "closure", "rows_as_bits"]

@@ -18,12 +18,13 @@ from numpy.typing import NDArray
 
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.errors import PlanError
-from crosstally.plans.plan import FREE_SCALE, Plan, Strategy, with_less_noise
-from crosstally.plans.requests import GroupedRequests, RequestGroup
+from crosstally.plans.plan import FREE_SCALE, Plan, with_less_noise
+from crosstally.plans.request import GroupedRequests, RequestGroup
 from crosstally.questions.queries import Cells, Contrast, Query
 from crosstally.residuals.closure import Closure, closure_of
 from crosstally.schema import Schema
 from crosstally.strategies.balance import Balance, balanced, replacement_costs
+from crosstally.strategies.base import Strategy
 from crosstally.workload import Workload
 
 __all__ = ["TOLERANCE", "Residual", "best_variances"]

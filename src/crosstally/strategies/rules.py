@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from crosstally.errors import PlanError
-from crosstally.plans.plan import Plan, Rule, Strategy
+from crosstally.plans.plan import Plan, Rule
+from crosstally.strategies.base import Strategy
 from crosstally.strategies.views import RULE_VERSION, Views
 from crosstally.tables import Measurement
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from crosstally.budget import Budget, Neighbours
-from crosstally.plans.plan import Plan, Strategy
+from crosstally.plans.plan import Plan
 from crosstally.schema import Schema
+from crosstally.strategies.base import Strategy
 from crosstally.workload import Workload
 
 __all__ = ["Uniform"]

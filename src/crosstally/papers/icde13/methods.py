@@ -29,7 +29,7 @@ from crosstally.workload import Workload
 
 if TYPE_CHECKING:
     from crosstally.plans.plan import Plan
-    from crosstally.plans.requests import Request
+    from crosstally.plans.request import Request
 
 __all__ = ["LEAST_SQUARES", "ONE_TABLE", "OWN", "Method", "Names", "Simulation", "Table", "methods", "simulation"]
 

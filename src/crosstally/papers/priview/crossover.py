@@ -21,8 +21,9 @@ from crosstally.schema import Schema
 from crosstally.workload import Workload
 
 if TYPE_CHECKING:
-    from crosstally.plans.plan import Plan, Strategy
+    from crosstally.plans.plan import Plan
     from crosstally.releases import Release
+    from crosstally.strategies.base import Strategy
 
 __all__ = [
     "EXPERIMENTS",
