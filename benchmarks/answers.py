@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 import crosstally as ct
 from benchmarks.timing import row
 from crosstally.papers.data import clicks
-from crosstally.plans.plan import Plan, requests_with_shares
+from crosstally.plans.plan import Plan
+from crosstally.plans.shares import requests_with_shares
 from crosstally.questions.queries import Cells
 from crosstally.residuals import Estimate
 

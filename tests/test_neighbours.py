@@ -16,16 +16,11 @@ import pytest
 import crosstally as ct
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.errors import CrosstallyError, PlanError
-from crosstally.plans.joint_cost import groups_cost, joint_cost, single_cost
+from crosstally.plans.joint_cost import groups_cost, privacy_cost, single_cost
 from crosstally.plans.linear_cost import linear_cost
-from crosstally.plans.plan import (
-    Plan,
-    Request,
-    privacy_cost,
-    requests_with_shares,
-    with_less_noise,
-)
+from crosstally.plans.plan import Plan, Request
 from crosstally.plans.request import grouped
+from crosstally.plans.shares import requests_with_shares, with_less_noise
 from crosstally.privacy.ledger import Ledger
 from crosstally.questions.queries import Cells, Contrast, Linear, Term, sensitivity_of_tables
 from crosstally.releases import Statement
@@ -89,11 +84,10 @@ DOORS: dict[str, Callable[[Any], Any]] = {
     "ledger.Ledger.in_memory": lambda r: Ledger.in_memory(schema=SCHEMA, budget=RHO, neighbours=r).neighbours,
     "plan.Plan": lambda r: Plan(SCHEMA, REQUESTS, strategy="x", workload=BOTH, budget=RHO, neighbours=r).to_dict(),
     "plan.Plan, cost": lambda r: Plan(SCHEMA, REQUESTS, strategy="x", workload=BOTH, budget=RHO, neighbours=r).cost,
-    "plan.requests_with_shares": lambda r: requests_with_shares([q for q, _ in ASKED], [3, 2, 1], SCHEMA, RHO, r),
-    "plan.with_less_noise": lambda r: with_less_noise(grouped(REQUESTS, SCHEMA), SCHEMA, RHO, r)[0].noise,
-    "plan.privacy_cost": lambda r: privacy_cost(REQUESTS, SCHEMA, r, pure=False),
+    "shares.requests_with_shares": lambda r: requests_with_shares([q for q, _ in ASKED], [3, 2, 1], SCHEMA, RHO, r),
+    "shares.with_less_noise": lambda r: with_less_noise(grouped(REQUESTS, SCHEMA), SCHEMA, RHO, r)[0].noise,
+    "joint_cost.privacy_cost": lambda r: privacy_cost(REQUESTS, SCHEMA, r, pure=False),
     "joint_cost.single_cost": lambda r: single_cost(*ASKED[0], SCHEMA, r, pure=False),
-    "joint_cost.joint_cost": lambda r: joint_cost(ASKED, SCHEMA, r, pure=False),
     "joint_cost.groups_cost": lambda r: groups_cost(grouped(REQUESTS, SCHEMA), SCHEMA, r, pure=False),
     "linear_cost.linear_cost": lambda r: linear_cost([(LINEAR, LOUD)], SCHEMA, r, pure=False),
     "residual.best_variances": found_variances,

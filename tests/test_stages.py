@@ -17,7 +17,9 @@ from cli.cli_runs import ran_well
 from crosstally import pipeline
 from crosstally.budget import Budget, Neighbours
 from crosstally.errors import KeyReusedError, LedgerError, OverspendError, PlanError
-from crosstally.plans.plan import Plan, Rule, privacy_cost, public_total, requests_with_shares
+from crosstally.plans.joint_cost import privacy_cost
+from crosstally.plans.plan import Plan, Rule, public_total
+from crosstally.plans.shares import requests_with_shares
 from crosstally.plans.stages import stage_key, stage_keys
 from crosstally.privacy.ledger import request_digest
 from crosstally.questions.queries import Cells

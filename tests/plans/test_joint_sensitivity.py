@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
-from crosstally.plans.joint_cost import joint_cost
-from crosstally.plans.plan import Plan, Request, privacy_cost, requests_with_shares
+from crosstally.plans.joint_cost import privacy_cost
+from crosstally.plans.plan import Plan, Request
+from crosstally.plans.shares import requests_with_shares
 from crosstally.questions.queries import Cells, Contrast, Linear, Term
 from crosstally.schema import Attribute, Outside, Schema, Unit
 from crosstally.workload import Workload
@@ -112,8 +113,8 @@ def test_weighted_coefficients_against_a_plain_loop_over_all_sets(d) -> None:
     scales = rng.uniform(1, 9, len(queries))
     masks = [sum(1 << schema.positions[name] for name in query.attributes) for query in queries]
     truth = 2 * largest_odd_weight(dict(zip(masks, (1 / scales).tolist(), strict=True)), d)
-    cost = joint_cost(
-        [(q, Noise(NoiseKind.LAPLACE, float(s))) for q, s in zip(queries, scales, strict=True)],
+    cost = privacy_cost(
+        [Request(q, Noise(NoiseKind.LAPLACE, float(s))) for q, s in zip(queries, scales, strict=True)],
         schema,
         Neighbours.REPLACE,
         pure=True,

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
+from crosstally.plans.joint_cost import privacy_cost
 from crosstally.plans.linear_cost import linear_cost
-from crosstally.plans.plan import Request, privacy_cost, requests_with_shares
+from crosstally.plans.plan import Request
+from crosstally.plans.shares import requests_with_shares
 from crosstally.questions.queries import Cells, Linear, Term
 from crosstally.schema import Attribute, Outside, Schema, Unit
 from reference_privacy import brute_force_cost

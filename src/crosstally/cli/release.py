@@ -153,10 +153,9 @@ class _Account:
 
     def cost(self, key: str) -> Fraction:
         """What all stages of the release with this key cost."""
-        from crosstally.plans.stages import stage_keys
+        from crosstally.plans.stages import cost_of_stages
 
-        costs = {entry.key: entry.cost for entry in self.ledger.entries()}
-        return sum((costs[each] for each in stage_keys(key, costs)), Fraction(0))
+        return cost_of_stages(key, {entry.key: entry.cost for entry in self.ledger.entries()})
 
 
 @contextlib.contextmanager

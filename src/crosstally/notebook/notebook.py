@@ -17,7 +17,8 @@ from crosstally.budget import Budget, Noise, NoiseKind
 from crosstally.errors import BudgetError, OverspendError, QueryError
 from crosstally.notebook.history import MAX_ATTRIBUTES, History
 from crosstally.notebook.history.maximum_entropy import ALPHA, SWEEPS, Synthetic, synthesize
-from crosstally.plans.plan import Plan, requests_with_shares
+from crosstally.plans.plan import Plan
+from crosstally.plans.shares import requests_with_shares
 from crosstally.privacy.ledger import Ledger
 from crosstally.questions.queries import Cells, Contrast, Linear
 from crosstally.questions.question import Question, describe, query_of

@@ -23,20 +23,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.budget import Neighbours, Noise, NoiseKind
+from crosstally.errors import BudgetError
 from crosstally.plans.linear_cost import linear_cost
 from crosstally.plans.request import Request, RequestGroup, grouped
 from crosstally.questions.contrast_moves import numbers_changed
 from crosstally.questions.queries import Cells, Contrast, Linear, Query
 from crosstally.schema import Schema
 
-__all__ = ["groups_cost", "joint_cost", "odd_intersections", "single_cost"]
+__all__ = ["groups_cost", "odd_intersections", "privacy_cost", "single_cost"]
 
 MAX_ATTRIBUTES = 24
 _MAX_CASES = 20_000
 _MAX_LOOKUPS = 50_000_000
 _LARGEST = 2**61
-
-Asked = tuple[Query, Noise]
 
 
 def single_cost(query: Query, noise: Noise, schema: Schema, neighbours: Neighbours, *, pure: bool) -> Fraction:
@@ -45,12 +44,13 @@ def single_cost(query: Query, noise: Noise, schema: Schema, neighbours: Neighbou
     return cost**2 / 2 if noise.kind is NoiseKind.LAPLACE and not pure else cost
 
 
-def joint_cost(asked: Sequence[Asked], schema: Schema, neighbours: Neighbours, *, pure: bool) -> Fraction:
-    """What all answers cost together: attained by some pair of neighbours where it can be computed, never too low.
+def privacy_cost(requests: Sequence[Request], schema: Schema, neighbours: Neighbours, *, pure: bool) -> Fraction:
+    """What all requests cost together: attained by some pair of neighbours where it can be computed, never too low.
 
-    Linear queries are charged together, and beside the others.
+    Epsilon when pure, otherwise rho, of which Laplace noise costs epsilon^2 / 2. Linear queries are charged together,
+    and beside the others.
     """
-    return groups_cost(grouped([Request(*each) for each in asked], schema), schema, neighbours, pure=pure)
+    return groups_cost(grouped(requests, schema), schema, neighbours, pure=pure)
 
 
 def groups_cost(groups: Sequence[RequestGroup], schema: Schema, neighbours: Neighbours, *, pure: bool) -> Fraction:
@@ -59,6 +59,8 @@ def groups_cost(groups: Sequence[RequestGroup], schema: Schema, neighbours: Neig
     Units of up to m rows cost m times as much (m^2 for rho): the worst they can do is m equal rows that become m other
     equal rows, or none.
     """
+    if pure and any(group.noise.kind is NoiseKind.GAUSSIAN for group in groups):
+        raise BudgetError("Gaussian noise cannot be paid with a pure epsilon; give rho, or epsilon and delta")
     linear = [(g.query, g.noise) for g in groups if isinstance(g.query, Linear) for _ in range(len(g))]
     tables = [group for group in groups if not isinstance(group.query, Linear)]
     beside = linear_cost(linear, schema, neighbours, pure=pure)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
-from crosstally.errors import BudgetError, CrosstallyError, PlanError, QueryError, TooManyCellsError
+from crosstally.budget import Budget, Neighbours, Noise
+from crosstally.errors import CrosstallyError, PlanError, QueryError, TooManyCellsError
 from crosstally.json_text import JsonError, read_json_file
 from crosstally.plans.joint_cost import groups_cost
 from crosstally.plans.request import Request, RequestGroup, grouped
 from crosstally.plans.stages import Rule, part_of, rest_of, sum_of_stages
-from crosstally.questions.queries import MAX_CELLS, Cells, Contrast, Linear, Query, query_from_dict
+from crosstally.questions.queries import MAX_CELLS, Cells, Contrast, query_from_dict
 from crosstally.residuals.closure import Closure, closure_of
 from crosstally.schema import Schema, write_text
 from crosstally.tables import Measurement
@@ -31,18 +31,13 @@ __all__ = [
     "Request",
     "Rule",
     "known_total",
-    "privacy_cost",
     "public_total",
-    "requests_with_shares",
     "spent_by",
-    "with_less_noise",
 ]
 
 FORMAT = 2
 """Plans with later stages; a plan of one stage is written as format 1, which means the same and older readers know."""
 _EXACT = 1e-300
-_SPENDING_MARGIN = 1e-8
-FREE_SCALE = 2.0**-6  # the scale of noise on what no unit can move: it is never other than zero
 
 
 @dataclass(frozen=True)
@@ -111,7 +106,7 @@ class Plan:
     @cached_property
     def cost(self) -> Fraction:
         """The privacy that this stage costs, exactly: epsilon when the budget is pure, otherwise rho."""
-        return _cost(self.groups, self.schema, self.neighbours, pure=self.budget.pure)
+        return groups_cost(self.groups, self.schema, self.neighbours, pure=self.budget.pure)
 
     @cached_property
     def groups(self) -> tuple[RequestGroup, ...]:
@@ -241,69 +236,3 @@ def known_total(seen: Sequence[Measurement]) -> float | None:
 def public_total(rows: int) -> Measurement:
     """A public number of rows, in the form in which strategies see it."""
     return Measurement(Cells(()), np.array(rows), variance=_EXACT, noise=None, origin="public")
-
-
-def requests_with_shares(
-    queries: Sequence[Query], shares: Sequence[float], schema: Schema, budget: Budget, neighbours: Neighbours
-) -> tuple[Request, ...]:
-    """A request for each query, with the least noise that its share of the budget buys.
-
-    Shares are rounded down to multiples of 2^-52 of the budget, so that together they never exceed it. A query that no
-    unit can move (the total, under replacement) needs no share. Where queries together cost less than the sum of what
-    each costs (contrasts under replacement, linear queries) all noise is made smaller by the same factor.
-    """
-    moving = [query.sensitivity(schema, neighbours) for query in queries]
-    paid = [share for share, sensitivity in zip(shares, moving, strict=True) if sensitivity.l1]
-    if len(set(paid)) <= 1:
-        parts = [budget.amount / max(1, len(paid))] * len(shares)
-    else:
-        total = math.fsum(paid) * (1 + 1e-12)
-        distinct = {share: Fraction(max(1, int(share / total * 2**52)), 2**52) * budget.amount for share in set(shares)}
-        parts = [distinct[share] for share in shares]
-    free = Noise(NoiseKind.LAPLACE if budget.pure else NoiseKind.GAUSSIAN, FREE_SCALE)
-    noises = {
-        (sensitivity, part): Noise.affordable(sensitivity, part, pure=budget.pure) if sensitivity.l1 else free
-        for sensitivity, part in set(zip(moving, parts, strict=True))
-    }
-    requests = tuple(
-        Request(query, noises[sensitivity, part])
-        for query, sensitivity, part in zip(queries, moving, parts, strict=True)
-    )
-    additive = Neighbours(neighbours) == Neighbours.ADD_REMOVE and not any(
-        isinstance(query, Linear) for query in queries
-    )
-    if additive:
-        return requests
-    factor = _spare_factor(grouped(requests, schema), schema, budget, neighbours)
-    return tuple(Request(request.query, _smaller(request.noise, factor)) for request in requests)
-
-
-def with_less_noise(
-    groups: Sequence[RequestGroup], schema: Schema, budget: Budget, neighbours: Neighbours
-) -> list[RequestGroup]:
-    """The same requests with all scales smaller by one factor, where they cost less together than the budget."""
-    factor = _spare_factor(groups, schema, budget, neighbours)
-    return [replace(group, noise=_smaller(group.noise, factor)) for group in groups]
-
-
-def _spare_factor(groups: Sequence[RequestGroup], schema: Schema, budget: Budget, neighbours: Neighbours) -> float:
-    """By what factor all scales may become smaller until the budget is spent; 1 where it is, or nothing costs."""
-    ratio = float(_cost(groups, schema, neighbours, pure=budget.pure) / budget.amount) * (1 + _SPENDING_MARGIN)
-    if ratio > 1 - 1e-6 or ratio == 0:
-        return 1.0
-    return ratio if budget.pure else math.sqrt(ratio)
-
-
-def _smaller(noise: Noise, factor: float) -> Noise:
-    return noise if factor == 1 or noise.scale == FREE_SCALE else Noise(noise.kind, noise.scale * factor)
-
-
-def privacy_cost(requests: Sequence[Request], schema: Schema, neighbours: Neighbours, *, pure: bool) -> Fraction:
-    """What all requests cost together: epsilon when pure, otherwise rho, of which Laplace costs epsilon^2 / 2."""
-    return _cost(grouped(requests, schema), schema, neighbours, pure=pure)
-
-
-def _cost(groups: Sequence[RequestGroup], schema: Schema, neighbours: Neighbours, *, pure: bool) -> Fraction:
-    if pure and any(group.noise.kind is NoiseKind.GAUSSIAN for group in groups):
-        raise BudgetError("Gaussian noise cannot be paid with a pure epsilon; give rho, or epsilon and delta")
-    return groups_cost(groups, schema, neighbours, pure=pure)

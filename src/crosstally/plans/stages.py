@@ -10,7 +10,7 @@ from typing import Any
 from crosstally.budget import Budget, decimal_text, exact
 from crosstally.errors import PlanError
 
-__all__ = ["Rule", "part_of", "rest_of", "stage_key", "stage_keys", "sum_of_stages"]
+__all__ = ["Rule", "cost_of_stages", "part_of", "rest_of", "stage_key", "stage_keys", "sum_of_stages"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,3 +106,14 @@ def stage_keys(key: str, known: Container[str]) -> tuple[str, ...]:
     while (name := stage_key(key, len(found) + 1)) in known:
         found.append(name)
     return tuple(found)
+
+
+def cost_of_stages(key: str, costs: Mapping[str, Fraction]) -> Fraction:
+    """What all stages of the release with this key cost together, from the cost of each key in one currency.
+
+    Both currencies of a ledger, epsilon and rho, add up over stages, also where a stage depends on earlier ones.
+
+    >>> cost_of_stages("spring", {"spring": Fraction(1, 4), "spring/2": Fraction(1, 2), "autumn": Fraction(3)})
+    Fraction(3, 4)
+    """
+    return sum((costs[each] for each in stage_keys(key, costs)), Fraction(0))

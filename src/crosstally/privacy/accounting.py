@@ -16,7 +16,8 @@ from typing import Any
 from crosstally.budget import Budget, Neighbours, NoiseKind, exact, float_above, zcdp_epsilon
 from crosstally.errors import BudgetError
 from crosstally.extras import optional
-from crosstally.plans.plan import Plan, Request, privacy_cost
+from crosstally.plans.joint_cost import privacy_cost
+from crosstally.plans.plan import Plan, Request
 from crosstally.questions.queries import Cells, Contrast, Linear
 from crosstally.schema import Schema
 

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from crosstally.budget import Neighbours, Noise, Sensitivity
 from crosstally.errors import PlanError
-from crosstally.plans.plan import Plan, privacy_cost
+from crosstally.plans.joint_cost import privacy_cost
+from crosstally.plans.plan import Plan
 from crosstally.privacy.ledger import Ledger
 from crosstally.privacy.noise import LIMIT, Mechanism, check_range, mechanism
 from crosstally.questions.queries import Query

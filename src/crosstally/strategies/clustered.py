@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from crosstally.budget import Budget, Neighbours
 from crosstally.errors import PlanError
-from crosstally.plans.plan import Plan, requests_with_shares
+from crosstally.plans.plan import Plan
+from crosstally.plans.shares import requests_with_shares
 from crosstally.questions.queries import MAX_CELLS, Cells
 from crosstally.residuals.closure import closure_of
 from crosstally.schema import Schema

@@ -8,7 +8,8 @@ from typing import Literal
 
 from crosstally.budget import Budget, Neighbours
 from crosstally.errors import PlanError
-from crosstally.plans.plan import Plan, requests_with_shares
+from crosstally.plans.plan import Plan
+from crosstally.plans.shares import requests_with_shares
 from crosstally.questions.queries import Cells
 from crosstally.schema import Schema
 from crosstally.strategies.base import Strategy

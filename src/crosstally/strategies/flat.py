@@ -7,7 +7,8 @@ from typing import ClassVar
 
 from crosstally.budget import Budget, Neighbours
 from crosstally.errors import TooManyCellsError
-from crosstally.plans.plan import Plan, requests_with_shares
+from crosstally.plans.plan import Plan
+from crosstally.plans.shares import requests_with_shares
 from crosstally.questions.queries import MAX_CELLS, Cells
 from crosstally.schema import Schema
 from crosstally.strategies.base import Strategy

@@ -16,10 +16,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from crosstally.budget import Budget, Neighbours, Noise, NoiseKind, Sensitivity
+from crosstally.budget import Budget, Neighbours, Sensitivity
 from crosstally.errors import PlanError, TooManyCellsError
-from crosstally.plans.plan import FREE_SCALE, Plan, with_less_noise
+from crosstally.plans.plan import Plan
 from crosstally.plans.request import GroupedRequests, RequestGroup
+from crosstally.plans.shares import least_noise, with_less_noise
 from crosstally.questions.queries import Cells, Contrast
 from crosstally.residuals.closure import Closure, closure_of
 from crosstally.schema import Attribute, Schema
@@ -181,12 +182,11 @@ def _groups(
     paid = [part for kind, part in zip(kinds, shares, strict=True) if kind.moved.l1]
     total = math.fsum(np.concatenate(paid)) if paid else 1.0
     equal = bool(paid) and all((part == 1).all() for part in paid)
-    free = Noise(NoiseKind.LAPLACE if budget.pure else NoiseKind.GAUSSIAN, FREE_SCALE)
     out = []
     for kind, part in zip(kinds, shares, strict=True):
         for share in np.unique(part):
             exact = Fraction(1, round(total)) if equal else Fraction(float(share) / (total * (1 + 1e-12)))
-            noise = Noise.affordable(kind.moved, budget.amount * exact, pure=budget.pure) if kind.moved.l1 else free
+            noise = least_noise(kind.moved, budget.amount * exact, pure=budget.pure)
             positions = kind.positions[part == share]
             first = type(kind.query)(tuple(schema.names[i] for i in positions[0]))
             out.append(RequestGroup(first, noise, positions))

@@ -19,7 +19,8 @@ from crosstally.budget import Budget, Neighbours
 from crosstally.designs import covering_design, covering_views
 from crosstally.designs.design import MAX_COVER, MAX_SIZE, best_count
 from crosstally.errors import PlanError
-from crosstally.plans.plan import Plan, requests_with_shares
+from crosstally.plans.plan import Plan
+from crosstally.plans.shares import requests_with_shares
 from crosstally.questions.queries import MAX_CELLS, Cells
 from crosstally.residuals.closure import Closure, closure_of
 from crosstally.residuals.combine import by_shape

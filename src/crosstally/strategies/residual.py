@@ -16,10 +16,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
+from crosstally.budget import Budget, Neighbours
 from crosstally.errors import PlanError
-from crosstally.plans.plan import FREE_SCALE, Plan, with_less_noise
+from crosstally.plans.plan import Plan
 from crosstally.plans.request import GroupedRequests, RequestGroup
+from crosstally.plans.shares import least_noise, with_less_noise
 from crosstally.questions.queries import Cells, Contrast, Query
 from crosstally.residuals.closure import Closure, closure_of
 from crosstally.schema import Schema
@@ -159,12 +160,8 @@ def _groups(
     for places, positions in closure.members:
         for rows, query in _alike(closure, positions, numbers[places]):
             sensitivity = query.sensitivity(schema, neighbours)
-            if sensitivity.l2_squared:
-                part = budget.amount * Fraction(int(distinct[numbers[places[rows[0]]]]), _UNITS)
-                noise = Noise.affordable(sensitivity, part, pure=False)
-            else:
-                noise = Noise(NoiseKind.GAUSSIAN, FREE_SCALE)
-            out.append(RequestGroup(query, noise, positions[rows]))
+            part = budget.amount * Fraction(int(distinct[numbers[places[rows[0]]]]), _UNITS)
+            out.append(RequestGroup(query, least_noise(sensitivity, part, pure=False), positions[rows]))
     return out if Neighbours(neighbours) == Neighbours.ADD_REMOVE else with_less_noise(out, schema, budget, neighbours)
 
 

@@ -11,7 +11,8 @@ from typing import ClassVar
 from crosstally.budget import Budget, Neighbours, Noise, fraction_of_text
 from crosstally.designs import covering_design, covering_views
 from crosstally.errors import PlanError
-from crosstally.plans.plan import Plan, Rule, known_total, requests_with_shares
+from crosstally.plans.plan import Plan, Rule, known_total
+from crosstally.plans.shares import requests_with_shares
 from crosstally.plans.stages import part_of
 from crosstally.questions.queries import MAX_CELLS, Cells, sensitivity_of_tables
 from crosstally.schema import Schema
