@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from crosstally.answers.cell_sums import CellSums
 from crosstally.answers.noise_sums import NoiseTerm, half_width
 from crosstally.budget import Noise
+from crosstally.questions.contrast_map import ContrastMap
 from crosstally.questions.queries import Cells, Query
 from crosstally.residuals import PredictedVariances
 from crosstally.residuals.layout import outer_product
@@ -253,16 +254,11 @@ def _cell_weights(
 def _contrast_weights(
     shared: _Shared, sizes: tuple[int, ...], sums: CellSums, combined: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The same for a contrast, which says something about the set of all its attributes only.
-
-    Along an attribute of n > 2 values a noisy number stands for a cell times n; along one of two values there is a
-    single number, half of which is added to one cell and taken from the other.
-    """
+    """The same for a contrast, which says something about the set of all its attributes only."""
     inside, summed, spread = _split_axes(shared, sizes, sums)
-    alone = shared.variance * math.prod(1 / 2 if n == 2 else 1 / n**2 for n in (*inside, *summed.sizes))
+    alone = shared.variance * ContrastMap((*inside, *summed.sizes)).variance_factor
     share = float(_subsets(combined, shared.axes).ravel()[-1]) / alone
-    weights = outer_product([[1 / 2] if n == 2 else [-1 / n**2, (1 - 1 / n) / n] for n in inside])
-    counts = outer_product([[1] if n == 2 else [n - 1, 1] for n in inside])
+    weights, counts = ContrastMap(tuple(inside)).cell_weights()
     along, times = summed.contrast()
     return share / spread * np.multiply.outer(weights, along).ravel(), np.multiply.outer(counts, times).ravel()
 

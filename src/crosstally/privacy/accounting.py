@@ -7,11 +7,12 @@ advance, privacy-loss distributions tell more exactly what it gives away.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from importlib import import_module
 from typing import Any
+
+import numpy as np
 
 from crosstally.budget import Budget, Neighbours, NoiseKind, exact, float_above, zcdp_epsilon
 from crosstally.errors import BudgetError
@@ -92,18 +93,11 @@ def _shifts(request: Request, schema: Schema, neighbours: Neighbours) -> list[in
     elif isinstance(query, Cells):
         shifts = [1] * query.sensitivity(schema, neighbours).l1
     elif isinstance(query, Contrast) and Neighbours(neighbours) == Neighbours.ADD_REMOVE:
-        shifts = list(_contrast_column(schema.sizes(query.attributes)))
+        row = np.zeros((1, len(query.attributes)), np.intp)
+        shifts = np.abs(query.map(schema).columns(row)).ravel().tolist()
     else:
         return None
     return [shift for shift in shifts if shift]
-
-
-def _contrast_column(sizes: tuple[int, ...]) -> Iterator[int]:
-    """The sizes of the numbers that one row adds to a contrast."""
-    column = [1]
-    for n in sizes:
-        column = column if n == 2 else [before * entry for before in column for entry in (n - 1, *[1] * (n - 1))]
-    yield from column
 
 
 def _composed(losses: Counter[_Loss], delta: float) -> float:

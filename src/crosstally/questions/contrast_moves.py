@@ -1,27 +1,29 @@
 """How far one row moves a contrast when some of its values change, without looking at every cell.
 
-A contrast over attributes of n_1, ..., n_k values multiplies one row of n I - J (J all ones) for each attribute; along
-an attribute of two values it is a sign. A row that changes in the set D of attributes moves the answer by a - b, where
-a and b are tensor products of columns of these matrices. Along an attribute
+A contrast is a tensor product of one matrix for each attribute (``contrast_map``). A row that changes in the set D of
+attributes moves the answer by a - b, where a and b are tensor products of columns of these matrices. Along an attribute
 
-    in D       the pair (a_i, b_i) is (n - 1, -1) once, (-1, n - 1) once and (-1, -1) n - 2 times; (1, -1) if n = 2
-    not in D   a_i = b_i, with L1 norm 2 (n - 1) and squared L2 norm n (n - 1); 1 and 1 if n = 2
+    in D       the pair (a_i, b_i) is (n - 1, -1) once, (-1, n - 1) once and (-1, -1) n - 2 times
+    not in D   a_i = b_i, with L1 norm 2 (n - 1) and squared L2 norm n (n - 1)
 
-The squared L2 norm needs no sum: |a - b|^2 = 2 (|a|^2 - <a, b>), and both factor over the attributes. The L1 norm does
-not factor, but attributes of one size can be exchanged: of z that change, i take n - 1 before and j take n - 1 after,
-in z! / (i! j! (z - i - j)!) ways. So for each size only (z, i, j) matters: C(c + 3, 3) cases for c attributes, where
-3^c pairs in each of 2^c sets would be looked at otherwise.
+and with two values there is one pair. The squared L2 norm needs no sum: |a - b|^2 = 2 (|a|^2 - <a, b>), and both factor
+over the attributes. The L1 norm does not factor, but attributes of one size can be exchanged: of z that change, i have
+the first pair, j the second and the rest the third, in z! / (i! j! (z - i - j)!) ways. So for each size only (z, i, j)
+matters: C(c + 3, 3) cases for c attributes, where 3^c pairs in each of 2^c sets would be looked at otherwise.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
+
+from crosstally.questions.contrast_map import ContrastAxis
 
 __all__ = ["ContrastMoves", "contrast_moves", "numbers_changed"]
 
@@ -66,12 +68,12 @@ def numbers_changed(sizes: tuple[int, ...]) -> NDArray[np.intp]:
 
 
 def _squared(classes: list[tuple[int, int]]) -> Numbers:
-    """2 (|a|^2 - <a, b>), where the inner product of two different columns is -n, or -1 when there are two values."""
+    """2 (|a|^2 - <a, b>)."""
     norm, inner = 1, np.ones(1, np.int64)
     for n, number in classes:
-        same, different = (1, -1) if n == 2 else (n * (n - 1), -n)
-        norm *= same**number
-        own = [same ** (number - z) * different**z for z in range(number + 1)]
+        axis = ContrastAxis(n)
+        norm *= axis.l2_squared**number
+        own = [axis.l2_squared ** (number - z) * axis.inner**z for z in range(number + 1)]
         inner = np.multiply.outer(inner, np.array(own, np.int64))
     moved: Numbers = 2 * (norm - inner[0])
     return moved
@@ -82,9 +84,9 @@ def _l1(classes: list[tuple[int, int]]) -> Numbers:
     before = after = times = np.ones(1, np.int64)
     starts = []
     for n, number in classes:
-        cases = [case for z in range(number + 1) for case in _cases(n, number, z)]
-        starts.append([0, *np.cumsum([len(_cases(n, number, z)) for z in range(number)]).tolist()])
-        own = np.array(cases, np.int64).T
+        cases = [_cases(ContrastAxis(n), number, z) for z in range(number + 1)]
+        starts.append([0, *np.cumsum([len(each) for each in cases[:-1]]).tolist()])
+        own = np.array([case for each in cases for case in each], np.int64).T
         before, after, times = (np.multiply.outer(x, y) for x, y in zip((before, after, times), own, strict=True))
     sums: Numbers = (times * np.abs(before - after))[0]
     for axis, each in enumerate(starts):
@@ -92,18 +94,29 @@ def _l1(classes: list[tuple[int, int]]) -> Numbers:
     return sums
 
 
-def _cases(n: int, number: int, changed: int) -> list[tuple[int, int, int]]:
-    """The products of a and of b over ``number`` attributes of n values, ``changed`` of which change, and how often.
+def _cases(axis: ContrastAxis, number: int, changed: int) -> list[tuple[int, int, int]]:
+    """The products of a and of b over ``number`` attributes of one size, ``changed`` of which change, and how often.
 
     Those that do not change enter with their L1 norm: they have the same sign in a and in b.
     """
-    if n == 2:
-        return [(1, (-1) ** changed, 1)]
-    same = (2 * (n - 1)) ** (number - changed)
     out = []
-    for i in range(changed + 1):
-        for j in range(changed + 1 - i):
-            ways = math.comb(changed, i) * math.comb(changed - i, j) * (n - 2) ** (changed - i - j)
-            a, b = (n - 1) ** i * (-1) ** (changed - i), (n - 1) ** j * (-1) ** (changed - j)
-            out.append((a, b, same * ways))
+    for counts in _parts(changed, len(axis.pairs)):
+        ways, a, b = math.factorial(changed) * axis.l1 ** (number - changed), 1, 1
+        for count, (before, after, times) in zip(counts, axis.pairs, strict=True):
+            ways = ways // math.factorial(count) * times**count
+            a, b = a * before**count, b * after**count
+        out.append((a, b, ways))
     return out
+
+
+def _parts(total: int, parts: int) -> Iterator[tuple[int, ...]]:
+    """Every way to divide a number among some parts, in order.
+
+    >>> list(_parts(1, 3))
+    [(0, 0, 1), (0, 1, 0), (1, 0, 0)]
+    """
+    if parts == 1:
+        yield (total,)
+        return
+    for first in range(total + 1):
+        yield from ((first, *rest) for rest in _parts(total - first, parts - 1))

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from crosstally.budget import Neighbours, Sensitivity
 from crosstally.errors import QueryError, TooManyCellsError
+from crosstally.questions.contrast_map import ContrastMap
 from crosstally.questions.contrast_moves import ContrastMoves, contrast_moves
 from crosstally.schema import Schema
 
@@ -89,9 +90,9 @@ class Cells:
 class Contrast:
     """The residual of a table: what it says beyond all tables over fewer of its attributes, on whole numbers.
 
-    Along an attribute of n > 2 values it applies n I - J (J all ones); along one of two values, the difference
-    first minus second, a single number. Divided by n along each of the former, and put back in place with both signs
-    and halved along each of the latter, it is the centred table R_B of ``residuals``.
+    Along an attribute of n values it applies n I - J (J all ones), along one of two values the difference first minus
+    second: ``map`` knows all that follows from this. Scaled and put back in place it is the centred table R_B of
+    ``residuals``.
     """
 
     attributes: tuple[str, ...]
@@ -105,15 +106,18 @@ class Contrast:
                 f"a contrast must be over at most {_MAX_CONTRAST} attributes, got {len(self.attributes):,}"
             )
 
+    def map(self, schema: Schema) -> ContrastMap:
+        """The linear map from the counts of its table to its answer."""
+        return ContrastMap(schema.sizes(self.attributes))
+
     def shape(self, schema: Schema) -> tuple[int, ...]:
-        """One cell for each combination of values; attributes of two values have one."""
-        return tuple(1 if n == 2 else n for n in schema.sizes(self.attributes))
+        """One number for each combination of values; attributes of two values have one."""
+        return self.map(schema).shape
 
     def sensitivity(self, schema: Schema, neighbours: Neighbours) -> Sensitivity:
         """Exact, from the columns of the tensor product: one row's, or the difference of two rows'."""
-        sizes, m = schema.sizes(self.attributes), schema.max_rows
-        l1 = math.prod(1 if n == 2 else 2 * (n - 1) for n in sizes)
-        l2_squared = math.prod(1 if n == 2 else n * (n - 1) for n in sizes)
+        own, m = self.map(schema), schema.max_rows
+        l1, l2_squared = own.l1, own.l2_squared
         if Neighbours(neighbours) == Neighbours.REPLACE:
             moves = self.moves(schema)
             l1, l2_squared = int(moves.l1.max()), int(moves.squared.max())
@@ -128,11 +132,7 @@ class Contrast:
 
     def answer(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """The integer contrast of the counts."""
-        out = counts
-        for axis, n in enumerate(counts.shape):
-            first, total = out.take([0], axis), out.sum(axis=axis, keepdims=True)
-            out = 2 * first - total if n == 2 else n * out - total
-        return out
+        return ContrastMap(counts.shape).apply(counts)
 
     def to_dict(self) -> dict[str, Any]:
         """The query as JSON."""

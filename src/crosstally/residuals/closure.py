@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.errors import TooManyCellsError
+from crosstally.questions.contrast_map import ContrastAxis
 from crosstally.questions.queries import MAX_CELLS, Cells, Contrast
 from crosstally.residuals.layout import Layout, find
 from crosstally.schema import Schema
@@ -177,11 +178,15 @@ class Closure:
             if kind is Cells:
                 keys, parts = self.keys_of(positions), self._precisions(positions)
             else:
-                sizes = self.sizes[positions]
-                keys, parts = self._whole_keys(positions), np.where(sizes == 2, 2, sizes**2).prod(axis=1)[:, None]
+                keys, parts = self._whole_keys(positions), self._squared_scales[positions].prod(axis=1)[:, None]
             places, found = find(self.keys, keys)
             precision += np.bincount(places[found], (parts / variances)[found], len(self))
         return np.where(precision > 0, 1 / np.maximum(precision, _TINY), np.nan)
+
+    @cached_property
+    def _squared_scales(self) -> Array:
+        """For each attribute how much more precise a contrast is for the coefficients than for its own numbers."""
+        return np.array([ContrastAxis(n).squared_scale for n in self.schema.shape], float)
 
     def _precisions(self, positions: NDArray[np.intp]) -> Array:
         """One over the number of cells outside each subset: (tables, subsets)."""

@@ -127,20 +127,20 @@ def _coefficients(
             variances = own[:, None] * outer_product([[n] + [1] * (n - 1) for n in sizes])
         case Contrast():
             inside = outer_product([[0] + [1] * (n - 1) for n in sizes]) > 0
-            scales = math.prod(1 / math.sqrt(2) if n == 2 else 1 / n for n in sizes)
+            scales = query.map(schema).coefficient_scale
             keys = keys[:, inside]
-            coefficients = _contrast_coefficients(values, sizes) * scales
+            coefficients = _contrast_coefficients(values) * scales
             variances = np.broadcast_to((own * scales**2)[:, None], coefficients.shape)
         case _:
             raise QueryError(f"only cells and contrasts can be combined, got {type(query).__name__}")
     return keys.ravel(), coefficients.ravel(), variances.ravel()
 
 
-def _contrast_coefficients(values: NDArray[Any], sizes: Sequence[int]) -> NDArray[np.float64]:
-    """The inner products with Helmert's vectors along axes of n > 2; axes of two values hold theirs already."""
+def _contrast_coefficients(values: NDArray[Any]) -> NDArray[np.float64]:
+    """The inner products with Helmert's vectors; an axis of one number holds its only one already."""
     out = np.asarray(values, np.float64)
-    for axis, n in enumerate(sizes, start=1):
-        if n > 2:
+    for axis, numbers in enumerate(values.shape[1:], start=1):
+        if numbers > 1:
             out = np.moveaxis(decompose(np.moveaxis(out, axis, -1), 1)[..., 1:], -1, axis)
     return out.reshape(len(out), -1)
 

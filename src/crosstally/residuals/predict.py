@@ -46,7 +46,7 @@ class PredictedVariances:
             case Cells():
                 return keys, own * outer_product([[n, 1] for n in sizes])
             case Contrast():
-                return keys[:, -1:], own * math.prod(1 / 2 if n == 2 else 1 / n**2 for n in sizes)
+                return keys[:, -1:], own * query.map(self.schema).variance_factor
             case _:
                 raise QueryError(f"only cells and contrasts can be combined, got {type(query).__name__}")
 

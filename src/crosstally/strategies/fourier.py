@@ -157,7 +157,7 @@ def _residual(
     if not names:
         return Cells(()), 1.0
     cells, contrast = Cells(names), Contrast(names)
-    factor = math.prod(1 / 2 if n == 2 else 1 / n**2 for n in schema.sizes(names))
+    factor = contrast.map(schema).variance_factor
     if pure:
         moved, least = contrast.sensitivity(schema, neighbours).l1, cells.sensitivity(schema, neighbours).l1
         return (contrast, factor) if moved**2 * factor < least**2 else (cells, 1.0)

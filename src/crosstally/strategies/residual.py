@@ -6,9 +6,7 @@ is a constant over its variance, so the best budgets have a closed form (Residua
 
 from __future__ import annotations
 
-import math
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
@@ -21,6 +19,7 @@ from crosstally.errors import PlanError
 from crosstally.plans.plan import Plan
 from crosstally.plans.request import GroupedRequests, RequestGroup
 from crosstally.plans.shares import least_noise, with_less_noise
+from crosstally.questions.contrast_map import ContrastMap
 from crosstally.questions.queries import Cells, Contrast, Query
 from crosstally.residuals.closure import Closure, closure_of
 from crosstally.schema import Schema
@@ -121,13 +120,8 @@ def _single_costs(closure: Closure, neighbours: Neighbours) -> Array:
     for places, positions in closure.members:
         for rows, query in _alike(closure, positions, np.zeros(len(positions), np.intp)):
             squared = query.sensitivity(closure.schema, neighbours).l2_squared
-            out[places[rows]] = squared / 2 / _squared_scale(closure.schema.sizes(query.attributes))
+            out[places[rows]] = squared / 2 / ContrastMap(closure.schema.sizes(query.attributes)).squared_scale
     return out
-
-
-def _squared_scale(sizes: Sequence[int]) -> int:
-    """The variance of a contrast's noise over that of the coefficients it gives."""
-    return math.prod(2 if n == 2 else n**2 for n in sizes)
 
 
 def _alike(

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.errors import QueryError, TooManyCellsError
+from crosstally.questions.contrast_map import ContrastMap
 from crosstally.questions.queries import Cells, Contrast, Query
 from crosstally.schema import Schema
 
@@ -103,22 +104,12 @@ def _columns(query: Query, sizes: Sequence[int], values: NDArray[np.intp]) -> Ar
         keys = np.ravel_multi_index(tuple(values.T), tuple(sizes)) if sizes else np.zeros(number, np.intp)
         out[keys, np.arange(number)] = 1.0
         return out
-    out = np.ones((1, number))
-    for axis, n in enumerate(sizes):
-        same = np.arange(n)[:, None] == values[:, axis]
-        factor = 1.0 - 2.0 * values[None, :, axis] if n == 2 else n * same - 1.0
-        out = (out[:, None] * factor).reshape(-1, number)
-    return out
+    return ContrastMap(tuple(sizes)).columns(values).astype(float)
 
 
 def _adjoint(query: Query, sizes: Sequence[int], multipliers: Array) -> Array:
     """For each combination of values the column of such a cell times the multipliers."""
-    if isinstance(query, Cells):
-        return multipliers
-    out = multipliers
-    for axis, n in enumerate(sizes):
-        out = np.concatenate([out, -out], axis) if n == 2 else n * out - out.sum(axis=axis, keepdims=True)
-    return out
+    return multipliers if isinstance(query, Cells) else ContrastMap(tuple(sizes)).adjoint(multipliers)
 
 
 def _spread(table: Array, positions: tuple[int, ...], wanted: tuple[int, ...]) -> Array:

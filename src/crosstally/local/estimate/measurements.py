@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from crosstally.local.oracles.base import Residual, ResidualOracle, ViewOracle
 from crosstally.local.planning.groups import Group
 from crosstally.local.protocol import Protocol
+from crosstally.questions.contrast_map import ContrastMap
 from crosstally.questions.queries import Cells, Contrast
 from crosstally.tables import Measurement
 
@@ -88,8 +89,6 @@ def _contrast(names: tuple[str, ...], sizes: tuple[int, ...], found: Residual, s
     mean_square = float((frequencies**2).sum()) / coefficients - found.response / sample.people
     spread = most - min(max(mean_square, 0.0), most)
     variance = sample.total**2 * (found.response + spread * sample.left) / sample.people
-    values = frequencies * sample.total
-    for axis, n in enumerate(shape):
-        values = 2 * values.take([0], axis) if n == 2 else n * values
-    scale = math.prod(1 / 2 if n == 2 else 1 / n**2 for n in shape)
-    return Measurement(Contrast(own), values, variance=variance / scale, noise=None, origin=sample.origin)
+    contrast = ContrastMap(tuple(shape))
+    values, variance = contrast.apply(frequencies * sample.total), variance / contrast.variance_factor
+    return Measurement(Contrast(own), values, variance=variance, noise=None, origin=sample.origin)
