@@ -77,7 +77,6 @@ DOORS: dict[str, Callable[[Any], Any]] = {
     "pipeline.release, one strategy": lambda r: released(r, "fourier"),
     "planner.plan": lambda r: ct.plan(SCHEMA, rho=1, workload=BOTH, neighbours=r).chosen.to_dict(),
     "planner.compare": lambda r: [p.to_dict() for p in compare(SCHEMA, BOTH, RHO, neighbours=r).plans],
-    "planner.rows_matter": lambda r: rows_matter(MANY, None, Budget(epsilon=1), neighbours=r, rows=1000),
     "planner.solve_epsilon": lambda r: solve_epsilon(
         SCHEMA, BOTH, 5.0, neighbours=r, strategies=[NAMED["residual"]], delta=Fraction(1, 10**6)
     ),

@@ -11,7 +11,7 @@ import pytest
 from crosstally.budget import Noise, NoiseKind
 from crosstally.errors import QueryError
 from crosstally.questions.queries import Cells, Contrast, Linear, Query, Term
-from crosstally.residuals import Estimate, PredictedVariances, combine
+from crosstally.residuals import Estimate, Variances, combine
 from crosstally.schema import Attribute, Schema
 from crosstally.tables import Measurement
 from reference_residuals import DenseLeastSquares, contrast_matrix, marginal_matrix
@@ -206,7 +206,7 @@ def test_covered_tells_of_each_table_what_covers_tells_of_one() -> None:
 def test_variances_are_known_before_anything_is_measured(seed: int) -> None:
     schema = schema_of(5, 2, 3, 2)
     measurements = random_measurements(schema, np.random.default_rng([seed, 77]))
-    predicted = PredictedVariances(schema, [(m.query, m.variance) for m in measurements])
+    predicted = Variances.of_queries(schema, [(m.query, m.variance) for m in measurements])
     reference = dense(schema, measurements)
     for names in all_tables(schema):
         matrix = marginal_matrix(schema.shape, [schema.positions[name] for name in names])
@@ -222,7 +222,7 @@ def test_linear_queries_and_unknown_attributes_are_refused() -> None:
     with pytest.raises(QueryError, match="only cells and contrasts can be combined, got Linear"):
         combine(schema, [measured(query, np.array(3), 1.0)])
     with pytest.raises(QueryError, match="only cells and contrasts can be combined, got Linear"):
-        PredictedVariances(schema, [(query, 1.0)])
+        Variances.of_queries(schema, [(query, 1.0)])
     with pytest.raises(QueryError, match="unknown attribute 'b'"):
         combine(schema, [measured(Cells(("b",)), np.array([1, 2]), 1.0)])
 

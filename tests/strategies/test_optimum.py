@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 from crosstally.budget import Budget, Neighbours
 from crosstally.errors import PlanError
 from crosstally.questions.queries import Cells
-from crosstally.residuals import PredictedVariances
+from crosstally.residuals import Variances
 from crosstally.schema import Attribute, Outside, Schema, Unit
 from crosstally.strategies import Direct, Residual, Views
 from crosstally.strategies.clustered import Clustered, clusters
@@ -29,9 +29,9 @@ def sized(*sizes: int, unit: Unit | None = None, outside: Outside = Outside.REFU
     return Schema([Attribute(f"a{i}", [str(v) for v in range(n)], outside=outside) for i, n in enumerate(sizes)], unit)
 
 
-def continuous(plan) -> PredictedVariances:
+def continuous(plan) -> Variances:
     """What least squares gives with the papers' variance 2 b^2 in place of that of the discrete noise."""
-    return PredictedVariances(plan.schema, [(r.query, 2 * r.noise.scale**2) for r in plan.requests])
+    return Variances.of_queries(plan.schema, [(r.query, 2 * r.noise.scale**2) for r in plan.requests])
 
 
 def continuous_rms(plan) -> float:
@@ -50,7 +50,7 @@ def test_least_squares_with_the_papers_scales() -> None:
     """Scales 9/4 and 9/5: 5.684 for each cell of A, 4.661 for each of AB, 30.0126 in all."""
     scales = {("a0",): 9 / 4, ("a0", "a1"): 9 / 5}
     measured = [(Cells(table), 2 * scale**2) for table, scale in scales.items()]
-    of_a, of_ab = PredictedVariances(sized(2, 2, 2), measured).of_all(A_AND_AB.tables)
+    of_a, of_ab = Variances.of_queries(sized(2, 2, 2), measured).of_all(A_AND_AB.tables)
     assert (of_a, of_ab) == pytest.approx((5.684, 4.661), abs=5e-4)
     assert 2 * of_a + 4 * of_ab == pytest.approx(30.0126, abs=5e-5)
     views, variances = [(0,), (0, 1)], [variance for _, variance in measured]

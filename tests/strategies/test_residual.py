@@ -12,7 +12,7 @@ from crosstally.budget import Budget, Neighbours
 from crosstally.errors import PlanError, TooManyCellsError
 from crosstally.plans.request import GroupedRequests, Request, grouped
 from crosstally.questions.queries import Cells, Contrast
-from crosstally.residuals import PredictedVariances
+from crosstally.residuals import Variances
 from crosstally.residuals.closure import Closure, closure_of
 from crosstally.schema import Attribute, Outside, Schema, Unit
 from crosstally.strategies import Direct, Plan
@@ -248,7 +248,7 @@ def test_errors_are_those_of_the_residual_basis(attributes) -> None:
     tables |= {tuple(range(width))}
     workload = Workload([tuple(schema.names[i] for i in t) for t in sorted(tables)])
     for plan in (Residual().plan(schema, workload, Budget(rho=2)), Direct().plan(schema, workload, Budget(rho=2))):
-        predicted = PredictedVariances(schema, [(r.query, r.noise.variance) for r in plan.requests])
+        predicted = Variances.of_queries(schema, [(r.query, r.noise.variance) for r in plan.requests])
         expected = np.sqrt(predicted.of_all(workload.tables))
         assert list(plan.errors.values()) == pytest.approx(expected.tolist(), rel=1e-9)
         wide = Workload([schema.names[:6], schema.names[:2]])

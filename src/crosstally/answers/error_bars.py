@@ -30,8 +30,8 @@ from crosstally.answers.noise_sums import NoiseTerm, half_width
 from crosstally.budget import Noise
 from crosstally.questions.contrast_map import ContrastMap
 from crosstally.questions.queries import Cells, Query
-from crosstally.residuals import PredictedVariances
 from crosstally.residuals.layout import outer_product
+from crosstally.residuals.variances import Variances
 from crosstally.schema import Schema
 from crosstally.tables import ErrorKind, Measurement
 
@@ -120,9 +120,9 @@ class ErrorBars:
         return ErrorLaw(self, tuple(names), CellSums.of(summed, chosen)) if summed else self.covered_law(names)
 
     @cached_property
-    def predicted(self) -> PredictedVariances:
+    def predicted(self) -> Variances:
         """The variance of every coefficient, as if the number of rows were not known."""
-        measured = PredictedVariances(self.schema, [(m.query, m.variance) for m in self._measurements])
+        measured = Variances.of_queries(self.schema, [(m.query, m.variance) for m in self._measurements])
         return measured.replacing(self.variances_left)
 
     def variances(self, names: Sequence[str]) -> NDArray[np.float64]:

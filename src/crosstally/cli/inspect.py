@@ -90,12 +90,12 @@ def _measured(release: Release) -> Iterator[_Measured]:
 def _expected(release: Release) -> Iterator[_Expected]:
     """The standard errors of tables over one, two and three attributes; of very many only the first are looked at."""
     from crosstally.questions.queries import Cells
-    from crosstally.residuals import PredictedVariances
+    from crosstally.residuals import Variances
 
     names = release.schema.names
     known_total = [] if release.statement.rows is None else [(Cells(()), _ALMOST_NOTHING)]
     measured = [(each.query, each.variance) for each in release.measurements]
-    predicted = PredictedVariances(release.schema, [*measured, *known_total]).replacing(release.variances_left)
+    predicted = Variances.of_queries(release.schema, [*measured, *known_total]).replacing(release.variances_left)
     for ways in range(1, min(_LARGEST_WAYS, len(names)) + 1):
         tables = list(islice(combinations(names, ways), _MOST_TABLES))
         errors = [math.sqrt(variance) for variance in predicted.of_all(tables)]

@@ -15,13 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.budget import Budget, Neighbours, Noise
-from crosstally.errors import CrosstallyError, PlanError, QueryError, TooManyCellsError
+from crosstally.errors import CrosstallyError, PlanError, TooManyCellsError
 from crosstally.json_text import JsonError, read_json_file
 from crosstally.plans.joint_cost import groups_cost
 from crosstally.plans.request import Request, RequestGroup, grouped
 from crosstally.plans.stages import Rule, part_of, rest_of, sum_of_stages
-from crosstally.questions.queries import MAX_CELLS, Cells, Contrast, query_from_dict
+from crosstally.questions.queries import MAX_CELLS, Cells, query_from_dict
 from crosstally.residuals.closure import Closure, closure_of
+from crosstally.residuals.variances import Variances
 from crosstally.schema import Schema, write_text
 from crosstally.tables import Measurement
 from crosstally.workload import Workload
@@ -141,13 +142,8 @@ class Plan:
     @cached_property
     def _variances(self) -> NDArray[np.float64]:
         """The variance of each cell of each table of the workload."""
-        measured = []
-        for group in self.groups:
-            kind = type(group.query)
-            if kind is not Cells and kind is not Contrast:
-                raise QueryError(f"only cells and contrasts can be combined, got {kind.__name__}")
-            measured.append((kind, group.positions, group.noise.variance))
-        return self._closure.table_variances(self._closure.predicted(measured))
+        measured = [(type(group.query), group.positions, group.noise.variance) for group in self.groups]
+        return Variances(self._closure, measured).of_tables
 
     @property
     def covers(self) -> bool:

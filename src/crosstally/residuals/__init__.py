@@ -8,11 +8,11 @@ any measured views is an inverse-variance average, coefficient by coefficient:
 ``basis``     a table to its coefficients and back
 ``layout``    which number stands for which coefficient
 ``combine``   measurements to an ``Estimate``: the averages, and their exact variances
-``predict``   the same variances before anything is measured
+``variances`` the same variances from the noise alone, also before anything is measured
 """
 
 from crosstally.residuals.basis import decompose, rebuild
 from crosstally.residuals.combine import Estimate, combine
-from crosstally.residuals.predict import PredictedVariances
+from crosstally.residuals.variances import Variances
 
-__all__ = ["Estimate", "PredictedVariances", "combine", "decompose", "rebuild"]
+__all__ = ["Estimate", "Variances", "combine", "decompose", "rebuild"]

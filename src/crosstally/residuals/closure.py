@@ -11,18 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.errors import TooManyCellsError
-from crosstally.questions.contrast_map import ContrastAxis
-from crosstally.questions.queries import MAX_CELLS, Cells, Contrast
+from crosstally.questions.queries import MAX_CELLS
 from crosstally.residuals.layout import Layout, find
 from crosstally.schema import Schema
 
-__all__ = ["Closure", "TableBlock", "blocks_of", "closure_of"]
+__all__ = ["Closure", "TableBlock", "blocks_of", "closure_of", "interleaved", "subset_shares"]
 
 _BITS = 63
 # Subsets for each table of very many: tables over four attributes have sixteen. A few tables may have MAX_CELLS
 # subsets together, as the requests of a plan may; a short list of wide tables would otherwise fill the memory.
 _MANY_SUBSETS = 16
-_TINY = 1e-300
 
 Array = NDArray[np.float64]
 
@@ -82,18 +80,18 @@ class Closure:
         tables = len(positions)
         if not self._fits:
             return Layout.of((2,) * len(self.sizes)).keys(positions.tolist())
-        keys, number = np.zeros((tables, 1), np.int64), np.zeros(1, np.intp)
+        keys = np.zeros((tables, 1), np.int64)
         for column in np.sort(positions, axis=1).T:
-            keys = np.stack([keys, self._with(keys, column[:, None])], axis=-1).reshape(tables, -1)
-            number = np.stack([number, number + 1], axis=-1).ravel()
-        keys[:, number > self._widest] = -1  # too many attributes to be here, and perhaps to fit 63 bits
+            keys = interleaved(keys, self._with(keys, column[:, None]))
+        if positions.shape[1] > self._widest:  # sets of too many attributes are not here, and may not fit 63 bits
+            keys[:, np.bitwise_count(np.arange(keys.shape[1])) > self._widest] = -1
         return keys
 
     def _with(self, keys: NDArray[np.int64], positions: NDArray[np.intp]) -> NDArray[np.int64]:
         """The keys of sets that have one attribute more, which comes after all others."""
         return keys | 1 << positions if len(self.sizes) < _BITS else keys * self._base + (positions + 1)
 
-    def _whole_keys(self, positions: NDArray[np.intp]) -> NDArray[Any]:
+    def whole_keys(self, positions: NDArray[np.intp]) -> NDArray[Any]:
         """The key of each table's own set: (tables, 1)."""
         if not self._fits or positions.shape[1] > self._widest:
             return self.keys_of(positions)[:, -1:]
@@ -132,14 +130,6 @@ class Closure:
             out[places] = factors[positions].prod(axis=1)
         return out
 
-    def shares(self, block: TableBlock) -> Array:
-        """What the variance of each subset counts for in a cell of each table: (tables, subsets)."""
-        out = np.ones((len(block.positions), 1))
-        for column in self.sizes[block.positions].T:
-            n = column[:, None]
-            out = np.stack([out / n**2, out * (1 - 1 / n)], axis=-1).reshape(len(out), -1)
-        return out
-
     def cells(self) -> Array:
         """How many cells each table has."""
         out = np.empty(self.tables)
@@ -151,7 +141,7 @@ class Closure:
         """What the variance of each set counts for in a weighted sum of the tables' cell variances."""
         out = np.zeros(len(self))
         for block, subsets in zip(self.blocks, self.subsets, strict=True):
-            parts = self.shares(block) * tables[block.places][:, None]
+            parts = subset_shares(self.sizes[block.positions]) * tables[block.places][:, None]
             out += np.bincount(subsets.ravel(), parts.ravel(), len(self))
         return out
 
@@ -159,41 +149,27 @@ class Closure:
         """The variance of a cell of each table, from the variance of the coefficients of each set."""
         out = np.empty(self.tables)
         for block, subsets in zip(self.blocks, self.subsets, strict=True):
-            out[block.places] = np.einsum("ij,ij->i", variances[subsets], self.shares(block))
+            out[block.places] = np.einsum("ij,ij->i", variances[subsets], subset_shares(self.sizes[block.positions]))
         return out
 
-    def predicted(self, measured: Sequence[tuple[type[Cells] | type[Contrast], NDArray[np.intp], float]]) -> Array:
-        """The variance of the coefficients of each set after combining; NaN where it is not measured.
 
-        Args:
-            measured: Kind of query, attributes' positions (a row for each query of one shape), and variance of noise.
-        """
-        alike: dict[tuple[type, int], list[tuple[NDArray[np.intp], float]]] = {}
-        for kind, rows, variance in measured:
-            alike.setdefault((kind, rows.shape[1]), []).append((rows, variance))
-        precision = np.zeros(len(self))
-        for (kind, _), groups in alike.items():
-            positions = np.sort(np.concatenate([rows for rows, _ in groups]), axis=1)
-            variances = np.concatenate([np.full((len(rows), 1), variance) for rows, variance in groups])
-            if kind is Cells:
-                keys, parts = self.keys_of(positions), self._precisions(positions)
-            else:
-                keys, parts = self._whole_keys(positions), self._squared_scales[positions].prod(axis=1)[:, None]
-            places, found = find(self.keys, keys)
-            precision += np.bincount(places[found], (parts / variances)[found], len(self))
-        return np.where(precision > 0, 1 / np.maximum(precision, _TINY), np.nan)
+def interleaved(without: NDArray[Any], within: NDArray[Any]) -> NDArray[Any]:
+    """For twice as many subsets: each one without a further attribute and with it, which becomes the fastest."""
+    out = np.empty((len(without), 2 * without.shape[1]), without.dtype)
+    out[:, ::2], out[:, 1::2] = without, within
+    return out
 
-    @cached_property
-    def _squared_scales(self) -> Array:
-        """For each attribute how much more precise a contrast is for the coefficients than for its own numbers."""
-        return np.array([ContrastAxis(n).squared_scale for n in self.schema.shape], float)
 
-    def _precisions(self, positions: NDArray[np.intp]) -> Array:
-        """One over the number of cells outside each subset: (tables, subsets)."""
-        out = np.ones((len(positions), 1))
-        for column in self.sizes[positions].T:
-            out = np.stack([out / column[:, None], out], axis=-1).reshape(len(out), -1)
-        return out
+def subset_shares(sizes: Array) -> Array:
+    """What the variance of each subset counts for in a cell, for tables of these sizes (a row each): (tables, subsets).
+
+    >>> subset_shares(np.array([[2.0, 3.0]])).round(4)
+    array([[0.0278, 0.1667, 0.0556, 0.3333]])
+    """
+    out, squares, rest = np.ones((len(sizes), 1)), sizes**2, 1 - 1 / sizes
+    for axis in range(sizes.shape[1]):
+        out = interleaved(out / squares[:, axis, None], out * rest[:, axis, None])
+    return out
 
 
 @lru_cache(maxsize=2)

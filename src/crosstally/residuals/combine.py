@@ -16,6 +16,7 @@ from crosstally.errors import QueryError
 from crosstally.questions.queries import Cells, Contrast
 from crosstally.residuals.basis import decompose, rebuild
 from crosstally.residuals.layout import Layout, find, outer_product
+from crosstally.residuals.variances import cell_variance
 from crosstally.schema import Schema
 from crosstally.tables import Measurement
 
@@ -79,7 +80,8 @@ class Estimate:
         if not found.all():
             return math.nan
         sizes = self.schema.sizes(names)
-        return float(self.variances[places[0]] @ outer_product([[1 / n**2] + [1 / n] * (n - 1) for n in sizes]))
+        of_subsets = self.variances[places[0]].reshape(sizes)[np.ix_(*[(0, 1)] * len(sizes))]  # shared within a set
+        return cell_variance(of_subsets.ravel(), sizes)
 
     def with_total(self, total: float) -> Estimate:
         """The same estimate with the number of rows known."""

@@ -1,0 +1,135 @@
+"""The variance of every coefficient and cell after combining, from what is measured and with how much noise: no values.
+
+All coefficients of one attribute set B share a variance, and precisions add. A view over V whose cells have variance v
+tells the coefficients of each B inside V with variance v x prod(n_i, i in V but not B); a contrast over B tells those
+of B alone, with v over its squared scale. What is not measured is NaN, and so is all that needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import copy
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosstally.errors import QueryError
+from crosstally.questions.contrast_map import ContrastAxis
+from crosstally.questions.queries import Cells, Contrast, Query
+from crosstally.residuals.closure import Closure, blocks_of, interleaved, subset_shares
+from crosstally.residuals.layout import find
+from crosstally.schema import Schema
+
+__all__ = ["MeasuredAlike", "Variances", "cell_variance"]
+
+_TINY = 1e-300  # in place of a precision of zero, whose inverse is not used
+
+Array = NDArray[np.float64]
+
+MeasuredAlike = tuple[type[Query], NDArray[np.intp], float]
+"""Queries of one kind and number of attributes: the kind, the attributes' positions (a row each), the variance."""
+
+
+class Variances:
+    """The variance of the coefficients of each set of a closure, after all measurements are combined."""
+
+    def __init__(self, closure: Closure, measured: Sequence[MeasuredAlike]) -> None:
+        self.closure = closure
+        precision = _precision(closure, measured)
+        self.of_sets = np.where(precision > 0, 1 / np.maximum(precision, _TINY), np.nan)
+
+    @classmethod
+    def of_queries(cls, schema: Schema, measured: Sequence[tuple[Query, float]]) -> Variances:
+        """From queries and the variance of the noise of each, for all sets inside their tables."""
+        alike: dict[tuple[type[Query], int, float], list[tuple[str, ...]]] = {}
+        for query, variance in measured:
+            names = query.attributes
+            alike.setdefault((type(query), len(names), variance), []).append(names)
+        known = schema.positions
+        groups = [
+            (kind, np.array([[known[name] for name in names] for names in tables], np.intp), variance)
+            for (kind, _, variance), tables in alike.items()
+        ]
+        tables = dict.fromkeys([(), *(query.attributes for query, _ in measured)])
+        return cls(Closure(schema, tuple(tables)), groups)
+
+    def replacing(self, known: Mapping[tuple[str, ...], float]) -> Variances:
+        """The same with other variances for the coefficients of some sets, as far as these are measured at all."""
+        out = copy(self)
+        out.of_sets = self.of_sets.copy()
+        positions = self.closure.schema.positions
+        for names, variance in known.items():
+            keys = self.closure.whole_keys(np.array([[positions[name] for name in names]], np.intp))
+            places, found = find(self.closure.keys, keys)
+            place = places[found]
+            out.of_sets[place] = np.where(np.isnan(out.of_sets[place]), np.nan, variance)
+        return out
+
+    @property
+    def of_tables(self) -> Array:
+        """The variance of each cell of each table of the closure."""
+        return self.closure.table_variances(self.of_sets)
+
+    def of_subsets(self, names: Sequence[str]) -> Array:
+        """The variance of the coefficients of each subset of some attributes, the last attribute fastest."""
+        positions = [self.closure.schema.positions[name] for name in names]
+        found, ordered = self._of_subsets(np.array([positions], np.intp))[0], sorted(positions)
+        if positions != ordered:
+            found = found.reshape((2,) * len(ordered)).transpose([ordered.index(i) for i in positions]).ravel()
+        return np.asarray(found)
+
+    def _of_subsets(self, positions: NDArray[np.intp]) -> Array:
+        """For each table the variances of its subsets, attributes in the schema's order: (tables, subsets)."""
+        places, found = self.closure.find(positions)
+        return np.where(found, self.of_sets[places], np.nan)
+
+    def of(self, names: Sequence[str]) -> float:
+        """The variance of each cell of a table."""
+        return self.of_all([names])[0]
+
+    def of_all(self, tables: Sequence[Sequence[str]]) -> list[float]:
+        """The variance of each cell of many tables, whether the closure knows them or not; NaN where not covered."""
+        out = np.empty(len(tables))
+        for block in blocks_of(self.closure.schema, tables):
+            positions = np.sort(block.positions, axis=1)
+            shares = subset_shares(self.closure.sizes[positions])
+            out[block.places] = np.einsum("ij,ij->i", self._of_subsets(positions), shares)
+        return out.tolist()
+
+
+def cell_variance(of_subsets: Array, sizes: Sequence[int]) -> float:
+    """The variance of each cell of a table of these sizes, from that of the coefficients of each subset.
+
+    >>> cell_variance(np.array([12.0, 4.0]), [2])  # total / 4 + effect x (1 - 1/2)
+    5.0
+    """
+    return float(of_subsets @ subset_shares(np.array([sizes], float))[0])
+
+
+def _precision(closure: Closure, measured: Sequence[MeasuredAlike]) -> Array:
+    """The sum over all measurements of one over the variance of each set's coefficients."""
+    alike: dict[tuple[type[Query], int], list[tuple[NDArray[np.intp], float]]] = {}
+    for kind, rows, variance in measured:
+        alike.setdefault((kind, rows.shape[1]), []).append((rows, variance))
+    squared_scales = np.array([ContrastAxis(n).squared_scale for n in closure.schema.shape], float)
+    precision = np.zeros(len(closure))
+    for (kind, _), groups in alike.items():
+        positions = np.sort(np.concatenate([rows for rows, _ in groups]), axis=1)
+        variances = np.concatenate([np.full((len(rows), 1), variance) for rows, variance in groups])
+        if kind is Cells:
+            keys, parts = closure.keys_of(positions), _inverse_cells_outside(closure.sizes[positions])
+        elif kind is Contrast:
+            keys, parts = closure.whole_keys(positions), squared_scales[positions].prod(axis=1)[:, None]
+        else:
+            raise QueryError(f"only cells and contrasts can be combined, got {kind.__name__}")
+        places, found = find(closure.keys, keys)
+        precision += np.bincount(places[found], (parts / variances)[found], len(closure))
+    return precision
+
+
+def _inverse_cells_outside(sizes: Array) -> Array:
+    """One over the number of cells outside each subset, for tables of these sizes (a row each): (tables, subsets)."""
+    out = np.ones((len(sizes), 1))
+    for column in sizes.T:
+        out = interleaved(out / column[:, None], out)
+    return out
