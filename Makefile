@@ -30,7 +30,7 @@ bench: .venv/developer .peers/ready
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 CROSSTALLY_PEERS=.peers/bin/python $(BIN)/python -m benchmarks
 
 docs: .venv/developer
-	$(BIN)/python docs/reference.py
+	$(BIN)/python docs/cli_page.py
 	$(BIN)/python docs/tour.py
 
 system:

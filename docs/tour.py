@@ -27,7 +27,7 @@ def main() -> None:
 
         readme = ROOT / "README.md"
         readme.write_text(BLOCK.sub(rewritten, readme.read_text(encoding="utf-8")), encoding="utf-8")
-        shutil.copy(tour / "age-by-sex.svg", ROOT / "docs" / "age-by-sex.svg")
+        shutil.copy(tour / "age-by-sex.svg", ROOT / "docs" / "start" / "age-by-sex.svg")
 
 
 def printed(folder: Path, command: str) -> str:

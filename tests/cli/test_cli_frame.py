@@ -82,12 +82,12 @@ def test_help_loads_nothing_heavy_and_is_quick() -> None:
 
 
 def test_the_reference_is_up_to_date() -> None:
-    """docs/cli.md holds the --help of every command; make docs writes it."""
-    code = "import sys; sys.path.insert(0, 'docs'); import reference; sys.stdout.write(reference.page())"
+    """docs/reference/cli.md holds the --help of every command; make docs writes it."""
+    code = "import sys; sys.path.insert(0, 'docs'); import cli_page; sys.stdout.write(cli_page.page())"
     ran = subprocess.run(
         [sys.executable, "-X", "utf8", "-c", code], capture_output=True, text=True, timeout=60, check=True, cwd=ROOT
     )
-    page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
     assert page == ran.stdout, "run make docs"
     assert [f"## crosstally {command}\n" in page for command in COMMANDS] == [True] * len(COMMANDS)
     assert not ANSI.search(page)

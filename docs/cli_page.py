@@ -1,4 +1,4 @@
-"""Writes docs/cli.md: the ``--help`` of every command, as it looks on a terminal of 100 columns."""
+"""Writes docs/reference/cli.md: the ``--help`` of every command, as it looks on a terminal of 100 columns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import typer.main
 
 from crosstally.cli.app import app, main
 
-PAGE = Path(__file__).with_name("cli.md")
+PAGE = Path(__file__).parent / "reference" / "cli.md"
 HEAD = """# Command line
 
 Data goes to stdout, words for people to stderr. Exit codes: 0 done, 1 a check that was asked for failed, 2 the input
