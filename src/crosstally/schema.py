@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import tempfile
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
@@ -19,8 +18,9 @@ from typing import Any
 
 from crosstally.errors import QueryError, SchemaError, did_you_mean
 from crosstally.json_text import JsonError, read_json_file
+from crosstally.platform_files import write_text
 
-__all__ = ["MISSING", "OTHER", "Attribute", "Outside", "Schema", "Unit", "canonical_text", "write_text"]
+__all__ = ["MISSING", "OTHER", "Attribute", "Outside", "Schema", "Unit", "canonical_text"]
 
 OTHER = "(other)"
 MISSING = "(missing)"
@@ -366,21 +366,6 @@ class Schema:
         body = ",\n".join(f"    {line}" for line in lines)
         text = "{\n" + "".join(parts) + f'  "attributes": [\n{body}\n  ]\n}}\n'
         write_text(Path(path), text, private=self.draft)
-
-
-def write_text(path: Path, text: str, *, private: bool) -> None:
-    """Write a file; a private one is its owner's alone (mode 600) from the start, even in place of one that was not."""
-    if not private:
-        path.write_text(text, encoding="utf-8")
-        return
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".new")
-    try:
-        with open(descriptor, "w", encoding="utf-8") as file:  # noqa: PTH123 (a descriptor has no path)
-            file.write(text)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 def _read_attribute(given: object, where: str) -> Attribute:

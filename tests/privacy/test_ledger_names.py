@@ -175,13 +175,13 @@ def test_a_link_to_the_name_is_no_other_name(tmp_path: Path) -> None:
 
 def dies_while_creating(folder: Path) -> None:
     """In a process of its own: die when the new file has its name and still the one it was made under."""
-    give_name = ledger_file._name
+    give_name = ledger_file.name_new_file
 
     def die(new: Path, path: Path) -> None:
         give_name(new, path)
         os._exit(9)
 
-    ledger_file._name = die
+    ledger_file.name_new_file = die
     ledger_in(folder)
 
 

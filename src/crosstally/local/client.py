@@ -5,9 +5,9 @@ a report costs to the device's store, turns the row into codes, draws a group, a
 probabilities that the protocol states as fractions. Randomness comes from the operating system's secure source, and
 every draw is exact: there are no floating point numbers in it.
 
-What leaves the device is 37 bytes (docs/reference/local-wire-format.md). Group, report and id are drawn once for each protocol,
-stored before anything is sent, and sent again byte for byte whatever the row becomes. That a call fails must not tell
-more than a report does, so the order is fixed: check the whole protocol, charge, look at the row, draw, store.
+What leaves the device is 37 bytes (docs/reference/local-wire-format.md). Group, report and id are drawn once for each
+protocol, stored before anything is sent, and sent again byte for byte whatever the row becomes. That a call fails must
+not tell more than a report does, so the order is fixed: check the whole protocol, charge, look at the row, draw, store.
 """
 
 from __future__ import annotations

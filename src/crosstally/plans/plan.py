@@ -20,10 +20,11 @@ from crosstally.json_text import JsonError, read_json_file
 from crosstally.plans.joint_cost import groups_cost
 from crosstally.plans.request import Request, RequestGroup, grouped
 from crosstally.plans.stages import Rule, part_of, rest_of, sum_of_stages
+from crosstally.platform_files import write_text
 from crosstally.questions.queries import MAX_CELLS, Cells, query_from_dict
 from crosstally.residuals.closure import Closure, closure_of
 from crosstally.residuals.variances import Variances
-from crosstally.schema import Schema, write_text
+from crosstally.schema import Schema
 from crosstally.tables import Measurement
 from crosstally.workload import Workload
 

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from crosstally.errors import LedgerError
+from crosstally.platform_files import name_new_file
 from crosstally.privacy.ledger_lock import check_place, holding
 
 __all__ = ["FORMAT", "Event", "Store", "append", "canonical", "digest", "events"]
@@ -158,7 +159,7 @@ class Store:
             with contextlib.closing(sqlite3.connect(new, isolation_level=None)) as connection:
                 _fill(connection, header)
                 connection.execute("PRAGMA journal_mode = WAL")
-            _name(new, path)
+            name_new_file(new, path)
         except FileExistsError:
             raise LedgerError(
                 f"cannot create {store}: the file exists already; open it, or choose another name"
@@ -269,23 +270,6 @@ def _fill(connection: sqlite3.Connection, header: str) -> None:
     connection.execute("INSERT INTO header VALUES (1, ?)", (header,))
     connection.execute("INSERT INTO head VALUES (1, 0, ?)", (digest(header),))
     connection.execute("COMMIT")
-
-
-def _name(new: Path, path: Path) -> None:
-    """Give a complete file its name, unless that is taken."""
-    try:
-        os.link(new, path)
-    except FileExistsError:
-        raise
-    except OSError:  # a file system without links: take the name first, then put the file there
-        path.open("xb").close()
-        new.replace(path)
-    if hasattr(os, "O_DIRECTORY"):
-        folder = os.open(path.absolute().parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
 
 
 def _check_tables(store: Store, connection: sqlite3.Connection) -> None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-import sys
 import threading
 import time
 import weakref
@@ -21,17 +20,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from crosstally.errors import LedgerError
+from crosstally.platform_files import after_fork_in_child, has_write_mode, open_for_lock, try_lock, unlock
 from crosstally.privacy.mounts import unfit
-
-if sys.platform != "win32":
-    import errno
-    import fcntl
 
 __all__ = ["Held", "check_place", "holding"]
 
 _MAGIC = b"SQLite format 3\0"
 _PAUSE = 0.005  # seconds between two tries: a transaction takes about as long
-_FLAGS = os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
 
 Identity = tuple[int, int]
 
@@ -60,8 +55,7 @@ def _forget() -> None:
     _turns_lock = threading.Lock()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+after_fork_in_child(_forget)
 
 
 class Held:
@@ -145,13 +139,13 @@ def _check_status(path: Path, title: str) -> None:
         raise LedgerError(f"cannot open {title}: it is a folder")
     if not stat.S_ISREG(mode):
         raise LedgerError(f"{str(path)!r} is not a ledger")
-    if not mode & 0o222 or not os.access(path, os.W_OK):
+    if not has_write_mode(path, mode):
         raise LedgerError(f"cannot open {title}: the file is read-only; make it writable")
 
 
 def _take(path: Path, title: str, deadline: float) -> tuple[_Turn, int]:
     """Open the file, take the turn among threads, then the lock among processes."""
-    descriptor = os.open(path, _FLAGS)
+    descriptor = open_for_lock(path)
     _open.add(descriptor)
     with _turns_lock:
         turn = _turns.setdefault(_identity(os.fstat(descriptor)), _Turn())
@@ -167,27 +161,17 @@ def _take(path: Path, title: str, deadline: float) -> tuple[_Turn, int]:
 
 
 def _lock(descriptor: int, title: str, deadline: float) -> None:
-    if sys.platform == "win32":
-        return  # no file has a second name for its log there but by hard links, which are refused
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            if error.errno not in {errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EINTR}:
-                raise LedgerError(
-                    f"cannot use {title}: its file system has no locks; move it to a local disk"
-                ) from None
+    try:
+        while not try_lock(descriptor):
             if time.monotonic() > deadline:
-                raise _busy(title) from None
+                raise _busy(title)
             time.sleep(_PAUSE)
-        else:
-            return
+    except OSError:
+        raise LedgerError(f"cannot use {title}: its file system has no locks; move it to a local disk") from None
 
 
 def _give(turn: _Turn, descriptor: int) -> None:
-    if sys.platform != "win32":
-        with contextlib.suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_UN)  # closing is not enough: a forked child may have it open, too
+    unlock(descriptor)
     for each in (descriptor, *turn.late):
         _open.discard(each)
         os.close(each)

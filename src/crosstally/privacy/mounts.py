@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from crosstally.platform_files import device
+
 __all__ = ["Mount", "read_mounts", "unfit"]
 
 # The mounts that this process sees, on Linux (man 5 proc_pid_mountinfo). Elsewhere nothing is known, nothing refused.
@@ -44,8 +46,8 @@ def unfit(path: Path) -> str | None:
         mounts = read_mounts(os.fsdecode(_MOUNTS.read_bytes()))
     except OSError:
         return None
-    real, number = path.resolve(), path.stat().st_dev
-    mount = _holding(mounts, real, f"{os.major(number)}:{os.minor(number)}")
+    real = path.resolve()
+    mount = _holding(mounts, real, device(path))
     if mount is None:
         return None
     if mount.shared:
@@ -77,7 +79,7 @@ def read_mounts(text: str) -> list[Mount]:
     return mounts
 
 
-def _holding(mounts: list[Mount], real: Path, device: str) -> Mount | None:
+def _holding(mounts: list[Mount], real: Path, device: str | None) -> Mount | None:
     """The mount that a path is on: the deepest, and the last of those.
 
     A mount on the way may be hidden by a later one, hence those of the file's own device come first. Some file systems

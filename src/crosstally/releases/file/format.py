@@ -1,6 +1,6 @@
 """The format of a release file: its header, its columns and its checksum, as writer and reader both have them.
 
-``docs/release-file.md`` describes its formats field by field.
+``docs/reference/release-file.md`` describes its formats field by field.
 """
 
 from __future__ import annotations

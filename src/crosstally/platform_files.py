@@ -1,0 +1,134 @@
+"""What operating systems do differently about files: locks, modes, names, folders. Nobody else asks which one it is.
+
+Linux and macOS have all of it. Windows has neither ``flock`` nor POSIX modes nor folders that can be opened; each
+function says what it does there. ``local/client.py`` stands alone, to be copied to a device, and uses none of this.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+fcntl: ModuleType | None
+try:
+    import fcntl
+except ImportError:
+    fcntl = None
+
+__all__ = [
+    "after_fork_in_child",
+    "device",
+    "has_write_mode",
+    "name_new_file",
+    "open_for_lock",
+    "sync_folder",
+    "try_lock",
+    "unlock",
+    "write_text",
+]
+
+_WRITABLE = 0o222  # by the owner, the group or others
+_LOCKED_BY_ANOTHER = {errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EINTR}
+
+
+# Locks
+
+
+def open_for_lock(path: Path) -> int:
+    """A descriptor of a file that no child inherits, and that does not wait for a writer if the file is a pipe."""
+    flags = (getattr(os, name, 0) for name in ("O_CLOEXEC", "O_BINARY", "O_NONBLOCK"))
+    return os.open(path, os.O_RDWR | sum(flags))
+
+
+def try_lock(descriptor: int) -> bool:
+    """Lock a file against all other processes, whatever name they know it by; False while another has the lock.
+
+    Raises OSError where the file system has no locks. Without ``flock`` (Windows) this is always True: SQLite's own
+    locks still hold there, and a second name of the file, which they do not see, can only be a hard link, which is
+    refused.
+    """
+    if fcntl is None:
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in _LOCKED_BY_ANOTHER:
+            return False
+        raise
+    return True
+
+
+def unlock(descriptor: int) -> None:
+    """Let go of a lock; closing is not enough, since a forked child may have the descriptor too."""
+    if fcntl is not None:
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
+def after_fork_in_child(function: Callable[[], None]) -> None:
+    """Have a function called in every forked child; nothing forks where this cannot be asked for (Windows)."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=function)
+
+
+# Modes and devices
+
+
+def has_write_mode(path: Path, mode: int) -> bool:
+    """Whether a file may be written: by its mode, which binds even root here, and by this user."""
+    return bool(mode & _WRITABLE) and os.access(path, os.W_OK)
+
+
+def device(path: Path) -> str | None:
+    """The device of a file as Linux writes it, major:minor; None where devices have no such numbers (Windows)."""
+    number = path.stat().st_dev
+    return f"{os.major(number)}:{os.minor(number)}" if hasattr(os, "major") else None
+
+
+# Names and folders
+
+
+def name_new_file(new: Path, path: Path) -> None:
+    """Give a complete file its name for good; raises FileExistsError if that is taken."""
+    try:
+        os.link(new, path)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links: take the name first, then put the file there
+        path.open("xb").close()
+        new.replace(path)
+    sync_folder(path.absolute().parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable; where a folder cannot be opened (Windows) the system does so itself."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_text(path: Path, text: str, *, private: bool) -> None:
+    """Write a file; a private one is its owner's alone (mode 600) from the start, even in place of one that was not.
+
+    Where there are no modes (Windows), a private file has the rights that its folder gives to new files.
+    """
+    if not private:
+        path.write_text(text, encoding="utf-8")
+        return
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".new")
+    try:
+        with open(descriptor, "w", encoding="utf-8") as file:  # noqa: PTH123 (a descriptor has no path)
+            file.write(text)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
