@@ -16,6 +16,7 @@ from crosstally import __version__
 from crosstally.budget import fraction_of_text
 from crosstally.cli import ask, collect, demo, inspect, interrupts, ledger, plan, release, reproduce, schema, table
 from crosstally.cli.checks import CheckFailedError
+from crosstally.cli.first_use import tell_of_compiling
 from crosstally.cli.output.encoding import prepare_streams
 from crosstally.errors import CrosstallyError
 
@@ -96,6 +97,7 @@ _add(app, reproduce.reproduce, *reproduce.EXAMPLES, panel="Research")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and give its exit code: 0 done, 1 a check failed, 2 bad input, 3 our own mistake."""
     prepare_streams()
+    tell_of_compiling()
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given in ([], ["schema"], ["ledger"], ["collect"]):
         given.append("--help")

@@ -1,5 +1,39 @@
-"""Compiled inner loops: arrays in, arrays out."""
+"""Compiled inner loops: private functions that get arrays and write arrays; the public function beside each validates.
+
+Numba compiles a kernel when it is first imported on a machine, and keeps the result. The first kernel that is not found
+there is noted in the log ``crosstally.kernels``, which the command line shows and the library keeps to itself.
+"""
+
+import logging
 
 from crosstally.kernels.compiled_code import find_place
 
 find_place()
+
+from numba.core import event  # noqa: E402 - after the place for compiled code was found
+
+__all__ = ["COMPILING"]
+
+# All kernels take about 25 s of CPU on the machine where they were timed; a command needs some of them.
+COMPILING = (
+    "compiling the inner loops for this machine; this first use takes about 20 seconds longer, later ones do not"
+)
+
+
+class _FirstCompilation(event.Listener):  # type: ignore[misc]
+    """Notes the first kernel that is compiled; numba does not tell of those that it finds compiled."""
+
+    def __init__(self) -> None:
+        self.told = False
+
+    def on_start(self, compilation: event.Event) -> None:
+        kernel = compilation.data["dispatcher"].py_func
+        if not self.told and kernel.__module__.startswith(f"{__name__}."):  # and no function of the program around
+            self.told = True
+            logging.getLogger(__name__).info(COMPILING)
+
+    def on_end(self, compilation: event.Event) -> None:
+        """Nothing: many more follow."""
+
+
+event.register("numba:compile", _FirstCompilation())
