@@ -2,14 +2,18 @@
 # make test     lint, types, import contracts, doctests, tests; what CI runs
 # make verify   the long statistical counts; run before calling something done
 # make bench    speed and accuracy against floors and peers, written to benchmarks/results.md
-# make docs     the command line reference from --help, and the output shown in the README
+#               (CROSSTALLY_DATA=folder uses the public files in it: docs/how-to/experiment-data.md)
+# make docs     the site, into site/, with the command line reference from --help
+# make tour     the output shown in the README
+# make lock     requirements-test.lock from pyproject.toml
 # make setup    just install; make system installs the Debian packages of packages.txt (root), or says how
 
 PYTHON ?= python3
 BIN := .venv/bin
-export CROSSTALLY_DATA ?= $(realpath ../shared/data)
+# Material for MkDocs prints a note about its successor as a warning (RELEASING.md)
+export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: demo setup system test verify bench docs
+.PHONY: demo setup system test verify bench docs tour lock
 
 demo: .venv/crosstally
 	@$(BIN)/crosstally demo
@@ -31,7 +35,15 @@ bench: .venv/developer .peers/ready
 
 docs: .venv/developer
 	$(BIN)/python docs/cli_page.py
+	$(BIN)/mkdocs build --strict --quiet
+	@echo "open site/index.html"
+
+tour: .venv/developer
 	$(BIN)/python docs/tour.py
+
+lock:
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --extra dev \
+	    pyproject.toml -o requirements-test.lock
 
 system:
 	@if [ -z "$$(grep -v '^#' packages.txt)" ]; then echo "no Debian packages are needed"; \

@@ -1,9 +1,16 @@
 """The package as a whole: its public names, what importing it loads, and that every name in the docs exists."""
 
+import os
+import re
 import subprocess
 import sys
+import tarfile
 import tomllib
+from fnmatch import fnmatch
 from pathlib import Path
+from shutil import copy
+
+import pytest
 
 import crosstally as ct
 
@@ -31,8 +38,12 @@ def test_no_module_bears_the_name_of_a_public_function() -> None:
     assert not modules & {"release", "plan", "open_release"}
 
 
-def test_the_version_is_the_same_everywhere() -> None:
-    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == ct.__version__
+def test_the_version_stands_in_one_place() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert project["project"]["dynamic"] == ["version"]
+    assert project["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "crosstally.__version__"}
+    assert "\nversion:" not in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert re.fullmatch(r"\d+\.\d+\.\d+", ct.__version__)
 
 
 def loaded_by(statement: str) -> set[str]:
@@ -54,7 +65,7 @@ def test_neither_does_reading_and_planning() -> None:
 
 
 def test_importing_is_fast() -> None:
-    """At most 0.3 s of CPU more than a bare interpreter, the best of five (targets.md)."""
+    """At most 0.3 s of CPU more than a bare interpreter, the best of five."""
     code = "import time; start = time.process_time(); import crosstally; print(time.process_time() - start)"
     runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(5)]
     assert min(float(run.stdout) for run in runs) < 0.3
@@ -64,3 +75,97 @@ def test_only_the_noise_module_imports_opendp() -> None:
     sources = (ROOT / "src").rglob("*.py")
     found = [p.name for p in sources if any("import" in x and "opendp" in x for x in p.read_text().splitlines())]
     assert found == ["noise.py"]
+
+
+# The source distribution and what surrounds the code
+
+
+def kept(folder: Path = ROOT) -> set[str]:
+    """The files of the repository: all that .gitignore does not name. In an unpacked distribution there is no git."""
+    ignored = [line.rstrip("/") for line in (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines()]
+    ignored += [".git", "PKG-INFO", "setup.cfg"]  # the last two are made by the distribution
+    out = set()
+    for found, folders, files in os.walk(folder):
+        where = Path(found).relative_to(folder)
+
+        def stays(name: str, where: Path = where) -> bool:
+            return not any(fnmatch(name, each) or fnmatch(str(where / name), each) for each in ignored)
+
+        folders[:] = filter(stays, folders)
+        out |= {str(where / name) for name in filter(stays, files)}
+    return out
+
+
+@pytest.fixture(scope="module")
+def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The source distribution, built from a copy of the repository and unpacked."""
+    folder = tmp_path_factory.mktemp("sdist")
+    for name in kept():
+        target = folder / "copy" / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        copy(ROOT / name, target)
+    code = "from setuptools import build_meta; build_meta.build_sdist('..')"
+    subprocess.run([sys.executable, "-c", code], cwd=folder / "copy", capture_output=True, text=True, check=True)
+    with tarfile.open(folder / f"crosstally-{ct.__version__}.tar.gz") as archive:
+        archive.extractall(folder, filter="data")
+    return folder / f"crosstally-{ct.__version__}"
+
+
+def test_the_source_distribution_holds_the_repository(unpacked: Path) -> None:
+    assert kept(unpacked) == kept()
+    assert {"docs/index.md", "tests/test_package.py", "benchmarks/peers.txt", ".importlinter"} <= kept()
+
+
+def test_the_source_distribution_passes_tests_of_its_own(unpacked: Path) -> None:
+    files = ["tests/test_workload.py", "tests/test_budget.py", "src/crosstally/schema.py"]
+    code = "import pytest, crosstally, sys; print(crosstally.__file__); sys.exit(pytest.main(sys.argv[1:]))"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "-q", *files],
+        cwd=unpacked,
+        env={**os.environ, "PYTHONPATH": str(unpacked / "src")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.startswith(str(unpacked)), done.stdout
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_metadata_name_the_version_the_pythons_and_the_project(unpacked: Path) -> None:
+    lines = (unpacked / "PKG-INFO").read_text(encoding="utf-8").partition("\n\n")[0].splitlines()
+    assert f"Version: {ct.__version__}" in lines
+    pythons = [line for line in lines if line.startswith("Classifier: Programming Language :: Python :: 3.")]
+    assert [line.rsplit(".", 1)[1] for line in pythons] == ["11", "12", "13", "14"]
+    links = {line.split(", ")[0] for line in lines if line.startswith("Project-URL: ")}
+    assert links == {f"Project-URL: {name}" for name in ("Documentation", "Source", "Issues", "Changelog")}
+
+
+def test_the_workflow_is_one() -> None:
+    """By the schema of GitHub's workflows, which the checker brings along; the workflow itself runs actionlint."""
+    workflow = ROOT / ".github/workflows/ci.yml"
+    checker = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.github-workflows"]
+    assert subprocess.run([*checker, workflow], capture_output=True, check=False).returncode == 0
+    text = workflow.read_text(encoding="utf-8")
+    assert all(f'"3.{minor}"' in text for minor in (11, 12, 13, 14))
+
+
+def test_a_workflow_with_a_mistake_is_refused(tmp_path: Path) -> None:
+    wrong = tmp_path / "ci.yml"
+    wrong.write_text("name: CI\non: push\njobs:\n  test:\n    runs-onn: ubuntu-latest\n    steps: [{run: make}]\n")
+    checker = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.github-workflows"]
+    assert subprocess.run([*checker, wrong], capture_output=True, check=False).returncode == 1
+
+
+def test_the_lock_file_holds_hashes_and_no_places() -> None:
+    lock = (ROOT / "requirements-test.lock").read_text(encoding="utf-8")
+    packages = re.findall(r"^([a-z0-9-]+)==\S+(?: ; .*)? \\$\n    --hash=sha256:[0-9a-f]{64}", lock, re.MULTILINE)
+    assert {"numpy", "opendp", "pytest", "mkdocs-material"} <= set(packages)
+    assert len(packages) == len(re.findall(r"^[a-z]", lock, re.MULTILINE))
+    assert "//" not in lock
+
+
+def test_nothing_names_a_registry_or_a_page_outside_the_repository() -> None:
+    words = ("py" + "pi.org", "python" + "hosted.org", "npm" + "js.org", ".." + "/shared", "targets" + ".md")
+    for name in sorted(kept()):
+        content = (ROOT / name).read_bytes()
+        assert not [word for word in words if word.encode() in content], name

@@ -33,9 +33,3 @@ def test_the_tour(tmp_path) -> None:
     assert len(BLOCKS) == 6
     for command, shown in BLOCKS:
         assert shape(run(command, tmp_path / "crosstally-demo")) == shape(shown), command
-
-
-def test_every_page_that_is_linked_exists() -> None:
-    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
-        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
-            assert target.startswith("http") or (page.parent / target).exists(), (page.name, target)

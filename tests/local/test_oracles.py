@@ -72,7 +72,7 @@ def test_an_epsilon_that_cannot_be_served_is_refused(epsilon) -> None:
 
 
 def test_the_papers_check_value() -> None:
-    """GRR with 8 cells, epsilon 1, f = 1/2: 4.70 / n, not 2.95 (papers.md)."""
+    """GRR with 8 cells, epsilon 1, f = 1/2: 4.70 / n, not 2.95."""
     oracle = RandomisedResponse.of((8,), Fraction(1))
     assert oracle.cell_variance(0.5) == pytest.approx(4.70, abs=0.005)
     assert oracle.cell_variance(0.0) == pytest.approx(2.95, abs=0.005)

@@ -33,7 +33,7 @@ A_AND_AB = Workload([("a0",), ("a0", "a1")])
 
 
 def test_uniform_and_optimal_budgets_of_the_icde_example() -> None:
-    """papers.md section 3: 48 with uniform budgets, 46.168 = (4^(1/3) + 8^(1/3))^3 with optimal ones."""
+    """48 with uniform budgets, 46.168 = (4^(1/3) + 8^(1/3))^3 with optimal ones."""
     schema, budget = binary(3), Budget(epsilon=1)
     assert continuous(Direct(budgets="uniform").plan(schema, A_AND_AB, budget)) == pytest.approx(48)
     assert continuous(Direct(budgets="optimal").plan(schema, A_AND_AB, budget)) == pytest.approx(46.168, abs=5e-4)

@@ -6,11 +6,9 @@ there is noted in the log ``crosstally.kernels``, which the command line shows a
 
 import logging
 
+from numba.core import event
+
 from crosstally.kernels.compiled_code import find_place
-
-find_place()
-
-from numba.core import event  # noqa: E402 - after the place for compiled code was found
 
 __all__ = ["COMPILING"]
 
@@ -37,3 +35,4 @@ class _FirstCompilation(event.Listener):  # type: ignore[misc]
 
 
 event.register("numba:compile", _FirstCompilation())
+find_place()
