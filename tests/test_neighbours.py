@@ -26,6 +26,7 @@ from crosstally.questions.queries import Cells, Contrast, Linear, Term, sensitiv
 from crosstally.releases import Statement
 from crosstally.residuals.closure import closure_of
 from crosstally.strategies import NAMED, Fourier, Views
+from crosstally.strategies.base import Task
 from crosstally.strategies.planner import compare, rows_matter, solve_epsilon
 from crosstally.strategies.residual import best_variances
 
@@ -97,7 +98,8 @@ DOORS: dict[str, Callable[[Any], Any]] = {
     "queries.Contrast.sensitivity": lambda r: Contrast(("a", "b")).sensitivity(SCHEMA, r),
     "queries.Linear.sensitivity": lambda r: LINEAR.sensitivity(SCHEMA, r),
     "statement.Statement": lambda r: Statement(strategy="x", budget=RHO, neighbours=r),
-    **{f"{s.plan.__module__}.{type(s).__name__}.plan, {s.name}": by_strategy(s) for s in NAMED.values()},
+    "base.Task": lambda r: Task(SCHEMA, BOTH, budget=RHO, neighbours=r).neighbours,
+    **{f"base.Strategy.plan, {s.name}": by_strategy(s) for s in NAMED.values()},
     "fourier.Fourier.plan, paper": by_strategy(Fourier(sensitivity="paper"), MANY, Budget(epsilon=1)),
     "views.Views.plan, mixed sizes": by_strategy(
         Views(rows=1000), ct.Schema([*MANY.attributes, SCHEMA["a"]]), Budget(epsilon=1)

@@ -23,7 +23,7 @@ from crosstally.plans.shares import requests_with_shares
 from crosstally.plans.stages import stage_key, stage_keys
 from crosstally.privacy.ledger import request_digest
 from crosstally.questions.queries import Cells
-from crosstally.strategies import Strategy, Views
+from crosstally.strategies import Strategy, Task, Views
 from crosstally.strategies.rules import RULES
 
 FORMATS = Path(__file__).parent / "formats"
@@ -345,29 +345,20 @@ class Halves(Strategy):
     greedy: bool = False
     name = "halves"
 
-    def plan(self, schema, workload, budget, *, neighbours=Neighbours.ADD_REMOVE) -> Plan:
+    def planned(self, task: Task) -> Plan:
         rules = (halves_rule(Fraction(1, 3)), halves_rule(Fraction(1, 6)))
-        return self._measuring(
-            "a0", schema, workload or ct.Workload([("a0",)]), budget, neighbours=neighbours, rules=rules
-        )
+        return self._measuring("a0", replace(task, asked=task.asked or ct.Workload([("a0",)])), rules)
 
     def next(self, plan: Plan, seen: Sequence[ct.Measurement]) -> Plan | None:
         budget = plan.budget if self.greedy else plan.budget_left
         rules = (halves_rule(Fraction(1, 3)),) if len(plan.later) == 2 else ()
-        name = f"a{len(seen)}"
-        return self._measuring(name, plan.schema, plan.workload, budget, neighbours=plan.neighbours, rules=rules)
+        task = Task(plan.schema, plan.workload, budget=budget, neighbours=plan.neighbours)
+        return self._measuring(f"a{len(seen)}", task, rules)
 
-    def _measuring(self, name, schema, workload, budget, *, neighbours, rules) -> Plan:
-        own = Budget(epsilon=budget.amount * (1 - sum(rule.share for rule in rules)))
-        return Plan(
-            schema,
-            requests_with_shares([Cells((name,))], [1.0], schema, own, neighbours),
-            strategy=self.name,
-            workload=workload,
-            budget=budget,
-            neighbours=neighbours,
-            later=rules,
-        )
+    def _measuring(self, name: str, task: Task, rules: tuple[Rule, ...]) -> Plan:
+        own = Budget(epsilon=task.budget.amount * (1 - sum(rule.share for rule in rules)))
+        requests = requests_with_shares([Cells((name,))], [1.0], task.schema, own, task.neighbours)
+        return task.planned(self.name, requests, later=rules)
 
 
 def test_three_stages_of_a_strategy_of_ones_own(ledger, monkeypatch) -> None:

@@ -3,7 +3,7 @@
 from crosstally.designs import covering_design
 from crosstally.errors import PlanError, did_you_mean
 from crosstally.plans.plan import Plan, Request
-from crosstally.strategies.base import Strategy
+from crosstally.strategies.base import Strategy, Task
 from crosstally.strategies.clustered import Clustered
 from crosstally.strategies.direct import Direct
 from crosstally.strategies.flat import Flat
@@ -24,6 +24,7 @@ __all__ = [
     "Request",
     "Residual",
     "Strategy",
+    "Task",
     "Uniform",
     "Views",
     "covering_design",

@@ -1,25 +1,91 @@
-"""What every strategy is: a way to choose what to measure, which never sees data."""
+"""What every strategy is: a way to choose what to measure. It gets a ``Task``, never data, and gives a plan."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, fields
+from functools import cached_property
+from typing import ClassVar
 
 from crosstally.budget import Budget, Neighbours
-from crosstally.plans.plan import Plan
+from crosstally.errors import PlanError
+from crosstally.plans.plan import Plan, Request, Rule
+from crosstally.plans.shares import requests_with_shares
+from crosstally.questions.queries import Cells
 from crosstally.schema import Schema
 from crosstally.tables import Measurement
 from crosstally.workload import Workload
 
-__all__ = ["Strategy"]
+__all__ = ["Strategy", "StrategyWithOptions", "Task"]
 
 
-class Strategy(Protocol):
-    """A way to choose what to measure. Whoever inherits from it needs only a name and ``plan``."""
+@dataclass(frozen=True)
+class Task:
+    """What a strategy plans for. ``asked`` are the tables that were named, in the schema's order, or None."""
+
+    schema: Schema
+    asked: Workload | None
+    _: KW_ONLY
+    budget: Budget
+    neighbours: Neighbours
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "neighbours", Neighbours(self.neighbours))
+        object.__setattr__(self, "asked", self.asked and self.asked.for_schema(self.schema))
+
+    @cached_property
+    def workload(self) -> Workload:
+        """The tables that matter: those asked for, or all of one and two attributes."""
+        return self.asked or Workload.small_tables(self.schema)
 
     @property
+    def root(self) -> int:
+        """The optimal share of a table is this root of its weight times its cells (ICDE 2013, corollary 3.3).
+
+        Variance falls as one over the square of epsilon under Laplace noise, and as one over rho under Gaussian.
+        """
+        return 3 if self.budget.pure else 2
+
+    def names(self, positions: Iterable[int]) -> tuple[str, ...]:
+        """The attributes at some positions."""
+        return tuple(self.schema.names[i] for i in positions)
+
+    def measuring(self, strategy: str, tables: Iterable[Sequence[str]], shares: Sequence[float] | None = None) -> Plan:
+        """A plan for the cells of some tables, each with its share of the budget; all shares are equal by default."""
+        queries = [Cells(tuple(table)) for table in tables]
+        given = [1.0] * len(queries) if shares is None else shares
+        return self.planned(strategy, requests_with_shares(queries, given, self.schema, self.budget, self.neighbours))
+
+    def planned(self, strategy: str, requests: Sequence[Request], later: tuple[Rule, ...] = ()) -> Plan:
+        """The plan of these requests, and of later stages by their rules."""
+        return Plan(
+            self.schema,
+            requests,
+            strategy=strategy,
+            workload=self.workload,
+            budget=self.budget,
+            neighbours=self.neighbours,
+            later=later,
+        )
+
+
+class Strategy(ABC):
+    """A way to choose what to measure. Whoever inherits from it needs only a name and ``planned``.
+
+    A strategy is registered by one line in ``strategies.NAMED``; one with later stages also in ``rules.RULES``.
+    """
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
     def name(self) -> str:
         """What people call it."""
+
+    @abstractmethod
+    def planned(self, task: Task) -> Plan:
+        """What to measure first, and by which rules then."""
 
     def plan(
         self,
@@ -27,9 +93,17 @@ class Strategy(Protocol):
         workload: Workload | None,
         budget: Budget,
         *,
-        neighbours: Neighbours = Neighbours.ADD_REMOVE,
+        neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
     ) -> Plan:
-        """What to measure first, and by which rules then; the budget is that of all stages together."""
+        """What to measure first, and by which rules then; the budget is that of all stages together.
+
+        Args:
+            schema: The table's attributes.
+            workload: The tables that matter; all of one and two attributes when it is None.
+            budget: What may be spent.
+            neighbours: Which tables must be hard to tell apart: "add-remove" or "replace".
+        """
+        return self.planned(Task(schema, workload, budget=budget, neighbours=Neighbours(neighbours)))
 
     def next(self, plan: Plan, seen: Sequence[Measurement]) -> Plan | None:  # noqa: ARG002
         """What to measure after the stage of a plan, given all that was measured; None when that is all."""
@@ -38,3 +112,25 @@ class Strategy(Protocol):
     def with_rows(self, rows: int) -> Strategy:  # noqa: ARG002
         """The same strategy, told about how many rows there are."""
         return self
+
+
+@dataclass(frozen=True, slots=True)
+class StrategyWithOptions(Strategy):
+    """A strategy whose options are words; its name tells those that are not the default.
+
+    ``family`` is the name with all defaults, ``options`` the words that each option may be.
+    """
+
+    family: ClassVar[str]
+    options: ClassVar[Mapping[str, tuple[str, str]]]
+
+    def __post_init__(self) -> None:
+        for option, known in self.options.items():
+            if getattr(self, option) not in known:
+                raise PlanError(f"{option} must be {' or '.join(known)}, got {getattr(self, option)!r}")
+
+    @property
+    def name(self) -> str:
+        """Its name, with every option that is not the default."""
+        given = [(getattr(self, field.name), field.default) for field in fields(self)]
+        return "-".join([self.family, *(value for value, default in given if value != default)])

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.budget import Budget, Neighbours
 from crosstally.errors import PlanError
 from crosstally.plans.plan import Plan
-from crosstally.plans.shares import requests_with_shares
-from crosstally.questions.queries import MAX_CELLS, Cells
+from crosstally.questions.queries import MAX_CELLS
 from crosstally.residuals.closure import closure_of
 from crosstally.schema import Schema
-from crosstally.strategies.base import Strategy
+from crosstally.strategies.base import StrategyWithOptions, Task
 from crosstally.workload import Workload
 
 __all__ = ["Cluster", "Clustered", "clusters"]
@@ -37,7 +36,7 @@ class Cluster:
 
 
 @dataclass(frozen=True, slots=True)
-class Clustered(Strategy):
+class Clustered(StrategyWithOptions):
     """Measure unions of the workload's tables: fewer tables with less noise each, from which more cells are summed.
 
     Tables are merged greedily, two at a time, the pair that raises the sum of variances least; of all that are passed
@@ -50,32 +49,15 @@ class Clustered(Strategy):
     """
 
     budgets: Literal["uniform", "optimal"] = "optimal"
+    family: ClassVar[str] = "clustered"
+    options: ClassVar[Mapping[str, tuple[str, str]]] = {"budgets": ("uniform", "optimal")}
 
-    def __post_init__(self) -> None:
-        if self.budgets not in ("uniform", "optimal"):
-            raise PlanError(f"budgets must be uniform or optimal, got {self.budgets!r}")
-
-    @property
-    def name(self) -> str:
-        """Its name, with the kind of budgets when they are uniform."""
-        return "clustered" if self.budgets == "optimal" else "clustered-uniform"
-
-    def plan(
-        self,
-        schema: Schema,
-        workload: Workload | None,
-        budget: Budget,
-        *,
-        neighbours: Neighbours = Neighbours.ADD_REMOVE,
-    ) -> Plan:
+    def planned(self, task: Task) -> Plan:
         """A request for each cluster."""
-        workload = (workload or Workload.small_tables(schema)).for_schema(schema)
-        root = 1 if self.budgets == "uniform" else 3 if budget.pure else 2
-        found = clusters(schema, workload, root)
-        shares = [_cost(schema, each, root) if root > 1 else 1.0 for each in found]
-        queries = [Cells(tuple(schema.names[i] for i in each.positions)) for each in found]
-        requests = requests_with_shares(queries, shares, schema, budget, neighbours)
-        return Plan(schema, requests, strategy=self.name, workload=workload, budget=budget, neighbours=neighbours)
+        root = 1 if self.budgets == "uniform" else task.root
+        found = clusters(task.schema, task.workload, root)
+        shares = [_cost(task.schema, each, root) if root > 1 else 1.0 for each in found]
+        return task.measuring(self.name, [task.names(each.positions) for each in found], shares)
 
 
 def _cost(schema: Schema, cluster: Cluster, root: int) -> float:

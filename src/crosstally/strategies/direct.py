@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
-from crosstally.budget import Budget, Neighbours
-from crosstally.errors import PlanError
 from crosstally.plans.plan import Plan
-from crosstally.plans.shares import requests_with_shares
-from crosstally.questions.queries import Cells
-from crosstally.schema import Schema
-from crosstally.strategies.base import Strategy
-from crosstally.workload import Workload
+from crosstally.strategies.base import StrategyWithOptions, Task
 
 __all__ = ["Direct"]
 
 
 @dataclass(frozen=True, slots=True)
-class Direct(Strategy):
+class Direct(StrategyWithOptions):
     """Measure each table of the workload; those that overlap are combined by least squares afterwards.
 
     Args:
@@ -29,28 +24,11 @@ class Direct(Strategy):
     """
 
     budgets: Literal["uniform", "optimal"] = "optimal"
+    family: ClassVar[str] = "direct"
+    options: ClassVar[Mapping[str, tuple[str, str]]] = {"budgets": ("uniform", "optimal")}
 
-    def __post_init__(self) -> None:
-        if self.budgets not in ("uniform", "optimal"):
-            raise PlanError(f"budgets must be uniform or optimal, got {self.budgets!r}")
-
-    @property
-    def name(self) -> str:
-        """Its name, with the kind of budgets when they are uniform."""
-        return "direct" if self.budgets == "optimal" else "direct-uniform"
-
-    def plan(
-        self,
-        schema: Schema,
-        workload: Workload | None,
-        budget: Budget,
-        *,
-        neighbours: Neighbours = Neighbours.ADD_REMOVE,
-    ) -> Plan:
+    def planned(self, task: Task) -> Plan:
         """A request for each table."""
-        workload = (workload or Workload.small_tables(schema)).for_schema(schema)
-        power = 0.0 if self.budgets == "uniform" else 1 / 3 if budget.pure else 1 / 2
-        shares = [(weight * math.prod(schema.sizes(table))) ** power for table, weight in workload]
-        queries = [Cells(table) for table in workload.tables]
-        requests = requests_with_shares(queries, shares, schema, budget, neighbours)
-        return Plan(schema, requests, strategy=self.name, workload=workload, budget=budget, neighbours=neighbours)
+        power = 0.0 if self.budgets == "uniform" else 1 / task.root
+        shares = [(weight * math.prod(task.schema.sizes(table))) ** power for table, weight in task.workload]
+        return task.measuring(self.name, task.workload.tables, shares)

@@ -5,14 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from crosstally.budget import Budget, Neighbours
 from crosstally.errors import TooManyCellsError
 from crosstally.plans.plan import Plan
-from crosstally.plans.shares import requests_with_shares
-from crosstally.questions.queries import MAX_CELLS, Cells
-from crosstally.schema import Schema
-from crosstally.strategies.base import Strategy
-from crosstally.workload import Workload
+from crosstally.questions.queries import MAX_CELLS
+from crosstally.strategies.base import Strategy, Task
 
 __all__ = ["Flat"]
 
@@ -31,29 +27,15 @@ class Flat(Strategy):
         if not 1 <= self.max_cells <= MAX_CELLS:
             raise TooManyCellsError(f"max_cells must be from 1 to {MAX_CELLS:,}, got {self.max_cells:,}")
 
-    def plan(
-        self,
-        schema: Schema,
-        workload: Workload | None,
-        budget: Budget,
-        *,
-        neighbours: Neighbours = Neighbours.ADD_REMOVE,
-    ) -> Plan:
+    def planned(self, task: Task) -> Plan:
         """One request for all cells."""
-        if schema.cells > self.max_cells:
+        cells = task.schema.cells
+        if cells > self.max_cells:
             raise TooManyCellsError(
-                f"the full table has {approximately(schema.cells)} cells, and flat is limited to {self.max_cells:,}; "
+                f"the full table has {approximately(cells)} cells, and flat is limited to {self.max_cells:,}; "
                 f"use another strategy, or fewer or coarser attributes"
             )
-        requests = requests_with_shares([Cells(schema.names)], [1.0], schema, budget, neighbours)
-        return Plan(
-            schema,
-            requests,
-            strategy=self.name,
-            workload=workload or Workload.small_tables(schema),
-            budget=budget,
-            neighbours=neighbours,
-        )
+        return task.measuring(self.name, [task.schema.names])
 
 
 def approximately(number: int) -> str:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +24,7 @@ from crosstally.plans.shares import least_noise, with_less_noise
 from crosstally.questions.queries import Cells, Contrast
 from crosstally.residuals.closure import Closure, closure_of
 from crosstally.schema import Attribute, Schema
-from crosstally.strategies.base import Strategy
+from crosstally.strategies.base import StrategyWithOptions, Task
 from crosstally.workload import Workload
 
 __all__ = ["Fourier", "bit_schema", "bit_table", "bit_workload", "closure", "rows_as_bits"]
@@ -33,7 +33,7 @@ MAX_RESIDUALS = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Fourier(Strategy):
+class Fourier(StrategyWithOptions):
     """Measure each residual of the workload's tables once.
 
     Under Gaussian noise a residual is measured as an integer contrast. Under Laplace noise the contrast of an attribute
@@ -53,35 +53,18 @@ class Fourier(Strategy):
     encoding: Literal["residual", "bits"] = "residual"
     budgets: Literal["uniform", "optimal"] = "optimal"
     sensitivity: Literal["exact", "paper"] = "exact"
+    family: ClassVar[str] = "fourier"
+    options: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "encoding": ("residual", "bits"),
+        "budgets": ("uniform", "optimal"),
+        "sensitivity": ("exact", "paper"),
+    }
 
-    def __post_init__(self) -> None:
-        for field, known in (
-            ("encoding", ("residual", "bits")),
-            ("budgets", ("uniform", "optimal")),
-            ("sensitivity", ("exact", "paper")),
-        ):
-            if getattr(self, field) not in known:
-                raise PlanError(f"{field} must be {known[0]} or {known[1]}, got {getattr(self, field)!r}")
-
-    @property
-    def name(self) -> str:
-        """Its name, with every option that is not the default."""
-        options = (self.encoding, self.budgets, self.sensitivity)
-        said = [option for option in options if option not in ("residual", "optimal", "exact")]
-        return "-".join(["fourier", *said])
-
-    def plan(
-        self,
-        schema: Schema,
-        workload: Workload | None,
-        budget: Budget,
-        *,
-        neighbours: Neighbours = Neighbours.ADD_REMOVE,
-    ) -> Plan:
+    def planned(self, task: Task) -> Plan:
         """A request for each residual, the total among them."""
-        workload = (workload or Workload.small_tables(schema)).for_schema(schema)
         if self.encoding == "bits":
-            schema, workload = bit_schema(schema), bit_workload(schema, workload)
+            task = replace(task, schema=bit_schema(task.schema), asked=bit_workload(task.schema, task.workload))
+        schema, workload, budget, neighbours = task.schema, task.workload, task.budget, task.neighbours
         _check_residuals(workload)
         shared = closure_of(schema, workload.tables)
         weights = shared.weights(np.array(workload.weights) * shared.cells())
@@ -91,10 +74,9 @@ class Fourier(Strategy):
         if self.budgets == "optimal":
             shares = [_optimal_shares(kind, weights[kind.places], pure=budget.pure) for kind in kinds]
         groups = _groups(schema, kinds, shares, budget)
-        if paper is None and Neighbours(neighbours) == Neighbours.REPLACE:
+        if paper is None and neighbours == Neighbours.REPLACE:
             groups = with_less_noise(groups, schema, budget, neighbours)
-        requests = GroupedRequests(schema, groups)
-        return Plan(schema, requests, strategy=self.name, workload=workload, budget=budget, neighbours=neighbours)
+        return task.planned(self.name, GroupedRequests(schema, groups))
 
 
 def closure(schema: Schema, workload: Workload) -> dict[tuple[str, ...], float]:

@@ -15,17 +15,15 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.budget import Budget, Neighbours
 from crosstally.designs import covering_design, covering_views
 from crosstally.designs.design import MAX_COVER, MAX_SIZE, best_count
 from crosstally.errors import PlanError
 from crosstally.plans.plan import Plan
-from crosstally.plans.shares import requests_with_shares
-from crosstally.questions.queries import MAX_CELLS, Cells
+from crosstally.questions.queries import MAX_CELLS
 from crosstally.residuals.closure import Closure, closure_of
 from crosstally.residuals.combine import by_shape
 from crosstally.schema import Schema
-from crosstally.strategies.base import Strategy
+from crosstally.strategies.base import Strategy, Task
 from crosstally.strategies.clustered import MAX_TABLES, clusters
 from crosstally.strategies.views import cell_limits
 from crosstally.workload import Workload
@@ -63,20 +61,10 @@ class Optimum(Strategy):
 
     name: ClassVar[str] = "optimum"
 
-    def plan(
-        self,
-        schema: Schema,
-        workload: Workload | None,
-        budget: Budget,
-        *,
-        neighbours: Neighbours = Neighbours.ADD_REMOVE,
-    ) -> Plan:
+    def planned(self, task: Task) -> Plan:
         """A request for each view."""
-        workload = (workload or Workload.small_tables(schema)).for_schema(schema)
-        found = best_views(schema, workload, 2 if budget.pure else 1)
-        queries = [Cells(tuple(schema.names[i] for i in view)) for view in found.views]
-        requests = requests_with_shares(queries, found.shares, schema, budget, neighbours)
-        return Plan(schema, requests, strategy=self.name, workload=workload, budget=budget, neighbours=neighbours)
+        found = best_views(task.schema, task.workload, 2 if task.budget.pure else 1)
+        return task.measuring(self.name, map(task.names, found.views), found.shares)
 
 
 @lru_cache(maxsize=16)

@@ -7,9 +7,10 @@ is a constant over its variance, so the best budgets have a closed form (Residua
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,10 +23,8 @@ from crosstally.plans.shares import least_noise, with_less_noise
 from crosstally.questions.contrast_map import ContrastMap
 from crosstally.questions.queries import Cells, Contrast, Query
 from crosstally.residuals.closure import Closure, closure_of
-from crosstally.schema import Schema
 from crosstally.strategies.balance import Balance, balanced, replacement_costs
-from crosstally.strategies.base import Strategy
-from crosstally.workload import Workload
+from crosstally.strategies.base import StrategyWithOptions, Task
 
 __all__ = ["TOLERANCE", "Residual", "best_variances"]
 
@@ -39,7 +38,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Residual(Strategy):
+class Residual(StrategyWithOptions):
     """Measure the residual of every attribute set inside the workload's tables, with discrete Gaussian noise.
 
     Args:
@@ -48,41 +47,27 @@ class Residual(Strategy):
     """
 
     objective: Literal["sum", "max"] = "sum"
+    family: ClassVar[str] = "residual"
+    options: ClassVar[Mapping[str, tuple[str, str]]] = {"objective": ("sum", "max")}
 
-    def __post_init__(self) -> None:
-        if self.objective not in ("sum", "max"):
-            raise PlanError(f"objective must be sum or max, got {self.objective!r}")
-
-    @property
-    def name(self) -> str:
-        """Its name, with the objective when that is the largest variance."""
-        return "residual" if self.objective == "sum" else "residual-max"
-
-    def plan(
-        self,
-        schema: Schema,
-        workload: Workload | None,
-        budget: Budget,
-        *,
-        neighbours: Neighbours = Neighbours.ADD_REMOVE,
-    ) -> Plan:
+    def planned(self, task: Task) -> Plan:
         """A request for each attribute set inside the workload's tables."""
-        if budget.pure:
+        if task.budget.pure:
             raise PlanError(
                 f"{self.name} adds Gaussian noise, which a pure epsilon cannot pay; give rho, or epsilon and delta"
             )
-        workload = (workload or Workload.small_tables(schema)).for_schema(schema)
-        closure = closure_of(schema, workload.tables)
-        costs = _single_costs(closure, neighbours)
-        found = best_variances(closure, np.array(workload.weights), costs, neighbours, objective=self.objective)
+        closure = closure_of(task.schema, task.workload.tables)
+        costs = _single_costs(closure, task.neighbours)
+        weights = np.array(task.workload.weights)
+        found = best_variances(closure, weights, costs, task.neighbours, objective=self.objective)
         if found.gap > TOLERANCE:
             warnings.warn(
                 f"the variances of {self.name} may be {found.gap:.1%} above the least possible; use the objective sum",
                 RuntimeWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
-        requests = GroupedRequests(schema, _groups(closure, costs, found.variances, budget, neighbours))
-        return Plan(schema, requests, strategy=self.name, workload=workload, budget=budget, neighbours=neighbours)
+        groups = _groups(closure, costs, found.variances, task.budget, task.neighbours)
+        return task.planned(self.name, GroupedRequests(task.schema, groups))
 
 
 def best_variances(

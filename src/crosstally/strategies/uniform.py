@@ -5,11 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from crosstally.budget import Budget, Neighbours
 from crosstally.plans.plan import Plan
-from crosstally.schema import Schema
-from crosstally.strategies.base import Strategy
-from crosstally.workload import Workload
+from crosstally.strategies.base import Strategy, Task
 
 __all__ = ["Uniform"]
 
@@ -20,20 +17,6 @@ class Uniform(Strategy):
 
     name: ClassVar[str] = "uniform"
 
-    def plan(
-        self,
-        schema: Schema,
-        workload: Workload | None,
-        budget: Budget,
-        *,
-        neighbours: Neighbours = Neighbours.ADD_REMOVE,
-    ) -> Plan:
+    def planned(self, task: Task) -> Plan:
         """No requests."""
-        return Plan(
-            schema,
-            (),
-            strategy=self.name,
-            workload=workload or Workload.small_tables(schema),
-            budget=budget,
-            neighbours=neighbours,
-        )
+        return task.planned(self.name, ())

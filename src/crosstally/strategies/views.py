@@ -8,15 +8,14 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import ClassVar
 
-from crosstally.budget import Budget, Neighbours, Noise, fraction_of_text
+from crosstally.budget import Noise, fraction_of_text
 from crosstally.designs import covering_design, covering_views
 from crosstally.errors import PlanError
 from crosstally.plans.plan import Plan, Rule, known_total
 from crosstally.plans.shares import requests_with_shares
 from crosstally.plans.stages import part_of
 from crosstally.questions.queries import MAX_CELLS, Cells, sensitivity_of_tables
-from crosstally.schema import Schema
-from crosstally.strategies.base import Strategy
+from crosstally.strategies.base import Strategy, Task
 from crosstally.tables import Measurement
 from crosstally.workload import Workload
 
@@ -66,30 +65,15 @@ class Views(Strategy):
             raise PlanError(f"rows_share must be between 0 and 1, got {self.rows_share}")
         object.__setattr__(self, "rows_share", share)
 
-    def plan(
-        self,
-        schema: Schema,
-        workload: Workload | None,
-        budget: Budget,
-        *,
-        neighbours: Neighbours = Neighbours.ADD_REMOVE,
-    ) -> Plan:
+    def planned(self, task: Task) -> Plan:
         """A request for each view; or one for the number of rows, where the choice of views rests on it, and a rule."""
-        workload = workload and workload.for_schema(schema)
-        views = self._views(schema, workload, budget, neighbours, self.rows)
+        views = self._views(task, self.rows)
         if views is not None:
-            return self._measuring(views, schema, workload, budget, neighbours)
+            return task.measuring(self.name, map(task.names, views))
         rule = Rule(self.name, RULE_VERSION, parameters=self._parameters, share=1 - self.rows_share)
-        first = requests_with_shares([Cells(())], [1.0], schema, part_of(budget, self.rows_share), neighbours)
-        staged = Plan(
-            schema,
-            first,
-            strategy=self.name,
-            workload=workload or Workload.small_tables(schema),
-            budget=budget,
-            neighbours=neighbours,
-            later=(rule,),
-        )
+        own = part_of(task.budget, self.rows_share)
+        first = requests_with_shares([Cells(())], [1.0], task.schema, own, task.neighbours)
+        staged = task.planned(self.name, first, later=(rule,))
         self._following(staged, rows=0)  # raises if there are no views: before the number of rows is paid for
         return staged
 
@@ -110,51 +94,33 @@ class Views(Strategy):
 
     def _following(self, plan: Plan, rows: float) -> Plan:
         """The views after a first stage. There is one only where no tables were named."""
-        views = self._views(plan.schema, None, plan.budget_left, plan.neighbours, rows)
+        task = Task(plan.schema, plan.workload, budget=plan.budget_left, neighbours=plan.neighbours)
+        views = self._views(replace(task, asked=None), rows)
         assert views is not None  # the number of rows is known
-        return self._measuring(views, plan.schema, plan.workload, plan.budget_left, plan.neighbours)
+        return task.measuring(self.name, map(task.names, views))
 
-    def _measuring(
-        self,
-        views: Sequence[Sequence[int]],
-        schema: Schema,
-        workload: Workload | None,
-        budget: Budget,
-        neighbours: Neighbours,
-    ) -> Plan:
-        queries = [Cells(tuple(schema.names[i] for i in view)) for view in views]
-        return Plan(
-            schema,
-            requests_with_shares(queries, [1.0] * len(queries), schema, budget, neighbours),
-            strategy=self.name,
-            workload=workload or Workload.small_tables(schema),
-            budget=budget,
-            neighbours=neighbours,
-        )
-
-    def _views(
-        self, schema: Schema, workload: Workload | None, budget: Budget, neighbours: Neighbours, rows: float | None
-    ) -> tuple[tuple[int, ...], ...] | None:
+    def _views(self, task: Task, rows: float | None) -> tuple[tuple[int, ...], ...] | None:
         """The views, as attribute positions; None when the number of rows must be known first.
 
         Attribute i of the schema is point i of the design: the assignment depends on the schema's order alone.
         """
+        schema = task.schema
         d = len(schema.names)
         if self.size is None and self.max_cells is None and d <= BINARY_SIZE and schema.cells <= 2**BINARY_SIZE:
             return (tuple(range(d)),)
         binary = set(schema.shape) == {2} and self.max_cells is None
         if not binary:
-            return self._mixed_views(schema, workload, budget, neighbours)
+            return self._mixed_views(task)
         size = min(self.size or BINARY_SIZE, d)
-        if self.cover is not None or workload is not None:
-            return covering_design(d, size, min(self.cover or _widest(workload), d))
+        if self.cover is not None or task.asked is not None:
+            return covering_design(d, size, min(self.cover or _widest(task.asked), d))
 
         def error(cover: int) -> float:
             number = _number_of_views(d, size, cover)
-            return math.inf if number is None else _error(schema, size, number, budget, neighbours)
+            return math.inf if number is None else _error(task, size, number)
 
         if schema.cells <= MAX_CELLS // 10:
-            flat = _error(schema, d, 1, budget, neighbours)
+            flat = _error(task, d, 1)
             if flat <= error(2) or (rows is not None and flat <= LOW_ERROR * rows):
                 return (tuple(range(d)),)
         if rows is None:
@@ -162,10 +128,9 @@ class Views(Strategy):
         covers = [t for t in COVERS if t <= size and _may_be_small(d, size, t)] or [COVERS[0]]
         return covering_design(d, size, choose_cover(covers, lambda cover: error(cover) / max(rows, 1)))
 
-    def _mixed_views(
-        self, schema: Schema, workload: Workload | None, budget: Budget, neighbours: Neighbours
-    ) -> tuple[tuple[int, ...], ...]:
-        cover = min(self.cover or (_widest(workload) if workload else 2), len(schema.names))
+    def _mixed_views(self, task: Task) -> tuple[tuple[int, ...], ...]:
+        schema = task.schema
+        cover = min(self.cover or (_widest(task.asked) if task.asked else 2), len(schema.names))
         if self.max_cells:
             return covering_views(schema.shape, self.max_cells, cover)
         limits = cell_limits(schema.shape, cover)
@@ -176,7 +141,7 @@ class Views(Strategy):
             candidates.append((tuple(range(len(schema.names))),))
         if len(candidates) == 1:
             return candidates[0]
-        return min(candidates, key=lambda views: _pair_error(schema, views, budget, neighbours))
+        return min(candidates, key=lambda views: _pair_error(task, views))
 
 
 def noise_error(*, attributes: int, size: int, views: int, rows: float, epsilon: float) -> float:
@@ -231,20 +196,16 @@ def _pair_noise(attributes: int, size: int, views: int, variance: float) -> floa
     return math.sqrt(2**size * variance / covering)
 
 
-def _error(schema: Schema, size: int, views: int, budget: Budget, neighbours: Neighbours) -> float:
+def _error(task: Task, size: int, views: int) -> float:
     """Equation (5) times the number of rows, with the noise that this budget, unit and relation really need."""
-    sensitivity = sensitivity_of_tables(1, schema, neighbours)
-    noise = Noise.affordable(sensitivity, budget.amount / views, pure=budget.pure)
-    return _pair_noise(len(schema.names), size, views, 2 * noise.scale**2 if budget.pure else noise.scale**2)
+    sensitivity, pure = sensitivity_of_tables(1, task.schema, task.neighbours), task.budget.pure
+    noise = Noise.affordable(sensitivity, task.budget.amount / views, pure=pure)
+    return _pair_noise(len(task.schema.names), size, views, 2 * noise.scale**2 if pure else noise.scale**2)
 
 
-def _pair_error(schema: Schema, views: tuple[tuple[int, ...], ...], budget: Budget, neighbours: Neighbours) -> float:
+def _pair_error(task: Task, views: tuple[tuple[int, ...], ...]) -> float:
     """The exact predicted error over all tables of one and two attributes."""
-    queries = [Cells(tuple(schema.names[i] for i in view)) for view in views]
-    requests = requests_with_shares(queries, [1.0] * len(queries), schema, budget, neighbours)
-    workload = Workload.small_tables(schema)
-    plan = Plan(schema, requests, strategy="views", workload=workload, budget=budget, neighbours=neighbours)
-    return plan.rms_error
+    return replace(task, asked=None).measuring("views", map(task.names, views)).rms_error
 
 
 def _widest(workload: Workload | None) -> int:
