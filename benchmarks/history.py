@@ -10,10 +10,10 @@ from benchmarks.timing import cpu_seconds, row
 from crosstally.notebook.history.alpha import one_alpha
 from crosstally.notebook.history.bundles import Batch
 from crosstally.notebook.history.components import Past, Structure
-from crosstally.notebook.history.eigenqueries import Eigenqueries
 from crosstally.notebook.history.prior import Prior
-from crosstally.notebook.history.products import kernel
 from crosstally.papers.edbt12.census import PAPER_SIZES
+from crosstally.papers.edbt12.eigenqueries import Eigenqueries
+from crosstally.papers.edbt12.products import kernel
 from crosstally.questions.queries import Linear, Term
 from crosstally.schema import Attribute, Schema
 

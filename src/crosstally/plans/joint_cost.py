@@ -30,7 +30,7 @@ from crosstally.questions.contrast_moves import numbers_changed
 from crosstally.questions.queries import Cells, Contrast, Linear, Query
 from crosstally.schema import Schema
 
-__all__ = ["groups_cost", "odd_intersections", "privacy_cost", "single_cost"]
+__all__ = ["groups_cost", "privacy_cost", "single_cost"]
 
 MAX_ATTRIBUTES = 24
 _MAX_CASES = 20_000
@@ -81,16 +81,6 @@ def _sum_of_single_costs(
 ) -> Fraction:
     each = (len(g) * single_cost(g.query, g.noise, schema, neighbours, pure=pure) for g in groups)
     return sum(each, Fraction(0))
-
-
-def odd_intersections(attributes: int, order: int, changed: int) -> int:
-    """How many sets of ``order`` of some attributes hold an odd number of those changed.
-
-    >>> max(sum(odd_intersections(16, order, z) for order in (0, 1, 2)) for z in range(17))
-    72
-    """
-    rest = attributes - changed
-    return sum(math.comb(changed, j) * math.comb(rest, order - j) for j in range(1, order + 1, 2))
 
 
 # The losses of one query

@@ -14,48 +14,17 @@ from crosstally.notebook.history import History
 from crosstally.notebook.history.alpha import best_alpha, cross_validated, folds_of, leave_one_out, one_alpha, stein
 from crosstally.notebook.history.bundles import Batch
 from crosstally.notebook.history.components import Past, Structure
-from crosstally.notebook.history.eigenqueries import Eigenqueries
 from crosstally.notebook.history.laplace import tilted
 from crosstally.notebook.history.likelihood import Belief, fit
 from crosstally.notebook.history.prior import Prior
-from crosstally.notebook.history.products import kernel, kernel_of_tables, kernel_of_terms
+from crosstally.papers.edbt12.eigenqueries import Eigenqueries
+from crosstally.papers.edbt12.products import kernel
 from crosstally.questions.queries import Cells, Contrast, Linear, Term
 from crosstally.questions.question import count, query_of
 from crosstally.schema import Attribute, Schema
 from crosstally.tables import Measurement
-from reference_history import part, prior_vector, query_vector, ridge, tilted_moments
-
-SIZES = [3, 2, 4, 2]
-NAMES = ["a", "b", "c", "d"]
-SCHEMA = Schema([Attribute(name, [str(v) for v in range(n)]) for name, n in zip(NAMES, SIZES, strict=True)])
-
-
-def random_query(rng: np.random.Generator, most: int = 3, terms: int = 2) -> Linear:
-    made = []
-    for _ in range(rng.integers(1, terms + 1)):
-        names = rng.permutation(NAMES)[: rng.integers(0, most + 1)].tolist()
-        factors = tuple((name, tuple(rng.integers(0, 3, SCHEMA[name].size).tolist())) for name in names)
-        made.append(Term(int(rng.integers(1, 3)), factors))
-    return Linear(tuple(made))
-
-
-def random_prior(rng: np.random.Generator) -> Prior:
-    return Prior(SCHEMA, tuple(rng.dirichlet(np.full(n, 3.0)) for n in SIZES))
-
-
-def vectors(queries: list[Linear]) -> np.ndarray:
-    return np.array([query_vector(query.to_dict(), NAMES, SIZES) for query in queries])
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_inner_products_in_both_forms(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    first, second = ([random_query(rng) for _ in range(n)] for n in (12, 9))
-    prior = random_prior(rng)
-    truth = vectors(first) @ np.diag(prior_vector(prior.probabilities)) @ vectors(second).T
-    tables = kernel_of_tables(Batch.of(first, SCHEMA), Batch.of(second, SCHEMA), prior)
-    for found in (kernel(first, second, prior), kernel_of_terms(first, second, prior), tables):
-        assert found == pytest.approx(truth, rel=1e-12, abs=1e-12)
+from random_queries import NAMES, SCHEMA, SIZES, random_prior, random_query, vectors
+from reference_history import part, prior_vector, ridge, tilted_moments
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -116,38 +85,6 @@ def test_a_variance_for_each_set_of_attributes() -> None:
     solved = np.linalg.solve(products(past, past) + np.diag(noise), answers)
     solution = structure.solve(Past(answers, noise=noise), variances)
     assert solution.estimates(Batch.of(new, SCHEMA)) == pytest.approx(products(new, past) @ solved, rel=1e-9, abs=1e-9)
-
-
-def test_two_parts_and_their_whole() -> None:
-    """Three answers of equal variance, the third the sum of the others: least squares takes a third of each mismatch.
-
-    100 + 210 is 20 short of 330: the parts gain 20/3 each, the whole loses 20/3, and each variance falls by a third.
-    """
-    queries = [query_of(text, SCHEMA) for text in ("a = 0", "a != 0")] + [count().query(SCHEMA)]
-    answers = np.array([100.0, 210.0, 330.0])
-    prior = Prior.uniform(SCHEMA)
-    products = kernel(queries, queries, prior)
-    eigen = Eigenqueries.of(products, answers, np.full(3, 9.0))
-    values, errors = eigen.estimate(products, np.diag(products), math.inf)
-    assert values == pytest.approx([100 + 20 / 3, 210 + 20 / 3, 330 - 20 / 3])
-    assert errors == pytest.approx([6.0, 6.0, 6.0])
-    assert len(eigen.precisions) == 2
-    other = [query_of("b = 0", SCHEMA)]
-    assert eigen.estimate(kernel(other, queries, prior), np.diag(kernel(other, other, prior)), math.inf)[1] == math.inf
-
-
-def test_weights_of_eigenqueries() -> None:
-    """One query of norm 1/2 and noise variance 2 has precision 1/4: at alpha 2 it is trusted by one half."""
-    eigen = Eigenqueries.of(np.array([[0.5]]), np.array([10.0]), np.array([2.0]))
-    assert eigen.precisions == pytest.approx([0.25])
-    assert eigen.weights(2) == pytest.approx([0.5])
-    assert eigen.truncated_weights(2.1).tolist() == [1.0]
-    assert eigen.truncated_weights(1.9).tolist() == [0.0]
-    assert eigen.estimate(np.array([[0.5]]), np.array([0.5]), 2)[0] == pytest.approx([5.0])
-    with pytest.raises(QueryError, match="at least 0"):
-        eigen.weights(-1)
-    with pytest.raises(QueryError, match="must be positive"):
-        Eigenqueries.of(np.eye(1), np.ones(1), np.zeros(1))
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from crosstally.notebook.history.alpha import cross_validated, one_alpha
 from crosstally.notebook.history.bundles import Batch, Bundle, parts_of, projected
 from crosstally.notebook.history.components import Past, Solution, Structure
-from crosstally.notebook.history.eigenqueries import Eigenqueries
 from crosstally.notebook.history.likelihood import Belief, fit
 from crosstally.notebook.history.prior import Prior
-from crosstally.notebook.history.products import kernel_of_tables
 from crosstally.papers.edbt12.census import Census, census
+from crosstally.papers.edbt12.eigenqueries import Eigenqueries
+from crosstally.papers.edbt12.products import kernel_of_tables
 from crosstally.papers.outcomes import Claim, Experiment, Outcome, Settings, Value
 
 __all__ = ["EXPERIMENTS"]

@@ -19,14 +19,21 @@ from crosstally.generate.generators import markov_chain
 from crosstally.papers.data import Rows, read_binary
 from crosstally.papers.metrics import bootstrap_ratio
 from crosstally.papers.outcomes import Claim, Experiment, Outcome, Settings, Value
-from crosstally.plans.joint_cost import odd_intersections
 from crosstally.questions.queries import Cells, Contrast, Query
 from crosstally.sources import count
 
 if TYPE_CHECKING:
     from crosstally.inference.integers.programs import FittedTable
 
-__all__ = ["EXPERIMENTS", "Run", "bound_of_theorem_7", "bound_of_theorem_8", "exact_sensitivity", "run_claims"]
+__all__ = [
+    "EXPERIMENTS",
+    "Run",
+    "bound_of_theorem_7",
+    "bound_of_theorem_8",
+    "exact_sensitivity",
+    "odd_intersections",
+    "run_claims",
+]
 
 _WAYS = 2
 _EPSILON, _DELTA = 1.0, 0.05
@@ -61,6 +68,16 @@ def exact_sensitivity(attributes: int, ways: int) -> int:
         sum(odd_intersections(attributes, order, changed) for order in range(ways + 1))
         for changed in range(attributes + 1)
     )
+
+
+def odd_intersections(attributes: int, order: int, changed: int) -> int:
+    """How many sets of ``order`` of some attributes hold an odd number of those changed.
+
+    >>> max(sum(odd_intersections(16, order, z) for order in (0, 1, 2)) for z in range(17))
+    72
+    """
+    rest = attributes - changed
+    return sum(math.comb(changed, j) * math.comb(rest, order - j) for j in range(1, order + 1, 2))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
