@@ -8,8 +8,9 @@ import pytest
 from priview_scores import scored
 
 from crosstally.errors import CrosstallyError
-from crosstally.papers.candlesticks import candlesticks, stacked, ticks
+from crosstally.papers.charts import stacked, ticks
 from crosstally.papers.data import Rows
+from crosstally.papers.priview.candlesticks import candlesticks
 from crosstally.papers.priview.comparison import cover_of
 from crosstally.papers.priview.trials import (
     DISTANCE,

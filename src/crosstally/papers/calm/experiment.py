@@ -22,6 +22,7 @@ from crosstally.local.planning.methods import PAPER_KINDS, Views, calm_views, vi
 from crosstally.local.protocol import Protocol, design
 from crosstally.papers.calm import baselines
 from crosstally.papers.calm.simulated import collection
+from crosstally.papers.charts import LINE, category, chart, layer, quantity
 from crosstally.papers.data import clicks
 from crosstally.papers.outcomes import Claim, Experiment, Outcome, Settings, Value
 from crosstally.schema import Schema
@@ -329,21 +330,15 @@ def _span(by: Mapping[Any, Score], cells: Sequence[Any], above: str, below: str)
 
 
 def _chart(rows: Sequence[Mapping[str, Value]]) -> dict[str, Any]:
-    return {
-        "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
-        "title": "Local model: SSE of 3-way tables",
-        "data": {"values": [dict(row) for row in rows]},
-        "facet": {"row": {"field": "d"}, "column": {"field": "people"}},
-        "spec": {
-            "mark": {"type": "line", "point": True},
-            "encoding": {
-                "x": {"field": "epsilon", "type": "quantitative", "title": "ε"},
-                "y": {"field": "sse", "type": "quantitative", "scale": {"type": "log"}, "title": "mean SSE"},
-                "color": {"field": "method", "type": "nominal"},
-                "strokeDash": {"field": "data", "type": "nominal"},
-            },
-        },
-    }
+    lines = layer(
+        LINE,
+        x=quantity("epsilon", title="ε"),
+        y=quantity("sse", log=True, title="mean SSE"),
+        color=category("method"),
+        strokeDash=category("data"),
+    )
+    panels = {"row": category("d"), "column": category("people")}
+    return chart(rows, lines, title="Local model: SSE of 3-way tables", panels=panels)
 
 
 EXPERIMENTS = (Experiment("calm", "CALM, FC, AM, FT, EM and the default in the local model (CALM, 5)", _run),)

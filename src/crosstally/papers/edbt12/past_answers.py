@@ -16,6 +16,7 @@ from crosstally.notebook.history.bundles import Batch, Bundle, parts_of, project
 from crosstally.notebook.history.components import Past, Solution, Structure
 from crosstally.notebook.history.likelihood import Belief, fit
 from crosstally.notebook.history.prior import Prior
+from crosstally.papers.charts import LINE, category, chart, layer, quantity
 from crosstally.papers.edbt12.census import Census, census
 from crosstally.papers.edbt12.eigenqueries import Eigenqueries
 from crosstally.papers.edbt12.products import kernel_of_tables
@@ -402,20 +403,15 @@ def _timed(work: Callable[[], Floats]) -> tuple[Floats, float]:
 
 
 def _chart(rows: Sequence[dict[str, Value]], title: str) -> dict[str, Any]:
-    values = [row for row in rows if row.get("alpha") is not None]
-    return {
-        "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
-        "title": title,
-        "data": {"values": values},
-        "mark": {"type": "line", "point": True},
-        "encoding": {
-            "x": {"field": "alpha", "type": "quantitative", "scale": {"type": "log"}},
-            "y": {"field": "RMSE past", "type": "quantitative", "scale": {"type": "log"}, "title": "RMSE"},
-            "color": {"field": "prior", "type": "nominal"},
-            "strokeDash": {"field": "method", "type": "nominal"},
-            "column": {"field": "past", "type": "nominal"},
-        },
-    }
+    lines = layer(
+        LINE,
+        x=quantity("alpha", log=True),
+        y=quantity("RMSE past", log=True, title="RMSE"),
+        color=category("prior"),
+        strokeDash=category("method"),
+    )
+    drawn = [row for row in rows if row.get("alpha") is not None]
+    return chart(drawn, lines, title=title, panels={"column": category("past")})
 
 
 EXPERIMENTS = (

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from crosstally.budget import Budget, Neighbours
 from crosstally.notebook.history.maximum_entropy import synthesize
+from crosstally.papers.charts import LINE, category, chart, dots, layer, quantity
 from crosstally.papers.edbt12.census import Census, census
 from crosstally.papers.edbt12.randomised_response import Perturbed, Range, flip, nearest_distribution, retain
 from crosstally.papers.metrics import Interval, mean_interval
@@ -39,6 +40,7 @@ _RANGES_QUICK, _RANGES, _MOST = 25, 200, 6
 _ROWS, _RELEASE = "crosstally, synthetic rows", "crosstally, answers of the release"
 _RETENTION, _FLIPPING = "retention replacement", "flipping"
 _WHOLE = ", gamma for a whole row"
+_WIDE_LEGEND = {"labelLimit": 300}  # pixels: names of methods are long
 
 Floats = NDArray[np.float64]
 Positions = tuple[int, ...]
@@ -221,18 +223,18 @@ def _answer_claims(errors: Errors) -> Iterator[Claim]:
 
 
 def _tables_chart(rows: Sequence[Mapping[str, Value]]) -> dict[str, Any]:
-    return {
-        "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
-        "title": "Errors of joint distributions, truncated at 1 (EDBT 2012, figure 6)",
-        "data": {"values": [dict(row) for row in rows if not str(row["method"]).endswith(_WHOLE)]},
-        "mark": {"type": "point", "filled": True},
-        "encoding": {
-            "x": {"field": "cells", "type": "quantitative", "scale": {"type": "log"}},
-            "y": {"field": "truncated", "type": "quantitative", "title": "error"},
-            "color": {"field": "method", "type": "nominal", "legend": {"labelLimit": 300}},
-            "column": {"field": "ways", "type": "nominal", "title": "attributes"},
-        },
-    }
+    points = layer(
+        dots(),
+        x=quantity("cells", log=True),
+        y=quantity("truncated", title="error"),
+        color=category("method", legend=_WIDE_LEGEND),
+    )
+    return chart(
+        [row for row in rows if not str(row["method"]).endswith(_WHOLE)],
+        points,
+        title="Errors of joint distributions, truncated at 1 (EDBT 2012, figure 6)",
+        panels={"column": category("ways", title="attributes")},
+    )
 
 
 # Figure 7
@@ -311,17 +313,13 @@ def _range_claims(found: Mapping[tuple[int, str], Sequence[float]]) -> Iterator[
 
 
 def _ranges_chart(rows: Sequence[Mapping[str, Value]]) -> dict[str, Any]:
-    return {
-        "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
-        "title": "Errors of ranges over k attributes (EDBT 2012, figure 7)",
-        "data": {"values": [dict(row) for row in rows]},
-        "mark": {"type": "line", "point": True},
-        "encoding": {
-            "x": {"field": "k", "type": "ordinal"},
-            "y": {"field": "RMSE", "type": "quantitative", "scale": {"type": "log"}, "title": "RMSE in rows"},
-            "color": {"field": "method", "type": "nominal", "legend": {"labelLimit": 300}},
-        },
-    }
+    lines = layer(
+        LINE,
+        x={"field": "k", "type": "ordinal"},
+        y=quantity("RMSE", log=True, title="RMSE in rows"),
+        color=category("method", legend=_WIDE_LEGEND),
+    )
+    return chart(rows, lines, title="Errors of ranges over k attributes (EDBT 2012, figure 7)")
 
 
 EXPERIMENTS = (

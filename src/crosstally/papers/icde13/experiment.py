@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from crosstally.budget import Budget
 from crosstally.errors import CrosstallyError, SourceError
 from crosstally.generate.generators import transactions
+from crosstally.papers.charts import category, chart, dots, layer, quantity
 from crosstally.papers.data import Rows, find, read_binary
 from crosstally.papers.icde13.claims import Measured, adult_claims, binary_claims, gains, time_claims
 from crosstally.papers.icde13.methods import Method, Simulation, methods, simulation
@@ -199,31 +200,28 @@ def _chart(rows: Sequence[Mapping[str, Value]], title: str) -> dict[str, Any]:
         max(float(row["epsilon"] or 0) for row in rows),
     )
     values = [{name: row[name] for name in names} for row in rows if row["epsilon"] == largest]
-    said = f"ε = {largest:g}; another ε divides every error by it"
-    return {
-        "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
-        "title": {"text": title, "subtitle": said, "anchor": "start"},
-        "data": {"values": values},
-        "facet": {"field": "workload", "type": "nominal", "sort": None, "title": None},
-        "columns": 3,
-        "spec": {
-            "width": 220,
-            "height": 180,
-            "mark": {"type": "point", "filled": True, "size": 60, "opacity": 0.9},
-            "encoding": {
-                "x": {"field": "method", "type": "nominal", "sort": None, "title": None},
-                "y": {
-                    "field": "relative_error",
-                    "type": "quantitative",
-                    "scale": {"type": "log"},
-                    "axis": {"format": "~g", "values": [0.001, 0.01, 0.1, 1, 10, 100]},
-                    "title": "relative error",
-                },
-                "color": {"field": "recovery", "type": "nominal", "sort": None, "title": "recovery"},
-            },
-        },
-        "config": {"background": "white", "axis": {"gridColor": "#e8e8e8"}},
-    }
+    points = layer(
+        dots(60, opacity=0.9),
+        x=category("method", sort=None, title=None),
+        y=quantity(
+            "relative_error",
+            log=True,
+            axis={"format": "~g", "values": [0.001, 0.01, 0.1, 1, 10, 100]},
+            title="relative error",
+        ),
+        color=category("recovery", sort=None, title="recovery"),
+    )
+    return chart(
+        values,
+        points,
+        title=title,
+        caption=f"ε = {largest:g}; another ε divides every error by it",
+        panels=category("workload", sort=None, title=None),
+        across=3,
+        pale_grid=True,
+        width=220,
+        height=180,
+    )
 
 
 # Figure 6: seconds
@@ -264,19 +262,13 @@ def _end_to_end(data: Rows, method: Method, workload: Workload) -> None:
 
 
 def _times_chart(rows: Sequence[Mapping[str, Value]]) -> dict[str, Any]:
-    return {
-        "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
-        "title": {"text": "Seconds from rows to consistent tables", "subtitle": _HARDWARE, "anchor": "start"},
-        "data": {"values": [dict(row) for row in rows]},
-        "width": 360,
-        "mark": {"type": "point", "filled": True, "size": 70},
-        "encoding": {
-            "x": {"field": "workload", "type": "nominal", "sort": None, "title": None},
-            "y": {"field": "seconds", "type": "quantitative", "scale": {"type": "log"}},
-            "color": {"field": "method", "type": "nominal", "sort": None, "title": None},
-        },
-        "config": {"background": "white"},
-    }
+    points = layer(
+        dots(70),
+        x=category("workload", sort=None, title=None),
+        y=quantity("seconds", log=True),
+        color=category("method", sort=None, title=None),
+    )
+    return chart(rows, points, title="Seconds from rows to consistent tables", caption=_HARDWARE, width=360)
 
 
 _FIGURES = (

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from crosstally.errors import CrosstallyError
 from crosstally.generate.generators import markov_chain
+from crosstally.papers.charts import category, chart, layer, quantity
 from crosstally.papers.data import Rows, read_binary
 from crosstally.papers.metrics import bootstrap_ratio
 from crosstally.papers.outcomes import Claim, Experiment, Outcome, Settings, Value
@@ -294,20 +295,14 @@ def _chart(runs: Sequence[Run]) -> dict[str, Any]:
         for kind, l1 in (("largest error of a pair", run.errors[_WAYS]), ("bound", run.bounds[_WAYS]))
         if l1 > 0
     ]
-    return {
-        "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
-        "title": "L1 error of tables of two attributes, and the bounds of theorems 7 and 8",
-        "data": {"values": values},
-        "width": 480,
-        "height": {"step": 40},
-        "mark": {"type": "tick", "thickness": 2},
-        "encoding": {
-            "x": {"field": "l1", "type": "quantitative", "scale": {"type": "log"}, "title": "L1 error"},
-            "y": {"field": "measured", "type": "nominal", "title": None},
-            "color": {"field": "kind", "type": "nominal", "title": None, "scale": {"range": ["#d62728", "#4c78a8"]}},
-        },
-        "config": {"background": "white"},
-    }
+    marks = layer(
+        {"type": "tick", "thickness": 2},
+        x=quantity("l1", log=True, title="L1 error"),
+        y=category("measured", title=None),
+        color=category("kind", ["#d62728", "#4c78a8"], title=None),
+    )
+    title = "L1 error of tables of two attributes, and the bounds of theorems 7 and 8"
+    return chart(values, marks, title=title, width=480, height={"step": 40})
 
 
 EXPERIMENTS = (

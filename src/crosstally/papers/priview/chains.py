@@ -8,10 +8,10 @@ import numpy as np
 
 from crosstally.errors import CrosstallyError
 from crosstally.generate.generators import markov_chain
-from crosstally.papers.candlesticks import candlesticks
 from crosstally.papers.data import Rows
 from crosstally.papers.metrics import bootstrap_grid_ratio
 from crosstally.papers.outcomes import Claim, Experiment, Outcome, Settings
+from crosstally.papers.priview.candlesticks import candlesticks
 from crosstally.papers.priview.trials import (
     RUNS,
     WAYS,

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.papers import baselines
-from crosstally.papers.candlesticks import candlesticks, stacked
+from crosstally.papers.charts import stacked
 from crosstally.papers.data import clicks, searches
 from crosstally.papers.outcomes import Claim, Experiment, Outcome, Settings
+from crosstally.papers.priview.candlesticks import candlesticks
 from crosstally.papers.priview.trials import (
     AOL_ROWS,
     DISTANCE,

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from crosstally.budget import Budget
 from crosstally.errors import CrosstallyError
 from crosstally.generate.generators import markov_chain
+from crosstally.papers.charts import category, chart, layer, quantity
 from crosstally.papers.metrics import Interval, mean_interval, sum_of_squared_errors
 from crosstally.papers.outcomes import Claim, Experiment, Outcome, Progress, Settings, Value
 from crosstally.schema import Schema
@@ -307,44 +308,34 @@ def _chart() -> dict[str, Any]:
     ]
     crossings = [{"d": d, "error": direct_error(d, k), "note": f"d = {d}"} for k, d in _PAPER.items()]
     text = {"type": "text", "align": "left", "dx": 8, "dy": 8}
-    return {
-        "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
-        "title": "Flat against Direct: expected squared error of a k-way table",
-        "width": 560,
-        "height": 360,
-        "layer": [
-            {"data": {"values": lines}, "mark": "line", "encoding": _POSITION | _LINES},
-            {"data": {"values": crossings}, "mark": {"type": "point", "color": "black"}, "encoding": _POSITION},
-            {"data": {"values": crossings}, "mark": text, "encoding": _POSITION | {"text": {"field": "note"}}},
-        ],
+    place = {
+        "x": quantity("d", scale={"zero": False}, title="number of attributes, d"),
+        "y": quantity("error", log=True, title="squared error in V_u = 2/ε²", axis={"format": ".0e", "tickCount": 8}),
     }
+    return chart(
+        lines,
+        layer(
+            "line",
+            **place,
+            color=category("line", _COLOURS, title=None),
+            strokeDash=category("strategy", _DASHES, title=None, legend={"symbolType": "stroke"}),
+        ),
+        layer({"type": "point", "color": "black"}, crossings, **place),
+        layer(text, crossings, **place, text={"field": "note"}),
+        title="Flat against Direct: expected squared error of a k-way table",
+        width=560,
+        height=360,
+    )
 
 
-_POSITION = {
-    "x": {"field": "d", "type": "quantitative", "title": "number of attributes, d", "scale": {"zero": False}},
-    "y": {
-        "field": "error",
-        "type": "quantitative",
-        "title": "squared error in V_u = 2/ε²",
-        "scale": {"type": "log"},
-        "axis": {"format": ".0e", "tickCount": 8},
-    },
-}
-_COLOURS = {
-    "domain": [_FLAT, *(f"Direct, k = {k}" for k in _PAPER)],
-    "range": ["black", "#4c78a8", "#f58518", "#e45756", "#54a24b"],
-}
-_DASHES = {"domain": [_FLAT, _DIRECT, _LEAST_SQUARES], "range": [[1, 0], [1, 0], [4, 3]]}
-_LINES = {
-    "color": {"field": "line", "type": "nominal", "title": None, "scale": _COLOURS},
-    "strokeDash": {
-        "field": "strategy",
-        "type": "nominal",
-        "title": None,
-        "scale": _DASHES,
-        "legend": {"symbolType": "stroke"},
-    },
-}
+_COLOURS = dict(
+    zip(
+        (_FLAT, *(f"Direct, k = {k}" for k in _PAPER)),
+        ("black", "#4c78a8", "#f58518", "#e45756", "#54a24b"),
+        strict=True,
+    )
+)
+_DASHES = {_FLAT: [1, 0], _DIRECT: [1, 0], _LEAST_SQUARES: [4, 3]}
 
 
 EXPERIMENTS = (

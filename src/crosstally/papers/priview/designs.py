@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from crosstally.papers.candlesticks import candlesticks
 from crosstally.papers.data import clicks
 from crosstally.papers.metrics import Interval, candlestick
 from crosstally.papers.outcomes import Claim, Experiment, Outcome, Settings
+from crosstally.papers.priview.candlesticks import candlesticks
 from crosstally.papers.priview.comparison import cover_of
 from crosstally.papers.priview.trials import (
     KOSARAK_ROWS,

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.papers.candlesticks import candlesticks
 from crosstally.papers.data import clicks, searches
 from crosstally.papers.outcomes import Claim, Experiment, Outcome, Settings
+from crosstally.papers.priview.candlesticks import candlesticks
 from crosstally.papers.priview.trials import (
     AOL_ROWS,
     KOSARAK_ROWS,

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from crosstally.errors import CrosstallyError
+from crosstally.papers.charts import category, chart, dots, layer, quantity
 from crosstally.papers.data import Rows, clicks, searches
 from crosstally.papers.outcomes import Claim, Experiment, Outcome, Settings, Value
 from crosstally.papers.priview.trials import AOL_ROWS, KOSARAK_ROWS, Case, Design, Steps, random_tables, released
@@ -127,47 +128,23 @@ def _chart(timed: Sequence[Timed]) -> dict[str, Any]:
         for each, d in ((each, 32 if each.paper_design in ("C2(8,20)", "C3(8,106)") else 45) for each in timed)
         for who, seconds in (("crosstally, CPU seconds here", each.seconds), ("paper, other hardware", each.paper))
     ]
-    return {
-        "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
-        "title": {"text": "Seconds for a release and for an answer", "subtitle": _HARDWARE, "anchor": "start"},
-        "data": {"values": values},
-        "facet": {"column": {"field": "step", "type": "nominal", "sort": [_SYNOPSIS, _SIX, _EIGHT], "title": None}},
-        "spec": {
-            "width": 220,
-            "height": 140,
-            "layer": [
-                {
-                    "mark": {"type": "line", "color": "#bbbbbb"},
-                    "encoding": {**_PLACE, "detail": {"field": "design", "type": "nominal"}},
-                },
-                {
-                    "mark": {"type": "point", "filled": True, "size": 70, "opacity": 1},
-                    "encoding": {
-                        **_PLACE,
-                        "color": {
-                            "field": "who",
-                            "type": "nominal",
-                            "title": None,
-                            "scale": {"range": ["#4c78a8", "#d62728"]},
-                            "legend": {"orient": "bottom"},
-                        },
-                    },
-                },
-            ],
-        },
-        "config": {"background": "white", "axis": {"gridColor": "#e8e8e8"}},
+    axis = {"format": "~g", "values": [0.001, 0.01, 0.1, 1, 10, 100, 1000]}
+    place = {
+        "x": quantity("seconds", log=True, domain=(0.0002, 1500), axis=axis),
+        "y": category("design", title=None, sort=None),
     }
-
-
-_PLACE = {
-    "x": {
-        "field": "seconds",
-        "type": "quantitative",
-        "scale": {"type": "log", "domain": [0.0002, 1500]},
-        "axis": {"format": "~g", "values": [0.001, 0.01, 0.1, 1, 10, 100, 1000]},
-    },
-    "y": {"field": "design", "type": "nominal", "title": None, "sort": None},
-}
+    whose = category("who", ["#4c78a8", "#d62728"], title=None, legend={"orient": "bottom"})
+    return chart(
+        values,
+        layer({"type": "line", "color": "#bbbbbb"}, **place, detail=category("design")),
+        layer(dots(70, opacity=1), **place, color=whose),
+        title="Seconds for a release and for an answer",
+        caption=_HARDWARE,
+        panels={"column": category("step", sort=[_SYNOPSIS, _SIX, _EIGHT], title=None)},
+        pale_grid=True,
+        width=220,
+        height=140,
+    )
 
 
 EXPERIMENTS = (Experiment("priview-times", "Seconds beside the paper's (PriView, 4.6)", _times),)
