@@ -92,7 +92,7 @@ def demo(
     ] = Path("crosstally-demo"),
 ) -> None:
     """See the whole story on generated people, in seconds."""
-    from crosstally.generate.generators import people
+    from crosstally.generate.people import people
 
     files = _Files(directory)
     _start_afresh(files)

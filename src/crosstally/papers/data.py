@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from crosstally.errors import SourceError
-from crosstally.generate.generators import resample, transactions
+from crosstally.generate.rows import resample
+from crosstally.generate.transactions import transactions
 from crosstally.schema import Attribute, Schema
 
 __all__ = ["FOLDER_VARIABLE", "Rows", "clicks", "find", "read_binary", "searches"]

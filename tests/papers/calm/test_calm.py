@@ -8,7 +8,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from crosstally.generate import generators
+from crosstally.generate.binary import independent
+from crosstally.generate.chains import markov_chain
 from crosstally.local.bulk import answers
 from crosstally.local.oracles.randomised_response import RandomisedResponse
 from crosstally.local.oracles.unary_encoding import UnaryEncoding
@@ -108,8 +109,8 @@ def rows_case(name, table, schema):
 def test_no_views_suit_people_of_both_kinds() -> None:
     """For one kind alone some views are the best; for two kinds at once the nearest are far from it."""
     random = np.random.default_rng(1)
-    chains = rows_case("chains", *generators.markov_chain(2**17, 6, 1, random))
-    rare = rows_case("rare", *generators.independent(2**17, 6, random))
+    chains = rows_case("chains", *markov_chain(2**17, 6, 1, random))
+    rare = rows_case("rare", *independent(2**17, 6, random))
     counts = calm.Counts((), (), (), 6, 0, 0, 100, chains=False)
     apart = [calm.choice_claim([case], EPSILON, counts) for case in (chains, rare)]
     assert [claim.holds for claim in apart] == [False, False]

@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from crosstally.generate.generators import independent, markov_chain
+from crosstally.generate.binary import independent
+from crosstally.generate.chains import markov_chain
 from crosstally.local.collector import release_of
 from crosstally.local.estimate.measurements import measurements_of
 from crosstally.local.planning.groups import view_groups

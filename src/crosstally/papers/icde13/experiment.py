@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from crosstally.budget import Budget
 from crosstally.errors import CrosstallyError, SourceError
-from crosstally.generate.generators import transactions
+from crosstally.generate.transactions import transactions
 from crosstally.papers.charts import category, chart, dots, layer, quantity
 from crosstally.papers.data import Rows, find, read_binary
 from crosstally.papers.icde13.claims import Measured, adult_claims, binary_claims, gains, time_claims

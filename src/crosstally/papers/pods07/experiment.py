@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.errors import CrosstallyError
-from crosstally.generate.generators import markov_chain
+from crosstally.generate.chains import markov_chain
 from crosstally.papers.charts import category, chart, layer, quantity
 from crosstally.papers.data import Rows, read_binary
 from crosstally.papers.metrics import bootstrap_ratio

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from crosstally.errors import CrosstallyError
-from crosstally.generate.generators import markov_chain
+from crosstally.generate.chains import markov_chain
 from crosstally.papers.data import Rows
 from crosstally.papers.metrics import bootstrap_grid_ratio
 from crosstally.papers.outcomes import Claim, Experiment, Outcome, Settings

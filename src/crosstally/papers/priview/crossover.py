@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from crosstally.budget import Budget
 from crosstally.errors import CrosstallyError
-from crosstally.generate.generators import markov_chain
+from crosstally.generate.chains import markov_chain
 from crosstally.papers.charts import category, chart, layer, quantity
 from crosstally.papers.metrics import Interval, mean_interval, sum_of_squared_errors
 from crosstally.papers.outcomes import Claim, Experiment, Outcome, Progress, Settings, Value

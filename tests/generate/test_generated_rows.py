@@ -8,7 +8,11 @@ import pyarrow as pa
 import pytest
 
 from crosstally.errors import CrosstallyError, QueryError
-from crosstally.generate.generators import PEOPLE, independent, markov_chain, people, resample, transactions
+from crosstally.generate.binary import independent
+from crosstally.generate.chains import markov_chain
+from crosstally.generate.people import PEOPLE, people
+from crosstally.generate.rows import resample
+from crosstally.generate.transactions import transactions
 from reference_evaluation import mutual_information, transitions
 
 

@@ -1,7 +1,4 @@
-"""Generated tables: nobody's rows, so that truth may stand beside an answer.
-
-Every function takes its ``numpy.random.Generator`` and gives the rows as an Arrow table together with their schema.
-"""
+"""Generated people: a small causal model of nine attributes, for the demo and for comparisons."""
 
 from __future__ import annotations
 
@@ -12,12 +9,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from crosstally.errors import CrosstallyError
+from crosstally.generate.rows import check_rows
 from crosstally.schema import Attribute, Schema
 
-__all__ = ["PEOPLE", "independent", "markov_chain", "people", "resample", "transactions"]
-
-# People
+__all__ = ["PEOPLE", "people"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +244,7 @@ def people(
     >>> table.num_rows, str(schema)
     (3, 'sex:2 age:7')
     """
-    _check_rows(rows)
+    check_rows(rows)
     schema = PEOPLE.subset(*attributes)
     ages = _ages(rows, random)
     codes = {"age": np.searchsorted(_EDGES[1:-1], ages, side="right")}
@@ -281,83 +276,3 @@ def _choose(random: np.random.Generator, weights: NDArray[np.float64]) -> NDArra
 
 def _labelled(attribute: Attribute, codes: NDArray[np.intp]) -> pa.Array:
     return pa.array(attribute.values).take(pa.array(codes))
-
-
-# Binary tables
-
-
-def markov_chain(rows: int, attributes: int, order: int, random: np.random.Generator) -> tuple[pa.Table, Schema]:
-    """PriView's MCHAIN (section 5): each row a series of bits, one int8 column ``x1``, ``x2``, ... for each position.
-
-    The next bit is 1 with probability 0.5 + (1 - 2 s / i) / 4, where s are the ones among the previous i = ``order``
-    bits. The paper does not say how a series starts: here the first ``order`` bits are fair coins.
-    """
-    _check_rows(rows)
-    schema = _binary_schema("x", attributes)
-    if not 1 <= order < attributes:
-        raise CrosstallyError(f"order must be from 1 to {attributes - 1} (one less than the attributes), got {order}")
-    probabilities = 0.5 + (1 - 2 * np.arange(order + 1) / order) / 4
-    ones = np.zeros(rows, dtype=np.int16)
-    bits: list[NDArray[np.int8]] = []
-    for i in range(attributes):
-        probability = probabilities[ones] if i >= order else 0.5
-        bits.append((random.random(rows) < probability).astype(np.int8))
-        ones += bits[i]
-        if i >= order:
-            ones -= bits[i - order]
-    return pa.table(dict(zip(schema.names, bits, strict=True))), schema
-
-
-def independent(rows: int, attributes: int, random: np.random.Generator) -> tuple[pa.Table, Schema]:
-    """Rare values that do not depend on each other: each is 1 in a tenth of all rows, columns ``x1``, ``x2``, ..."""
-    _check_rows(rows)
-    schema = _binary_schema("x", attributes)
-    bits = [(random.random(rows) < _RARE).astype(np.int8) for _ in schema.names]
-    return pa.table(dict(zip(schema.names, bits, strict=True))), schema
-
-
-_RARE = 0.1
-_GROUPS = 5
-_OWN_GROUP, _OTHER_GROUP = 3.0, 0.15
-_BLOCK = 65_536
-
-
-def transactions(rows: int, attributes: int, random: np.random.Generator) -> tuple[pa.Table, Schema]:
-    """Generated click streams: which items each visitor saw, one int8 column ``item1``, ``item2``, ... for each item.
-
-    Frequencies are long-tailed, falling about as 1/j. Visitors and items belong to groups, and a visitor sees the items
-    of the own group far more often than others; how much a visitor sees varies widely. So items are correlated, and
-    most cells of a wide table are empty, as in Kosarak, for which this stands in.
-    """
-    _check_rows(rows)
-    schema = _binary_schema("item", attributes)
-    items, groups = np.arange(attributes), np.arange(_GROUPS)
-    rates = np.where(items % _GROUPS == groups[:, None], _OWN_GROUP, _OTHER_GROUP) / (1 + items)
-    shares = 1 / (1 + groups)
-    seen = np.empty((attributes, rows), dtype=np.int8)
-    for start in range(0, rows, _BLOCK):
-        number = min(_BLOCK, rows - start)
-        group = random.choice(_GROUPS, size=number, p=shares / shares.sum())
-        activity = random.lognormal(-0.5, 1.0, size=number)
-        chance = 1 - np.exp(-rates[group] * activity[:, None])
-        seen[:, start : start + number] = (random.random((number, attributes)) < chance).T
-    return pa.table(dict(zip(schema.names, seen, strict=True))), schema
-
-
-def resample(table: pa.Table, rows: int, random: np.random.Generator) -> pa.Table:
-    """As many rows as asked, drawn from the table with replacement."""
-    _check_rows(rows)
-    if table.num_rows == 0 and rows > 0:
-        raise CrosstallyError("a table without rows cannot be resampled")
-    return table.take(pa.array(random.integers(max(table.num_rows, 1), size=rows)))
-
-
-def _binary_schema(prefix: str, attributes: int) -> Schema:
-    if attributes < 1:
-        raise CrosstallyError(f"attributes must be at least 1, got {attributes}")
-    return Schema(tuple(Attribute(f"{prefix}{i + 1}", ("0", "1")) for i in range(attributes)))
-
-
-def _check_rows(rows: int) -> None:
-    if rows < 0:
-        raise CrosstallyError(f"rows must not be negative, got {rows}")
