@@ -21,7 +21,8 @@ import typer.main
 
 import crosstally as ct
 from crosstally.cli.app import app
-from crosstally.generate.generators import people, transactions
+from crosstally.generate.people import people
+from crosstally.generate.transactions import transactions
 from crosstally.strategies import matrices
 
 ROOT = Path(__file__).parent.parent
@@ -137,7 +138,7 @@ def test_the_layers_on_the_page_are_those_that_are_checked() -> None:
     contracts.read(ROOT / ".importlinter")
     layers = contracts["importlinter:contract:layers"]["layers"].replace(" : ", ", ").split("\n")
     page = (DOCS / "project/architecture.md").read_text(encoding="utf-8").partition("\n## Layers\n")[2]
-    (shown,) = re.findall(r"```text\n(cli\n.*?)```", page, re.DOTALL)
+    (shown,) = re.findall(r"```text\n(__main__\n.*?)```", page, re.DOTALL)
     assert shown.splitlines() == [line for line in layers if line]
 
 
@@ -151,14 +152,15 @@ def blocks(page: Path, language: str) -> list[str]:
 def about_people() -> dict[str, Any]:
     """The names and files that the pages take for granted."""
     rows, generated = people(2_000, np.random.default_rng(1), attributes=["sex", "age", "education"])
-    age = ct.Attribute("age", edges=[0, 18, 25, 30, 65, 120])
-    schema = ct.Schema([age if each.name == "age" else each for each in generated.attributes])
+    age, town = ct.Attribute("age", edges=[0, 18, 25, 30, 65, 120]), ct.Attribute("town", ["Zürich", "São Paulo"])
+    rows = rows.append_column("town", [town.labels * 1_000])
+    schema = ct.Schema([*(age if each.name == "age" else each for each in generated.attributes), town])
     pyarrow.csv.write_csv(rows, "people.csv")
     schema.save("people.schema.json")
     ct.Ledger.create("people.ledger", schema=schema, budget=ct.Budget(epsilon=3), neighbours=ct.Neighbours.ADD_REMOVE)
     release = ct.release(rows, schema, epsilon=1.0, strategy="flat")
     release.save("people.release.parquet")
-    row = {"sex": "Female", "age": 44, "education": "Degree"}
+    row = {"sex": "Female", "age": 44, "education": "Degree", "town": "Zürich"}
     queries = matrices.identity(64)
     return {"ct": ct, "rows": rows, "frame": rows, "row": row, "schema": schema, "release": release, "queries": queries}
 
