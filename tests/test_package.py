@@ -169,3 +169,9 @@ def test_nothing_names_a_registry_or_a_page_outside_the_repository() -> None:
     for name in sorted(kept()):
         content = (ROOT / name).read_bytes()
         assert not [word for word in words if word.encode() in content], name
+
+
+def test_arrays_of_floats_have_one_name() -> None:
+    """A second alias of the same array type, somewhere else, is a second word for one thing."""
+    alias = re.compile(r"^\w+ = NDArray\[np\.float64\]$", re.MULTILINE)
+    assert [p.name for p in (ROOT / "src").rglob("*.py") if alias.search(p.read_text())] == ["typing.py"]

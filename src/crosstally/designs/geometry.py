@@ -12,14 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.designs.fields import field_of
+from crosstally.typing import Integers
 
 __all__ = ["affine_flats", "circles", "golay_words", "orthogonal_array", "projective_flats"]
 
-Blocks = NDArray[np.int64]
-
 
 @lru_cache(maxsize=32)
-def affine_flats(dimension: int, q: int, flat: int) -> Blocks:
+def affine_flats(dimension: int, q: int, flat: int) -> Integers:
     """The flats of a dimension in AG(dimension, q): any flat + 1 points lie in one of them.
 
     >>> affine_flats(2, 8, 1).shape, affine_flats(5, 2, 3).shape
@@ -40,7 +39,7 @@ def affine_flats(dimension: int, q: int, flat: int) -> Blocks:
 
 
 @lru_cache(maxsize=32)
-def projective_flats(dimension: int, q: int, flat: int) -> Blocks:
+def projective_flats(dimension: int, q: int, flat: int) -> Integers:
     """The flats of a dimension in PG(dimension, q): any flat + 1 points lie in one of them.
 
     >>> projective_flats(2, 7, 1).shape, projective_flats(3, 2, 2).shape
@@ -54,7 +53,7 @@ def projective_flats(dimension: int, q: int, flat: int) -> Blocks:
     return np.sort(np.array([row[row >= 0] for row in flats]), axis=1)
 
 
-def _reduced_bases(dimension: int, q: int, rank: int) -> list[Blocks]:
+def _reduced_bases(dimension: int, q: int, rank: int) -> list[Integers]:
     """One basis, in reduced echelon form, for each subspace of a rank of GF(q)^dimension."""
     bases = []
     for pivots in itertools.combinations(range(dimension), rank):
@@ -68,7 +67,7 @@ def _reduced_bases(dimension: int, q: int, rank: int) -> list[Blocks]:
     return bases
 
 
-def _span(basis: Blocks, q: int) -> Blocks:
+def _span(basis: Integers, q: int) -> Integers:
     field = field_of(q)
     span = np.zeros((1, basis.shape[1]), np.int64)
     for row in basis:
@@ -78,7 +77,7 @@ def _span(basis: Blocks, q: int) -> Blocks:
 
 
 @lru_cache(maxsize=8)
-def circles(q: int, degree: int) -> Blocks:
+def circles(q: int, degree: int) -> Integers:
     """The images of PG(1, q) in PG(1, q^degree): any three points lie in exactly one; degree 2 is the inversive plane.
 
     >>> circles(3, 2).shape, circles(7, 2).shape
@@ -87,13 +86,13 @@ def circles(q: int, degree: int) -> Blocks:
     order = q**degree
     triples = np.array(list(itertools.combinations(range(order + 1), 3)))
     others = [_image(order, x, triples) for x in field_of(order).subfield(q) if x > 1]
-    rows: Blocks = np.sort(np.column_stack([triples, *others]), axis=1)
+    rows: Integers = np.sort(np.column_stack([triples, *others]), axis=1)
     # Each circle is found from each of its triples: keep it where the triple is its first.
     first = (rows[:, :3] == triples).all(axis=1)
     return np.ascontiguousarray(rows[first])
 
 
-def _image(order: int, x: int, triples: Blocks) -> NDArray[np.int64]:
+def _image(order: int, x: int, triples: Integers) -> NDArray[np.int64]:
     """Where x goes when 0, 1 and infinity go to the three points; infinity has the number ``order``."""
     field = field_of(order)
     first, second, third = triples.T
@@ -107,7 +106,7 @@ def _image(order: int, x: int, triples: Blocks) -> NDArray[np.int64]:
     return np.where(third == order, field.plus[first, field.times[x, step]], finite)
 
 
-def orthogonal_array(q: int, groups: int, strength: int) -> Blocks:
+def orthogonal_array(q: int, groups: int, strength: int) -> Integers:
     """Blocks with one point in each group of q points that cover any ``strength`` points of different groups.
 
     A block is a polynomial of degree below the strength: its value at each element of GF(q), and its leading
@@ -130,7 +129,7 @@ def orthogonal_array(q: int, groups: int, strength: int) -> Blocks:
 
 
 @lru_cache
-def golay_words(p: int) -> Blocks:
+def golay_words(p: int) -> Integers:
     """The supports of the words of least weight of a perfect Golay code: the Witt designs 4-(23,7,1) and 4-(11,5,1).
 
     >>> golay_words(2).shape, golay_words(3).shape

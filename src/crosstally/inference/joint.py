@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.residuals.layout import outer_product
+from crosstally.typing import Floats
 
 __all__ = ["ViewGroup", "nearest_above_zero"]
 
@@ -30,8 +31,6 @@ _PENALTY = 0.5
 _TOLERANCE = 0.01
 _MOST_STEPS = 200
 _LEAST_VARIANCE = 1e-12
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,7 +41,7 @@ class ViewGroup:
     places: NDArray[np.intp]
 
 
-def nearest_above_zero(coefficients: Array, variances: Array, groups: Sequence[ViewGroup], *, total: int) -> Array:
+def nearest_above_zero(coefficients: Floats, variances: Floats, groups: Sequence[ViewGroup], *, total: int) -> Floats:
     """The coefficients moved as little as possible until no cell of any view is below zero, but for a rest.
 
     It ends when no cell is further from that, or moves more, than about a hundredth of its noise, or after 200 steps.
@@ -80,7 +79,7 @@ def nearest_above_zero(coefficients: Array, variances: Array, groups: Sequence[V
     return found
 
 
-def _without_rows(coefficients: Array, groups: Sequence[ViewGroup]) -> Array:
+def _without_rows(coefficients: Floats, groups: Sequence[ViewGroup]) -> Floats:
     """What is left when the total is zero: all cells are zero."""
     found = coefficients.copy()
     for group in groups:
@@ -88,16 +87,16 @@ def _without_rows(coefficients: Array, groups: Sequence[ViewGroup]) -> Array:
     return found
 
 
-def _factors(shape: Sequence[int]) -> Array:
+def _factors(shape: Sequence[int]) -> Floats:
     """What turns coefficients of a view into those of Helmert's vectors in whole numbers."""
     return outer_product([[1 / n, *(1 / math.sqrt(j * (j + 1)) for j in range(1, n))] for n in shape])
 
 
-def _cells_outside(shape: Sequence[int]) -> Array:
+def _cells_outside(shape: Sequence[int]) -> Floats:
     """For each coefficient of a view the number of its cells over the attributes that the coefficient does not hold."""
     return outer_product([[n] + [1] * (n - 1) for n in shape])
 
 
-def _orders(shape: Sequence[int]) -> Array:
+def _orders(shape: Sequence[int]) -> Floats:
     """How many attributes each coefficient of a view holds."""
     return np.log2(outer_product([[1] + [2] * (n - 1) for n in shape]))

@@ -13,13 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.inference.nonnegativity import clip_and_keep_total
+from crosstally.typing import Floats
 
 __all__ = ["corrected", "direct", "flat_distance", "fourier", "fourier_coefficients", "uniform"]
 
-Table = NDArray[np.float64]
 
-
-def uniform(truth: NDArray[np.int64]) -> Table:
+def uniform(truth: NDArray[np.int64]) -> Floats:
     """The rows spread evenly over all cells."""
     return np.full(truth.shape, truth.sum() / truth.size)
 
@@ -33,7 +32,7 @@ def flat_distance(attributes: int, *, rows: int, epsilon: float) -> float:
     return min(1.0, math.sqrt(2.0**attributes * 2) / epsilon / rows)
 
 
-def direct(truth: NDArray[np.int64], *, attributes: int, epsilon: float, random: np.random.Generator) -> Table:
+def direct(truth: NDArray[np.int64], *, attributes: int, epsilon: float, random: np.random.Generator) -> Floats:
     """The table with the noise it has when all tables of its number of attributes share epsilon; corrected."""
     scale = math.comb(attributes, truth.ndim) / epsilon
     return corrected(truth + random.laplace(0, scale, truth.shape), int(truth.sum()))
@@ -48,7 +47,7 @@ def fourier_coefficients(attributes: int, ways: int) -> int:
     return sum(math.comb(attributes, s) for s in range(ways + 1))
 
 
-def fourier(truth: NDArray[np.int64], *, attributes: int, epsilon: float, random: np.random.Generator) -> Table:
+def fourier(truth: NDArray[np.int64], *, attributes: int, epsilon: float, random: np.random.Generator) -> Floats:
     """The table from noisy Fourier coefficients, when all coefficients of as many attributes share epsilon; corrected.
 
     Each coefficient is a sum of +1 and -1 over the rows; it changes by one when a row comes or goes.
@@ -61,7 +60,7 @@ def fourier(truth: NDArray[np.int64], *, attributes: int, epsilon: float, random
     return corrected(truth + noise / truth.size, int(truth.sum()))
 
 
-def corrected(table: Table, rows: int) -> Table:
+def corrected(table: Floats, rows: int) -> Floats:
     """The table without negative cells and with so many rows: what differs is spread evenly, again until none is left.
 
     >>> corrected(np.array([9.0, 2.0, -5.0, 0.0]), 6)

@@ -24,10 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.questions.contrast_map import ContrastAxis
+from crosstally.typing import Integers
 
 __all__ = ["ContrastMoves", "contrast_moves", "numbers_changed"]
-
-Numbers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,8 +37,8 @@ class ContrastMoves:
     5,000,000 cells that a query may have, L1 is below 2^31 (2 (n - 1) is at most n^1.3) and squared L2 below 2^47.
     """
 
-    l1: Numbers
-    squared: Numbers
+    l1: Integers
+    squared: Integers
 
 
 @lru_cache(maxsize=1024)
@@ -67,7 +66,7 @@ def numbers_changed(sizes: tuple[int, ...]) -> NDArray[np.intp]:
     return out
 
 
-def _squared(classes: list[tuple[int, int]]) -> Numbers:
+def _squared(classes: list[tuple[int, int]]) -> Integers:
     """2 (|a|^2 - <a, b>)."""
     norm, inner = 1, np.ones(1, np.int64)
     for n, number in classes:
@@ -75,11 +74,11 @@ def _squared(classes: list[tuple[int, int]]) -> Numbers:
         norm *= axis.l2_squared**number
         own = [axis.l2_squared ** (number - z) * axis.inner**z for z in range(number + 1)]
         inner = np.multiply.outer(inner, np.array(own, np.int64))
-    moved: Numbers = 2 * (norm - inner[0])
+    moved: Integers = 2 * (norm - inner[0])
     return moved
 
 
-def _l1(classes: list[tuple[int, int]]) -> Numbers:
+def _l1(classes: list[tuple[int, int]]) -> Integers:
     """The sum over all cases (z, i, j) of each size: how often the case occurs times the size of its a - b."""
     before = after = times = np.ones(1, np.int64)
     starts = []
@@ -88,7 +87,7 @@ def _l1(classes: list[tuple[int, int]]) -> Numbers:
         starts.append([0, *np.cumsum([len(each) for each in cases[:-1]]).tolist()])
         own = np.array([case for each in cases for case in each], np.int64).T
         before, after, times = (np.multiply.outer(x, y) for x, y in zip((before, after, times), own, strict=True))
-    sums: Numbers = (times * np.abs(before - after))[0]
+    sums: Integers = (times * np.abs(before - after))[0]
     for axis, each in enumerate(starts):
         sums = np.add.reduceat(sums, each, axis=axis)
     return sums

@@ -14,6 +14,7 @@ from crosstally.errors import TooManyCellsError
 from crosstally.questions.queries import MAX_CELLS
 from crosstally.residuals.layout import Layout, find
 from crosstally.schema import Schema
+from crosstally.typing import Floats
 
 __all__ = ["Closure", "TableBlock", "blocks_of", "closure_of", "interleaved", "subset_shares"]
 
@@ -21,8 +22,6 @@ _BITS = 63
 # Subsets for each table of very many: tables over four attributes have sixteen. A few tables may have MAX_CELLS
 # subsets together, as the requests of a plan may; a short list of wide tables would otherwise fill the memory.
 _MANY_SUBSETS = 16
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,21 +122,21 @@ class Closure:
             out.append((sets[order], positions[order]))
         return tuple(out)
 
-    def product(self, factors: Array) -> Array:
+    def product(self, factors: Floats) -> Floats:
         """For each set the product of one factor for each of its attributes."""
         out = np.ones(len(self))
         for places, positions in self.members:
             out[places] = factors[positions].prod(axis=1)
         return out
 
-    def cells(self) -> Array:
+    def cells(self) -> Floats:
         """How many cells each table has."""
         out = np.empty(self.tables)
         for block in self.blocks:
             out[block.places] = self.sizes[block.positions].prod(axis=1)
         return out
 
-    def weights(self, tables: Array) -> Array:
+    def weights(self, tables: Floats) -> Floats:
         """What the variance of each set counts for in a weighted sum of the tables' cell variances."""
         out = np.zeros(len(self))
         for block, subsets in zip(self.blocks, self.subsets, strict=True):
@@ -145,7 +144,7 @@ class Closure:
             out += np.bincount(subsets.ravel(), parts.ravel(), len(self))
         return out
 
-    def table_variances(self, variances: Array) -> Array:
+    def table_variances(self, variances: Floats) -> Floats:
         """The variance of a cell of each table, from the variance of the coefficients of each set."""
         out = np.empty(self.tables)
         for block, subsets in zip(self.blocks, self.subsets, strict=True):
@@ -160,7 +159,7 @@ def interleaved(without: NDArray[Any], within: NDArray[Any]) -> NDArray[Any]:
     return out
 
 
-def subset_shares(sizes: Array) -> Array:
+def subset_shares(sizes: Floats) -> Floats:
     """What the variance of each subset counts for in a cell, for tables of these sizes (a row each): (tables, subsets).
 
     >>> subset_shares(np.array([[2.0, 3.0]])).round(4)

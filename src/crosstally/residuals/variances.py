@@ -19,12 +19,12 @@ from crosstally.questions.queries import Cells, Contrast, Query
 from crosstally.residuals.closure import Closure, blocks_of, interleaved, subset_shares
 from crosstally.residuals.layout import find
 from crosstally.schema import Schema
+from crosstally.typing import Floats
 
 __all__ = ["MeasuredAlike", "Variances", "cell_variance"]
 
 _TINY = 1e-300  # in place of a precision of zero, whose inverse is not used
 
-Array = NDArray[np.float64]
 
 MeasuredAlike = tuple[type[Query], NDArray[np.intp], float]
 """Queries of one kind and number of attributes: the kind, the attributes' positions (a row each), the variance."""
@@ -66,11 +66,11 @@ class Variances:
         return out
 
     @property
-    def of_tables(self) -> Array:
+    def of_tables(self) -> Floats:
         """The variance of each cell of each table of the closure."""
         return self.closure.table_variances(self.of_sets)
 
-    def of_subsets(self, names: Sequence[str]) -> Array:
+    def of_subsets(self, names: Sequence[str]) -> Floats:
         """The variance of the coefficients of each subset of some attributes, the last attribute fastest."""
         positions = [self.closure.schema.positions[name] for name in names]
         found, ordered = self._of_subsets(np.array([positions], np.intp))[0], sorted(positions)
@@ -78,7 +78,7 @@ class Variances:
             found = found.reshape((2,) * len(ordered)).transpose([ordered.index(i) for i in positions]).ravel()
         return np.asarray(found)
 
-    def _of_subsets(self, positions: NDArray[np.intp]) -> Array:
+    def _of_subsets(self, positions: NDArray[np.intp]) -> Floats:
         """For each table the variances of its subsets, attributes in the schema's order: (tables, subsets)."""
         places, found = self.closure.find(positions)
         return np.where(found, self.of_sets[places], np.nan)
@@ -97,7 +97,7 @@ class Variances:
         return out.tolist()
 
 
-def cell_variance(of_subsets: Array, sizes: Sequence[int]) -> float:
+def cell_variance(of_subsets: Floats, sizes: Sequence[int]) -> float:
     """The variance of each cell of a table of these sizes, from that of the coefficients of each subset.
 
     >>> cell_variance(np.array([12.0, 4.0]), [2])  # total / 4 + effect x (1 - 1/2)
@@ -106,7 +106,7 @@ def cell_variance(of_subsets: Array, sizes: Sequence[int]) -> float:
     return float(of_subsets @ subset_shares(np.array([sizes], float))[0])
 
 
-def _precision(closure: Closure, measured: Sequence[MeasuredAlike]) -> Array:
+def _precision(closure: Closure, measured: Sequence[MeasuredAlike]) -> Floats:
     """The sum over all measurements of one over the variance of each set's coefficients."""
     alike: dict[tuple[type[Query], int], list[tuple[NDArray[np.intp], float]]] = {}
     for kind, rows, variance in measured:
@@ -127,7 +127,7 @@ def _precision(closure: Closure, measured: Sequence[MeasuredAlike]) -> Array:
     return precision
 
 
-def _inverse_cells_outside(sizes: Array) -> Array:
+def _inverse_cells_outside(sizes: Floats) -> Floats:
     """One over the number of cells outside each subset, for tables of these sizes (a row each): (tables, subsets)."""
     out = np.ones((len(sizes), 1))
     for column in sizes.T:

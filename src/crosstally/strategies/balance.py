@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from crosstally.residuals.closure import Closure
+from crosstally.typing import Floats
 
 __all__ = ["Balance", "balanced", "replacement_costs"]
 
@@ -22,19 +22,17 @@ _MAX_ATTRIBUTES = 16
 _STEPS = 3000
 _GOAL = 2e-4
 
-Array = NDArray[np.float64]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Balance:
     """Variances up to a common factor, and how far above the least possible value they can be, in proportion."""
 
-    variances: Array
+    variances: Floats
     gap: float
 
 
 def balanced(
-    constraints: Array, *, weigh: Callable[[Array], Array], values: Callable[[Array], Array], tables: int
+    constraints: Floats, *, weigh: Callable[[Floats], Floats], values: Callable[[Floats], Floats], tables: int
 ) -> Balance:
     """Variances that minimise the largest value under the worst constraint.
 
@@ -65,18 +63,18 @@ def balanced(
     return best
 
 
-def _inverse(variances: Array) -> Array:
+def _inverse(variances: Floats) -> Floats:
     return np.where(variances > 0, 1 / np.maximum(variances, 1e-300), 0.0)
 
 
-def _reweighted(weights: Array, values: Array) -> Array:
+def _reweighted(weights: Floats, values: Floats) -> Floats:
     if len(weights) == 1:
         return weights
     changed = np.maximum(weights * (values / values.max()) ** 2, 1e-15 / len(weights))
     return np.asarray(changed / changed.sum())
 
 
-def replacement_costs(closure: Closure) -> Array | None:
+def replacement_costs(closure: Closure) -> Floats | None:
     """For each set of changed attributes (a row) what one over the variance of each set costs; None if too many.
 
     A row that changes in D moves the coefficients of B by 2 (p_B - q_B) in squared length, p_B = prod(1 - 1/n_i) and

@@ -10,15 +10,13 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from crosstally.errors import PlanError, TooManyCellsError
+from crosstally.typing import Floats
 
 __all__ = ["MAX_ENTRIES", "fourier", "hierarchy", "identity", "marginals", "sketch", "wavelet"]
 
 MAX_ENTRIES = 2**24
-
-Array = NDArray[np.float64]
 
 
 def check_entries(rows: int, cells: int) -> None:
@@ -30,13 +28,13 @@ def check_entries(rows: int, cells: int) -> None:
         )
 
 
-def identity(cells: int) -> Array:
+def identity(cells: int) -> Floats:
     """Strategy I: every cell of the full table."""
     check_entries(cells, cells)
     return np.eye(cells)
 
 
-def marginals(shape: Sequence[int], tables: Sequence[Sequence[int]]) -> Array:
+def marginals(shape: Sequence[int], tables: Sequence[Sequence[int]]) -> Floats:
     """Strategy Q: every cell of some marginal tables, given by the positions of their attributes.
 
     >>> marginals((2, 2), [(0,), ()])
@@ -55,7 +53,7 @@ def marginals(shape: Sequence[int], tables: Sequence[Sequence[int]]) -> Array:
     return np.vstack(parts)
 
 
-def fourier(attributes: int, sets: Sequence[Sequence[int]]) -> Array:
+def fourier(attributes: int, sets: Sequence[Sequence[int]]) -> Floats:
     """Strategy F: unnormalised Fourier coefficients of a binary table, a sum of +-1 for each set of attributes.
 
     >>> fourier(2, [(), (0,), (0, 1)])
@@ -68,7 +66,7 @@ def fourier(attributes: int, sets: Sequence[Sequence[int]]) -> Array:
     return np.array([(-1.0) ** bits[list(axes)].sum(axis=0) if axes else np.ones(2**attributes) for axes in sets])
 
 
-def hierarchy(cells: int, branches: int = 2) -> Array:
+def hierarchy(cells: int, branches: int = 2) -> Floats:
     """Counts of a tree over the cells, the root first: intervals of equal length at each level, down to single cells.
 
     >>> hierarchy(4).astype(int)
@@ -90,7 +88,7 @@ def hierarchy(cells: int, branches: int = 2) -> Array:
     return np.vstack(levels[::-1])
 
 
-def wavelet(cells: int) -> Array:
+def wavelet(cells: int) -> Floats:
     """The Haar wavelet: the total, then at each level the left half minus the right half of every interval.
 
     >>> wavelet(4).astype(int)
@@ -112,7 +110,7 @@ def wavelet(cells: int) -> Array:
     return np.vstack(rows)
 
 
-def sketch(cells: int, *, buckets: int, repetitions: int, random: np.random.Generator) -> Array:
+def sketch(cells: int, *, buckets: int, repetitions: int, random: np.random.Generator) -> Floats:
     """Random projections: every repetition throws the cells into buckets, each cell with a random sign.
 
     Every cell stands in one bucket of each repetition; buckets that stay empty are left out.

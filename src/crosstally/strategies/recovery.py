@@ -13,11 +13,12 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from crosstally.budget import NoiseKind
 from crosstally.errors import CrosstallyError, PlanError
 from crosstally.strategies.grouping import greedy_groups, is_consistent
+from crosstally.typing import Floats
 
 __all__ = [
     "MatrixPlan",
@@ -34,10 +35,8 @@ __all__ = [
 _TOLERANCE = 1e-8
 _GAP = 1e-6
 
-Array = NDArray[np.float64]
 
-
-def demands(recovery: ArrayLike, weights: ArrayLike | None = None, *, kind: NoiseKind) -> Array:
+def demands(recovery: ArrayLike, weights: ArrayLike | None = None, *, kind: NoiseKind) -> Floats:
     """How much the noise of each strategy row counts: b_r = 2 sum_j a_j R_jr^2 (Laplace), or half of it (Gaussian)."""
     matrix = np.asarray(recovery, float)
     given = np.ones(len(matrix)) if weights is None else np.asarray(weights, float)
@@ -46,7 +45,7 @@ def demands(recovery: ArrayLike, weights: ArrayLike | None = None, *, kind: Nois
     return np.asarray((2.0 if kind is NoiseKind.LAPLACE else 1.0) * (given @ matrix**2))
 
 
-def group_budgets(sums: ArrayLike, constants: ArrayLike, *, amount: float, kind: NoiseKind) -> Array:
+def group_budgets(sums: ArrayLike, constants: ArrayLike, *, amount: float, kind: NoiseKind) -> Floats:
     """The budget of each group that minimises the weighted sum of variances, in closed form.
 
     Proportional to (s / C)^(1/3) for Laplace noise and to s^(1/4) / C^(1/2) for Gaussian noise. A group that nobody
@@ -80,7 +79,7 @@ def gaussian_constant(delta: float) -> float:
     return 2 * math.log(2 / delta)
 
 
-def uniform_budgets(strategy: ArrayLike, *, amount: float, kind: NoiseKind) -> Array:
+def uniform_budgets(strategy: ArrayLike, *, amount: float, kind: NoiseKind) -> Floats:
     """The same budget for every row, as large as the cell with the largest column allows."""
     columns = _columns(strategy, kind)
     largest = float(columns.sum(axis=0).max())
@@ -88,7 +87,7 @@ def uniform_budgets(strategy: ArrayLike, *, amount: float, kind: NoiseKind) -> A
     return np.full(len(columns), each)
 
 
-def program_budgets(strategy: ArrayLike, needed: ArrayLike, *, amount: float, kind: NoiseKind) -> Array:
+def program_budgets(strategy: ArrayLike, needed: ArrayLike, *, amount: float, kind: NoiseKind) -> Floats:
     """The budget of each row that minimises sum b_r / e_r^2, for any strategy and recovery: the convex program (1)-(3).
 
     Solved in its dual, a smooth concave function of one multiplier for each different column; what is returned is
@@ -105,10 +104,10 @@ def program_budgets(strategy: ArrayLike, needed: ArrayLike, *, amount: float, ki
     power = 2.0 if kind is NoiseKind.LAPLACE else 1.0  # of x in sum b / x^power, with x = e or e^2 and limit 1
     b = needed[used] / needed[used].sum()
 
-    def budgets(logs: Array) -> Array:
+    def budgets(logs: Floats) -> Floats:
         return np.asarray((power * b / (columns @ np.exp(logs))) ** (1 / (power + 1)))
 
-    def negative_dual(logs: Array) -> tuple[float, Array]:
+    def negative_dual(logs: Floats) -> tuple[float, Floats]:
         x, multipliers = budgets(logs), np.exp(logs)
         value = float((b / x**power).sum() + multipliers @ (columns.T @ x - 1))
         return -value, -multipliers * (columns.T @ x - 1)
@@ -126,12 +125,12 @@ def program_budgets(strategy: ArrayLike, needed: ArrayLike, *, amount: float, ki
     return np.asarray(out)
 
 
-def _columns(strategy: ArrayLike, kind: NoiseKind) -> Array:
-    matrix: Array = np.abs(np.asarray(strategy, float))
+def _columns(strategy: ArrayLike, kind: NoiseKind) -> Floats:
+    matrix: Floats = np.abs(np.asarray(strategy, float))
     return matrix if kind is NoiseKind.LAPLACE else np.asarray(matrix**2)
 
 
-def recover(queries: ArrayLike, strategy: ArrayLike, variances: ArrayLike) -> Array:
+def recover(queries: ArrayLike, strategy: ArrayLike, variances: ArrayLike) -> Floats:
     """The recovery R of least variance with R S = Q: generalised least squares, whatever the rank of the strategy.
 
     Rows of infinite variance (without budget) are not used.
@@ -162,13 +161,13 @@ def recover(queries: ArrayLike, strategy: ArrayLike, variances: ArrayLike) -> Ar
 class MatrixPlan:
     """Budgets of a strategy's rows, the variance of their noise, and the recovery of the queries from them."""
 
-    budgets: Array
-    variances: Array
+    budgets: Floats
+    variances: Floats
     _: KW_ONLY
-    recovery: Array
+    recovery: Floats
 
     @property
-    def query_variances(self) -> Array:
+    def query_variances(self) -> Floats:
         """The variance of each recovered answer."""
         used = np.isfinite(self.variances)
         return np.asarray(self.recovery[:, used] ** 2 @ self.variances[used])
@@ -215,7 +214,7 @@ def plan_matrix(
     return MatrixPlan(shares, _variances(shares, kind), recovery=found)
 
 
-def _optimal_budgets(strategy: Array, needed: Array, *, amount: float, kind: NoiseKind) -> Array:
+def _optimal_budgets(strategy: Floats, needed: Floats, *, amount: float, kind: NoiseKind) -> Floats:
     try:
         grouping = greedy_groups(strategy)
     except PlanError:
@@ -226,6 +225,6 @@ def _optimal_budgets(strategy: Array, needed: Array, *, amount: float, kind: Noi
     return np.asarray(budgets[grouping.groups])
 
 
-def _variances(budgets: Array, kind: NoiseKind) -> Array:
+def _variances(budgets: Floats, kind: NoiseKind) -> Floats:
     with np.errstate(divide="ignore"):
         return np.asarray((2.0 if kind is NoiseKind.LAPLACE else 1.0) / budgets**2)

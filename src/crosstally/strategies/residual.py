@@ -25,6 +25,7 @@ from crosstally.questions.queries import Cells, Contrast, Query
 from crosstally.residuals.closure import Closure, closure_of
 from crosstally.strategies.balance import Balance, balanced, replacement_costs
 from crosstally.strategies.base import StrategyWithOptions, Task
+from crosstally.typing import Floats
 
 __all__ = ["TOLERANCE", "Residual", "best_variances"]
 
@@ -33,8 +34,6 @@ TOLERANCE = 1e-3
 
 _UNITS = 2**60
 _MARGIN = 1 - 2.0**-36
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +70,7 @@ class Residual(StrategyWithOptions):
 
 
 def best_variances(
-    closure: Closure, weights: Array, costs: Array, neighbours: Neighbours, *, objective: Literal["sum", "max"]
+    closure: Closure, weights: Floats, costs: Floats, neighbours: Neighbours, *, objective: Literal["sum", "max"]
 ) -> Balance:
     """The best variance of the coefficients of each attribute set, up to a common factor.
 
@@ -97,7 +96,7 @@ def best_variances(
     )
 
 
-def _single_costs(closure: Closure, neighbours: Neighbours) -> Array:
+def _single_costs(closure: Closure, neighbours: Neighbours) -> Floats:
     """For each set rho times the variance of its coefficients: prod(1 - 1/n_i) / 2 when one row is added."""
     if Neighbours(neighbours) == Neighbours.ADD_REMOVE:
         return closure.schema.max_rows**2 * closure.product(1 - 1 / closure.sizes) / 2
@@ -128,7 +127,7 @@ def _alike(
 
 
 def _groups(
-    closure: Closure, costs: Array, variances: Array, budget: Budget, neighbours: Neighbours
+    closure: Closure, costs: Floats, variances: Floats, budget: Budget, neighbours: Neighbours
 ) -> list[RequestGroup]:
     """Requests with these variances, all scaled so that together they cost no more than the budget, exactly."""
     schema = closure.schema
@@ -144,7 +143,7 @@ def _groups(
     return out if Neighbours(neighbours) == Neighbours.ADD_REMOVE else with_less_noise(out, schema, budget, neighbours)
 
 
-def _rounded_down(shares: Array) -> Array:
+def _rounded_down(shares: Floats) -> Floats:
     """To 33 binary digits, so that shares which differ by rounding alone are one."""
     mantissa, exponent = np.frexp(shares)
     return np.asarray(np.ldexp(np.floor(mantissa * 2.0**33) / 2.0**33, exponent))

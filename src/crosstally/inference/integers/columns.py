@@ -18,12 +18,11 @@ from crosstally.errors import QueryError, TooManyCellsError
 from crosstally.questions.contrast_map import ContrastMap
 from crosstally.questions.queries import Cells, Contrast, Query
 from crosstally.schema import Schema
+from crosstally.typing import Floats
 
 __all__ = ["Columns", "ScoreTable", "Target"]
 
 MAX_NUMBERS = 20_000
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,7 +30,7 @@ class Target:
     """A query, and the values that a table should give it."""
 
     query: Query
-    values: Array
+    values: Floats
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "values", np.asarray(self.values, float))
@@ -42,7 +41,7 @@ class ScoreTable:
     """What the values of some attributes, by position, add to the score of a cell."""
 
     positions: tuple[int, ...]
-    values: Array
+    values: Floats
 
 
 class Columns:
@@ -66,7 +65,7 @@ class Columns:
         self.values = np.concatenate([target.values.ravel() for target in targets] or [np.empty(0)])
         self._ends = np.cumsum([target.values.size for target in targets])
 
-    def of(self, cells: NDArray[np.intp]) -> Array:
+    def of(self, cells: NDArray[np.intp]) -> Floats:
         """The columns of some cells (one a row, a value for each attribute), side by side: (numbers, cells)."""
         parts = [
             _columns(target.query, [self.schema.shape[i] for i in positions], cells[:, list(positions)])
@@ -74,9 +73,9 @@ class Columns:
         ]
         return np.vstack(parts) if parts else np.empty((0, len(cells)))
 
-    def score_tables(self, multipliers: Array) -> list[ScoreTable]:
+    def score_tables(self, multipliers: Floats) -> list[ScoreTable]:
         """Tables whose sum over a cell's own values is its column times the multipliers; none lies within another."""
-        sums: dict[tuple[int, ...], Array] = {}
+        sums: dict[tuple[int, ...], Floats] = {}
         for target, positions, part in zip(self.targets, self.positions, self._split(multipliers), strict=True):
             order = np.argsort(positions, kind="stable")
             sizes = [self.schema.shape[i] for i in positions]
@@ -92,11 +91,11 @@ class Columns:
                 holder.values[...] += _spread(sums[key], key, holder.positions)
         return merged
 
-    def _split(self, numbers: Array) -> list[Array]:
+    def _split(self, numbers: Floats) -> list[Floats]:
         return np.split(numbers, self._ends[:-1])
 
 
-def _columns(query: Query, sizes: Sequence[int], values: NDArray[np.intp]) -> Array:
+def _columns(query: Query, sizes: Sequence[int], values: NDArray[np.intp]) -> Floats:
     """The answers to one query of a single person in each of some cells: (numbers, cells)."""
     number = len(values)
     if isinstance(query, Cells):
@@ -107,12 +106,12 @@ def _columns(query: Query, sizes: Sequence[int], values: NDArray[np.intp]) -> Ar
     return ContrastMap(tuple(sizes)).columns(values).astype(float)
 
 
-def _adjoint(query: Query, sizes: Sequence[int], multipliers: Array) -> Array:
+def _adjoint(query: Query, sizes: Sequence[int], multipliers: Floats) -> Floats:
     """For each combination of values the column of such a cell times the multipliers."""
     return multipliers if isinstance(query, Cells) else ContrastMap(tuple(sizes)).adjoint(multipliers)
 
 
-def _spread(table: Array, positions: tuple[int, ...], wanted: tuple[int, ...]) -> Array:
+def _spread(table: Floats, positions: tuple[int, ...], wanted: tuple[int, ...]) -> Floats:
     """A table with axes of length one where an attribute is not its own; both position lists increase."""
     sizes = dict(zip(positions, table.shape, strict=True))
     return table.reshape([sizes.get(position, 1) for position in wanted])

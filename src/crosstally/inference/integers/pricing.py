@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.inference.integers.columns import Array, ScoreTable
+from crosstally.inference.integers.columns import ScoreTable
+from crosstally.typing import Floats
 
 __all__ = ["MAX_LISTED", "all_scores", "best_listed", "best_proved", "local_search", "scores_of"]
 
@@ -25,7 +26,7 @@ _SWEEPS = 30
 Cells = NDArray[np.intp]
 
 
-def scores_of(tables: Sequence[ScoreTable], cells: Cells) -> Array:
+def scores_of(tables: Sequence[ScoreTable], cells: Cells) -> Floats:
     """The scores of some cells."""
     out = np.zeros(len(cells))
     for table in tables:
@@ -33,7 +34,7 @@ def scores_of(tables: Sequence[ScoreTable], cells: Cells) -> Array:
     return out
 
 
-def all_scores(tables: Sequence[ScoreTable], shape: Sequence[int]) -> Array:
+def all_scores(tables: Sequence[ScoreTable], shape: Sequence[int]) -> Floats:
     """The scores of all cells, in the shape of the full table.
 
     Attributes come in one after the other, each with the tables of which it is the last: most sums are over few cells.
@@ -70,7 +71,7 @@ def local_search(tables: Sequence[ScoreTable], shape: Sequence[int], starts: Cel
     return np.unique(cells, axis=0)
 
 
-def _scores_along(tables: Sequence[ScoreTable], attribute: int, cells: Cells, size: int) -> Array:
+def _scores_along(tables: Sequence[ScoreTable], attribute: int, cells: Cells, size: int) -> Floats:
     """For each cell and each value of one attribute the score that its tables then have."""
     out = np.zeros((len(cells), size))
     for table in tables:
@@ -111,7 +112,7 @@ def best_proved(
     return np.array(choices, np.intp), bound
 
 
-def _program(tables: Sequence[ScoreTable], shape: Sequence[int]) -> tuple[Array, Any, int]:
+def _program(tables: Sequence[ScoreTable], shape: Sequence[int]) -> tuple[Floats, Any, int]:
     """Costs, equality constraints and the number of binary variables: attribute values first, then table cells."""
     from scipy.sparse import csr_array
 

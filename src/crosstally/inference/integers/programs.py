@@ -18,9 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.errors import CrosstallyError, QueryError
-from crosstally.inference.integers.columns import Array, Columns, ScoreTable, Target
+from crosstally.inference.integers.columns import Columns, ScoreTable, Target
 from crosstally.inference.integers.pricing import MAX_LISTED, best_listed, best_proved, local_search, scores_of
 from crosstally.schema import Schema
+from crosstally.typing import Floats
 
 __all__ = ["FittedTable", "Objective", "Target", "nearest_table", "round_with_total"]
 
@@ -42,7 +43,7 @@ class FittedTable:
 
     schema: Schema
     cells: NDArray[np.intp]
-    weights: Array
+    weights: Floats
     _: KW_ONLY
     distance: float
     bound: float
@@ -169,10 +170,10 @@ class _Solved:
     """A vertex: its cells and weights, the distance, and the multipliers by which other cells are scored."""
 
     cells: NDArray[np.intp]
-    weights: Array
+    weights: Floats
     _: KW_ONLY
     distance: float
-    multipliers: Array
+    multipliers: Floats
     total_multiplier: float
 
 
@@ -231,7 +232,7 @@ def _check_status(status: int) -> None:
         raise CrosstallyError("the linear program could not be solved; name fewer tables, or coarser attributes")
 
 
-def _largest_program(answers: Array, values: Array, total: float | None) -> tuple[Any, ...]:
+def _largest_program(answers: Floats, values: Floats, total: float | None) -> tuple[Any, ...]:
     """Variables: a weight for each cell, and the largest difference, which is minimised."""
     from scipy.sparse import csc_array
 
@@ -243,7 +244,7 @@ def _largest_program(answers: Array, values: Array, total: float | None) -> tupl
     return costs, inequalities, np.concatenate([values, -values]), equalities, None if total is None else [total]
 
 
-def _total_program(answers: Array, values: Array, total: float | None) -> tuple[Any, ...]:
+def _total_program(answers: Floats, values: Floats, total: float | None) -> tuple[Any, ...]:
     """Variables: a weight for each cell, and for each number how far the answer is below and above it."""
     from scipy.sparse import csc_array, eye_array, hstack, vstack
 
@@ -259,7 +260,7 @@ def _total_program(answers: Array, values: Array, total: float | None) -> tuple[
 # Whole numbers
 
 
-def round_with_total(weights: Array, total: int) -> NDArray[np.int64]:
+def round_with_total(weights: Floats, total: int) -> NDArray[np.int64]:
     """Whole numbers with this total, none of which differs by more than one from its weight.
 
     Weights are rounded down, and those with the largest remainders up. The weights' own total must be within one half

@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.errors import QueryError
-from crosstally.inference.integers.columns import Array, Columns, Target
+from crosstally.inference.integers.columns import Columns, Target
 from crosstally.inference.integers.pricing import MAX_LISTED, best_listed, local_search, scores_of
 from crosstally.inference.integers.programs import FittedTable, round_with_total
 from crosstally.questions.queries import Cells
 from crosstally.schema import Schema
+from crosstally.typing import Floats
 
 __all__ = ["nonnegative_least_squares", "projected_table", "whole_numbers"]
 
@@ -66,7 +67,7 @@ def projected_table(
 
 
 def _pointing(
-    columns: Columns, left: Array, cells: NDArray[np.intp], *, random: np.random.Generator, least: float
+    columns: Columns, left: Floats, cells: NDArray[np.intp], *, random: np.random.Generator, least: float
 ) -> NDArray[np.intp]:
     """New cells whose columns point to what is left of the targets, best first."""
     shape = columns.schema.shape
@@ -84,7 +85,7 @@ def _pointing(
     return np.asarray(found[order[:_BATCH]])
 
 
-def nonnegative_least_squares(gram: Array, linear: Array, start: Array) -> Array:
+def nonnegative_least_squares(gram: Floats, linear: Floats, start: Floats) -> Floats:
     """The w >= 0 that minimises w'Gw - 2 c'w among the positive entries of the start and those that are new.
 
     Lawson and Hanson's inner loop on the normal equations: all are solved for together, and as long as some are
@@ -129,7 +130,7 @@ def whole_numbers(columns: Columns, fitted: FittedTable, total: int) -> tuple[ND
     return cells, counts
 
 
-def _moved_rows(answers: Array, values: Array, counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
+def _moved_rows(answers: Floats, values: Floats, counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
     """The counts after single rows were moved from one cell to another as long as the squared distance falls."""
     counts = counts.copy()
     gram = answers.T @ answers

@@ -18,12 +18,13 @@ from numpy.typing import NDArray
 
 from crosstally.errors import QueryError, TooManyCellsError
 from crosstally.generate.labelled import labelled_rows
-from crosstally.inference.integers.columns import Array, Columns, Target
+from crosstally.inference.integers.columns import Columns, Target
 from crosstally.inference.integers.programs import nearest_table, round_with_total
 from crosstally.inference.integers.projection import projected_table, whole_numbers
 from crosstally.questions.queries import MAX_CELLS, Cells
 from crosstally.schema import Schema
 from crosstally.tables import ErrorKind, Marginal
+from crosstally.typing import Floats
 
 __all__ = ["IntegerTables", "Method", "integer_tables"]
 
@@ -108,7 +109,7 @@ class IntegerTables:
 
 def integer_tables(
     schema: Schema,
-    answers: Mapping[tuple[str, ...], Array],
+    answers: Mapping[tuple[str, ...], Floats],
     *,
     total: int,
     method: Method | None = None,

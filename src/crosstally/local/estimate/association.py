@@ -16,29 +16,29 @@ first most pairs are taken to be nearly independent and a few not at all.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+
+from crosstally.typing import Floats
 
 __all__ = ["NODES", "START", "expected_interactions", "fitted_law", "interactions_at", "likelihoods"]
 
-Array = NDArray[np.float64]
 
-NODES: Array = np.sinh(np.linspace(-2.4, 2.4, 25))
+NODES: Floats = np.sinh(np.linspace(-2.4, 2.4, 25))
 _NARROW, _WIDE, _STRONG_PAIRS = 0.3, 1.0, 0.03
 _PAIRS_ADDED = 10.0
 _STEPS = 10
 
 
-def _start() -> Array:
+def _start() -> Floats:
     """The law without reports: two-sided exponential, and with a small chance much wider."""
     apart = np.gradient(NODES)
     narrow, wide = apart * np.exp(-np.abs(NODES) / _NARROW), apart / (1 + (NODES / _WIDE) ** 2)
     return np.asarray((1 - _STRONG_PAIRS) * narrow / narrow.sum() + _STRONG_PAIRS * wide / wide.sum())
 
 
-START: Array = _start()
+START: Floats = _start()
 
 
-def _both(first: Array, second: Array) -> Array:
+def _both(first: Floats, second: Floats) -> Floats:
     """How many of all people have both of two values at each node: one axis more."""
     p, q, odds = first[..., None], second[..., None], np.exp(NODES)
     sums = 1 + (p + q) * (odds - 1)
@@ -46,7 +46,7 @@ def _both(first: Array, second: Array) -> Array:
     return np.asarray(2 * odds * p * q / (sums + roots))
 
 
-def interactions_at(first: Array, second: Array, first_sizes: Array, second_sizes: Array) -> tuple[Array, Array]:
+def interactions_at(first: Floats, second: Floats, first_sizes: Floats, second_sizes: Floats) -> tuple[Floats, Floats]:
     """The interaction of two values at each node, and how wide the law is there.
 
     The interaction is what is left of the frequency of both when the table is centred along both attributes,
@@ -61,7 +61,7 @@ def interactions_at(first: Array, second: Array, first_sizes: Array, second_size
     return centred, width
 
 
-def likelihoods(centres: Array, widths: Array, seen: Array, variances: Array) -> Array:
+def likelihoods(centres: Floats, widths: Floats, seen: Floats, variances: Floats) -> Floats:
     """The likelihood of a noisy interaction at each node, up to a factor that no node shares in."""
     spread = widths**2 + variances[..., None]
     return np.asarray(
@@ -69,7 +69,7 @@ def likelihoods(centres: Array, widths: Array, seen: Array, variances: Array) ->
     )
 
 
-def fitted_law(likelihood: Array, law: Array) -> Array:
+def fitted_law(likelihood: Floats, law: Floats) -> Floats:
     """The weights of the nodes after some steps of expectation maximisation from a law: one row for each pair."""
     for _ in range(_STEPS):
         shares = likelihood * law + 1e-300
@@ -79,8 +79,8 @@ def fitted_law(likelihood: Array, law: Array) -> Array:
 
 
 def expected_interactions(
-    centres: Array, widths: Array, seen: Array, variances: Array, law: Array
-) -> tuple[Array, Array]:
+    centres: Floats, widths: Floats, seen: Floats, variances: Floats, law: Floats
+) -> tuple[Floats, Floats]:
     """What interactions are on average, given what was seen of them, and how much they vary around that."""
     shares = likelihoods(centres, widths, seen, variances) * law + 1e-300
     shares /= shares.sum(axis=-1, keepdims=True)

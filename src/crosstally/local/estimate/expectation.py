@@ -17,15 +17,15 @@ from crosstally.residuals import Estimate, decompose, rebuild
 from crosstally.residuals.combine import by_shape
 from crosstally.schema import Schema
 from crosstally.tables import Measurement
+from crosstally.typing import Floats
 
 __all__ = ["MOST_ATTRIBUTES", "expected_measurements"]
 
 MOST_ATTRIBUTES = 3
 _FITTED_ROUNDS = 20
 
-Array = NDArray[np.float64]
 Names = tuple[str, ...]
-Tables = dict[Names, Array]
+Tables = dict[Names, Floats]
 
 
 def expected_measurements(estimate: Estimate, measurements: Sequence[Measurement]) -> Shrunk:
@@ -54,7 +54,7 @@ def _sets(schema: Schema, measurements: Sequence[Measurement]) -> list[Names]:
     return list(dict.fromkeys(chain.from_iterable(inside)))
 
 
-def _turned(tables: Mapping[Names, Array], names: Names) -> Array:
+def _turned(tables: Mapping[Names, Floats], names: Names) -> Floats:
     """The table of a set, axes in the order of ``names``."""
     if names in tables:
         return tables[names]
@@ -104,7 +104,7 @@ def _items(estimate: Estimate, singles: Sequence[Names], total: float) -> tuple[
     return Items(attributes=attributes.astype(np.int64), sizes=sizes, seen=seen, variances=variances), places
 
 
-def _interactions(estimate: Estimate, pairs: Sequence[Names], total: float) -> dict[Names, tuple[Array, float]]:
+def _interactions(estimate: Estimate, pairs: Sequence[Names], total: float) -> dict[Names, tuple[Floats, float]]:
     """The centred table of each pair in frequencies, and the variance of its cells."""
     out = {}
     for shape, group in by_shape([estimate.schema.sizes(names) for names in pairs]).items():
@@ -121,7 +121,7 @@ def _interactions(estimate: Estimate, pairs: Sequence[Names], total: float) -> d
 def _pairs(
     estimate: Estimate,
     pairs: Sequence[Names],
-    interactions: Mapping[Names, tuple[Array, float]],
+    interactions: Mapping[Names, tuple[Floats, float]],
     places: Mapping[str, NDArray[np.int64]],
 ) -> Pairs:
     first, second, seen, variances = [], [], [], []
@@ -143,7 +143,7 @@ def _pairs(
     )
 
 
-def _table(block: Array, rows: Array, columns: Array) -> Array:
+def _table(block: Floats, rows: Floats, columns: Floats) -> Floats:
     """The table of a pair from the frequencies of its items; where they do not add up it is fitted to both sides."""
     if block.shape[0] < len(rows):
         block = np.concatenate([columns[len(columns) - block.shape[1] :][None] - block, block])
@@ -160,7 +160,7 @@ def _table(block: Array, rows: Array, columns: Array) -> Array:
 
 
 def _triples(
-    estimate: Estimate, tables: Mapping[Names, Array], triples: Sequence[Names], total: float
+    estimate: Estimate, tables: Mapping[Names, Floats], triples: Sequence[Names], total: float
 ) -> tuple[Tables, dict[Names, float]]:
     """Tables of greatest entropy, and what reports show beyond them as far as it is more than noise; its variances."""
     if not triples:
@@ -187,12 +187,12 @@ def _triples(
     return out, left
 
 
-def _spread(frequencies: Array) -> float:
+def _spread(frequencies: Floats) -> float:
     """The variance of an attribute, on average over its coordinates."""
     return float(1 - (frequencies**2).sum()) / (len(frequencies) - 1)
 
 
-def _trust(beyond: Array, spread: Array, variances: Array) -> Array:
+def _trust(beyond: Floats, spread: Floats, variances: Floats) -> Floats:
     """How much of each set is kept: t s / (t s + variance), t s the mean square for attributes of spread s."""
     weights = spread / variances**2
     excess = (weights * ((beyond**2).mean(axis=1) - variances)).sum() / (weights * spread).sum()
@@ -200,14 +200,14 @@ def _trust(beyond: Array, spread: Array, variances: Array) -> Array:
     return np.asarray(square / (square + variances))
 
 
-def _added(tables: Array, changes: Array) -> Array:
+def _added(tables: Floats, changes: Floats) -> Floats:
     """Tables and as much of the changes to them as leaves no cell negative."""
     with np.errstate(divide="ignore", invalid="ignore"):
         most = np.where(changes < 0, -tables / changes, np.inf).reshape(len(tables), -1).min(axis=1)
     return np.asarray(tables + np.minimum(most, 1.0).reshape(-1, 1, 1, 1) * changes)
 
 
-def _with_tables(estimate: Estimate, tables: Mapping[Names, Array], total: float) -> Estimate:
+def _with_tables(estimate: Estimate, tables: Mapping[Names, Floats], total: float) -> Estimate:
     """An estimate of nothing but single attributes and pairs."""
     known = np.zeros(len(estimate.keys), np.bool_)
     coefficients = estimate.coefficients.copy()

@@ -30,10 +30,10 @@ from crosstally.local.estimate.association import (
     interactions_at,
     likelihoods,
 )
+from crosstally.typing import Floats
 
 __all__ = ["Items", "Pairs", "Posterior", "posterior"]
 
-Array = NDArray[np.float64]
 
 _SWEEPS = 3
 _POINTS = 33
@@ -50,9 +50,9 @@ class Items:
     """Values of attributes, one of two and all of more: whose they are, and their frequencies as measured."""
 
     attributes: NDArray[np.int64]
-    sizes: Array
-    seen: Array
-    variances: Array
+    sizes: Floats
+    seen: Floats
+    variances: Floats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -61,8 +61,8 @@ class Pairs:
 
     first: NDArray[np.int64]
     second: NDArray[np.int64]
-    seen: Array
-    variances: Array
+    seen: Floats
+    variances: Floats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -72,10 +72,10 @@ class Posterior:
     Variances say how far they may be from that: of pairs for given frequencies.
     """
 
-    frequencies: Array
-    frequency_variances: Array
-    both: Array
-    both_variances: Array
+    frequencies: Floats
+    frequency_variances: Floats
+    both: Floats
+    both_variances: Floats
 
 
 def posterior(items: Items, pairs: Pairs) -> Posterior:
@@ -112,7 +112,7 @@ def posterior(items: Items, pairs: Pairs) -> Posterior:
     )
 
 
-def _at_least_seen(moved: Array, noise: Array, left: Array) -> Array:
+def _at_least_seen(moved: Floats, noise: Floats, left: Floats) -> Floats:
     """Variances that are left, and more where estimates moved away from the reports by more than these allow.
 
     If all is as supposed the mean square of the way moved is the variance of the noise minus what is left of it. What
@@ -128,7 +128,7 @@ def _kinds(items: Items, pairs: Pairs) -> list[NDArray[np.intp]]:
     return [places for places in (np.flatnonzero(both), np.flatnonzero(~both)) if len(places)]
 
 
-def _law_of_pairs(pairs: Pairs, kinds: Sequence[NDArray[np.intp]], odds: Sequence[Array]) -> Array:
+def _law_of_pairs(pairs: Pairs, kinds: Sequence[NDArray[np.intp]], odds: Sequence[Floats]) -> Floats:
     """The law of each pair: (pairs, nodes)."""
     out = np.empty((len(pairs.first), len(START)))
     for places, law in zip(kinds, odds, strict=True):
@@ -136,13 +136,13 @@ def _law_of_pairs(pairs: Pairs, kinds: Sequence[NDArray[np.intp]], odds: Sequenc
     return out
 
 
-def _pair_likelihoods(items: Items, pairs: Pairs, frequencies: Array, places: NDArray[np.intp]) -> Array:
+def _pair_likelihoods(items: Items, pairs: Pairs, frequencies: Floats, places: NDArray[np.intp]) -> Floats:
     a, b = pairs.first[places], pairs.second[places]
     centres, widths = interactions_at(frequencies[a], frequencies[b], items.sizes[a], items.sizes[b])
     return likelihoods(centres, widths, pairs.seen[places], pairs.variances[places])
 
 
-def _expected_pairs(items: Items, pairs: Pairs, frequencies: Array, laws: Array) -> tuple[Array, Array]:
+def _expected_pairs(items: Items, pairs: Pairs, frequencies: Floats, laws: Floats) -> tuple[Floats, Floats]:
     """How many have both items of each pair on average, within the bounds that the frequencies set; variances."""
     a, b = pairs.first, pairs.second
     p, q, n, m = frequencies[a], frequencies[b], items.sizes[a], items.sizes[b]
@@ -152,7 +152,7 @@ def _expected_pairs(items: Items, pairs: Pairs, frequencies: Array, laws: Array)
     return np.asarray(both), variances
 
 
-def _interactions(items: Items, pairs: Pairs, frequencies: Array, both: Array) -> Array:
+def _interactions(items: Items, pairs: Pairs, frequencies: Floats, both: Floats) -> Floats:
     """The interactions that pairs have."""
     n, m = items.sizes[pairs.first], items.sizes[pairs.second]
     return np.asarray(both - frequencies[pairs.first] / m - frequencies[pairs.second] / n + 1 / (n * m))
@@ -165,14 +165,14 @@ def _interactions(items: Items, pairs: Pairs, frequencies: Array, both: Array) -
 class _Grids:
     """Points between 0 and 1 at which each frequency is tried, and the logarithm of what each stands for."""
 
-    points: Array
-    weights: Array
+    points: Floats
+    weights: Floats
 
     def at(self, item: int) -> _Grids:
         """The points of one item."""
         return _Grids(self.points[item : item + 1], self.weights[item : item + 1])
 
-    def moments(self, evidence: Array) -> tuple[Array, Array]:
+    def moments(self, evidence: Floats) -> tuple[Floats, Floats]:
         """The mean and the variance of each frequency under a law given by the logarithm of its density."""
         heights = evidence + self.weights
         heights = np.exp(heights - heights.max(axis=1, keepdims=True))
@@ -191,7 +191,7 @@ def _grids(items: Items) -> _Grids:
     return _Grids(np.sin(angles) ** 2, np.log(np.sin(2 * angles) * (last - first)[:, None]))
 
 
-def _frequency_laws(items: Items, grids: _Grids, evidence: Array) -> Array:
+def _frequency_laws(items: Items, grids: _Grids, evidence: Floats) -> Floats:
     """The logarithm of the law of each frequency before its own reports, at its points.
 
     Beta laws of several means and concentrations, each weighted by how likely it makes what was seen of all items
@@ -210,14 +210,14 @@ def _frequency_laws(items: Items, grids: _Grids, evidence: Array) -> Array:
     return out
 
 
-def _beta(points: Array, mean: float, concentration: float) -> Array:
+def _beta(points: Floats, mean: float, concentration: float) -> Floats:
     """The logarithm of a beta density."""
     a, b = mean * concentration, (1 - mean) * concentration
     constant = math.lgamma(concentration) - math.lgamma(a) - math.lgamma(b)
     return np.asarray((a - 1) * np.log(points) + (b - 1) * np.log1p(-points) + constant)
 
 
-def _told(items: Items, pairs: Pairs, frequencies: Array, laws: Array, *, item: int, tried: Array) -> Array:
+def _told(items: Items, pairs: Pairs, frequencies: Floats, laws: Floats, *, item: int, tried: Floats) -> Floats:
     """What the pairs of an item tell about its frequency, the others held: the logarithm of a likelihood."""
     places = np.flatnonzero((pairs.first == item) | (pairs.second == item))
     others = pairs.first[places] + pairs.second[places] - item
@@ -231,7 +231,7 @@ def _told(items: Items, pairs: Pairs, frequencies: Array, laws: Array, *, item: 
     return np.asarray(weight @ np.log(likelihood + _NOTHING))
 
 
-def _whole(items: Items, frequencies: Array) -> Array:
+def _whole(items: Items, frequencies: Floats) -> Floats:
     """Frequencies of the values of each attribute of more than two, so that they add up to one."""
     out = np.clip(frequencies, _LEAST, 1 - _LEAST)
     for attribute in np.unique(items.attributes[items.sizes > 2]):

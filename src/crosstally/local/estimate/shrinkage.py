@@ -18,15 +18,14 @@ from dataclasses import dataclass, replace
 from itertools import chain, combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from crosstally.residuals import Estimate
 from crosstally.schema import Schema
 from crosstally.tables import Measurement
+from crosstally.typing import Floats
 
 __all__ = ["Shrunk", "answered", "coefficient_variances", "shrunk_measurements"]
 
-Block = NDArray[np.float64]
 Names = tuple[str, ...]
 _MOST_ATTRIBUTES = 6
 
@@ -65,7 +64,7 @@ def shrunk_measurements(estimate: Estimate, measurements: Sequence[Measurement])
     return Shrunk(answered(measurements, shrunk.table), remaining)
 
 
-def answered(measurements: Sequence[Measurement], table: Callable[[Names], Block]) -> tuple[Measurement, ...]:
+def answered(measurements: Sequence[Measurement], table: Callable[[Names], Floats]) -> tuple[Measurement, ...]:
     """The measurements with the answers that tables give, in place of their own."""
     return tuple(
         replace(each, values=np.asarray(each.query.answer(table(each.query.attributes)), np.float64))  # type: ignore[arg-type]
@@ -74,7 +73,7 @@ def answered(measurements: Sequence[Measurement], table: Callable[[Names], Block
 
 
 def coefficient_variances(
-    schema: Schema, moments: Mapping[Names, float], frequencies: Mapping[str, Block], total: float
+    schema: Schema, moments: Mapping[Names, float], frequencies: Mapping[str, Floats], total: float
 ) -> dict[Names, float]:
     """The variances of the coefficients of sets, in counts, from those of the cells of their central moments.
 
@@ -108,7 +107,7 @@ def _sets(estimate: Estimate, measurements: Sequence[Measurement]) -> list[Names
     return sorted(measured, key=len)
 
 
-def _block(estimate: Estimate, names: Names) -> Block:
+def _block(estimate: Estimate, names: Names) -> Floats:
     """The coefficients of a set: one axis for each attribute, of one less than its values."""
     places, _ = estimate.places([names])
     shape = estimate.schema.sizes(names)
@@ -121,9 +120,9 @@ def _variance(estimate: Estimate, names: Names) -> float:
     return float(estimate.variances[places[0, -1]])
 
 
-def _outer(parts: Sequence[tuple[Names, Block]], names: Names) -> Block:
+def _outer(parts: Sequence[tuple[Names, Floats]], names: Names) -> Floats:
     """The product of blocks of disjoint sets, axes in the order of ``names``."""
-    out: Block = np.ones(())
+    out: Floats = np.ones(())
     axes: list[str] = []
     for part, block in parts:
         out = np.multiply.outer(out, block)
@@ -131,9 +130,9 @@ def _outer(parts: Sequence[tuple[Names, Block]], names: Names) -> Block:
     return out.transpose([axes.index(name) for name in names])
 
 
-def _raw(names: Names, moments: Mapping[Names, Block], blocks: Mapping[Names, Block]) -> Block:
+def _raw(names: Names, moments: Mapping[Names, Floats], blocks: Mapping[Names, Floats]) -> Floats:
     """The coefficients of a set from central moments, its own among them where there is one."""
-    total: Block = np.zeros([blocks[(name,)].shape[0] for name in names])
+    total: Floats = np.zeros([blocks[(name,)].shape[0] for name in names])
     for size in (0, *range(2, len(names) + 1)):
         for part in combinations(names, size):
             if size == 0 or part in moments:
@@ -143,16 +142,16 @@ def _raw(names: Names, moments: Mapping[Names, Block], blocks: Mapping[Names, Bl
     return total
 
 
-def _moments(blocks: Mapping[Names, Block]) -> dict[Names, Block]:
+def _moments(blocks: Mapping[Names, Floats]) -> dict[Names, Floats]:
     """The central moments of all sets of two and more attributes, fewest first."""
-    out: dict[Names, Block] = {}
+    out: dict[Names, Floats] = {}
     for names, block in blocks.items():
         if len(names) > 1:
             out[names] = block - _raw(names, out, blocks)
     return out
 
 
-def _mean_squares(moments: Mapping[Names, Block], variances: Mapping[Names, float]) -> dict[int, float]:
+def _mean_squares(moments: Mapping[Names, Floats], variances: Mapping[Names, float]) -> dict[int, float]:
     """For each number of attributes the mean square of moments beyond their noise, the better known ones counting more.
 
     Weights are one over the variance.
@@ -166,7 +165,7 @@ def _mean_squares(moments: Mapping[Names, Block], variances: Mapping[Names, floa
     return out
 
 
-def _with_blocks(estimate: Estimate, blocks: Mapping[Names, Block]) -> Estimate:
+def _with_blocks(estimate: Estimate, blocks: Mapping[Names, Floats]) -> Estimate:
     """The estimate with the coefficients of some sets replaced."""
     coefficients = estimate.coefficients.copy()
     for names, block in blocks.items():

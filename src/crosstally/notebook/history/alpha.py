@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 
 from crosstally.errors import QueryError
 from crosstally.notebook.history.components import Past, Solution, Structure
+from crosstally.typing import Floats
 
 __all__ = ["best_alpha", "cross_validated", "folds_of", "leave_one_out", "one_alpha", "stein"]
-
-Floats = NDArray[np.float64]
 
 
 def one_alpha(structure: Structure, past: Past, alpha: float, *, known: Sequence[tuple[int, ...]] = ()) -> Solution:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from crosstally.notebook.history.bundles import Batch, Bundle, Positions, parts_of, projected
 from crosstally.notebook.history.prior import Prior
+from crosstally.typing import Floats
 
 __all__ = ["Features", "Past", "Solution", "Structure", "Variances"]
 
@@ -27,7 +28,6 @@ _LOW_RANK = (300, 1500)
 _KEPT_NUMBERS = 60_000_000
 _ROUNDING = 1e-12
 
-Floats = NDArray[np.float64]
 Variances = Mapping[Positions, float]
 """For each set of attributes how far, in counts squared, the rows are believed to stray from the prior."""
 Features = Mapping[Positions, Floats]

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from crosstally.budget import NoiseKind
 from crosstally.errors import QueryError, TooManyCellsError
@@ -25,12 +24,11 @@ from crosstally.questions.queries import MAX_CELLS, Linear
 from crosstally.residuals.combine import Estimate, combine
 from crosstally.schema import Schema
 from crosstally.tables import Measurement
+from crosstally.typing import Floats
 
 __all__ = ["Features", "Problem", "problem"]
 
 _ROUNDS = 4
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,17 +11,15 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from crosstally.notebook.history.components import Past, Solution
+from crosstally.typing import Floats
 
 __all__ = ["replaced", "tilted"]
 
 _DAMPING = 0.7
 _WIDEST = 1e8
 _FAR = -50.0
-
-Floats = NDArray[np.float64]
 
 
 def tilted(distance: Floats, variance: Floats, scale: Floats) -> tuple[Floats, Floats]:

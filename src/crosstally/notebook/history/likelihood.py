@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from crosstally.notebook.history.bundles import Positions
 from crosstally.notebook.history.components import Past, Solution, Structure
 from crosstally.notebook.history.laplace import replaced
 from crosstally.notebook.history.loadings import Mixture, moved
+from crosstally.typing import Floats
 
 __all__ = ["Belief", "Fit", "fit", "information", "statistics"]
 
@@ -26,8 +26,6 @@ _WARM, _SHAPING = 4, 5
 _POWER = 0.8
 _REST = 0.01
 _TOLERANCE = 0.02
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

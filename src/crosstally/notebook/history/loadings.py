@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from crosstally.notebook.history.components import Solution, Structure
+from crosstally.typing import Floats
 
 __all__ = ["Evidence", "Mixture", "evidence", "moved", "neighbours"]
 
@@ -24,8 +24,6 @@ _REACH = 0.3
 _EVEN = 2.0
 _LARGEST = 400
 _MOST_NUMBERS = 10_000_000
-
-Floats = NDArray[np.float64]
 
 
 def neighbours(probabilities: Floats) -> Floats:

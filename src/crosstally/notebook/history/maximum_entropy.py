@@ -27,6 +27,7 @@ from crosstally.notebook.history.features import Problem, problem
 from crosstally.notebook.history.prior import Prior
 from crosstally.schema import Schema
 from crosstally.tables import Measurement, read_only
+from crosstally.typing import Floats
 
 __all__ = ["ALPHA", "SWEEPS", "Synthetic", "maximum_entropy", "synthesize"]
 
@@ -38,8 +39,6 @@ _WINDOW = 10
 _TOLERANCE = 1.0
 _MAX_ROWS = 10_000_000
 _MAX_CODES = 20_000_000
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

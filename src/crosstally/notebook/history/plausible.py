@@ -13,12 +13,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from crosstally.notebook.history.bundles import MAX_ATTRIBUTES, Positions
 from crosstally.notebook.history.components import Past, Solution, Variances
 from crosstally.notebook.history.laplace import replaced
 from crosstally.notebook.history.likelihood import information, statistics
+from crosstally.typing import Floats
 
 __all__ = ["Plausible", "Scale", "plausible"]
 
@@ -32,7 +32,6 @@ _MOST_POINTS = 60
 _CERTAIN = 100.0
 _REPLACEMENTS = 2
 
-Floats = NDArray[np.float64]
 Point = tuple[int, ...]
 
 

@@ -27,6 +27,7 @@ from crosstally.residuals.basis import rebuild
 from crosstally.residuals.combine import Estimate, combine
 from crosstally.schema import Schema
 from crosstally.tables import Measurement
+from crosstally.typing import Floats
 
 __all__ = ["Estimates", "History"]
 
@@ -34,8 +35,6 @@ _KNOWN_SPREAD, _UNKNOWN_SPREAD = 0.1, 0.3
 _BELIEF = 4.0
 _WIDE = 100.0
 _LEAST_NOISE = 1e-13
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,23 +12,21 @@ import math
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from crosstally.inference.nonnegativity import clip_and_keep_total
 from crosstally.local.oracles import ViewOracle, best_oracle
 from crosstally.local.oracles.odds import odds_below
 from crosstally.local.oracles.randomised_response import RandomisedResponse
 from crosstally.local.oracles.unary_encoding import UnaryEncoding
+from crosstally.typing import Floats, Integers
 
 __all__ = ["all_marginals", "expectation_maximisation", "fourier_reports", "full_table", "view_frequencies"]
 
-Counts = NDArray[np.int64]
-Table = NDArray[np.float64]
 _ROUNDS = 10_000
 _STILL = 1e-9
 
 
-def view_frequencies(truth: Counts, oracle: ViewOracle, random: np.random.Generator) -> Table:
+def view_frequencies(truth: Integers, oracle: ViewOracle, random: np.random.Generator) -> Floats:
     """The estimated frequencies of a view whose people have these true counts; randomised response or unary bits."""
     people, cells = int(truth.sum()), truth.ravel()
     true, false = float(oracle.true), float(oracle.false)
@@ -40,21 +38,21 @@ def view_frequencies(truth: Counts, oracle: ViewOracle, random: np.random.Genera
     return np.asarray((counts / people - false) / (true - false)).reshape(truth.shape)
 
 
-def _group(truth: Counts, groups: int, random: np.random.Generator) -> Counts:
+def _group(truth: Integers, groups: int, random: np.random.Generator) -> Integers:
     """The true counts of one of so many groups into which people are drawn alike."""
     number = max(1, int(random.binomial(int(truth.sum()), 1 / groups)))
     drawn = random.multivariate_hypergeometric(truth.ravel(), number, method="marginals")
     return np.asarray(drawn).reshape(truth.shape)
 
 
-def all_marginals(truth: Counts, attributes: int, epsilon: Fraction, random: np.random.Generator) -> Table:
+def all_marginals(truth: Integers, attributes: int, epsilon: Fraction, random: np.random.Generator) -> Floats:
     """The frequencies of a table when each of all tables of its size has a group of its own (AM)."""
     oracle = best_oracle(truth.shape, epsilon, (RandomisedResponse.kind, UnaryEncoding.kind))
     group = _group(truth, math.comb(attributes, truth.ndim), random)
     return clip_and_keep_total(view_frequencies(group, oracle, random), truth.ndim)
 
 
-def full_table(truth: Counts, attributes: int, epsilon: Fraction, random: np.random.Generator) -> Table:
+def full_table(truth: Integers, attributes: int, epsilon: Fraction, random: np.random.Generator) -> Floats:
     """The frequencies of a table summed from the full table of binary attributes by unary encoding (FC)."""
     oracle = UnaryEncoding.of((2,), epsilon)
     true, false = float(oracle.true), float(oracle.false)
@@ -64,7 +62,7 @@ def full_table(truth: Counts, attributes: int, epsilon: Fraction, random: np.ran
     return clip_and_keep_total(table + (1 - table.sum()) / table.size, truth.ndim)
 
 
-def fourier_reports(truth: Counts, attributes: int, epsilon: Fraction, random: np.random.Generator) -> Table:
+def fourier_reports(truth: Integers, attributes: int, epsilon: Fraction, random: np.random.Generator) -> Floats:
     """The frequencies of a table of binary attributes from parities, a group for each of up to its size (FT)."""
     odds = float(odds_below(epsilon))
     keep = odds / (odds + 1)
@@ -82,7 +80,9 @@ def fourier_reports(truth: Counts, attributes: int, epsilon: Fraction, random: n
     return clip_and_keep_total(table, truth.ndim)
 
 
-def expectation_maximisation(truths: Counts, attributes: int, epsilon: Fraction, random: np.random.Generator) -> Table:
+def expectation_maximisation(
+    truths: Integers, attributes: int, epsilon: Fraction, random: np.random.Generator
+) -> Floats:
     """The frequencies of a stack of tables when each attribute is reported with a part of epsilon (EM).
 
     It starts from the inverse channels of all attributes applied to the joint reports, corrected, and repeats the steps

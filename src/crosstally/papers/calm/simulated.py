@@ -27,16 +27,16 @@ from crosstally.local.oracles.subset_selection import SubsetSelection
 from crosstally.local.oracles.unary_encoding import UnaryEncoding
 from crosstally.local.planning.groups import Group
 from crosstally.local.protocol import Protocol
+from crosstally.typing import Integers
 
 __all__ = ["collection", "report_law"]
 
-Counts = NDArray[np.int64]
 _MOST_SETS = 100
 
 
 def collection(
     protocol: Protocol, codes: NDArray[np.uint8], random: np.random.Generator
-) -> tuple[Counts, list[Counts]]:
+) -> tuple[Integers, list[Integers]]:
     """How many people each group has, and what a collector would hold of their reports.
 
     Args:
@@ -55,7 +55,7 @@ def collection(
 
 def _group_counts(
     group: Group, codes: NDArray[np.uint8], rows: NDArray[np.int32], random: np.random.Generator
-) -> Counts:
+) -> Integers:
     oracle = group.oracle
     if not isinstance(oracle, UnaryEncoding) and not _is_small(oracle, len(rows)):
         drawn = answers(oracle, codes[np.array(group.attributes)[:, None], rows])
@@ -84,7 +84,7 @@ def _is_small(oracle: Oracle, people: int) -> bool:
 
 
 @lru_cache(maxsize=256)
-def report_law(oracle: Oracle) -> tuple[NDArray[np.float64], Counts]:
+def report_law(oracle: Oracle) -> tuple[NDArray[np.float64], Integers]:
     """The probability of each report from each cell: (cells, reports); and what a report adds: (reports, slots)."""
     cells = oracle.cells
     match oracle:
@@ -120,7 +120,7 @@ def _law_of_signs(signs: NDArray[np.float64], keep: float) -> NDArray[np.float64
     return np.stack([plus, 1 / signs.shape[1] - plus], axis=2).reshape(len(signs), -1)
 
 
-def _law_of_sets(oracle: SubsetSelection) -> tuple[NDArray[np.float64], Counts]:
+def _law_of_sets(oracle: SubsetSelection) -> tuple[NDArray[np.float64], Integers]:
     cells, members, keep = oracle.cells, oracle.members, float(oracle.keep)
     sets = np.zeros((math.comb(cells, members), cells), np.int64)
     for row, chosen in zip(sets, combinations(range(cells), members), strict=True):

@@ -9,7 +9,6 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from crosstally.notebook.history.alpha import cross_validated, one_alpha
 from crosstally.notebook.history.bundles import Batch, Bundle, parts_of, projected
@@ -21,6 +20,7 @@ from crosstally.papers.edbt12.census import Census, census
 from crosstally.papers.edbt12.eigenqueries import Eigenqueries
 from crosstally.papers.edbt12.products import kernel_of_tables
 from crosstally.papers.outcomes import Claim, Experiment, Outcome, Settings, Value
+from crosstally.typing import Floats
 
 __all__ = ["EXPERIMENTS"]
 
@@ -29,8 +29,6 @@ _PRIOR_EPSILON = 0.02
 _STEP = 1.1
 _UNIFORM, _BOUGHT = "uniform", "bought"
 _RANGES, _ARBITRARY = "2-D ranges", "arbitrary 2-D counts"
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

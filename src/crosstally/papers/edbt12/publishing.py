@@ -29,6 +29,7 @@ from crosstally.papers.outcomes import Claim, Experiment, Outcome, Settings, Val
 from crosstally.questions.queries import Cells
 from crosstally.releases import Release, Statement, publish
 from crosstally.tables import Measurement
+from crosstally.typing import Floats
 
 __all__ = ["EXPERIMENTS"]
 
@@ -42,7 +43,6 @@ _RETENTION, _FLIPPING = "retention replacement", "flipping"
 _WHOLE = ", gamma for a whole row"
 _WIDE_LEGEND = {"labelLimit": 300}  # pixels: names of methods are long
 
-Floats = NDArray[np.float64]
 Positions = tuple[int, ...]
 Errors = dict[tuple[Positions, str], list[float]]
 

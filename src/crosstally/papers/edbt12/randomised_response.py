@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.papers.edbt12.census import Census
+from crosstally.typing import Floats
 
 __all__ = ["Flipped", "Perturbed", "Range", "Retained", "flip", "nearest_distribution", "retain"]
 
-Floats = NDArray[np.float64]
 Positions = tuple[int, ...]
 Range = tuple[int, int, int]
 """An attribute by position, and the first and the last of the values in an interval."""

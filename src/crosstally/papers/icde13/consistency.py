@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from crosstally.errors import CrosstallyError, QueryError, TooManyCellsError
 from crosstally.questions.queries import Cells
@@ -21,6 +21,7 @@ from crosstally.residuals import combine, rebuild
 from crosstally.residuals.layout import Layout
 from crosstally.schema import Schema
 from crosstally.tables import Measurement
+from crosstally.typing import Floats
 
 __all__ = ["Agreed", "Norm", "consistent_answers", "consistent_tables"]
 
@@ -28,14 +29,12 @@ Norm = Literal["l1", "l2", "largest"]
 
 MAX_ENTRIES = 5_000_000
 
-Array = NDArray[np.float64]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Agreed:
     """Tables that agree with each other, and their distance from those given, in the norm that was minimised."""
 
-    tables: Mapping[tuple[str, ...], Array]
+    tables: Mapping[tuple[str, ...], Floats]
     distance: float
 
 
@@ -93,7 +92,9 @@ def _recovery(schema: Schema, tables: Sequence[tuple[str, ...]]) -> Any:
     return coo_array(parts, shape=(start, int(places.max()) + 1)).tocsc()
 
 
-def consistent_answers(queries: ArrayLike, answers: ArrayLike, *, norm: Norm = "l2", time_limit: float = 60.0) -> Array:
+def consistent_answers(
+    queries: ArrayLike, answers: ArrayLike, *, norm: Norm = "l2", time_limit: float = 60.0
+) -> Floats:
     """The answers to any queries that some table has, nearest to noisy ones (section III-C): a basis of rows is enough.
 
     >>> consistent_answers([[1, 1], [1, 0], [0, 1]], [4, 2, 1], norm="l2").round(4)
@@ -109,7 +110,7 @@ def consistent_answers(queries: ArrayLike, answers: ArrayLike, *, norm: Norm = "
     return np.asarray(basis @ _nearest(basis, noisy, norm, time_limit)[0])
 
 
-def _nearest(matrix: Any, values: Array, norm: Norm, time_limit: float) -> tuple[Array, float]:
+def _nearest(matrix: Any, values: Floats, norm: Norm, time_limit: float) -> tuple[Floats, float]:
     """The free variables whose image is nearest to the values, and the distance."""
     from scipy.optimize import linprog
     from scipy.sparse import csc_array, eye_array, hstack, vstack

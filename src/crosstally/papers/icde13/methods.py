@@ -25,17 +25,17 @@ from crosstally.strategies.direct import Direct
 from crosstally.strategies.flat import Flat
 from crosstally.strategies.fourier import Fourier, bit_table, bit_workload
 from crosstally.tables import Measurement
+from crosstally.typing import Floats
 from crosstally.workload import Workload
 
 if TYPE_CHECKING:
     from crosstally.plans.plan import Plan
     from crosstally.plans.request import Request
 
-__all__ = ["LEAST_SQUARES", "ONE_TABLE", "OWN", "Method", "Names", "Simulation", "Table", "methods", "simulation"]
+__all__ = ["LEAST_SQUARES", "ONE_TABLE", "OWN", "Method", "Names", "Simulation", "methods", "simulation"]
 
-Table = NDArray[np.float64]
 Names = tuple[str, ...]
-Errors = Mapping[str, Sequence[Table]]
+Errors = Mapping[str, Sequence[Floats]]
 """For each recovery the error of each cell of each table of the workload."""
 
 _UNIT = 1000  # plans are for epsilon = 1/1000, where the variance of discrete noise is that of continuous noise
@@ -127,7 +127,7 @@ def _draw(plan: Plan, random: np.random.Generator) -> list[Measurement]:
     ]
 
 
-def _least_squares(plan: Plan, drawn: Sequence[Measurement]) -> list[Table]:
+def _least_squares(plan: Plan, drawn: Sequence[Measurement]) -> list[Floats]:
     return combine(plan.schema, drawn).tables(plan.workload.tables)
 
 
@@ -136,12 +136,12 @@ def _least_squares(plan: Plan, drawn: Sequence[Measurement]) -> list[Table]:
 
 def _from_one_table(schema: Schema, workload: Workload, random: np.random.Generator) -> Errors:
     """Sums of the noise of all cells, each table from the smallest one that holds it and was summed already."""
-    sums: dict[Names, Table] = {schema.names: random.laplace(0, 1, schema.shape)}
+    sums: dict[Names, Floats] = {schema.names: random.laplace(0, 1, schema.shape)}
     small_first = sorted(schema.names, key=lambda name: schema[name].size)
     return {ONE_TABLE: [_summed(sums, table, small_first) for table in workload.tables]}
 
 
-def _summed(sums: dict[Names, Table], table: Names, small_first: Sequence[str]) -> Table:
+def _summed(sums: dict[Names, Floats], table: Names, small_first: Sequence[str]) -> Floats:
     if table not in sums:
         missing = next(name for name in small_first if name not in table)
         larger = tuple(name for name in next(iter(sums)) if name in table or name == missing)
@@ -181,7 +181,7 @@ class _BitCoefficients:
 
     schema: Schema
     workload: Workload
-    scales: Table
+    scales: Floats
     places: Sequence[NDArray[np.intp]]
 
     @classmethod
@@ -209,7 +209,7 @@ class _BitCoefficients:
         }
 
 
-def _signed_sums(coefficients: Table) -> Table:
+def _signed_sums(coefficients: Floats) -> Floats:
     """The table of two values for each attribute whose coefficients these are."""
     out = coefficients.reshape((2,) * (len(coefficients).bit_length() - 1))
     for axis in range(out.ndim):
