@@ -10,26 +10,34 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from crosstally import local, strategies
+    from crosstally import errors, local, strategies
     from crosstally.budget import Budget, Neighbours
     from crosstally.errors import CrosstallyError
-    from crosstally.notebook.notebook import Notebook, open_notebook
+    from crosstally.inference.integers.tables import IntegerTables
+    from crosstally.notebook.history.maximum_entropy import Synthetic
+    from crosstally.notebook.notebook import Answer, Improvement, Notebook, Price, TableImprovement, open_notebook
     from crosstally.pipeline import release
     from crosstally.plans.plan import Plan
-    from crosstally.privacy.ledger import Ledger
-    from crosstally.questions.question import count, total
+    from crosstally.privacy.ledger import Entry, Ledger
+    from crosstally.questions.question import Question, count, total
     from crosstally.releases import Release, Statement, open_release
     from crosstally.schema import Attribute, Outside, Schema, Unit
-    from crosstally.strategies.planner import plan
-    from crosstally.tables import Marginal, Measurement
+    from crosstally.strategies.planner import Comparison, plan
+    from crosstally.tables import ErrorKind, Marginal, Measurement
     from crosstally.workload import Workload
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Answer": "notebook.notebook",
     "Attribute": "schema",
     "Budget": "budget",
+    "Comparison": "strategies.planner",
     "CrosstallyError": "errors",
+    "Entry": "privacy.ledger",
+    "ErrorKind": "tables",
+    "Improvement": "notebook.notebook",
+    "IntegerTables": "inference.integers.tables",
     "Ledger": "privacy.ledger",
     "Marginal": "tables",
     "Measurement": "tables",
@@ -37,9 +45,13 @@ _HOMES = {
     "Notebook": "notebook.notebook",
     "Outside": "schema",
     "Plan": "plans.plan",
+    "Price": "notebook.notebook",
+    "Question": "questions.question",
     "Release": "releases",
     "Schema": "schema",
     "Statement": "releases",
+    "Synthetic": "notebook.history.maximum_entropy",
+    "TableImprovement": "notebook.notebook",
     "Unit": "schema",
     "Workload": "workload",
     "count": "questions.question",
@@ -49,11 +61,18 @@ _HOMES = {
     "release": "pipeline",
     "total": "questions.question",
 }
+_MODULES = ("errors", "local", "strategies")
 
 __all__ = [
+    "Answer",
     "Attribute",
     "Budget",
+    "Comparison",
     "CrosstallyError",
+    "Entry",
+    "ErrorKind",
+    "Improvement",
+    "IntegerTables",
     "Ledger",
     "Marginal",
     "Measurement",
@@ -61,12 +80,17 @@ __all__ = [
     "Notebook",
     "Outside",
     "Plan",
+    "Price",
+    "Question",
     "Release",
     "Schema",
     "Statement",
+    "Synthetic",
+    "TableImprovement",
     "Unit",
     "Workload",
     "count",
+    "errors",
     "local",
     "open_notebook",
     "open_release",
@@ -79,7 +103,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Load a public name when it is first used (PEP 562), so that ``import crosstally`` stays fast."""
-    if name in ("local", "strategies"):
+    if name in _MODULES:
         return import_module(f"crosstally.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'crosstally' has no attribute {name!r}")
