@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 from crosstally.errors import BudgetError, did_you_mean
 
 __all__ = [
+    "Amount",
     "Budget",
     "Neighbours",
     "Noise",
@@ -42,6 +43,10 @@ _DIGITS = 50  # of the conversion from zCDP: far more than a double's 17, so tha
 _UP, _DOWN = Context(prec=_DIGITS, rounding=ROUND_CEILING), Context(prec=_DIGITS, rounding=ROUND_FLOOR)
 _LEAST_VARIANCE = 1e-300
 _MOST_DECIMALS = 3_600  # after the point; what needs more is written as a ratio. With 300 digits before it still typed
+
+
+Amount = str | float | Fraction | Decimal
+"""What may be given as an epsilon, a delta or a rho: ``exact`` reads its decimal text."""
 
 
 def fraction_of_text(text: object) -> Fraction | None:
@@ -156,11 +161,11 @@ class Budget:
     delta: Fraction | None = None
     rho: Fraction | None = None
 
-    def __post_init__(self) -> None:
-        for field in ("epsilon", "delta", "rho"):
-            number = getattr(self, field)
-            if number is not None:
-                object.__setattr__(self, field, exact(number, field))
+    def __init__(
+        self, *, epsilon: Amount | None = None, delta: Amount | None = None, rho: Amount | None = None
+    ) -> None:
+        for field, number in (("epsilon", epsilon), ("delta", delta), ("rho", rho)):
+            object.__setattr__(self, field, None if number is None else exact(number, field))
         if (self.epsilon is None) == (self.rho is None):
             raise BudgetError("a budget must be epsilon, or rho, or epsilon and delta")
         if self.delta is not None and self.epsilon is None:

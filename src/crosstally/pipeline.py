@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from crosstally.budget import Budget, Neighbours
+from crosstally.budget import Amount, Budget, Neighbours
 from crosstally.errors import KeyReusedError, PlanError, SchemaError, SourceError
 from crosstally.plans.plan import Plan, public_total
 from crosstally.plans.stages import stage_key
@@ -27,9 +27,9 @@ def release(
     source: Any,
     schema: Schema | None = None,
     *,
-    epsilon: float | None = None,
-    delta: float | None = None,
-    rho: float | None = None,
+    epsilon: Amount | None = None,
+    delta: Amount | None = None,
+    rho: Amount | None = None,
     workload: Workload | None = None,
     strategy: str | Strategy = "auto",
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
@@ -69,7 +69,7 @@ def release(
         return run(source, plan, rows=rows, ledger=ledger, key=key, progress=progress)
     if schema is None:
         raise PlanError("a release needs a schema, or a plan")
-    budget = Budget(epsilon=epsilon, delta=delta, rho=rho)  # type: ignore[arg-type]
+    budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
     strategies = read_strategies(strategy)
     chosen = compare(schema, workload, budget, neighbours=neighbours, strategies=strategies, rows=rows).chosen
     if chosen.schema != schema:

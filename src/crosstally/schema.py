@@ -92,18 +92,28 @@ class Attribute:
     missing: bool = False
     outside: Outside = Outside.REFUSE
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name or not _is_unicode(self.name):
-            raise SchemaError(f"name must be a non-empty text, got {self.name!r}")
-        where = f"attribute {self.name!r}"
-        object.__setattr__(self, "values", _read_values(self.values, where))
-        object.__setattr__(self, "edges", _read_edges(self.edges, where))
-        if not isinstance(self.missing, bool):
-            raise SchemaError(f"{where}: missing must be true or false, got {self.missing!r}")
+    def __init__(
+        self,
+        name: str,
+        values: Iterable[str | float] = (),
+        *,
+        edges: Iterable[float] = (),
+        missing: bool = False,
+        outside: Outside | str = Outside.REFUSE,
+    ) -> None:
+        if not isinstance(name, str) or not name or not _is_unicode(name):
+            raise SchemaError(f"name must be a non-empty text, got {name!r}")
+        where = f"attribute {name!r}"
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "values", _read_values(values, where))
+        object.__setattr__(self, "edges", _read_edges(edges, where))
+        if not isinstance(missing, bool):
+            raise SchemaError(f"{where}: missing must be true or false, got {missing!r}")
+        object.__setattr__(self, "missing", missing)
         try:
-            object.__setattr__(self, "outside", Outside(self.outside))
+            object.__setattr__(self, "outside", Outside(outside))
         except ValueError:
-            raise SchemaError(f"{where}: outside must be refuse, other or drop, got {self.outside!r}") from None
+            raise SchemaError(f"{where}: outside must be refuse, other or drop, got {outside!r}") from None
         if bool(self.values) == bool(self.edges):
             raise SchemaError(f"{where} must have either values or edges, and not both")
         reserved = [cell for cell in (OTHER, MISSING) if cell in self.values]
@@ -242,8 +252,10 @@ class Schema:
     _: KW_ONLY
     draft: bool = False
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "attributes", tuple(self.attributes))
+    def __init__(self, attributes: Iterable[Attribute], unit: Unit | None = None, *, draft: bool = False) -> None:
+        object.__setattr__(self, "attributes", tuple(attributes))
+        object.__setattr__(self, "unit", unit)
+        object.__setattr__(self, "draft", draft)
         for attribute in self.attributes:
             if not isinstance(attribute, Attribute):
                 raise SchemaError(f"attributes must be Attribute objects, got {type(attribute).__name__}")
@@ -344,7 +356,7 @@ class Schema:
             raise SchemaError(f"draft must be true or false, got {draft!r}")
         if not attributes:
             raise SchemaError("attributes must not be empty")
-        return cls(tuple(attributes), unit, draft=draft)
+        return cls(attributes, unit, draft=draft)
 
     @classmethod
     def load(cls, path: str | Path) -> Schema:

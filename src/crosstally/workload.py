@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations
 from typing import Any
@@ -30,14 +30,13 @@ class Workload:
     tables: tuple[tuple[str, ...], ...]
     weights: tuple[float, ...] = ()
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "tables", _read_tables(tuple(self.tables)))
+    def __init__(self, tables: Iterable[Sequence[str]], weights: Iterable[float] = ()) -> None:
+        object.__setattr__(self, "tables", _read_tables(tuple(tables)))
         if not self.tables:
             raise WorkloadError("tables must not be empty")
-        weights = self.weights or (1.0,) * len(self.tables)
-        object.__setattr__(self, "weights", tuple(map(_read_weight, weights)))
+        object.__setattr__(self, "weights", tuple(map(_read_weight, weights)) or (1.0,) * len(self.tables))
         if len(self.weights) != len(self.tables):
-            raise WorkloadError(f"weights must be one for each table, got {len(weights)} for {len(self.tables)}")
+            raise WorkloadError(f"weights must be one for each table, got {len(self.weights)} for {len(self.tables)}")
 
     @classmethod
     def all_ways(cls, schema: Schema, k: int) -> Workload:
@@ -117,7 +116,7 @@ class Workload:
         for key in ("tables", "weights"):
             if not isinstance(given.get(key, []), list):
                 raise WorkloadError(f"{key} must be a list, got {type(given[key]).__name__}")
-        return cls(tuple(given.get("tables", ())), tuple(given.get("weights", ())))
+        return cls(given.get("tables", ()), given.get("weights", ()))
 
 
 def _tables(schema: Schema, least: int, most: int) -> tuple[tuple[str, ...], ...]:

@@ -147,7 +147,7 @@ def _compare(schema: Schema) -> Comparison:
 
     few = (Flat(), Views(), Direct(), Uniform())  # a story for people who see this for the first time
     wanted = Workload.small_tables(schema)
-    return compare(schema, wanted, Budget(epsilon=1), rows=_PEOPLE, strategies=few)  # type: ignore[arg-type]
+    return compare(schema, wanted, Budget(epsilon=1), rows=_PEOPLE, strategies=few)
 
 
 def _release(rows: pa.Table, schema: Schema, comparison: Comparison, files: _Files) -> _Story:
@@ -156,7 +156,7 @@ def _release(rows: pa.Table, schema: Schema, comparison: Comparison, files: _Fil
     from crosstally.sources import count as count_rows
 
     with progress("counting, adding noise"):
-        ledger = Ledger.create(files.ledger, schema=schema, budget=Budget(epsilon=3))  # type: ignore[arg-type]
+        ledger = Ledger.create(files.ledger, schema=schema, budget=Budget(epsilon=3))
         release = run(str(files.rows), comparison.chosen, ledger=ledger, key=_KEY)
         release.save(files.release)
         tables = (_ONE, _TWO, _THREE, _UNMEASURED)

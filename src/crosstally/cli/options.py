@@ -101,7 +101,7 @@ def read_budget(epsilon: str | None, delta: str | None, rho: str | None) -> Budg
     """The budget that the options say, exactly as they are written."""
     if epsilon is None and rho is None:
         raise BudgetError("how much privacy may be spent must be said: --epsilon, --rho, or --epsilon and --delta")
-    return Budget(epsilon=epsilon, delta=delta, rho=rho)  # type: ignore[arg-type]
+    return Budget(epsilon=epsilon, delta=delta, rho=rho)
 
 
 def read_workload(schema: Schema, ways: int | None, tables: list[str] | None, file: Path | None) -> Workload | None:

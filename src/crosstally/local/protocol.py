@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from crosstally.budget import decimal_text, exact
+from crosstally.budget import Amount, decimal_text, exact
 from crosstally.errors import BudgetError, CrosstallyError, PlanError, SchemaError, WorkloadError
 from crosstally.json_text import JsonError, read_json_file
 from crosstally.local import client
@@ -129,7 +129,7 @@ def _whole(number: object, field: str) -> int:
 def design(
     schema: Schema,
     *,
-    epsilon: object,
+    epsilon: Amount,
     people: int,
     ways: int,
     method: str = "auto",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from crosstally.budget import Budget, Noise, NoiseKind
+from crosstally.budget import Amount, Budget, Noise, NoiseKind
 from crosstally.errors import BudgetError, OverspendError, QueryError
 from crosstally.notebook.history import MAX_ATTRIBUTES, History
 from crosstally.notebook.history.maximum_entropy import ALPHA, SWEEPS, Synthetic, synthesize
@@ -138,8 +138,8 @@ class Notebook:
         source: Any,
         question: Asked,
         *,
-        epsilon: float | str | None = None,
-        rho: float | str | None = None,
+        epsilon: Amount | None = None,
+        rho: Amount | None = None,
         key: str | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> Answer:
@@ -162,10 +162,10 @@ class Notebook:
     def ask_all(
         self,
         source: Any,
-        questions: Sequence[Asked],
+        questions: Iterable[Asked],
         *,
-        epsilon: float | str | None = None,
-        rho: float | str | None = None,
+        epsilon: Amount | None = None,
+        rho: Amount | None = None,
         key: str | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> tuple[Answer, ...]:
@@ -176,7 +176,7 @@ class Notebook:
         widest = max(len(query.attributes) for query in queries)
         if widest > MAX_ATTRIBUTES:  # told before anything is spent
             raise QueryError(f"a question must be over at most {MAX_ATTRIBUTES} attributes, got {widest}")
-        budget = Budget(epsilon=epsilon, rho=rho)  # type: ignore[arg-type]
+        budget = Budget(epsilon=epsilon, rho=rho)
         plan = _plan(queries, self.ledger, budget)
         key = f"ask-{uuid.uuid4().hex[:12]}" if key is None else key
         try:

@@ -124,7 +124,7 @@ def count(where: str | None = None, /, **conditions: object) -> Question:
 def total(
     *attributes: str,
     where: str | Mapping[str, object] | Question | None = None,
-    values: Mapping[str, Sequence[int]] | None = None,
+    values: Mapping[str, Iterable[int]] | None = None,
 ) -> Question:
     """The sum over rows of an attribute, or of a product of several; one named twice is squared.
 

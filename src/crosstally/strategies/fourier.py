@@ -196,7 +196,7 @@ def bit_schema(schema: Schema) -> Schema:
     sex.0:2 age.0:2 age.1:2
     """
     attributes = [
-        Attribute(name, ("0", "1"), outside="drop" if attribute.outside == "drop" else "refuse")  # type: ignore[arg-type]
+        Attribute(name, ("0", "1"), outside="drop" if attribute.outside == "drop" else "refuse")
         for attribute in schema.attributes
         for name in _bit_names(attribute)
     ]

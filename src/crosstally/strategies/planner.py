@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY, dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 
-from crosstally.budget import Budget, Neighbours
+from crosstally.budget import Amount, Budget, Neighbours
 from crosstally.errors import BudgetError, PlanError
 from crosstally.plans.plan import Plan
 from crosstally.schema import Schema
@@ -41,9 +41,9 @@ def plan(
     schema: Schema,
     *,
     rows: int | None = None,
-    epsilon: float | None = None,
-    delta: float | None = None,
-    rho: float | None = None,
+    epsilon: Amount | None = None,
+    delta: Amount | None = None,
+    rho: Amount | None = None,
     workload: Workload | None = None,
     strategy: str | Strategy = "auto",
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
@@ -62,7 +62,7 @@ def plan(
     """
     if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 0):
         raise PlanError(f"rows must be a whole number of at least 0, got {rows!r}")
-    budget = Budget(epsilon=epsilon, delta=delta, rho=rho)  # type: ignore[arg-type]
+    budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
     return compare(schema, workload, budget, neighbours=neighbours, strategies=read_strategies(strategy), rows=rows)
 
 
