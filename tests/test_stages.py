@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import crosstally as ct
-from cli.cli_runs import ran_well
+from cli_runs import ran_well
 from crosstally import pipeline
 from crosstally.budget import Budget, Neighbours
 from crosstally.errors import KeyReusedError, LedgerError, OverspendError, PlanError
