@@ -101,13 +101,15 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Load a public name when it is first used (PEP 562), so that ``import crosstally`` stays fast."""
-    if name in _MODULES:
-        return import_module(f"crosstally.{name}")
-    if name not in _HOMES:
-        raise AttributeError(f"module 'crosstally' has no attribute {name!r}")
-    return getattr(import_module(f"crosstally.{_HOMES[name]}"), name)
+if not TYPE_CHECKING:  # where types are checked, a name that does not exist is an error and not Any
+
+    def __getattr__(name: str) -> Any:
+        """Load a public name when it is first used (PEP 562), so that ``import crosstally`` stays fast."""
+        if name in _MODULES:
+            return import_module(f"crosstally.{name}")
+        if name not in _HOMES:
+            raise AttributeError(f"module 'crosstally' has no attribute {name!r}")
+        return getattr(import_module(f"crosstally.{_HOMES[name]}"), name)
 
 
 def __dir__() -> list[str]:

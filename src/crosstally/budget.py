@@ -133,7 +133,7 @@ class Neighbours(StrEnum):
     Its text is as good as the member: every function that takes ``neighbours`` passes it through ``Neighbours`` before
     it compares. Compare with ``==``: a text is never identical (``is``) to a member, and so would count as the other.
 
-    >>> Neighbours("replace") == Neighbours.REPLACE == "replace"
+    >>> Neighbours("replace") == Neighbours.REPLACE
     True
     """
 

@@ -1,4 +1,4 @@
-"""Values take what is convenient and hold one exact form of it: equal however they were given, and copied as they are."""
+"""Values take what is convenient and hold one form of it: equal however they were given, copied as they are."""
 
 import copy
 import pickle
