@@ -7,6 +7,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -51,7 +52,7 @@ def eight_way(release: ct.Release, random: np.random.Generator, target: float) -
     asked = [tuple(random.choice(release.schema.names, WAYS, replace=False)) for _ in range(ASKED)]
     own, peer = [], []
     for names in asked:
-        seconds, marginal = timed(lambda names=names: release.marginal(*names, method="maximum-entropy"))
+        seconds, marginal = timed(partial(release.marginal, *names, method="maximum-entropy"))
         own.append(seconds)
         peer.append(limited_memory(release.estimate, names, marginal.values))
     work = f"8-way answer from {len(release.measurements)} views, d={ATTRIBUTES}, median"
@@ -88,7 +89,7 @@ def limited_memory(estimate: Estimate, names: Sequence[str], solution: NDArray[n
     for tolerance in (1e-5, 1e-6, 1e-7, 1e-8):
         options = {"gtol": tolerance, "ftol": 1e-18, "maxiter": 5_000, "maxfun": 20_000}
         seconds, solved = timed(
-            lambda options=options: minimize(dual, np.zeros(len(target)), jac=True, method="L-BFGS-B", options=options)
+            partial(minimize, dual, np.zeros(len(target)), jac=True, method="L-BFGS-B", options=options)
         )
         if np.abs(table(solved.x) - wanted).max() <= ACCURACY or solved.nit >= options["maxiter"]:
             break
@@ -117,7 +118,7 @@ def wide(random: np.random.Generator) -> dict[str, Any]:
     )
     release = released(table, schema, 2)
     asked = [tuple(random.choice(names, WAYS, replace=False)) for _ in range(ASKED)]
-    seconds = statistics.median(timed(lambda names=names: release.marginal(*names))[0] for names in asked)
+    seconds = statistics.median(timed(partial(release.marginal, *names))[0] for names in asked)
     return row(f"8-way answer from {len(release.measurements)} views, d=256, against 10 ms", seconds, 0.010, 1.0)
 
 

@@ -11,6 +11,7 @@ import os
 import ssl
 import subprocess
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -79,7 +80,7 @@ def run() -> list[dict[str, Any]]:
         codes = np.random.default_rng(1).integers(0, cells, (1, REPORTS))
         for name, kind in ORACLES.items():
             oracle = kind.of((cells,), Fraction(1))
-            seconds = cpu_seconds(lambda oracle=oracle, codes=codes: generate_and_aggregate(oracle, codes))
+            seconds = cpu_seconds(partial(generate_and_aggregate, oracle, codes))
             found = {key: each for key, each in peers.items() if key.endswith(f" {name} {cells}")}
             for key, each in found.items():
                 target = TARGETS[name] if key.startswith("multi") else None

@@ -88,7 +88,7 @@ def least_difference(marginals: list[tuple[tuple[int, ...], np.ndarray]], shape:
     for axes, marginal in marginals:
         for cell, value in np.ndenumerate(marginal):
             hit = np.zeros(shape)
-            index: list[object] = [slice(None)] * len(shape)
+            index: list[int | slice] = [slice(None)] * len(shape)
             for axis, i in zip(axes, cell, strict=True):
                 index[axis] = i
             hit[tuple(index)] = 1.0

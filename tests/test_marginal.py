@@ -51,7 +51,7 @@ def test_intervals_and_errors_have_the_shape_of_the_table() -> None:
     assert np.isnan(unknown.interval(0.5)).all()
     for level in (0, 1, -1, True, "a"):
         with pytest.raises(QueryError, match="level must be between 0 and 1"):
-            answer.interval(level)  # type: ignore[arg-type]
+            answer.interval(level)
 
 
 def test_values_cannot_be_changed_and_must_fit() -> None:
@@ -185,7 +185,7 @@ def test_arrow_by_name_and_by_protocol() -> None:
     table = answer.to_arrow()
     assert table.column_names == ["sex", "age", "count", "std_error"]
     assert table.schema.field("sex").type == pa.dictionary(pa.int32(), pa.string())
-    assert pa.table(answer).equals(table)  # type: ignore[arg-type]
+    assert pa.table(answer).equals(table)
     assert pl.DataFrame(answer)["count"].to_list() == table["count"].to_pylist()
     assert pl.from_dataframe(answer).shape == (6, 4)
 

@@ -36,7 +36,11 @@ MANY = ct.Schema([ct.Attribute(f"a{i}", ["0", "1"]) for i in range(12)])
 BOTH = ct.Workload([("a", "b"), ("a",)])
 RHO = Budget(rho=1)
 LOUD = Noise(NoiseKind.GAUSSIAN, 50.0)
-ASKED = [(Contrast(("a", "b")), LOUD), (Contrast(("a",)), LOUD), (Cells(()), LOUD)]
+ASKED: list[tuple[Cells | Contrast, Noise]] = [
+    (Contrast(("a", "b")), LOUD),
+    (Contrast(("a",)), LOUD),
+    (Cells(()), LOUD),
+]
 REQUESTS = tuple(Request(*each) for each in ASKED)
 LINEAR = Linear((Term(1, (("a", (3, -1, 0)),)),))
 

@@ -160,7 +160,7 @@ def test_too_many_attributes_and_values() -> None:
     with pytest.raises(SchemaError, match="different names, got 'a' twice"):
         Schema([Attribute("a", ["x", "y"])] * 2)
     with pytest.raises(SchemaError, match="must be Attribute objects, got str"):
-        Schema(["a"])  # type: ignore[list-item]
+        Schema(["a"])
 
 
 def test_unknown_and_repeated_attributes() -> None:

@@ -133,7 +133,7 @@ def test_a_row_with_a_field_twice_is_refused_and_says_nothing_of_it(
 
 def test_a_row_may_hold_any_number(tmp_path: Path) -> None:
     """A refusal would tell something about the row."""
-    schema = Schema([Attribute("sex", ["f", "m"]), Attribute("age", edges=[0, 18, 65], outside="other")])  # type: ignore[arg-type]
+    schema = Schema([Attribute("sex", ["f", "m"]), Attribute("age", edges=[0, 18, 65], outside="other")])
     design(schema, epsilon="1", people=2000, ways=1).save(tmp_path / "protocol")
     for i, age in enumerate(["1e999", "-1e999", "9" * 6000, "NaN"]):
         row = f'{{"sex": "f", "age": {age}}}'
@@ -240,13 +240,13 @@ def test_texts_that_are_not_amounts(text: str) -> None:
     assert fraction_of_text(text) is None
     for field in ("epsilon", "rho"):
         with pytest.raises(BudgetError):
-            Budget(**{field: text})  # type: ignore[arg-type]
+            Budget(**{field: text})
     assert time.process_time() - started < 0.1
 
 
 def test_texts_that_are_amounts() -> None:
     given = ["1", "0.1", "1.", ".5", "1e-9", "2E+3", "1/3", "+4", "-1/2", "0001"]
-    expected = [1, "1/10", 1, "1/2", "1/1000000000", 2000, "1/3", 4, "-1/2", 1]
+    expected: list[int | str] = [1, "1/10", 1, "1/2", "1/1000000000", 2000, "1/3", 4, "-1/2", 1]
     assert list(map(fraction_of_text, given)) == [Fraction(each) for each in expected]
 
 
@@ -279,7 +279,7 @@ def test_a_condition_takes_plain_numbers_alone() -> None:
 
 def test_a_share_is_a_plain_number() -> None:
     with pytest.raises(PlanError, match="rows_share must be between 0 and 1, got 1e-30000000"):
-        Views(rows_share="1e-30000000")  # type: ignore[arg-type]
+        Views(rows_share="1e-30000000")
 
 
 @pytest.mark.parametrize("keep", ["1e30000000", "1e-30000000", "0.9_9", "٠", "nan", 0.5, None, "2", "-1/2"])

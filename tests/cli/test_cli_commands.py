@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pyarrow.parquet
 import pytest
-from cli_runs import AGE_BY_SEX, NAMES, ran_well, run, write_people, write_schema
 
+from cli_runs import AGE_BY_SEX, NAMES, ran_well, run, write_people, write_schema
 from crosstally.papers import experiments
 from crosstally.papers.outcomes import Claim, Experiment, Outcome, Settings
 from crosstally.privacy.ledger import Ledger, State

@@ -9,11 +9,12 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
-from cli_runs import ran_well, run, write_people, write_schema
 
 import crosstally
+from cli_runs import ran_well, run, write_people, write_schema
 from crosstally.cli import plan as plan_command
 
 ROOT = Path(crosstally.__file__).parents[2]
@@ -34,7 +35,7 @@ COMMANDS = (
 ANSI = re.compile(r"\x1b\[")
 
 
-def python(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
+def python(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
     """The command line in a process of its own."""
     code = "import sys; from crosstally.cli import main; sys.exit(main())"
     return subprocess.run(

@@ -7,8 +7,8 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from cli_runs import NAMES, ran_well, run, write_people, write_schema
 
+from cli_runs import NAMES, ran_well, run, write_people, write_schema
 from crosstally.privacy.ledger import Ledger
 
 CANARY = "Zanzibar-4711"

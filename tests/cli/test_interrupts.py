@@ -14,9 +14,9 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from cli_runs import ran_well, run, write_people, write_schema
 
 import crosstally as ct
+from cli_runs import ran_well, run, write_people, write_schema
 from crosstally.cli import interrupts
 from crosstally.privacy.ledger import Ledger, State
 

@@ -114,7 +114,7 @@ def protocol_1(path: Path) -> None:
 def reports_1(path: Path) -> None:
     """200 reports, and again the first one: it counts once."""
     protocol = Protocol.load(HERE / "protocol-1.json")
-    reports = [protocol.report(device(number)) for number in range(200)]
+    reports = [protocol.report(device(number), store={}, cap="2") for number in range(200)]
     path.write_bytes(b"".join([*reports, reports[0]]))
 
 

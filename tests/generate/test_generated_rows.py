@@ -187,7 +187,7 @@ def test_resampling_draws_rows_with_replacement() -> None:
         (lambda: resample(pa.table({"a": pa.array([], pa.int8())}), 2, seeded()), "without rows"),
     ],
 )
-def test_impossible_sizes_are_refused(call, message) -> None:  # type: ignore[no-untyped-def]
+def test_impossible_sizes_are_refused(call, message) -> None:
     with pytest.raises(CrosstallyError, match=message):
         call()
 

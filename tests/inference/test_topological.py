@@ -114,7 +114,7 @@ def a_release(random: np.random.Generator, **options: object) -> tuple[ct.Releas
     release = ct.release(table, schema, epsilon=float(random.choice([0.5, 1, 4])), strategy=strategy)
     noise = release.measurements[0].noise
     assert noise is not None
-    return release.refit(**options), noise.scale  # type: ignore[arg-type]
+    return release.refit(**options), noise.scale
 
 
 SMALLEST = 3.0

@@ -6,6 +6,7 @@ import copy
 import math
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -31,7 +32,11 @@ SCHEMA = Schema(
     )
 )
 SMALL = Schema((SCHEMA["a"], Attribute("b", edges=(0, 10, 20.5), missing=True)))
-ROWS = [{"a": "x", "b": 5, "c": 1}, {"a": "y", "b": 15, "c": None}, {"a": "?", "b": "?", "c": "?"}]
+ROWS: list[dict[str, Any]] = [
+    {"a": "x", "b": 5, "c": 1},
+    {"a": "y", "b": 15, "c": None},
+    {"a": "?", "b": "?", "c": "?"},
+]
 EPSILON = Fraction(1)
 KINDS = [
     ([0, 1], RandomisedResponse.of((2, 3), EPSILON)),
@@ -101,13 +106,14 @@ def outcomes(document, row):
     while paths:
         source, store = AllDraws(paths.pop()), {}
         seen = Row(row) if isinstance(row, dict) else row
+        outcome: bytes | str
         try:
             outcome = client.report(document, seen, store=store, cap="16", source=source)
         except BaseException as error:  # noqa: BLE001 - whatever it is, somebody may see it
             outcome = type(error).__name__
         if not store:
-            assert not source.taken, f"{outcome}: drawn without a charge"
-            assert not getattr(seen, "touched", False), f"{outcome}: a row was looked at without a charge"
+            assert not source.taken, f"{outcome!r}: drawn without a charge"
+            assert not getattr(seen, "touched", False), f"{outcome!r}: a row was looked at without a charge"
         key = (outcome, store.get("spent", "0"))
         law[key] = law.get(key, 0) + source.probability
         paths += source.open

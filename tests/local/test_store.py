@@ -52,9 +52,9 @@ class Untouchable(dict):
 
 def test_store_and_cap_must_be_given() -> None:
     with pytest.raises(TypeError, match="store"):
-        PROTOCOL.report(ROW, cap="1")
+        PROTOCOL.report(ROW, cap="1")  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="cap"):
-        client.report(PROTOCOL.document, ROW, store={})
+        client.report(PROTOCOL.document, ROW, store={})  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize("at", [0, 1, 2])
@@ -73,12 +73,12 @@ def test_the_charge_is_stored_before_the_row_is_looked_at() -> None:
     seen = []
 
     class Store(dict):
-        def update(self, texts):
+        def update(self, texts):  # type: ignore[override]
             seen.append(dict(texts))
             super().update(texts)
 
     class Row(dict):
-        def get(self, key):
+        def get(self, key):  # type: ignore[override]
             seen.append(key)
 
     report = PROTOCOL.report(Row(), store=Store(), cap="1")
@@ -89,7 +89,7 @@ def test_the_charge_is_stored_before_the_row_is_looked_at() -> None:
 
 def test_a_store_that_cannot_be_charged_lets_nothing_be_drawn() -> None:
     class Full(dict):
-        def update(self, _):
+        def update(self, _):  # type: ignore[override]
             raise OSError("disk full")
 
     with pytest.raises(OSError, match="disk full"):
@@ -102,8 +102,8 @@ def test_a_cap_must_be_an_amount_as_text_or_exact() -> None:
         with pytest.raises(client.AmountError, match="cap must be a number of at least 0"):
             PROTOCOL.report(Untouchable(), store=store, cap=cap)
         assert store == {}
-    for cap in ("1", "1.0", "3/2", 1, Fraction(3, 2), 10**5000):
-        assert len(PROTOCOL.report(ROW, store={}, cap=cap)) == 37
+    for amount in ("1", "1.0", "3/2", 1, Fraction(3, 2), 10**5000):
+        assert len(PROTOCOL.report(ROW, store={}, cap=amount)) == 37
 
 
 @pytest.mark.parametrize("spent", ["-3", "-1/2", "", "x", "1e9", "nan", "9" * 500])

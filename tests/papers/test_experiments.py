@@ -69,12 +69,12 @@ def test_a_folder_that_cannot_be_made_is_an_error_of_one_line(tmp_path: Path) ->
 
 def test_rows_are_flat() -> None:
     with pytest.raises(CrosstallyError, match="got list in 'a'"):
-        Outcome("x", ({"a": [1]},), claims=())  # type: ignore[dict-item]
+        Outcome("x", ({"a": [1]},), claims=())
 
 
 def test_a_claim_is_somebody_s() -> None:
     with pytest.raises(CrosstallyError, match="of paper or crosstally, got 'me'"):
-        Claim("so", of="me", holds=True, figure="")  # type: ignore[arg-type]
+        Claim("so", of="me", holds=True, figure="")
 
 
 def test_experiments_have_different_names_and_titles() -> None:

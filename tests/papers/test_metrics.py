@@ -97,7 +97,7 @@ def test_the_bootstrap_of_many_values_works_in_blocks() -> None:
         (lambda: metrics.bootstrap_ratio([1, 2], [1, 0], np.random.default_rng(0)), "positive"),
     ],
 )
-def test_what_cannot_be_summarised_is_refused(call, message) -> None:  # type: ignore[no-untyped-def]
+def test_what_cannot_be_summarised_is_refused(call, message) -> None:
     with pytest.raises(CrosstallyError, match=message):
         call()
 

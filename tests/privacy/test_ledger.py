@@ -163,9 +163,9 @@ def test_a_key_charges_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize("key", ["", "x" * 201, "two\nlines", 7])
 def test_keys_are_short_printable_texts(key: object) -> None:
     with pytest.raises(LedgerError, match="a key must be a printable text of 1 to 200 characters"):
-        Ledger.in_memory(schema=SCHEMA, budget=EPSILON).charge(TENTH, key)  # type: ignore[arg-type]
+        Ledger.in_memory(schema=SCHEMA, budget=EPSILON).charge(TENTH, key)
     with pytest.raises(LedgerError, match="a key must be a printable text of 1 to 200 characters"):
-        Ledger.in_memory(schema=SCHEMA, budget=EPSILON).recall(TENTH, key)  # type: ignore[arg-type]
+        Ledger.in_memory(schema=SCHEMA, budget=EPSILON).recall(TENTH, key)
 
 
 def test_a_plan_without_requests_is_not_charged() -> None:

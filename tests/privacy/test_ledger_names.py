@@ -175,13 +175,13 @@ def test_a_link_to_the_name_is_no_other_name(tmp_path: Path) -> None:
 
 def dies_while_creating(folder: Path) -> None:
     """In a process of its own: die when the new file has its name and still the one it was made under."""
-    give_name = ledger_file.name_new_file
+    give_name = ledger_file.name_new_file  # type: ignore[attr-defined]
 
     def die(new: Path, path: Path) -> None:
         give_name(new, path)
         os._exit(9)
 
-    ledger_file.name_new_file = die
+    ledger_file.name_new_file = die  # type: ignore[attr-defined]
     ledger_in(folder)
 
 
@@ -326,8 +326,8 @@ def test_threads_that_look_while_processes_charge(tmp_path: Path, processes: int
             mistakes.append(error)
 
     lookers = [threading.Thread(target=look) for _ in range(3)]
-    for each in (*workers, *lookers):
-        each.start()
+    for start in [each.start for each in workers] + [each.start for each in lookers]:
+        start()
     for worker in workers:
         worker.join()
     done.set()

@@ -217,7 +217,7 @@ def test_nothing_is_charged_for_a_draft() -> None:
 
 def test_nothing_is_charged_when_the_plan_costs_more_than_it_says() -> None:
     plan = plan_of(Cells(("sex",)))
-    object.__setattr__(plan, "requests", plan.requests * 2)
+    object.__setattr__(plan, "requests", [*plan.requests, *plan.requests])
     with pytest.raises(PlanError, match="costs more than its budget"):
         measure(tables_of(plan), plan, ledger=ledger_of())
 

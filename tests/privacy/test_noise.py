@@ -65,7 +65,7 @@ def test_counts_near_the_bounds_are_refused_without_being_told(count: int) -> No
 
 def test_only_whole_numbers_are_given_noise() -> None:
     with pytest.raises(PlanError, match="int64 values, got float64"):
-        draw(np.zeros(2), Noise(LAPLACE, 1.0), ONE)  # type: ignore[arg-type]
+        draw(np.zeros(2), Noise(LAPLACE, 1.0), ONE)
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,12 @@ def test_a_linear_query_by_hand() -> None:
 
 
 def test_json_both_ways() -> None:
-    queries = [Cells(("a", "b")), Cells(()), Contrast(("b",)), Linear((Term(2, (("a", (0, 1)),)),))]
+    queries: list[Cells | Contrast | Linear] = [
+        Cells(("a", "b")),
+        Cells(()),
+        Contrast(("b",)),
+        Linear((Term(2, (("a", (0, 1)),)),)),
+    ]
     for query in queries:
         assert query_from_dict(query.to_dict()) == query
 

@@ -10,7 +10,7 @@ import pytest
 import crosstally as ct
 from crosstally.budget import Neighbours
 from crosstally.errors import QueryError
-from crosstally.questions.conditions import And, Not, OneOf, Or, Range
+from crosstally.questions.conditions import And, Condition, Not, OneOf, Or, Range
 from crosstally.questions.grammar import parse
 from crosstally.questions.queries import Linear, Term
 from crosstally.questions.question import describe, fourier, query_of, wavelet
@@ -134,7 +134,7 @@ def _true(condition: object, row: dict[str, str]) -> bool:
 def test_any_condition_holds_in_its_boxes_and_nowhere_else(seed: int) -> None:
     random.seed(seed)
 
-    def condition(depth: int) -> object:
+    def condition(depth: int) -> Condition:
         kind = random.choice(["and", "or", "not", "set", "set"] if depth else ["set"])
         if kind == "not":
             return Not(condition(depth - 1))

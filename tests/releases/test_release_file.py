@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from importlib import import_module
 from pathlib import Path
 
@@ -167,7 +168,7 @@ def test_a_file_is_replaced_whole_or_left_as_it_was(tmp_path: Path, monkeypatch:
     def breaks(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(release_writer.os, "fsync", breaks)
+    monkeypatch.setattr(os, "fsync", breaks)
     with pytest.raises(ReleaseError, match="cannot write the release .*: No space left on device"):
         views().save(target)
     assert target.read_bytes() == b"old"

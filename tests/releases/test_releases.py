@@ -29,7 +29,7 @@ def measured(query: Query, values: object, noise: Noise | None = LAPLACE) -> Mea
 
 def statement(**fields: object) -> Statement:
     given = {"strategy": "test", "budget": Budget(epsilon=1), "neighbours": Neighbours.ADD_REMOVE, **fields}
-    return Statement(**given)  # type: ignore[arg-type]
+    return Statement(**given)
 
 
 def small_release(**fields: object) -> Release:

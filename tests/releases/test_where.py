@@ -185,5 +185,5 @@ def test_a_single_label_prints_plots_and_becomes_a_frame() -> None:
 )
 def test_mistakes_are_those_of_every_condition(where: object, words: str) -> None:
     with pytest.raises(QueryError) as caught:
-        release().marginal("sex", where=where)  # type: ignore[arg-type]
+        release().marginal("sex", where=where)
     assert words in str(caught.value)

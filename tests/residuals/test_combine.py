@@ -119,7 +119,7 @@ def test_long_keys_give_the_same_as_a_few_attributes(wide: tuple[int, ...]) -> N
     small, rename = schema_of(*sizes), {f"a{i}": f"a{position}" for i, position in enumerate(far)}
     measurements = random_measurements(small, np.random.default_rng(5))
     moved = [
-        measured(type(m.query)(tuple(rename[name] for name in m.query.attributes)), m.values, m.variance)
+        measured(type(m.query)(tuple(rename[name] for name in m.query.attributes)), m.values, m.variance)  # type: ignore[call-arg]
         for m in measurements
     ]
     here, there = combine(small, measurements).with_total(50), combine(large, moved).with_total(50)

@@ -214,7 +214,7 @@ def test_a_pure_budget_is_refused() -> None:
     with pytest.raises(PlanError, match="residual adds Gaussian noise, .* give rho, or epsilon and delta"):
         Residual().plan(sized(2, 2), None, Budget(epsilon=1))
     with pytest.raises(PlanError, match="objective must be sum or max, got 'mean'"):
-        Residual("mean")  # type: ignore[arg-type]
+        Residual("mean")
 
 
 def test_plan_files_both_ways(tmp_path) -> None:

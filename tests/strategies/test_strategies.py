@@ -176,6 +176,6 @@ def test_strategies_by_name() -> None:
     with pytest.raises(PlanError, match="unknown strategy 'direkt'; did you mean 'direct'"):
         named("direkt")
     with pytest.raises(PlanError, match="budgets must be uniform or optimal, got 'best'"):
-        Direct(budgets="best")  # type: ignore[arg-type]
+        Direct(budgets="best")
     with pytest.raises(QueryError, match="unknown attribute"):
         Direct().plan(binary(2), Workload([("zz",)]), Budget(epsilon=1))

@@ -248,7 +248,7 @@ def test_pricing_against_all_cells() -> None:
     rng = np.random.default_rng(1)
     schema = schema_of(2, 3, 4, 2, 3)
     names = schema.names
-    queries = [
+    queries: list[Cells | Contrast] = [
         Contrast(("a1", "a0")),
         Cells(("a2", "a3")),
         Contrast(("a4",)),
@@ -274,7 +274,7 @@ def test_pricing_against_all_cells() -> None:
 
 def test_columns_are_the_answers_of_single_rows() -> None:
     schema = schema_of(2, 3, 4)
-    queries = [Contrast(("a2", "a0")), Cells(("a1", "a2")), Cells(()), Contrast(("a1",))]
+    queries: list[Cells | Contrast] = [Contrast(("a2", "a0")), Cells(("a1", "a2")), Cells(()), Contrast(("a1",))]
     columns = Columns(schema, [Target(query, np.zeros(query.shape(schema))) for query in queries])
     for cell in ((0, 0, 0), (1, 2, 3), (0, 1, 2)):
         row = np.zeros(schema.shape, np.int64)

@@ -50,8 +50,10 @@ class Case:
         self.solution = self.structure.solve(Past(self.answers, noise=self.noise), self.variances)
 
     def products(self, first: list[Linear], second: list[Linear], matrices: dict[int, np.ndarray]) -> np.ndarray:
-        vectors = [np.array([query_vector(q.to_dict(), NAMES, SIZES) for q in queries]) for queries in (first, second)]
-        return shaped_products(*vectors, list(self.prior.probabilities), self.variances, matrices)
+        rows, columns = (
+            np.array([query_vector(q.to_dict(), NAMES, SIZES) for q in asked]) for asked in (first, second)
+        )
+        return shaped_products(rows, columns, list(self.prior.probabilities), self.variances, matrices)
 
     def likelihood(self, matrices: dict[int, np.ndarray]) -> float:
         return log_likelihood(self.products(self.past, self.past, matrices) + np.diag(self.noise), self.answers)

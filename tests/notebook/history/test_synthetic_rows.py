@@ -209,7 +209,7 @@ def test_a_universe_of_ten_to_the_sixty_cells() -> None:
 )
 def test_wrong_options_are_told(options: dict[str, object], words: str) -> None:
     with pytest.raises(QueryError, match=words):
-        synthesize(SCHEMA, [cells(("b",), [1.0, 2.0])], **options)  # type: ignore[arg-type]
+        synthesize(SCHEMA, [cells(("b",), [1.0, 2.0])], **options)
 
 
 def test_nothing_measured_is_told() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from itertools import product
 from math import prod
 
@@ -37,7 +38,7 @@ def test_the_law_of_a_report_is_the_clients_own(oracle) -> None:
     described = oracle.to_dict()
     for place, row in enumerate(product(*map(range, oracle.sizes))):
         found = {tuple(slots[i]): p for i, p in enumerate(law[place]) if p > 0}
-        for report, probability in distribution(lambda source, row=row: client.draw(described, row, source)).items():
+        for report, probability in distribution(partial(client.draw, described, row)).items():
             masked = oracle.kind == "subset-selection"
             added = [report >> i & 1 for i in range(oracle.slots)] if masked else [0] * oracle.slots
             if not masked:
@@ -51,7 +52,7 @@ def test_the_bits_of_unary_encoding_are_the_clients_own() -> None:
     oracle = UnaryEncoding.of((2, 3), Fraction(1))
     described = oracle.to_dict()
     for place, row in enumerate(product(range(2), range(3))):
-        found = distribution(lambda source, row=row: client.draw(described, row, source))
+        found = distribution(partial(client.draw, described, row))
         assert len(found) == 64
         for report, probability in found.items():
             set_bits = [report >> i & 1 for i in range(6)]

@@ -65,7 +65,7 @@ def test_true_answers_are_counted_row_by_row(kind: str) -> None:
 
 def test_the_grid_is_refined_about_the_best_alpha_in_steps_of_at_most_a_tenth(small: Settings) -> None:
     trial = object.__new__(edbt12._Trial)
-    trial.at = lambda alpha, draws: (abs(np.log(alpha / 1e4)), 0.0)
+    trial.at = lambda alpha, draws: (abs(np.log(alpha / 1e4)), 0.0)  # type: ignore[method-assign]
     edbt12._STEP, kept = 1.1, edbt12._STEP
     try:
         curve = trial.curve([1e3, 2e3, 4e3, 8e3, 16e3], [0])

@@ -49,7 +49,7 @@ def run_of(measured: str, **changes: object) -> Run:
         "bounds": {2: 900.0},
         "rounding": 2.0,
     }
-    return Run(**(fields | changes))  # type: ignore[arg-type]
+    return Run(**(fields | changes))
 
 
 KINDS = ("coefficients, scale of the paper", "coefficients, exact scale", "marginals (4.2)")

@@ -78,7 +78,7 @@ def test_verdicts_are_computed() -> None:
 )
 def test_a_wrong_number_fails_its_own_claim_only(position: int, wrong: dict[str, object], failing: int) -> None:
     run = list(RUN)
-    run[position] = replace(run[position], **wrong)  # type: ignore[arg-type]
+    run[position] = replace(run[position], **wrong)
     assert [i for i, claim in enumerate(measured_claims(run)) if not claim.holds] == [failing]
 
 

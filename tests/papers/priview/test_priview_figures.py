@@ -40,7 +40,7 @@ CHOSEN = {(data, epsilon): "C2(8)" for data in (KOSARAK, AOL) for epsilon in (1.
 
 
 def failing(claims: object) -> list[int]:
-    return [i for i, claim in enumerate(claims) if not claim.holds]  # type: ignore[call-overload]
+    return [i for i, claim in enumerate(claims) if not claim.holds]
 
 
 def changed(scores: list[Scores], method: str, error: float, **cell: object) -> list[Scores]:
@@ -273,9 +273,9 @@ def test_priview_beats_direct_by_far() -> None:
     """
     outcome = experiments.run("priview-figure-2", quick=True)
     assert [claim.holds for claim in outcome.claims if claim.of == "crosstally"][:2] == [True, True]
-    means = {(row["data"], row["epsilon"], row["k"], row["method"]): row["mean"] for row in outcome.rows
+    means = {(row["data"], row["epsilon"], row["k"], str(row["method"])): float(row["mean"]) for row in outcome.rows
              if row["metric"] == "L2 / N"}  # fmt: skip
-    joint = {key: mean for key, mean in means.items() if str(key[3]).endswith(" joint")}
+    joint = {key: mean for key, mean in means.items() if key[3].endswith(" joint")}
     assert len(joint) == 24
     assert all(mean <= 1.05 * means[(*key[:3], key[3].removesuffix(" joint"))] for key, mean in joint.items())
 
