@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from conftest import schema_of
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.errors import BudgetError, CrosstallyError, PlanError
 from crosstally.plans.plan import Plan
 from crosstally.questions.queries import Cells
-from crosstally.schema import Attribute, Outside, Schema, Unit
+from crosstally.schema import Outside, Unit
 from crosstally.strategies import Strategy, Task
 from crosstally.tables import Measurement
 from crosstally.workload import Workload
@@ -34,10 +35,6 @@ BUDGETS = {
     "rho": Budget(rho="1/3"),
     "epsilon and delta": Budget(epsilon=1, delta="1e-6"),
 }
-
-
-def schema_of(*sizes: int, unit: Unit | None = None, outside: Outside = Outside.REFUSE) -> Schema:
-    return Schema([Attribute(f"a{i}", [str(v) for v in range(n)], outside=outside) for i, n in enumerate(sizes)], unit)
 
 
 TOY = schema_of(2, 3, 2)

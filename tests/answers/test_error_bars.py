@@ -11,20 +11,17 @@ import numpy as np
 import pytest
 
 import reference_noise
+from conftest import schema_of
 from crosstally.answers import ErrorBars
 from crosstally.answers.error_bars import ErrorLaw
 from crosstally.budget import Noise, NoiseKind
 from crosstally.inference import estimate
 from crosstally.questions.queries import Cells, Contrast, Query
-from crosstally.schema import Attribute, Schema
+from crosstally.schema import Schema
 from crosstally.tables import ErrorKind, Measurement
 from reference_residuals import DenseLeastSquares, contrast_matrix, marginal_matrix
 
 DOMAINS = [(2, 2, 2, 2), (3, 2, 4), (5, 2, 3, 2), (2, 3, 3, 2, 2)]
-
-
-def schema_of(*sizes: int) -> Schema:
-    return Schema([Attribute(f"a{i}", [str(v) for v in range(n)]) for i, n in enumerate(sizes)])
 
 
 def measured(schema: Schema, query: Query, noise: Noise | None, variance: float | None = None) -> Measurement:

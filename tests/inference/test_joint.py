@@ -11,14 +11,11 @@ import pytest
 from scipy import sparse
 
 import crosstally as ct
+from conftest import schema_of
 from crosstally.inference import estimate
 from crosstally.questions.queries import Cells
 from crosstally.residuals import combine
 from crosstally.tables import Measurement
-
-
-def schema_of(*sizes: int) -> ct.Schema:
-    return ct.Schema([ct.Attribute(f"a{i}", [str(v) for v in range(n)]) for i, n in enumerate(sizes)])
 
 
 def view_of(schema: ct.Schema, names: tuple[str, ...], values: object, variance: float = 8.0) -> Measurement:

@@ -9,20 +9,18 @@ import pyarrow as pa
 import pytest
 
 import crosstally as ct
+from conftest import schema_of
 from crosstally.budget import Noise, NoiseKind
 from crosstally.inference import estimate
 from crosstally.inference.nonnegativity import ripple
 from crosstally.questions.queries import Cells
 from crosstally.residuals import combine
-from crosstally.schema import Attribute, Schema
+from crosstally.schema import Schema
 from crosstally.tables import Measurement
 from reference_consistency import Table, cells, disagreement, intersections, overall_consistency
 
 View = tuple[str, ...]
-
-
-def schema_of(*sizes: int) -> Schema:
-    return Schema([Attribute(f"a{i + 1}", [str(v) for v in range(n)]) for i, n in enumerate(sizes)])
+NAMES = tuple(f"a{i}" for i in range(1, 17))  # as in the paper, from one
 
 
 def measured(view: View, values: np.ndarray, scale: float = 3.0) -> Measurement:
@@ -49,7 +47,7 @@ def random_views(schema: Schema, size: int, number: int, random: np.random.Gener
 
 @pytest.mark.parametrize("made", [combine, lambda *given: estimate(*given, nonnegative="none")], ids=["combine", "all"])
 def test_the_example_of_the_paper(made) -> None:
-    schema = schema_of(2, 2, 2)
+    schema = schema_of(2, 2, 2, names=NAMES)
     views = [
         measured(("a1", "a2"), np.array([[0.3, 0.3], [0.3, 0.1]])),
         measured(("a1", "a3"), np.array([[0.2, 0.3], [0.1, 0.4]])),
@@ -92,7 +90,7 @@ def test_the_residual_average_is_the_topological_procedure(
     sizes: tuple[int, ...], size: int, number: int, seed: int
 ) -> None:
     random = np.random.default_rng([seed, *sizes, size])
-    schema = schema_of(*sizes)
+    schema = schema_of(*sizes, names=NAMES)
     views = random_views(schema, size, number, random)
     drawn = [random.normal(20, 30, schema.sizes(view)) for view in views]
     expected = overall_consistency(views, [plain(values) for values in drawn])
@@ -107,7 +105,7 @@ def test_the_residual_average_is_the_topological_procedure(
 def a_release(random: np.random.Generator, **options: object) -> tuple[ct.Release, float]:
     """A release of a few random rows, few enough that most cells are empty, and its noise scale."""
     sizes = [int(n) for n in random.integers(2, 4, size=int(random.integers(3, 7)))]
-    schema = schema_of(*sizes)
+    schema = schema_of(*sizes, names=NAMES)
     rows = int(random.integers(0, 400))
     table = pa.table({name: random.binomial(n - 1, 0.2, rows) for name, n in zip(schema.names, sizes, strict=True)})
     strategy = ct.strategies.Views(max_cells=max(9, schema.cells // 4), cover=2)
@@ -142,7 +140,7 @@ def test_the_smallest_cell_by_hand() -> None:
 
     With weights 1/32 and 1/12 the marginal becomes (1 + 6/11, 12 - 6/11): each cell of the first row loses 8/11.
     """
-    schema = schema_of(2, 2, 3)
+    schema = schema_of(2, 2, 3, names=NAMES)
     views = [
         Measurement(Cells(("a1", "a2")), np.array([[-4, 5], [3, 9]]), variance=8.0, noise=None, origin="test"),
         Measurement(Cells(("a3", "a1")), np.array([[0, 4], [1, 4], [0, 4]]), variance=2.0, noise=None, origin="test"),

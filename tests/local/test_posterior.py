@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 
+from conftest import schema_of
 from crosstally.errors import CrosstallyError
 from crosstally.local import Collector, design
 from crosstally.local.bulk import reports
@@ -25,7 +26,6 @@ from crosstally.local.estimate.posterior import Items, Pairs, posterior
 from crosstally.local.estimate.shrinkage import coefficient_variances
 from crosstally.papers.calm.simulated import collection
 from crosstally.releases import open_release
-from crosstally.schema import Attribute, Schema
 
 TWO = np.full(1, 2.0)
 
@@ -144,14 +144,10 @@ def dependent_rows(people, sizes, seed):
     return np.stack([np.minimum(random.geometric(1 - c) - 1, n - 1) for c, n in zip(chance, sizes, strict=True)])
 
 
-def schema_of(sizes):
-    return Schema(tuple(Attribute(f"a{i}", tuple(map(str, range(n)))) for i, n in enumerate(sizes)))
-
-
 @pytest.mark.parametrize("sizes", [(2,) * 6, (2, 3, 4, 2, 5)])
 @pytest.mark.parametrize("method", ["residuals", "views", "marginals"])
 def test_releases_are_consistent_and_their_measurements_unchanged(sizes, method) -> None:
-    schema, codes = schema_of(sizes), dependent_rows(20_000, sizes, seed=2)
+    schema, codes = schema_of(*sizes), dependent_rows(20_000, sizes, seed=2)
     protocol = design(schema, epsilon=1, people=20_000, ways=3, method=method)
     collector = Collector(protocol)
     collector.add_many(reports(protocol, codes))
@@ -169,7 +165,7 @@ def test_releases_are_consistent_and_their_measurements_unchanged(sizes, method)
 def test_the_error_is_a_fraction_of_that_without(sizes) -> None:
     """Little is known at epsilon 0.5: the squared error of all pairs over twenty collections from a fixed seed."""
     people, random = 20_000, np.random.default_rng(8)
-    schema, codes = schema_of(sizes), dependent_rows(people, sizes, seed=5)
+    schema, codes = schema_of(*sizes), dependent_rows(people, sizes, seed=5)
     protocol = design(schema, epsilon="0.5", people=people, ways=2, method="residuals")
     pairs = list(itertools.combinations(range(len(sizes)), 2))
     truths = [np.zeros((sizes[a], sizes[b])) for a, b in pairs]
@@ -193,7 +189,7 @@ def test_what_three_attributes_show_is_kept_where_it_is_clear() -> None:
     random = np.random.default_rng(3)
     a, b = random.integers(0, 2, (2, 50_000))
     codes = np.stack([a, b, a ^ b])
-    protocol = design(schema_of((2, 2, 2)), epsilon=4, people=50_000, ways=3, method="marginals")
+    protocol = design(schema_of(2, 2, 2), epsilon=4, people=50_000, ways=3, method="marginals")
     collector = Collector(protocol)
     collector.add_many(reports(protocol, codes))
     table = collector.release(shrink="expected").marginal("a0", "a1", "a2").values / 50_000
@@ -203,7 +199,7 @@ def test_what_three_attributes_show_is_kept_where_it_is_clear() -> None:
 
 def test_wide_views_are_drawn_towards_independence_only() -> None:
     sizes = (2,) * 5
-    protocol = design(schema_of(sizes), epsilon=4, people=5_000, ways=2, method="full")
+    protocol = design(schema_of(*sizes), epsilon=4, people=5_000, ways=2, method="full")
     collector = Collector(protocol)
     collector.add_many(reports(protocol, dependent_rows(5_000, sizes, seed=1)))
     with pytest.raises(CrosstallyError, match="at most 3 attributes, here it is 5"):
@@ -221,7 +217,7 @@ def test_an_error_of_a_moment_is_an_error_of_every_set_that_holds_it() -> None:
     """
     moments = {("a0",): 0.01, ("a1",): 0.05, ("a0", "a1"): 0.02}
     frequencies = {"a0": np.array([0.1, 0.9]), "a1": np.array([0.5, 0.5])}
-    found = coefficient_variances(schema_of((2, 2)), moments, frequencies, 10.0)
+    found = coefficient_variances(schema_of(2, 2), moments, frequencies, 10.0)
     assert found == pytest.approx({("a0",): 2.0, ("a1",): 10.0, ("a0", "a1"): 11.2})
 
 
@@ -230,7 +226,7 @@ def errors_in_bars(sizes, *, runs, people, epsilon, method):
 
     Also how wide bars are, on average, in those of the unbiased estimate.
     """
-    random, schema = np.random.default_rng(12), schema_of(sizes)
+    random, schema = np.random.default_rng(12), schema_of(*sizes)
     codes = dependent_rows(people, sizes, seed=6).astype(np.uint8)
     sets = [*itertools.combinations(range(len(sizes)), 1), *itertools.combinations(range(len(sizes)), 2)]
     truths = [np.zeros([sizes[i] for i in one]) for one in sets]
@@ -263,7 +259,7 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say(sizes, method, epsi
 
 def test_error_bars_are_saved_with_a_release(tmp_path) -> None:
     sizes = (2, 3, 2, 4)
-    protocol = design(schema_of(sizes), epsilon=1, people=20_000, ways=2)
+    protocol = design(schema_of(*sizes), epsilon=1, people=20_000, ways=2)
     collector = Collector(protocol)
     collector.add_many(reports(protocol, dependent_rows(20_000, sizes, seed=3)))
     release = collector.release()

@@ -9,20 +9,16 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from conftest import schema_of
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.plans.joint_cost import privacy_cost
 from crosstally.plans.plan import Plan, Request
 from crosstally.plans.shares import requests_with_shares
 from crosstally.questions.queries import Cells, Contrast, Linear, Term
-from crosstally.schema import Attribute, Outside, Schema, Unit
+from crosstally.schema import Outside, Schema, Unit
 from crosstally.workload import Workload
 from reference_fourier import largest_odd_weight
 from reference_privacy import brute_force_cost
-
-
-def schema_of(*sizes: int, max_rows: int | None = None, outside: Outside = Outside.REFUSE) -> Schema:
-    attributes = [Attribute(f"a{i}", [str(v) for v in range(n)], outside=outside) for i, n in enumerate(sizes)]
-    return Schema(attributes, None if max_rows is None else Unit("id", max_rows))
 
 
 def coefficients(schema: Schema, most: int) -> list[Cells | Contrast]:
@@ -36,7 +32,7 @@ def requests_of(queries, kind: NoiseKind, scales) -> tuple[Request, ...]:
 
 SMALL = {
     "2x2x2": schema_of(2, 2, 2),
-    "2x2x2, units of 2": schema_of(2, 2, max_rows=2),
+    "2x2x2, units of 2": schema_of(2, 2, unit=Unit("id", 2)),
     "2x2x2, drop": schema_of(2, 2, 2, outside=Outside.DROP),
     "2x3x2": schema_of(2, 3, 2),
     "3x4": schema_of(3, 4),

@@ -7,19 +7,15 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from conftest import schema_of
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.plans.joint_cost import privacy_cost
 from crosstally.plans.linear_cost import linear_cost
 from crosstally.plans.plan import Request
 from crosstally.plans.shares import requests_with_shares
 from crosstally.questions.queries import Cells, Linear, Term
-from crosstally.schema import Attribute, Outside, Schema, Unit
+from crosstally.schema import Outside, Schema, Unit
 from reference_privacy import brute_force_cost
-
-
-def schema_of(*sizes: int, unit: Unit | None = None, outside: Outside = Outside.REFUSE) -> Schema:
-    return Schema([Attribute(f"a{i}", [str(v) for v in range(n)], outside=outside) for i, n in enumerate(sizes)], unit)
-
 
 SCHEMAS = {
     "2x3": schema_of(2, 3),

@@ -8,19 +8,16 @@ from itertools import combinations, permutations
 import numpy as np
 import pytest
 
+from conftest import schema_of
 from crosstally.budget import Noise, NoiseKind
 from crosstally.errors import QueryError
 from crosstally.questions.queries import Cells, Contrast, Linear, Query, Term
 from crosstally.residuals import Estimate, Variances, combine
-from crosstally.schema import Attribute, Schema
+from crosstally.schema import Schema
 from crosstally.tables import Measurement
 from reference_residuals import DenseLeastSquares, contrast_matrix, marginal_matrix
 
 DOMAINS = [(2, 2, 2, 2), (3, 2, 4), (5, 2, 3, 2), (2, 3, 3, 2, 2), (7, 6)]
-
-
-def schema_of(*sizes: int) -> Schema:
-    return Schema([Attribute(f"a{i}", [str(v) for v in range(n)]) for i, n in enumerate(sizes)])
 
 
 def measured(query: Query, values: np.ndarray, variance: float) -> Measurement:

@@ -6,18 +6,14 @@ from itertools import permutations
 import numpy as np
 import pytest
 
+from conftest import schema_of
 from crosstally.answers.error_bars import ErrorBars
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.plans.plan import Plan, Request
 from crosstally.questions.queries import Cells, Contrast
 from crosstally.residuals import Variances, combine
-from crosstally.schema import Attribute, Schema
 from crosstally.tables import Measurement
 from crosstally.workload import Workload
-
-
-def schema_of(*sizes: int) -> Schema:
-    return Schema([Attribute(f"a{i}", [str(value) for value in range(n)]) for i, n in enumerate(sizes)])
 
 
 def test_by_hand() -> None:

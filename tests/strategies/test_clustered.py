@@ -7,10 +7,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from conftest import schema_of
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.errors import PlanError
 from crosstally.questions.queries import Cells
-from crosstally.schema import Attribute, Outside, Schema, Unit
+from crosstally.schema import Outside, Schema, Unit
 from crosstally.strategies import Direct
 from crosstally.strategies.clustered import Clustered, clusters
 from crosstally.workload import Workload
@@ -19,10 +20,6 @@ from reference_privacy import brute_force_cost
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE
 ADULT = (9, 16, 7, 15, 6, 5, 2, 2)
-
-
-def sized(*sizes: int, unit: Unit | None = None, outside: Outside = Outside.REFUSE) -> Schema:
-    return Schema([Attribute(f"a{i}", [str(v) for v in range(n)], outside=outside) for i, n in enumerate(sizes)], unit)
 
 
 def names(clusters_found, schema: Schema) -> list[tuple[int, ...]]:
@@ -34,7 +31,7 @@ def test_the_icde_example_by_hand() -> None:
 
     AB alone then has the whole budget: six cells of variance 2, and A sums two of them: 4 x 2 + 2 x 4 = 16.
     """
-    schema = sized(2, 2, 2)
+    schema = schema_of(2, 2, 2)
     plan = Clustered().plan(schema, Workload([("a0",), ("a0", "a1")]), Budget(epsilon=1))
     assert [r.query for r in plan.requests] == [Cells(("a0", "a1"))]
     assert plan.requests[0].noise == Noise(NoiseKind.LAPLACE, 1.0)
@@ -47,7 +44,7 @@ def test_merging_is_that_of_the_plain_twin(root) -> None:
     rng = np.random.default_rng(root)
     for trial in range(25):
         sizes = rng.integers(2, 7, rng.integers(3, 9)).tolist()
-        schema = sized(*sizes)
+        schema = schema_of(*sizes)
         drawn = {tuple(sorted(rng.choice(len(sizes), rng.integers(1, 4), replace=False).tolist())) for _ in range(14)}
         tables = sorted(drawn)
         weights = rng.uniform(0.2, 3, len(tables)).tolist()
@@ -58,7 +55,7 @@ def test_merging_is_that_of_the_plain_twin(root) -> None:
 
 def test_every_table_lies_in_a_cluster_and_weights_add_up() -> None:
     """Also with more tables than are merged all with all, and more attributes than one word holds."""
-    for schema, k in ((sized(*[2] * 20), 3), (sized(*[3] * 70), 2)):
+    for schema, k in ((schema_of(*[2] * 20), 3), (schema_of(*[3] * 70), 2)):
         workload = Workload.all_ways(schema, k)
         found = clusters(schema, workload, 3)
         sets = [frozenset(schema.names[i] for i in each.positions) for each in found]
@@ -77,7 +74,7 @@ def own_error(schema: Schema, workload: Workload, root: int) -> float:
 
 def test_pairs_of_sixteen_binary_attributes() -> None:
     """No worse than what is known of greedy clustering: 81.4 by itself, 45.3 with least squares; direct has 170."""
-    schema = sized(*[2] * 16)
+    schema = schema_of(*[2] * 16)
     workload = Workload.all_ways(schema, 2)
     assert own_error(schema, workload, 3) == pytest.approx(68.41, abs=0.01)
     assert own_error(schema, workload, 1) == pytest.approx(71.96, abs=0.01)
@@ -87,13 +84,13 @@ def test_pairs_of_sixteen_binary_attributes() -> None:
 
 
 def test_pairs_of_adult() -> None:
-    plan = Clustered().plan(sized(*ADULT), Workload.all_ways(sized(*ADULT), 2), Budget(epsilon=1))
+    plan = Clustered().plan(schema_of(*ADULT), Workload.all_ways(schema_of(*ADULT), 2), Budget(epsilon=1))
     assert plan.rms_error < 26.3
 
 
 def test_a_data_cube() -> None:
     """Every table of six attributes, the total too: one cluster, the full table, once cells are few."""
-    schema = sized(*[2] * 6)
+    schema = schema_of(*[2] * 6)
     workload = Workload([(), *Workload.up_to(schema, 6).tables])
     plan = Clustered().plan(schema, workload, Budget(epsilon=1))
     assert plan.covers
@@ -102,9 +99,9 @@ def test_a_data_cube() -> None:
 
 
 def test_pairs_of_thirty_two_attributes_in_a_second() -> None:
-    schema = sized(*[2] * 32)
+    schema = schema_of(*[2] * 32)
     workload = Workload.all_ways(schema, 2)
-    clusters(sized(2, 2), Workload([("a0",)]), 3)  # the kernel is compiled
+    clusters(schema_of(2, 2), Workload([("a0",)]), 3)  # the kernel is compiled
     start = time.process_time()
     Clustered().plan(schema, workload, Budget(epsilon=1))
     assert time.process_time() - start < 1
@@ -114,7 +111,12 @@ def test_pairs_of_thirty_two_attributes_in_a_second() -> None:
 @pytest.mark.parametrize("neighbours", [ADD, REPLACE])
 @pytest.mark.parametrize(
     "schema",
-    [sized(2, 2, 2), sized(3, 2, 2), sized(3, 2, unit=Unit("id", 2)), sized(3, 2, outside=Outside.DROP)],
+    [
+        schema_of(2, 2, 2),
+        schema_of(3, 2, 2),
+        schema_of(3, 2, unit=Unit("id", 2)),
+        schema_of(3, 2, outside=Outside.DROP),
+    ],
     ids=str,
 )
 def test_the_cost_is_that_of_the_worst_neighbours(schema, neighbours, budgets) -> None:
@@ -130,6 +132,6 @@ def test_names_and_refusals() -> None:
     assert [Clustered().name, Clustered("uniform").name] == ["clustered", "clustered-uniform"]
     with pytest.raises(PlanError, match="budgets must be uniform or optimal, got 'best'"):
         Clustered("best")
-    schema = sized(*[2] * 51)
+    schema = schema_of(*[2] * 51)
     with pytest.raises(PlanError, match="at most 20,000 tables can be clustered, got 20,825"):
         Clustered().plan(schema, Workload.all_ways(schema, 3), Budget(epsilon=1))

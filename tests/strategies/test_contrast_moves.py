@@ -10,26 +10,22 @@ from typing import Any
 
 import pytest
 
+from conftest import schema_of
 from crosstally.budget import Neighbours
 from crosstally.errors import PlanError, QueryError, TooManyCellsError, did_you_mean
 from crosstally.plans.plan import Plan
 from crosstally.questions.contrast_moves import contrast_moves, numbers_changed
 from crosstally.questions.queries import Contrast
 from crosstally.residuals.closure import Closure
-from crosstally.schema import Attribute, Schema
 from reference_privacy import answer
 
 SMALL = [sizes for k in range(1, 5) for sizes in combinations_with_replacement((2, 3, 4, 5), k)]
 SMALL += [(2, 2, 3, 3, 3), (3, 3, 3, 3, 3), (2, 2, 2, 2, 2), (2, 3, 4, 6), (3, 7, 8)]
 
 
-def schema_of(sizes: tuple[int, ...]) -> Schema:
-    return Schema([Attribute(f"a{i}", [str(v) for v in range(n)]) for i, n in enumerate(sizes)])
-
-
 def moved(sizes: tuple[int, ...], changed: int) -> tuple[int, int]:
     """L1 and squared L2 between the answers to one row and to the row that differs in some attributes, cell by cell."""
-    given = schema_of(sizes).to_dict()
+    given = schema_of(*sizes).to_dict()
     query = {"contrast": [f"a{i}" for i in range(len(sizes))]}
     before = tuple(0 for _ in sizes)
     after = tuple(changed >> i & 1 for i in range(len(sizes)))
@@ -111,7 +107,7 @@ def test_a_contrast_over_too_many_attributes_or_cells_is_refused(tmp_path: Path)
     path = plan_file(tmp_path / "plan", [3] * 30, [contrast_request(30)])
     with pytest.raises(PlanError, match="a contrast must be over at most 22 attributes, got 30"):
         Plan.load(path)
-    wide = schema_of(tuple(range(3, 25)))
+    wide = schema_of(*range(3, 25))
     with pytest.raises(TooManyCellsError, match="a contrast must be over at most 5,000,000 cells"):
         Contrast(wide.names).sensitivity(wide, Neighbours.REPLACE)
     with pytest.raises(QueryError, match="at most 22 attributes, got 23"):
@@ -146,7 +142,7 @@ def test_a_linear_query_with_millions_of_equal_cells_takes_no_time(tmp_path: Pat
 
 
 def test_a_short_list_of_wide_tables_does_not_fill_the_memory() -> None:
-    schema = schema_of((2,) * 40)
+    schema = schema_of(*[2] * 40)
     tables = [tuple(names) for names in islice(combinations(schema.names, 22), 100)]
     with pytest.raises(TooManyCellsError, match=r"at most 5,000,000 sets of attributes together, got 419,430,400"):
         Closure(schema, tables)

@@ -9,23 +9,18 @@ import pyarrow as pa
 import pytest
 
 import crosstally as ct
+from conftest import schema_of
 from crosstally.budget import Budget, Neighbours, NoiseKind
 from crosstally.errors import CrosstallyError, PlanError, TooManyCellsError
 from crosstally.privacy.noise import mechanism
 from crosstally.questions.queries import Cells, Contrast
 from crosstally.residuals import combine
-from crosstally.schema import Attribute, Outside, Schema, Unit
+from crosstally.schema import Outside, Unit
 from crosstally.strategies.fourier import Fourier, bit_schema, bit_table, bit_workload, closure, rows_as_bits
 from crosstally.tables import Measurement
 from crosstally.workload import Workload
 from reference_fourier import coefficient_matrix, downward_closure, marginal_matrix
 from reference_privacy import brute_force_cost
-
-
-def schema_of(*sizes: int, outside: Outside = Outside.REFUSE, max_rows: int | None = None) -> Schema:
-    attributes = [Attribute(f"a{i}", [str(v) for v in range(n)], outside=outside) for i, n in enumerate(sizes)]
-    return Schema(attributes, None if max_rows is None else Unit("id", max_rows))
-
 
 BINARY = schema_of(*[2] * 16)
 ADULT = schema_of(9, 16, 7, 15, 6, 5, 2, 2)
@@ -118,7 +113,7 @@ CASES = {
     "2x2x2": schema_of(2, 2, 2),
     "2x3": schema_of(2, 3),
     "2x2, drop": schema_of(2, 2, outside=Outside.DROP),
-    "2x3, units of 2": schema_of(2, 3, max_rows=2),
+    "2x3, units of 2": schema_of(2, 3, unit=Unit("id", 2)),
     "2x2x3": schema_of(2, 2, 3),
 }
 OPTIONS = [
@@ -201,7 +196,7 @@ def test_rows_in_bits_give_back_the_table() -> None:
 
 
 def test_bits_keep_unit_and_dropping() -> None:
-    schema = schema_of(3, 4, outside=Outside.DROP, max_rows=3)
+    schema = schema_of(3, 4, outside=Outside.DROP, unit=Unit("id", 3))
     bits = bit_schema(schema)
     assert (bits.max_rows, bits.may_drop) == (3, True)
     assert not bit_schema(schema_of(3)).may_drop

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from conftest import schema_of
 from crosstally.budget import Budget, Neighbours
 from crosstally.errors import PlanError
 from crosstally.questions.queries import Cells
 from crosstally.residuals import Variances
-from crosstally.schema import Attribute, Outside, Schema, Unit
+from crosstally.schema import Outside, Unit
 from crosstally.strategies import Direct, Residual, Views
 from crosstally.strategies.clustered import Clustered, clusters
 from crosstally.strategies.optimum import Optimum, best_views
@@ -23,10 +24,6 @@ from reference_views import least_squares_variances
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE
 ADULT = (9, 16, 7, 15, 6, 5, 2, 2)
-
-
-def sized(*sizes: int, unit: Unit | None = None, outside: Outside = Outside.REFUSE) -> Schema:
-    return Schema([Attribute(f"a{i}", [str(v) for v in range(n)], outside=outside) for i, n in enumerate(sizes)], unit)
 
 
 def continuous(plan) -> Variances:
@@ -50,7 +47,7 @@ def test_least_squares_with_the_papers_scales() -> None:
     """Scales 9/4 and 9/5: 5.684 for each cell of A, 4.661 for each of AB, 30.0126 in all."""
     scales = {("a0",): 9 / 4, ("a0", "a1"): 9 / 5}
     measured = [(Cells(table), 2 * scale**2) for table, scale in scales.items()]
-    of_a, of_ab = Variances.of_queries(sized(2, 2, 2), measured).of_all(A_AND_AB.tables)
+    of_a, of_ab = Variances.of_queries(schema_of(2, 2, 2), measured).of_all(A_AND_AB.tables)
     assert (of_a, of_ab) == pytest.approx((5.684, 4.661), abs=5e-4)
     assert 2 * of_a + 4 * of_ab == pytest.approx(30.0126, abs=5e-5)
     views, variances = [(0,), (0, 1)], [variance for _, variance in measured]
@@ -76,7 +73,7 @@ def test_half_and_half_recovery() -> None:
 
 def test_the_planner_finds_sixteen() -> None:
     """AB alone with the whole budget: 4 cells of variance 2 and 2 sums of two of them: 16, the minimum."""
-    plan = Optimum().plan(sized(2, 2, 2), A_AND_AB, Budget(epsilon=1))
+    plan = Optimum().plan(schema_of(2, 2, 2), A_AND_AB, Budget(epsilon=1))
     assert [(r.query, r.noise.scale) for r in plan.requests] == [(Cells(("a0", "a1")), 1.0)]
     of_a, of_ab = continuous(plan).of_all(A_AND_AB.tables)
     assert 2 * of_a + 4 * of_ab == pytest.approx(16)
@@ -87,7 +84,7 @@ def test_the_planner_finds_sixteen() -> None:
 
 def test_pairs_of_sixteen_binary_attributes() -> None:
     """34.06 = sqrt(1160): the twenty lines of AG(2, 4), each with noise of scale 20; by hand below."""
-    schema = sized(*[2] * 16)
+    schema = schema_of(*[2] * 16)
     plan = Optimum().plan(schema, Workload.all_ways(schema, 2), Budget(epsilon=1))
     view = 2 * 20**2
     # a coefficient of B has variance view x cells outside B over the number of lines through B: 1, 5 and 20; in a cell
@@ -97,7 +94,7 @@ def test_pairs_of_sixteen_binary_attributes() -> None:
 
 
 def test_pairs_and_half_the_triples_of_adult() -> None:
-    schema = sized(*ADULT)
+    schema = schema_of(*ADULT)
     assert continuous_rms(Optimum().plan(schema, Workload.all_ways(schema, 2), Budget(epsilon=1))) <= 26.0
     assert continuous_rms(Optimum().plan(schema, Workload.half_more(schema, 2), Budget(epsilon=1))) <= 25.6
 
@@ -106,7 +103,7 @@ def test_pairs_and_half_the_triples_of_adult() -> None:
 
 
 def test_predicted_variances_are_those_of_matrices() -> None:
-    schema, sizes = sized(2, 3, 2, 2), (2, 3, 2, 2)
+    schema, sizes = schema_of(2, 3, 2, 2), (2, 3, 2, 2)
     workload = Workload([("a0", "a1"), ("a1", "a2"), ("a0", "a3"), ("a2",)], [1, 2, 0.5, 3])
     for budget in (Budget(epsilon=0.3), Budget(rho=0.01)):
         plan = Optimum().plan(schema, workload, budget)
@@ -129,7 +126,7 @@ def objective(logs, views, sizes, tables, exponent) -> float:
 def test_shares_are_those_of_a_general_solver(exponent) -> None:
     """For the views it chose, SciPy finds no better shares."""
     sizes = (6, 2, 7)
-    schema = sized(*sizes)
+    schema = schema_of(*sizes)
     tables = [(0, 1), (1, 2), (0,)]
     workload = Workload([tuple(schema.names[i] for i in table) for table in tables])
     found = best_views(schema, workload, exponent)
@@ -144,7 +141,7 @@ def test_no_worse_than_what_it_starts_from() -> None:
     rng = np.random.default_rng(9)
     for _ in range(12):
         sizes = rng.integers(2, 6, rng.integers(3, 10)).tolist()
-        schema = sized(*sizes)
+        schema = schema_of(*sizes)
         tables = {tuple(sorted(rng.choice(len(sizes), rng.integers(1, 4), replace=False).tolist())) for _ in range(9)}
         workload = Workload([tuple(schema.names[i] for i in t) for t in sorted(tables)])
         for budget in (Budget(epsilon=0.01), Budget(rho=0.001)):
@@ -157,7 +154,7 @@ def test_no_worse_than_what_it_starts_from() -> None:
 
 @pytest.mark.parametrize("cover", [2, 3])
 def test_no_worse_than_covering_views_of_many_attributes(cover) -> None:
-    schema = sized(*[2 + i % 5 for i in range(24)])
+    schema = schema_of(*[2 + i % 5 for i in range(24)])
     workload = Workload.all_ways(schema, cover)
     views = Views().plan(schema, workload, Budget(epsilon=1))
     assert Optimum().plan(schema, workload, Budget(epsilon=1)).rms_error <= views.rms_error * (1 + 1e-6)
@@ -166,11 +163,11 @@ def test_no_worse_than_covering_views_of_many_attributes(cover) -> None:
 def test_every_workload_is_covered() -> None:
     """The total alone, wide tables, tables apart, and more attributes than a mask holds."""
     for schema, tables in (
-        (sized(2, 2), [()]),
-        (sized(*[2] * 14), [tuple(range(10)), (0, 12), (13,), ()]),
-        (sized(*[3] * 8), [(0, 1), (2, 3), (4, 5), (6, 7)]),
-        (sized(*[2] * 70), [(i, (i + 1) % 70) for i in range(69)]),
-        (sized(*[2, 3] * 3), list(combinations(range(6), 5))),
+        (schema_of(2, 2), [()]),
+        (schema_of(*[2] * 14), [tuple(range(10)), (0, 12), (13,), ()]),
+        (schema_of(*[3] * 8), [(0, 1), (2, 3), (4, 5), (6, 7)]),
+        (schema_of(*[2] * 70), [(i, (i + 1) % 70) for i in range(69)]),
+        (schema_of(*[2, 3] * 3), list(combinations(range(6), 5))),
     ):
         workload = Workload([tuple(schema.names[i] for i in sorted(table)) for table in tables])
         for budget in (Budget(epsilon=1), Budget(rho=1)):
@@ -180,7 +177,7 @@ def test_every_workload_is_covered() -> None:
 
 
 def test_weights_ask_for_accuracy() -> None:
-    schema = sized(*[4] * 4)
+    schema = schema_of(*[4] * 4)
     tables = [("a0", "a1"), ("a2", "a3")]
     even, heavy = (
         Optimum().plan(schema, Workload(tables, weights), Budget(epsilon=1)).errors for weights in ([1, 1], [27, 1])
@@ -192,7 +189,12 @@ def test_weights_ask_for_accuracy() -> None:
 @pytest.mark.parametrize("neighbours", [ADD, REPLACE])
 @pytest.mark.parametrize(
     "schema",
-    [sized(2, 2, 2), sized(4, 5, 2), sized(3, 2, unit=Unit("id", 2)), sized(3, 2, outside=Outside.DROP)],
+    [
+        schema_of(2, 2, 2),
+        schema_of(4, 5, 2),
+        schema_of(3, 2, unit=Unit("id", 2)),
+        schema_of(3, 2, outside=Outside.DROP),
+    ],
     ids=str,
 )
 def test_the_cost_is_that_of_the_worst_neighbours(schema, neighbours) -> None:
@@ -205,7 +207,7 @@ def test_the_cost_is_that_of_the_worst_neighbours(schema, neighbours) -> None:
 
 
 def test_planning_is_deterministic() -> None:
-    schema = sized(3, 4, 2, 5, 2, 2)
+    schema = schema_of(3, 4, 2, 5, 2, 2)
     workload = Workload.all_ways(schema, 2)
     first = Optimum().plan(schema, workload, Budget(epsilon=1))
     best_views.cache_clear()
@@ -217,8 +219,8 @@ def test_planning_is_deterministic() -> None:
 @pytest.mark.parametrize("size", [2, 7])
 def test_thirty_attributes_in_a_few_seconds(k, size) -> None:
     """About a second alone on a machine; the choice of a strategy has two."""
-    schema = sized(*[2 + i % (size - 1) for i in range(30)])
-    Optimum().plan(sized(2, 2, 2), None, Budget(epsilon=1))  # kernels are compiled
+    schema = schema_of(*[2 + i % (size - 1) for i in range(30)])
+    Optimum().plan(schema_of(2, 2, 2), None, Budget(epsilon=1))  # kernels are compiled
     start = time.process_time()
     plan = Optimum().plan(schema, Workload.all_ways(schema, k), Budget(epsilon=1))
     assert time.process_time() - start < 4
@@ -226,9 +228,9 @@ def test_thirty_attributes_in_a_few_seconds(k, size) -> None:
 
 
 def test_refusals() -> None:
-    schema = sized(*[2] * 51)
+    schema = schema_of(*[2] * 51)
     with pytest.raises(PlanError, match="at most 20,000 tables, got 20,825"):
         Optimum().plan(schema, Workload.all_ways(schema, 3), Budget(epsilon=1))
-    wide = sized(2000, 2000, 2000)
+    wide = schema_of(2000, 2000, 2000)
     with pytest.raises(PlanError, match="no views of at most 5,000,000 cells together hold these tables"):
         Optimum().plan(wide, Workload.all_ways(wide, 2), Budget(epsilon=1))

@@ -8,23 +8,20 @@ import numpy as np
 import pytest
 
 import crosstally as ct
+from conftest import schema_of
 from crosstally.budget import Budget, Neighbours
 from crosstally.errors import PlanError, TooManyCellsError
 from crosstally.plans.request import GroupedRequests, Request, grouped
 from crosstally.questions.queries import Cells, Contrast
 from crosstally.residuals import Variances
 from crosstally.residuals.closure import Closure, closure_of
-from crosstally.schema import Attribute, Outside, Schema, Unit
+from crosstally.schema import Outside, Schema, Unit
 from crosstally.strategies import Direct, Plan
 from crosstally.strategies.residual import Residual
 from crosstally.workload import Workload
 from reference_privacy import brute_force_cost
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE
-
-
-def sized(*sizes: int, unit: Unit | None = None, outside: Outside = Outside.REFUSE) -> Schema:
-    return Schema([Attribute(f"a{i}", [str(v) for v in range(n)], outside=outside) for i, n in enumerate(sizes)], unit)
 
 
 ADULT = (85, 9, 100, 16, 7, 15, 6, 5, 2, 100, 100, 99, 42, 2)
@@ -42,7 +39,7 @@ LOANS = (101, 101, 101, 101, 3, 8, 36, 6, 51, 4, 5, 15)
 )
 def test_root_mean_variances_of_the_optimal_plan(sizes, errors) -> None:
     """1-way, 2-way, 3-way, and 0- to 3-way together, at rho = 1/2: what ResidualPlanner reaches."""
-    schema = sized(*sizes)
+    schema = schema_of(*sizes)
     upto = Workload([(), *Workload.up_to(schema, 3).tables])
     workloads = [*(Workload.all_ways(schema, k) for k in (1, 2, 3)), upto]
     found = [Residual().plan(schema, workload, Budget(rho=0.5)).rms_error for workload in workloads]
@@ -55,7 +52,7 @@ def test_closed_form_by_hand() -> None:
     (sqrt(1/3) + sqrt(4/3))^2 = 3. Shares of rho as sqrt(1/3) to sqrt(4/3), one to two: 1/6 and 1/3. The total has
     noise of variance 1 / (2/6) = 3; the contrast (squared sensitivity 3 x 2 = 6) noise of variance 6 / (2/3) = 9.
     """
-    plan = Residual().plan(sized(3), Workload([("a0",)]), Budget(rho=0.5))
+    plan = Residual().plan(schema_of(3), Workload([("a0",)]), Budget(rho=0.5))
     assert [type(r.query) for r in plan.requests] == [Cells, Contrast]
     assert [r.noise.scale**2 for r in plan.requests] == pytest.approx([3, 9])
     assert plan.rms_error == pytest.approx(1.0, rel=1e-6)
@@ -64,7 +61,7 @@ def test_closed_form_by_hand() -> None:
 
 def test_weights_ask_for_accuracy() -> None:
     """The contrast of a table of weight w has noise of variance proportional to w^(-1/2)."""
-    plan = Residual().plan(sized(2, 2), Workload([("a0",), ("a1",)], [16, 1]), Budget(rho=0.5))
+    plan = Residual().plan(schema_of(2, 2), Workload([("a0",), ("a1",)], [16, 1]), Budget(rho=0.5))
     noise = {r.query.attributes: r.noise.scale**2 for r in plan.requests}
     assert noise["a1",] / noise["a0",] == pytest.approx(4)
 
@@ -83,7 +80,7 @@ def test_no_other_budgets_are_better() -> None:
 
     rng = np.random.default_rng(3)
     for sizes in ((2, 3, 4), (2, 2, 5), (3, 3, 2)):
-        schema = sized(*sizes)
+        schema = schema_of(*sizes)
         workload = random_workload(schema, rng).for_schema(schema)
         inside = {subset for t in workload.tables for subset in chain(*(combinations(t, k) for k in range(len(t) + 1)))}
         sets = sorted(inside)
@@ -110,7 +107,7 @@ def test_no_other_budgets_are_better() -> None:
 
 def test_a_hundred_attributes_of_ten_values_up_to_three_at_a_time() -> None:
     """166,751 attribute sets; by hand (sum over k = 0..3 of C(100, k) sqrt(v_k p_k))^2 / cells, v_k as below."""
-    schema = sized(*[10] * 100)
+    schema = schema_of(*[10] * 100)
     workload = Workload.up_to(schema, 3)
     closure_of.cache_clear()
     start = time.process_time()
@@ -137,11 +134,11 @@ def test_a_hundred_attributes_of_ten_values_up_to_three_at_a_time() -> None:
 @pytest.mark.parametrize(
     "schema",
     [
-        sized(2, 2, 2),
-        sized(2, 3),
-        sized(4, 3, 2),
-        sized(3, 2, unit=Unit("id", 2)),
-        sized(3, 2, outside=Outside.DROP),
+        schema_of(2, 2, 2),
+        schema_of(2, 3),
+        schema_of(4, 3, 2),
+        schema_of(3, 2, unit=Unit("id", 2)),
+        schema_of(3, 2, outside=Outside.DROP),
     ],
     ids=str,
 )
@@ -156,7 +153,7 @@ def test_the_cost_is_that_of_the_worst_neighbours(schema, neighbours, objective)
 
 def test_under_replacement_the_joint_cost_buys_less_noise() -> None:
     """Two binary attributes, all three tables: no single row moves everything as far as it can move each."""
-    schema, workload = sized(2, 2), Workload.up_to(sized(2, 2), 2)
+    schema, workload = schema_of(2, 2), Workload.up_to(schema_of(2, 2), 2)
     plan = Residual().plan(schema, workload, Budget(rho=0.5), neighbours=REPLACE)
     alone = sum(r.noise.cost(r.query.sensitivity(schema, REPLACE)) for r in plan.requests)
     assert alone > Fraction(1, 2) >= plan.cost
@@ -168,7 +165,7 @@ def test_under_replacement_the_joint_cost_buys_less_noise() -> None:
 
 
 def test_more_attributes_than_can_be_enumerated_under_replacement() -> None:
-    schema = sized(*[2, 3] * 10)
+    schema = schema_of(*[2, 3] * 10)
     plan = Residual().plan(schema, Workload.up_to(schema, 2), Budget(rho=0.5), neighbours=REPLACE)
     assert Fraction("0.4999") < plan.cost <= Fraction(1, 2)
 
@@ -182,7 +179,7 @@ def test_the_largest_variance_is_the_least_possible(sizes) -> None:
 
     For any weights that sum to one, (sum sqrt(v_B p_B))^2 / (2 rho) is no more than the largest variance.
     """
-    schema = sized(*sizes)
+    schema = schema_of(*sizes)
     workload = Workload.up_to(schema, 2)
     plan = Residual("max").plan(schema, workload, Budget(rho=0.001))  # large noise: discrete and continuous agree
     largest = max(plan.errors.values()) ** 2
@@ -202,7 +199,7 @@ def test_the_largest_variance_is_the_least_possible(sizes) -> None:
 def test_the_largest_variance_by_hand() -> None:
     """Two binary attributes apart, weights 4 and 1, the total shared: 4 (t/4 + x/2) = t/4 + y/2 at the optimum."""
     workload = Workload([("a0",), ("a1",)], [4, 1])
-    plan = Residual("max").plan(sized(2, 2), workload, Budget(rho=0.001))
+    plan = Residual("max").plan(schema_of(2, 2), workload, Budget(rho=0.001))
     errors = list(plan.errors.values())
     assert 4 * errors[0] ** 2 == pytest.approx(errors[1] ** 2, rel=1e-3)
 
@@ -212,13 +209,13 @@ def test_the_largest_variance_by_hand() -> None:
 
 def test_a_pure_budget_is_refused() -> None:
     with pytest.raises(PlanError, match="residual adds Gaussian noise, .* give rho, or epsilon and delta"):
-        Residual().plan(sized(2, 2), None, Budget(epsilon=1))
+        Residual().plan(schema_of(2, 2), None, Budget(epsilon=1))
     with pytest.raises(PlanError, match="objective must be sum or max, got 'mean'"):
         Residual("mean")
 
 
 def test_plan_files_both_ways(tmp_path) -> None:
-    plan = Residual().plan(sized(2, 3, 4), None, Budget(rho="1/3"))
+    plan = Residual().plan(schema_of(2, 3, 4), None, Budget(rho="1/3"))
     plan.save(tmp_path / "p.json")
     loaded = Plan.load(tmp_path / "p.json")
     assert loaded == plan
@@ -227,7 +224,7 @@ def test_plan_files_both_ways(tmp_path) -> None:
 
 
 def test_grouped_requests_are_a_sequence_of_requests() -> None:
-    plan = Residual().plan(sized(2, 2, 3), None, Budget(rho=1))
+    plan = Residual().plan(schema_of(2, 2, 3), None, Budget(rho=1))
     requests = plan.requests
     assert isinstance(requests, GroupedRequests)
     assert tuple(requests) == requests
@@ -242,7 +239,7 @@ def test_grouped_requests_are_a_sequence_of_requests() -> None:
 def test_errors_are_those_of_the_residual_basis(attributes) -> None:
     """Against the other way to the same numbers, set by set; with few attributes, many, and keys of several words."""
     rng = np.random.default_rng(attributes)
-    schema = sized(*rng.integers(2, 5, attributes).tolist())
+    schema = schema_of(*rng.integers(2, 5, attributes).tolist())
     width = 5 if attributes < 300 else 9
     tables = {tuple(sorted(rng.choice(attributes, rng.integers(0, width), replace=False).tolist())) for _ in range(30)}
     tables |= {tuple(range(width))}
@@ -261,7 +258,9 @@ def test_a_release_by_the_residual_plan() -> None:
     import pyarrow as pa
 
     rows = pa.table({"a0": ["0", "1"] * 50, "a1": ["2"] * 100})
-    release = ct.release(rows, sized(2, 3), rho=5.0, strategy=Residual(), workload=Workload.up_to(sized(2, 3), 2))
+    release = ct.release(
+        rows, schema_of(2, 3), rho=5.0, strategy=Residual(), workload=Workload.up_to(schema_of(2, 3), 2)
+    )
     answer = release.marginal("a0", "a1")
     assert answer.values == pytest.approx(np.array([[0, 0, 50], [0, 0, 50]]), abs=8 * answer.std_error.max())
     assert answer.error_kind == "exact"

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import nnls
 
+from conftest import schema_of
 from crosstally.answers.answer import answer, answer_all
 from crosstally.answers.error_bars import ErrorBars
 from crosstally.answers.reconstruct.maximum_entropy import greatest_entropy
@@ -15,15 +16,10 @@ from crosstally.answers.reconstruct.reconstruction import Known
 from crosstally.errors import QueryError
 from crosstally.inference import estimate
 from crosstally.questions.queries import Cells, Contrast
-from crosstally.schema import Attribute, Schema
 from crosstally.tables import ErrorKind, Marginal, Measurement
 from reference_entropy import basis, covered_cells, nearest_of_most_entropy, random_table
 
 KINDS = ("inside", "zeros", "one-sided", "noisy", "wild")
-
-
-def schema_of(*sizes: int) -> Schema:
-    return Schema([Attribute(name, [str(v) for v in range(n)]) for name, n in zip("abcdefgh", sizes, strict=False)])
 
 
 def measured(names: str, values: object) -> Measurement:
@@ -31,7 +27,7 @@ def measured(names: str, values: object) -> Measurement:
 
 
 def ask(sizes: tuple[int, ...], views: dict[str, object], names: str, *, method: str | None = None) -> Marginal:
-    schema = schema_of(*sizes)
+    schema = schema_of(*sizes, names="abcdefgh")
     measurements = [measured(view, values) for view, values in views.items()]
     combined = estimate(schema, measurements)
     return answer(combined, ErrorBars(schema, measurements), tuple(names), method=method)
@@ -103,7 +99,7 @@ def test_relaxed_is_the_largest_difference_of_a_covered_cell() -> None:
 
 
 def test_without_a_total_there_is_nothing_to_spread() -> None:
-    schema = schema_of(2, 2)
+    schema = schema_of(2, 2, names="abcdefgh")
     contrasts = [Measurement(Contrast(("a",)), np.array([4]), variance=2.0, noise=None, origin="test")]
     with pytest.raises(QueryError, match="maximum entropy needs the number of rows"):
         answer(estimate(schema, contrasts), ErrorBars(schema, contrasts), ("a", "b"))
@@ -168,7 +164,7 @@ def test_the_order_of_attributes_only_permutes_axes() -> None:
 
 def test_a_batch_equals_the_loop() -> None:
     random = np.random.default_rng(74)
-    schema = schema_of(2, 3, 2, 2, 3)
+    schema = schema_of(2, 3, 2, 2, 3, names="abcdefgh")
     names = ["abc", "cde", "ae", "bd"]
     measurements = [measured(view, random.integers(-20, 90, schema.sizes(tuple(view)))) for view in names]
     combined, bars = estimate(schema, measurements), ErrorBars(schema, measurements)

@@ -9,6 +9,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from conftest import schema_of
 from crosstally.budget import Budget, Neighbours
 from crosstally.errors import CrosstallyError, QueryError, TooManyCellsError
 from crosstally.inference.integers.projection import nonnegative_least_squares
@@ -19,10 +20,6 @@ from crosstally.strategies import Direct, Fourier
 from crosstally.tables import Measurement
 from crosstally.workload import Workload
 from reference_fourier import downward_closure, marginal_matrix, nearest_by_cone_program
-
-
-def schema_of(*sizes: int) -> Schema:
-    return Schema([Attribute(f"a{i}", [f"v{v}" for v in range(n)]) for i, n in enumerate(sizes)])
 
 
 def release_of(schema: Schema, codes: np.ndarray, workload: Workload, *, epsilon, seed, strategy, rows=None) -> Release:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from conftest import schema_of
 from crosstally.budget import Noise, NoiseKind, Sensitivity
 from crosstally.errors import CrosstallyError, QueryError, TooManyCellsError
 from crosstally.inference.integers import programs
@@ -17,12 +18,8 @@ from crosstally.inference.integers.pricing import all_scores, best_listed, best_
 from crosstally.inference.integers.programs import nearest_table, round_with_total
 from crosstally.privacy.noise import draw
 from crosstally.questions.queries import Cells, Contrast, Linear, Term
-from crosstally.schema import Attribute, Schema
+from crosstally.schema import Schema
 from reference_fourier import coefficient, coefficient_matrix, marginal_matrix, nearest_by_cone_program
-
-
-def schema_of(*sizes: int) -> Schema:
-    return Schema([Attribute(f"a{i}", [str(v) for v in range(n)]) for i, n in enumerate(sizes)])
 
 
 def sparse_counts(rng: np.random.Generator, shape: tuple[int, ...], rows: int) -> np.ndarray:

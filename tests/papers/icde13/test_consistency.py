@@ -7,15 +7,11 @@ import math
 import numpy as np
 import pytest
 
+from conftest import schema_of
 from crosstally.errors import CrosstallyError, QueryError, TooManyCellsError
 from crosstally.papers.icde13.consistency import consistent_answers, consistent_tables
-from crosstally.schema import Attribute, Schema
 from crosstally.workload import Workload
 from reference_fourier import marginal_matrix, nearest_by_cone_program
-
-
-def schema_of(*sizes: int) -> Schema:
-    return Schema([Attribute(f"a{i}", [str(v) for v in range(n)]) for i, n in enumerate(sizes)])
 
 
 def distance(norm: str, difference: np.ndarray) -> float:

@@ -8,18 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from conftest import schema_of
 from crosstally.errors import CrosstallyError, SourceError
 from crosstally.papers import experiments
 from crosstally.papers.icde13.claims import Measured, adult_claims, average_gain, gains, time_claims
 from crosstally.papers.icde13.experiment import ADULT, adult, binary, workloads
 from crosstally.papers.icde13.methods import methods, simulation
-from crosstally.schema import Attribute, Schema
 from crosstally.workload import Workload
-
-
-def schema_of(*sizes: int) -> Schema:
-    return Schema(tuple(Attribute(f"a{i}", tuple(map(str, range(n)))) for i, n in enumerate(sizes)))
-
 
 # Methods
 

@@ -8,19 +8,15 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from conftest import schema_of
 from crosstally.budget import Budget, Noise, NoiseKind
 from crosstally.errors import QueryError
 from crosstally.inference.integers.programs import Target, nearest_table
 from crosstally.papers.pods07.shift import gamma_shift, paper_shift, shift_for_scales, shifted_estimate
 from crosstally.questions.queries import Cells
-from crosstally.schema import Attribute, Schema
 from crosstally.strategies import Fourier
 from crosstally.tables import Measurement
 from crosstally.workload import Workload
-
-
-def schema_of(*sizes: int) -> Schema:
-    return Schema([Attribute(f"a{i}", [str(v) for v in range(n)]) for i, n in enumerate(sizes)])
 
 
 def test_the_gamma_quantile_by_hand() -> None:

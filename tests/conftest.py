@@ -1,0 +1,14 @@
+"""What tests share: schemas of given sizes, whose names and labels say nothing."""
+
+from collections.abc import Sequence
+
+from crosstally.schema import Attribute, Outside, Schema, Unit
+
+
+def schema_of(
+    *sizes: int, names: Sequence[str] | None = None, unit: Unit | None = None, outside: Outside = Outside.REFUSE
+) -> Schema:
+    """Attributes of these sizes, called a0, a1, ... or by the first of some names; their labels are 0, 1, ..."""
+    called = [f"a{i}" for i in range(len(sizes))] if names is None else names[: len(sizes)]
+    pairs = zip(called, sizes, strict=True)
+    return Schema([Attribute(name, [str(v) for v in range(n)], outside=outside) for name, n in pairs], unit)
