@@ -100,6 +100,8 @@ def releases(frame: Any, schema: ct.Schema, plan: ct.Plan) -> ct.Release:
 def answers(release: ct.Release) -> None:
     answer = release.marginal("sex", "age", "income", method="maximum-entropy")
     assert_type(answer, ct.Marginal)
+    release.marginal("sex", where="25 <= age < 65 and region != North")
+    release.marginal("sex", where=ct.count(age=(25, 65)))
     assert_type(answer.values, NDArray[np.float64])
     assert_type(answer.std_error, NDArray[np.float64])
     assert_type(answer.interval(0.95), tuple[NDArray[np.float64], NDArray[np.float64]])
