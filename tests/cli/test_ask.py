@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from cli_runs import ran_well, run, write_people, write_schema
 
 

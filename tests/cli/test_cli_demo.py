@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-from cli_runs import ran_well, run
 
+from cli_runs import ran_well, run
 from crosstally.cli import demo as demo_command
 from crosstally.errors import MissingExtraError
 

@@ -5,9 +5,9 @@ import shlex
 from pathlib import Path
 
 import pytest
-from cli_runs import ran_well, run, write_people, write_schema
 
 import crosstally as ct
+from cli_runs import ran_well, run, write_people, write_schema
 from crosstally.plans.plan import Plan
 
 BITS = tuple(f"b{i}" for i in range(16))

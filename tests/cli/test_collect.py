@@ -7,9 +7,9 @@ import json
 
 import numpy as np
 import pytest
-from cli_runs import ran_well, run
 
 import crosstally as ct
+from cli_runs import ran_well, run
 
 SCHEMA = {
     "attributes": [

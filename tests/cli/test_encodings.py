@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_runs import run
 
 import crosstally
+from cli_runs import run
 
 ENCODINGS = ("ascii", "latin-1", "cp1252")
 DRIVER = """

@@ -30,7 +30,7 @@ def test_one_cell_below_zero_by_hand() -> None:
     main effects add 2/3 each and the interaction 8/3.
     """
     schema = schema_of(2, 2)
-    after = estimate(schema, [view_of(schema, ("a0", "a1"), [[-4, 5], [3, 9]])])
+    after = estimate(schema, [view_of(schema, ("a0", "a1"), [[-4, 5], [3, 9]])], nonnegative="joint")
     assert np.allclose(after.table(("a0", "a1")), [[0, 7 / 3], [1 / 3, 31 / 3]], atol=0.05)
     assert after.table(()) == pytest.approx(13, rel=1e-12)
     assert after.corrected == "joint"
@@ -39,7 +39,7 @@ def test_one_cell_below_zero_by_hand() -> None:
 def test_nothing_changes_where_nothing_is_negative() -> None:
     schema = schema_of(2, 3)
     views = [view_of(schema, ("a0", "a1"), [[4, 1, 3], [1, 7, 2]]), view_of(schema, ("a1",), [6, 6, 5])]
-    before, after = combine(schema, views), estimate(schema, views)
+    before, after = combine(schema, views), estimate(schema, views, nonnegative="joint")
     assert before.table(("a0", "a1")).min() >= 0
     assert np.allclose(after.coefficients, before.coefficients, rtol=0, atol=1e-9)
 
@@ -129,7 +129,7 @@ def test_the_program_is_solved(number) -> None:
             views.append(view_of(schema, names, truth + random.normal(0, variance**0.5, truth.shape), variance))
         if float(combine(schema, views).table(())) <= 0:
             continue
-        before, after = combine(schema, views), estimate(schema, views)
+        before, after = combine(schema, views), estimate(schema, views, nonnegative="joint")
         for names, cells in solved(schema, views).items():
             noise = max(view.variance for view in views) ** 0.5
             assert np.abs(after.table(names).ravel() - cells).max() <= 0.1 * noise
@@ -147,7 +147,7 @@ def test_hostile_tables(number) -> None:
         for names in combinations(schema.names, 2):
             values = random.normal(random.choice([-1e6, -3, 0, 5]), 10.0 ** random.integers(-3, 7), schema.sizes(names))
             views.append(view_of(schema, names, values, 10.0 ** random.integers(-8, 12)))
-        after = estimate(schema, views)
+        after = estimate(schema, views, nonnegative="joint")
         total = max(float(combine(schema, views).table(())), 0.0)
         assert np.isfinite(after.coefficients).all()
         assert after.table(()) == pytest.approx(total, rel=1e-9, abs=1e-9)

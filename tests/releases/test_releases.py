@@ -34,7 +34,7 @@ def statement(**fields: object) -> Statement:
 
 def small_release(**fields: object) -> Release:
     table = measured(Cells(("sex", "age")), [[10, 20, 30], [40, 50, 60]])
-    return publish(people(), [table], statement(**fields))
+    return publish(people(), [table], statement(**fields), nonnegative="joint")  # nothing is negative: nothing moves
 
 
 # The release

@@ -13,15 +13,17 @@ from numpy.typing import NDArray
 from crosstally.errors import QueryError, did_you_mean
 from crosstally.inference.joint import ViewGroup, nearest_above_zero
 from crosstally.inference.nonnegativity import CORRECTIONS, Correction
-from crosstally.residuals import Estimate, combine, decompose, rebuild
-from crosstally.residuals.combine import by_shape
+from crosstally.inference.shrinkage import shrunk
+from crosstally.residuals import Estimate, decompose, rebuild
+from crosstally.residuals.combine import Averages, by_shape
 from crosstally.schema import Schema
 from crosstally.tables import Measurement
 
-__all__ = ["CORRECTED", "JOINT", "ROUNDS", "estimate", "maximal_views", "smallest_cell"]
+__all__ = ["CORRECTED", "JOINT", "ROUNDS", "SHRUNK", "estimate", "maximal_views", "smallest_cell"]
 
+SHRUNK = "shrunk"
 JOINT = "joint"
-CORRECTED = (JOINT, *CORRECTIONS)
+CORRECTED = (SHRUNK, JOINT, *CORRECTIONS)
 """Ways to correct negative cells; the first is that of a release unless another is asked for."""
 
 ROUNDS = 3
@@ -33,7 +35,7 @@ def estimate(
     measurements: Sequence[Measurement],
     *,
     rows: int | None = None,
-    nonnegative: str = JOINT,
+    nonnegative: str = SHRUNK,
     rounds: int = ROUNDS,
 ) -> Estimate:
     """All that measurements say, consistent, its negative cells corrected.
@@ -42,8 +44,8 @@ def estimate(
         schema: What the tables are about.
         measurements: Noisy cells and contrasts, as they were drawn.
         rows: The number of rows where it is public; otherwise the measurements' own total is used.
-        nonnegative: ``joint``, or as in PriView (section 4.4) ``none``, ``simple``, ``global`` or ``ripple``.
-        rounds: How often the largest views are corrected and averaged again; ``joint`` needs none.
+        nonnegative: ``shrunk``, ``joint``, or as in PriView (section 4.4) ``none``, ``simple``, ``global``, ``ripple``.
+        rounds: How often the largest views are corrected and averaged again; ``shrunk`` and ``joint`` need none.
 
     Returns:
         The estimate. Its variances are those before correction. The total stays as it was combined, or becomes zero
@@ -51,7 +53,9 @@ def estimate(
         ``smallest`` says how small, and ``answers`` removes them.
     """
     _check_options(rows, nonnegative, rounds)
-    combined = combine(schema, measurements)
+    averages = Averages.of(schema, measurements)
+    means = averages.of_values([m.values for m in measurements])
+    combined = Estimate(schema, averages.keys, coefficients=means, variances=averages.variances)
     if rows is not None:
         combined = combined.with_total(rows)
     if not len(combined.keys):
@@ -60,8 +64,10 @@ def estimate(
     if nonnegative == "none" or not combined.covers(()):
         return replace(combined, smallest=_smallest(combined, groups))
     combined = _with_total_above_zero(combined)
-    if nonnegative == JOINT:
-        total = int(combined.places([()])[0].item())
+    total = int(combined.places([()])[0].item())
+    if nonnegative == SHRUNK and combined.coefficients[total] > 0:
+        combined = replace(combined, coefficients=shrunk(combined, measurements, averages, groups))
+    elif nonnegative in (SHRUNK, JOINT):
         moved = nearest_above_zero(combined.coefficients, combined.variances, groups, total=total)
         combined = replace(combined, coefficients=moved)
     else:

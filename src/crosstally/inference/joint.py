@@ -1,13 +1,14 @@
 """All views corrected at once: the nearest coefficients for which no cell of any view is negative.
 
 PriView corrects each view by itself and makes them agree again. Here both hold together: with r_c a coefficient as
-combined, v_c its variance and j_c its number of attributes, the coefficients x minimise
+combined, v_c its variance and j_c its number of attributes (its order), the coefficients x minimise
 
-    sum over c of (x_c - r_c)^2 / (v_c j_c^2),    no cell of any view below zero, the total as it was.
+    sum over c of (x_c - r_c)^2 / (v_c j_c^(2p)),    no cell of any view below zero, the total as it was,
 
-Without j_c that would be the constrained least squares estimate. But where most cells are empty, removing negative
-noise adds to all of them, and in sums over many cells that adds up; with j_c the interactions of many attributes, each
-known badly, give way before the counts of few attributes do.
+with p = 1 unless said otherwise. With p = 0 that would be the constrained least squares estimate. But where most cells
+are empty, removing negative noise adds to all of them, and in sums over many cells that adds up; with j_c the
+interactions of many attributes, each known badly, give way before the counts of few attributes do. Coefficients may
+also be held: they stay as they are.
 
 It is solved by splitting (the alternating direction method of multipliers): views are clipped, and coefficients move
 towards the clipped views. In the residual basis both steps are sums over cells; nothing is factored.
@@ -25,12 +26,13 @@ from numpy.typing import NDArray
 from crosstally.residuals.layout import outer_product
 from crosstally.typing import Floats
 
-__all__ = ["ViewGroup", "nearest_above_zero"]
+__all__ = ["LEAST_VARIANCE", "ViewGroup", "nearest_above_zero", "view_factors", "view_orders"]
 
 _PENALTY = 0.5
 _TOLERANCE = 0.01
 _MOST_STEPS = 200
-_LEAST_VARIANCE = 1e-12
+LEAST_VARIANCE = 1e-12
+"""Variances below this count as this: exact numbers then have a finite weight."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,39 +43,54 @@ class ViewGroup:
     places: NDArray[np.intp]
 
 
-def nearest_above_zero(coefficients: Floats, variances: Floats, groups: Sequence[ViewGroup], *, total: int) -> Floats:
+def nearest_above_zero(
+    coefficients: Floats,
+    variances: Floats,
+    groups: Sequence[ViewGroup],
+    *,
+    total: int,
+    power: float = 1.0,
+    held: NDArray[np.bool_] | None = None,
+    steps: int = _MOST_STEPS,
+) -> Floats:
     """The coefficients moved as little as possible until no cell of any view is below zero, but for a rest.
 
-    It ends when no cell is further from that, or moves more, than about a hundredth of its noise, or after 200 steps.
+    It ends when no cell is further from that, or moves more, than about a hundredth of its noise, or when
+    there are no steps left.
 
     Args:
         coefficients: As they were combined.
         variances: Of the coefficients.
         groups: The views.
         total: Where the total stands; it is kept, and must not be negative.
+        power: How much sooner coefficients of a high order give way: p above.
+        held: Coefficients that stay as they are, besides the total.
+        steps: The most steps.
     """
     from crosstally.kernels.joint import split_step
 
     number = len(coefficients)
     if coefficients[total] <= 0:
         return _without_rows(coefficients, groups)
-    variances = np.maximum(variances, _LEAST_VARIANCE)
+    variances = np.maximum(variances, LEAST_VARIANCE)
     views, orders, penalised = [], np.ones(number), np.zeros(number)
     for group in groups:
         penalties = _PENALTY / variances[group.places[:, -1]]
-        orders[group.places] = np.maximum(_orders(group.shape), 1)
+        orders[group.places] = np.maximum(view_orders(group.shape), 1)
         shares = penalties[:, None] / _cells_outside(group.shape)
         penalised += np.bincount(group.places.ravel(), shares.ravel(), number)
         above_zero, owed = np.zeros(group.places.shape), np.zeros(group.places.shape)
-        fixed = np.ascontiguousarray(group.places, np.int64), _factors(group.shape), np.array(group.shape, np.int64)
+        fixed = np.ascontiguousarray(group.places, np.int64), view_factors(group.shape), np.array(group.shape, np.int64)
         views.append((*fixed, penalties, above_zero, owed))
-    weights = np.where(penalised > 0, 1 / (variances * orders**2), 1.0)
+    weights = np.where(penalised > 0, 1 / (variances * orders ** (2 * power)), 1.0)
+    kept = np.zeros(number, np.bool_) if held is None else held.copy()
+    kept[total] = True
     found = coefficients.copy()
-    for _ in range(_MOST_STEPS):
+    for _ in range(steps):
         sums = np.zeros(number)
         left = [split_step(found, *view, sums) for view in views]
         found = (coefficients * weights + sums) / (weights + penalised)
-        found[total] = coefficients[total]
+        found[kept] = coefficients[kept]
         if max((max(each) for each in left), default=0.0) < _TOLERANCE:
             break
     return found
@@ -87,7 +104,7 @@ def _without_rows(coefficients: Floats, groups: Sequence[ViewGroup]) -> Floats:
     return found
 
 
-def _factors(shape: Sequence[int]) -> Floats:
+def view_factors(shape: Sequence[int]) -> Floats:
     """What turns coefficients of a view into those of Helmert's vectors in whole numbers."""
     return outer_product([[1 / n, *(1 / math.sqrt(j * (j + 1)) for j in range(1, n))] for n in shape])
 
@@ -97,6 +114,6 @@ def _cells_outside(shape: Sequence[int]) -> Floats:
     return outer_product([[n] + [1] * (n - 1) for n in shape])
 
 
-def _orders(shape: Sequence[int]) -> Floats:
+def view_orders(shape: Sequence[int]) -> Floats:
     """How many attributes each coefficient of a view holds."""
     return np.log2(outer_product([[1] + [2] * (n - 1) for n in shape]))

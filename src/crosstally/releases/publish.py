@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from crosstally.errors import CrosstallyError, ReleaseError
-from crosstally.inference.estimate import JOINT, ROUNDS, estimate
+from crosstally.inference.estimate import ROUNDS, SHRUNK, estimate
 from crosstally.questions.queries import MAX_CELLS, Cells, Contrast
 from crosstally.releases.release import Release
 from crosstally.releases.statement import Statement
@@ -25,7 +25,7 @@ def publish(
     measurements: Iterable[Measurement],
     statement: Statement,
     *,
-    nonnegative: str = JOINT,
+    nonnegative: str = SHRUNK,
     rounds: int = ROUNDS,
 ) -> Release:
     """The release that these measurements make. It costs nothing and cannot reach rows.

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from crosstally.answers.answer import answer_all
 from crosstally.answers.error_bars import ErrorBars
-from crosstally.inference.estimate import JOINT, ROUNDS, estimate
+from crosstally.inference.estimate import ROUNDS, SHRUNK, estimate
 from crosstally.inference.integers.tables import IntegerTables, Method, integer_tables
 from crosstally.questions.question import Question
 from crosstally.questions.where import Where
@@ -112,7 +112,7 @@ class Release:
     def _told(self, marginal: Marginal) -> Marginal:
         return replace(marginal, caption=str(self.statement))
 
-    def refit(self, *, nonnegative: str = JOINT, rounds: int = ROUNDS) -> Release:
+    def refit(self, *, nonnegative: str = SHRUNK, rounds: int = ROUNDS) -> Release:
         """Another release from the same measurements, corrected in another way. It costs nothing."""
         consistent = estimate(
             self.schema, self.measurements, rows=self.statement.rows, nonnegative=nonnegative, rounds=rounds

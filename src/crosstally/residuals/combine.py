@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.errors import QueryError
+from crosstally.questions.contrast_map import ContrastMap
 from crosstally.questions.queries import Cells, Contrast
 from crosstally.residuals.basis import decompose, rebuild
 from crosstally.residuals.layout import Layout, find, outer_product
@@ -20,7 +21,7 @@ from crosstally.residuals.variances import cell_variance
 from crosstally.schema import Schema
 from crosstally.tables import Measurement
 
-__all__ = ["Estimate", "by_shape", "combine"]
+__all__ = ["Averages", "Estimate", "by_shape", "combine"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -103,39 +104,68 @@ def combine(schema: Schema, measurements: Sequence[Measurement]) -> Estimate:
     For each coefficient the average over the measurements that hold it, weighted by inverse variance. A view of cell
     variance v gives the coefficient of B the variance v x prod(n_i, i outside B).
     """
-    layout = Layout.of(schema.shape)
-    groups = by_shape([(type(m.query), schema.sizes(m.query.attributes)) for m in measurements])
-    parts = [_coefficients(schema, layout, [measurements[i] for i in group]) for group in groups.values()]
-    keys = np.concatenate([part[0] for part in parts]) if parts else layout.keys([()])[0][:0]
-    values, variances = (np.concatenate([part[i] for part in parts] or [np.empty(0)]) for i in (1, 2))
-    unique, places = np.unique(keys, return_inverse=True)
-    precision = np.bincount(places, 1 / variances, len(unique))
-    mean = np.bincount(places, values / variances, len(unique)) / precision
-    return Estimate(schema, unique, coefficients=mean, variances=1 / precision)
+    averages = Averages.of(schema, measurements)
+    means = averages.of_values([m.values for m in measurements])
+    return Estimate(schema, averages.keys, coefficients=means, variances=averages.variances)
 
 
-def _coefficients(
-    schema: Schema, layout: Layout, group: Sequence[Measurement]
-) -> tuple[NDArray[Any], NDArray[np.float64], NDArray[np.float64]]:
-    """Keys, values and variances of all coefficients in measurements of one kind and shape."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Averages:
+    """How the values of some measurements are averaged into coefficients, whatever the values are."""
+
+    keys: NDArray[Any]
+    variances: NDArray[np.float64]
+    _groups: tuple[tuple[type, tuple[int, ...], list[int]], ...]
+    _places: NDArray[np.intp]
+    _own_variances: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, schema: Schema, measurements: Sequence[Measurement]) -> Averages:
+        """The averages of these measurements."""
+        layout = Layout.of(schema.shape)
+        shapes = by_shape([(type(m.query), schema.sizes(m.query.attributes)) for m in measurements])
+        parts = [_keys(schema, layout, [measurements[i] for i in group]) for group in shapes.values()]
+        keys = np.concatenate([part[0] for part in parts]) if parts else layout.keys([()])[0][:0]
+        variances = np.concatenate([part[1] for part in parts] or [np.empty(0)])
+        unique, places = np.unique(keys, return_inverse=True)
+        groups = tuple((kind, sizes, group) for (kind, sizes), group in shapes.items())
+        return cls(unique, 1 / np.bincount(places, 1 / variances, len(unique)), groups, places, variances)
+
+    def of_values(self, values: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
+        """The coefficients for these values, one array for each measurement, in their order."""
+        parts = [
+            _coefficients(kind, sizes, np.stack([values[i] for i in group])) for kind, sizes, group in self._groups
+        ]
+        own = np.concatenate(parts or [np.empty(0)])
+        number = len(self.keys)
+        precision = np.bincount(self._places, 1 / self._own_variances, number)
+        return np.asarray(np.bincount(self._places, own / self._own_variances, number) / precision)
+
+
+def _keys(schema: Schema, layout: Layout, group: Sequence[Measurement]) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    """Keys and variances of all coefficients in measurements of one kind and shape."""
     query = group[0].query
     sizes = schema.sizes(query.attributes)
     keys = layout.keys([[schema.positions[name] for name in m.query.attributes] for m in group])
-    values = np.stack([m.values for m in group])
     own = np.array([m.variance for m in group])
-    coefficients = decompose(values, len(sizes)).reshape(len(group), -1)
     match query:
         case Cells():
             variances = own[:, None] * outer_product([[n] + [1] * (n - 1) for n in sizes])
         case Contrast():
             inside = outer_product([[0] + [1] * (n - 1) for n in sizes]) > 0
-            scales = query.map(schema).coefficient_scale
             keys = keys[:, inside]
-            coefficients = _contrast_coefficients(values) * scales
-            variances = np.broadcast_to((own * scales**2)[:, None], coefficients.shape)
+            scale = query.map(schema).coefficient_scale
+            variances = np.broadcast_to((own * scale**2)[:, None], keys.shape)
         case _:
             raise QueryError(f"only cells and contrasts can be combined, got {type(query).__name__}")
-    return keys.ravel(), coefficients.ravel(), variances.ravel()
+    return keys.ravel(), variances.ravel()
+
+
+def _coefficients(kind: type, sizes: Sequence[int], values: NDArray[Any]) -> NDArray[np.float64]:
+    """The coefficients of a stack of answers of one kind and shape, in the order of their keys."""
+    if kind is Contrast:
+        return (_contrast_coefficients(values) * ContrastMap(tuple(sizes)).coefficient_scale).ravel()
+    return decompose(values, len(sizes)).ravel()
 
 
 def _contrast_coefficients(values: NDArray[Any]) -> NDArray[np.float64]:

@@ -69,7 +69,7 @@ def test_an_estimate_gives_its_largest_covered_marginals() -> None:
         Measurement(Cells(tuple(view)), np.asarray(values), variance=2.0, noise=None, origin="test")
         for view, values in views.items()
     ]
-    solved = linear_program(estimate(schema, measurements), [("a", "b", "c")])[0]
+    solved = linear_program(estimate(schema, measurements, nonnegative="joint"), [("a", "b", "c")])[0]
     assert np.allclose(solved.values.sum(axis=2), [[10, 20], [30, 40]])
     assert np.allclose(solved.values.sum(axis=0), [[16, 24], [15, 45]])
     assert solved.relaxed == pytest.approx(0, abs=1e-6)

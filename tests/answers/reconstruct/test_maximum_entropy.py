@@ -29,7 +29,7 @@ def measured(names: str, values: object) -> Measurement:
 def ask(sizes: tuple[int, ...], views: dict[str, object], names: str, *, method: str | None = None) -> Marginal:
     schema = schema_of(*sizes, names="abcdefgh")
     measurements = [measured(view, values) for view, values in views.items()]
-    combined = estimate(schema, measurements)
+    combined = estimate(schema, measurements, nonnegative="joint")
     return answer(combined, ErrorBars(schema, measurements), tuple(names), method=method)
 
 
@@ -167,7 +167,7 @@ def test_a_batch_equals_the_loop() -> None:
     schema = schema_of(2, 3, 2, 2, 3, names="abcdefgh")
     names = ["abc", "cde", "ae", "bd"]
     measurements = [measured(view, random.integers(-20, 90, schema.sizes(tuple(view)))) for view in names]
-    combined, bars = estimate(schema, measurements), ErrorBars(schema, measurements)
+    combined, bars = estimate(schema, measurements, nonnegative="joint"), ErrorBars(schema, measurements)
     wanted = [tuple(table) for table in ("abcd", "ab", "bcde", "dcba", "abcde", "ad", "edcba", "aceb", "abcd")]
     for together, names_of in zip(answer_all(combined, bars, wanted), wanted, strict=True):
         alone = answer(combined, bars, names_of)

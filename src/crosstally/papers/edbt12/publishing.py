@@ -66,7 +66,7 @@ def _released(data: Census, measured: Sequence[Measurement]) -> Release:
     statement = Statement(
         strategy="direct", budget=Budget(epsilon=Fraction(1)), neighbours=Neighbours.ADD_REMOVE, rows=data.rows
     )
-    return publish(data.schema, measured, statement)
+    return publish(data.schema, measured, statement, nonnegative="joint")
 
 
 def _synthetic(

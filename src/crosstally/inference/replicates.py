@@ -1,0 +1,105 @@
+"""Noise like that of some measurements, drawn again and again: how estimates react to noise is read from it.
+
+This noise protects nobody. It is public, made from what is published already: its seed is the SHA-256 of the schema and
+the measurements, so that the same release gives the same numbers in memory, from its file and after a refit. Words come
+from Philox (a counter-based generator whose raw output numpy keeps stable) and pass through the inverse distribution
+functions below, because the streams of a library's ready-made distributions may change between its versions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosstally.budget import Noise, NoiseKind
+from crosstally.residuals.combine import Averages, by_shape
+from crosstally.schema import Schema
+from crosstally.tables import Measurement
+from crosstally.typing import Floats
+
+__all__ = ["inverse_noise", "noise_of_coefficients", "seed_of"]
+
+_DENSE_SCALE = 50.0
+"""From this scale on discrete Gaussian noise is drawn as continuous: values differ by less than half a cell, 1% of a
+standard deviation, and variances by nothing that doubles can show. Below, the inverse is exact, from a table."""
+
+_TAIL = 10
+"""The table of the discrete Gaussian ends after so many scales (and one more cell), where 1e-23 of it is left."""
+
+
+def seed_of(schema: Schema, measurements: Sequence[Measurement]) -> int:
+    """128 bits of the SHA-256 of the schema and of each measurement's query, noise and values."""
+    digest = hashlib.sha256(_canonical(schema.to_dict()))
+    for m in measurements:
+        noise = {"variance": m.variance} if m.noise is None else m.noise.to_dict()
+        whole = np.issubdtype(m.values.dtype, np.integer)
+        digest.update(_canonical([m.query.to_dict(), noise, "whole" if whole else "real", list(m.values.shape)]))
+        digest.update(np.ascontiguousarray(m.values, "<i8" if whole else "<f8").tobytes())
+    return int.from_bytes(digest.digest()[:16], "big")
+
+
+def _canonical(value: object) -> bytes:
+    return json.dumps(value, sort_keys=True, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
+
+
+def noise_of_coefficients(
+    averages: Averages, measurements: Sequence[Measurement], *, seed: int, number: int
+) -> Iterator[Floats]:
+    """The noise that combined coefficients would have had, drawn anew ``number`` times with the noise measured."""
+    from numpy.random import Philox
+
+    words = Philox(key=seed)
+    shapes = [m.values.shape for m in measurements]
+    alike = by_shape([m.noise if m.noise is not None else m.variance for m in measurements])
+    for _ in range(number):
+        values: list[Floats] = [np.empty(0)] * len(measurements)
+        for kind, group in alike.items():
+            stops = np.cumsum([math.prod(shapes[i]) for i in group])
+            drawn = inverse_noise(kind, _uniform(words.random_raw(int(stops[-1]))))
+            for i, part in zip(group, np.split(drawn, stops[:-1]), strict=True):
+                values[i] = part.reshape(shapes[i])
+        yield averages.of_values(values)
+
+
+def _uniform(words: NDArray[np.uint64]) -> Floats:
+    """The upper 53 bits of each word as the middle of one of 2^53 equal parts of (0, 1)."""
+    return np.asarray(((words >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53)
+
+
+def inverse_noise(noise: Noise | float, probabilities: Floats) -> Floats:
+    """The noise that uniform numbers stand for: the least value whose distribution function reaches them.
+
+    A number instead of noise is the variance of a measurement whose noise is not known: it counts as normal.
+
+    >>> inverse_noise(Noise(NoiseKind.LAPLACE, 2.0), np.array([0.01, 0.3, 0.5, 0.7, 0.99])).tolist()
+    [-8.0, -1.0, 0.0, 1.0, 8.0]
+    """
+    if isinstance(noise, Noise) and noise.kind is NoiseKind.LAPLACE:
+        return _inverse_laplace(noise.scale, probabilities)
+    if isinstance(noise, Noise) and noise.scale < _DENSE_SCALE:
+        return _inverse_gaussian(noise.scale, probabilities)
+    from scipy.special import ndtri
+
+    scale = noise.scale if isinstance(noise, Noise) else math.sqrt(noise)
+    return np.asarray(scale * ndtri(probabilities))
+
+
+def _inverse_laplace(scale: float, probabilities: Floats) -> Floats:
+    """P(|x| >= k) = 2 a^k / (1 + a) for k >= 1, a = e^(-1/scale): solved for k, on either side of one half."""
+    ratio = math.exp(-1 / scale)
+    tails = 2 * np.minimum(probabilities, 1 - probabilities)  # uniform in (0, 1)
+    sizes = np.ceil(-scale * np.log(tails * (1 + ratio) / 2)) - 1
+    return np.asarray(np.copysign(np.maximum(sizes, 0.0), probabilities - 0.5) + 0.0)
+
+
+def _inverse_gaussian(scale: float, probabilities: Floats) -> Floats:
+    most = math.ceil(_TAIL * scale) + 1
+    values = np.arange(-most, most + 1)
+    weights = np.exp(-(values.astype(np.float64) ** 2) / (2 * scale**2))
+    places = np.searchsorted(np.cumsum(weights / weights.sum()), probabilities)
+    return values[np.minimum(places, 2 * most)].astype(np.float64)

@@ -1,0 +1,158 @@
+"""Which mixture of candidates has the least risk, set of attributes by set of attributes.
+
+l_c are combined coefficients with variance v_c, X_c those of a candidate. For any candidate, whatever the noise,
+
+    E sum (X_c - truth_c)^2 / v_c  =  E [ sum (X_c - l_c)^2 / v_c  +  2 sum cov(X_c, l_c) / v_c  -  n ]
+
+(the covariance penalty of Efron 2004; Stein's formula is its special case for normal noise). The covariance comes from
+replicates: noise e like that measured is added to a smooth estimate t, and X is computed again from l* = t + e. With
+
+    g_X = mean over replicates of sum e_c (X*_c - l*_c) / v_c,        d_X = X - l,
+
+the risk of l + sum a_X d_X relative to that of l, which is n, is the quadratic form
+
+    a' Q a + 2 a' g,        Q_XY = sum d_X d_Y / v.
+
+(e comes in pairs of both signs; that X* - l* stands instead of X* takes away the noise that both share.) The weights a,
+non-negative and of sum at most 1, minimise that form for each set of attributes. A set may have one coefficient only.
+Therefore the mean form of all sets of equally many attributes is added to its own, as if it were the form of ``POOLED``
+more coefficients. Choosing weights by the same data costs two degrees of freedom, as in James and Stein's estimate
+(1 - (n - 2) / |y|^2) y: g counts (1 - 2 / n) times, n being the number of coefficients that took part in the choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosstally.typing import Floats
+
+__all__ = ["POOLED", "Blend", "Sets", "best_weights"]
+
+POOLED = 20.0
+"""What sets of equally many attributes say together counts like this many coefficients of the set itself. From
+experiments (docs/methods/shrinkage.md): 10, 20 and 40 differ by 1%. With nothing but pooling (infinity) tables of two
+by two values are shrunk as if they were large and empty."""
+
+_CHOICE = 2.0
+"""The degrees of freedom that a choice costs, from James and Stein."""
+
+
+class Sets:
+    """The sets of attributes that coefficients belong to.
+
+    ``chosen`` are the places of the coefficients that take part, ``of`` for each the number of its set, ``orders`` for
+    each set how many attributes it has, ``sizes`` how many coefficients, ``sizes_of_orders`` how many all sets of its
+    order have.
+    """
+
+    def __init__(self, last: NDArray[np.intp], orders: NDArray[np.int64]) -> None:
+        """The sets of all coefficients of order 1 and above; ``last`` names the last coefficient of each one's set."""
+        self.chosen = np.flatnonzero(orders > 0)
+        unique, self.of = np.unique(last[self.chosen], return_inverse=True)
+        self.orders = orders[unique]
+        self.sizes = np.bincount(self.of, minlength=len(unique)).astype(np.float64)
+        self.sizes_of_orders = np.bincount(self.orders, self.sizes)[self.orders]
+
+    def sums(self, values: Floats) -> Floats:
+        """Sums over the coefficients of each set; ``values`` are those of the chosen coefficients."""
+        return np.bincount(self.of, values, len(self.sizes)).astype(np.float64)
+
+    def means_of_orders(self, sums: Floats) -> Floats:
+        """For each set the mean, over the sets of its order, of the mean over their coefficients."""
+        number = np.bincount(self.orders)
+        means = np.bincount(self.orders, sums / self.sizes) / np.maximum(number, 1)
+        return np.asarray(means[self.orders])
+
+
+class Blend:
+    """The blend of two candidates with the least estimated risk: weights for each set, and the risk they promise.
+
+    ``risks`` are the estimated risks of l, both candidates and the blend, for each set, in units of the variance of l:
+    the risk of l is its number of coefficients.
+    """
+
+    def __init__(
+        self,
+        sets: Sets,
+        linear: Floats,
+        variances: Floats,
+        candidates: tuple[Floats, Floats],
+        *,
+        noises: Sequence[Floats],
+        replicated: Sequence[tuple[Floats, Floats]],
+        smooth: Floats,
+    ) -> None:
+        """Choose the weights.
+
+        Args:
+            sets: The sets of attributes.
+            linear: Combined coefficients.
+            variances: Their variances.
+            candidates: Two estimates of them.
+            noises: The noise of each replicate.
+            replicated: Both candidates computed from each replicate.
+            smooth: What the noise was added to.
+        """
+        chosen = sets.chosen
+        self.sets, self.candidates = sets, candidates
+        precisions = 1 / variances[chosen]
+        d = [(each - linear)[chosen] for each in candidates]
+        q = np.stack([sets.sums(precisions * d[i] * d[j]) for i, j in ((0, 0), (0, 1), (1, 1))])
+        g = np.zeros((2, len(sets.sizes)))
+        for noise, found in zip(noises, replicated, strict=True):
+            weighted = noise[chosen] * precisions / len(noises)
+            for i in range(2):
+                g[i] += sets.sums(weighted * (found[i] - smooth - noise)[chosen])
+        pooled_q = np.stack([sets.means_of_orders(each) for each in q])
+        pooled_g = np.stack([sets.means_of_orders(each) for each in g])
+        taking_part = np.minimum(sets.sizes + POOLED, sets.sizes_of_orders)
+        freedom = np.maximum(1 - _CHOICE / taking_part, 0.0)
+        self.weights = best_weights(q + POOLED * pooled_q, freedom * (g + POOLED * pooled_g))
+        gains = [q[0] + 2 * g[0], q[2] + 2 * g[1], _form(q, g, self.weights)]
+        self.risks = np.stack([sets.sizes, *(sets.sizes + gain for gain in gains)])
+
+    def of(self, linear: Floats, candidates: tuple[Floats, Floats]) -> Floats:
+        """The blend of these candidates with these weights."""
+        out = candidates[0].copy()
+        at = self.sets.chosen
+        base = linear[at]
+        first, second = self.weights[:, self.sets.of]
+        out[at] = base + first * (candidates[0][at] - base) + second * (candidates[1][at] - base)
+        return out
+
+
+def best_weights(q: Floats, g: Floats) -> Floats:
+    """The a >= 0 of sum at most 1 that minimise a' Q a + 2 a' g: two rows, a column for each form.
+
+    The minimum is inside the triangle or on one of its three sides; the least of the four is taken.
+
+    Args:
+        q: Q_11, Q_12 and Q_22 of each form: three rows.
+        g: g_1 and g_2 of each form: two rows.
+    """
+    q11, q12, q22 = q
+    none = np.zeros_like(q11)
+    first = _ratio(-g[0], q11)
+    second = _ratio(-g[1], q22)
+    along = _ratio(q22 - q12 - g[0] + g[1], q11 - 2 * q12 + q22)
+    determinant = q11 * q22 - q12**2
+    safe = determinant > 1e-9 * q11 * q22  # candidates that nearly agree: a side of the triangle is as good
+    inside = np.stack([q12 * g[1] - q22 * g[0], q12 * g[0] - q11 * g[1]]) / np.where(safe, determinant, 1.0)
+    allowed = safe & (inside >= 0).all(axis=0) & (inside.sum(axis=0) <= 1)
+    points = np.stack([(none, none), (first, none), (none, second), (along, 1 - along), np.where(allowed, inside, 0.0)])
+    values = np.stack([_form(q, g, point) for point in points])
+    best = np.argmin(values, axis=0)
+    return np.asarray(points[best, :, np.arange(len(best))].T)
+
+
+def _ratio(top: Floats, bottom: Floats) -> Floats:
+    """The quotient, kept between 0 and 1."""
+    inside = (top > 0) & (top < bottom)
+    return np.where(inside, top / np.where(inside, bottom, 1.0), np.where(top > 0, 1.0, 0.0))
+
+
+def _form(q: Floats, g: Floats, a: Floats) -> Floats:
+    return np.asarray(q[0] * a[0] ** 2 + 2 * q[1] * a[0] * a[1] + q[2] * a[1] ** 2 + 2 * (g[0] * a[0] + g[1] * a[1]))

@@ -1,0 +1,195 @@
+"""Smooth guesses of views from their margins: independence, and raking to all pairs."""
+
+# mypy: disable-error-code="untyped-decorator"
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from crosstally.kernels.helmert import expand
+
+__all__ = ["independent_guesses", "pair_guesses"]
+
+_LEAST_SUM = 1e-300
+"""Margins below this are of cells that are all zero."""
+
+_CLOSE = 1e-4
+"""Raking ends when no two-way cell is off by more than this share of the total: far below noise."""
+
+
+@njit("int64[::1](int64[::1])", cache=True)
+def _strides(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How far apart in a flat table two cells are that differ by one along each axis."""
+    strides = np.ones(len(sizes), np.int64)
+    for axis in range(len(sizes) - 2, -1, -1):
+        strides[axis] = strides[axis + 1] * sizes[axis + 1]
+    return strides
+
+
+@njit("void(float64[::1], int64[:, ::1], float64[::1], int64[::1], float64[:, ::1])", cache=True)
+def independent_guesses(
+    coefficients: NDArray[np.float64],
+    places: NDArray[np.int64],
+    factors: NDArray[np.float64],
+    sizes: NDArray[np.int64],
+    out: NDArray[np.float64],
+) -> None:
+    """For each view the table of independent attributes that has its total and its one-way tables.
+
+    Args:
+        coefficients: Of all sets of attributes; those of order 0 and 1 are used.
+        places: For each view where its coefficients stand.
+        factors: What turns a coefficient of a view into one of Helmert's vectors in whole numbers.
+        sizes: How many values each attribute of the views has.
+        out: The guesses, a row for each view; one-way cells below zero count as zero.
+    """
+    cells, strides = places.shape[1], _strides(sizes)
+    table, size = np.empty(sizes.max()), np.empty(1, np.int64)
+    for v in range(len(places)):
+        for c in range(cells):
+            out[v, c] = coefficients[places[v, 0]]
+        for axis in range(len(sizes)):
+            n, stride = sizes[axis], strides[axis]
+            for x in range(n):
+                table[x] = coefficients[places[v, x * stride]] * factors[x * stride] * (cells // n)
+            size[0] = n
+            expand(table[:n], size)
+            whole = 0.0
+            for x in range(n):
+                table[x] = max(table[x], 0.0)
+                whole += table[x]
+            for start in range(0, cells, stride * n):
+                for x in range(n):
+                    share = table[x] / whole
+                    for c in range(start + x * stride, start + (x + 1) * stride):
+                        out[v, c] *= share
+
+
+@njit("UniTuple(int64, 3)(int64[::1], int64, int64)", cache=True)
+def _around(sizes: NDArray[np.int64], first: int, second: int) -> tuple[int, int, int]:
+    """How many cells there are over the axes before, between and after two axes: a table is a box of five sides."""
+    outer = middle = inner = 1
+    for axis in range(len(sizes)):
+        if axis < first:
+            outer *= sizes[axis]
+        elif first < axis < second:
+            middle *= sizes[axis]
+        elif axis > second:
+            inner *= sizes[axis]
+    return outer, middle, inner
+
+
+@njit("void(float64[::1], int64[::1], int64, int64, float64[::1])", cache=True)
+def _add_pair(
+    table: NDArray[np.float64], sizes: NDArray[np.int64], first: int, second: int, sums: NDArray[np.float64]
+) -> None:
+    """Add the margin over two axes to sums."""
+    outer, middle, inner = _around(sizes, first, second)
+    left, right = sizes[first], sizes[second]
+    for o in range(outer):
+        for a in range(left):
+            for m in range(middle):
+                start = ((o * left + a) * middle + m) * right * inner
+                for b in range(right):
+                    part = 0.0
+                    for i in range(start + b * inner, start + (b + 1) * inner):
+                        part += table[i]
+                    sums[a * right + b] += part
+
+
+@njit("void(float64[::1], int64[::1], int64, int64, float64[::1])", cache=True)
+def _scale_pair(
+    table: NDArray[np.float64], sizes: NDArray[np.int64], first: int, second: int, scales: NDArray[np.float64]
+) -> None:
+    """Multiply each cell by the scale of its values on two axes."""
+    outer, middle, inner = _around(sizes, first, second)
+    left, right = sizes[first], sizes[second]
+    for o in range(outer):
+        for a in range(left):
+            for m in range(middle):
+                start = ((o * left + a) * middle + m) * right * inner
+                for b in range(right):
+                    scale = scales[a * right + b]
+                    for i in range(start + b * inner, start + (b + 1) * inner):
+                        table[i] *= scale
+
+
+@njit("float64(float64[::1], float64[::1], int64[::1], int64, int64)", cache=True)
+def _rake_pair(
+    table: NDArray[np.float64], target: NDArray[np.float64], sizes: NDArray[np.int64], first: int, second: int
+) -> float:
+    """Multiply the cells so that the margin over two axes is the target; return the most that it was off."""
+    scales = np.zeros(len(target))
+    _add_pair(table, sizes, first, second, scales)
+    off = 0.0
+    for j in range(len(target)):
+        off = max(off, abs(scales[j] - target[j]))
+        scales[j] = target[j] / scales[j] if scales[j] > _LEAST_SUM else 0.0
+    _scale_pair(table, sizes, first, second, scales)
+    return off
+
+
+@njit("void(float64[::1], int64[::1], float64[::1], int64[::1], float64, float64[::1])", cache=True)
+def _pair_targets(  # noqa: PLR0917 (a kernel gets arrays)
+    coefficients: NDArray[np.float64],
+    places: NDArray[np.int64],
+    factors: NDArray[np.float64],
+    sizes: NDArray[np.int64],
+    floor: float,
+    targets: NDArray[np.float64],
+) -> None:
+    """All two-way tables of one view, one after the other, none of their cells below the floor, their total kept."""
+    cells, strides, pair, start = len(places), _strides(sizes), np.empty(2, np.int64), 0
+    for first in range(len(sizes)):
+        for second in range(first + 1, len(sizes)):
+            left, right = sizes[first], sizes[second]
+            table = targets[start : start + left * right]
+            for j in range(left * right):
+                c = j // right * strides[first] + j % right * strides[second]
+                table[j] = coefficients[places[c]] * factors[c] * (cells // (left * right))
+            pair[0], pair[1] = left, right
+            expand(table, pair)
+            whole = 0.0
+            for j in range(left * right):
+                table[j] = max(table[j], floor)
+                whole += table[j]
+            for j in range(left * right):
+                table[j] *= coefficients[places[0]] / whole
+            start += left * right
+
+
+@njit("void(float64[::1], int64[:, ::1], float64[::1], int64[::1], float64, int64, float64[:, ::1])", cache=True)
+def pair_guesses(  # noqa: PLR0917 (a kernel gets arrays)
+    coefficients: NDArray[np.float64],
+    places: NDArray[np.int64],
+    factors: NDArray[np.float64],
+    sizes: NDArray[np.int64],
+    floor: float,
+    sweeps: int,
+    out: NDArray[np.float64],
+) -> None:
+    """The guesses raked to all two-way tables of their views: what the pairs say and nothing else.
+
+    Args:
+        coefficients: Of all sets of attributes; those of order 0 to 2 are used.
+        places: For each view where its coefficients stand.
+        factors: What turns a coefficient of a view into one of Helmert's vectors in whole numbers.
+        sizes: How many values each attribute of the views has.
+        floor: The least count of a two-way cell; what is below counts as this.
+        sweeps: The most often that all pairs are visited.
+        out: The independent guesses, a row for each view; changed.
+    """
+    number = (sizes.sum() ** 2 - (sizes**2).sum()) // 2  # cells of all pairs
+    targets = np.empty(number)
+    for v in range(len(places)):
+        _pair_targets(coefficients, places[v], factors, sizes, floor, targets)
+        for _ in range(sweeps):
+            off, start = 0.0, 0
+            for first in range(len(sizes)):
+                for second in range(first + 1, len(sizes)):
+                    stop = start + sizes[first] * sizes[second]
+                    off = max(off, _rake_pair(out[v], targets[start:stop], sizes, first, second))
+                    start = stop
+            if off < _CLOSE * coefficients[places[v, 0]]:
+                break
