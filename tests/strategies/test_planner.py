@@ -51,6 +51,15 @@ def test_nothing_covers() -> None:
         ct.plan(binary(40), epsilon=1.0, workload=ct.Workload([binary(40).names[:30]]))
 
 
+def test_noise_that_no_sampler_has_refuses_one_strategy_and_not_all() -> None:
+    """Shares that differ by 24 orders of magnitude: direct would need noise of a scale above 2^52 for one table."""
+    schema = binary(3)
+    workload = ct.Workload([schema.names[:1], schema.names[1:2]], weights=[1e-40, 1e40])
+    comparison = ct.plan(schema, epsilon=0.001, workload=workload)
+    assert "scale" in dict(comparison.refused)["direct"]
+    assert comparison.chosen.covers
+
+
 @pytest.mark.parametrize("rows", [-1, 1.5, True])
 def test_rows_must_be_a_count(rows) -> None:
     with pytest.raises(PlanError, match="rows must be a whole number of at least 0"):

@@ -93,7 +93,7 @@ def compare(
         try:
             planned = informed.plan(schema, workload, budget, neighbours=neighbours)
             planned.check_countable()
-        except PlanError as error:
+        except (PlanError, BudgetError) as error:  # the latter: noise of a scale that no sampler has
             if len(strategies) == 1:
                 raise
             refused.append((strategy.name, str(error)))
