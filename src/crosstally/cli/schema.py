@@ -41,7 +41,7 @@ def draft(
     by you alone (mode 600). No release accepts it until someone has reviewed it and removed its mark
     as a draft.
     """
-    from crosstally.cli.output.screen import people, print_json, printable, progress
+    from crosstally.cli.output.screen import number_of, people, print_json, printable, progress
     from crosstally.sources import draft as draft_schema
 
     if output is not None:
@@ -56,7 +56,8 @@ def draft(
     else:
         _save(found.schema, output)
         screen.say(
-            f"Written {output}: {len(found.schema.names)} attributes, a draft that only the steward should see; "
+            f"Written {output}: {number_of(len(found.schema.names), 'attribute', 'attributes')}, "
+            "a draft that only the steward should see; "
             "no other user of this machine may read it."
         )
     screen.say('Review it: labels become public. Remove what is not publicly known, then the line "draft": true.')

@@ -37,7 +37,9 @@ def notes(marginal: Marginal, level: float | None) -> list[str]:
     if marginal.error_kind == "estimated":
         lines.append("± is itself estimated from the reports, and right on average over many cells.")
     elif marginal.corrected:
-        lines.append("Negative counts, if there were any, are corrected; ± is the error before that.")
+        lines.append(
+            "Counts are corrected: none is negative, and smaller tables steady larger ones. ± is the error before that."
+        )
     return lines
 
 
