@@ -46,7 +46,7 @@ def statement(**fields: Any) -> Statement:
 def views(schema: Schema | None = None, **fields: Any) -> Release:
     schema = schema or people()
     queries = [Cells(("sex", "âge")), Cells(("value", "âge")), Cells(())]
-    return publish(schema, [noisy(schema, query) for query in queries], statement(**fields))
+    return publish(schema, [noisy(schema, query) for query in queries], statement(**fields), nonnegative="joint")
 
 
 def contrasts() -> Release:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from crosstally.tables import ErrorKind, Marginal, Measurement
     from crosstally.workload import Workload
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES = {
     "Answer": "notebook.notebook",

@@ -176,8 +176,11 @@ class _AttributePart(Attribute):
 
     __slots__ = ()
 
-    def __post_init__(self) -> None:
-        pass  # the rules are for whole attributes, and the labels come from one
+    def __init__(self, name: str, values: tuple[str, ...]) -> None:
+        # the rules are for whole attributes, and name and labels come from one
+        fields = {"name": name, "values": values, "edges": (), "missing": False, "outside": Outside.REFUSE}
+        for field, value in fields.items():
+            object.__setattr__(self, field, value)
 
 
 def _is_unicode(text: str) -> bool:

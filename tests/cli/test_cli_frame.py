@@ -57,7 +57,7 @@ def test_no_command_is_a_request_for_help() -> None:
 
 
 def test_version() -> None:
-    assert ran_well("--version").out == "crosstally 0.1.0\n"
+    assert ran_well("--version").out == f"crosstally {crosstally.__version__}\n"
 
 
 def test_the_package_runs_as_a_module() -> None:

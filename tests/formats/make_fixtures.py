@@ -90,7 +90,7 @@ def release(ledger: ct.Ledger | None, workload: ct.Workload, key: str | None) ->
 
 def release_1(path: Path) -> None:
     """Contrasts with Gaussian noise of the central model, corrected."""
-    release(None, ct.Workload([("sex", "âge"), ("rooms",)]), None).save(path)
+    release(None, ct.Workload([("sex", "âge"), ("rooms",)]), None).refit(nonnegative="joint").save(path)
 
 
 def release_1_cells(path: Path) -> None:
@@ -105,6 +105,12 @@ def release_2(path: Path) -> None:
     collector = Collector(Protocol.load(HERE / "protocol-1.json"))
     collector.add_many((HERE / "reports-1.bin").read_bytes())
     collector.release().save(path)
+
+
+def release_3(path: Path) -> None:
+    """Cells with Laplace noise, shrunk: the inference is named with its version."""
+    schema = ct.Schema(SCHEMA.attributes[:2])
+    ct.release(PEOPLE, schema, epsilon=1, workload=ct.Workload([("sex", "âge")]), strategy="direct").save(path)
 
 
 def protocol_1(path: Path) -> None:
@@ -136,6 +142,7 @@ FILES: dict[str, Callable[[Path], None]] = {
     "ledger-1.ledger": ledger_1,
     "release-1.parquet": release_1,
     "release-1-cells.parquet": release_1_cells,
+    "release-3.parquet": release_3,
     "protocol-1.json": protocol_1,
     "reports-1.bin": reports_1,  # this and what follows need the protocol's file
     "collector-1.state": collector_1,

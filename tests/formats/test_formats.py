@@ -37,6 +37,7 @@ DIGESTS = {
     "release-1-cells.parquet": "e93d04a9a39b2ae868337faa5d2a289ffb5d8b83053848a2b09ae21d6578ef36",
     "release-1.parquet": "9974c8a9fbfbcb3b7459f08cca0742cd50f6b4f36789605a59095bbf47fc68f4",
     "release-2.parquet": "975b6f0fdc0ccc941ad81f5529b961560bdc711d4adf836bf2bd75080427e1d4",
+    "release-3.parquet": "acc80c5c593a1157720a0dc45fc971803a60d166966dd9b407ea15052085046c",
     "reports-1.bin": "aa981c851f6672f261847d0cc1dd26e8e842fa52dae44e09853068e95172c0bc",
     "schema-1-draft.json": "67e7c753c244b3cae1737a9f960942a0b18c294d58f845ea21c67270cd9a533a",
     "schema-1.json": "99a14a342e9ea17f604821355ee713ddddf8f85cb5da0c8e8f0d20c3d9102341",
@@ -185,6 +186,20 @@ def test_release_1_of_cells() -> None:
     np.testing.assert_allclose(table.values, [124, 116])
     np.testing.assert_allclose(table.std_error, (2 * 1.8413471884155848) ** 0.5)
     assert table.error_kind is ErrorKind.EXACT
+
+
+def test_release_3() -> None:
+    """The estimate is the saved one, and inferring it again with the version that it names gives the same."""
+    release = ct.open_release(HERE / "release-3.parquet")
+    assert (release.nonnegative, release.estimate.corrected) == ("shrunk", "shrunk")
+    (measured,) = release.measurements
+    assert measured.values.tolist() == [[24, 55, 32, 13], [26, 58, 36, 1]]
+    saved = [
+        [24.041840939, 55.041764724, 32.041673797, 12.898158984],
+        [26.030121717, 58.030045502, 36.029954574, 0.886439762],
+    ]
+    np.testing.assert_allclose(release.marginal("sex", "âge").values, saved, atol=1e-8)
+    np.testing.assert_allclose(release.refit().marginal("sex", "âge").values, saved, atol=1e-6)
 
 
 def test_release_2() -> None:

@@ -143,7 +143,8 @@ BINARY = {"attributes": [{"name": f"a{i}", "values": ["0", "1"]} for i in range(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (set_in("format", to=3), "it has format 3, made by a newer crosstally; this one reads up to format 2"),
+        (set_in("format", to=4), "it has format 4, made by a newer crosstally; this one reads up to format 3"),
+        (set_in("format", to=3), "exactly the fields inference, corrected"),
         (set_in("format", to=2), "exactly the fields nonnegative, rounds, corrected, variances"),
         (set_in("estimate", "variances", to=[]), "estimate must be an object with exactly the fields"),
         (set_in("format", to="1"), "its header has no format number"),
@@ -162,8 +163,9 @@ BINARY = {"attributes": [{"name": f"a{i}", "values": ["0", "1"]} for i in range(
         (set_in("statement", "budget", "epsilon", to="1e999999999"), "epsilon must be between"),
         (set_in("statement", "rows", to=-3), "statement: rows must be"),
         (set_in("statement", to=3), "statement must be an object"),
-        (set_in("estimate", "nonnegative", to="magic"), "must be one of shrunk, joint, none, simple, global, ripple"),
+        (set_in("estimate", "nonnegative", to="magic"), "must be one of joint, none, simple, global, ripple"),
         (set_in("estimate", "nonnegative", to=["none"]), "nonnegative must be one of"),
+        (set_in("estimate", "nonnegative", to="shrunk"), "nonnegative must be one of joint"),
         (set_in("estimate", "rounds", to=0), "rounds must be a whole number of at least 1"),
         (set_in("estimate", "corrected", to="global"), "corrected must be none or what nonnegative says"),
         (set_in("estimate", to=[]), "estimate must be an object with exactly the fields"),
@@ -190,6 +192,28 @@ BINARY = {"attributes": [{"name": f"a{i}", "values": ["0", "1"]} for i in range(
 )
 def test_forged_headers(change: Callable[[dict[str, Any]], object], message: str, tmp_path: Path) -> None:
     refused(forge(saved(tmp_path), change), message)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (set_in("format", to=1), "exactly the fields nonnegative, rounds, corrected"),
+        (set_in("estimate", "inference", "name", to="joint"), "must be shrunk of version 1"),
+        (
+            set_in("estimate", "inference", "version", to=2),
+            "must be shrunk of version 1; a newer crosstally may read it",
+        ),
+        (set_in("estimate", "inference", "version", to=True), "must be shrunk of version 1"),
+        (set_in("estimate", "inference", "options", to={"power": 2}), "shrunk has no options"),
+        (set_in("estimate", "inference", to="shrunk"), "exactly the fields name, version, options"),
+        (set_in("estimate", "corrected", to="joint"), "corrected must be none or the name of its inference"),
+    ],
+)
+def test_forged_inference(change: Callable[[dict[str, Any]], object], message: str, tmp_path: Path) -> None:
+    path = tmp_path / "shrunk.parquet"
+    views().refit().save(path)
+    assert open_release(path).nonnegative == "shrunk"
+    refused(forge(path, change), message)
 
 
 def with_variances(*variances: Any) -> Callable[[dict[str, Any]], None]:

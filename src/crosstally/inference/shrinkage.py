@@ -44,7 +44,10 @@ from crosstally.residuals.layout import find, outer_product
 from crosstally.tables import Measurement
 from crosstally.typing import Floats
 
-__all__ = ["shrunk"]
+__all__ = ["VERSION", "shrunk"]
+
+VERSION = 1
+"""Which procedure this is, for release files: raised whenever the same measurements give other numbers."""
 
 _FIRST_POWER = 2.0
 """The power of the order in the first joint correction: with 1, clipping thousands of cells moves the one-ways of

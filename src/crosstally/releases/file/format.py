@@ -26,6 +26,7 @@ __all__ = [
     "FORMAT",
     "HEADER_FIELDS",
     "HEADER_KEY",
+    "INFERENCE_FIELDS",
     "KIND_FIELDS",
     "MAX_EXACT",
     "MAX_HEADER",
@@ -37,12 +38,17 @@ __all__ = [
     "places",
 ]
 
-FORMAT = 2  # the newest number; what needs nothing of format 2 is still written as format 1
+FORMAT = 3  # the newest number; what needs nothing of it is still written as format 1 or 2
 CONTENT = ("measurement", "cell", "value", "estimate")  # the columns that hold the release
 READABLE = ("table", "variance")  # columns for people: they repeat what the header says
 HEADER_KEY, DIGEST_KEY = b"crosstally", b"crosstally.sha256"  # entries of the Parquet metadata
 HEADER_FIELDS = ("format", "schema", "statement", "estimate", "mechanisms", "measurements")
-ESTIMATE_FIELDS = {1: ("nonnegative", "rounds", "corrected"), 2: ("nonnegative", "rounds", "corrected", "variances")}
+ESTIMATE_FIELDS = {
+    1: ("nonnegative", "rounds", "corrected"),
+    2: ("nonnegative", "rounds", "corrected", "variances"),
+    3: ("inference", "corrected"),
+}
+INFERENCE_FIELDS = ("name", "version", "options")
 KIND_FIELDS = ("query", "values", "noise", "variance", "origin")
 MAX_HEADER = 32 * 2**20  # bytes of JSON
 MAX_EXACT = 2**53  # up to here a double holds every whole number

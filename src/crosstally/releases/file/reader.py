@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from crosstally.budget import Noise
 from crosstally.errors import CrosstallyError, ReleaseError
-from crosstally.inference.estimate import CORRECTED, smallest_cell
+from crosstally.inference.estimate import CORRECTED, ROUNDS, SHRUNK, smallest_cell
+from crosstally.inference.shrinkage import VERSION
 from crosstally.json_text import JsonError, read_json
 from crosstally.questions.queries import MAX_CELLS, Cells, Contrast
 from crosstally.releases.file.format import (
@@ -29,6 +30,7 @@ from crosstally.releases.file.format import (
     FORMAT,
     HEADER_FIELDS,
     HEADER_KEY,
+    INFERENCE_FIELDS,
     KIND_FIELDS,
     MAX_EXACT,
     MAX_HEADER,
@@ -213,7 +215,8 @@ def _read_fields(fields: Any, rows: int) -> Header:
         raise ReleaseError("mechanisms and measurements must be lists")
     kinds = [_read_kind(each, f"mechanism {i}") for i, each in enumerate(fields["mechanisms"])]
     measurements = _read_measurements(fields["measurements"], kinds, schema, rows)
-    fit = _read_fit(fields["estimate"], ESTIMATE_FIELDS[fields["format"]])
+    read = _read_inference if fields["format"] >= 3 else _read_fit
+    fit = read(fields["estimate"], ESTIMATE_FIELDS[fields["format"]])
     left = _read_variances(fit.pop("variances", []), schema)
     if left and statement.model != "local":
         raise ReleaseError(
@@ -250,13 +253,29 @@ def _fields(given: Any, where: str, names: Sequence[str]) -> dict[str, Any]:
 def _read_fit(given: Any, names: Sequence[str]) -> dict[str, Any]:
     fields = _fields(given, "estimate", names)
     rounds = fields["rounds"]
-    if fields["nonnegative"] not in list(CORRECTED):
-        raise ReleaseError(f"estimate: nonnegative must be one of {', '.join(CORRECTED)}")
+    known = [name for name in CORRECTED if name != SHRUNK]
+    if fields["nonnegative"] not in known:
+        raise ReleaseError(f"estimate: nonnegative must be one of {', '.join(known)}")
     if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:
         raise ReleaseError("estimate: rounds must be a whole number of at least 1")
     if fields["corrected"] not in ("none", fields["nonnegative"]):
         raise ReleaseError("estimate: corrected must be none or what nonnegative says")
     return fields
+
+
+def _read_inference(given: Any, names: Sequence[str]) -> dict[str, Any]:
+    """What made the estimate, from format 3 on: by its name and version. Newer ones may have other options."""
+    fields = _fields(given, "estimate", names)
+    inference = _fields(fields["inference"], "estimate: inference", INFERENCE_FIELDS)
+    if (inference["name"], inference["version"]) != (SHRUNK, VERSION) or type(inference["version"]) is not int:
+        raise ReleaseError(
+            f"estimate: its inference must be {SHRUNK} of version {VERSION}; a newer crosstally may read it"
+        )
+    if inference["options"] != {}:
+        raise ReleaseError(f"estimate: {SHRUNK} has no options")
+    if fields["corrected"] not in ("none", SHRUNK):
+        raise ReleaseError("estimate: corrected must be none or the name of its inference")
+    return {"nonnegative": SHRUNK, "rounds": ROUNDS, "corrected": fields["corrected"]}
 
 
 def _read_variances(given: Any, schema: Schema) -> dict[tuple[str, ...], float]:

@@ -14,6 +14,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from crosstally.errors import ReleaseError
+from crosstally.inference.estimate import SHRUNK
+from crosstally.inference.shrinkage import VERSION
 from crosstally.questions.queries import Contrast
 from crosstally.releases.file.format import (
     CONTENT,
@@ -78,15 +80,10 @@ def header_bytes(release: Release) -> bytes:
         measurements.append([number, *(positions[name] for name in measurement.query.attributes)])
     left = [[variance, *(positions[name] for name in names)] for names, variance in release.variances_left.items()]
     header = {
-        "format": 2 if left else 1,
+        "format": 3 if release.nonnegative == SHRUNK else 2 if left else 1,
         "schema": release.schema.to_dict(),
         "statement": release.statement.to_dict(),
-        "estimate": {
-            "nonnegative": release.nonnegative,
-            "rounds": release.rounds,
-            "corrected": release.estimate.corrected,
-            **({"variances": left} if left else {}),
-        },
+        "estimate": _estimate_fields(release, left),
         "mechanisms": [kind.to_dict() for kind in kinds],
         "measurements": measurements,
     }
@@ -95,6 +92,15 @@ def header_bytes(release: Release) -> bytes:
     if len(encoded) > MAX_HEADER:
         raise ReleaseError(f"a release's schema and list of measurements must fit {MAX_HEADER:,} bytes of JSON")
     return encoded
+
+
+def _estimate_fields(release: Release, left: list[list[float]]) -> dict[str, Any]:
+    """What made the estimate: by its name and version, or as formats 1 and 2 say it."""
+    if release.nonnegative == SHRUNK:
+        inference = {"name": SHRUNK, "version": VERSION, "options": {}}
+        return {"inference": inference, "corrected": release.estimate.corrected}
+    fields = {"nonnegative": release.nonnegative, "rounds": release.rounds, "corrected": release.estimate.corrected}
+    return {**fields, "variances": left} if left else fields
 
 
 def _content(release: Release) -> dict[str, NDArray[Any]]:
