@@ -151,3 +151,16 @@ def test_no_other_module_asks_which_system_it_is() -> None:
     sources = (ROOT / "src").rglob("*.py")
     found = {path.name for path in sources if asks.search(path.read_text(encoding="utf-8"))}
     assert found - {"client.py"} == {"platform_files.py"}
+
+
+def test_folders_where_modes_say_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without numbers of users: a folder is ours, and a link to one is not."""
+    (tmp_path / "own").mkdir(mode=0o777)
+    (tmp_path / "link").symlink_to(tmp_path / "own")
+    (tmp_path / "own").chmod(0o777)
+    assert not platform_files.is_ours_alone(tmp_path / "own")
+    monkeypatch.delattr(os, "getuid")
+    assert platform_files.user_number() == 0
+    assert platform_files.entries_are_safe(tmp_path)
+    assert platform_files.is_ours_alone(tmp_path / "own")
+    assert not platform_files.is_ours_alone(tmp_path / "link")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -23,12 +24,16 @@ except ImportError:
 __all__ = [
     "after_fork_in_child",
     "device",
+    "entries_are_safe",
     "has_write_mode",
+    "is_ours_alone",
+    "make_private_folder",
     "name_new_file",
     "open_for_lock",
     "sync_folder",
     "try_lock",
     "unlock",
+    "user_number",
     "write_text",
 ]
 
@@ -132,3 +137,40 @@ def write_text(path: Path, text: str, *, private: bool) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+# Folders that only we write to
+
+
+def user_number() -> int:
+    """The number of the user; 0 where users have none: on Windows each has a temporary folder of their own."""
+    return os.getuid() if hasattr(os, "getuid") else 0
+
+
+def make_private_folder(folder: Path) -> None:
+    """Make a folder, unless it is there, that is closed to all others."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def entries_are_safe(parent: Path) -> bool:
+    """Whether nobody else can rename what is ours in it: others do not write to it, or it is sticky, as /tmp is.
+
+    Always so where modes say nothing (Windows).
+    """
+    if not hasattr(os, "getuid"):
+        return True
+    found = parent.stat()
+    guarded = not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) or bool(found.st_mode & stat.S_ISVTX)
+    return guarded and found.st_uid in (0, os.getuid())
+
+
+def is_ours_alone(folder: Path) -> bool:
+    """Whether it is a folder, not a link to one, that belongs to us and is closed to all others.
+
+    Where modes say nothing (Windows), whether it is a folder and no link.
+    """
+    found = folder.lstat()
+    if not hasattr(os, "getuid"):
+        return stat.S_ISDIR(found.st_mode)
+    ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
+    return ours and not found.st_mode & (stat.S_IRWXG | stat.S_IRWXO)

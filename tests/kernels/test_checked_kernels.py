@@ -24,6 +24,7 @@ SMALL = (
     "kernels/test_local.py",
     "kernels/test_lookup.py",
     "kernels/test_matching.py",
+    "kernels/test_shrinkage_kernels.py",
     "kernels/test_view_search.py::test_the_search_stays_in_its_room_and_does_not_get_worse",
     "designs/test_design_parts.py::test_annealing_counts_what_it_covers",
     "designs/test_design_parts.py::test_greedy_is_its_slow_twin",

@@ -7,9 +7,7 @@ Compiled code is loaded and run, so whoever can write to that folder can run any
 from __future__ import annotations
 
 import atexit
-import os
 import shutil
-import stat
 import tempfile
 import warnings
 from pathlib import Path
@@ -17,6 +15,7 @@ from pathlib import Path
 import numba
 
 from crosstally.errors import CrosstallyError
+from crosstally.platform_files import entries_are_safe, is_ours_alone, make_private_folder, user_number
 
 __all__ = ["find_place", "private_folder"]
 
@@ -56,13 +55,13 @@ def private_folder() -> Path:
     """
     try:
         parent = Path(tempfile.gettempdir())
-        if not _entries_are_safe(parent):
+        if not entries_are_safe(parent):
             raise CrosstallyError(
                 f"others can replace what is in the temporary folder {str(parent)!r}, so no code is kept there; "
                 "set TMPDIR to another one, or NUMBA_CACHE_DIR to a folder that only you can write to"
             )
-        folder = parent / f"crosstally-{os.getuid()}"
-        folder.mkdir(mode=0o700, exist_ok=True)
+        folder = parent / f"crosstally-{user_number()}"
+        make_private_folder(folder)
     except FileExistsError:
         pass  # a file, or a link to nowhere
     except OSError:
@@ -70,7 +69,7 @@ def private_folder() -> Path:
             "there is no temporary folder to keep compiled code in; name a folder that only you can write to in "
             "NUMBA_CACHE_DIR"
         ) from None
-    if _is_ours_alone(folder):
+    if is_ours_alone(folder):
         return folder
     warnings.warn(
         f"{str(folder)!r} is not a private folder of ours: compiled code is kept for this process only, and compiled "
@@ -80,17 +79,3 @@ def private_folder() -> Path:
     fresh = Path(tempfile.mkdtemp(prefix="crosstally-"))
     atexit.register(shutil.rmtree, fresh, ignore_errors=True)
     return fresh
-
-
-def _entries_are_safe(parent: Path) -> bool:
-    """Whether nobody else can rename what is ours in it: others do not write to it, or it is sticky, as /tmp is."""
-    found = parent.stat()
-    guarded = not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) or bool(found.st_mode & stat.S_ISVTX)
-    return guarded and found.st_uid in (0, os.getuid())
-
-
-def _is_ours_alone(folder: Path) -> bool:
-    """Whether it is a folder, not a link to one, that belongs to us and is closed to all others."""
-    found = folder.lstat()
-    ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
-    return ours and not found.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
