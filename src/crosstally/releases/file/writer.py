@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from crosstally.errors import ReleaseError
 from crosstally.inference.estimate import SHRUNK
 from crosstally.inference.shrinkage import VERSION
+from crosstally.platform_files import sync_folder
 from crosstally.questions.queries import Contrast
 from crosstally.releases.file.format import (
     CONTENT,
@@ -55,19 +57,8 @@ def save_release(release: Release, path: str | Path) -> None:
             temporary.unlink(missing_ok=True)
     except OSError as error:
         raise ReleaseError(f"cannot write the release {str(path)!r}: {error.strerror or 'writing failed'}") from None
-    _sync_folder(target.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the new name durable; some systems do not let a folder be opened, and need not."""
-    try:
-        handle = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    with contextlib.suppress(PermissionError):  # a folder that may be written to and not read
+        sync_folder(target.parent)
 
 
 def header_bytes(release: Release) -> bytes:
