@@ -386,3 +386,13 @@ def test_exporting_what_a_crash_left_says_what_that_cost(ledger, monkeypatch, tm
         ct.release(ROWS, plan=staged(), ledger=ledger, key="spring")
     ran_well("ledger", "export", ledger.path, "spring", "-o", tmp_path / "r.parquet")
     assert ct.open_release(tmp_path / "r.parquet").statement.budget == ct.Budget(epsilon="0.01")
+
+
+@pytest.mark.parametrize("strategy", ["direct", "residual", "fourier", "optimum", "clustered"])
+def test_the_total_alone_is_paid_once(strategy: str) -> None:
+    """A stage without tables was taken for an unfinished release: version 0.1.0 asked again until nothing was left."""
+    schema = SCHEMA.subset("a0")
+    ledger = ct.Ledger.in_memory(schema=schema, budget=ct.Budget(rho=10))
+    released = ct.release(ROWS, schema, rho=1, workload=ct.Workload([()]), strategy=strategy, ledger=ledger)
+    assert [each.query for each in released.measurements] == [Cells(())]
+    assert (len(ledger.entries()), ledger.remaining) == (1, 9)
