@@ -22,7 +22,7 @@ PLANTED = {  # file of the package: what it must not import
     "privacy/measure.py": "opendp.measurements",
     "local/client.py": "numpy",
     "plans/plan.py": "crosstally.strategies",
-    "schema.py": "crosstally.workload",
+    "schema/schema.py": "crosstally.workload",
 }
 
 

@@ -122,7 +122,7 @@ def test_the_source_distribution_holds_the_repository(unpacked: Path) -> None:
 
 
 def test_the_source_distribution_passes_tests_of_its_own(unpacked: Path) -> None:
-    files = ["tests/test_workload.py", "tests/test_budget.py", "src/crosstally/schema.py"]
+    files = ["tests/test_workload.py", "tests/test_budget.py", "src/crosstally/schema/schema.py"]
     code = "import pytest, crosstally, sys; print(crosstally.__file__); sys.exit(pytest.main(sys.argv[1:]))"
     done = subprocess.run(
         [sys.executable, "-c", code, "-q", *files],

@@ -1,0 +1,183 @@
+"""One column and the cells it is counted in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass
+from enum import StrEnum
+from itertools import pairwise
+from typing import Any
+
+from crosstally.errors import SchemaError
+from crosstally.schema.canonical import canonical_text, is_unicode
+from crosstally.schema.fields import read_fields
+
+__all__ = ["MAX_VALUES", "MISSING", "OTHER", "Attribute", "Outside", "read_attribute"]
+
+OTHER = "(other)"
+MISSING = "(missing)"
+MAX_VALUES = 100_000
+_MAX_EDGE = 1e300
+
+
+class Outside(StrEnum):
+    """What becomes of a row whose value is none of an attribute's labels."""
+
+    REFUSE = "refuse"
+    """Stop before anything is spent."""
+    OTHER = "other"
+    """Count it in the cell ``(other)``."""
+    DROP = "drop"
+    """Leave the row out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """One column and the cells it is counted in.
+
+    Either ``values`` lists the labels, or ``edges`` bounds the bins ``[a, b)``, the last one closed. ``missing`` adds
+    a cell for missing values; without it they go the way of outside values.
+
+    >>> Attribute("age", edges=[0, 18, 65, 120], missing=True).labels
+    ('[0, 18)', '[18, 65)', '[65, 120]', '(missing)')
+    """
+
+    name: str
+    values: tuple[str, ...] = ()
+    _: KW_ONLY
+    edges: tuple[float, ...] = ()
+    missing: bool = False
+    outside: Outside = Outside.REFUSE
+
+    def __init__(
+        self,
+        name: str,
+        values: Iterable[str | float] = (),
+        *,
+        edges: Iterable[float] = (),
+        missing: bool = False,
+        outside: Outside | str = Outside.REFUSE,
+    ) -> None:
+        if not isinstance(name, str) or not name or not is_unicode(name):
+            raise SchemaError(f"name must be a non-empty text, got {name!r}")
+        where = f"attribute {name!r}"
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "values", _read_values(values, where))
+        object.__setattr__(self, "edges", _read_edges(edges, where))
+        if not isinstance(missing, bool):
+            raise SchemaError(f"{where}: missing must be true or false, got {missing!r}")
+        object.__setattr__(self, "missing", missing)
+        try:
+            object.__setattr__(self, "outside", Outside(outside))
+        except ValueError:
+            raise SchemaError(f"{where}: outside must be refuse, other or drop, got {outside!r}") from None
+        if bool(self.values) == bool(self.edges):
+            raise SchemaError(f"{where} must have either values or edges, and not both")
+        reserved = [cell for cell in (OTHER, MISSING) if cell in self.values]
+        if reserved:
+            raise SchemaError(f"{where}: the label {reserved[0]!r} is reserved; use outside or missing instead")
+        if self.size < 2:
+            raise SchemaError(f"{where} must have at least two cells, got {self.size}; leave it out of the schema")
+        if self.size > MAX_VALUES:
+            raise SchemaError(f"{where} must have at most {MAX_VALUES:,} cells, got {self.size:,}")
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """One label for each cell: values or bins, then ``(other)``, then ``(missing)``."""
+        extra = (OTHER,) * (self.outside is Outside.OTHER) + (MISSING,) * self.missing
+        return (self.values or self._bin_labels()) + extra
+
+    @property
+    def size(self) -> int:
+        """How many cells there are."""
+        return max(len(self.values), len(self.edges) - 1) + (self.outside is Outside.OTHER) + self.missing
+
+    @property
+    def other_code(self) -> int | None:
+        """The cell of values outside the labels, if there is one."""
+        return self.size - 1 - self.missing if self.outside is Outside.OTHER else None
+
+    @property
+    def missing_code(self) -> int | None:
+        """The cell of missing values: their own, or that of outside values, if there is one."""
+        return self.size - 1 if self.missing else self.other_code
+
+    def _bin_labels(self) -> tuple[str, ...]:
+        texts = [canonical_text(edge) for edge in self.edges]
+        last = len(texts) - 2
+        return tuple(f"[{texts[i]}, {texts[i + 1]}{']' if i == last else ')'}" for i in range(last + 1))
+
+    def keeping(self, codes: Sequence[int]) -> Attribute:
+        """The attribute with some of its cells alone, as a table shows it that a condition restricts."""
+        return self if len(codes) == self.size else _AttributePart(self.name, tuple(self.labels[c] for c in codes))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The attribute as JSON; what is at its default is left out."""
+        out: dict[str, Any] = {"name": self.name}
+        if self.values:
+            out["values"] = list(self.values)
+        else:
+            out["edges"] = list(self.edges)
+        if self.missing:
+            out["missing"] = True
+        if self.outside is not Outside.REFUSE:
+            out["outside"] = self.outside.value
+        return out
+
+    def __str__(self) -> str:
+        return f"{self.name}:{self.size}"
+
+
+class _AttributePart(Attribute):
+    """Some cells of an attribute as plain labels; a single one will do, and ``(missing)`` may be among them."""
+
+    __slots__ = ()
+
+    def __init__(self, name: str, values: tuple[str, ...]) -> None:
+        # the rules are for whole attributes, and name and labels come from one
+        fields = {"name": name, "values": values, "edges": (), "missing": False, "outside": Outside.REFUSE}
+        for field, value in fields.items():
+            object.__setattr__(self, field, value)
+
+
+def _read_values(values: Iterable[object], where: str) -> tuple[str, ...]:
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise SchemaError(f"{where}: values must be a list of labels, got {values!r}")
+    labels = []
+    for value in values:
+        text = canonical_text(value) if isinstance(value, str | int | float | bool) else None
+        if text is None or not is_unicode(text):
+            raise SchemaError(f"{where}: each of values must be a non-empty text, number or boolean, got {value!r}")
+        labels.append(value if isinstance(value, str) else text)
+    seen = set()
+    for label in labels:
+        text = canonical_text(label)
+        if text in seen:
+            raise SchemaError(f"{where}: values must differ, got {label!r} twice")
+        seen.add(text)
+    return tuple(labels)
+
+
+def _read_edges(edges: Iterable[object], where: str) -> tuple[float, ...]:
+    if isinstance(edges, str) or not isinstance(edges, Iterable):
+        raise SchemaError(f"{where}: edges must be a list of numbers, got {edges!r}")
+    numbers: list[float] = []
+    for edge in edges:
+        if isinstance(edge, bool) or not isinstance(edge, int | float) or not -_MAX_EDGE < edge < _MAX_EDGE:
+            raise SchemaError(f"{where}: each of edges must be a finite number, got {str(edge)[:40]!r}")
+        numbers.append(edge)
+    if len(numbers) == 1:
+        raise SchemaError(f"{where}: edges must be at least two numbers, got 1")
+    if any(a >= b for a, b in pairwise(numbers)):
+        raise SchemaError(f"{where}: edges must increase, got {numbers}")
+    return tuple(numbers)
+
+
+def read_attribute(given: object, where: str) -> Attribute:
+    """An attribute from its JSON; errors name the place."""
+    known = {"name", "values", "edges", "missing", "outside"}
+    fields = read_fields(given, where, known=known, needed={"name"})
+    try:
+        return Attribute(**fields)
+    except SchemaError as error:
+        raise SchemaError(f"{where}: {error}") from None
