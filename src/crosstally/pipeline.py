@@ -17,7 +17,7 @@ from crosstally.schema import Schema
 from crosstally.strategies.base import Strategy
 from crosstally.strategies.planner import compare, read_strategies
 from crosstally.strategies.rules import check_rules, next_stage
-from crosstally.tables import Measurement
+from crosstally.tables import ExactTable, Measurement
 from crosstally.workload import Workload
 
 __all__ = ["release", "run"]
@@ -44,7 +44,7 @@ def release(
     Args:
         source: A path, a glob, a list of paths, or a table that speaks Arrow (pandas, Polars, DuckDB, PyArrow). Some
             plans read it twice; what can be read once, such as a cursor, is then refused before anything is spent.
-        schema: The attributes to publish; left out when a plan is given.
+        schema: The attributes to publish. Beside a plan only where it has a reading, which a plan does not hold.
         epsilon: The privacy budget; with ``delta`` it is approximate, alone it is pure.
         delta: See epsilon.
         rho: The budget under zero-concentrated privacy, instead of epsilon.
@@ -62,11 +62,11 @@ def release(
     """
     neighbours = Neighbours(neighbours)
     if plan is not None:
-        if (schema, epsilon, delta, rho, workload) != (None,) * 5 or strategy != "auto":
-            raise PlanError("a plan fixes schema, budget, workload and strategy: give it alone")
+        if (epsilon, delta, rho, workload) != (None,) * 4 or strategy != "auto":
+            raise PlanError("a plan fixes budget, workload and strategy: leave them out")
         if neighbours not in (Neighbours.ADD_REMOVE, plan.neighbours):
             raise PlanError(f"the plan is for {plan.neighbours} neighbours, got {neighbours}: leave neighbours out")
-        return run(source, plan, rows=rows, ledger=ledger, key=key, progress=progress)
+        return run(source, plan, schema=schema, rows=rows, ledger=ledger, key=key, progress=progress)
     if schema is None:
         raise PlanError("a release needs a schema, or a plan")
     budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
@@ -74,20 +74,25 @@ def release(
     chosen = compare(schema, workload, budget, neighbours=neighbours, strategies=strategies, rows=rows).chosen
     if chosen.schema != schema:
         raise PlanError(f"{chosen.strategy} plans for other attributes than the schema's: its plan cannot be released")
-    return run(source, chosen, rows=rows, ledger=ledger, key=key, progress=progress)
+    return run(source, chosen, schema=schema, rows=rows, ledger=ledger, key=key, progress=progress)
 
 
 def run(
     source: Any,
     plan: Plan,
     *,
+    schema: Schema | None = None,
     rows: int | None = None,
     ledger: Ledger | str | Path | None = None,
     key: str | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Release:
-    """The release that a plan asks for: count and measure its stage, plan the next one by its rule; then publish."""
+    """The release that a plan asks for: count and measure its stage, plan the next one by its rule; then publish.
+
+    ``schema`` is that of the plan with the steward's reading, by which rows are read.
+    """
     _check(plan, rows)
+    counted = _with_reading(plan, schema)
     key = uuid.uuid4().hex if key is None else key
     if not isinstance(ledger, Ledger):
         ledger = _open(ledger, plan)
@@ -100,7 +105,7 @@ def run(
     stage: Plan | None = plan
     while stage is not None and stage.requests:
         used.append(keys[len(used)])
-        measured += _measured(source, stage, ledger, used[-1], progress)
+        measured += _measured(source, stage, counted, ledger, key=used[-1], progress=progress)
         stage = _next(ledger, keys[len(used) - 1 : len(used) + 1], (*public, *measured)) if stage.later else None
     if not measured and rows is None:
         raise PlanError(f"{plan.strategy} measures nothing, so it needs rows, the public number of rows")
@@ -158,16 +163,28 @@ def _next(ledger: Ledger, keys: Sequence[str], seen: Sequence[Measurement]) -> P
     return stored
 
 
+def _with_reading(plan: Plan, schema: Schema | None) -> Schema:
+    """The schema by which rows are counted: the plan's, with the reading of the one given."""
+    if schema is None:
+        return plan.schema
+    if schema.identity() != plan.schema.identity():
+        raise PlanError("the schema given must have the attributes, cells and unit that the plan is about")
+    return schema
+
+
 def _measured(
-    source: Any, plan: Plan, ledger: Ledger, key: str, progress: Callable[[int], None] | None
+    source: Any, plan: Plan, schema: Schema, ledger: Ledger, *, key: str, progress: Callable[[int], None] | None
 ) -> tuple[Measurement, ...]:
     """What the plan's requests got: now, or when the same key asked before."""
     from crosstally.privacy.measure import measure_counted
-    from crosstally.sources import count
+    from crosstally.sources import count, note_reading
 
-    return measure_counted(
-        lambda: count(source, plan.schema, plan.tables, progress=progress), plan, ledger=ledger, key=key
-    )
+    def exact() -> tuple[ExactTable, ...]:
+        counted = count(source, schema, plan.tables, progress=progress)
+        note_reading(schema, ledger.path, key)
+        return counted
+
+    return measure_counted(exact, plan, ledger=ledger, key=key)
 
 
 def _open(ledger: str | Path | None, plan: Plan) -> Ledger:

@@ -44,6 +44,36 @@ PEOPLE = pa.table(
         "ville": [("東京", "Łódź")[row % 3 == 0] for row in range(240)],
     }
 )
+SCHEMA_2 = ct.Schema.from_dict(
+    {
+        "crosstally-schema": 2,
+        "about": {"title": "Relevé", "source": "office", "period": "2024", "licence": "CC0", "counts": "records"},
+        "attributes": [
+            {"name": "sex", "values": ["Female", "Male"], "missing": True, "description": "as registered"},
+            {
+                "name": "born",
+                "edges": [1990, 2000, 2010],
+                "bins": ["the nineties", "later"],
+                "measured_in": "year",
+                "from": "data",
+            },
+            {
+                "name": "quarter",
+                "values": ["Q1", "Q2", "Q3", "Q4"],
+                "hierarchy": [{"name": "half", "groups": {"H1": ["Q1", "Q2"], "H2": ["Q3", "Q4"]}}],
+            },
+        ],
+        "reading": {
+            "trim": True,
+            "missing": ["NA"],
+            "columns": {
+                "sex": {"column": "SEX", "groups": {"Female": ["F"]}, "ignore_case": True},
+                "born": {"column": "BORN", "date": {"into": "year", "format": "%d.%m.%Y"}},
+                "quarter": {"column": "BORN", "date": {"into": "quarter of year", "format": "%d.%m.%Y"}},
+            },
+        },
+    }
+)
 BINARY = ct.Schema([ct.Attribute(f"a{i}", ["0", "1"]) for i in range(9)])
 DEVICES = ct.Schema(
     [
@@ -64,6 +94,17 @@ def schema_1(path: Path) -> None:
 
 def schema_1_draft(path: Path) -> None:
     replace(BINARY.subset("a0", "a1"), draft=True).save(path)
+
+
+def schema_2(path: Path) -> None:
+    """A description of each kind, and a reading of each kind."""
+    SCHEMA_2.save(path)
+
+
+def release_3_schema_2(path: Path) -> None:
+    """A release about a schema of format 2, which holds nothing of its reading."""
+    rows = pa.table({"SEX": ["f", "Male", "NA"] * 40, "BORN": ["31.12.1999", "1.1.2000", "17.5.2001"] * 40})
+    ct.release(rows, SCHEMA_2, epsilon=1, strategy="flat").save(path)
 
 
 def plan_2(path: Path) -> None:
@@ -138,11 +179,13 @@ def device_store_1(path: Path) -> None:
 FILES: dict[str, Callable[[Path], None]] = {
     "schema-1.json": schema_1,
     "schema-1-draft.json": schema_1_draft,
+    "schema-2.json": schema_2,
     "plan-2.json": plan_2,
     "ledger-1.ledger": ledger_1,
     "release-1.parquet": release_1,
     "release-1-cells.parquet": release_1_cells,
     "release-3.parquet": release_3,
+    "release-3-schema-2.parquet": release_3_schema_2,
     "protocol-1.json": protocol_1,
     "reports-1.bin": reports_1,  # this and what follows need the protocol's file
     "collector-1.state": collector_1,

@@ -23,6 +23,7 @@ from crosstally.local.protocol import Protocol
 from crosstally.plans.plan import Plan, Rule
 from crosstally.privacy.ledger import State, request_digest
 from crosstally.questions.queries import Cells, Contrast, Linear, Term
+from crosstally.schema import About, Level, RowReading
 from crosstally.tables import ErrorKind
 
 HERE = Path(__file__).parent
@@ -37,10 +38,12 @@ DIGESTS = {
     "release-1-cells.parquet": "e93d04a9a39b2ae868337faa5d2a289ffb5d8b83053848a2b09ae21d6578ef36",
     "release-1.parquet": "9974c8a9fbfbcb3b7459f08cca0742cd50f6b4f36789605a59095bbf47fc68f4",
     "release-2.parquet": "975b6f0fdc0ccc941ad81f5529b961560bdc711d4adf836bf2bd75080427e1d4",
+    "release-3-schema-2.parquet": "cd554502567eae12b0dfb695c68237542083dcdc415d6e1d4336107c9ee83a78",
     "release-3.parquet": "acc80c5c593a1157720a0dc45fc971803a60d166966dd9b407ea15052085046c",
     "reports-1.bin": "aa981c851f6672f261847d0cc1dd26e8e842fa52dae44e09853068e95172c0bc",
     "schema-1-draft.json": "67e7c753c244b3cae1737a9f960942a0b18c294d58f845ea21c67270cd9a533a",
     "schema-1.json": "99a14a342e9ea17f604821355ee713ddddf8f85cb5da0c8e8f0d20c3d9102341",
+    "schema-2.json": "880feaa156a2018f595616080043ca7a9c9137a3803809e78dcf10e78847603a",
 }
 
 
@@ -66,6 +69,27 @@ def test_schema_1() -> None:
     assert [attribute.outside for attribute in schema.attributes] == rules
     assert (schema.unit, schema.draft) == (ct.Unit("person", 2), False)
     assert ct.Schema.load(HERE / "schema-1-draft.json").draft
+
+
+def test_schema_2() -> None:
+    schema = ct.Schema.load(HERE / "schema-2.json")
+    assert schema.about == About(title="Relevé", source="office", period="2024", licence="CC0", counts="records")
+    assert schema["born"].labels == ("the nineties", "later")
+    assert [attribute.from_data for attribute in schema.attributes] == [False, True, False]
+    assert schema["quarter"].hierarchy == (Level("half", {"H1": ["Q1", "Q2"], "H2": ["Q3", "Q4"]}),)
+    assert isinstance(schema.reading, RowReading)
+    assert schema.reading.digest == "1ad889384799c6b12b9f32211a5f0738987faab657c1aa26da2797860de70a92"
+    rules = [schema.reading.rule(attribute.name, attribute) for attribute in schema.attributes]
+    texts = [rule.text(given) for rule, given in zip(rules, (" f", "1.1.2000", "31.12.1999"), strict=True) if rule]
+    assert texts == ["Female", "2000", "Q4"]
+
+
+def test_release_3_about_a_schema_of_format_2() -> None:
+    release = ct.open_release(HERE / "release-3-schema-2.parquet")
+    assert release.schema.to_dict() == ct.Schema.load(HERE / "schema-2.json").to_dict()
+    assert release.schema.reading == "withheld"
+    assert release.statement.plain(release.schema)[-2].startswith("The values of born were chosen by looking at the")
+    assert release.measurements[0].values.shape == (3, 2, 4)
 
 
 # Plan

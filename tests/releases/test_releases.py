@@ -15,6 +15,7 @@ from crosstally.releases.statement import installed_versions
 from crosstally.schema import Attribute, Schema, Unit
 from crosstally.tables import ErrorKind, Measurement
 
+SCHEMA = Schema([Attribute("sex", ["Female", "Male"])])
 LAPLACE = Noise(NoiseKind.LAPLACE, 10.0)
 
 
@@ -226,7 +227,7 @@ def test_wrong_types_given_in_code_are_refused_too() -> None:
     ],
 )
 def test_a_statement_says_what_is_promised(fields: dict[str, object], sentence: str) -> None:
-    sentences = statement(**fields).plain()
+    sentences = statement(**fields).plain(SCHEMA)
     assert any(sentence in each for each in sentences), sentences
     assert all(each.endswith(".") for each in sentences)
 
@@ -236,7 +237,7 @@ def test_a_statement_says_what_is_promised(fields: dict[str, object], sentence: 
 )
 def test_rho_is_told_as_a_factor_that_holds_but_for_one_in_a_million(rho: str, factor: str) -> None:
     """The epsilons 5.2215, 14.9479 and 102345.3384 of test_budget, rounded up to hundredths."""
-    (promise, *_) = statement(budget=Budget(rho=rho)).plain()
+    (promise, *_) = statement(budget=Budget(rho=rho)).plain(SCHEMA)
     assert f"zero-concentrated differential privacy with {Budget(rho=rho)}" in promise
     assert promise.endswith(f"at most {factor}, apart from an extra chance of at most one in a million.")
 

@@ -10,6 +10,7 @@ import typer
 from crosstally.cli.interrupts import before_charge
 from crosstally.cli.options import Epsilon, Json, Quiet, Rho, Rows
 from crosstally.errors import BudgetError, QueryError
+from crosstally.schema import Schema
 
 if TYPE_CHECKING:
     from crosstally.notebook.notebook import Answer, Notebook
@@ -40,6 +41,9 @@ def ask(
     error: Annotated[
         float | None, typer.Option(metavar="COUNT", help="Spend nothing: say what this standard error would cost.")
     ] = None,
+    schema: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The steward's schema, where it has a reading.")
+    ] = None,
     rows: Rows = None,
     key: Annotated[
         str | None, typer.Option(metavar="TEXT", help="A name for this spend; the same again gives the same answer.")
@@ -57,7 +61,8 @@ def ask(
     *sources, question = words
     if len(sources) > 1 or (not sources and not free and error is None):
         raise QueryError(f"a source and one question are needed, the question in quotes; got {len(words)} arguments")
-    notebook = open_notebook(Ledger.open(ledger, before_charge=before_charge), rows=rows)
+    read = None if schema is None else Schema.load(schema)
+    notebook = open_notebook(Ledger.open(ledger, before_charge=before_charge), rows=rows, schema=read)
     if error is not None:
         _show_price(notebook, question, error, json=json)
         return

@@ -304,7 +304,7 @@ def _picture(story: _Story) -> tuple[str, str]:
 def _tell_promise(screen: Screen, story: _Story) -> None:
     ledger = story.ledger
     _heading(screen, 5, "The promise")
-    for sentence in story.release.statement.plain():
+    for sentence in story.release.statement.plain(story.release.schema):
         _say(screen, sentence)
     entry = ledger.entries()[-1]
     spent, left = amount(ledger.spent, ledger.currency), amount(ledger.remaining, ledger.currency)

@@ -116,7 +116,7 @@ def _as_json(release: Release) -> dict[str, Any]:
             {"name": attribute.name, "cells": attribute.size, "labels": list(attribute.labels)}
             for attribute in release.schema.attributes
         ],
-        "statement": {**release.statement.to_dict(), "plain": list(release.statement.plain())},
+        "statement": {**release.statement.to_dict(), "plain": list(release.statement.plain(release.schema))},
         "measurements": [
             {
                 "attributes": each.ways,
@@ -153,7 +153,7 @@ def _show(release: Release) -> None:
     screen.print(number_of(len(release.schema.names), "attribute", "attributes"), style="bold")
     screen.put_table(_attributes(release))
     screen.print("\nprivacy", style="bold")
-    for sentence in statement.plain():
+    for sentence in statement.plain(release.schema):
         screen.say(sentence)
     if statement.entry is not None:
         screen.say(f"Paid by {statement.entry}.", style="dim")

@@ -230,13 +230,14 @@ def _tell(found: Comparison, schema: Path, output: Path | None, options: Sequenc
         return
     # Nothing is measured: then a release is made of the number of rows alone, and needs one that is public.
     rows = [] if chosen.requests else ["--rows", "ROWS" if found.rows is None else str(found.rows)]
+    reading = [] if chosen.schema.reading is None else ["--schema", schema]  # a plan does not hold it
     budget = [text for field, number in chosen.budget.to_dict().items() for text in (f"--{field}", number)]
     if output is not None:
-        screen.put(f"Saved {output}. Run exactly this: {_release('--plan', output, *rows)}")
+        screen.put(f"Saved {output}. Run exactly this: {_release('--plan', output, *reading, *rows)}")
     elif by_rows:
         file = schema.with_name(f"{schema.name.removesuffix('.json').removesuffix('.schema')}.plan.json")
         plan = shlex.join(["crosstally", "plan", str(schema), *budget, *options, "-o", str(file)])
-        screen.put(f"Next: {plan} && {_release('--plan', file, *rows)}")
+        screen.put(f"Next: {plan} && {_release('--plan', file, *reading, *rows)}")
     else:
         screen.put(f"Next: {_release('--schema', schema, *budget, *options, *rows)}")
 

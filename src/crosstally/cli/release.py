@@ -54,10 +54,13 @@ _COMPRESSED = (".gz", ".bz2", ".zst", ".xz", ".lz4")
 def release(
     source: Annotated[list[str], typer.Argument(metavar="SOURCE", help="CSV, Parquet or Arrow files, or a glob.")],
     *,
-    schema: Annotated[Path | None, typer.Option(metavar="FILE", help="What the table is about, reviewed.")] = None,
+    schema: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="What the table is about, reviewed; beside --plan for its reading."),
+    ] = None,
     plan: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="An approved plan, run exactly, instead of schema, budget and tables."),
+        typer.Option(metavar="FILE", help="An approved plan, run exactly, instead of budget and tables."),
     ] = None,
     ledger: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Where the spend is recorded; else SOURCE.ledger beside it.")
@@ -89,7 +92,6 @@ def release(
     from crosstally.strategies.planner import compare, read_strategies
 
     fixed_by_plan = {
-        "--schema": schema,
         "--epsilon": epsilon,
         "--delta": delta,
         "--rho": rho,
@@ -99,10 +101,12 @@ def release(
         "--workload": workload,
         "--strategy": strategy,
     }
+    read = None if schema is None else _load_schema(schema)
     if plan is not None:
         approved = _approved(plan, [option for option, value in fixed_by_plan.items() if value is not None])
+    elif read is None:
+        raise SchemaError("a release needs --schema, or --plan; make one with: crosstally schema draft FILE")
     else:
-        read = _load_schema(schema)
         wanted, budget = read_workload(read, ways, tables, workload), read_budget(epsilon, delta, rho)
         relation, strategies = neighbours or Neighbours.ADD_REMOVE, read_strategies(strategy or "auto")
         with progress("planning", quiet=quiet or json):
@@ -111,7 +115,7 @@ def release(
     check_output(target, force=force)
     key = f"release-{secrets.token_hex(4)}" if key is None else key
     with _paying(approved, source, ledger) as account:
-        released = _measure(source, approved, account, rows=rows, key=key, quiet=quiet or json)
+        released = _measure(source, approved, read, account, rows=rows, key=key, quiet=quiet or json)
         _save(released, target, account, key)
         if json:
             _print_summary(released, account, target, key)
@@ -126,15 +130,13 @@ def _approved(path: Path, given: list[str]) -> Plan:
     from crosstally.plans.plan import Plan
 
     if given:
-        raise PlanError(f"a plan fixes schema, budget, tables and strategy: leave out {', '.join(given)}, or --plan")
+        raise PlanError(f"a plan fixes budget, tables and strategy: leave out {', '.join(given)}, or --plan")
     planned = Plan.load(path)
     check_reviewed(planned.schema, path)
     return planned
 
 
-def _load_schema(path: Path | None) -> Schema:
-    if path is None:
-        raise SchemaError("a release needs --schema, or --plan; make one with: crosstally schema draft FILE")
+def _load_schema(path: Path) -> Schema:
     read = Schema.load(path)
     check_reviewed(read, path)
     return read
@@ -212,13 +214,22 @@ def _beside(source: list[str], ending: str, option: str) -> Path:
 # Spend and save
 
 
-def _measure(source: list[str], plan: Plan, account: _Account, *, rows: int | None, key: str, quiet: bool) -> Release:
+def _measure(
+    source: list[str],
+    plan: Plan,
+    schema: Schema | None,
+    account: _Account,
+    *,
+    rows: int | None,
+    key: str,
+    quiet: bool,
+) -> Release:
     from crosstally.cli.output.screen import reading
     from crosstally.pipeline import run
 
     where: Any = source[0] if len(source) == 1 else source
     with reading("counting", where, quiet=quiet) as tell:
-        return run(where, plan, rows=rows, ledger=account.ledger, key=key, progress=tell)
+        return run(where, plan, schema=schema, rows=rows, ledger=account.ledger, key=key, progress=tell)
 
 
 def _save(released: Release, target: Path, account: _Account, key: str) -> None:

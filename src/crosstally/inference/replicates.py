@@ -33,8 +33,8 @@ _TAIL = 10
 
 
 def seed_of(schema: Schema, measurements: Sequence[Measurement]) -> int:
-    """128 bits of the SHA-256 of the schema and of each measurement's query, noise and values."""
-    digest = hashlib.sha256(_canonical(schema.to_dict()))
+    """128 bits of the SHA-256 of the schema's cells and of each measurement's query, noise and values."""
+    digest = hashlib.sha256(_canonical(schema.identity()))
     for m in measurements:
         noise = {"variance": m.variance} if m.noise is None else m.noise.to_dict()
         whole = np.issubdtype(m.values.dtype, np.integer)

@@ -147,6 +147,7 @@ def design(
         minimum: The fewest reports from which anything is released; 1,000, or all expected if they are fewer.
     """
     _check_schema(schema)
+    schema = schema.bare()  # format 1 of a protocol, which devices know, has no place for descriptions
     number = _whole(people, "people")
     if isinstance(ways, bool) or not isinstance(ways, int) or not 1 <= ways <= len(schema.names):
         raise WorkloadError(f"ways must be a whole number from 1 to {len(schema.names)}, got {ways!r}")
@@ -173,6 +174,10 @@ def design(
 def _check_schema(schema: Schema) -> None:
     if schema.draft:
         raise SchemaError("the schema is a draft: review it and remove its draft mark first")
+    if schema.reading is not None:
+        raise SchemaError(
+            "in the local model every device gives the labels themselves: leave reading out of the schema"
+        )
     if schema.unit is not None:
         raise SchemaError("in the local model every person has one row: leave the unit out of the schema")
     dropped = [attribute.name for attribute in schema.attributes if attribute.outside is Outside.DROP]

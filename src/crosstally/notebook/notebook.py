@@ -104,24 +104,28 @@ class Price:
         return self.budget is None
 
 
-def open_notebook(ledger: Ledger | str | Path, *, rows: int | None = None) -> Notebook:
+def open_notebook(ledger: Ledger | str | Path, *, rows: int | None = None, schema: Schema | None = None) -> Notebook:
     """A notebook on a ledger: ask it, or get estimates from it for free.
 
     Args:
         ledger: The ledger or its file.
         rows: The number of rows, only if that is public; it is then taken as exact.
+        schema: The ledger's schema with the steward's reading, where that is needed to read rows.
     """
     if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 0):
         raise QueryError(f"rows must be a whole number of at least 0, got {rows!r}")
-    return Notebook(ledger if isinstance(ledger, Ledger) else Ledger.open(ledger), rows=rows)
+    return Notebook(ledger if isinstance(ledger, Ledger) else Ledger.open(ledger), rows=rows, schema=schema)
 
 
 class Notebook:
     """Questions and answers on one ledger. Several notebooks may be open on the same ledger at the same time."""
 
-    def __init__(self, ledger: Ledger, *, rows: int | None = None) -> None:
+    def __init__(self, ledger: Ledger, *, rows: int | None = None, schema: Schema | None = None) -> None:
+        if schema is not None and schema.identity() != ledger.schema.identity():
+            raise QueryError("the schema given must have the attributes, cells and unit that the ledger is about")
         self.ledger = ledger
         self.rows = rows
+        self._reads_by = ledger.schema if schema is None else schema
 
     def __repr__(self) -> str:
         return f"Notebook({self.ledger!r})"
@@ -180,7 +184,7 @@ class Notebook:
         plan = _plan(queries, self.ledger, budget)
         key = f"ask-{uuid.uuid4().hex[:12]}" if key is None else key
         try:
-            measured = _measured(source, plan, self.ledger, key, progress)
+            measured = _measured(source, plan, self._reads_by, self.ledger, key=key, progress=progress)
         except OverspendError as error:
             raise OverspendError(f"{error}. {self._instead(queries)}") from None
         return self._answers(queries, measured, key)
@@ -341,14 +345,15 @@ def _plan(queries: Sequence[Linear], ledger: Ledger, budget: Budget) -> Plan:
 
 
 def _measured(
-    source: Any, plan: Plan, ledger: Ledger, key: str, progress: Callable[[int], None] | None
+    source: Any, plan: Plan, schema: Schema, ledger: Ledger, *, key: str, progress: Callable[[int], None] | None
 ) -> tuple[Measurement, ...]:
     """What the questions got: now, or when the same key asked before."""
     from crosstally.privacy.measure import measure_counted
-    from crosstally.sources import count
+    from crosstally.sources import count, note_reading
 
     def exact() -> list[ExactTable]:
-        counted = count(source, _counted(plan.schema), plan.tables, progress=progress)
+        counted = count(source, _counted(schema), plan.tables, progress=progress)
+        note_reading(schema, ledger.path, key)
         return [ExactTable(plan.schema.subset(*table.schema.names), table.counts) for table in counted]
 
     return measure_counted(exact, plan, ledger=ledger, key=key)

@@ -60,6 +60,7 @@ class Plan:
     later: tuple[Rule, ...] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "schema", self.schema.public())  # how rows are read is its steward's alone
         object.__setattr__(self, "neighbours", Neighbours(self.neighbours))
         object.__setattr__(self, "workload", self.workload.for_schema(self.schema))
         for group in self.groups:
@@ -101,7 +102,7 @@ class Plan:
         """Whether a plan may be the next stage of this one: about the same, with what is left, by the rules left."""
         return (
             bool(self.later)
-            and (stage.schema, stage.neighbours) == (self.schema, self.neighbours)
+            and (stage.schema.identity(), stage.neighbours) == (self.schema.identity(), self.neighbours)
             and (stage.budget, stage.later) == (self.budget_left, rest_of(self.later))
         )
 

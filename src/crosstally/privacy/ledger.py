@@ -179,7 +179,7 @@ class Ledger:
 
     def check(self, plan: Plan) -> None:
         """Raise unless this ledger can pay for such a plan, whatever is left."""
-        if plan.schema != self.schema:
+        if plan.schema.identity() != self.schema.identity():
             raise LedgerError(
                 f"the plan is about another schema than {self._store}; every spend in a ledger must be about the same"
                 " attributes, cells and unit"
@@ -299,7 +299,7 @@ class Ledger:
 
     def _verify_spend(self, connection: sqlite3.Connection, lines: Sequence[Event]) -> None:
         plan, cost = self._plan(connection, lines), Fraction(lines[0].cost or 0)
-        asked = _asked_digest(self._plan_dict(connection, lines))
+        asked = _asked_digest(self._plan_dict(connection, lines), self.schema)
         if asked != lines[0].request or abs(self.price(plan.own_budget) - cost) > cost * _ROUNDED:
             raise LedgerError(f"{self._store}: entry {lines[0].entry} was charged for another plan")
         if len(lines) > 1:
@@ -386,16 +386,16 @@ def _by_entry(lines: Sequence[Event]) -> dict[int, list[Event]]:
 
 
 def request_digest(plan: Plan) -> str:
-    """The identity of what is asked: of schema, requests, budget, neighbours and rules of later stages, never of rows.
+    """The identity of what is asked: of cells, requests, budget, neighbours and rules of later stages, never of rows.
 
     A plan of one stage has no rules to name: its digest is the one that it had before there were any.
     """
-    return _asked_digest(plan.to_dict())
+    return _asked_digest(plan.to_dict(), plan.schema)
 
 
-def _asked_digest(given: Mapping[str, Any]) -> str:
-    asked = ("schema", "requests", "budget", "neighbours", "later")
-    return digest(canonical({field: value for field, value in given.items() if field in asked}))
+def _asked_digest(given: Mapping[str, Any], schema: Schema) -> str:
+    asked = {field: given[field] for field in ("requests", "budget", "neighbours", "later") if field in given}
+    return digest(canonical({**asked, "schema": schema.identity()}))
 
 
 def _is_known(connection: sqlite3.Connection, plan: Plan, key: str) -> bool:
@@ -470,7 +470,7 @@ def _read_header(header: str, store: Store) -> tuple[str, Schema, Budget, Neighb
         given = read_json(header)
         if not isinstance(given, Mapping) or given.get("crosstally-ledger") != FORMAT:
             raise LedgerError(f"{store} does not say that it has format {FORMAT}")
-        schema, budget = Schema.from_dict(given["schema"]), Budget.from_dict(given["budget"])
+        schema, budget = Schema.from_dict(given["schema"]).public(), Budget.from_dict(given["budget"])
         return str(given["id"]), schema, budget, Neighbours(given["neighbours"])
     except (ValueError, KeyError, TypeError, CrosstallyError):
         raise LedgerError(f"{store} has a header that cannot be read; restore the file from a copy") from None

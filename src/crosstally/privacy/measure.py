@@ -73,7 +73,7 @@ def _exact_answers(exact: Sequence[ExactTable], plan: Plan) -> list[NDArray[np.i
     """The confidential answer to each request; raises when a table is missing or counts are too large."""
     tables = {table.schema.names: table for table in exact}
     for names in plan.tables:
-        if names not in tables or tables[names].schema != plan.schema.subset(*names):
+        if names not in tables or tables[names].schema.identity() != plan.schema.subset(*names).identity():
             raise PlanError(
                 f"the plan needs the table of {' x '.join(names) or 'no attributes'}, counted by its schema"
             )

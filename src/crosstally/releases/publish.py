@@ -37,7 +37,7 @@ def publish(
         nonnegative: How negative cells are corrected; ``none`` leaves the unbiased least squares estimate.
         rounds: How often tables are corrected and made consistent again.
     """
-    measured = tuple(measurements)
+    schema, measured = schema.public(), tuple(measurements)
     if statement.unit != schema.unit:
         raise ReleaseError("the unit of the statement must be that of the schema")
     check_measurements(schema, measured)

@@ -12,7 +12,7 @@ from typing import Any
 
 from crosstally.budget import Budget, Neighbours, decimal_text, zcdp_epsilon
 from crosstally.errors import CrosstallyError, ReleaseError, did_you_mean
-from crosstally.schema import Unit
+from crosstally.schema import Schema, Unit
 
 __all__ = ["Statement", "installed_versions"]
 
@@ -78,9 +78,10 @@ class Statement:
     def _unit_words(self) -> list[str]:
         return [] if self.unit is None else [f"at most {self.unit.max_rows:,} rows for each {self.unit.id}"]
 
-    def plain(self) -> tuple[str, ...]:
-        """What is promised, to whom, and what is not protected: sentences for people."""
-        return (*_model_sentences(self), _promise(self), _unit_sentence(self), *_public_sentences(self))
+    def plain(self, schema: Schema) -> tuple[str, ...]:
+        """What is promised, to whom, and what is not protected, in a release about a schema: sentences for people."""
+        promise = (*_model_sentences(self), _promise(self), _unit_sentence(self), *_public_sentences(self))
+        return (*promise, *_chosen_sentences(schema), *_counted_sentences(schema))
 
     def to_dict(self) -> dict[str, Any]:
         """The statement as JSON; what is absent is left out."""
@@ -91,7 +92,7 @@ class Statement:
             "neighbours": self.neighbours.value,
         }
         if self.unit is not None:
-            out["unit"] = self.unit.to_dict()
+            out["unit"] = self.unit.identity()
         if self.rows is not None:
             out["rows"] = self.rows
         out["versions"] = dict(self.versions or {})
@@ -195,3 +196,23 @@ def _public_sentences(statement: Statement) -> tuple[str, ...]:
     if statement.neighbours == Neighbours.REPLACE:
         return (public, "Nothing is promised about the number of rows: replacing one leaves it as it is.")
     return (public, "The number of rows is protected too: what the release says about it is a noisy measurement.")
+
+
+def _chosen_sentences(schema: Schema) -> tuple[str, ...]:
+    """What was chosen by looking at the rows: the budget pays for measurements, not for that."""
+    chosen = [f"the values of {attribute.name}" for attribute in schema.attributes if attribute.from_data]
+    if schema.unit is not None and schema.unit.from_data:
+        chosen.append(f"the bound of {schema.unit.max_rows:,} rows for each {schema.unit.id}")
+    if not chosen:
+        return ()
+    listed = chosen[0] if len(chosen) == 1 else f"{', '.join(chosen[:-1])} and {chosen[-1]}"
+    verb = "was" if chosen[0].startswith("the bound") else "were"
+    return (
+        f"{listed[0].upper()}{listed[1:]} {verb} chosen by looking at the data; epsilon does not cover that choice.",
+    )
+
+
+def _counted_sentences(schema: Schema) -> tuple[str, ...]:
+    if schema.about is None or schema.about.counts is None:
+        return ()
+    return ("These tables count records, not the population: the weights of the survey are not used.",)

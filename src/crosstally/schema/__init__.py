@@ -1,7 +1,11 @@
 """What a table is about: its attributes, their labels, and whom the release protects."""
 
+from crosstally.schema.about import About
 from crosstally.schema.attribute import MAX_VALUES, MISSING, OTHER, Attribute, Outside
 from crosstally.schema.canonical import canonical_text
+from crosstally.schema.dates import DateReading
+from crosstally.schema.hierarchy import Level
+from crosstally.schema.reading import ColumnName, ColumnReading, RowReading, ValueRule
 from crosstally.schema.schema import MAX_ATTRIBUTES, Schema, Unit
 
 __all__ = [
@@ -9,9 +13,16 @@ __all__ = [
     "MAX_VALUES",
     "MISSING",
     "OTHER",
+    "About",
     "Attribute",
+    "ColumnName",
+    "ColumnReading",
+    "DateReading",
+    "Level",
     "Outside",
+    "RowReading",
     "Schema",
     "Unit",
+    "ValueRule",
     "canonical_text",
 ]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, fields
 from enum import StrEnum
 from itertools import pairwise
 from typing import Any
 
 from crosstally.errors import SchemaError
 from crosstally.schema.canonical import canonical_text, is_unicode
-from crosstally.schema.fields import read_fields
+from crosstally.schema.fields import DATA, read_fields, read_from, read_text
+from crosstally.schema.hierarchy import Level, read_hierarchy, read_levels
 
 __all__ = ["MAX_VALUES", "MISSING", "OTHER", "Attribute", "Outside", "read_attribute"]
 
@@ -35,19 +36,30 @@ class Outside(StrEnum):
 class Attribute:
     """One column and the cells it is counted in.
 
-    Either ``values`` lists the labels, or ``edges`` bounds the bins ``[a, b)``, the last one closed. ``missing`` adds
-    a cell for missing values; without it they go the way of outside values.
+    Either ``values`` lists the labels, or ``edges`` bounds the bins ``[a, b)``, the last one closed, which ``bins`` may
+    name. ``missing`` adds a cell for missing values; without it they go the way of outside values.
+
+    The rest describes the cells and changes none of them: a ``description``, what numbers are ``measured_in``, and a
+    ``hierarchy`` of levels, each of which groups the labels of the one below. ``from_data`` says that the cells were
+    chosen by looking at the rows, which no budget covers.
 
     >>> Attribute("age", edges=[0, 18, 65, 120], missing=True).labels
     ('[0, 18)', '[18, 65)', '[65, 120]', '(missing)')
+    >>> Attribute("age", edges=[16, 25, 35], bins=["16-24", "25-34"]).labels
+    ('16-24', '25-34')
     """
 
     name: str
     values: tuple[str, ...] = ()
     _: KW_ONLY
     edges: tuple[float, ...] = ()
+    bins: tuple[str, ...] = ()
     missing: bool = False
     outside: Outside = Outside.REFUSE
+    description: str | None = None
+    measured_in: str | None = None
+    hierarchy: tuple[Level, ...] = ()
+    from_data: bool = False
 
     def __init__(
         self,
@@ -55,8 +67,13 @@ class Attribute:
         values: Iterable[str | float] = (),
         *,
         edges: Iterable[float] = (),
+        bins: Iterable[str | float] = (),
         missing: bool = False,
         outside: Outside | str = Outside.REFUSE,
+        description: str | None = None,
+        measured_in: str | None = None,
+        hierarchy: Iterable[Level] = (),
+        from_data: bool = False,
     ) -> None:
         if not isinstance(name, str) or not name or not is_unicode(name):
             raise SchemaError(f"name must be a non-empty text, got {name!r}")
@@ -64,28 +81,40 @@ class Attribute:
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "values", _read_values(values, where))
         object.__setattr__(self, "edges", _read_edges(edges, where))
-        if not isinstance(missing, bool):
-            raise SchemaError(f"{where}: missing must be true or false, got {missing!r}")
-        object.__setattr__(self, "missing", missing)
+        object.__setattr__(self, "bins", _read_values(bins, where, "bins"))
+        for field, flag in (("missing", missing), ("from_data", from_data)):
+            if not isinstance(flag, bool):
+                raise SchemaError(f"{where}: {field} must be true or false, got {flag!r}")
+            object.__setattr__(self, field, flag)
+        object.__setattr__(self, "description", read_text(description, f"{where}: description"))
+        object.__setattr__(self, "measured_in", read_text(measured_in, f"{where}: measured_in"))
         try:
             object.__setattr__(self, "outside", Outside(outside))
         except ValueError:
             raise SchemaError(f"{where}: outside must be refuse, other or drop, got {outside!r}") from None
         if bool(self.values) == bool(self.edges):
             raise SchemaError(f"{where} must have either values or edges, and not both")
-        reserved = [cell for cell in (OTHER, MISSING) if cell in self.values]
+        if self.bins and len(self.bins) != len(self.edges) - 1:
+            between = max(len(self.edges) - 1, 0)
+            raise SchemaError(f"{where}: bins must name the {between} bins between the edges, got {len(self.bins)}")
+        reserved = [cell for cell in (OTHER, MISSING) if cell in self.values or cell in self.bins]
         if reserved:
             raise SchemaError(f"{where}: the label {reserved[0]!r} is reserved; use outside or missing instead")
         if self.size < 2:
             raise SchemaError(f"{where} must have at least two cells, got {self.size}; leave it out of the schema")
         if self.size > MAX_VALUES:
             raise SchemaError(f"{where} must have at most {MAX_VALUES:,} cells, got {self.size:,}")
+        object.__setattr__(self, "hierarchy", read_hierarchy(hierarchy, self._own_labels, where))
 
     @property
     def labels(self) -> tuple[str, ...]:
         """One label for each cell: values or bins, then ``(other)``, then ``(missing)``."""
         extra = (OTHER,) * (self.outside is Outside.OTHER) + (MISSING,) * self.missing
-        return (self.values or self._bin_labels()) + extra
+        return self._own_labels + extra
+
+    @property
+    def _own_labels(self) -> tuple[str, ...]:
+        return self.values or self.bins or self._bin_labels()
 
     @property
     def size(self) -> int:
@@ -111,8 +140,27 @@ class Attribute:
         """The attribute with some of its cells alone, as a table shows it that a condition restricts."""
         return self if len(codes) == self.size else _AttributePart(self.name, tuple(self.labels[c] for c in codes))
 
+    @property
+    def needs_format_2(self) -> bool:
+        """Whether it has anything that format 1 of a schema cannot say."""
+        return bool(self.bins or self.hierarchy or self.from_data or self.description or self.measured_in)
+
     def to_dict(self) -> dict[str, Any]:
         """The attribute as JSON; what is at its default is left out."""
+        out = self.identity()
+        if self.bins:
+            out["bins"] = list(self.bins)
+        for field in ("description", "measured_in"):
+            if getattr(self, field) is not None:
+                out[field] = getattr(self, field)
+        if self.hierarchy:
+            out["hierarchy"] = [level.to_dict() for level in self.hierarchy]
+        if self.from_data:
+            out["from"] = DATA
+        return out
+
+    def identity(self) -> dict[str, Any]:
+        """What makes the cells: all that the cost of a measurement, and so a ledger, depends on."""
         out: dict[str, Any] = {"name": self.name}
         if self.values:
             out["values"] = list(self.values)
@@ -135,25 +183,26 @@ class _AttributePart(Attribute):
 
     def __init__(self, name: str, values: tuple[str, ...]) -> None:
         # the rules are for whole attributes, and name and labels come from one
-        fields = {"name": name, "values": values, "edges": (), "missing": False, "outside": Outside.REFUSE}
-        for field, value in fields.items():
-            object.__setattr__(self, field, value)
+        for field in fields(Attribute):
+            object.__setattr__(self, field.name, field.default)
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "values", values)
 
 
-def _read_values(values: Iterable[object], where: str) -> tuple[str, ...]:
+def _read_values(values: Iterable[object], where: str, field: str = "values") -> tuple[str, ...]:
     if isinstance(values, str) or not isinstance(values, Iterable):
-        raise SchemaError(f"{where}: values must be a list of labels, got {values!r}")
+        raise SchemaError(f"{where}: {field} must be a list of labels, got {values!r}")
     labels = []
     for value in values:
         text = canonical_text(value) if isinstance(value, str | int | float | bool) else None
         if text is None or not is_unicode(text):
-            raise SchemaError(f"{where}: each of values must be a non-empty text, number or boolean, got {value!r}")
+            raise SchemaError(f"{where}: each of {field} must be a non-empty text, number or boolean, got {value!r}")
         labels.append(value if isinstance(value, str) else text)
     seen = set()
     for label in labels:
         text = canonical_text(label)
         if text in seen:
-            raise SchemaError(f"{where}: values must differ, got {label!r} twice")
+            raise SchemaError(f"{where}: {field} must differ, got {label!r} twice")
         seen.add(text)
     return tuple(labels)
 
@@ -173,11 +222,16 @@ def _read_edges(edges: Iterable[object], where: str) -> tuple[float, ...]:
     return tuple(numbers)
 
 
-def read_attribute(given: object, where: str) -> Attribute:
+_FORMAT_1 = {"name", "values", "edges", "missing", "outside"}
+_FORMAT_2 = _FORMAT_1 | {"bins", "description", "measured_in", "hierarchy", "from"}
+
+
+def read_attribute(given: object, where: str, *, format_number: int) -> Attribute:
     """An attribute from its JSON; errors name the place."""
-    known = {"name", "values", "edges", "missing", "outside"}
-    fields = read_fields(given, where, known=known, needed={"name"})
+    found = read_fields(given, where, known=_FORMAT_1 if format_number == 1 else _FORMAT_2, needed={"name"})
     try:
-        return Attribute(**fields)
+        from_data = read_from(found.pop("from", None))
+        levels = read_levels(found.pop("hierarchy", []))
+        return Attribute(**found, hierarchy=levels, from_data=from_data)
     except SchemaError as error:
         raise SchemaError(f"{where}: {error}") from None

@@ -6,8 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from crosstally.errors import SchemaError, did_you_mean
+from crosstally.schema.canonical import is_unicode
 
-__all__ = ["read_fields"]
+__all__ = ["DATA", "private_fields", "read_fields", "read_from", "read_text"]
+
+DATA = "data"
+"""What the field ``from`` says of cells or of a bound that was chosen by looking at the rows."""
+_MOST_CHARACTERS = 2_000  # of a text that describes: a paragraph; a release holds one for each attribute
 
 
 def read_fields(given: object, where: str, *, known: set[str], needed: set[str]) -> dict[str, Any]:
@@ -21,3 +26,31 @@ def read_fields(given: object, where: str, *, known: set[str], needed: set[str])
         if key not in given:
             raise SchemaError(f"{where}: the field {key!r} is missing")
     return dict(given)
+
+
+def private_fields(given: object, known: set[str]) -> dict[str, Any]:
+    """The fields of an object that only a steward sees; an unknown one is not named, since it may be a spelling."""
+    if not isinstance(given, Mapping):
+        raise SchemaError(f"must be an object, got {type(given).__name__}")
+    for i, key in enumerate(given, 1):
+        if key not in known:
+            raise SchemaError(f"field {i} is unknown; there are {', '.join(sorted(known))}")
+    return dict(given)
+
+
+def read_from(given: object) -> bool:
+    """Whether the field ``from`` says that something was chosen by looking at the rows."""
+    if given is not None and given != DATA:
+        raise SchemaError(f"from must be {DATA!r}, or be left out, got {given!r}")
+    return given is not None
+
+
+def read_text(given: object, where: str) -> str | None:
+    """A text that people read, or None."""
+    if given is None:
+        return None
+    if not isinstance(given, str) or not given.strip() or not is_unicode(given):
+        raise SchemaError(f"{where} must be a non-empty text, got {given!r}")
+    if len(given) > _MOST_CHARACTERS:
+        raise SchemaError(f"{where} must have at most {_MOST_CHARACTERS:,} characters, got {len(given):,}")
+    return given

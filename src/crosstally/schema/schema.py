@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from crosstally.errors import QueryError, SchemaError, did_you_mean
 from crosstally.json_text import JsonError, read_json_file
 from crosstally.platform_files import write_text
+from crosstally.schema.about import About
 from crosstally.schema.attribute import Attribute, Outside, read_attribute
-from crosstally.schema.fields import read_fields
+from crosstally.schema.fields import DATA, read_fields, read_from
+from crosstally.schema.reading import WITHHELD, RowReading
 
 __all__ = ["MAX_ATTRIBUTES", "Schema", "Unit"]
 
@@ -23,10 +25,15 @@ MAX_ATTRIBUTES = 512
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Whom the release protects: all rows that share an ``id``, of which at most ``max_rows`` are counted."""
+    """Whom the release protects: all rows that share an ``id``, of which at most ``max_rows`` are counted.
+
+    ``from_data`` says that the bound was chosen by looking at the rows, which no budget covers; it is no part of what
+    is protected, and units are compared without it.
+    """
 
     id: str
     max_rows: int
+    from_data: bool = field(default=False, compare=False, kw_only=True)
 
     def __post_init__(self) -> None:
         if not isinstance(self.id, str) or not self.id:
@@ -36,12 +43,20 @@ class Unit:
 
     def to_dict(self) -> dict[str, Any]:
         """The unit as JSON."""
+        return {**self.identity(), "from": DATA} if self.from_data else self.identity()
+
+    def identity(self) -> dict[str, Any]:
+        """Who is protected, and how far."""
         return {"id": self.id, "max_rows": self.max_rows}
 
 
 @dataclass(frozen=True)
 class Schema:
     """The attributes of a table, in order, and the unit of protection: a row when ``unit`` is None.
+
+    All of it is public but ``reading``, which says how the steward's columns become these attributes: it is written
+    into the steward's own file and nowhere else, and neither printed nor compared. Where it was left behind, in a
+    plan, a ledger or a release, it is "withheld", and no rows can be read.
 
     >>> schema = Schema([Attribute("sex", ["Female", "Male"]), Attribute("age", edges=[0, 18, 65, 120])])
     >>> print(schema, schema.cells)
@@ -54,11 +69,23 @@ class Schema:
     unit: Unit | None = None
     _: KW_ONLY
     draft: bool = False
+    about: About | None = None
+    reading: RowReading | Literal["withheld"] | None = field(default=None, compare=False, repr=False)
 
-    def __init__(self, attributes: Iterable[Attribute], unit: Unit | None = None, *, draft: bool = False) -> None:
+    def __init__(
+        self,
+        attributes: Iterable[Attribute],
+        unit: Unit | None = None,
+        *,
+        draft: bool = False,
+        about: About | None = None,
+        reading: RowReading | Literal["withheld"] | None = None,
+    ) -> None:
         object.__setattr__(self, "attributes", tuple(attributes))
         object.__setattr__(self, "unit", unit)
         object.__setattr__(self, "draft", draft)
+        object.__setattr__(self, "about", about)
+        object.__setattr__(self, "reading", reading)
         for attribute in self.attributes:
             if not isinstance(attribute, Attribute):
                 raise SchemaError(f"attributes must be Attribute objects, got {type(attribute).__name__}")
@@ -69,6 +96,8 @@ class Schema:
             raise SchemaError(f"attributes must have different names, got {twice!r} twice")
         if self.unit is not None and self.unit.id in self.names:
             raise SchemaError(f"unit: id must not be an attribute too, got {self.unit.id!r}")
+        if isinstance(reading, RowReading):
+            reading.check(self.attributes, None if self.unit is None else self.unit.id)
 
     # What it holds
 
@@ -125,41 +154,91 @@ class Schema:
         return tuple(sorted(names, key=self.positions.__getitem__))
 
     def subset(self, *names: str) -> Schema:
-        """The schema of a table over these attributes, in the order named."""
+        """The schema of a table over these attributes, in the order named; a reading is of all of them."""
         self.check(names)
-        return replace(self, attributes=tuple(self.attributes[self.positions[name]] for name in names))
+        return replace(self.public(), attributes=tuple(self.attributes[self.positions[name]] for name in names))
 
     def sizes(self, names: Sequence[str]) -> tuple[int, ...]:
         """How many cells each of these attributes has."""
         self.check(names)
         return tuple(self.shape[self.positions[name]] for name in names)
 
+    # What others see of it
+
+    def public(self) -> Schema:
+        """The schema without its reading: what plan, ledger, tables and release hold."""
+        return replace(self, reading=WITHHELD) if isinstance(self.reading, RowReading) else self
+
+    def bare(self) -> Schema:
+        """The schema with nothing but its cells and unit, as format 1 says them."""
+        attributes = (read_attribute(each.identity(), each.name, format_number=1) for each in self.attributes)
+        unit = None if self.unit is None else Unit(self.unit.id, self.unit.max_rows)
+        return Schema(attributes, unit, draft=self.draft)
+
+    def identity(self) -> dict[str, Any]:
+        """Names, cells, rules for outside values and the unit: a ledger pays for schemas that agree in these.
+
+        A better description, names for bins, or another reading makes no other schema of it.
+        """
+        out: dict[str, Any] = {} if self.unit is None else {"unit": self.unit.identity()}
+        return {**out, "attributes": [attribute.identity() for attribute in self.attributes]}
+
     # JSON both ways
 
+    @property
+    def format_number(self) -> int:
+        """The lowest number of the format that can say all of it."""
+        of_parts = any(attribute.needs_format_2 for attribute in self.attributes)
+        of_unit = self.unit is not None and self.unit.from_data
+        return 2 if of_parts or of_unit or self.about is not None or self.reading is not None else 1
+
     def to_dict(self) -> dict[str, Any]:
-        """The schema as JSON."""
-        out: dict[str, Any] = {"draft": True} if self.draft else {}
+        """The schema as JSON that may be published: of a reading it says only that there is one."""
+        out: dict[str, Any] = {"crosstally-schema": 2} if self.format_number == 2 else {}
+        if self.draft:
+            out["draft"] = True
+        if self.about is not None:
+            out["about"] = self.about.to_dict()
         if self.unit is not None:
             out["unit"] = self.unit.to_dict()
         out["attributes"] = [attribute.to_dict() for attribute in self.attributes]
+        if self.reading is not None:
+            out["reading"] = WITHHELD
         return out
+
+    def steward_dict(self) -> dict[str, Any]:
+        """The schema as JSON for its steward alone: with its reading."""
+        reading = {"reading": self.reading.to_dict()} if isinstance(self.reading, RowReading) else {}
+        return {**self.to_dict(), **reading}
 
     @classmethod
     def from_dict(cls, given: object) -> Schema:
-        """A schema from its JSON; errors name the field."""
-        fields = read_fields(given, "schema", known={"attributes", "unit", "draft"}, needed={"attributes"})
-        if not isinstance(fields["attributes"], list):
-            raise SchemaError(f"attributes must be a list, got {type(fields['attributes']).__name__}")
-        attributes = [read_attribute(each, f"attributes[{i}]") for i, each in enumerate(fields["attributes"])]
-        unit = None
-        if fields.get("unit") is not None:
-            unit = Unit(**read_fields(fields["unit"], "unit", known={"id", "max_rows"}, needed={"id", "max_rows"}))
-        draft = fields.get("draft", False)
+        """A schema from its JSON, of either format; errors name the field."""
+        number = given.get("crosstally-schema", 1) if isinstance(given, Mapping) else 1
+        if isinstance(number, bool) or number not in (1, 2):
+            raise SchemaError("the schema has a format that this crosstally does not read: it reads 1 and 2")
+        known = {"attributes", "unit", "draft"}
+        known |= {"crosstally-schema", "$schema", "about", "reading"} if number == 2 else set()
+        if isinstance(given, Mapping) and number == 2 and "facts" in given:
+            raise SchemaError("facts are not used by this crosstally yet: leave them out")
+        found = read_fields(given, "schema", known=known, needed={"attributes"})
+        if not isinstance(found["attributes"], list):
+            raise SchemaError(f"attributes must be a list, got {type(found['attributes']).__name__}")
+        attributes = [
+            read_attribute(each, f"attributes[{i}]", format_number=number) for i, each in enumerate(found["attributes"])
+        ]
+        draft = found.get("draft", False)
         if not isinstance(draft, bool):
             raise SchemaError(f"draft must be true or false, got {draft!r}")
         if not attributes:
             raise SchemaError("attributes must not be empty")
-        return cls(attributes, unit, draft=draft)
+        return cls(
+            attributes,
+            _read_unit(found.get("unit"), number),
+            draft=draft,
+            about=None if found.get("about") is None else About.from_dict(found["about"]),
+            reading=_read_reading(found.get("reading")),
+        )
 
     @classmethod
     def load(cls, path: str | Path) -> Schema:
@@ -174,10 +253,52 @@ class Schema:
             raise SchemaError(f"{str(path)!r}: {error}") from None
 
     def save(self, path: str | Path) -> None:
-        """Write the schema as a JSON file that people can edit; a draft as one that only its owner can read."""
-        lines = [json.dumps(a.to_dict(), ensure_ascii=False) for a in self.attributes]
-        head = {key: value for key, value in self.to_dict().items() if key != "attributes"}
-        parts = [f"  {json.dumps(k)}: {json.dumps(v, ensure_ascii=False)},\n" for k, v in head.items()]
-        body = ",\n".join(f"    {line}" for line in lines)
-        text = "{\n" + "".join(parts) + f'  "attributes": [\n{body}\n  ]\n}}\n'
-        write_text(Path(path), text, private=self.draft)
+        """Write the schema as a JSON file that people can edit.
+
+        A draft, and a schema with a reading, become a file that only its owner can read.
+        """
+        private = self.draft or isinstance(self.reading, RowReading)
+        write_text(Path(path), _file_text(self.steward_dict()), private=private)
+
+
+def _file_text(given: Mapping[str, Any]) -> str:
+    """JSON with a line for each attribute and each column of a reading."""
+    parts = []
+    for key, value in given.items():
+        if key == "attributes":
+            text = "[\n" + ",\n".join(f"    {_json(each)}" for each in value) + "\n  ]"
+        elif key == "reading" and isinstance(value, Mapping):
+            text = "{\n" + ",\n".join(f"    {_json(name)}: {_reading_text(each)}" for name, each in value.items())
+            text += "\n  }"
+        else:
+            text = _json(value)
+        parts.append(f"  {_json(key)}: {text}")
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def _reading_text(given: object) -> str:
+    if not isinstance(given, Mapping) or not all(isinstance(each, Mapping) for each in given.values()):
+        return _json(given)
+    return "{\n" + ",\n".join(f"      {_json(name)}: {_json(each)}" for name, each in given.items()) + "\n    }"
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _read_unit(given: object, format_number: int) -> Unit | None:
+    if given is None:
+        return None
+    needed = {"id", "max_rows"}
+    found = read_fields(given, "unit", known=needed if format_number == 1 else needed | {"from"}, needed=needed)
+    try:
+        from_data = read_from(found.get("from"))
+    except SchemaError as error:
+        raise SchemaError(f"unit: {error}") from None
+    return Unit(found["id"], found["max_rows"], from_data=from_data)
+
+
+def _read_reading(given: object) -> RowReading | Literal["withheld"] | None:
+    if given is None or given == WITHHELD:
+        return None if given is None else WITHHELD
+    return RowReading.from_dict(given)

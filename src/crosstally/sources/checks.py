@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from crosstally.schema import Outside, Schema
 from crosstally.sources.codes.encode import Encoder
 from crosstally.sources.codes.texts import canonical_texts
+from crosstally.sources.columns import Columns
 from crosstally.sources.rows import batches
 
 __all__ = ["ColumnReport", "Report", "check"]
@@ -73,18 +74,18 @@ class Report:
 
 def check(rows: Any, schema: Schema) -> Report:
     """How well the rows fit the schema; spends nothing and refuses nothing, and is confidential."""
-    found = [_Findings(Encoder.of(attribute)) for attribute in schema.attributes]
-    needed = [*schema.names, *(() if schema.unit is None else (schema.unit.id,))]
+    columns = Columns.of(schema)
+    found = [_Findings(columns.encoder(attribute)) for attribute in schema.attributes]
     read = dropped = 0
     ids: list[pa.Array] = []
-    for batch in batches(rows, needed):
+    for batch in batches(rows, columns.needed):
         lost = np.zeros(batch.num_rows, np.bool_)
         for findings in found:
             lost |= findings.add(batch)
         read += batch.num_rows
         dropped += int(lost.sum())
         if schema.unit is not None:
-            ids.append(canonical_texts(schema.unit.id, batch.column(schema.unit.id)).filter(pa.array(~lost)))
+            ids.append(columns.ids(batch).filter(pa.array(~lost)))
     without_id = sum(part.null_count for part in ids)
     excess = np.maximum(_rows_of_units(ids) - schema.max_rows, 0)
     return Report(
@@ -116,8 +117,8 @@ class _Findings:
         raw, labels = self._encoder.raw(batch), self._encoder.matcher.labels
         self._seen += np.bincount(raw, minlength=labels + 2)
         if self._seen[labels] and len(self._examples) < _MOST_EXAMPLES:
-            name = self._encoder.attribute.name
-            outside = pc.unique(canonical_texts(name, batch.column(name)).filter(pa.array(raw == labels)))
+            texts = canonical_texts(self._encoder.attribute.name, batch.column(self._encoder.column))
+            outside = pc.unique(texts.filter(pa.array(raw == labels)))
             self._examples.update(dict.fromkeys(outside.to_pylist()))
         attribute = self._encoder.attribute
         if attribute.outside is not Outside.DROP:

@@ -14,6 +14,7 @@ from crosstally.errors import TooManyCellsError
 from crosstally.questions.queries import MAX_CELLS
 from crosstally.schema import Outside, Schema
 from crosstally.sources.codes.encode import Encoder
+from crosstally.sources.columns import Columns
 from crosstally.sources.rows import BATCH_ROWS, batches
 from crosstally.sources.tally import Tally
 from crosstally.sources.units import Bound
@@ -33,7 +34,8 @@ def count(
     """The exact counts of each table, in order; the table over no attributes is the number of rows.
 
     All tables are of the same rows: a row that one attribute's rule drops is in none of them. Where the schema has a
-    unit, each unit counts with at most ``max_rows`` of its rows, and rows without an id are left out.
+    unit, each unit counts with at most ``max_rows`` of its rows, and rows without an id are left out. Where it has a
+    reading, columns are found and values are read by it; the tables hold the schema without it.
 
     Args:
         rows: A path, a glob, a list of them, or a frame of pandas, Polars, DuckDB or PyArrow.
@@ -42,20 +44,21 @@ def count(
         progress: Called with the number of bytes read so far of all files; never for a table in memory.
         batch_rows: How many rows are counted at once.
     """
+    columns, schema = Columns.of(schema), schema.public()
     _check_cells(schema, tables)
     tally = Tally(schema, tables, batch_rows)
     bound = None if schema.unit is None else Bound(schema.unit)
     used = {name for table in tables for name in table}
     encoders = [
-        Encoder.of(attribute)
+        columns.encoder(attribute)
         for attribute in schema.attributes
         if bound is not None or attribute.name in used or attribute.outside is not Outside.OTHER
     ]
     names = [encoder.attribute.name for encoder in encoders]
-    for batch in batches(rows, _columns(schema), batch_rows=batch_rows, progress=progress):
+    for batch in batches(rows, columns.needed, batch_rows=batch_rows, progress=progress):
         kept, cells = _cells(batch, encoders)
         if bound is not None:
-            bound.add(batch.column(bound.unit.id), kept, cells)
+            bound.add(columns.ids(batch), kept, cells)
         else:
             size, chosen = _chosen(kept, cells, batch.num_rows)
             tally.add(size, dict(zip(names, chosen, strict=True)))
@@ -69,10 +72,6 @@ def _check_cells(schema: Schema, tables: Sequence[tuple[str, ...]]) -> None:
     cells = sum(math.prod(schema.sizes(table)) for table in tables)
     if cells > MAX_CELLS:
         raise TooManyCellsError(f"at most {MAX_CELLS:,} cells can be counted at once, got {cells:,}")
-
-
-def _columns(schema: Schema) -> list[str]:
-    return [*schema.names, *(() if schema.unit is None else (schema.unit.id,))]
 
 
 def _cells(batch: pa.RecordBatch, encoders: Sequence[Encoder]) -> tuple[NDArray[np.bool_] | None, list[NDArray[Any]]]:

@@ -208,7 +208,7 @@ def read_header(text: bytes | None, rows: int) -> Header:
 
 def _read_fields(fields: Any, rows: int) -> Header:
     fields = _fields(fields, "header", HEADER_FIELDS)
-    schema, statement = Schema.from_dict(fields["schema"]), Statement.from_dict(fields["statement"])
+    schema, statement = Schema.from_dict(fields["schema"]).public(), Statement.from_dict(fields["statement"])
     if statement.unit != schema.unit:
         raise ReleaseError("the unit of the statement must be that of the schema")
     if not isinstance(fields["mechanisms"], list) or not isinstance(fields["measurements"], list):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -10,28 +10,34 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from crosstally.errors import OutsideValueError
-from crosstally.schema import Attribute, Outside
+from crosstally.schema import Attribute, Outside, ValueRule
 from crosstally.sources.codes.columns import Matcher, encode, matcher_of
+from crosstally.sources.codes.read import read_codes
 
 __all__ = ["Encoder"]
 
 
 @dataclass(frozen=True, slots=True)
 class Encoder:
-    """An attribute and its labels, ready to be matched with a column."""
+    """An attribute and its labels, ready to be matched with a column, whose values a rule may turn into labels."""
 
     attribute: Attribute
     matcher: Matcher
+    _: KW_ONLY
+    column: str
+    rule: ValueRule | None = None
 
     @classmethod
-    def of(cls, attribute: Attribute) -> Encoder:
-        """The encoder of an attribute."""
-        return cls(attribute, matcher_of(attribute))
+    def of(cls, attribute: Attribute, *, column: str | None = None, rule: ValueRule | None = None) -> Encoder:
+        """The encoder of an attribute; its column bears its name unless another is given."""
+        return cls(attribute, matcher_of(attribute), column=attribute.name if column is None else column, rule=rule)
 
     def raw(self, batch: pa.RecordBatch) -> NDArray[Any]:
         """The codes before the attribute's rule: with n labels, n is outside and n + 1 is missing."""
-        name = self.attribute.name
-        return encode(name, batch.column(name), self.matcher)
+        name, column = self.attribute.name, batch.column(self.column)
+        if self.rule is not None:
+            return read_codes(name, column, self.rule, self.matcher)
+        return encode(name, column, self.matcher)
 
     def cells(self, batch: pa.RecordBatch) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
         """The cell of each row, and which rows the rule drops (None: none of them)."""

@@ -1,0 +1,278 @@
+"""Format 2 of a schema: descriptions that make no other cells, and a reading that only the steward's file holds."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import crosstally as ct
+from crosstally.errors import SchemaError
+from crosstally.plans.plan import Plan
+from crosstally.releases import Statement, publish
+from crosstally.schema import About, Attribute, Level, RowReading, Schema, Unit
+
+FORMAT_1: dict[str, Any] = {
+    "unit": {"id": "person", "max_rows": 3},
+    "attributes": [
+        {"name": "town", "values": ["Bern", "Thun", "Lausanne"]},
+        {"name": "age", "edges": [16, 25, 35], "missing": True, "outside": "other"},
+    ],
+}
+FORMAT_2: dict[str, Any] = {
+    "crosstally-schema": 2,
+    "about": {"title": "Survey", "licence": "CC BY 4.0", "counts": "records"},
+    "unit": {"id": "person", "max_rows": 3, "from": "data"},
+    "attributes": [
+        {
+            "name": "town",
+            "values": ["Bern", "Thun", "Lausanne"],
+            "description": "where the person lives",
+            "hierarchy": [
+                {"name": "canton", "groups": {"Bern": ["Bern", "Thun"], "Vaud": ["Lausanne"]}},
+                {"name": "country", "groups": {"Switzerland": ["Bern", "Vaud"]}},
+            ],
+        },
+        {
+            "name": "age",
+            "edges": [16, 25, 35],
+            "missing": True,
+            "outside": "other",
+            "bins": ["16-24", "25-34"],
+            "measured_in": "years",
+            "from": "data",
+        },
+    ],
+    "reading": {"trim": True, "columns": {"town": {"column": "ORT_9", "groups": {"Bern": ["Berne-13"]}}}},
+}
+SECRETS = ("ORT_9", "Berne-13")
+
+
+def test_json_both_ways_is_the_same(tmp_path: Path) -> None:
+    schema = Schema.from_dict(FORMAT_2)
+    assert schema.steward_dict() == FORMAT_2
+    assert schema.to_dict() == {**FORMAT_2, "reading": "withheld"}
+    assert schema["age"].labels == ("16-24", "25-34", "(other)", "(missing)")
+    assert schema["town"].hierarchy[0] == Level("canton", {"Bern": ["Bern", "Thun"], "Vaud": ["Lausanne"]})
+    schema.save(tmp_path / "s.json")
+    assert json.loads((tmp_path / "s.json").read_text(encoding="utf-8")) == FORMAT_2
+    assert (tmp_path / "s.json").stat().st_mode & 0o777 == 0o600
+    assert Schema.load(tmp_path / "s.json").steward_dict() == FORMAT_2
+    assert Schema.from_dict(schema.to_dict()).to_dict() == schema.to_dict()
+
+
+def test_format_1_is_written_where_it_says_everything() -> None:
+    assert Schema.from_dict(FORMAT_1).to_dict() == FORMAT_1
+    assert Schema.from_dict({"crosstally-schema": 2, **FORMAT_1}).to_dict() == FORMAT_1
+    assert Schema.from_dict(FORMAT_2).bare().to_dict() == FORMAT_1
+    assert Schema([Attribute("a", ["x", "y"])], about=About(title="t")).to_dict()["crosstally-schema"] == 2
+
+
+@pytest.mark.parametrize("field", ["about", "reading", "$schema", "facts"])
+def test_format_1_has_no_fields_of_format_2(field: str) -> None:
+    with pytest.raises(SchemaError, match="unknown field"):
+        Schema.from_dict({**FORMAT_1, field: {}})
+    with pytest.raises(SchemaError, match="unknown field 'bins'"):
+        Schema.from_dict({"attributes": [{"name": "a", "edges": [0, 1, 2], "bins": ["x", "y"]}]})
+
+
+def test_a_format_that_is_too_new_is_refused() -> None:
+    for number in (0, 3, "2", True, None):
+        with pytest.raises(SchemaError, match="reads 1 and 2"):
+            Schema.from_dict({**FORMAT_1, "crosstally-schema": number})
+
+
+def test_facts_are_refused_until_they_are_used() -> None:
+    with pytest.raises(SchemaError, match="facts are not used by this crosstally yet"):
+        Schema.from_dict({**FORMAT_2, "facts": {}})
+
+
+def test_the_identity_is_that_of_the_cells() -> None:
+    assert Schema.from_dict(FORMAT_2).identity() == FORMAT_1
+    cells = {
+        "name": lambda a: {**a, "name": "city"},
+        "values": lambda a: {**a, "values": ["Bern", "Lausanne", "Thun"]},
+        "missing": lambda a: {**a, "missing": True},
+        "outside": lambda a: {**a, "outside": "drop"},
+    }
+    for change in cells.values():
+        other = {**FORMAT_1, "attributes": [change(FORMAT_1["attributes"][0]), FORMAT_1["attributes"][1]]}
+        assert Schema.from_dict(other).identity() != FORMAT_1
+    for unit in ({"id": "person", "max_rows": 2}, {"id": "house", "max_rows": 3}, None):
+        assert Schema.from_dict({**FORMAT_1, "unit": unit}).identity() != FORMAT_1
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"about": {"titel": "x"}}, "about: unknown field 'titel'; did you mean 'title'?"),
+        ({"about": {"title": ""}}, "about: title must be a non-empty text, got ''"),
+        ({"about": {"counts": "people"}}, "about: counts must be 'records', or be left out, got 'people'"),
+        ({"about": []}, "about must be an object, got list"),
+        ({"unit": {"id": "p", "max_rows": 1, "from": "me"}}, "unit: from must be 'data', or be left out, got 'me'"),
+        ({"reading": "yes"}, "reading: must be an object, got str"),
+    ],
+)
+def test_errors_of_blocks(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(SchemaError) as error:
+        Schema.from_dict({**FORMAT_2, **change})
+    assert str(error.value) == message
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"bins": ["16-24"]}, "bins must name the 2 bins between the edges, got 1"),
+        ({"bins": ["x", "x"]}, "bins must differ, got 'x' twice"),
+        ({"bins": ["x", "(other)"]}, "the label '(other)' is reserved; use outside or missing instead"),
+        ({"bins": "xy"}, "bins must be a list of labels, got 'xy'"),
+        ({"description": " "}, "description must be a non-empty text, got ' '"),
+        ({"description": "x" * 2001}, "description must have at most 2,000 characters, got 2,001"),
+        ({"measured_in": 3}, "measured_in must be a non-empty text, got 3"),
+    ],
+)
+def test_errors_of_attributes(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(SchemaError) as error:
+        Schema.from_dict({"crosstally-schema": 2, "attributes": [{"name": "a", "edges": [16, 25, 35], **change}]})
+    assert str(error.value) == f"attributes[0]: attribute 'a': {message}"
+
+
+@pytest.mark.parametrize(
+    ("hierarchy", "message"),
+    [
+        ([{"name": "l", "groups": {"A": ["x"]}}], "must hold each label of the level below once, and does not for 'y'"),
+        ([{"name": "l", "groups": {"A": ["x", "y"], "B": ["x"]}}], "and does not for 'x'"),
+        ([{"name": "l", "groups": {"A": ["x", "y", "z"]}}], "and does not for 'z'"),
+        (
+            [{"name": "l", "groups": {"A": ["x"], "B": ["y"]}}, {"name": "m", "groups": {"C": ["x", "y"]}}],
+            "'m' must hold each label of the level below once",
+        ),
+        ([{"name": "l", "groups": {"A": ["x", "y"]}}, {"name": "l", "groups": {"A": ["A"]}}], "different names"),
+        ([{"name": "", "groups": {}}], "the name of a level must be a non-empty text, got ''"),
+        ([{"name": "l", "groups": ["x"]}], "groups must be an object, got list"),
+        ([{"name": "l", "groups": {"A": "xy"}}], "each group must be a name and a list of labels"),
+        ([{"name": "l"}], "hierarchy[0]: the field 'groups' is missing"),
+        ({"l": {}}, "hierarchy must be a list of levels, got dict"),
+    ],
+)  # fmt: skip
+def test_errors_of_hierarchies(hierarchy: object, message: str) -> None:
+    attribute = {"name": "a", "values": ["x", "y"], "hierarchy": hierarchy}
+    with pytest.raises(SchemaError) as error:
+        Schema.from_dict({"crosstally-schema": 2, "attributes": [attribute]})
+    assert message in str(error.value)
+
+
+# Nothing of a reading leaves the steward's file
+
+
+def test_a_reading_is_not_printed_and_not_compared() -> None:
+    schema = Schema.from_dict(FORMAT_2)
+    assert not any(secret in repr(part) for secret in SECRETS for part in (schema, schema.reading, schema.public()))
+    assert schema == schema.public() == replace(schema, reading=None)
+    assert schema.subset("town").reading == schema.public().reading == "withheld"
+    with pytest.raises(SchemaError, match="date") as error:  # nor by an error about it
+        Schema.from_dict({**FORMAT_2, "reading": {"columns": {"town": {"column": "ORT_9", "date": {"into": "era"}}}}})
+    assert not any(secret in str(error.value) for secret in SECRETS)
+
+
+def test_nothing_that_is_published_holds_a_reading(tmp_path: Path) -> None:
+    schema = Schema.from_dict(FORMAT_2)
+    rows = tmp_path / "rows.csv"
+    rows.write_text("person,ORT_9,age\n1,Berne-13,17\n2, Thun ,30\n3,Lausanne,\n", encoding="utf-8")
+    plan = ct.plan(schema, rows=3, epsilon=1).chosen
+    plan.save(tmp_path / "plan.json")
+    ledger = ct.Ledger.create(tmp_path / "people.ledger", schema=schema, budget=ct.Budget(epsilon=3))
+    release = ct.release(rows, schema, epsilon=1, ledger=ledger, key="first")
+    release.save(tmp_path / "r.parquet")
+    opened = ct.open_release(tmp_path / "r.parquet")
+    assert opened.schema == schema
+    for public in (plan.schema, ledger.schema, release.schema, opened.schema, release.marginal("town").schema):
+        assert public.reading == "withheld"
+    for file in ("plan.json", "r.parquet", "people.ledger"):
+        content = (tmp_path / file).read_bytes()
+        assert b"withheld" in content
+        assert not any(secret.encode() in content for secret in SECRETS)
+    assert not any(secret in str(release.statement.plain(release.schema)) for secret in SECRETS)
+
+
+def test_the_digest_of_a_reading_is_noted_beside_the_ledger(tmp_path: Path) -> None:
+    schema = Schema.from_dict(FORMAT_2)
+    assert isinstance(schema.reading, RowReading)
+    rows = tmp_path / "rows.csv"
+    rows.write_text("person,ORT_9,age\n1,Berne-13,17\n", encoding="utf-8")
+    ledger = ct.Ledger.create(tmp_path / "people.ledger", schema=schema, budget=ct.Budget(epsilon=3))
+    ct.release(rows, schema, epsilon=1, ledger=ledger, key="first", strategy="flat")
+    ct.open_notebook(ledger, schema=schema).ask(rows, "town = Bern", epsilon=1, key="second")
+    ct.release(rows, schema, epsilon=1, ledger=ledger, key="first", strategy="flat")  # nothing is read again
+    noted = (tmp_path / "people.ledger.readings").read_text(encoding="utf-8").splitlines()
+    digest = schema.reading.digest
+    assert [json.loads(line) for line in noted] == [{"key": key, "reading": digest} for key in ("first", "second")]
+    assert (tmp_path / "people.ledger.readings").stat().st_mode & 0o777 == 0o600
+    assert replace(schema.reading, trim=False).digest != digest
+
+
+def test_rows_are_not_read_without_the_reading(tmp_path: Path) -> None:
+    schema = Schema.from_dict(FORMAT_2)
+    rows = tmp_path / "rows.csv"
+    rows.write_text("person,ORT_9,age\n1,Berne-13,17\n", encoding="utf-8")
+    ct.plan(schema, rows=3, epsilon=1).chosen.save(tmp_path / "plan.json")
+    plan = Plan.load(tmp_path / "plan.json")
+    with pytest.raises(ct.CrosstallyError, match="its reading is in the steward's own file"):
+        ct.release(rows, plan=plan)
+    assert ct.release(rows, schema, plan=plan).schema == schema
+    with pytest.raises(ct.CrosstallyError, match="must have the attributes, cells and unit that the plan is about"):
+        ct.release(rows, replace(schema, unit=Unit("person", 4)), plan=plan)
+
+
+# A better description does not lock the ledger
+
+
+def test_a_ledger_pays_for_better_descriptions(tmp_path: Path) -> None:
+    first, better = Schema.from_dict(FORMAT_1), replace(Schema.from_dict(FORMAT_2), reading=None)
+    rows = tmp_path / "rows.csv"
+    rows.write_text("person,town,age\n1,Bern,17\n", encoding="utf-8")
+    ledger = ct.Ledger.create(tmp_path / "people.ledger", schema=first, budget=ct.Budget(epsilon=3))
+    ct.release(rows, first, epsilon=1, ledger=ledger, key="first", strategy="flat")
+    described = ct.release(rows, better, epsilon=1, ledger=ledger, key="second", strategy="flat")
+    assert described.schema["age"].labels == ("16-24", "25-34", "(other)", "(missing)")
+    again = ct.release(rows, better, epsilon=1, ledger=ledger, key="first", strategy="flat")  # known, and not charged
+    assert [entry.key for entry in ledger.entries()] == ["first", "second"]
+    assert again.schema == better
+    ledger.verify()
+    with pytest.raises(ct.CrosstallyError, match="another schema"):
+        ct.release(rows, replace(better, unit=Unit("person", 1)), epsilon=1, ledger=ledger, strategy="flat")
+
+
+def test_descriptions_change_no_number() -> None:
+    first, better = Schema.from_dict(FORMAT_1), replace(Schema.from_dict(FORMAT_2), reading=None)
+    frame = pa.table({"person": [1, 2, 3], "town": ["Bern", "Thun", "Thun"], "age": [20, 30, None]})
+    released = ct.release(frame, first, epsilon=1)
+    described = publish(better, released.measurements, released.statement)
+    assert (described.marginal("town", "age").values == released.marginal("town", "age").values).all()
+
+
+def test_a_statement_says_what_no_budget_covers_and_what_is_counted() -> None:
+    schema = Schema.from_dict(FORMAT_2)
+    statement = Statement(
+        strategy="flat", budget=ct.Budget(epsilon=1), neighbours=ct.Neighbours.ADD_REMOVE, unit=schema.unit
+    )
+    chosen = "The values of age and the bound of 3 rows for each person were chosen by looking at the data"
+    assert statement.plain(schema)[-2:] == (
+        f"{chosen}; epsilon does not cover that choice.",
+        "These tables count records, not the population: the weights of the survey are not used.",
+    )
+    assert statement.to_dict()["unit"] == {"id": "person", "max_rows": 3}
+    only_bound = Schema([Attribute("a", ["x", "y"])], Unit("person", 3, from_data=True))
+    assert statement.plain(only_bound)[-1].startswith("The bound of 3 rows for each person was chosen by")
+
+
+def test_the_local_model_has_cells_alone() -> None:
+    described = replace(Schema.from_dict(FORMAT_2), reading=None, unit=None)
+    protocol = ct.local.design(described, epsilon=1, people=1000, ways=1)
+    assert protocol.schema.to_dict() == {"attributes": FORMAT_1["attributes"]}
+    with pytest.raises(SchemaError, match="every device gives the labels themselves"):
+        ct.local.design(Schema.from_dict({**FORMAT_2, "unit": None}), epsilon=1, people=1000, ways=1)
