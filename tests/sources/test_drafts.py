@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from crosstally.errors import SourceError
-from crosstally.schema import Attribute
+from crosstally.schema import About, Attribute, Unit
 from crosstally.sources import check, count, draft
-from crosstally.sources.drafts import round_edges
+from crosstally.sources.drafting.bins import round_edges
 
 ROWS = 400
 FRAME = pa.table(
@@ -32,7 +32,12 @@ FRAME = pa.table(
 )
 EXPECTED = (
     Attribute("sex", ["Female", "Male"]),
-    Attribute("age", edges=[10, 20, 30, 40, 50, 60, 70, 80, 90]),
+    Attribute(
+        "age",
+        edges=[0, 18, 25, 35, 45, 55, 65, 75, 120],
+        bins=["0-17", "18-24", "25-34", "35-44", "45-54", "55-64", "65-74", "75+"],
+        measured_in="years",
+    ),
     Attribute("children", [str(i) for i in range(11)]),
     Attribute("weight", edges=[50, 60, 70, 80, 90, 100]),
     Attribute("owner", ["false", "true"], missing=True),
@@ -45,7 +50,7 @@ def test_a_draft_of_each_kind_of_column() -> None:
     assert drafted.schema.draft
     assert drafted.schema.attributes == EXPECTED
     assert drafted.left_out == (
-        ("name", "it has more than 50 different texts, like a name or an id"),
+        ("name", "most of its values occur in one row, like a name or an id"),
         ("number", "every row has another number, like an id"),
         ("country", "it has a single value"),
         ("nothing", "it has no values"),
@@ -69,6 +74,115 @@ def test_how_many_values_are_labels() -> None:
     assert draft(frame).schema["town"].size == 30
     with pytest.raises(SourceError, match="no column can be an attribute"):
         draft(frame, max_values=29)
+
+
+def test_51_states_are_labels_and_no_ids() -> None:
+    """They were left out as "like a name or an id", since they are more than fifty."""
+    states, streets = ([f"S {i % number}" for i in range(1_000)] for number in (51, 300))
+    drafted = draft(pa.table({"state": states, "street": streets}))
+    assert drafted.schema["state"].size == 51
+    assert drafted.left_out == (("street", "it has more than 100 different values: group them, or raise --max-values"),)
+
+
+def test_spellings_and_missing_tokens_become_a_reading() -> None:
+    frame = pa.table(
+        {"sex": ["Female", "female", " Female", "Male", "Male", "?", None], "age": ["17", "n/a", *"34567"]}
+    )
+    drafted = draft(frame)
+    assert drafted.schema["sex"] == Attribute("sex", ["Female", "Male"], missing=True)
+    assert drafted.schema["age"] == Attribute("age", ["3", "4", "5", "6", "7", "17"], missing=True)
+    assert drafted.schema.steward_dict()["reading"] == {
+        "columns": {
+            "sex": {"groups": {"Female": [" Female", "female"]}, "missing": ["?"]},
+            "age": {"missing": ["n/a"]},
+        }
+    }
+    assert drafted.columns[0].frequencies == (("Female", 3), ("Male", 2))
+    assert count(frame, drafted.schema, [("sex",)])[0].counts.tolist() == [3, 2, 2]
+
+
+def test_labels_of_few_rows_are_flagged() -> None:
+    frame = pa.table({"answer": ["yes"] * 50 + ["no"] * 10 + ["maybe"] * 9 + ["perhaps"]})
+    (column,) = draft(frame).columns
+    assert dict(column.frequencies) == {"yes": 50, "no": 10, "maybe": 9, "perhaps": 1}
+    assert column.rare() == (("maybe", 9), ("perhaps", 1))
+    assert repr(column) == "DraftedColumn('answer')"
+
+
+def test_a_survey_weight_is_left_out_and_said() -> None:
+    weights = {"pwgtp": [50 + i * 7 % 90 for i in range(100)], "weight": [50 + i % 40 for i in range(100)]}
+    drafted = draft(pa.table({"sex": ["F", "M"] * 50, **weights}))
+    assert drafted.schema.names == ("sex", "weight")  # a person's, in kilograms
+    assert drafted.schema.about == About(counts="records")
+    assert drafted.left_out == (
+        ("pwgtp", "it looks like the weights of a survey: tables count records, not the population"),
+    )
+
+
+def test_ids_that_come_again_are_the_unit() -> None:
+    """100 people: 90 with one row, 9 with three, one with 40; 95 of them have at most three."""
+    ids = list(range(90)) + [i for i in range(90, 99) for _ in range(3)] + [99] * 40
+    frame = pa.table({"person_id": ids, "household_id": [i // 2 for i in ids], "sex": [("F", "M")[i % 2] for i in ids]})
+    drafted = draft(frame, max_values=40)
+    assert drafted.schema.unit == Unit("person_id", 3)
+    assert drafted.schema.unit.from_data
+    assert drafted.schema.names == ("sex",)
+    assert drafted.units is not None
+    units = drafted.units
+    assert (units.units, units.rows, units.median, units.most_of_them, units.most) == (100, 157, 1, 3, 40)
+    assert [name for name, _ in drafted.left_out] == ["person_id", "household_id"]
+    alone = draft(pa.table({"id": list(range(100)), "sex": ["F", "M"] * 50}))
+    assert (alone.schema.unit, alone.units) == (None, None)
+    assert alone.left_out == (("id", "every row has another number, like an id"),)
+
+
+def test_codes_are_labels_and_amounts_are_bins() -> None:
+    rows = 2_000
+    codes = [0, 1, 100, 101, 102, 103, *range(200, 215), 301, 302, 303, 996, 997, 999]
+    frame = pa.table(
+        {
+            "plz": [f"{3000 + 7 * (i % 40)}" for i in range(rows)],
+            "county": [f"{i % 40:03d}" for i in range(rows)],
+            "drug": [codes[i % len(codes)] for i in range(rows)],
+            "loss": [0 if i % 20 else 37 * (i % 97) + 100 for i in range(rows)],
+        }
+    )
+    schema = draft(frame).schema
+    assert schema["plz"].values[:2] == ("3000", "3007")
+    assert schema["county"].values[:2] == ("000", "001")
+    assert schema["drug"].values == tuple(map(str, codes))
+    assert schema["loss"].edges == (0, 1, 500, 1000, 2000, 5000)
+    assert schema["loss"].bins == ("0", "1-499", "500-999", "1000-1999", "2000-5000")
+    assert schema["loss"].from_data
+
+
+def test_numbers_that_stand_apart_are_told() -> None:
+    frame = pa.table({"hours": [*range(61), 96, 97, 99] * 3})
+    (column,) = draft(frame).columns
+    assert column.attribute.bins[:2] == ("0-19", "20-39")
+    assert any("standing apart: 96, 97, 99;" in remark for remark in column.remarks)
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        (["2020-01-31", "2024-06-01"], {"values": ["2020", "2021", "2022", "2023", "2024"]}),
+        (["31.1.2023", "1.12.2023"], {"values": ["2023-Q1", "2023-Q2", "2023-Q3", "2023-Q4"]}),
+        (["12/31/2023", "1/2/2024"], {"values": ["2023-12", "2024-01"]}),
+        (["1950-01-01", "2001-12-31T10:00"], {"edges": [1950, 1960, 1970, 1980, 1990, 2000, 2010]}),
+    ],
+)
+def test_dates_become_years_quarters_or_months(texts: list[str], expected: dict[str, object]) -> None:
+    frame = pa.table({"day": texts * 20, "sex": ["F", "M"] * 20})
+    drafted = draft(frame)
+    found = drafted.schema["day"].to_dict()
+    assert found == {"name": "day", **expected}
+    assert check(frame, drafted.schema).ok
+
+
+def test_dates_that_can_be_read_in_two_ways_are_left_out() -> None:
+    drafted = draft(pa.table({"day": ["1/2/2024", "3/4/2024"] * 20, "sex": ["F", "M"] * 20}))
+    assert drafted.left_out == (("day", "its dates can be read in two ways: say which in the schema's reading"),)
 
 
 def test_reserved_labels_and_nameless_columns_are_left_out() -> None:
@@ -102,14 +216,14 @@ def test_edges_are_round_and_cover(low: float, high: float, edges: tuple[float, 
     assert round_edges(Decimal(repr(low)), Decimal(repr(high))) == edges
 
 
-def test_a_few_words_among_numbers_are_counted_as_other() -> None:
+def test_a_few_words_among_numbers_are_counted_as_other_or_missing() -> None:
     ages = [str(16 + i % 70) for i in range(200)]
-    columns = {"age": ["n/a", "unknown", *ages], "code": [*"abcdef", *ages[4:]], "grade": ["none", *"123" * 67]}
+    columns = {"size": ["n/a", "unknown", *ages], "mix": [*"abcdef", *ages[4:]], "grade": ["none", *"123" * 67]}
     drafted = draft(pa.table(columns))
-    assert drafted.schema["age"].edges == (10, 20, 30, 40, 50, 60, 70, 80, 90)
-    assert drafted.schema["age"].labels[-1] == "(other)"
+    assert drafted.schema["size"].edges == (10, 20, 30, 40, 50, 60, 70, 80, 90)
+    assert drafted.schema["size"].labels[-2:] == ("(other)", "(missing)")
     assert drafted.schema["grade"].labels == ("1", "2", "3", "none")
-    assert drafted.left_out == (("code", "it has more than 50 different texts, like a name or an id"),)
+    assert drafted.schema["mix"].size == 76
 
 
 def test_labels_beyond_those_that_are_tracked_are_never_taken() -> None:
@@ -117,4 +231,4 @@ def test_labels_beyond_those_that_are_tracked_are_never_taken() -> None:
     rows = pa.table({"sex": ["F", "M"] * 75_000, "word": [f"w{i}" for i in range(150_000)]})
     found = draft(rows, max_values=200_000)
     assert found.schema.names == ("sex",)
-    assert dict(found.left_out) == {"word": "it has more than 10000 different texts, like a name or an id"}
+    assert dict(found.left_out) == {"word": "it has more than 10,000 different values, like a name or an id"}

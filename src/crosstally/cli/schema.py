@@ -13,12 +13,16 @@ from crosstally.errors import CrosstallyError
 from crosstally.schema import Schema
 
 if TYPE_CHECKING:
-    from crosstally.sources import ColumnReport, Report
+    from crosstally.cli.output.screen import Screen
+    from crosstally.sources import ColumnReport, Draft, DraftedColumn, Report
 
 __all__ = ["CHECK_EXAMPLES", "DRAFT_EXAMPLES", "check", "draft"]
 
 DRAFT_EXAMPLES = ("crosstally schema draft people.csv -o people.schema.json",)
 CHECK_EXAMPLES = ("crosstally schema check people.csv people.schema.json",)
+
+_FEWEST = 10  # rows; labels of fewer are shown to the steward one by one
+_MOST_SHOWN = 8
 
 Source = Annotated[str, typer.Argument(metavar="SOURCE", help="A CSV, Parquet or Arrow file, or a glob.")]
 
@@ -30,8 +34,8 @@ def draft(
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to; else stdout.")
     ] = None,
     max_values: Annotated[
-        int, typer.Option(metavar="N", min=2, help="Columns of text with more values than this are left out.")
-    ] = 50,
+        int, typer.Option(metavar="N", min=2, help="Columns with more labels than this are left out.")
+    ] = 100,
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
@@ -41,7 +45,8 @@ def draft(
     by you alone (mode 600). No release accepts it until someone has reviewed it and removed its mark
     as a draft.
     """
-    from crosstally.cli.output.screen import number_of, people, print_json, printable, progress
+    from crosstally.cli.output.encoding import write_json_text
+    from crosstally.cli.output.screen import number_of, people, progress
     from crosstally.sources import draft as draft_schema
 
     if output is not None:
@@ -49,10 +54,9 @@ def draft(
     with progress("reading", quiet=quiet):
         found = draft_schema(source, max_values=max_values)
     screen = people(quiet=quiet)
-    for name, reason in found.left_out:
-        screen.say(f"left out  {printable(name)}: {reason}")
+    _tell(found, screen)
     if output is None:
-        print_json(found.schema.to_dict())
+        write_json_text(found.schema.file_text())
     else:
         _save(found.schema, output)
         screen.say(
@@ -62,6 +66,47 @@ def draft(
         )
     screen.say('Review it: labels become public. Remove what is not publicly known, then the line "draft": true.')
     screen.put(f"Next: crosstally schema check {source} {output or 'people.schema.json'}")
+
+
+def _tell(found: Draft, screen: Screen) -> None:
+    """What was found, for the steward: the rows of labels, few ones among them, remarks, and what was left out."""
+    from crosstally.cli.output.screen import printable
+
+    screen.say("Confidential: numbers of rows, for the steward only.", style="bold")
+    for column in found.columns:
+        screen.say(f"{printable(column.attribute.name)}  {_frequencies(column)}")
+        for remark in (*column.remarks, *_rare(column)):
+            screen.say(printable(remark), indent=4)
+    if found.schema.unit is not None and found.units is not None:
+        unit, rows = found.schema.unit, found.units
+        screen.say(
+            f"unit  {printable(unit.id)}: {rows.units:,} of them have {rows.rows:,} rows; half have at most "
+            f"{rows.median:,}, 95% at most {rows.most_of_them:,}, the most {rows.most:,}. At most {unit.max_rows:,} of "
+            'each are counted: a bound that follows the data, which epsilon does not cover ("from": "data").'
+        )
+    for name, reason in found.left_out:
+        screen.say(f"left out  {printable(name)}: {reason}")
+
+
+def _frequencies(column: DraftedColumn) -> str:
+    from crosstally.cli.output.screen import number_of, printable
+
+    if not column.frequencies:
+        return f"{number_of(column.attribute.size, 'cell', 'cells')}, of too many different values to count each"
+    shown = sorted(column.frequencies, key=lambda pair: -pair[1])[:_MOST_SHOWN]
+    more = len(column.frequencies) - len(shown)
+    texts = [f"{printable(label)} {rows:,}" for label, rows in shown] + [f"{more:,} more"] * bool(more)
+    return ", ".join(texts)
+
+
+def _rare(column: DraftedColumn) -> list[str]:
+    """The labels of few rows: a label of one person would tell that they are there."""
+    rare = column.rare(_FEWEST)
+    if not rare:
+        return []
+    shown = ", ".join(f"{label} {rows}" for label, rows in rare[:_MOST_SHOWN])
+    more = f", {len(rare) - _MOST_SHOWN} more" if len(rare) > _MOST_SHOWN else ""
+    return [f"of fewer than {_FEWEST} rows: {shown}{more}; merge them, or keep only what is publicly known"]
 
 
 def _save(schema: Schema, output: Path) -> None:

@@ -258,7 +258,11 @@ class Schema:
         A draft, and a schema with a reading, become a file that only its owner can read.
         """
         private = self.draft or isinstance(self.reading, RowReading)
-        write_text(Path(path), _file_text(self.steward_dict()), private=private)
+        write_text(Path(path), self.file_text(), private=private)
+
+    def file_text(self) -> str:
+        """The text of the steward's file, with its reading."""
+        return _file_text(self.steward_dict())
 
 
 def _file_text(given: Mapping[str, Any]) -> str:

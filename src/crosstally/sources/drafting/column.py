@@ -1,0 +1,258 @@
+"""One column of a table, seen batch by batch: what is known of it, and the attribute it may be."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from decimal import Decimal
+from itertools import islice
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from crosstally.schema import MISSING, OTHER, Attribute, ColumnReading, Outside, RowReading
+from crosstally.sources.codes.arrays import is_readable
+from crosstally.sources.codes.bins import number_of
+from crosstally.sources.codes.columns import matcher_of
+from crosstally.sources.codes.texts import canonical_texts
+from crosstally.sources.drafting.bins import AGE_EDGES, AGE_NAMES, bin_names, is_crowded, ladder_edges, round_edges
+from crosstally.sources.drafting.codes import are_codes, standing_apart
+from crosstally.sources.drafting.dates import Dates
+from crosstally.sources.drafting.names import names_age, names_code, names_id, names_weight
+from crosstally.sources.drafting.order import in_order
+from crosstally.sources.drafting.spellings import grouped, missing_tokens
+from crosstally.sources.drafting.units import RowsOfUnits, rows_of_units
+
+__all__ = ["Column", "DraftedColumn"]
+
+_FEW_NUMBERS = 20
+"""Up to this many different numbers are labels, as codes, grades and rooms are."""
+_MOST_WORDS = 5
+_MOST_TRACKED = 10_000
+_TOO_LARGE = Decimal(10) ** 290  # beyond it a schema takes no edges
+_SAMPLE = 4_096  # rows of a batch whose numbers are kept, for the shape of their distribution
+_MOST_SAMPLED = 1_000_000
+_LEADING_ZERO = re.compile(r"0[0-9]+")
+
+WEIGHT = "it looks like the weights of a survey: tables count records, not the population"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DraftedColumn:
+    """Confidential: an attribute, how its column is read, the rows of each of its labels, and words for the steward.
+
+    ``frequencies`` is empty where there were too many different values to count each.
+    """
+
+    attribute: Attribute
+    reading: ColumnReading | None
+    _: KW_ONLY
+    frequencies: tuple[tuple[str, int], ...]
+    remarks: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return f"DraftedColumn({self.attribute.name!r})"  # what was found never reaches a log
+
+    def rare(self, fewest: int = 10) -> tuple[tuple[str, int], ...]:
+        """The labels of fewer rows than this: of so few people that a label may tell of one."""
+        return tuple((label, rows) for label, rows in self.frequencies if 0 < rows < fewest)
+
+
+class Column:
+    """What is known of a column so far."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._times: Counter[str] = Counter()
+        self._words: set[str] = set()
+        self._ends: tuple[Decimal, Decimal] | None = None
+        self._sample: list[float] = []
+        self._dates = Dates()
+        self._ids: list[pa.Array] = []
+        self._rows = 0
+        self._missing = self._too_many = False
+        self._whole = True
+        self._kind = ""
+
+    def add(self, place: str, values: pa.Array) -> None:
+        """Take in a batch; an error says the place of the column, since its name may be a person's."""
+        if not is_readable(values.type):
+            self._kind = str(values.type).split("<")[0]
+            return
+        texts = canonical_texts(place, values)
+        self._missing |= texts.null_count > 0
+        known = pc.drop_null(texts)
+        self._rows += len(known)
+        counted = known.value_counts()
+        found = counted.field("values").to_pylist()
+        self._dates.add([text for text in found if not missing_tokens([text])] if self._dates.possible else [])
+        self._add_numbers(found, known)
+        if names_id(self._name):
+            self._ids.append(known)
+        if not self._too_many:
+            self._times.update(dict(zip(found, counted.field("counts").to_pylist(), strict=True)))
+            self._too_many = len(self._times) > _MOST_TRACKED
+
+    def _add_numbers(self, found: Sequence[str], texts: pa.Array) -> None:
+        if len(self._words) > _MOST_WORDS + len(missing_tokens(self._words)):
+            return
+        numbers = [number_of(text) for text in found]
+        known = [number for number in numbers if number is not None and abs(number) < _TOO_LARGE]
+        words = (text for text, n in zip(found, numbers, strict=True) if n is None or abs(n) >= _TOO_LARGE)
+        self._words.update(islice(words, 2 * _MOST_WORDS))
+        if not known:
+            return
+        low, high = self._ends or (known[0], known[0])
+        self._ends = min(low, *known), max(high, *known)
+        self._whole &= all(number == number.to_integral_value() for number in known)
+        if len(self._sample) < _MOST_SAMPLED:
+            step = max(1, len(texts) // _SAMPLE)
+            some = (number_of(text) for text in texts.take(pa.array(range(0, len(texts), step))).to_pylist())
+            self._sample += [float(n) for n in some if n is not None and abs(n) < _TOO_LARGE]
+
+    # What it may be
+
+    @property
+    def _tokens(self) -> tuple[str, ...]:
+        return missing_tokens(self._times.keys() | self._words)
+
+    @property
+    def _known(self) -> Counter[str]:
+        tokens = set(self._tokens)
+        return Counter({text: rows for text, rows in self._times.items() if text not in tokens})
+
+    @property
+    def _other_words(self) -> set[str]:
+        return self._words - set(self._tokens)
+
+    @property
+    def _is_numeric(self) -> bool:
+        """Whether all are numbers, or so many that a few words among them stand for something else."""
+        few = len(self._other_words) <= _MOST_WORDS and len(self._known) - len(self._other_words) > _FEW_NUMBERS
+        return self._ends is not None and (few or not self._other_words)
+
+    @property
+    def _is_code(self) -> bool:
+        """Whether numbers have no size: a name says so, or zeros before them, or that they come in runs."""
+        if names_code(self._name) or any(map(_LEADING_ZERO.fullmatch, self._known)):
+            return True
+        return self._whole and not self._too_many and are_codes(self._numbers)
+
+    @property
+    def _numbers(self) -> list[int]:
+        """The whole numbers among the values."""
+        found = (number_of(text) for text in self._known)
+        return sorted({int(n) for n in found if n is not None and abs(n) < _TOO_LARGE and n == int(n)})
+
+    @property
+    def _is_measure(self) -> bool:
+        return self._is_numeric and len(self._known) > _FEW_NUMBERS and not self._is_code
+
+    @property
+    def is_weight(self) -> bool:
+        """Whether the column holds the weights of a survey."""
+        return self._is_measure and names_weight(self._name)
+
+    def units(self, max_values: int) -> RowsOfUnits | None:
+        """How many rows units have, if the column's values are ids that come again; None otherwise."""
+        distinct = len(self._times)
+        if not self._ids or distinct <= _FEW_NUMBERS or (distinct <= max_values and 4 * distinct < self._rows):
+            return None
+        found = rows_of_units(self._ids)
+        return found if found.most > 1 else None
+
+    def reason_to_leave_out(self, max_values: int) -> str | None:
+        """Why the column cannot be an attribute; None when it can. No reason holds a value."""
+        max_values = min(max_values, _MOST_TRACKED)  # beyond it not all are known, and a schema's error would name them
+        distinct = len(self._known)
+        if self._kind:
+            return f"its type is {self._kind}"
+        if not self._name:
+            return "it has no name"
+        if not distinct:
+            return "it has no values"
+        if distinct + (self._missing or bool(self._tokens)) < 2:
+            return "it has a single value"
+        if self._times.keys() & {OTHER, MISSING}:
+            return f"it holds {OTHER} or {MISSING}, which are reserved"
+        if self.is_weight:
+            return WEIGHT
+        if len(self._dates.formats) > 1:
+            return "its dates can be read in two ways: say which in the schema's reading"
+        if self._dates.formats:
+            return None
+        if self._is_measure:
+            repeats = self._too_many or self._times.total() > len(self._times)
+            return None if repeats or not self._whole else "every row has another number, like an id"
+        if self._too_many:
+            return f"it has more than {_MOST_TRACKED:,} different values, like a name or an id"
+        labels = len(grouped(self._known)[0])
+        if labels > _FEW_NUMBERS and 2 * labels > self._rows:
+            return "most of its values occur in one row, like a name or an id"
+        if labels > max_values:
+            return f"it has more than {max_values} different values: group them, or raise --max-values"
+        return None
+
+    def drafted(self) -> DraftedColumn:
+        """The column as an attribute."""
+        missing, tokens = self._missing or bool(self._tokens), self._tokens
+        rule, remarks = ColumnReading(missing=tokens), []
+        dates = self._dates.column()
+        if dates is not None:
+            attribute = Attribute(self._name, dates.values, edges=dates.edges, missing=missing)
+            rule = ColumnReading(missing=tokens, date=dates.reading)
+            remarks.append(f"dates are counted by {dates.reading.into}")
+        elif self._is_measure:
+            attribute, remarks = self._binned(missing=missing)
+        else:
+            labels, groups = grouped(self._known)
+            attribute = Attribute(self._name, in_order(labels), missing=missing)
+            rule = ColumnReading(missing=tokens, groups=groups)
+            if groups:
+                remarks.append("spellings that differ in case or blanks are one label")
+        if tokens:
+            remarks.append(f"counted as missing: {', '.join(token.strip() or 'blanks' for token in tokens)}")
+        own = rule if rule.to_dict() else None
+        return DraftedColumn(attribute, own, frequencies=self._frequencies(attribute, own), remarks=tuple(remarks))
+
+    def _binned(self, *, missing: bool) -> tuple[Attribute, list[str]]:
+        assert self._ends is not None
+        (low, high), whole = self._ends, self._whole
+        outside = Outside.OTHER if self._other_words else Outside.REFUSE
+        if names_age(self._name) and whole and low >= 0 and high <= AGE_EDGES[-1]:
+            years = Attribute(
+                self._name, edges=AGE_EDGES, bins=AGE_NAMES, missing=missing, outside=outside, measured_in="years"
+            )
+            return years, []
+        edges, sample, remarks = round_edges(low, high), np.array(self._sample), []
+        crowded = is_crowded(edges, sample)
+        if crowded:
+            edges = ladder_edges(low, high, sample, whole=whole)
+            remarks.append('edges follow the quantiles of the data, which epsilon does not cover ("from": "data")')
+        else:
+            remarks.append("bins cover what occurs: give them the range that is publicly known")
+        apart = standing_apart(self._numbers) if whole and not self._too_many else ()
+        if apart:
+            numbers = ", ".join(map(str, apart))
+            remarks.append(f"standing apart: {numbers}; if they mean that a value is missing, list them in the reading")
+        named = bin_names(edges) if whole and all(isinstance(edge, int) for edge in edges) else ()
+        return Attribute(
+            self._name, edges=edges, bins=named, missing=missing, outside=outside, from_data=crowded
+        ), remarks
+
+    def _frequencies(self, attribute: Attribute, reading: ColumnReading | None) -> tuple[tuple[str, int], ...]:
+        if self._too_many:
+            return ()
+        columns = {} if reading is None else {attribute.name: reading}
+        rule = RowReading(columns=columns).rule(attribute.name, attribute)
+        matcher, labels = matcher_of(attribute), attribute.labels
+        times = dict.fromkeys(labels, 0)
+        for text, rows in self._times.items():
+            code = matcher.scalar(text if rule is None else rule.text(text))
+            cell = code if code < matcher.labels else attribute.other_code if code == matcher.labels else None
+            if cell is not None:
+                times[labels[cell]] += rows
+        return tuple((label, rows) for label, rows in times.items() if label != MISSING)
