@@ -194,6 +194,7 @@ def comparison_table(found: Comparison, width: int) -> Table:
 
 def _show(found: Comparison) -> None:
     from crosstally.cli.output.screen import data, number_of, printable
+    from crosstally.releases.statement import caveats
 
     chosen, screen = found.chosen, data()
     schema, wanted = chosen.schema, chosen.workload
@@ -212,6 +213,8 @@ def _show(found: Comparison) -> None:
     for budget, rule in zip(chosen.stage_budgets[1:], chosen.later, strict=True):
         screen.say(f"A later stage, of {budget}, measures what rule {printable(rule.name)} chooses by the first one.")
     screen.say("RMS error: the typical distance of a published count from the true one.", style="dim")
+    for sentence in caveats(chosen.schema):
+        screen.say(sentence)
 
 
 def _options(given: Mapping[str, object], tables: Sequence[str] | None) -> list[str]:

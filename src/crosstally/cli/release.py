@@ -263,6 +263,7 @@ def _print_summary(released: Release, account: _Account, target: Path, key: str)
 
 def _tell_summary(released: Release, account: _Account, target: Path, key: str) -> None:
     from crosstally.cli.output.screen import amount, facts, number_of, people
+    from crosstally.releases.statement import caveats
 
     tables = number_of(len(released.measurements), "table", "tables")
     numbers = sum(each.values.size for each in released.measurements)
@@ -277,4 +278,7 @@ def _tell_summary(released: Release, account: _Account, target: Path, key: str) 
         lines.append(("cost", "nothing: no row was read"))
     names = " ".join(f"'{name}'" if " " in name else name for name in released.schema.names[:2])
     lines += [("written", str(target)), ("next", f"crosstally table {target} {names}")]
-    people().put_table(facts(lines))
+    screen = people()
+    screen.put_table(facts(lines))
+    for sentence in caveats(released.schema):
+        screen.say(sentence)

@@ -14,7 +14,7 @@ from crosstally.budget import Budget, Neighbours, decimal_text, zcdp_epsilon
 from crosstally.errors import CrosstallyError, ReleaseError, did_you_mean
 from crosstally.schema import Schema, Unit
 
-__all__ = ["Statement", "installed_versions"]
+__all__ = ["Statement", "caveats", "installed_versions"]
 
 MODELS = ("central", "local")
 _USUAL_DELTA = Fraction(1, 10**6)
@@ -81,7 +81,7 @@ class Statement:
     def plain(self, schema: Schema) -> tuple[str, ...]:
         """What is promised, to whom, and what is not protected, in a release about a schema: sentences for people."""
         promise = (*_model_sentences(self), _promise(self), _unit_sentence(self), *_public_sentences(self))
-        return (*promise, *_chosen_sentences(schema), *_counted_sentences(schema))
+        return (*promise, *caveats(schema))
 
     def to_dict(self) -> dict[str, Any]:
         """The statement as JSON; what is absent is left out."""
@@ -196,6 +196,11 @@ def _public_sentences(statement: Statement) -> tuple[str, ...]:
     if statement.neighbours == Neighbours.REPLACE:
         return (public, "Nothing is promised about the number of rows: replacing one leaves it as it is.")
     return (public, "The number of rows is protected too: what the release says about it is a noisy measurement.")
+
+
+def caveats(schema: Schema) -> tuple[str, ...]:
+    """What a schema says about its own making that readers of a plan or a release must know: sentences."""
+    return (*_chosen_sentences(schema), *_counted_sentences(schema))
 
 
 def _chosen_sentences(schema: Schema) -> tuple[str, ...]:
