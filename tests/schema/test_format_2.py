@@ -228,6 +228,17 @@ def test_rows_are_not_read_without_the_reading(tmp_path: Path) -> None:
         ct.release(rows, replace(schema, unit=Unit("person", 4)), plan=plan)
 
 
+def test_bins_are_asked_for_by_their_names_and_by_their_edges() -> None:
+    schema = Schema.from_dict(FORMAT_2)
+    frame = pa.table({"person": [1, 2], "ORT_9": ["Thun", "Thun"], "age": [20, 30]})
+    plain = Schema.from_dict(FORMAT_1)
+    ledger = ct.Ledger.in_memory(schema=plain, budget=ct.Budget(epsilon=100))
+    notebook = ct.open_notebook(ledger, schema=schema)  # the ledger knows neither the names nor the reading
+    by_name = notebook.ask(frame, "age = '16-24'", epsilon=40)
+    by_edges = notebook.ask(frame, "16 <= age < 25", epsilon=40)
+    assert (by_name.drawn, by_edges.drawn) == pytest.approx((1, 1), abs=1)
+
+
 # A better description does not lock the ledger
 
 

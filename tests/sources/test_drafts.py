@@ -163,6 +163,15 @@ def test_numbers_that_stand_apart_are_told() -> None:
     assert any("standing apart: 96, 97, 99;" in remark for remark in column.remarks)
 
 
+def test_ages_with_codes_for_what_is_missing() -> None:
+    frame = pa.table({"age": [*range(91), 998, 999] * 3})
+    drafted = draft(frame)
+    assert drafted.schema["age"].labels[-2:] == ("75+", "(missing)")
+    assert drafted.schema.steward_dict()["reading"] == {"columns": {"age": {"missing": ["998", "999"]}}}
+    assert drafted.columns[0].remarks == ("counted as missing: 998, 999",)
+    assert count(frame, drafted.schema, [("age",)])[0].counts.tolist()[-2:] == [48, 6]
+
+
 @pytest.mark.parametrize(
     ("texts", "expected"),
     [

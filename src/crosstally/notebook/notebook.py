@@ -132,8 +132,8 @@ class Notebook:
 
     @property
     def schema(self) -> Schema:
-        """What questions are about."""
-        return self.ledger.schema
+        """What questions are about: the ledger's cells, as the schema describes them that was given."""
+        return self._reads_by.public()
 
     # Spending
 

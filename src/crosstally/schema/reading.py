@@ -39,6 +39,8 @@ FILE_OPTIONS = {
 files, which knows what they mean."""
 
 
+_MOST_SEEN = 65_536  # texts whose meanings are kept: as many as a batch has rows
+
 FileOption = str | int | Mapping[str, str]
 
 
@@ -197,7 +199,10 @@ class RowReading:
 
 
 class ValueRule:
-    """What the values of one column mean: a function of one text, with no memory."""
+    """What the values of one column mean: a function of one text.
+
+    Meanings are kept for texts that come again, which changes nothing but speed.
+    """
 
     def __init__(
         self,
@@ -214,6 +219,7 @@ class ValueRule:
         self._date = date
         self._labels = tuple(labels)
         self._missing = {self._key(text) for text in missing}
+        self._seen: dict[str, str | None] = {}
         self._meanings: dict[str, str] = {}
         for label in self._labels:
             self._add(label, label)
@@ -226,6 +232,13 @@ class ValueRule:
 
         What is in none of the periods or is no date at all becomes the text of other values, which is no label.
         """
+        if given not in self._seen:
+            if len(self._seen) >= _MOST_SEEN:
+                self._seen.clear()
+            self._seen[given] = self._text(given)
+        return self._seen[given]
+
+    def _text(self, given: str) -> str | None:
         key = self._key(given)
         if not key or key in self._missing:
             return None

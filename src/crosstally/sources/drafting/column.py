@@ -206,7 +206,10 @@ class Column:
             rule = ColumnReading(missing=tokens, date=dates.reading)
             remarks.append(f"dates are counted by {dates.reading.into}")
         elif self._is_measure:
-            attribute, remarks = self._binned(missing=missing)
+            codes = self._codes_of_missing_ages
+            tokens += codes
+            rule = ColumnReading(missing=tokens)
+            attribute, remarks = self._binned(missing=missing or bool(codes), without=len(codes))
         else:
             labels, groups = grouped(self._known)
             attribute = Attribute(self._name, in_order(labels), missing=missing)
@@ -218,11 +221,22 @@ class Column:
         own = rule if rule.to_dict() else None
         return DraftedColumn(attribute, own, frequencies=self._frequencies(attribute, own), remarks=tuple(remarks))
 
-    def _binned(self, *, missing: bool) -> tuple[Attribute, list[str]]:
+    @property
+    def _codes_of_missing_ages(self) -> tuple[str, ...]:
+        """Numbers such as 999 that stand apart, where all others are ages."""
+        if not names_age(self._name) or not self._whole or self._too_many:
+            return ()
+        numbers = self._numbers
+        apart = standing_apart(numbers)
+        others_are_ages = numbers[0] >= 0 and numbers[-1 - len(apart)] <= AGE_EDGES[-1] < numbers[-1]
+        return tuple(map(str, apart)) if others_are_ages else ()
+
+    def _binned(self, *, missing: bool, without: int) -> tuple[Attribute, list[str]]:
+        """Bins for the numbers; of ages, the last ones may stand for something else and are not looked at."""
         assert self._ends is not None
         (low, high), whole = self._ends, self._whole
         outside = Outside.OTHER if self._other_words else Outside.REFUSE
-        if names_age(self._name) and whole and low >= 0 and high <= AGE_EDGES[-1]:
+        if names_age(self._name) and whole and low >= 0 and (without or high <= AGE_EDGES[-1]):
             years = Attribute(
                 self._name, edges=AGE_EDGES, bins=AGE_NAMES, missing=missing, outside=outside, measured_in="years"
             )
