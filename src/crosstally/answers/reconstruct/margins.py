@@ -181,7 +181,7 @@ def _work(layout: _Layout, target: NDArray[np.float64]) -> Work:
     return vectors, np.empty((3, layout.wide_cells)), coefficients, np.empty((1, math.prod(layout.shape)))
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=8)  # one of five million cells may take 30 MB
 def _layout(shape: tuple[int, ...], subsets: tuple[int, ...]) -> _Layout:
     """The layout of the least work. Long axes are put last, so that rows are long."""
     order = tuple(sorted(range(len(shape)), key=lambda axis: shape[axis]))
