@@ -15,7 +15,7 @@ from crosstally.residuals import Estimate
 from crosstally.residuals.combine import by_shape
 from crosstally.residuals.layout import outer_product
 
-__all__ = ["Known", "Reconstruction", "known_alike", "reconstruct_all", "solve"]
+__all__ = ["Known", "Reconstruction", "known_alike", "reconstruct_all", "solve", "widened"]
 
 _DIRECT_CONSTRAINTS = 1_500
 _DIRECT_CELLS = 10_000_000
@@ -115,6 +115,11 @@ def reconstruct_all(
     return [out[i] for i in range(len(tables))]
 
 
+def widened(shape: Sequence[int]) -> int:
+    """How many numbers the transform has that holds all products of two basis functions."""
+    return math.prod(2 if n == 2 else 2 * n - 1 for n in shape)
+
+
 def solve(known: Known, law: int, places: NDArray[np.intp], ridge_weights: NDArray[np.float64]) -> NDArray[np.float64]:
     """The tables without negative cells that have the coefficients at some places, nearly: (tables, cells).
 
@@ -125,8 +130,7 @@ def solve(known: Known, law: int, places: NDArray[np.intp], ridge_weights: NDArr
 
     sizes = np.array(known.shape, np.int64)
     tables, ridges = np.empty(known.coefficients.shape), np.empty(len(known.coefficients))
-    widened = math.prod(2 if n == 2 else 2 * n - 1 for n in known.shape)
-    direct = len(places) <= _DIRECT_CONSTRAINTS and widened <= _DIRECT_CELLS
+    direct = len(places) <= _DIRECT_CONSTRAINTS and widened(known.shape) <= _DIRECT_CELLS
     products = product_places(places, sizes) if direct else np.empty((0, 0), np.int32)
     targets = np.ascontiguousarray(known.targets[:, places])
     solve_tables(law, places, sizes, products, ridge_weights, targets, tables, ridges)
