@@ -40,7 +40,7 @@ class RealTable:
     schema: ct.Schema
     _: KW_ONLY
     rows: pa.Table
-    codes: NDArray[np.uint8]
+    codes: NDArray[np.integer]
 
     @property
     def number(self) -> int:
@@ -82,11 +82,22 @@ def _fars() -> RealTable:
     return _table("fars", _read("fars.parquet"), edges)
 
 
-def _fars_16() -> RealTable:
-    """The 16 columns with the fewest values."""
-    fars = real_table("fars")
-    smallest = sorted(fars.schema.names, key=lambda name: fars.schema[name].size)[:16]
-    return fars.part("fars-16", [name for name in fars.schema.names if name in smallest])
+def _smallest(name: str, attributes: int) -> RealTable:
+    """The columns with the fewest values; of equal ones the first."""
+    whole = real_table(name)
+    smallest = sorted(whole.schema.names, key=lambda each: whole.schema[each].size)[:attributes]
+    return whole.part(f"{name}-{attributes}", [each for each in whole.schema.names if each in smallest])
+
+
+def _adult_8() -> RealTable:
+    """The eight attributes of ICDE 2013."""
+    names = ("workclass", "education", "marital-status", "occupation", "relationship", "race", "sex", "income")
+    return real_table("adult").part("adult-8", names)
+
+
+def _first(name: str, attributes: int) -> RealTable:
+    whole = real_table(name)
+    return whole.part(f"{name}-{attributes}", whole.schema.names[:attributes])
 
 
 def _acs() -> RealTable:
@@ -121,13 +132,19 @@ def _kosarak_resampled() -> RealTable:
 TABLES: Mapping[str, Callable[[], RealTable]] = {
     "adult": _adult,
     "fars": _fars,
-    "fars-16": _fars_16,
+    "fars-16": lambda: _smallest("fars", 16),
     "acs": _acs,
     "census-9": _census,
     "msnbc": _msnbc,
     "kosarak": _kosarak,
     "kosarak-resampled": _kosarak_resampled,
+    "adult-8": _adult_8,
+    "acs-8": lambda: _smallest("acs", 8),
+    "fars-8": lambda: _smallest("fars", 8),
+    "msnbc-9": lambda: _first("msnbc", 9),
+    "kosarak-12": lambda: _first("kosarak", 12),
 }
+"""The tables of the accuracy targets; and parts of them on which slow peers can be drawn."""
 
 
 @lru_cache

@@ -8,16 +8,39 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from benchmarks.accuracy.references import DEFAULT, REFERENCES, plan_by_name
-from benchmarks.accuracy.settings import Setting, in_processes, released_errors, truth_of
+from benchmarks.accuracy.comparison import Ratio, paired_ratio, regret
+from benchmarks.accuracy.errors import ORDERS
+from benchmarks.accuracy.kept import code_digest, kept, table_digest
+from benchmarks.accuracy.lines import line, never_above, refused
+from benchmarks.accuracy.references import DEFAULT, OLD_DEFAULT, REFERENCES, plan_by_name
+from benchmarks.accuracy.settings import DELTA, Setting, in_processes, present, released_errors, truth_of
 from crosstally.errors import CrosstallyError
 
-__all__ = ["Job", "Outcome", "measured"]
+__all__ = ["Job", "Outcome", "measured", "run"]
+
+TABLES = ("adult", "fars-16", "fars", "census-9", "acs", "msnbc", "kosarak", "kosarak-resampled")
+QUICK = ("adult", "acs", "kosarak")
+TARGETS = {
+    "with delta": {"median": (1.75, 1.25, 1.15, 1.15), "worst": (2.0, 1.6, 1.6, 1.4)},
+    "pure": {"median": (3.3, 1.25, 1.25, 1.25), "worst": (5.0, 1.8, 2.2, 2.5)},
+}
+"""Regret for k = 1, 2, 3, 4."""
+AGAINST_OLD = 1.25
+
+MOST_CELLS = 300_000
+"""A reference that measures more cells is left out: twenty releases of it would take most of an hour."""
+FIRST, HOPELESS = 3, 1.5
+"""After so many draws, references whose mean is above this factor of the best at every order are not drawn again."""
+
+
+Errors = dict[str, dict[str, list[float]]]
+"""By strategy and order the RMS of each draw; orders are texts, as in the files that keep them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +70,8 @@ def measured(job: Job) -> Outcome:
     try:
         plan = plan_by_name(job.strategy, truth.table.schema, job.setting)
         plan.check_countable()
+        if job.strategy != DEFAULT and plan.cells > MOST_CELLS:
+            return Outcome(job, {}, refused=f"left out: it measures {plan.cells:,} cells")
     except CrosstallyError as error:
         return Outcome(job, {}, refused=str(error))
     planned = time.process_time()
@@ -54,6 +79,70 @@ def measured(job: Job) -> Outcome:
     spent = (time.process_time() - planned) / job.draws
     errors = {k: [draw[k] for draw in draws] for k in truth.asked}
     return Outcome(job, errors, planning=planned - start, drawing=spent)
+
+
+def run(draws: int, *, quick: bool = False) -> Iterator[dict[str, Any]]:
+    """Median and worst regret for each order, with delta and pure; and the ratio to views, the default until 0.2."""
+    for kind, delta in (("with delta", DELTA), ("pure", None)):
+        wanted, _ = present([Setting(table, "1", delta) for table in (QUICK if quick else TABLES)])
+        drawn = {
+            str(s): found for s, found in zip(wanted, in_processes(raced, [(s, draws) for s in wanted]), strict=True)
+        }
+        for setting, (_, reason) in drawn.items():
+            if reason:
+                yield refused(f"default release, nothing named, {setting}", None, reason)
+        yield from _regret_lines(kind, {setting: errors for setting, (errors, _) in drawn.items() if DEFAULT in errors})
+
+
+def _regret_lines(kind: str, drawn: Mapping[str, Errors]) -> Iterator[dict[str, Any]]:
+    for place, order in enumerate(ORDERS):
+        ratios: dict[str, Ratio] = {}
+        old: dict[str, Ratio] = {}
+        for setting, errors in drawn.items():
+            by_name = {name: own[str(order)] for name, own in errors.items() if str(order) in own}
+            if not by_name:
+                continue
+            ours = by_name.pop(DEFAULT)
+            if OLD_DEFAULT in by_name:
+                old[setting] = paired_ratio(ours, by_name[OLD_DEFAULT])
+            best, ratio = regret(ours, {name: own for name, own in by_name.items() if len(own) == len(ours)})
+            ratios[f"{setting} (best {best})"] = ratio
+        if not ratios:
+            continue
+        work = f"k={order}, default release, nothing named, {kind}"
+        middle = float(np.median([each.estimate for each in ratios.values()]))
+        each = "; ".join(f"{name} {ratio.estimate:.2f}" for name, ratio in ratios.items())
+        yield line(f"{work}, median regret", middle, 1.0, TARGETS[kind]["median"][place], unit="x", note=each)
+        yield never_above(f"{work}, worst regret", ratios, TARGETS[kind]["worst"][place])
+        if old:
+            yield never_above(f"{work}, over views of the same inference", old, AGAINST_OLD)
+
+
+def raced(job: tuple[Setting, int]) -> tuple[Errors, str]:
+    """All references drawn a few times, the promising ones, views and the default as often as asked; or why not."""
+    setting, draws = job
+    first = min(FIRST, draws)
+    outcomes = {name: _kept(Job(setting, name, first)) for name in (DEFAULT, *REFERENCES)}
+    if outcomes[DEFAULT]["refused"]:
+        return {}, outcomes[DEFAULT]["refused"]
+    errors = {name: each["errors"] for name, each in outcomes.items() if not each["refused"]}
+    if first < draws:
+        means = {name: {k: float(np.mean(own)) for k, own in each.items()} for name, each in errors.items()}
+        best = {k: min(each[k] for name, each in means.items() if name != DEFAULT) for k in means[DEFAULT]}
+        for name, drawn in errors.items():
+            if name in (DEFAULT, OLD_DEFAULT) or any(means[name][k] <= HOPELESS * best[k] for k in best):
+                more = _kept(Job(setting, name, draws - first))["errors"]
+                errors[name] = {k: [*own, *more[k]] for k, own in drawn.items()}
+    return errors, ""
+
+
+def _kept(job: Job) -> Any:
+    def work() -> dict[str, Any]:
+        outcome = measured(job)
+        return {"errors": {str(k): own for k, own in outcome.errors.items()}, "refused": outcome.refused}
+
+    key = {"line": "regret", "job": repr(job), "code": code_digest(), "table": table_digest(job.setting.table)}
+    return kept("draws", key, work)
 
 
 def main(given: Sequence[str] | None = None) -> None:
