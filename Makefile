@@ -38,7 +38,7 @@ bench: .venv/developer .peers/ready .peers-opendp/ready
 	$(BENCH) benchmarks
 
 bench-peers: .venv/developer .peers-opendp/ready
-	$(BENCH) benchmarks.accuracy.peers
+	$(BENCH) benchmarks.accuracy.peers --renew
 
 docs: .venv/developer
 	$(BIN)/python docs/cli_page.py

@@ -27,12 +27,14 @@ def folder(part: str) -> Path:
     return Path(os.environ.get("CROSSTALLY_BENCH_KEPT", ".bench")) / part
 
 
-def kept(part: str, key: Mapping[str, Any], work: Callable[[], Any]) -> Any:
-    """What the work gives, as JSON; from the file of the same key where there is one."""
+def kept(part: str, key: Mapping[str, Any], work: Callable[[], Any] | None) -> Any:
+    """What the work gives, as JSON; from the file of the same key where there is one. Without work None if not."""
     text = json.dumps(key, sort_keys=True)
     path = folder(part) / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.json"
     if path.is_file():
         return json.loads(path.read_text())["result"]
+    if work is None:
+        return None
     result = work()
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(f".{os.getpid()}")

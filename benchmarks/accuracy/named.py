@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,7 @@ import crosstally as ct
 from benchmarks.accuracy.comparison import PEER_DRAWS, Ratio, independent_ratio, paired_ratio
 from benchmarks.accuracy.kept import code_digest, kept, table_digest
 from benchmarks.accuracy.lines import line, mean_line, never_above, refused
-from benchmarks.accuracy.peers import PeerJob, peer_draws, peers_python, version
+from benchmarks.accuracy.peers import PeerJob, draw_missing, peer_draws, peers_python, version
 from benchmarks.accuracy.settings import DELTA, Setting, in_processes, present, settings, truth_of
 from crosstally.errors import CrosstallyError
 
@@ -18,7 +19,8 @@ ALGORITHMS = ("AIM", "MST")
 EPSILONS = ("0.3", "1", "3")
 PEER_TABLES = ("adult-8", "acs-8", "fars-8", "msnbc-9", "kosarak-12")
 """Tables small enough for AIM, which takes minutes for each draw of eight attributes."""
-QUICK_PEERS = ("adult-8",)
+PEER_MINUTES = 20.0
+"""How long a run draws peers that are not kept yet; make bench-peers has no limit."""
 PEER_TARGETS = {2: (0.85, 1.0), 3: (0.95, None)}
 """For named pairs and triples the geometric mean over AIM, and the limit of each setting."""
 
@@ -53,14 +55,18 @@ def _against_peers(draws: int, *, quick: bool) -> Iterator[dict[str, Any]]:
     if peers_python() is None:
         yield line("named tables against AIM and MST: not run, see docs/how-to/benchmarks.md", 1, 1, None, unit="x")
         return
-    wanted, _ = present(settings(QUICK_PEERS if quick else PEER_TABLES, EPSILONS, [DELTA]))
+    if not quick:
+        for job, drawn in draw_missing(peer_jobs(), PEER_MINUTES):
+            print(f"{job}: {drawn}", flush=True)
+    wanted, _ = present(settings(PEER_TABLES, EPSILONS, [DELTA]))
     for order, (mean, limit) in PEER_TARGETS.items():
         ours = dict(zip(wanted, in_processes(_kept, [Named(s, order, True, draws) for s in wanted]), strict=True))
         for algorithm in ALGORITHMS:
-            ratios, left_out, seconds = _peer_ratios(algorithm, order, ours)
+            ratios, left_out, seconds = _peer_ratios(algorithm, order, ours, least=2 if quick else PEER_DRAWS)
             work = f"k={order}, all {order}-way tables named, delta {DELTA}, L1 over {algorithm}"
             if not ratios:
-                yield refused(work, None, f"by the peer: {'; '.join(left_out)}")
+                words = f"not drawn: {'; '.join(left_out) or 'make bench-peers takes hours'}"
+                yield line(work, math.nan, math.nan, None, unit="x", note=words)
                 continue
             row = mean_line(f"{work}, mean", ratios, mean if algorithm == "AIM" else None)
             row["note"] += f"; {algorithm} of {version()}, {seconds:,.0f} CPU s a draw; left out {len(left_out)}"
@@ -71,8 +77,10 @@ def _against_peers(draws: int, *, quick: bool) -> Iterator[dict[str, Any]]:
                 yield line(f"{work}, {setting}", ratio.estimate, 1.0, None, unit="x", note=str(ratio))
 
 
-def _peer_ratios(algorithm: str, order: int, ours: dict[Setting, Any]) -> tuple[dict[str, Ratio], Sequence[str], float]:
-    """The ratio in each setting, what was left out because it did not converge or end, and the mean seconds."""
+def _peer_ratios(
+    algorithm: str, order: int, ours: dict[Setting, Any], *, least: int
+) -> tuple[dict[str, Ratio], Sequence[str], float]:
+    """The ratio in each setting with enough draws, what did not converge or end, and the mean seconds of a draw."""
     ratios, left_out, seconds = {}, [], []
     for setting, own in ours.items():
         if "refused" in own:
@@ -81,7 +89,7 @@ def _peer_ratios(algorithm: str, order: int, ours: dict[Setting, Any]) -> tuple[
         good = [each for each in found if each["converged"]]
         left_out += [f"{setting}: {each.get('error', 'not converged')}" for each in found if not each["converged"]]
         seconds += [each["cpu"] for each in good]
-        if len(good) >= 2:
+        if len(good) >= least:
             ratios[str(setting)] = independent_ratio(own["l1"], [each["l1"] for each in good])
     return ratios, left_out, sum(seconds) / max(1, len(seconds))
 

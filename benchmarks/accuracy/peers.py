@@ -1,17 +1,22 @@
 """OpenDP's AIM and MST on the same tables, in a Python of their own; kept by data, budget, tables and version.
 
 ``make bench`` installs them (``benchmarks/peers-opendp.txt``) and names their Python in CROSSTALLY_PEERS_OPENDP. What
-was drawn before with the same version is read from where results are kept; ``make bench-peers`` draws all of it again.
+was drawn before with the same version is read from where results are kept, and for a bounded time what is missing is
+drawn; ``make bench-peers`` draws all of it again.
 """
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import json
+import math
 import os
 import re
 import subprocess
 import tempfile
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -23,7 +28,7 @@ from benchmarks.accuracy.errors import Truth
 from benchmarks.accuracy.kept import forget, kept, table_digest
 from benchmarks.accuracy.settings import Setting, truth_of
 
-__all__ = ["PeerJob", "peer_draws", "peers_python", "version"]
+__all__ = ["PeerJob", "draw_missing", "peer_draws", "peers_python", "version"]
 
 FIT = Path(__file__).with_name("peer_fit.py")
 LIMIT = 3_600.0
@@ -56,7 +61,21 @@ def version() -> str:
 
 
 def peer_draws(job: PeerJob) -> list[dict[str, Any]]:
-    """For each draw L1, RMS, seconds, and whether the fit converged; an ``error`` where the peer gave up."""
+    """For each draw that is kept L1, RMS, seconds, and whether the fit converged; or an ``error``."""
+    return [each for draw in range(job.draws) if (each := _draw(job, draw, anew=False)) is not None]
+
+
+def draw_missing(jobs: Sequence[PeerJob], minutes: float) -> Iterator[tuple[PeerJob, dict[str, Any]]]:
+    """Draw what is not kept: the first draw of every job, then the second, until the time is over."""
+    end = time.monotonic() + 60 * minutes
+    for draw in range(max((job.draws for job in jobs), default=0)):
+        for job in jobs:
+            if time.monotonic() < end and draw < job.draws and _draw(job, draw, anew=False) is None:
+                yield job, _draw(job, draw, anew=True)
+
+
+def _draw(job: PeerJob, draw: int, *, anew: bool) -> Any:
+    """One draw, each kept by itself, so that a run that is stopped goes on where it was; None if it is not there."""
     truth = truth_of(job.setting.table, (job.order,))
     task = {
         "algorithm": job.algorithm,
@@ -65,12 +84,8 @@ def peer_draws(job: PeerJob) -> list[dict[str, Any]]:
         "trained": [list(t) for t in itertools.combinations(range(len(truth.table.schema.names)), job.order)],
         "answers": [[truth.table.schema.positions[name] for name in names] for names in truth.asked[job.order]],
     }
-    digest = table_digest(job.setting.table)
-    # one file for each draw: a run that is stopped goes on where it was
-    return [
-        kept("peers", {**task, "table": digest, "version": version(), "draw": draw}, lambda: _drawn(task, truth))
-        for draw in range(job.draws)
-    ]
+    key = {**task, "table": table_digest(job.setting.table), "version": version(), "draw": draw}
+    return kept("peers", key, (lambda: _drawn(task, truth)) if anew else None)
 
 
 def _drawn(task: dict[str, Any], truth: Truth) -> dict[str, Any]:
@@ -99,15 +114,18 @@ def _reason(words: str) -> str:
     return lines[-1][:200] if lines else "it failed"
 
 
-def renew() -> None:
-    """Draw all of it again, one after the other."""
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.accuracy.peers", description="draw what is not kept")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="stop after the draw in which they are over")
+    parser.add_argument("--renew", action="store_true", help="forget what is kept")
+    options = parser.parse_args()
     from benchmarks.accuracy.named import peer_jobs
 
-    forget("peers")
-    for job in peer_jobs():
-        for each in peer_draws(job):
-            print(f"{job}: {each}", flush=True)
+    if options.renew:
+        forget("peers")
+    for job, drawn in draw_missing(peer_jobs(), options.minutes):
+        print(f"{job}: {drawn}", flush=True)
 
 
 if __name__ == "__main__":
-    renew()
+    main()
