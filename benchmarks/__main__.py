@@ -23,25 +23,28 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", help=f"some of {', '.join(MODULES)}; all when left out")
     parser.add_argument("--quick", action="store_true", help="fewer draws and tables")
+    parser.add_argument("--draws", type=int, default=None, help="another number of draws than the rule's")
     options = parser.parse_args()
     rows: list[dict[str, Any]] = []
     for name in options.names or MODULES:
-        for result in results(name, quick=options.quick):
+        for result in results(name, quick=options.quick, draws=options.draws):
             print(line(result), flush=True)
             rows.append(result)
     missed = [result["work"] for result in rows if result["met"] is False]
-    if not options.names and not options.quick:
+    if not options.names and not options.quick and options.draws is None:
         (HERE / "results.json").write_text(json.dumps(rows, indent=1) + "\n")
         (HERE / "results.md").write_text(page(rows))
     print(f"{len(missed)} missed" + "".join(f"\n  {work}" for work in missed))
 
 
-def results(name: str, *, quick: bool) -> Iterator[dict[str, Any]]:
+def results(name: str, *, quick: bool, draws: int | None) -> Iterator[dict[str, Any]]:
     """The lines of a benchmark, or of a part of one."""
     whole, _, part = name.partition(".")
     run = import_module(f"benchmarks.{whole}").run
     known = inspect.signature(run).parameters
-    options = {key: value for key, value in {"quick": quick, "only": part or None}.items() if key in known}
+    options = {
+        key: value for key, value in {"quick": quick, "draws": draws, "only": part or None}.items() if key in known
+    }
     yield from run(**options)
 
 

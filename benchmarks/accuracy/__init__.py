@@ -17,8 +17,9 @@ LINES = ("analytic", "inference", "regret", "named", "priview", "wide")
 QUICK_DRAWS = 3
 
 
-def run(*, quick: bool = False, only: str | None = None) -> Iterator[dict[str, Any]]:
+def run(*, quick: bool = False, draws: int | None = None, only: str | None = None) -> Iterator[dict[str, Any]]:
     """All lines, or those of one module; a quick run has too few draws for a verdict that counts, and says how many."""
-    draws = QUICK_DRAWS if quick else DRAWS
+    if draws is None:
+        draws = QUICK_DRAWS if quick else DRAWS
     for name in LINES if only is None else (only,):
         yield from import_module(f"benchmarks.accuracy.{name}").run(draws, quick=quick)

@@ -15,7 +15,7 @@ from crosstally.plans.plan import Plan
 from crosstally.schema import Schema
 from crosstally.strategies import Flat, Optimum, Residual, Strategy, Views
 
-__all__ = ["DEFAULT", "OLD_DEFAULT", "REFERENCES", "plan_by_name"]
+__all__ = ["DEFAULT", "OLD_DEFAULT", "REFERENCES", "names_for", "plan_by_name"]
 
 DEFAULT, OLD_DEFAULT = "default", "views"
 
@@ -69,6 +69,11 @@ REFERENCES: Mapping[str, Planner] = {
 }
 """By name: PriView's views, the full table, all tables up to an order with an order's weight split over its tables
 (``-cells``: the papers' sum of variances over cells). The list is the yardstick of regret: it is not to be tuned."""
+
+
+def names_for(setting: Setting) -> list[str]:
+    """The references of a setting; where the budget is pure, all noise is Laplace and the special ones are the same."""
+    return [name for name in REFERENCES if setting.delta is not None or not name.endswith("-laplace")]
 
 
 def plan_by_name(name: str, schema: Schema, setting: Setting) -> Plan:

@@ -18,7 +18,7 @@ from benchmarks.accuracy.comparison import Ratio, paired_ratio, regret
 from benchmarks.accuracy.errors import ORDERS
 from benchmarks.accuracy.kept import code_digest, kept, table_digest
 from benchmarks.accuracy.lines import line, never_above, refused
-from benchmarks.accuracy.references import DEFAULT, OLD_DEFAULT, REFERENCES, plan_by_name
+from benchmarks.accuracy.references import DEFAULT, OLD_DEFAULT, names_for, plan_by_name
 from benchmarks.accuracy.settings import DELTA, Setting, in_processes, present, released_errors, truth_of
 from crosstally.errors import CrosstallyError
 
@@ -122,7 +122,7 @@ def raced(job: tuple[Setting, int]) -> tuple[Errors, str]:
     """All references drawn a few times, the promising ones, views and the default as often as asked; or why not."""
     setting, draws = job
     first = min(FIRST, draws)
-    outcomes = {name: _kept(Job(setting, name, first)) for name in (DEFAULT, *REFERENCES)}
+    outcomes = {name: _kept(Job(setting, name, first)) for name in (DEFAULT, *names_for(setting))}
     if outcomes[DEFAULT]["refused"]:
         return {}, outcomes[DEFAULT]["refused"]
     errors = {name: each["errors"] for name, each in outcomes.items() if not each["refused"]}
@@ -151,11 +151,12 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--epsilon", default="1")
     parser.add_argument("--delta", default=None)
     parser.add_argument("--draws", type=int, default=3)
-    parser.add_argument("--strategies", default=",".join((DEFAULT, *REFERENCES)), help="names with commas")
+    parser.add_argument("--strategies", default=None, help="names with commas; all when left out")
     options = parser.parse_args(given)
     for table in options.table.split(","):
         setting = Setting(table, options.epsilon, options.delta)
-        jobs = [Job(setting, name, options.draws) for name in options.strategies.split(",")]
+        names = options.strategies.split(",") if options.strategies else [DEFAULT, *names_for(setting)]
+        jobs = [Job(setting, name, options.draws) for name in names]
         print(f"{setting}, {options.draws} draws, mean RMS for k = 1, 2, 3, 4 (regret)", flush=True)
         outcomes = []
         for outcome in in_processes(measured, jobs):
