@@ -49,11 +49,13 @@ def results(name: str, *, quick: bool, draws: int | None) -> Iterator[dict[str, 
 
 
 def line(result: dict[str, Any]) -> str:
-    verdict = {None: "", True: ", met", False: ", MISSED"}[result["met"]]
-    target = "" if result["target"] is None else f", target {result['target']:.3g} x{verdict}"
+    verdict = {None: "", True: "met", False: "MISSED"}[result["met"]]
+    target = "" if result["target"] is None else f"target {result['target']:.3g} x"
     unit, note = result.get("unit", "s"), result.get("note", "")
-    numbers = f"{result['crosstally']:.4g} {unit}, {result['ratio']:.3g} x {result['peer']:.4g} {unit}"
-    return f"{result['work']}: {numbers}{target}{f' ({note})' if note else ''}"
+    ours, ratio, peer = (result[key] for key in ("crosstally", "ratio", "peer"))
+    numbers = "" if ratio is None else f"{ours:.4g} {unit}, {ratio:.3g} x {peer:.4g} {unit}"
+    words = ", ".join(filter(None, (numbers, target, verdict)))
+    return f"{result['work']}: {words}{f' ({note})' if note else ''}"
 
 
 def page(rows: list[dict[str, Any]]) -> str:
@@ -79,7 +81,8 @@ def cells(result: dict[str, Any]) -> str:
     target = "" if result["target"] is None else format(result["target"], ".3g")
     met = {None: "", True: "yes", False: "no"}[result["met"]]
     unit, note = result.get("unit", "s"), result.get("note", "").replace("|", "/")
-    numbers = f"{result['crosstally']:.4g} {unit} | {result['peer']:.4g} {unit} | {result['ratio']:.3g}"
+    ours, ratio, peer = (result[key] for key in ("crosstally", "ratio", "peer"))
+    numbers = " | | " if ratio is None else f"{ours:.4g} {unit} | {peer:.4g} {unit} | {ratio:.3g}"
     return f"| {result['work']} | {numbers} | {target} | {met} | {note} |\n"
 
 

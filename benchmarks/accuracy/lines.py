@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,8 +12,8 @@ __all__ = ["line", "mean_line", "never_above", "refused"]
 
 def line(
     work: str,
-    ours: float,
-    reference: float,
+    ours: float | None,
+    reference: float | None,
     target: float | None,
     *,
     unit: str,
@@ -22,9 +21,10 @@ def line(
     ratio: float | None = None,
     note: str = "",
 ) -> dict[str, Any]:
-    """One line; without a verdict of its own it is met when the ratio is at most the target."""
-    ratio = ours / reference if ratio is None else ratio
-    if met is None and target is not None:
+    """One line; without a verdict of its own it is met when the ratio is at most the target. None is no number."""
+    if ratio is None and ours is not None and reference is not None:
+        ratio = ours / reference
+    if met is None and target is not None and ratio is not None:
         met = ratio <= target
     return {
         "work": work,
@@ -57,4 +57,4 @@ def mean_line(work: str, ratios: Mapping[str, Ratio], target: float | None) -> d
 
 def refused(work: str, target: float | None, reason: str) -> dict[str, Any]:
     """What the library would not do: missed, with its own words."""
-    return line(work, math.nan, math.nan, target, unit="x", met=False, note=f"refused: {reason}")
+    return line(work, None, None, target, unit="x", met=False, note=f"refused: {reason}")

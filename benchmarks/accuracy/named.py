@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -66,7 +65,7 @@ def _against_peers(draws: int, *, quick: bool) -> Iterator[dict[str, Any]]:
             work = f"k={order}, all {order}-way tables named, delta {DELTA}, L1 over {algorithm}"
             if not ratios:
                 words = f"not drawn: {'; '.join(left_out) or 'make bench-peers takes hours'}"
-                yield line(work, math.nan, math.nan, None, unit="x", note=words)
+                yield line(work, None, None, None, unit="x", note=words)
                 continue
             row = mean_line(f"{work}, mean", ratios, mean if algorithm == "AIM" else None)
             row["note"] += f"; {algorithm} of {version()}, {seconds:,.0f} CPU s a draw; left out {len(left_out)}"
