@@ -30,11 +30,11 @@ NAMING_LIMIT = 1.05
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """Draws with all tables of an order named, or with none, asked for tables of that order."""
+    """Draws with all tables of an order named, or none when it is None; asked for tables of some orders."""
 
     setting: Setting
-    order: int
-    named: bool
+    order: int | None
+    asked: tuple[int, ...]
     draws: int
 
 
@@ -59,7 +59,8 @@ def _against_peers(draws: int, *, quick: bool) -> Iterator[dict[str, Any]]:
             print(f"{job}: {drawn}", flush=True)
     wanted, _ = present(settings(PEER_TABLES, EPSILONS, [DELTA]))
     for order, (mean, limit) in PEER_TARGETS.items():
-        ours = dict(zip(wanted, in_processes(_kept, [Named(s, order, True, draws) for s in wanted]), strict=True))
+        jobs = [Named(s, order, (order,), draws) for s in wanted]
+        ours = dict(zip(wanted, in_processes(_kept, jobs), strict=True))
         for algorithm in ALGORITHMS:
             ratios, left_out, seconds = _peer_ratios(algorithm, order, ours, least=2 if quick else PEER_DRAWS)
             work = f"k={order}, all {order}-way tables named, delta {DELTA}, L1 over {algorithm}"
@@ -89,25 +90,28 @@ def _peer_ratios(
         left_out += [f"{setting}: {each.get('error', 'not converged')}" for each in found if not each["converged"]]
         seconds += [each["cpu"] for each in good]
         if len(good) >= least:
-            ratios[str(setting)] = independent_ratio(own["l1"], [each["l1"] for each in good])
+            ratios[str(setting)] = independent_ratio(own[str(order)]["l1"], [each["l1"] for each in good])
     return ratios, left_out, sum(seconds) / max(1, len(seconds))
 
 
 def _against_nothing(draws: int, *, quick: bool) -> Iterator[dict[str, Any]]:
     budgets = (DELTA,) if quick else (DELTA, None)
     wanted, _ = present(settings(NAMING_TABLES[:2] if quick else NAMING_TABLES, ["1"], budgets))
-    jobs = [Named(s, order, named, draws) for s in wanted for order in NAMING_ORDERS for named in (True, False)]
+    jobs = [Named(s, order, (order,), draws) for s in wanted for order in NAMING_ORDERS]
+    jobs += [Named(s, None, NAMING_ORDERS, draws) for s in wanted]
     found = dict(zip(jobs, in_processes(_kept, jobs), strict=True))
     for order in NAMING_ORDERS:
         ratios: dict[str, Ratio] = {}
         work = f"k={order}, all {order}-way tables named, over naming nothing"
         for setting in wanted:
-            own, none = (found[Named(setting, order, named, draws)] for named in (True, False))
+            own = found[Named(setting, order, (order,), draws)]
+            none = found[Named(setting, None, NAMING_ORDERS, draws)]
             if reason := own.get("refused") or none.get("refused"):
                 yield refused(f"{work}, {setting}", NAMING_LIMIT, reason)
                 continue
             for metric in ("rms", "l1"):
-                ratios[f"{setting}, {metric.upper()}"] = paired_ratio(own[metric], none[metric])
+                errors = (each[str(order)][metric] for each in (own, none))
+                ratios[f"{setting}, {metric.upper()}"] = paired_ratio(*errors)
         if ratios:
             yield never_above(work, ratios, NAMING_LIMIT)
 
@@ -118,18 +122,19 @@ def _kept(job: Named) -> Any:
 
 
 def errors_of(job: Named) -> dict[str, Any]:
-    """L1 and RMS of the tables of the order in each draw; or why there is no release."""
-    truth = truth_of(job.setting.table, (job.order,))
+    """By order L1 and RMS in each draw; or why there is no release."""
+    truth = truth_of(job.setting.table, job.asked)
     schema = truth.table.schema
+    found: dict[str, Any] = {str(k): {"l1": [], "rms": []} for k in truth.asked}
     try:
-        workload = ct.Workload.all_ways(schema, job.order) if job.named else None
+        workload = None if job.order is None else ct.Workload.all_ways(schema, job.order)
         plan = ct.plan(schema, epsilon=job.setting.epsilon, delta=job.setting.delta, workload=workload).chosen
-        found: dict[str, Any] = {"l1": [], "rms": []}
         for _ in range(job.draws):
             release = ct.release(truth.table.rows, plan=plan)
-            answers = [each.values for each in release.marginals(truth.asked[job.order])]
-            found["l1"].append(truth.l1(job.order, answers))
-            found["rms"].append(truth.rms(job.order, answers))
+            for k, tables in truth.asked.items():
+                answers = [each.values for each in release.marginals(tables)]
+                found[str(k)]["l1"].append(truth.l1(k, answers))
+                found[str(k)]["rms"].append(truth.rms(k, answers))
     except CrosstallyError as error:
         return {"refused": str(error)}
     return found
