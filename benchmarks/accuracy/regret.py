@@ -33,8 +33,8 @@ TARGETS = {
 """Regret for k = 1, 2, 3, 4."""
 AGAINST_OLD = 1.25
 
-MOST_CELLS = 300_000
-"""A reference that measures more cells is left out: twenty releases of it would take most of an hour."""
+MOST_CELLS, MOST_TABLES = 300_000, 6_000
+"""A reference that measures more cells or tables is left out: twenty releases of it would take most of an hour."""
 FIRST, HOPELESS = 3, 1.5
 """After so many draws, references whose mean is above this factor of the best at every order are not drawn again."""
 
@@ -70,8 +70,10 @@ def measured(job: Job) -> Outcome:
     try:
         plan = plan_by_name(job.strategy, truth.table.schema, job.setting)
         plan.check_countable()
-        if job.strategy != DEFAULT and plan.cells > MOST_CELLS:
-            return Outcome(job, {}, refused=f"left out: it measures {plan.cells:,} cells")
+        if job.strategy != DEFAULT and (plan.cells > MOST_CELLS or len(plan.tables) > MOST_TABLES):
+            return Outcome(
+                job, {}, refused=f"left out: it measures {plan.cells:,} cells in {len(plan.tables):,} tables"
+            )
     except CrosstallyError as error:
         return Outcome(job, {}, refused=str(error))
     planned = time.process_time()
