@@ -2,7 +2,8 @@
 # make test     lint, types, import contracts, doctests, tests; what CI runs
 # make verify   the long statistical counts; run before calling something done
 # make bench    speed and accuracy against floors and peers, written to benchmarks/results.md
-#               (CROSSTALLY_DATA=folder uses the public files in it: docs/how-to/experiment-data.md)
+#               (CROSSTALLY_DATA=folder uses the public files in it: docs/how-to/benchmarks.md)
+# make bench-peers  draw OpenDP's AIM and MST again (hours); make bench draws only what is not kept in .bench
 # make docs     the site, into site/, with the command line reference from --help
 # make tour     the output shown in the README
 # make lock     requirements-test.lock from pyproject.toml
@@ -13,7 +14,7 @@ BIN := .venv/bin
 # Material for MkDocs prints a note about its successor as a warning (RELEASING.md)
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: demo setup system test verify bench docs tour lock
+.PHONY: demo setup system test verify bench bench-peers docs tour lock
 
 demo: .venv/crosstally
 	@$(BIN)/crosstally demo
@@ -30,8 +31,14 @@ test: .venv/developer
 verify: .venv/developer
 	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q -n 2 -m verify
 
-bench: .venv/developer .peers/ready
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 CROSSTALLY_PEERS=.peers/bin/python $(BIN)/python -m benchmarks
+BENCH := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 CROSSTALLY_PEERS=.peers/bin/python \
+    CROSSTALLY_PEERS_OPENDP=.peers-opendp/bin/python $(BIN)/python -m
+
+bench: .venv/developer .peers/ready .peers-opendp/ready
+	$(BENCH) benchmarks
+
+bench-peers: .venv/developer .peers-opendp/ready
+	$(BENCH) benchmarks.accuracy.peers --renew
 
 docs: .venv/developer
 	$(BIN)/python docs/cli_page.py
@@ -64,6 +71,8 @@ system:
 	@touch $@ .venv/crosstally
 
 .peers/ready: benchmarks/peers.txt
-	@test -x .peers/bin/python || $(PYTHON) -m venv .peers
-	.peers/bin/pip install -q --disable-pip-version-check -r $<
+.peers-opendp/ready: benchmarks/peers-opendp.txt
+.peers/ready .peers-opendp/ready:
+	@test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
+	$(@D)/bin/pip install -q --disable-pip-version-check -r $<
 	@touch $@

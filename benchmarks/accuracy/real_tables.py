@@ -1,0 +1,188 @@
+"""Real public tables: the rows as the library reads them, their schema, and codes from which truth is counted.
+
+The files lie in the folder that CROSSTALLY_DATA names (docs/how-to/experiment-data.md). Labels of text columns are
+those of the public file. Bins are round numbers, set once and never tuned.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+from numpy.typing import NDArray
+
+import crosstally as ct
+from crosstally.papers.data import find
+
+__all__ = ["TABLES", "MissingFileError", "RealTable", "real_table"]
+
+KOSARAK_ROWS = 912_627
+"""The rows of the whole Kosarak file, of which 100,000 can be had: the rest is drawn again from these."""
+
+Edges = Sequence[float]
+
+
+class MissingFileError(Exception):
+    """A file is not in the data folder: its lines are left out, and said to be."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RealTable:
+    """Public rows, twice: as an Arrow table for the library, and as codes (rows x attributes) for the truth."""
+
+    name: str
+    schema: ct.Schema
+    _: KW_ONLY
+    rows: pa.Table
+    codes: NDArray[np.integer]
+
+    @property
+    def number(self) -> int:
+        """How many rows there are."""
+        return len(self.codes)
+
+    def counts(self, names: Sequence[str]) -> NDArray[np.int64]:
+        """The true table, counted from the codes and not by the library."""
+        sizes = self.schema.sizes(names)
+        cell = np.zeros(len(self.codes), np.int64)
+        for name, size in zip(names, sizes, strict=True):
+            cell = cell * size + self.codes[:, self.schema.positions[name]]
+        return np.bincount(cell, minlength=math.prod(sizes)).reshape(sizes)
+
+    def part(self, name: str, attributes: Sequence[str]) -> RealTable:
+        """Some attributes alone, under a name of its own."""
+        columns = [self.schema.positions[each] for each in attributes]
+        schema = self.schema.subset(*attributes)
+        return RealTable(name, schema, rows=self.rows.select(attributes), codes=self.codes[:, columns])
+
+
+def _adult() -> RealTable:
+    gains = [0, 1, 1000, 2000, 3000, 4000, 5000, 7500, 10000, 15000, 20000, 50000, 100000]
+    losses = [0, 1, 500, 1000, 1500, 1750, 2000, 2250, 2500, 3000, 4500]
+    edges = {
+        "age": range(15, 95, 5),
+        "capital-gain": gains,
+        "capital-loss": losses,
+        "hours-per-week": range(0, 101, 5),
+    }
+    return _table("adult", _read("adult.csv").drop(["fnlwgt"]), edges)  # fnlwgt is a survey weight
+
+
+def _fars() -> RealTable:
+    drugs = [0, 1, 2, 100, 200, 300, 400, 500, 600, 700, 800, 900, 995, 996, 997, 998, 999, 1000]
+    edges: dict[str, Edges] = {f"drug_test_results_{i}_of_3": drugs for i in (1, 2, 3)}
+    edges["age"] = range(0, 105, 5)
+    edges["alcohol_test_result"] = [0, 1, 5, 10, 15, 20, 25, 30, 40, 60, 95, 96, 97, 98, 100]
+    return _table("fars", _read("fars.parquet"), edges)
+
+
+def _smallest(name: str, attributes: int) -> RealTable:
+    """The columns with the fewest values; of equal ones the first."""
+    whole = real_table(name)
+    smallest = sorted(whole.schema.names, key=lambda each: whole.schema[each].size)[:attributes]
+    return whole.part(f"{name}-{attributes}", [each for each in whole.schema.names if each in smallest])
+
+
+def _adult_8() -> RealTable:
+    """The eight attributes of ICDE 2013."""
+    names = ("workclass", "education", "marital-status", "occupation", "relationship", "race", "sex", "income")
+    return real_table("adult").part("adult-8", names)
+
+
+def _first(name: str, attributes: int) -> RealTable:
+    whole = real_table(name)
+    return whole.part(f"{name}-{attributes}", whole.schema.names[:attributes])
+
+
+def _acs() -> RealTable:
+    """Without survey weights, and without INDP and DENSITY, which INDP_CAT and PUMA hold in fewer values."""
+    rows = _read("acs-ma.csv").drop(["PWGTP", "WGTP", "INDP", "DENSITY"])
+    edges: dict[str, Edges] = {
+        "AGEP": [0, 5, 10, 15, 18, 21, 25, 30, 35, 40, 45, 50, 55, 60, 65, 70, 75, 80, 85, 100],
+        "PINCP": [-1e5, 0, 1, 5e3, 1e4, 2e4, 3e4, 4e4, 5e4, 75e3, 1e5, 15e4, 25e4, 2e6],
+        "POVPIP": [0, 50, 100, 150, 200, 300, 400, 500, 501, 502],
+    }
+    return _table("acs", rows, edges)
+
+
+def _census() -> RealTable:
+    return _table("census-9", _read("census-9.parquet"), {})
+
+
+def _msnbc() -> RealTable:
+    return _table("msnbc", _read("msnbc-17.parquet"), {})
+
+
+def _kosarak() -> RealTable:
+    return _table("kosarak", _read("kosarak-100k-top32.parquet"), {})
+
+
+def _kosarak_resampled() -> RealTable:
+    once = real_table("kosarak")
+    drawn = np.random.default_rng(20_261_116).integers(0, once.number, KOSARAK_ROWS)
+    return RealTable("kosarak-resampled", once.schema, rows=once.rows.take(pa.array(drawn)), codes=once.codes[drawn])
+
+
+TABLES: Mapping[str, Callable[[], RealTable]] = {
+    "adult": _adult,
+    "fars": _fars,
+    "fars-16": lambda: _smallest("fars", 16),
+    "acs": _acs,
+    "census-9": _census,
+    "msnbc": _msnbc,
+    "kosarak": _kosarak,
+    "kosarak-resampled": _kosarak_resampled,
+    "adult-8": _adult_8,
+    "acs-8": lambda: _smallest("acs", 8),
+    "fars-8": lambda: _smallest("fars", 8),
+    "msnbc-9": lambda: _first("msnbc", 9),
+    "kosarak-12": lambda: _first("kosarak", 12),
+}
+"""The tables of the accuracy targets; and parts of them on which slow peers can be drawn."""
+
+
+@lru_cache
+def real_table(name: str) -> RealTable:
+    """A table by its name; MissingFileError when its file is not there."""
+    return TABLES[name]()
+
+
+def _read(file: str) -> pa.Table:
+    path = find(file)
+    if path is None:
+        raise MissingFileError(f"no file {file} in the folder of CROSSTALLY_DATA")
+    return pyarrow.csv.read_csv(path) if path.suffix == ".csv" else pyarrow.parquet.read_table(path)
+
+
+def _table(name: str, rows: pa.Table, edges: Mapping[str, Edges]) -> RealTable:
+    columns, attributes, codes = {}, [], []
+    for each in rows.column_names:
+        values = rows[each].to_numpy(zero_copy_only=False)
+        if each in edges:
+            attribute, code, column = _binned(each, values, list(edges[each]))
+        else:
+            labels, code = np.unique(values.astype(str), return_inverse=True)
+            attribute = ct.Attribute(each, labels.tolist())
+            column = pa.array(labels).take(pa.array(code)).dictionary_encode() if values.dtype == object else values
+        attributes.append(attribute)
+        codes.append(code)
+        columns[each] = column
+    return RealTable(
+        name, ct.Schema(attributes), rows=pa.table(columns), codes=np.stack(codes, axis=1).astype(np.uint8)
+    )
+
+
+def _binned(name: str, values: NDArray, edges: list[float]) -> tuple[ct.Attribute, NDArray[np.int64], pa.Array]:
+    """A numeric column in bins; "N" means not applicable, which is a cell of its own, the last."""
+    absent = values == "N" if values.dtype == object else np.zeros(len(values), bool)
+    numbers = np.where(absent, "nan", values).astype(float) if absent.any() else values.astype(float)
+    code = np.minimum(np.searchsorted(edges, numbers, side="right") - 1, len(edges) - 2)
+    code[absent] = len(edges) - 1
+    attribute = ct.Attribute(name, edges=edges, missing=bool(absent.any()))
+    return attribute, code.astype(np.int64), pa.array(numbers, mask=absent)
