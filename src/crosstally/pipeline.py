@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from crosstally.budget import Amount, Budget, Neighbours
-from crosstally.errors import KeyReusedError, PlanError, SchemaError, SourceError
+from crosstally.errors import KeyReusedError, PlanError, SchemaError
 from crosstally.plans.plan import Plan, public_total
 from crosstally.plans.stages import stage_key
 from crosstally.privacy.ledger import Ledger
@@ -17,8 +18,11 @@ from crosstally.schema import Schema
 from crosstally.strategies.base import Strategy
 from crosstally.strategies.planner import compare, read_strategies
 from crosstally.strategies.rules import check_rules, next_stage
-from crosstally.tables import Measurement
+from crosstally.tables import ExactTable, Measurement
 from crosstally.workload import Workload
+
+if TYPE_CHECKING:
+    from crosstally.sources import EncodedRows
 
 __all__ = ["release", "run"]
 
@@ -38,12 +42,13 @@ def release(
     ledger: Ledger | str | Path | None = None,
     key: str | None = None,
     progress: Callable[[int], None] | None = None,
+    work_dir: str | Path | None = None,
 ) -> Release:
     """A release of the rows in a source: one file's worth of noisy tables, from which any other can be read.
 
     Args:
-        source: A path, a glob, a list of paths, or a table that speaks Arrow (pandas, Polars, DuckDB, PyArrow). Some
-            plans read it twice; what can be read once, such as a cursor, is then refused before anything is spent.
+        source: A path, a glob, a list of paths, or a table that speaks Arrow (pandas, Polars, DuckDB, PyArrow). It is
+            read once, whatever the plan: a reader or a database's cursor will do.
         schema: The attributes to publish; left out when a plan is given.
         epsilon: The privacy budget; with ``delta`` it is approximate, alone it is pure.
         delta: See epsilon.
@@ -57,8 +62,11 @@ def release(
             the same people is then yours to keep.
         key: A name for this release in the ledger. Asking again with the same key and plan gives the same numbers
             again and spends nothing.
-        progress: Called with the number of bytes read so far, of all files together, from 0 for each stage. Never for a
-            table in memory. No number of rows is told: that is confidential.
+        progress: Called with the number of bytes read so far, of all files together. Never for a table in memory. No
+            number of rows is told: that is confidential.
+        work_dir: A folder for plans in stages, whose rows are kept encoded between stages: beyond 256 MB in a file
+            there, without a name and of mode 0600, that ends with the process. The system's folder for temporary files
+            by default.
     """
     neighbours = Neighbours(neighbours)
     if plan is not None:
@@ -66,7 +74,7 @@ def release(
             raise PlanError("a plan fixes schema, budget, workload and strategy: give it alone")
         if neighbours not in (Neighbours.ADD_REMOVE, plan.neighbours):
             raise PlanError(f"the plan is for {plan.neighbours} neighbours, got {neighbours}: leave neighbours out")
-        return run(source, plan, rows=rows, ledger=ledger, key=key, progress=progress)
+        return run(source, plan, rows=rows, ledger=ledger, key=key, progress=progress, work_dir=work_dir)
     if schema is None:
         raise PlanError("a release needs a schema, or a plan")
     budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
@@ -74,7 +82,7 @@ def release(
     chosen = compare(schema, workload, budget, neighbours=neighbours, strategies=strategies, rows=rows).chosen
     if chosen.schema != schema:
         raise PlanError(f"{chosen.strategy} plans for other attributes than the schema's: its plan cannot be released")
-    return run(source, chosen, rows=rows, ledger=ledger, key=key, progress=progress)
+    return run(source, chosen, rows=rows, ledger=ledger, key=key, progress=progress, work_dir=work_dir)
 
 
 def run(
@@ -85,6 +93,7 @@ def run(
     ledger: Ledger | str | Path | None = None,
     key: str | None = None,
     progress: Callable[[int], None] | None = None,
+    work_dir: str | Path | None = None,
 ) -> Release:
     """The release that a plan asks for: count and measure its stage, plan the next one by its rule; then publish."""
     _check(plan, rows)
@@ -94,14 +103,14 @@ def run(
     keys = [stage_key(key, stage + 1) for stage in range(1 + len(plan.later))]
     _check_keys(ledger, keys)
     public = () if rows is None else (public_total(rows),)
-    _check_source(source, plan, ledger, keys)
     measured: tuple[Measurement, ...] = ()
     used: list[str] = []
     stage: Plan | None = plan
-    while stage is not None and stage.requests:
-        used.append(keys[len(used)])
-        measured += _measured(source, stage, ledger, used[-1], progress)
-        stage = _next(ledger, keys[len(used) - 1 : len(used) + 1], (*public, *measured)) if stage.later else None
+    with closing(_Rows(source, work_dir, progress)) as people:
+        while stage is not None and stage.requests:
+            used.append(keys[len(used)])
+            measured += _measured(people, stage, ledger, used[-1])
+            stage = _next(ledger, keys[len(used) - 1 : len(used) + 1], (*public, *measured)) if stage.later else None
     if not measured and rows is None:
         raise PlanError(f"{plan.strategy} measures nothing, so it needs rows, the public number of rows")
     statement = Statement(
@@ -126,18 +135,6 @@ def _check_keys(ledger: Ledger, keys: Sequence[str]) -> None:
         raise _belongs_to_another(keys[1 + others.index(True)])
 
 
-def _check_source(source: Any, plan: Plan, ledger: Ledger, keys: Sequence[str]) -> None:
-    """Raise, before anything is spent, when a plan of several stages could not read the same rows for each of them."""
-    from crosstally.sources import is_read_again
-
-    bought = all(ledger.plan(key) is not None for key in keys)  # then nothing is read at all
-    if plan.later and not bought and not is_read_again(source):
-        raise SourceError(
-            f"the plan reads its rows more than once, and the {type(source).__name__} may have them only once; "
-            "give pyarrow.table(rows) or a file, or the number of rows if that is public (rows=...)"
-        )
-
-
 def _belongs_to_another(key: str) -> KeyReusedError:
     return KeyReusedError(f"the key {key!r} belongs to another request; use a new key, or none")
 
@@ -158,16 +155,37 @@ def _next(ledger: Ledger, keys: Sequence[str], seen: Sequence[Measurement]) -> P
     return stored
 
 
-def _measured(
-    source: Any, plan: Plan, ledger: Ledger, key: str, progress: Callable[[int], None] | None
-) -> tuple[Measurement, ...]:
+class _Rows:
+    """The rows of a source. It is read at most once, when the first stage must be counted.
+
+    Where more stages may follow, the rows are kept encoded for them; the last stage by itself is counted in passing.
+    """
+
+    def __init__(self, source: Any, work_dir: str | Path | None, progress: Callable[[int], None] | None) -> None:
+        self._source, self._work_dir, self._progress = source, work_dir, progress
+        self._encoded: EncodedRows | None = None
+
+    def count(self, plan: Plan) -> tuple[ExactTable, ...]:
+        """The exact tables that a stage asks for."""
+        from crosstally.sources import EncodedRows, count
+
+        if self._encoded is None and not plan.later:
+            return count(self._source, plan.schema, plan.tables, progress=self._progress)
+        if self._encoded is None:
+            self._encoded = EncodedRows(self._source, plan.schema, work_dir=self._work_dir, progress=self._progress)
+        return self._encoded.count(plan.tables)
+
+    def close(self) -> None:
+        """Let go of what was kept."""
+        if self._encoded is not None:
+            self._encoded.close()
+
+
+def _measured(rows: _Rows, plan: Plan, ledger: Ledger, key: str) -> tuple[Measurement, ...]:
     """What the plan's requests got: now, or when the same key asked before."""
     from crosstally.privacy.measure import measure_counted
-    from crosstally.sources import count
 
-    return measure_counted(
-        lambda: count(source, plan.schema, plan.tables, progress=progress), plan, ledger=ledger, key=key
-    )
+    return measure_counted(lambda: rows.count(plan), plan, ledger=ledger, key=key)
 
 
 def _open(ledger: str | Path | None, plan: Plan) -> Ledger:
