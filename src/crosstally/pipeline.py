@@ -13,6 +13,7 @@ from crosstally.errors import KeyReusedError, PlanError, SchemaError
 from crosstally.plans.plan import Plan, public_total
 from crosstally.plans.stages import stage_key
 from crosstally.privacy.ledger import Ledger
+from crosstally.questions.groups import Groups
 from crosstally.releases import Release, Statement, publish
 from crosstally.schema import Schema
 from crosstally.strategies.base import Strategy
@@ -109,6 +110,7 @@ def run(
     with closing(_Rows(source, work_dir, progress)) as people:
         while stage is not None and stage.requests:
             used.append(keys[len(used)])
+            Groups.of(plan.schema, (*(m.query for m in measured), *(r.query for r in stage.requests)))
             measured += _measured(people, stage, ledger, used[-1])
             stage = _next(ledger, keys[len(used) - 1 : len(used) + 1], (*public, *measured)) if stage.later else None
     if not measured and rows is None:

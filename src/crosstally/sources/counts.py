@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from crosstally.errors import CrosstallyError, TooManyCellsError
-from crosstally.questions.queries import MAX_CELLS
+from crosstally.questions.queries import MAX_CELLS, Cells
 from crosstally.schema import Attribute, Outside, Schema
 from crosstally.sources.codes.encode import Encoder
 from crosstally.sources.codes.kept import KeptCodes
@@ -27,7 +27,7 @@ __all__ = ["EncodedRows", "count"]
 def count(
     rows: Any,
     schema: Schema,
-    tables: Sequence[tuple[str, ...]],
+    tables: Sequence[Cells | Sequence[str]],
     *,
     progress: Callable[[int], None] | None = None,
     batch_rows: int = BATCH_ROWS,
@@ -40,18 +40,18 @@ def count(
     Args:
         rows: A path, a glob, a list of them, or a frame of pandas, Polars, DuckDB or PyArrow.
         schema: The attributes and the unit of protection.
-        tables: Tuples of attribute names.
+        tables: Names of attributes, or cells, which may count groups of values.
         progress: Called with the number of bytes read so far of all files; never for a table in memory.
         batch_rows: How many rows are counted at once.
     """
-    _check_cells(schema, tables)
-    used = {name for table in tables for name in table}
+    asked = _asked(schema, tables)
+    used = {name for table in asked for name in table.attributes}
     needed = [
         attribute
         for attribute in schema.attributes
         if schema.unit is not None or attribute.name in used or attribute.outside is not Outside.OTHER
     ]
-    tally = Tally(schema, tables, batch_rows)
+    tally = Tally(schema, asked, batch_rows)
     names = [attribute.name for attribute in needed]
     for size, cells in _kept_rows(rows, schema, needed, progress=progress, batch_rows=batch_rows):
         tally.add(size, dict(zip(names, cells, strict=True)))
@@ -93,10 +93,9 @@ class EncodedRows:
     def __reduce__(self) -> NoReturn:
         raise CrosstallyError("encoded rows are confidential and cannot be pickled or copied to another process")
 
-    def count(self, tables: Sequence[tuple[str, ...]]) -> tuple[ExactTable, ...]:
+    def count(self, tables: Sequence[Cells | Sequence[str]]) -> tuple[ExactTable, ...]:
         """The exact counts of each table, in order, as ``count`` gives them for the same rows."""
-        _check_cells(self._schema, tables)
-        tally = Tally(self._schema, tables, self._batch_rows)
+        tally = Tally(self._schema, _asked(self._schema, tables), self._batch_rows)
         for size, cells in self._codes.batches():
             tally.add(size, dict(zip(self._schema.names, cells, strict=True)))
         return tally.tables()
@@ -123,10 +122,13 @@ def _kept_rows(
         yield from bound.kept(batch_rows)
 
 
-def _check_cells(schema: Schema, tables: Sequence[tuple[str, ...]]) -> None:
-    cells = sum(math.prod(schema.sizes(table)) for table in tables)
+def _asked(schema: Schema, tables: Sequence[Cells | Sequence[str]]) -> list[Cells]:
+    """The tables as queries, once they are known to fit into memory together."""
+    asked = [table if isinstance(table, Cells) else Cells(table) for table in tables]
+    cells = sum(math.prod(table.shape(schema)) for table in asked)
     if cells > MAX_CELLS:
         raise TooManyCellsError(f"at most {MAX_CELLS:,} cells can be counted at once, got {cells:,}")
+    return asked
 
 
 def _columns(schema: Schema) -> list[str]:
