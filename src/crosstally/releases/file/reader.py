@@ -228,12 +228,7 @@ def _read_fields(fields: Any, rows: int) -> Header:
     groups = Groups.of(schema, (query for _, query, _ in measurements))
     if maps != (() if groups is None else groups.maps) or (groups is None and fields["format"] == 4):
         raise ReleaseError("groups must be those of its measurements")
-    read = _read_inference if fields["format"] >= 3 else _read_fit
-    fit = read(fields["estimate"], ESTIMATE_FIELDS[fields["format"]])
-    if fields["format"] == 3 and fit["nonnegative"] != SHRUNK:
-        raise ReleaseError(
-            f"estimate: its inference must be {SHRUNK} of version {VERSION}; a newer crosstally may read it"
-        )
+    fit = _read_made_by(fields["estimate"], fields["format"])
     left = _read_variances(fit.pop("variances", []), schema)
     if left and statement.model != "local":
         raise ReleaseError(
@@ -282,15 +277,22 @@ def _read_fit(given: Any, names: Sequence[str]) -> dict[str, Any]:
     return fields
 
 
-def _read_inference(given: Any, names: Sequence[str]) -> dict[str, Any]:
-    """What made the estimate, from format 3 on: by its name and version. Newer ones may have other options."""
+def _read_made_by(given: Any, number: int) -> dict[str, Any]:
+    """What made the estimate. Format 3 names the newer inference, format 4 every one, by name and version."""
+    names = ESTIMATE_FIELDS[number]
+    if number < 3:
+        return _read_fit(given, names)
     fields = _fields(given, "estimate", names)
     inference = _fields(fields["inference"], "estimate: inference", INFERENCE_FIELDS)
-    if inference["name"] in CORRECTED and inference["name"] != SHRUNK and inference["version"] == 1:
-        options = _fields(inference["options"], "estimate: options", ("rounds",))
-        return _read_fit(
-            {"nonnegative": inference["name"], **options, "corrected": fields["corrected"]}, ESTIMATE_FIELDS[1]
-        )
+    if number == 3 or inference["name"] == SHRUNK or inference["version"] != 1:
+        return _read_shrunk(fields, inference)
+    options = _fields(inference["options"], "estimate: options", ("rounds",))
+    older = {"nonnegative": inference["name"], **options, "corrected": fields["corrected"]}
+    return _read_fit(older, ESTIMATE_FIELDS[1])
+
+
+def _read_shrunk(fields: Mapping[str, Any], inference: Mapping[str, Any]) -> dict[str, Any]:
+    """The inference that has a version. Newer ones may have other options."""
     if (inference["name"], inference["version"]) != (SHRUNK, VERSION) or type(inference["version"]) is not int:
         raise ReleaseError(
             f"estimate: its inference must be {SHRUNK} of version {VERSION}; a newer crosstally may read it"
@@ -356,20 +358,15 @@ def _read_measurements(
         if not 0 <= numbers[0] < len(kinds) or not all(0 <= n < len(schema.names) for n in numbers[1:]):
             raise ReleaseError(f"{where} must name mechanisms and attributes that are there")
         kind, names = kinds[numbers[0]], tuple(schema.names[n] for n in numbers[1:])
-        query = _read_query(kind, names, maps)
-        cells += math.prod(query.table.shape(schema))
+        grouped = {name: maps[name] for name in names if name in maps} if kind.query == "groups" else {}
+        table = Cells(names, grouped)
+        cells += math.prod(table.shape(schema))
         if cells > MAX_CELLS:
             raise ReleaseError(f"a release must hold at most {MAX_CELLS:,} cells; {where} goes beyond")
+        query = Contrast(names) if kind.query == "contrast" else table
         shape = query.shape(schema)
         values += math.prod(shape)
         out.append((kind, query, shape))
     if values != rows:
         raise ReleaseError(f"its measurements have {values:,} numbers, but it has {rows:,} rows")
     return tuple(out)
-
-
-def _read_query(kind: MeasurementKind, names: tuple[str, ...], maps: Mapping[str, tuple[int, ...]]) -> Cells | Contrast:
-    """The query of a measurement; one of groups counts those of all its attributes that have any."""
-    if kind.query == "contrast":
-        return Contrast(names)
-    return Cells(names, {name: maps[name] for name in names if name in maps} if kind.query == "groups" else {})
