@@ -76,6 +76,8 @@ def test_a_query_with_groups_both_ways() -> None:
         ({"a": (0, 2, 0, 2, 0, 2)}, "must be at least two, numbered from 0 without a gap"),
         ({"a": (1, 2, 1, 2, 1, 2)}, "must be at least two, numbered from 0 without a gap"),
         ({"a": (0, 1.5, 0, 1, 0, 1)}, "each group of 'a' must be a whole number"),
+        ({"a": (0, True, 0, 1, 0, 1)}, "each group of 'a' must be a whole number"),
+        ({"a": (0, [1], 0, 1, 0, 1)}, "each group of 'a' must be a whole number"),
         ({"a": "010101"}, "groups must map names of attributes"),
         ({"a": 3}, "groups must map names of attributes"),
         (7, "groups must map names of attributes"),

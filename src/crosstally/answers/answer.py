@@ -17,7 +17,7 @@ from crosstally.answers.reconstruct.reconstruction import Known, Reconstruction,
 from crosstally.errors import QueryError, TooManyCellsError, did_you_mean
 from crosstally.inference.nonnegativity import clip_and_keep_total
 from crosstally.questions.groups import Groups
-from crosstally.questions.queries import MAX_CELLS
+from crosstally.questions.queries import MAX_CELLS, too_many_cells
 from crosstally.questions.where import Where
 from crosstally.residuals import Estimate, rebuild
 from crosstally.residuals.nested import shares_in_groups
@@ -193,9 +193,7 @@ def _check_cells(schema: Schema, tables: Sequence[Sequence[str]]) -> None:
         cells = math.prod(schema.sizes(names))
         total += cells
         if cells > MAX_CELLS:
-            raise TooManyCellsError(
-                f"a table must have at most {MAX_CELLS:,} cells, got {cells:,}; ask for fewer attributes"
-            )
+            raise TooManyCellsError(too_many_cells(names, schema.sizes(names), "ask for fewer attributes"))
     if total > MAX_CELLS:
         raise TooManyCellsError(
             f"tables asked together must have at most {MAX_CELLS:,} cells, got {total:,}; ask in several batches"

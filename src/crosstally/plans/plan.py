@@ -22,7 +22,7 @@ from crosstally.plans.request import Request, RequestGroup, grouped
 from crosstally.plans.stages import Rule, part_of, rest_of, sum_of_stages
 from crosstally.platform_files import write_text
 from crosstally.questions.groups import Groups, full_part
-from crosstally.questions.queries import MAX_CELLS, Cells, Query, query_from_dict, read_group_maps
+from crosstally.questions.queries import MAX_CELLS, Cells, Query, query_from_dict, read_group_maps, too_many_cells
 from crosstally.residuals.closure import Closure, closure_of
 from crosstally.residuals.variances import Variances
 from crosstally.schema import Schema
@@ -65,9 +65,10 @@ class Plan:
         object.__setattr__(self, "neighbours", Neighbours(self.neighbours))
         object.__setattr__(self, "workload", self.workload.for_schema(self.schema))
         for group in self.groups:
-            cells = math.prod(group.query.table.shape(self.schema))
-            if cells > MAX_CELLS:
-                raise TooManyCellsError(f"a table must have at most {MAX_CELLS:,} cells, got {cells:,}")
+            shape = group.query.table.shape(self.schema)
+            if math.prod(shape) > MAX_CELLS:
+                advice = "put values into groups, or measure fewer attributes together"
+                raise TooManyCellsError(too_many_cells(group.query.attributes, shape, advice))
         Groups.of(self.schema, (group.query for group in self.groups))
         subsets = sum(len(group) * 2 ** len(group.query.attributes) for group in self.groups)
         if subsets > MAX_CELLS:
@@ -125,9 +126,14 @@ class Plan:
 
     def check_countable(self) -> None:
         """Raise unless its tables can be counted: a plan may be larger than what can be run."""
-        needed = sum(len(group) * math.prod(group.query.table.shape(self.schema)) for group in self.groups)
+        cells = [math.prod(group.query.table.shape(self.schema)) for group in self.groups]
+        needed = sum(len(group) * each for group, each in zip(self.groups, cells, strict=True))
         if needed > MAX_CELLS:
-            raise TooManyCellsError(f"at most {MAX_CELLS:,} cells can be measured at once, got {needed:,}")
+            largest = self.groups[cells.index(max(cells))].query.attributes
+            raise TooManyCellsError(
+                f"at most {MAX_CELLS:,} cells can be measured at once, got {needed:,}, the largest table is "
+                f"{' x '.join(largest)}: name fewer tables, or another strategy"
+            )
 
     @cached_property
     def tables(self) -> tuple[Cells, ...]:

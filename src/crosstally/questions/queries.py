@@ -7,8 +7,9 @@ All answers to whole counts are whole numbers, so that discrete noise is exact.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -31,15 +32,30 @@ __all__ = [
     "query_from_dict",
     "read_group_maps",
     "sensitivity_of_tables",
+    "too_many_cells",
 ]
 
 MAX_CELLS = 5_000_000
+"""Cells of one table, of all measured tables, of an answer: about memory, 40 MB of numbers and a few times that while
+they are worked on."""
+_NAMES_SHOWN = 4
 _MAX_CONTRAST = 22  # attributes of one contrast: a table over 23, of two values each, has more than MAX_CELLS cells
 _MAX_FACTOR = 2**31
 _NO_MAP = "groups must map names of attributes to the group of each of their values"
 
 GroupMaps = tuple[tuple[str, tuple[int, ...]], ...]
 """For some attributes, sorted by name, the group of each of their values: whole numbers from 0 on, none left out."""
+
+
+def too_many_cells(names: Sequence[str], shape: Sequence[int], advice: str) -> str:
+    """What to say about a table that does not fit into memory, and what to do instead.
+
+    >>> too_many_cells(("a", "b"), (3_000, 4_000), "ask for fewer attributes")
+    'the table of a x b would have 12,000,000 cells, at most 5,000,000 fit: ask for fewer attributes'
+    """
+    more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
+    table = " x ".join(names[:_NAMES_SHOWN]) + more
+    return f"the table of {table} would have {math.prod(shape):,} cells, at most {MAX_CELLS:,} fit: {advice}"
 
 
 class Query(Protocol):
@@ -299,13 +315,15 @@ def read_group_maps(given: object) -> GroupMaps:
     for name, groups in maps.items():
         if not isinstance(name, str) or isinstance(groups, str) or not isinstance(groups, Iterable):
             raise QueryError(_NO_MAP)
-        out[name] = _group_map(name, tuple(groups))
+        numbers = tuple(groups)
+        if set(map(type, numbers)) != {int}:
+            numbers = tuple(_whole(each, f"each group of {name!r}") for each in numbers)
+        out[name] = _group_map(name, numbers)
     return tuple(sorted(out.items()))
 
 
-def _group_map(name: str, groups: tuple[Any, ...]) -> tuple[int, ...]:
-    if not all(type(each) is int for each in groups):
-        groups = tuple(_whole(each, f"each group of {name!r}") for each in groups)
+@lru_cache(maxsize=2048)  # a release has one map for each attribute, and a thousand tables that hold it
+def _group_map(name: str, groups: tuple[int, ...]) -> tuple[int, ...]:
     used = set(groups)
     if len(used) < 2 or used != set(range(len(used))):
         raise QueryError(

@@ -127,7 +127,7 @@ def _asked(schema: Schema, tables: Sequence[Cells | Sequence[str]]) -> list[Cell
     asked = [table if isinstance(table, Cells) else Cells(table) for table in tables]
     cells = sum(math.prod(table.shape(schema)) for table in asked)
     if cells > MAX_CELLS:
-        raise TooManyCellsError(f"at most {MAX_CELLS:,} cells can be counted at once, got {cells:,}")
+        raise TooManyCellsError(f"at most {MAX_CELLS:,} cells can be counted at once, got {cells:,}; count in parts")
     return asked
 
 
