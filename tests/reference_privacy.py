@@ -52,11 +52,17 @@ def neighbouring_tables(schema: dict[str, Any], neighbours: str, others: int) ->
 
 def answer(query: dict[str, Any], schema: dict[str, Any], rows: Rows) -> list[int]:
     """The answer to a query, number by number, each a loop over the rows."""
+    query = dict(query)
+    groups = query.pop("groups", {})
     ((kind, body),) = query.items()
     sizes, place = sizes_of(schema), {name: i for i, name in enumerate(sizes_of(schema))}
     if kind == "linear":
         return [sum(_term(term, place, row) for term in body for row in rows)]
     cells = list(product(*(range(sizes[name]) for name in body)))
+    if groups:
+        maps = [groups.get(name, range(sizes[name])) for name in body]
+        keys = [tuple(each[row[place[n]]] for n, each in zip(body, maps, strict=True)) for row in rows]
+        return [keys.count(cell) for cell in product(*(range(max(each) + 1) for each in maps))]
     if kind == "cells":
         return [sum(all(row[place[n]] == v for n, v in zip(body, cell, strict=True)) for row in rows) for cell in cells]
     kept = [cell for cell in cells if all(v == 0 or sizes[n] > 2 for n, v in zip(body, cell, strict=True))]

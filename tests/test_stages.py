@@ -241,12 +241,12 @@ def test_a_repeat_after_a_crash_between_stages_goes_on_where_it_stopped(ledger, 
             ct.release(ROWS, plan=staged(), ledger=ledger, key="spring")
     assert [each.key for each in ledger.entries()] == ["spring"]
     first = ledger.measurements("spring")
-    read: list[tuple[tuple[str, ...], ...]] = []
+    read: list[tuple[Cells, ...]] = []
     counted = pipeline._measured
 
     def noted(source: Any, plan: Plan, *others: Any, **named: Any) -> Any:
         read.append(plan.tables)
-        return counted(source if plan.tables != ((),) else NO_ROWS, plan, *others, **named)
+        return counted(source if plan.tables != (Cells(()),) else NO_ROWS, plan, *others, **named)
 
     plan = staged()
     with monkeypatch.context() as patch:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from crosstally.budget import Amount, Budget, Neighbours
-from crosstally.errors import KeyReusedError, PlanError, SchemaError, SourceError
+from crosstally.errors import KeyReusedError, PlanError, SchemaError
 from crosstally.plans.plan import Plan, public_total
 from crosstally.plans.stages import stage_key
 from crosstally.privacy.ledger import Ledger
+from crosstally.questions.groups import Groups
 from crosstally.releases import Release, Statement, publish
 from crosstally.schema import Schema
 from crosstally.strategies.base import Strategy
@@ -19,6 +21,9 @@ from crosstally.strategies.planner import compare, read_strategies
 from crosstally.strategies.rules import check_rules, next_stage
 from crosstally.tables import ExactTable, Measurement
 from crosstally.workload import Workload
+
+if TYPE_CHECKING:
+    from crosstally.sources import EncodedRows
 
 __all__ = ["release", "run"]
 
@@ -38,12 +43,13 @@ def release(
     ledger: Ledger | str | Path | None = None,
     key: str | None = None,
     progress: Callable[[int], None] | None = None,
+    work_dir: str | Path | None = None,
 ) -> Release:
     """A release of the rows in a source: one file's worth of noisy tables, from which any other can be read.
 
     Args:
-        source: A path, a glob, a list of paths, or a table that speaks Arrow (pandas, Polars, DuckDB, PyArrow). Some
-            plans read it twice; what can be read once, such as a cursor, is then refused before anything is spent.
+        source: A path, a glob, a list of paths, or a table that speaks Arrow (pandas, Polars, DuckDB, PyArrow). It is
+            read once, whatever the plan: a reader or a database's cursor will do.
         schema: The attributes to publish. Beside a plan only where it has a reading, which a plan does not hold.
         epsilon: The privacy budget; with ``delta`` it is approximate, alone it is pure.
         delta: See epsilon.
@@ -57,8 +63,11 @@ def release(
             the same people is then yours to keep.
         key: A name for this release in the ledger. Asking again with the same key and plan gives the same numbers
             again and spends nothing.
-        progress: Called with the number of bytes read so far, of all files together, from 0 for each stage. Never for a
-            table in memory. No number of rows is told: that is confidential.
+        progress: Called with the number of bytes read so far, of all files together. Never for a table in memory. No
+            number of rows is told: that is confidential.
+        work_dir: A folder for plans in stages, whose rows are kept encoded between stages: beyond 256 MB in a file
+            there, without a name and of mode 0600, that ends with the process. The system's folder for temporary files
+            by default.
     """
     neighbours = Neighbours(neighbours)
     if plan is not None:
@@ -66,7 +75,7 @@ def release(
             raise PlanError("a plan fixes budget, workload and strategy: leave them out")
         if neighbours not in (Neighbours.ADD_REMOVE, plan.neighbours):
             raise PlanError(f"the plan is for {plan.neighbours} neighbours, got {neighbours}: leave neighbours out")
-        return run(source, plan, schema=schema, rows=rows, ledger=ledger, key=key, progress=progress)
+        return run(source, plan, schema=schema, rows=rows, ledger=ledger, key=key, progress=progress, work_dir=work_dir)
     if schema is None:
         raise PlanError("a release needs a schema, or a plan")
     budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
@@ -74,7 +83,7 @@ def release(
     chosen = compare(schema, workload, budget, neighbours=neighbours, strategies=strategies, rows=rows).chosen
     if chosen.schema != schema:
         raise PlanError(f"{chosen.strategy} plans for other attributes than the schema's: its plan cannot be released")
-    return run(source, chosen, schema=schema, rows=rows, ledger=ledger, key=key, progress=progress)
+    return run(source, chosen, schema=schema, rows=rows, ledger=ledger, key=key, progress=progress, work_dir=work_dir)
 
 
 def run(
@@ -86,6 +95,7 @@ def run(
     ledger: Ledger | str | Path | None = None,
     key: str | None = None,
     progress: Callable[[int], None] | None = None,
+    work_dir: str | Path | None = None,
 ) -> Release:
     """The release that a plan asks for: count and measure its stage, plan the next one by its rule; then publish.
 
@@ -99,14 +109,15 @@ def run(
     keys = [stage_key(key, stage + 1) for stage in range(1 + len(plan.later))]
     _check_keys(ledger, keys)
     public = () if rows is None else (public_total(rows),)
-    _check_source(source, plan, ledger, keys)
     measured: tuple[Measurement, ...] = ()
     used: list[str] = []
     stage: Plan | None = plan
-    while stage is not None and stage.requests:
-        used.append(keys[len(used)])
-        measured += _measured(source, stage, counted, ledger, key=used[-1], progress=progress)
-        stage = _next(ledger, keys[len(used) - 1 : len(used) + 1], (*public, *measured)) if stage.later else None
+    with closing(_Rows(source, counted, work_dir, progress)) as people:
+        while stage is not None and stage.requests:
+            used.append(keys[len(used)])
+            Groups.of(plan.schema, (*(m.query for m in measured), *(r.query for r in stage.requests)))
+            measured += _measured(people, stage, ledger, used[-1])
+            stage = _next(ledger, keys[len(used) - 1 : len(used) + 1], (*public, *measured)) if stage.later else None
     if not measured and rows is None:
         raise PlanError(f"{plan.strategy} measures nothing, so it needs rows, the public number of rows")
     statement = Statement(
@@ -129,18 +140,6 @@ def _check_keys(ledger: Ledger, keys: Sequence[str]) -> None:
     first, *others = (ledger.plan(key) is not None for key in keys)
     if not first and any(others):
         raise _belongs_to_another(keys[1 + others.index(True)])
-
-
-def _check_source(source: Any, plan: Plan, ledger: Ledger, keys: Sequence[str]) -> None:
-    """Raise, before anything is spent, when a plan of several stages could not read the same rows for each of them."""
-    from crosstally.sources import is_read_again
-
-    bought = all(ledger.plan(key) is not None for key in keys)  # then nothing is read at all
-    if plan.later and not bought and not is_read_again(source):
-        raise SourceError(
-            f"the plan reads its rows more than once, and the {type(source).__name__} may have them only once; "
-            "give pyarrow.table(rows) or a file, or the number of rows if that is public (rows=...)"
-        )
 
 
 def _belongs_to_another(key: str) -> KeyReusedError:
@@ -172,16 +171,43 @@ def _with_reading(plan: Plan, schema: Schema | None) -> Schema:
     return schema
 
 
-def _measured(
-    source: Any, plan: Plan, schema: Schema, ledger: Ledger, *, key: str, progress: Callable[[int], None] | None
-) -> tuple[Measurement, ...]:
+class _Rows:
+    """The rows of a source, read by a schema. It is read at most once, when the first stage must be counted.
+
+    Where more stages may follow, the rows are kept encoded for them; the last stage by itself is counted in passing.
+    """
+
+    def __init__(
+        self, source: Any, schema: Schema, work_dir: str | Path | None, progress: Callable[[int], None] | None
+    ) -> None:
+        self.schema = schema
+        self._source, self._work_dir, self._progress = source, work_dir, progress
+        self._encoded: EncodedRows | None = None
+
+    def count(self, plan: Plan) -> tuple[ExactTable, ...]:
+        """The exact tables that a stage asks for."""
+        from crosstally.sources import EncodedRows, count
+
+        if self._encoded is None and not plan.later:
+            return count(self._source, self.schema, plan.tables, progress=self._progress)
+        if self._encoded is None:
+            self._encoded = EncodedRows(self._source, self.schema, work_dir=self._work_dir, progress=self._progress)
+        return self._encoded.count(plan.tables)
+
+    def close(self) -> None:
+        """Let go of what was kept."""
+        if self._encoded is not None:
+            self._encoded.close()
+
+
+def _measured(rows: _Rows, plan: Plan, ledger: Ledger, key: str) -> tuple[Measurement, ...]:
     """What the plan's requests got: now, or when the same key asked before."""
     from crosstally.privacy.measure import measure_counted
-    from crosstally.sources import count, note_reading
+    from crosstally.sources import note_reading
 
     def exact() -> tuple[ExactTable, ...]:
-        counted = count(source, schema, plan.tables, progress=progress)
-        note_reading(schema, ledger.path, key)
+        counted = rows.count(plan)
+        note_reading(rows.schema, ledger.path, key)
         return counted
 
     return measure_counted(exact, plan, ledger=ledger, key=key)

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from crosstally.budget import Noise
 from crosstally.errors import CrosstallyError, QueryError
 from crosstally.extras import optional
-from crosstally.questions.queries import Query
+from crosstally.questions.queries import Cells, GroupMaps, Query
 from crosstally.schema import Schema
 from crosstally.text_table import text_table
 
@@ -30,7 +30,7 @@ def read_only(array: ArrayLike, dtype: type[np.generic]) -> NDArray[Any]:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ExactTable:
-    """Confidential counts, one cell for each combination of the attributes' values.
+    """Confidential counts, one cell for each combination of the attributes' values, or of ``groups`` of values.
 
     It prints without its counts and cannot be pickled; only ``privacy.measure`` makes something publishable of it.
 
@@ -41,12 +41,19 @@ class ExactTable:
 
     schema: Schema
     counts: NDArray[np.int64]
+    groups: GroupMaps = ()
 
     def __post_init__(self) -> None:
         given = np.asarray(self.counts)
-        if given.shape != self.schema.shape or given.dtype != np.int64:
-            raise CrosstallyError(f"counts must be int64 of shape {self.schema.shape}, got {given.dtype} {given.shape}")
+        shape = self.table.shape(self.schema)
+        if given.shape != shape or given.dtype != np.int64:
+            raise CrosstallyError(f"counts must be int64 of shape {shape}, got {given.dtype} {given.shape}")
         object.__setattr__(self, "counts", read_only(given, np.int64))
+
+    @property
+    def table(self) -> Cells:
+        """Which table this is."""
+        return Cells(self.schema.names, self.groups)
 
     def __repr__(self) -> str:
         return f"ExactTable({self.schema})"  # the counts never reach a log
@@ -56,12 +63,12 @@ class ExactTable:
 
     def marginal(self, names: tuple[str, ...]) -> ExactTable:
         """The confidential table over some of its attributes, in the order named."""
-        part = self.schema.subset(*names)
+        part, groups = self.schema.subset(*names), tuple(each for each in self.groups if each[0] in names)
         position = self.schema.positions
         kept = [position[name] for name in names]
         summed = self.counts.sum(axis=tuple(i for i in range(self.counts.ndim) if i not in kept), dtype=np.int64)
         order = np.argsort(np.argsort(kept))
-        return ExactTable(part, np.asarray(summed).transpose(order))
+        return ExactTable(part, np.asarray(summed).transpose(order), groups)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

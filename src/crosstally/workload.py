@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from crosstally.errors import TooManyCellsError, WorkloadError, did_you_mean
-from crosstally.questions.queries import MAX_CELLS
+from crosstally.questions.queries import MAX_CELLS, too_many_cells
 from crosstally.schema import Schema
 
 __all__ = ["Workload"]
@@ -65,8 +65,11 @@ class Workload:
 
     @classmethod
     def small_tables(cls, schema: Schema) -> Workload:
-        """Every table over one or two attributes: what matters when nothing else was said."""
-        return cls.up_to(schema, min(2, len(schema.names)))
+        """Every table over one or two attributes that can be held: what matters when nothing else was said."""
+        every = cls.up_to(schema, min(2, len(schema.names)))
+        if max(schema.shape, default=0) ** 2 <= MAX_CELLS:
+            return every
+        return cls(tuple(table for table in every.tables if math.prod(schema.sizes(table)) <= MAX_CELLS))
 
     def __iter__(self) -> Iterator[tuple[tuple[str, ...], float]]:
         return iter(zip(self.tables, self.weights, strict=True))
@@ -86,8 +89,7 @@ class Workload:
         cells = np.multiply.reduceat(np.array(schema.shape, float)[positions], (ends - lengths)[filled])
         if len(positions) and cells.max() > MAX_CELLS:
             largest = self.tables[np.flatnonzero(filled)[cells.argmax()]]
-            number = math.prod(schema.sizes(largest))
-            raise TooManyCellsError(f"a table must have at most {MAX_CELLS:,} cells, got {number:,}")
+            raise TooManyCellsError(too_many_cells(largest, schema.sizes(largest), "name tables of fewer attributes"))
         rises = np.diff(positions) > 0
         rises[ends[(ends > 0) & (ends < len(positions))] - 1] = True
         if rises.all():

@@ -160,9 +160,9 @@ def test_too_many_cells_are_refused_at_once() -> None:
     wide = Schema([Attribute(f"a{i}", [str(v) for v in range(10)]) for i in range(100)])
     combined, bars = estimate(wide, [], rows=5), ErrorBars(wide, [], 5)
     start = time.process_time()
-    with pytest.raises(TooManyCellsError, match=r"at most 5,000,000 cells, got 10,000,000; ask for fewer attributes"):
+    with pytest.raises(TooManyCellsError, match="would have 10,000,000 cells, .* fit: ask for fewer attributes"):
         answer(combined, bars, wide.names[:7])
-    with pytest.raises(TooManyCellsError, match="at most 5,000,000 cells, got 1,000,000,000,000,"):
+    with pytest.raises(TooManyCellsError, match="and 26 more would have 1,000,000,000,000,"):
         answer(combined, bars, wide.names[:30])
     with pytest.raises(TooManyCellsError, match="together must have at most 5,000,000 cells, got 6,000,000; ask in"):
         answer_all(combined, bars, [wide.names[i : i + 6] for i in range(6)])

@@ -19,9 +19,12 @@ from pathlib import Path
 import pyarrow as pa
 
 import crosstally as ct
+from crosstally.budget import Noise, NoiseKind
 from crosstally.local.client import FileStore
 from crosstally.local.collector import Collector
 from crosstally.local.protocol import Protocol
+from crosstally.plans.plan import Plan, Request
+from crosstally.questions.queries import Cells
 
 HERE = Path(__file__).parent
 
@@ -154,6 +157,30 @@ def release_3(path: Path) -> None:
     ct.release(PEOPLE, schema, epsilon=1, workload=ct.Workload([("sex", "âge")]), strategy="direct").save(path)
 
 
+def in_groups() -> Plan:
+    """The three rooms and the others in two groups beside each other, the town beside them."""
+    groups = {"rooms": (0, 0, 1, 1)}
+    queries = [Cells(()), Cells(("rooms",)), Cells(("sex", "rooms"), groups), Cells(("rooms", "âge"), groups)]
+    return Plan(
+        SCHEMA,
+        tuple(Request(query, Noise(NoiseKind.GAUSSIAN, 4.0)) for query in queries),
+        strategy="by hand",
+        workload=ct.Workload([("sex",), ("rooms", "âge")]),
+        budget=ct.Budget(rho="1/2"),
+        neighbours="add-remove",
+    )
+
+
+def plan_3(path: Path) -> None:
+    """Values in groups."""
+    in_groups().save(path)
+
+
+def release_4(path: Path) -> None:
+    """Values in groups, corrected in the older way, which this format names."""
+    ct.release(PEOPLE, plan=in_groups()).refit(nonnegative="joint").save(path)
+
+
 def protocol_1(path: Path) -> None:
     ct.local.design(DEVICES, epsilon="2", people=200, ways=2, minimum=100).save(path)
 
@@ -181,11 +208,13 @@ FILES: dict[str, Callable[[Path], None]] = {
     "schema-1-draft.json": schema_1_draft,
     "schema-2.json": schema_2,
     "plan-2.json": plan_2,
+    "plan-3.json": plan_3,
     "ledger-1.ledger": ledger_1,
     "release-1.parquet": release_1,
     "release-1-cells.parquet": release_1_cells,
     "release-3.parquet": release_3,
     "release-3-schema-2.parquet": release_3_schema_2,
+    "release-4.parquet": release_4,
     "protocol-1.json": protocol_1,
     "reports-1.bin": reports_1,  # this and what follows need the protocol's file
     "collector-1.state": collector_1,

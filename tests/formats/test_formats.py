@@ -34,12 +34,14 @@ DIGESTS = {
     "ledger-1.ledger": "1df562c8ec1b97d6d767be437086e6190e28d4fc1f6f379b9cb2f93d196da336",
     "plan-1.json": "e2b8add0027d09adfe3f8c9bb97100fff2faa08b3c030dc80bdbf65fe04351ee",
     "plan-2.json": "50c6e9a1eb288c1162cfb7fb593a3367c4e20dd4dacb7edebd1744db7bc33142",
+    "plan-3.json": "f2daf31e204bc021b3281a9e356cb73d63b5dbf9b71680fb7f47b52722dfd1b1",
     "protocol-1.json": "7f95d7b1ec672c4df44c3bb8fb658b938398a508622671225a28e7f85f5606c4",
     "release-1-cells.parquet": "e93d04a9a39b2ae868337faa5d2a289ffb5d8b83053848a2b09ae21d6578ef36",
     "release-1.parquet": "9974c8a9fbfbcb3b7459f08cca0742cd50f6b4f36789605a59095bbf47fc68f4",
     "release-2.parquet": "975b6f0fdc0ccc941ad81f5529b961560bdc711d4adf836bf2bd75080427e1d4",
     "release-3-schema-2.parquet": "cd554502567eae12b0dfb695c68237542083dcdc415d6e1d4336107c9ee83a78",
     "release-3.parquet": "acc80c5c593a1157720a0dc45fc971803a60d166966dd9b407ea15052085046c",
+    "release-4.parquet": "ab10cc6de0290303b2f0818e742fb91d968b6d99d47df14eca071e5dba0ecb61",
     "reports-1.bin": "aa981c851f6672f261847d0cc1dd26e8e842fa52dae44e09853068e95172c0bc",
     "schema-1-draft.json": "67e7c753c244b3cae1737a9f960942a0b18c294d58f845ea21c67270cd9a533a",
     "schema-1.json": "99a14a342e9ea17f604821355ee713ddddf8f85cb5da0c8e8f0d20c3d9102341",
@@ -118,6 +120,20 @@ def test_plan_2() -> None:
     parameters = {"size": 3, "cover": None, "max_cells": None}
     assert plan.later == (Rule("views", 1, parameters=parameters, share=Fraction(99, 100)),)
     assert request_digest(plan) == "e4c7b53bb1b78c194451f17d7513c835a1e8f6f8390edf7528fc443c4a308fdf"
+
+
+def test_plan_3() -> None:
+    """Values in groups. A unit has two rows: each of four tables costs 2^2 / (2 x 4^2) = 1/8 of rho."""
+    plan = Plan.load(HERE / "plan-3.json")
+    groups = {"rooms": (0, 0, 1, 1)}
+    assert [each.query for each in plan.requests] == [
+        Cells(()),
+        Cells(("rooms",)),
+        Cells(("sex", "rooms"), groups),
+        Cells(("rooms", "âge"), groups),
+    ]
+    assert (plan.cost, plan.later) == (Fraction(1, 2), ())
+    assert request_digest(plan) == "ed3163f357106723523338e371f823ddaa47525a054299f7b5e3873b0bf3c0b3"
 
 
 # Ledger
@@ -247,6 +263,29 @@ def test_release_2() -> None:
     table = release.marginal("plan")
     np.testing.assert_allclose(table.values, [69.63424671, 63.10131461, 67.26443868])
     np.testing.assert_allclose(table.std_error, (95.43889428598155 * 2 / 3) ** 0.5)
+
+
+def test_release_4() -> None:
+    """By hand, from totals 243, 239, 247, 234 of tables of 1, 4, 4 and 8 cells: 393.75 / 1.625 = 242.3077.
+
+    Rooms 1 and 2 minus the others are -45, -51 and -50, with precisions as 2 : 2 : 1, so -48.4; half of the sum with
+    the total, and of 43 - 54, are 48.4769 and -5.5. Of 129 - 118 for Female half goes to each side.
+    """
+    release = ct.open_release(HERE / "release-4.parquet")
+    assert (release.nonnegative, release.rounds, release.estimate.corrected) == ("joint", 3, "joint")
+    assert [each.values.ravel().tolist() for each in release.measurements] == [
+        [243],
+        [43, 54, 45, 97],
+        [52, 77, 46, 72],
+        [30, 39, 24, -1, 32, 67, 36, 7],
+    ]
+    np.testing.assert_allclose(
+        release.marginal("rooms").values, [42.976923077, 53.976923077, 46.676923077, 98.676923077]
+    )
+    np.testing.assert_allclose(release.marginal("sex").values, [126.653846154, 115.653846154])
+    np.testing.assert_allclose(release.marginal("sex").std_error, (16 / 1.625 / 4 + 64 / 4) ** 0.5)
+    pair = release.marginal("sex", "rooms").values
+    assert pair[:, 0] / pair[:, 1] == pytest.approx(42.976923077 / 53.976923077)
 
 
 # The local model

@@ -52,7 +52,7 @@ def plan_of(*queries: Query, budget: Budget | None = None, schema: Schema = SCHE
 
 def tables_of(plan: Plan, counts: np.ndarray = COUNTS) -> list[ExactTable]:
     whole = ExactTable(plan.schema, counts.astype(np.int64))
-    return [whole.marginal(names) for names in plan.tables]
+    return [whole.marginal(table.attributes) for table in plan.tables]
 
 
 def ledger_of(budget: Budget | None = None, schema: Schema = SCHEMA) -> Ledger:

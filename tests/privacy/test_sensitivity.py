@@ -49,7 +49,8 @@ def queries_of(schema: Schema) -> list[Query]:
         Linear((Term(2, (("a", tuple(1 + i for i in rising["a"])), ("b", tuple(4 + i for i in rising["b"])))),)),
         Linear((Term(1, (("a", rising["a"]),)), Term(-2, (("b", tuple(i - 1 for i in rising["b"])),)))),
     ]
-    return [*map(Cells, sets), Cells(names[::-1]), *(Contrast(table) for table in sets if table), *linear]
+    grouped = [Cells(names, {name: (0, 1, 0)}) for name, size in zip(names, schema.shape, strict=True) if size == 3]
+    return [*grouped, *map(Cells, sets), Cells(names[::-1]), *(Contrast(table) for table in sets if table), *linear]
 
 
 @pytest.mark.parametrize("neighbours", list(Neighbours))
@@ -103,6 +104,25 @@ def test_the_cost_of_a_plan_of_tables_is_attained(name: str, neighbours: Neighbo
     if kind is NoiseKind.LAPLACE:
         assert _plan(schema, requests, neighbours, Budget(epsilon=99)).cost == epsilon
     assert _plan(schema, requests, neighbours, Budget(rho=99)).cost == rho
+
+
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+@pytest.mark.parametrize("name", ["2x3, rows", "2x3, units of 2", "2x3, rows, drop", "3x3, rows"])
+@pytest.mark.parametrize("kind", list(NoiseKind))
+def test_the_cost_of_a_plan_with_groups_is_attained(name: str, neighbours: Neighbours, kind: NoiseKind) -> None:
+    """Tables of groups beside tables in full, and beside a contrast: whoever changes groups changes values."""
+    schema = SCHEMAS[name]
+    requests = (
+        Request(Cells(("a", "b"), {"b": (0, 1, 1)}), Noise(kind, 10.0)),
+        Request(Cells(("b",), {"b": (0, 1, 1)}), Noise(kind, 6.5)),
+        Request(Cells(("b",)), Noise(kind, 7.5)),
+        Request(Cells(("a",)), Noise(kind, 30.25)),
+    )
+    for asked in (requests, (*requests, Request(Contrast(("b",)), Noise(kind, 20.0)))):
+        epsilon, rho = brute_force_cost(schema, asked, neighbours)
+        if kind is NoiseKind.LAPLACE:
+            assert _plan(schema, asked, neighbours, Budget(epsilon=99)).cost == epsilon
+        assert _plan(schema, asked, neighbours, Budget(rho=99)).cost == rho
 
 
 @pytest.mark.parametrize("neighbours", list(Neighbours))

@@ -143,7 +143,7 @@ BINARY = {"attributes": [{"name": f"a{i}", "values": ["0", "1"]} for i in range(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (set_in("format", to=4), "it has format 4, made by a newer crosstally; this one reads up to format 3"),
+        (set_in("format", to=5), "it has format 5, made by a newer crosstally; this one reads up to format 4"),
         (set_in("format", to=3), "exactly the fields inference, corrected"),
         (set_in("format", to=2), "exactly the fields nonnegative, rounds, corrected, variances"),
         (set_in("estimate", "variances", to=[]), "estimate must be an object with exactly the fields"),
@@ -176,7 +176,7 @@ BINARY = {"attributes": [{"name": f"a{i}", "values": ["0", "1"]} for i in range(
         (set_in("mechanisms", 0, "noise", "scale", to=0.75), "mechanism 0: the variance must be that of its noise"),
         (set_in("mechanisms", 0, "noise", "scale", to="7.5"), "scale of noise must be positive"),
         (set_in("mechanisms", 0, "noise", "kind", to="cauchy"), "kind must be laplace or gaussian"),
-        (set_in("mechanisms", 0, "query", to="linear"), "mechanism 0: query must be cells or contrast"),
+        (set_in("mechanisms", 0, "query", to="linear"), "mechanism 0: query must be cells, groups or contrast"),
         (set_in("mechanisms", 0, "values", to="real"), "of the types of a release"),
         (set_in("mechanisms", 0, "origin", to=1), "mechanism 0: origin must be a text"),
         (set_in("mechanisms", 0, to=[]), "mechanism 0 must be an object with exactly the fields"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import gzip
 import io
@@ -24,7 +25,7 @@ from hypothesis import strategies as st
 
 from crosstally.errors import OutsideValueError, QueryError, SourceError, TooManyCellsError
 from crosstally.schema import Schema
-from crosstally.sources import count
+from crosstally.sources import EncodedRows, count
 from crosstally.sources.rows import bytes_of
 from reference_sources import Refused
 from reference_sources import count as plain_count
@@ -74,6 +75,13 @@ def csv_text(rows: list[dict[str, Any]]) -> str:
 
 def counted(rows: Any, schema: dict[str, Any], tables: list[tuple[str, ...]], **options: Any) -> list[Any]:
     return [table.counts.tolist() for table in count(rows, Schema.from_dict(schema), tables, **options)]
+
+
+def counted_again(rows: Any, schema: dict[str, Any], tables: list[tuple[str, ...]], **options: Any) -> list[Any]:
+    """The same from rows that are encoded once: some tables first, then all of them."""
+    with contextlib.closing(EncodedRows(rows, Schema.from_dict(schema), **options)) as encoded:
+        encoded.count(tables[1:2])
+        return [table.counts.tolist() for table in encoded.count(tables)]
 
 
 def sources(rows: list[dict[str, Any]], folder: Path) -> Iterator[tuple[str, Any]]:
@@ -126,6 +134,7 @@ def test_every_source_gives_the_counts_of_the_reference(schema: dict[str, Any], 
     assert 30 < expected[0] < 200  # many rows count and many do not
     for name, source in sources(rows, tmp_path):
         assert counted(source, schema, TABLES) == expected, name
+    assert counted_again(table_of(rows), schema, TABLES) == expected
 
 
 @pytest.mark.parametrize("schema", [SCHEMA, BOUNDED], ids=["rows", "units"])
@@ -135,7 +144,9 @@ def test_neither_batch_size_nor_order_matters(schema: dict[str, Any], batch_rows
     rows = people(150)
     shuffled = list(rows)
     random.Random(seed).shuffle(shuffled)
-    assert counted(table_of(shuffled), schema, TABLES, batch_rows=batch_rows) == plain_count(rows, schema, TABLES)
+    expected = plain_count(rows, schema, TABLES)
+    assert counted(table_of(shuffled), schema, TABLES, batch_rows=batch_rows) == expected
+    assert counted_again(table_of(shuffled), schema, TABLES, batch_rows=batch_rows) == expected
 
 
 VALUES = st.one_of(

@@ -116,7 +116,8 @@ rows = pa.table({"sex": ["F", "M"] * 20, "age": ["young"] * 40})
 plan = ct.plan(schema, epsilon=1, strategy="toy").chosen
 release = ct.release(rows, schema, epsilon=1, strategy="toy")
 compared = "toy" in [each.name for each in read_strategies("auto")]
-print(json.dumps([ct.__file__, plan.strategy, plan.tables, release.statement.strategy, compared]))
+tables = [table.attributes for table in plan.tables]
+print(json.dumps([ct.__file__, plan.strategy, tables, release.statement.strategy, compared]))
 """
 
 

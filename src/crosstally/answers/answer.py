@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crosstally.answers.error_bars import ErrorBars
 from crosstally.answers.reconstruct.least_squares import least_norm, linear_tables
@@ -15,9 +16,11 @@ from crosstally.answers.reconstruct.maximum_entropy import greatest_entropy
 from crosstally.answers.reconstruct.reconstruction import Known, Reconstruction, known_alike
 from crosstally.errors import QueryError, TooManyCellsError, did_you_mean
 from crosstally.inference.nonnegativity import clip_and_keep_total
-from crosstally.questions.queries import MAX_CELLS
+from crosstally.questions.groups import Groups
+from crosstally.questions.queries import MAX_CELLS, too_many_cells
 from crosstally.questions.where import Where
 from crosstally.residuals import Estimate, rebuild
+from crosstally.residuals.nested import shares_in_groups
 from crosstally.schema import Schema
 from crosstally.tables import ErrorKind, Marginal
 
@@ -70,6 +73,8 @@ def answer_all(
         return [_where(each, names, where, errors) for each, names in zip(answers_to_joint, tables, strict=True)]
     if method is not None and method not in METHODS:
         raise QueryError(f"unknown method {method!r}{did_you_mean(str(method), METHODS)}")
+    if estimate.groups is not None:
+        return _from_groups(estimate, estimate.groups, errors, tables, method)
     _check_cells(estimate.schema, tables)
     answers: dict[int, Marginal] = {}
     for positions, known in known_alike(estimate, tables):
@@ -79,6 +84,42 @@ def answer_all(
         else:
             answers.update(zip(positions, _filled(estimate, names, known, method), strict=True))
     return [answers[i] for i in range(len(tables))]
+
+
+def _from_groups(
+    estimate: Estimate, groups: Groups, errors: ErrorBars, tables: Sequence[Sequence[str]], method: str | None
+) -> list[Marginal]:
+    """Tables where some values were measured in groups: answered in the extended schema, then spread over values.
+
+    The table of one attribute that was measured in full is there; so are tables without groups. In others the values
+    of a group share each of its cells as they share the group: of all tables that have these cells and the tables of
+    single attributes, this one has the greatest entropy. What that misses is not known, and so has no error.
+    """
+    _check_cells(groups.schema, tables)
+    in_full = {name for name, full in groups.full_names.items() if estimate.covers((full,))}
+    asked = [groups.names(names) if in_full.issuperset(names) else tuple(names) for names in tables]
+    found = answer_all(replace(estimate, groups=None), errors, asked, method=method)
+    shares = {name: _shares(estimate, groups, name) for names in tables for name in names if name in groups.codes}
+    out = []
+    for names, extended, each in zip(tables, asked, found, strict=True):
+        schema, values = groups.schema.subset(*names), each.values
+        spread = [name for name in extended if name in groups.codes]
+        for axis, name in enumerate(names):
+            if name in spread:
+                share = shares[name].reshape([-1 if i == axis else 1 for i in range(values.ndim)])
+                values = values.take(groups.codes[name], axis) * share
+        found_in_full = replace(each, schema=schema, values=values)
+        way = method or "maximum-entropy"
+        out.append(
+            replace(found_in_full, method=way, error_kind=ErrorKind.NONE, error=None) if spread else found_in_full
+        )
+    return out
+
+
+def _shares(estimate: Estimate, groups: Groups, name: str) -> NDArray[np.float64]:
+    """The share of each value in its group: as measured in full, else alike."""
+    full, codes = (groups.full_names[name],), groups.codes[name]
+    return shares_in_groups(codes, estimate.table(full) if estimate.covers(full) else np.zeros(len(codes)))
 
 
 def _straight(
@@ -152,9 +193,7 @@ def _check_cells(schema: Schema, tables: Sequence[Sequence[str]]) -> None:
         cells = math.prod(schema.sizes(names))
         total += cells
         if cells > MAX_CELLS:
-            raise TooManyCellsError(
-                f"a table must have at most {MAX_CELLS:,} cells, got {cells:,}; ask for fewer attributes"
-            )
+            raise TooManyCellsError(too_many_cells(names, schema.sizes(names), "ask for fewer attributes"))
     if total > MAX_CELLS:
         raise TooManyCellsError(
             f"tables asked together must have at most {MAX_CELLS:,} cells, got {total:,}; ask in several batches"

@@ -26,14 +26,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.answers.cell_sums import CellSums
+from crosstally.answers.nested_errors import NestedError
 from crosstally.answers.noise_sums import NoiseTerm, half_width
 from crosstally.budget import Noise
 from crosstally.questions.contrast_map import ContrastMap
+from crosstally.questions.groups import Groups
 from crosstally.questions.queries import Cells, Query
 from crosstally.residuals.layout import outer_product
+from crosstally.residuals.nested import Nesting
 from crosstally.residuals.variances import Variances
 from crosstally.schema import Schema
-from crosstally.tables import ErrorKind, Measurement
+from crosstally.tables import CellError, ErrorKind, Measurement
 
 __all__ = ["ErrorBars", "ErrorLaw", "ErrorLaws"]
 
@@ -72,7 +75,8 @@ class ErrorBars:
     Noise of a measurement whose ``noise`` is None (the local model) is taken as normal with its variance: standard
     errors are right, intervals approximate, and the kind of the error says ``estimated``. Where an estimate knows more
     than its measurements, ``variances_left`` are those of the coefficients of sets of attributes; errors are then taken
-    as normal too.
+    as normal too. Where values are in ``groups``, schema and measurements are the extended ones; tables that are spread
+    over values have no error here.
     """
 
     def __init__(
@@ -82,9 +86,11 @@ class ErrorBars:
         rows: int | None = None,
         *,
         variances_left: Mapping[tuple[str, ...], float] | None = None,
+        groups: Groups | None = None,
     ) -> None:
         self.schema = schema
         self.rows = rows
+        self.groups = groups
         self.variances_left = dict(variances_left or {})
         approximate = self.variances_left or any(m.noise is None for m in measurements)
         self.kind = ErrorKind.ESTIMATED if approximate else ErrorKind.EXACT
@@ -94,21 +100,35 @@ class ErrorBars:
     def law(self, names: Sequence[str]) -> ErrorLaw | None:
         """The error of each cell of a table; None where it is not covered."""
         law = self.covered_law(names)
-        return None if math.isnan(law.std_error) else law
+        return law if isinstance(law, ErrorLaw) and not math.isnan(law.std_error) else None
 
-    def covered_law(self, names: Sequence[str]) -> ErrorLaw:
+    def covered_law(self, names: Sequence[str]) -> ErrorLaw | NestedError:
         """The error of each cell of a table that is known to be covered; nothing is worked out yet."""
+        if self.groups is not None and len(names) == 1 and names[0] in self.groups.full_names.values():
+            name = next(name for name, full in self.groups.full_names.items() if full == names[0])
+            return NestedError.of_cells(self._nesting(name), float(self.variances(())[0]))
         key = self.schema.ordered(names)
         if key not in self._laws:
             self._laws[key] = ErrorLaw(self, key)
         return self._laws[key]
 
-    def sums(self, names: Sequence[str], summed: Sequence[str], chosen: NDArray[np.bool_]) -> ErrorLaw | ErrorLaws:
+    def _nesting(self, name: str) -> Nesting:
+        """An attribute in groups and in full."""
+        assert self.groups is not None  # only such have names in full
+        p, q = (1 / float(self.predicted.of_subsets((each,))[1]) for each in (name, self.groups.full_names[name]))
+        return Nesting(self.groups.codes[name], p, q)
+
+    def sums(self, names: Sequence[str], summed: Sequence[str], chosen: NDArray[np.bool_]) -> CellError:
         """The errors of a table whose cells are sums over chosen cells of further attributes; all must be covered.
 
         ``chosen`` has an axis for each of ``names``, of length one where all values choose alike, then one for each of
         ``summed``. Cells that choose alike have the same law.
         """
+        if self.groups is not None and self.groups.names([*names, *summed]) != (*names, *summed):
+            nesting, of_total = self._nesting([*names, *summed][0]), float(self.variances(())[0])
+            if summed:
+                return NestedError.of_sum(nesting, of_total, chosen)
+            return NestedError(math.sqrt(nesting.cell_variances(of_total).max()))  # of some of them, at most this
         shape, inside = chosen.shape[: len(names)], chosen.shape[len(names) :]
         alike, places = np.unique(chosen.reshape(math.prod(shape), -1), axis=0, return_inverse=True)
         laws = [self._sum_law(names, summed, each.reshape(inside)) for each in alike]
@@ -117,7 +137,7 @@ class ErrorBars:
     def _sum_law(self, names: Sequence[str], summed: Sequence[str], chosen: NDArray[np.bool_]) -> ErrorLaw:
         if not chosen.any():  # nothing is added up: exactly zero
             return ErrorLaw(self, (), _NOTHING)
-        return ErrorLaw(self, tuple(names), CellSums.of(summed, chosen)) if summed else self.covered_law(names)
+        return ErrorLaw(self, tuple(names), CellSums.of(summed, chosen) if summed else _NO_SUM)
 
     @cached_property
     def predicted(self) -> Variances:

@@ -73,7 +73,7 @@ def _measured(release: Release) -> Iterator[_Measured]:
     groups: dict[tuple[int, str, str], list[Measurement]] = {}
     for each in release.measurements:
         noise = "noise of the local model" if each.noise is None else each.noise.kind.value
-        groups.setdefault((len(each.query.attributes), type(each.query).__name__.lower(), noise), []).append(each)
+        groups.setdefault((len(each.query.attributes), _kind(each), noise), []).append(each)
     for (ways, kind, noise), group in sorted(groups.items()):
         errors = [math.sqrt(each.variance) for each in group]
         yield _Measured(
@@ -85,6 +85,10 @@ def _measured(release: Release) -> Iterator[_Measured]:
             least=min(errors),
             most=max(errors),
         )
+
+
+def _kind(measured: Measurement) -> str:
+    return "groups of cells" if measured.query.table.groups else type(measured.query).__name__.lower()
 
 
 def _expected(release: Release) -> Iterator[_Expected]:

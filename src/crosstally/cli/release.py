@@ -71,6 +71,10 @@ def release(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="The release file; else beside the source.")
     ] = None,
+    work_dir: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="For plans in stages: where rows are kept, encoded, while it runs."),
+    ] = None,
     epsilon: Epsilon = None,
     delta: Delta = None,
     rho: Rho = None,
@@ -115,7 +119,7 @@ def release(
     check_output(target, force=force)
     key = f"release-{secrets.token_hex(4)}" if key is None else key
     with _paying(approved, source, ledger) as account:
-        released = _measure(source, approved, read, account, rows=rows, key=key, quiet=quiet or json)
+        released = _measure(source, approved, read, account, rows=rows, key=key, quiet=quiet or json, work_dir=work_dir)
         _save(released, target, account, key)
         if json:
             _print_summary(released, account, target, key)
@@ -223,13 +227,16 @@ def _measure(
     rows: int | None,
     key: str,
     quiet: bool,
+    work_dir: Path | None,
 ) -> Release:
     from crosstally.cli.output.screen import reading
     from crosstally.pipeline import run
 
     where: Any = source[0] if len(source) == 1 else source
     with reading("counting", where, quiet=quiet) as tell:
-        return run(where, plan, schema=schema, rows=rows, ledger=account.ledger, key=key, progress=tell)
+        return run(
+            where, plan, schema=schema, rows=rows, ledger=account.ledger, key=key, progress=tell, work_dir=work_dir
+        )
 
 
 def _save(released: Release, target: Path, account: _Account, key: str) -> None:

@@ -14,8 +14,10 @@ from crosstally.errors import QueryError, did_you_mean
 from crosstally.inference.joint import ViewGroup, nearest_above_zero
 from crosstally.inference.nonnegativity import CORRECTIONS, Correction
 from crosstally.inference.shrinkage import shrunk
+from crosstally.questions.groups import Groups
 from crosstally.residuals import Estimate, decompose, rebuild
 from crosstally.residuals.combine import Averages, by_shape
+from crosstally.residuals.nested import extended_measurements, shares_in_groups
 from crosstally.schema import Schema
 from crosstally.tables import Measurement
 
@@ -53,11 +55,27 @@ def estimate(
         ``smallest`` says how small, and ``answers`` removes them.
     """
     _check_options(rows, nonnegative, rounds)
-    averages = Averages.of(schema, measurements)
+    groups = Groups.of(schema, (m.query for m in measurements))
+    if groups is None:
+        return _estimate(schema, measurements, Averages.of(schema, measurements), rows, nonnegative, rounds)
+    plain = extended_measurements(groups, measurements)
+    averages = Averages.in_groups(groups, plain)
+    found = _estimate(groups.extended, plain, averages, rows, nonnegative, rounds)
+    return _with_values_in_groups(replace(found, groups=groups))
+
+
+def _estimate(  # noqa: PLR0917 (the arguments of estimate, and how measurements are averaged)
+    schema: Schema,
+    measurements: Sequence[Measurement],
+    averages: Averages,
+    rows: int | None,
+    nonnegative: str,
+    rounds: int,
+) -> Estimate:
     means = averages.of_values([m.values for m in measurements])
     combined = Estimate(schema, averages.keys, coefficients=means, variances=averages.variances)
     if rows is not None:
-        combined = combined.with_total(rows)
+        combined = averages.with_total(combined, rows)
     if not len(combined.keys):
         raise QueryError("there is nothing to estimate from: measure something, or give the public number of rows")
     groups = _view_groups(combined, maximal_views(combined, [m.query.attributes for m in measurements]))
@@ -74,6 +92,20 @@ def estimate(
         for _ in range(rounds):
             combined = replace(combined, coefficients=_corrected(combined, groups, CORRECTIONS[nonnegative]))
     return replace(combined, corrected=nonnegative, smallest=_smallest(combined, groups))
+
+
+def _with_values_in_groups(found: Estimate) -> Estimate:
+    """The estimate with tables in full that agree with those of groups again, after each was corrected by itself."""
+    groups = found.groups
+    if groups is None or found.corrected == "none":
+        return found
+    coefficients = found.coefficients.copy()
+    for name, full in groups.full_names.items():
+        if found.covers((full,)):
+            shares = shares_in_groups(groups.codes[name], found.table((full,)))
+            values = found.table((name,))[groups.codes[name]] * shares
+            coefficients[found.places([(full,)])[0][0, 1:]] = decompose(values, 1)[1:]
+    return replace(found, coefficients=coefficients)
 
 
 def _check_options(rows: int | None, nonnegative: str, rounds: int) -> None:

@@ -23,6 +23,7 @@ from crosstally.privacy.ledger import Ledger
 from crosstally.questions.queries import Cells, Contrast, Linear
 from crosstally.questions.question import Question, describe, query_of
 from crosstally.residuals.combine import Estimate, combine
+from crosstally.residuals.nested import full_part_measured
 from crosstally.schema import Outside, Schema
 from crosstally.tables import ExactTable, Measurement
 from crosstally.workload import Workload
@@ -245,11 +246,14 @@ class Notebook:
         )
 
     def improve_tables(self) -> tuple[TableImprovement, ...]:
-        """Every table and contrast ever measured, with its error alone and together with all others. Free."""
+        """Every table and contrast ever measured, with its error alone and together with all others. Free.
+
+        Tables whose values are in groups help others, and are not among them.
+        """
         tables = [m for m in self.ledger.measurements() if isinstance(m.query, Cells | Contrast)]
-        together = combine(self.schema, tables)
+        together = combine(self.schema, list(map(full_part_measured, tables)))
         together = together if self.rows is None else together.with_total(self.rows)
-        return tuple(_table_improvement(each, together) for each in tables)
+        return tuple(_table_improvement(each, together) for each in tables if not each.query.table.groups)
 
     def synthesize(
         self,
@@ -354,7 +358,7 @@ def _measured(
     def exact() -> list[ExactTable]:
         counted = count(source, _counted(schema), plan.tables, progress=progress)
         note_reading(schema, ledger.path, key)
-        return [ExactTable(plan.schema.subset(*table.schema.names), table.counts) for table in counted]
+        return [ExactTable(plan.schema.subset(*table.schema.names), table.counts, table.groups) for table in counted]
 
     return measure_counted(exact, plan, ledger=ledger, key=key)
 

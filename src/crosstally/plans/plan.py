@@ -21,7 +21,8 @@ from crosstally.plans.joint_cost import groups_cost
 from crosstally.plans.request import Request, RequestGroup, grouped
 from crosstally.plans.stages import Rule, part_of, rest_of, sum_of_stages
 from crosstally.platform_files import write_text
-from crosstally.questions.queries import MAX_CELLS, Cells, query_from_dict
+from crosstally.questions.groups import Groups, full_part
+from crosstally.questions.queries import MAX_CELLS, Cells, Query, query_from_dict, read_group_maps, too_many_cells
 from crosstally.residuals.closure import Closure, closure_of
 from crosstally.residuals.variances import Variances
 from crosstally.schema import Schema
@@ -37,8 +38,9 @@ __all__ = [
     "spent_by",
 ]
 
-FORMAT = 2
-"""Plans with later stages; a plan of one stage is written as format 1, which means the same and older readers know."""
+FORMAT = 3
+"""Plans with groups of values. Plans without them are written as format 2, or where they have one stage as format 1,
+which mean the same and older readers know."""
 _EXACT = 1e-300
 
 
@@ -64,9 +66,11 @@ class Plan:
         object.__setattr__(self, "neighbours", Neighbours(self.neighbours))
         object.__setattr__(self, "workload", self.workload.for_schema(self.schema))
         for group in self.groups:
-            cells = math.prod(self.schema.sizes(group.query.attributes))
-            if cells > MAX_CELLS:
-                raise TooManyCellsError(f"a table must have at most {MAX_CELLS:,} cells, got {cells:,}")
+            shape = group.query.table.shape(self.schema)
+            if math.prod(shape) > MAX_CELLS:
+                advice = "put values into groups, or measure fewer attributes together"
+                raise TooManyCellsError(too_many_cells(group.query.attributes, shape, advice))
+        Groups.of(self.schema, (group.query for group in self.groups))
         subsets = sum(len(group) * 2 ** len(group.query.attributes) for group in self.groups)
         if subsets > MAX_CELLS:
             raise TooManyCellsError(f"a plan must be over at most {MAX_CELLS:,} sets of attributes, got {subsets:,}")
@@ -123,14 +127,19 @@ class Plan:
 
     def check_countable(self) -> None:
         """Raise unless its tables can be counted: a plan may be larger than what can be run."""
-        needed = sum(len(group) * math.prod(self.schema.sizes(group.query.attributes)) for group in self.groups)
+        cells = [math.prod(group.query.table.shape(self.schema)) for group in self.groups]
+        needed = sum(len(group) * each for group, each in zip(self.groups, cells, strict=True))
         if needed > MAX_CELLS:
-            raise TooManyCellsError(f"at most {MAX_CELLS:,} cells can be measured at once, got {needed:,}")
+            largest = self.groups[cells.index(max(cells))].query.attributes
+            raise TooManyCellsError(
+                f"at most {MAX_CELLS:,} cells can be measured at once, got {needed:,}, the largest table is "
+                f"{' x '.join(largest)}: name fewer tables, or another strategy"
+            )
 
     @cached_property
-    def tables(self) -> tuple[tuple[str, ...], ...]:
+    def tables(self) -> tuple[Cells, ...]:
         """The tables that must be counted to answer the requests."""
-        return tuple(dict.fromkeys(request.query.attributes for request in self.requests))
+        return tuple(dict.fromkeys(request.query.table for request in self.requests))
 
     @cached_property
     def errors(self) -> Mapping[tuple[str, ...], float]:
@@ -144,7 +153,7 @@ class Plan:
     @cached_property
     def _variances(self) -> NDArray[np.float64]:
         """The variance of each cell of each table of the workload."""
-        measured = [(type(group.query), group.positions, group.noise.variance) for group in self.groups]
+        measured = [_in_full(group, self.schema) for group in self.groups]
         return Variances(self._closure, measured).of_tables
 
     @property
@@ -160,16 +169,18 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as JSON."""
-        later = {"later": [rule.to_dict() for rule in self.later]} if self.later else {}
+        groups = dict(each for request in self.requests for each in request.query.table.groups)
+        later = {"later": [rule.to_dict() for rule in self.later]} if self.later or groups else {}
         return {
-            "crosstally-plan": FORMAT if self.later else 1,
+            "crosstally-plan": 3 if groups else 2 if self.later else 1,
             "strategy": self.strategy,
             "budget": self.budget.to_dict(),
             "neighbours": self.neighbours.value,
             "schema": self.schema.to_dict(),
             "workload": self.workload.to_dict(),
-            "requests": [{"query": r.query.to_dict(), "noise": r.noise.to_dict()} for r in self.requests],
+            "requests": [{"query": _query_dict(r.query), "noise": r.noise.to_dict()} for r in self.requests],
             **later,
+            **({"groups": {name: list(maps) for name, maps in sorted(groups.items())}} if groups else {}),
         }
 
     @classmethod
@@ -179,16 +190,17 @@ class Plan:
         if not isinstance(given, Mapping) or type(number) is not int or not 1 <= number <= FORMAT:
             raise PlanError(f"not a crosstally plan of format 1 to {FORMAT}")
         fields = {"crosstally-plan", "strategy", "budget", "neighbours", "schema", "workload", "requests"}
-        fields |= {"later"} if number == 2 else set()
+        fields |= {1: set(), 2: {"later"}, 3: {"later", "groups"}}[number]
         if set(given) != fields:
             raise PlanError(f"a plan must have exactly the fields {', '.join(sorted(fields))}")
         if given["neighbours"] not in list(Neighbours) or not isinstance(given["strategy"], str):
             raise PlanError("a plan must name its strategy and its neighbours (add-remove or replace)")
         if not isinstance(given["requests"], list) or not isinstance(given.get("later", []), list):
             raise PlanError("requests and later stages must be lists")
+        groups = dict(read_group_maps(given.get("groups", {})))
         return cls(
             Schema.from_dict(given["schema"]),
-            tuple(map(_read_request, given["requests"])),
+            tuple(_read_request(each, groups) for each in given["requests"]),
             strategy=given["strategy"],
             workload=Workload.from_dict(given["workload"]),
             budget=Budget.from_dict(given["budget"]),
@@ -219,10 +231,25 @@ def spent_by(stages: Sequence[Plan]) -> Budget:
     return stages[0].budget if complete else sum_of_stages([stage.own_budget for stage in stages])
 
 
-def _read_request(given: object) -> Request:
+def _read_request(given: object, groups: Mapping[str, tuple[int, ...]]) -> Request:
     if not isinstance(given, Mapping) or set(given) != {"query", "noise"}:
         raise PlanError("each request must be an object with query and noise")
-    return Request(query_from_dict(given["query"]), Noise.from_dict(given["noise"]))
+    return Request(query_from_dict(given["query"], groups), Noise.from_dict(given["noise"]))
+
+
+def _query_dict(query: Query) -> dict[str, Any]:
+    """The query as JSON; groups are named, since the plan holds them once for all."""
+    named = {"groups": [name for name, _ in query.table.groups]} if query.table.groups else {}
+    return {**query.to_dict(), **named}
+
+
+def _in_full(group: RequestGroup, schema: Schema) -> tuple[type[Query], NDArray[np.intp], float]:
+    """What requests that are alike say about tables in full: kind of query, attributes, variance."""
+    query, cells = full_part(group.query)
+    if cells == 1:
+        return type(query), group.positions, group.noise.variance
+    kept = np.array([[schema.positions[name] for name in query.attributes]], np.intp)
+    return Cells, np.repeat(kept, len(group), axis=0), cells * group.noise.variance
 
 
 def known_total(seen: Sequence[Measurement]) -> float | None:

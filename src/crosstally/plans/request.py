@@ -45,12 +45,17 @@ class RequestGroup:
 
     def requests(self, schema: Schema) -> Iterator[Request]:
         """Each request by itself."""
-        if not isinstance(self.query, Cells | Contrast):
+        if not _can_stand_for_others(self.query):
             yield from (Request(self.query, self.noise) for _ in self.positions)
             return
-        kind, names = type(self.query), schema.names
+        kind, names = Contrast if isinstance(self.query, Contrast) else Cells, schema.names
         for row in self.positions.tolist():
             yield Request(kind(tuple([names[i] for i in row])), self.noise)
+
+
+def _can_stand_for_others(query: Query) -> bool:
+    """Whether the same query over other attributes of the same sizes is like it: linear ones and groups are not."""
+    return isinstance(query, Contrast) or (isinstance(query, Cells) and not query.groups)
 
 
 class GroupedRequests(Sequence[Request]):
@@ -98,7 +103,7 @@ def grouped(requests: Sequence[Request], schema: Schema) -> tuple[RequestGroup, 
     noises: dict[object, Noise] = {}
     for request in requests:
         query = request.query
-        alike = (type(query), schema.sizes(query.attributes)) if isinstance(query, Cells | Contrast) else query
+        alike = (type(query), schema.sizes(query.attributes)) if _can_stand_for_others(query) else query
         key = alike, request.noise
         found.setdefault(key, []).append(query)
         noises[key] = request.noise

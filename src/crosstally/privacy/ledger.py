@@ -42,7 +42,7 @@ from crosstally.privacy.ledger_file import (
     events,
     read_header,
 )
-from crosstally.questions.queries import query_from_dict
+from crosstally.questions.queries import query_from_dict, read_group_maps
 from crosstally.schema import Schema
 from crosstally.tables import Measurement
 
@@ -345,7 +345,10 @@ class Ledger:
         charged, stored = lines[:2]
         plan = _plan_body(connection, charged)
         noisy = _content(connection, "SELECT noisy FROM measurements WHERE entry = ?", stored)
-        requests = [(query_from_dict(each["query"]), Noise.from_dict(each["noise"])) for each in plan["requests"]]
+        groups = dict(read_group_maps(plan.get("groups", {})))
+        requests = [
+            (query_from_dict(each["query"], groups), Noise.from_dict(each["noise"])) for each in plan["requests"]
+        ]
         shapes = [query.shape(self.schema) for query, _ in requests]
         ends = np.cumsum([math.prod(shape) for shape in shapes])
         if len(noisy) != 8 * ends[-1]:
@@ -394,7 +397,8 @@ def request_digest(plan: Plan) -> str:
 
 
 def _asked_digest(given: Mapping[str, Any], schema: Schema) -> str:
-    asked = {field: given[field] for field in ("requests", "budget", "neighbours", "later") if field in given}
+    fields = ("requests", "budget", "neighbours", "later", "groups")
+    asked = {field: given[field] for field in fields if field in given}
     return digest(canonical({**asked, "schema": schema.identity()}))
 
 

@@ -14,7 +14,7 @@ from crosstally.plans.joint_cost import privacy_cost
 from crosstally.plans.plan import Plan
 from crosstally.privacy.ledger import Ledger
 from crosstally.privacy.noise import LIMIT, Mechanism, check_range, mechanism
-from crosstally.questions.queries import Query
+from crosstally.questions.queries import Cells, Query
 from crosstally.tables import ExactTable, Measurement
 
 __all__ = ["measure", "measure_counted"]
@@ -71,9 +71,10 @@ def _check_plan(plan: Plan) -> None:
 
 def _exact_answers(exact: Sequence[ExactTable], plan: Plan) -> list[NDArray[np.int64]]:
     """The confidential answer to each request; raises when a table is missing or counts are too large."""
-    tables = {table.schema.names: table for table in exact}
-    for names in plan.tables:
-        if names not in tables or tables[names].schema.identity() != plan.schema.subset(*names).identity():
+    tables = {each.table: each for each in exact}
+    for needed in plan.tables:
+        names = needed.attributes
+        if needed not in tables or tables[needed].schema.identity() != plan.schema.subset(*names).identity():
             raise PlanError(
                 f"the plan needs the table of {' x '.join(names) or 'no attributes'}, counted by its schema"
             )
@@ -83,8 +84,8 @@ def _exact_answers(exact: Sequence[ExactTable], plan: Plan) -> list[NDArray[np.i
     return answers
 
 
-def _exact_answer(tables: Mapping[tuple[str, ...], ExactTable], query: Query, plan: Plan) -> NDArray[np.int64]:
-    counts = tables[query.attributes].counts
+def _exact_answer(tables: Mapping[Cells, ExactTable], query: Query, plan: Plan) -> NDArray[np.int64]:
+    counts = tables[query.table].counts
     for_each_row = query.sensitivity(plan.schema, Neighbours.ADD_REMOVE).l1 / plan.schema.max_rows
     if for_each_row * float(np.abs(counts.astype(np.float64)).sum()) >= LIMIT:
         raise PlanError("exact answers must be below 2^62 in size for noise to be added; the counts are too large")

@@ -7,8 +7,9 @@ All answers to whole counts are whole numbers, so that discrete noise is exact.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,11 +21,41 @@ from crosstally.questions.contrast_map import ContrastMap
 from crosstally.questions.contrast_moves import ContrastMoves, contrast_moves
 from crosstally.schema import Schema
 
-__all__ = ["MAX_CELLS", "Cells", "Contrast", "Linear", "Query", "Term", "query_from_dict", "sensitivity_of_tables"]
+__all__ = [
+    "MAX_CELLS",
+    "Cells",
+    "Contrast",
+    "GroupMaps",
+    "Linear",
+    "Query",
+    "Term",
+    "query_from_dict",
+    "read_group_maps",
+    "sensitivity_of_tables",
+    "too_many_cells",
+]
 
 MAX_CELLS = 5_000_000
+"""Cells of one table, of all measured tables, of an answer: about memory, 40 MB of numbers and a few times that while
+they are worked on."""
+_NAMES_SHOWN = 4
 _MAX_CONTRAST = 22  # attributes of one contrast: a table over 23, of two values each, has more than MAX_CELLS cells
 _MAX_FACTOR = 2**31
+_NO_MAP = "groups must map names of attributes to the group of each of their values"
+
+GroupMaps = tuple[tuple[str, tuple[int, ...]], ...]
+"""For some attributes, sorted by name, the group of each of their values: whole numbers from 0 on, none left out."""
+
+
+def too_many_cells(names: Sequence[str], shape: Sequence[int], advice: str) -> str:
+    """What to say about a table that does not fit into memory, and what to do instead.
+
+    >>> too_many_cells(("a", "b"), (3_000, 4_000), "ask for fewer attributes")
+    'the table of a x b would have 12,000,000 cells, at most 5,000,000 fit: ask for fewer attributes'
+    """
+    more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
+    table = " x ".join(names[:_NAMES_SHOWN]) + more
+    return f"the table of {table} would have {math.prod(shape):,} cells, at most {MAX_CELLS:,} fit: {advice}"
 
 
 class Query(Protocol):
@@ -34,6 +65,10 @@ class Query(Protocol):
     def attributes(self) -> tuple[str, ...]:
         """The attributes whose table answers it."""
 
+    @property
+    def table(self) -> Cells:
+        """The table that must be counted to answer it."""
+
     def shape(self, schema: Schema) -> tuple[int, ...]:
         """The shape of the answer."""
 
@@ -41,7 +76,7 @@ class Query(Protocol):
         """How far one unit can move the answer."""
 
     def answer(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The exact answer, from the counts of the table over ``attributes``."""
+        """The exact answer, from the counts of ``table``."""
 
     def to_dict(self) -> dict[str, Any]:
         """The query as JSON."""
@@ -57,18 +92,47 @@ def sensitivity_of_tables(tables: int, schema: Schema, neighbours: Neighbours) -
     return Sensitivity(moved * m * tables, moved * m**2 * tables)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Cells:
-    """The counts of the table over some attributes; over none, the number of rows."""
+    """The counts of the table over some attributes; over none, the number of rows.
+
+    ``groups`` may map the values of some of these attributes to groups, at least two: for each value the number of its
+    group. Such a table counts groups instead of values. Every value is in one group, so that a row is still in one cell
+    and one row moves it as far as any table.
+
+    >>> Cells(("sex", "age"), {"age": [0, 0, 1, 1, 1]})
+    Cells(attributes=('sex', 'age'), groups=(('age', (0, 0, 1, 1, 1)),))
+    """
 
     attributes: tuple[str, ...]
+    groups: GroupMaps
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "attributes", tuple(self.attributes))
+    def __init__(self, attributes: Iterable[str], groups: Mapping[str, Iterable[int]] | GroupMaps = ()) -> None:
+        object.__setattr__(self, "attributes", tuple(attributes))
+        object.__setattr__(self, "groups", read_group_maps(groups) if groups else ())
+        for name, _ in self.groups:
+            if name not in self.attributes:
+                raise QueryError(f"only attributes of the table can have groups, got {name!r}")
+
+    @property
+    def table(self) -> Cells:
+        """The table itself."""
+        return self
 
     def shape(self, schema: Schema) -> tuple[int, ...]:
-        """One cell for each combination of values."""
-        return schema.sizes(self.attributes)
+        """One cell for each combination of values, or of groups of values."""
+        sizes = schema.sizes(self.attributes)
+        if not self.groups:
+            return sizes
+        maps = dict(self.groups)
+        for name, size in zip(self.attributes, sizes, strict=True):
+            if name in maps and len(maps[name]) != size:
+                raise QueryError(
+                    f"the groups of {name!r} must be those of its {size:,} values, got {len(maps[name]):,}"
+                )
+        return tuple(
+            max(maps[name]) + 1 if name in maps else size for name, size in zip(self.attributes, sizes, strict=True)
+        )
 
     def sensitivity(self, schema: Schema, neighbours: Neighbours) -> Sensitivity:
         """All rows in one cell; under replacement they move to another. The total has no other cell to move to."""
@@ -83,7 +147,8 @@ class Cells:
 
     def to_dict(self) -> dict[str, Any]:
         """The query as JSON."""
-        return {"cells": list(self.attributes)}
+        groups = {"groups": {name: list(groups) for name, groups in self.groups}} if self.groups else {}
+        return {"cells": list(self.attributes), **groups}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +170,11 @@ class Contrast:
             raise QueryError(
                 f"a contrast must be over at most {_MAX_CONTRAST} attributes, got {len(self.attributes):,}"
             )
+
+    @property
+    def table(self) -> Cells:
+        """The table over its attributes."""
+        return Cells(self.attributes)
 
     def map(self, schema: Schema) -> ContrastMap:
         """The linear map from the counts of its table to its answer."""
@@ -176,6 +246,11 @@ class Linear:
         """The attributes that some term names."""
         return tuple(sorted({name for term in self.terms for name, _ in term.factors}))
 
+    @property
+    def table(self) -> Cells:
+        """The table over its attributes."""
+        return Cells(self.attributes)
+
     def shape(self, schema: Schema) -> tuple[int, ...]:
         """A single number."""
         self.row_values(schema)
@@ -231,8 +306,36 @@ class Linear:
         return {"linear": terms}
 
 
-def query_from_dict(given: object) -> Query:
-    """A query from its JSON."""
+def read_group_maps(given: object) -> GroupMaps:
+    """Maps from values to groups, checked."""
+    maps = dict(given) if isinstance(given, tuple) else given
+    if not isinstance(maps, Mapping):
+        raise QueryError(_NO_MAP)
+    out = {}
+    for name, groups in maps.items():
+        if not isinstance(name, str) or isinstance(groups, str) or not isinstance(groups, Iterable):
+            raise QueryError(_NO_MAP)
+        numbers = tuple(groups)
+        if set(map(type, numbers)) != {int}:
+            numbers = tuple(_whole(each, f"each group of {name!r}") for each in numbers)
+        out[name] = _group_map(name, numbers)
+    return tuple(sorted(out.items()))
+
+
+@lru_cache(maxsize=2048)  # a release has one map for each attribute, and a thousand tables that hold it
+def _group_map(name: str, groups: tuple[int, ...]) -> tuple[int, ...]:
+    used = set(groups)
+    if len(used) < 2 or used != set(range(len(used))):
+        raise QueryError(
+            f"the groups of {name!r} must be at least two, numbered from 0 without a gap, got {len(used):,} numbers"
+        )
+    return groups
+
+
+def query_from_dict(given: object, groups: Mapping[str, tuple[int, ...]] | None = None) -> Query:
+    """A query from its JSON; ``groups`` are maps that it may name instead of holding them."""
+    if isinstance(given, Mapping) and set(given) == {"cells", "groups"}:
+        return _read_grouped(given["cells"], given["groups"], groups or {})
     if not isinstance(given, Mapping) or len(given) != 1:
         raise QueryError("a query must be an object with one of cells, contrast or linear")
     ((kind, body),) = given.items()
@@ -243,6 +346,18 @@ def query_from_dict(given: object) -> Query:
     if kind == "linear" and isinstance(body, list):
         return Linear(tuple(map(_read_term, body)))
     raise QueryError(f"a query must be cells, contrast or linear, got {kind!r}")
+
+
+def _read_grouped(names: object, groups: object, known: Mapping[str, tuple[int, ...]]) -> Cells:
+    """Cells whose groups stand with them, by name of attribute, or are named only."""
+    cells = query_from_dict({"cells": names})
+    if isinstance(groups, list):
+        if not groups or not all(isinstance(name, str) and name in known for name in groups):
+            raise QueryError("cells in groups must name attributes whose groups are given")
+        groups = {name: known[name] for name in groups}
+    if not isinstance(groups, Mapping) or not groups:
+        raise QueryError("groups must be an object: for each attribute the group of each value")
+    return Cells(cells.attributes, groups)
 
 
 def _read_term(given: object) -> Term:

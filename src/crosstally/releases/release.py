@@ -19,6 +19,7 @@ from crosstally.questions.question import Question
 from crosstally.questions.where import Where
 from crosstally.releases.statement import Statement
 from crosstally.residuals import Estimate
+from crosstally.residuals.nested import extended_measurements
 from crosstally.schema import Schema
 from crosstally.tables import Marginal, Measurement
 from crosstally.workload import Workload
@@ -49,7 +50,10 @@ class Release:
 
     @cached_property
     def _errors(self) -> ErrorBars:
-        return ErrorBars(self.schema, self.measurements, self.statement.rows, variances_left=self.variances_left)
+        rows, groups = self.statement.rows, self.estimate.groups
+        if groups is None:
+            return ErrorBars(self.schema, self.measurements, rows, variances_left=self.variances_left)
+        return ErrorBars(groups.extended, extended_measurements(groups, self.measurements), rows, groups=groups)
 
     @property
     def rows(self) -> float:

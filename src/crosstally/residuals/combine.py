@@ -14,9 +14,11 @@ from numpy.typing import NDArray
 
 from crosstally.errors import QueryError
 from crosstally.questions.contrast_map import ContrastMap
+from crosstally.questions.groups import Groups
 from crosstally.questions.queries import Cells, Contrast
 from crosstally.residuals.basis import decompose, rebuild
 from crosstally.residuals.layout import Layout, find, outer_product
+from crosstally.residuals.nested import Nesting, PlacedNesting
 from crosstally.residuals.variances import cell_variance
 from crosstally.schema import Schema
 from crosstally.tables import Measurement
@@ -30,7 +32,7 @@ class Estimate:
 
     ``corrected`` names the correction of negative cells that changed the coefficients since, or is ``none``.
     ``smallest`` is the least cell of the largest measured tables: how far below zero making them agree has left them;
-    NaN until that is known.
+    NaN until that is known. Where values are in ``groups``, the schema is the extended one, in which they are not.
     """
 
     schema: Schema
@@ -40,6 +42,7 @@ class Estimate:
     variances: NDArray[np.float64]
     corrected: str = "none"
     smallest: float = math.nan
+    groups: Groups | None = None
 
     def __repr__(self) -> str:
         return f"Estimate({len(self.keys):,} coefficients, corrected: {self.corrected})"
@@ -98,15 +101,16 @@ class Estimate:
         return find(self.keys, self.layout.keys([[self.schema.positions[name] for name in names] for names in tables]))
 
 
-def combine(schema: Schema, measurements: Sequence[Measurement]) -> Estimate:
+def combine(schema: Schema, measurements: Sequence[Measurement], groups: Groups | None = None) -> Estimate:
     """The best linear unbiased estimate of everything that was measured.
 
     For each coefficient the average over the measurements that hold it, weighted by inverse variance. A view of cell
-    variance v gives the coefficient of B the variance v x prod(n_i, i outside B).
+    variance v gives the coefficient of B the variance v x prod(n_i, i outside B). Where values are in ``groups``,
+    schema and measurements are the extended ones.
     """
-    averages = Averages.of(schema, measurements)
+    averages = Averages.of(schema, measurements) if groups is None else Averages.in_groups(groups, measurements)
     means = averages.of_values([m.values for m in measurements])
-    return Estimate(schema, averages.keys, coefficients=means, variances=averages.variances)
+    return Estimate(schema, averages.keys, coefficients=means, variances=averages.variances, groups=groups)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,6 +122,7 @@ class Averages:
     _groups: tuple[tuple[type, tuple[int, ...], list[int]], ...]
     _places: NDArray[np.intp]
     _own_variances: NDArray[np.float64]
+    _nested: tuple[PlacedNesting, ...] = ()
 
     @classmethod
     def of(cls, schema: Schema, measurements: Sequence[Measurement]) -> Averages:
@@ -131,6 +136,32 @@ class Averages:
         groups = tuple((kind, sizes, group) for (kind, sizes), group in shapes.items())
         return cls(unique, 1 / np.bincount(places, 1 / variances, len(unique)), groups, places, variances)
 
+    @classmethod
+    def in_groups(cls, groups: Groups, measurements: Sequence[Measurement]) -> Averages:
+        """The same where values are in groups: of measurements of the extended schema, put together (``nested``)."""
+        plain = cls.of(groups.extended, measurements)
+        layout, positions = Layout.of(groups.extended.shape), groups.extended.positions
+        nested = []
+        for name, full in groups.full_names.items():
+            of_groups, _ = find(plain.keys, layout.keys([[positions[name]]])[0])
+            of_values, found = find(plain.keys, layout.keys([[positions[full]]])[0])
+            if found.all():  # otherwise it was not measured in full
+                p, q = (1 / float(plain.variances[places[1]]) for places in (of_groups, of_values))
+                nesting = Nesting(groups.codes[name], p, q)
+                nested.append(PlacedNesting(nesting, int(of_groups[0]), of_groups[1:], of_values[1:]))
+        variances = plain.variances.copy()
+        for each in nested:
+            each.put_variances(variances)
+        return replace(plain, variances=variances, _nested=tuple(nested))
+
+    def with_total(self, combined: Estimate, total: float) -> Estimate:
+        """An estimate made by these averages, with the number of rows known."""
+        known = combined.with_total(total)
+        for each in self._nested:
+            each.move_total(known.coefficients, total - float(combined.coefficients[each.total]))
+            each.put_variances(known.variances)
+        return known
+
     def of_values(self, values: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
         """The coefficients for these values, one array for each measurement, in their order."""
         parts = [
@@ -139,7 +170,10 @@ class Averages:
         own = np.concatenate(parts or [np.empty(0)])
         number = len(self.keys)
         precision = np.bincount(self._places, 1 / self._own_variances, number)
-        return np.asarray(np.bincount(self._places, own / self._own_variances, number) / precision)
+        means = np.asarray(np.bincount(self._places, own / self._own_variances, number) / precision)
+        for each in self._nested:
+            each.put_together(means)
+        return means
 
 
 def _keys(schema: Schema, layout: Layout, group: Sequence[Measurement]) -> tuple[NDArray[Any], NDArray[np.float64]]:
@@ -149,6 +183,8 @@ def _keys(schema: Schema, layout: Layout, group: Sequence[Measurement]) -> tuple
     keys = layout.keys([[schema.positions[name] for name in m.query.attributes] for m in group])
     own = np.array([m.variance for m in group])
     match query:
+        case Cells() if query.groups:
+            raise QueryError("cells in groups are combined in the extended schema, where they are plain cells")
         case Cells():
             variances = own[:, None] * outer_product([[n] + [1] * (n - 1) for n in sizes])
         case Contrast():

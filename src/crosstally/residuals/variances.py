@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from crosstally.errors import QueryError
 from crosstally.questions.contrast_map import ContrastAxis
+from crosstally.questions.groups import full_part
 from crosstally.questions.queries import Cells, Contrast, Query
 from crosstally.residuals.closure import Closure, blocks_of, interleaved, subset_shares
 from crosstally.residuals.layout import find
@@ -40,17 +41,21 @@ class Variances:
 
     @classmethod
     def of_queries(cls, schema: Schema, measured: Sequence[tuple[Query, float]]) -> Variances:
-        """From queries and the variance of the noise of each, for all sets inside their tables."""
+        """From queries and the variance of the noise of each, for all sets inside their tables.
+
+        Of cells in groups it counts what they say about tables in full.
+        """
         alike: dict[tuple[type[Query], int, float], list[tuple[str, ...]]] = {}
-        for query, variance in measured:
+        in_full = [(*full_part(query), variance) for query, variance in measured]
+        for query, cells, variance in in_full:
             names = query.attributes
-            alike.setdefault((type(query), len(names), variance), []).append(names)
+            alike.setdefault((type(query), len(names), variance * cells), []).append(names)
         known = schema.positions
         groups = [
             (kind, np.array([[known[name] for name in names] for names in tables], np.intp), variance)
             for (kind, _, variance), tables in alike.items()
         ]
-        tables = dict.fromkeys([(), *(query.attributes for query, _ in measured)])
+        tables = dict.fromkeys([(), *(query.attributes for query, _, _ in in_full)])
         return cls(Closure(schema, tuple(tables)), groups)
 
     def replacing(self, known: Mapping[tuple[str, ...], float]) -> Variances:

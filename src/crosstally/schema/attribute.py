@@ -175,6 +175,22 @@ class Attribute:
     def __str__(self) -> str:
         return f"{self.name}:{self.size}"
 
+    def grouped(self, groups: Sequence[int]) -> Attribute:
+        """The attribute whose cells are groups of this one's; a group is called by its first and its last cell.
+
+        >>> Attribute("town", ["Bonn", "Köln", "Paris"]).grouped([0, 1, 0]).labels
+        ('Bonn ... Paris', 'Köln')
+        """
+        members: dict[int, list[str]] = {}
+        for label, group in zip(self.labels, groups, strict=True):
+            members.setdefault(group, []).append(label)
+        named = (members[group] for group in range(len(members)))
+        return _AttributePart(self.name, tuple(m[0] if len(m) == 1 else f"{m[0]} ... {m[-1]}" for m in named))
+
+    def renamed(self, name: str) -> Attribute:
+        """The same cells under another name."""
+        return _AttributePart(name, self.labels)
+
 
 class _AttributePart(Attribute):
     """Some cells of an attribute as plain labels; a single one will do, and ``(missing)`` may be among them."""

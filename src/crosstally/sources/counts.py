@@ -1,32 +1,34 @@
-"""Rows into exact counts of many tables, in one pass."""
+"""Rows into exact counts of many tables: in one pass, or encoded once and counted as often as stages ask."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from crosstally.errors import TooManyCellsError
-from crosstally.questions.queries import MAX_CELLS
-from crosstally.schema import Outside, Schema
+from crosstally.errors import CrosstallyError, TooManyCellsError
+from crosstally.questions.queries import MAX_CELLS, Cells
+from crosstally.schema import Attribute, Outside, Schema
 from crosstally.sources.codes.encode import Encoder
+from crosstally.sources.codes.kept import KeptCodes
 from crosstally.sources.columns import Columns
 from crosstally.sources.rows import BATCH_ROWS, batches
 from crosstally.sources.tally import Tally
 from crosstally.sources.units import Bound
 from crosstally.tables import ExactTable
 
-__all__ = ["count"]
+__all__ = ["EncodedRows", "count"]
 
 
 def count(
     rows: Any,
     schema: Schema,
-    tables: Sequence[tuple[str, ...]],
+    tables: Sequence[Cells | Sequence[str]],
     *,
     progress: Callable[[int], None] | None = None,
     batch_rows: int = BATCH_ROWS,
@@ -40,38 +42,97 @@ def count(
     Args:
         rows: A path, a glob, a list of them, or a frame of pandas, Polars, DuckDB or PyArrow.
         schema: The attributes and the unit of protection.
-        tables: Tuples of attribute names.
+        tables: Names of attributes, or cells, which may count groups of values.
         progress: Called with the number of bytes read so far of all files; never for a table in memory.
         batch_rows: How many rows are counted at once.
     """
     columns, schema = Columns.of(schema), schema.public()
-    _check_cells(schema, tables)
-    tally = Tally(schema, tables, batch_rows)
-    bound = None if schema.unit is None else Bound(schema.unit)
-    used = {name for table in tables for name in table}
-    encoders = [
-        columns.encoder(attribute)
+    asked = _asked(schema, tables)
+    used = {name for table in asked for name in table.attributes}
+    needed = [
+        attribute
         for attribute in schema.attributes
-        if bound is not None or attribute.name in used or attribute.outside is not Outside.OTHER
+        if schema.unit is not None or attribute.name in used or attribute.outside is not Outside.OTHER
     ]
-    names = [encoder.attribute.name for encoder in encoders]
-    for batch in batches(rows, columns.needed, batch_rows=batch_rows, progress=progress):
-        kept, cells = _cells(batch, encoders)
-        if bound is not None:
-            bound.add(columns.ids(batch), kept, cells)
-        else:
-            size, chosen = _chosen(kept, cells, batch.num_rows)
-            tally.add(size, dict(zip(names, chosen, strict=True)))
-    if bound is not None:
-        for size, cells in bound.kept(batch_rows):
-            tally.add(size, dict(zip(names, cells, strict=True)))
+    tally = Tally(schema, asked, batch_rows)
+    names = [attribute.name for attribute in needed]
+    for size, cells in _kept_rows(rows, columns, needed, progress=progress, batch_rows=batch_rows):
+        tally.add(size, dict(zip(names, cells, strict=True)))
     return tally.tables()
 
 
-def _check_cells(schema: Schema, tables: Sequence[tuple[str, ...]]) -> None:
-    cells = sum(math.prod(schema.sizes(table)) for table in tables)
+class EncodedRows:
+    """The rows of a source as they count, read once and encoded; confidential.
+
+    Every stage of a plan counts from these: a source that has other rows the second time, or none, is not asked again.
+    """
+
+    def __init__(
+        self,
+        rows: Any,
+        schema: Schema,
+        *,
+        work_dir: str | Path | None = None,
+        progress: Callable[[int], None] | None = None,
+        batch_rows: int = BATCH_ROWS,
+    ) -> None:
+        """Read the rows of a source, all attributes of the schema; arguments as for ``count``.
+
+        ``work_dir`` is where codes go that do not fit into memory (``KeptCodes``).
+        """
+        columns, schema = Columns.of(schema), schema.public()
+        self._schema, self._batch_rows = schema, batch_rows
+        self._codes = KeptCodes(schema.shape, work_dir=work_dir)
+        try:
+            for size, cells in _kept_rows(rows, columns, schema.attributes, progress=progress, batch_rows=batch_rows):
+                self._codes.add(size, cells)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Let go of the rows."""
+        self._codes.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise CrosstallyError("encoded rows are confidential and cannot be pickled or copied to another process")
+
+    def count(self, tables: Sequence[Cells | Sequence[str]]) -> tuple[ExactTable, ...]:
+        """The exact counts of each table, in order, as ``count`` gives them for the same rows."""
+        tally = Tally(self._schema, _asked(self._schema, tables), self._batch_rows)
+        for size, cells in self._codes.batches():
+            tally.add(size, dict(zip(self._schema.names, cells, strict=True)))
+        return tally.tables()
+
+
+def _kept_rows(
+    rows: Any,
+    columns: Columns,
+    attributes: Sequence[Attribute],
+    *,
+    progress: Callable[[int], None] | None,
+    batch_rows: int,
+) -> Iterator[tuple[int, Sequence[NDArray[Any]]]]:
+    """The rows that count, after rules and contribution bounds, a batch at a time: how many, and each one's cells."""
+    encoders = list(map(columns.encoder, attributes))
+    bound = None if columns.schema.unit is None else Bound(columns.schema.unit)
+    for batch in batches(rows, columns.needed, batch_rows=batch_rows, progress=progress):
+        kept, cells = _cells(batch, encoders)
+        if bound is None:
+            yield _chosen(kept, cells, batch.num_rows)
+        else:
+            bound.add(columns.ids(batch), kept, cells)
+    if bound is not None:
+        yield from bound.kept(batch_rows)
+
+
+def _asked(schema: Schema, tables: Sequence[Cells | Sequence[str]]) -> list[Cells]:
+    """The tables as queries, once they are known to fit into memory together."""
+    asked = [table if isinstance(table, Cells) else Cells(table) for table in tables]
+    cells = sum(math.prod(table.shape(schema)) for table in asked)
     if cells > MAX_CELLS:
-        raise TooManyCellsError(f"at most {MAX_CELLS:,} cells can be counted at once, got {cells:,}")
+        raise TooManyCellsError(f"at most {MAX_CELLS:,} cells can be counted at once, got {cells:,}; count in parts")
+    return asked
 
 
 def _cells(batch: pa.RecordBatch, encoders: Sequence[Encoder]) -> tuple[NDArray[np.bool_] | None, list[NDArray[Any]]]:

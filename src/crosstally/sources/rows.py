@@ -16,13 +16,12 @@ from crosstally.errors import SourceError
 from crosstally.sources.files import open_file
 from crosstally.sources.guard import DAMAGED, guarded
 
-__all__ = ["BATCH_ROWS", "batches", "bytes_of", "is_read_again"]
+__all__ = ["BATCH_ROWS", "batches", "bytes_of"]
 
 BATCH_ROWS = 65_536
 _CUT_SHORT = "its rows ended in an error"
 _NOT_ARROW = "it is not a table whose columns each hold one kind of value"
 _MOST_NAMES = 8
-_FRAMES = {("pandas", "DataFrame"), ("polars", "DataFrame")}  # known by name: neither package needs to be installed
 
 
 def batches(
@@ -60,18 +59,6 @@ def bytes_of(rows: Any) -> int | None:
         return sum(path.stat().st_size for path in _paths(rows))
     except (OSError, SourceError):  # whoever reads the rows says what is wrong
         return None
-
-
-def is_read_again(rows: Any) -> bool:
-    """Whether the same rows are there when they are read a second time.
-
-    Files and tables in memory are. Of anything else that speaks Arrow nothing is known, and nothing can be tried: a
-    reader or a database's cursor is empty after the first time, a query is run again and may have another answer.
-    """
-    if not _speaks_arrow(rows) or isinstance(rows, pa.Table | pa.RecordBatch):
-        return True
-    kinds = {(kind.__module__.partition(".")[0], kind.__name__) for kind in type(rows).__mro__}
-    return bool(kinds & _FRAMES)
 
 
 def _speaks_arrow(rows: Any) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from crosstally.questions.queries import Cells
 from crosstally.schema import Schema
 from crosstally.tables import ExactTable
 
@@ -19,18 +20,19 @@ __all__ = ["Tally"]
 class Tally:
     """Growing counts of many tables; confidential, like the tables that come of it."""
 
-    def __init__(self, schema: Schema, tables: Sequence[tuple[str, ...]], batch_rows: int) -> None:
+    def __init__(self, schema: Schema, tables: Sequence[Cells], batch_rows: int) -> None:
         from crosstally.kernels import counting
 
-        self._tables = [schema.subset(*table) for table in tables]
-        groups: tuple[list[Schema], list[Schema]] = ([], [])
-        for table in self._tables:
-            is_small = table.cells <= counting.SMALL_CELLS and max(table.shape, default=0) <= counting.SMALL_SIZE
-            if table.names:
-                groups[0 if is_small else 1].append(table)
+        self._schema, self._tables = schema, tables
+        parts: tuple[list[Cells], list[Cells]] = ([], [])
+        for table in tables:
+            shape = table.shape(schema)
+            is_small = math.prod(shape) <= counting.SMALL_CELLS and max(shape, default=0) <= counting.SMALL_SIZE
+            if table.attributes:
+                parts[0 if is_small else 1].append(table)
         self._rows = 0
-        self._small = _Group(groups[0], np.empty((0, batch_rows), np.uint8), counting.count_small)
-        self._large = _Group(groups[1], np.empty((0, batch_rows), np.uint32), counting.count_large)
+        self._small = _Part(schema, parts[0], np.empty((0, batch_rows), np.uint8), counting.count_small)
+        self._large = _Part(schema, parts[1], np.empty((0, batch_rows), np.uint32), counting.count_large)
 
     def add(self, rows: int, cells: Mapping[str, NDArray[Any]]) -> None:
         """Count a batch of at most ``batch_rows`` rows, given the cell of each by attribute."""
@@ -42,34 +44,49 @@ class Tally:
         """The counts so far, in the order of the tables asked for."""
         counts = {**self._small.counts_by_table(), **self._large.counts_by_table()}
         total = np.array(self._rows, np.int64)
-        return tuple(ExactTable(table, counts.get(table.names, total)) for table in self._tables)
+        schemas = {names: self._schema.subset(*names) for names in dict.fromkeys(t.attributes for t in self._tables)}
+        return tuple(
+            ExactTable(schemas[table.attributes], counts.get(table, total), table.groups) for table in self._tables
+        )
 
 
-class _Group:
-    """Tables that one kernel counts, and their cells one after another."""
+class _Part:
+    """Tables that one kernel counts, and their cells one after another.
 
-    def __init__(self, tables: Sequence[Schema], empty: NDArray[Any], kernel: Callable[..., None]) -> None:
-        attributes = {attribute.name: attribute.size for table in tables for attribute in table.attributes}
-        lines = {name: line for line, name in enumerate(attributes)}
+    A line of codes is an attribute, or the groups of one: two tables may have both.
+    """
+
+    def __init__(
+        self, schema: Schema, tables: Sequence[Cells], empty: NDArray[Any], kernel: Callable[..., None]
+    ) -> None:
+        sizes: dict[tuple[str, tuple[int, ...] | None], int] = {}
+        members = []
+        for table in tables:
+            maps = dict(table.groups)
+            for name, size in zip(table.attributes, table.shape(schema), strict=True):
+                members.append((name, maps.get(name)))
+                sizes[members[-1]] = size
+        lines = {line: number for number, line in enumerate(sizes)}
+        shapes = [table.shape(schema) for table in tables]
         self._kernel = kernel
-        self._tables = tables
-        self._names = tuple(attributes)
-        self._codes = np.empty((len(attributes), empty.shape[1]), empty.dtype)
-        self._sizes = np.array(list(attributes.values()), np.int64)
-        self._members = np.array([lines[name] for table in tables for name in table.names], np.int64)
-        self._starts = np.array([0, *accumulate(len(table.names) for table in tables)], np.int64)
-        self._offsets = np.array([0, *accumulate(math.prod(table.shape) for table in tables)], np.int64)
+        self._tables, self._shapes = tables, shapes
+        self._lines = [(name, None if maps is None else np.array(maps, empty.dtype)) for name, maps in sizes]
+        self._codes = np.empty((len(sizes), empty.shape[1]), empty.dtype)
+        self._sizes = np.array(list(sizes.values()), np.int64)
+        self._members = np.array([lines[each] for each in members], np.int64)
+        self._starts = np.array([0, *accumulate(map(len, shapes))], np.int64)
+        self._offsets = np.array([0, *accumulate(map(math.prod, shapes))], np.int64)
         self.counts = np.zeros(self._offsets[-1], np.int64)
 
     def add(self, rows: int, cells: Mapping[str, NDArray[Any]]) -> None:
         """Count a batch."""
         if not self._tables or not rows:
             return
-        for line, name in enumerate(self._names):
-            self._codes[line, :rows] = cells[name]
+        for line, (name, groups) in enumerate(self._lines):
+            self._codes[line, :rows] = cells[name] if groups is None else groups[cells[name]]
         self._kernel(self._codes, rows, self._sizes, self._members, self._starts, self._offsets, self.counts)
 
-    def counts_by_table(self) -> dict[tuple[str, ...], NDArray[np.int64]]:
+    def counts_by_table(self) -> dict[Cells, NDArray[np.int64]]:
         """The counts of each table."""
-        parts = zip(self._tables, self._offsets[:-1], self._offsets[1:], strict=True)
-        return {table.names: self.counts[start:end].reshape(table.shape) for table, start, end in parts}
+        parts = zip(self._tables, self._shapes, self._offsets[:-1], self._offsets[1:], strict=True)
+        return {table: self.counts[start:end].reshape(shape) for table, shape, start, end in parts}

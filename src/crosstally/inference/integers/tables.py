@@ -21,7 +21,7 @@ from crosstally.generate.labelled import labelled_rows
 from crosstally.inference.integers.columns import Columns, Target
 from crosstally.inference.integers.programs import nearest_table, round_with_total
 from crosstally.inference.integers.projection import projected_table, whole_numbers
-from crosstally.questions.queries import MAX_CELLS, Cells
+from crosstally.questions.queries import MAX_CELLS, Cells, too_many_cells
 from crosstally.schema import Schema
 from crosstally.tables import ErrorKind, Marginal
 from crosstally.typing import Floats
@@ -75,7 +75,7 @@ class IntegerTables:
         """The counts over some attributes, one axis for each in the order named."""
         shape = self.schema.sizes(names)
         if math.prod(shape) > MAX_CELLS:
-            raise TooManyCellsError(f"a table must have at most {MAX_CELLS:,} cells, got {math.prod(shape):,}")
+            raise TooManyCellsError(too_many_cells(names, shape, "name tables of fewer attributes"))
         if not names:
             return np.array(self.total)
         out = np.zeros(shape, np.int64)

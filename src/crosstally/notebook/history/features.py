@@ -22,6 +22,7 @@ from crosstally.notebook.history.prior import Prior
 from crosstally.notebook.history.record import History
 from crosstally.questions.queries import MAX_CELLS, Linear
 from crosstally.residuals.combine import Estimate, combine
+from crosstally.residuals.nested import full_part_measured
 from crosstally.schema import Schema
 from crosstally.tables import Measurement
 from crosstally.typing import Floats
@@ -98,7 +99,7 @@ def problem(schema: Schema, measurements: Iterable[Measurement], *, total: float
     """
     if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not 0 < alpha < math.inf:
         raise QueryError(f"alpha must be a positive number, got {alpha!r}")
-    measured = tuple(measurements)
+    measured = tuple(map(full_part_measured, measurements))
     history = History(schema, measured, total=total)
     tables = [m for m in measured if not isinstance(m.query, Linear)]
     combined = _consistent(schema, tables, total)

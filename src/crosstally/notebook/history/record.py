@@ -25,6 +25,7 @@ from crosstally.notebook.history.prior import Prior, shares
 from crosstally.questions.queries import Linear
 from crosstally.residuals.basis import rebuild
 from crosstally.residuals.combine import Estimate, combine
+from crosstally.residuals.nested import full_part_measured
 from crosstally.schema import Schema
 from crosstally.tables import Measurement
 from crosstally.typing import Floats
@@ -96,10 +97,11 @@ class History:
 
         Args:
             schema: What they are about.
-            measurements: Tables, contrasts and linear queries, in any order.
+            measurements: Tables, contrasts and linear queries, in any order. Of tables whose values are in groups it
+                takes what they say about values in full.
             total: The number of rows, where that is public.
         """
-        measured = tuple(measurements)
+        measured = tuple(full_part_measured(each) for each in measurements)
         self.schema = schema
         self.linear = tuple(m for m in measured if isinstance(m.query, Linear))
         tables = [m for m in measured if not isinstance(m.query, Linear)]

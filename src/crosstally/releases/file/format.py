@@ -24,6 +24,7 @@ __all__ = [
     "DIGEST_KEY",
     "ESTIMATE_FIELDS",
     "FORMAT",
+    "GROUP_FIELDS",
     "HEADER_FIELDS",
     "HEADER_KEY",
     "INFERENCE_FIELDS",
@@ -38,15 +39,17 @@ __all__ = [
     "places",
 ]
 
-FORMAT = 3  # the newest number; what needs nothing of it is still written as format 1 or 2
+FORMAT = 4  # the newest number; what needs nothing of it is still written as format 1, 2 or 3
 CONTENT = ("measurement", "cell", "value", "estimate")  # the columns that hold the release
 READABLE = ("table", "variance")  # columns for people: they repeat what the header says
 HEADER_KEY, DIGEST_KEY = b"crosstally", b"crosstally.sha256"  # entries of the Parquet metadata
 HEADER_FIELDS = ("format", "schema", "statement", "estimate", "mechanisms", "measurements")
+GROUP_FIELDS = (*HEADER_FIELDS, "groups")  # of format 4: the group of each value, for attributes that have groups
 ESTIMATE_FIELDS = {
     1: ("nonnegative", "rounds", "corrected"),
     2: ("nonnegative", "rounds", "corrected", "variances"),
     3: ("inference", "corrected"),
+    4: ("inference", "corrected"),
 }
 INFERENCE_FIELDS = ("name", "version", "options")
 KIND_FIELDS = ("query", "values", "noise", "variance", "origin")
@@ -68,7 +71,8 @@ class MeasurementKind:
     @classmethod
     def of(cls, measurement: Measurement) -> MeasurementKind:
         """The kind of a measurement."""
-        query = "cells" if isinstance(measurement.query, Cells) else "contrast"
+        kind = "groups" if measurement.query.table.groups else "cells"
+        query = kind if isinstance(measurement.query, Cells) else "contrast"
         values = "whole" if measurement.values.dtype == np.int64 else "real"
         return cls(query, values, measurement.noise, measurement.variance, measurement.origin)
 

@@ -22,12 +22,14 @@ from crosstally.errors import CrosstallyError, ReleaseError
 from crosstally.inference.estimate import CORRECTED, ROUNDS, SHRUNK, smallest_cell
 from crosstally.inference.shrinkage import VERSION
 from crosstally.json_text import JsonError, read_json
-from crosstally.questions.queries import MAX_CELLS, Cells, Contrast
+from crosstally.questions.groups import Groups
+from crosstally.questions.queries import MAX_CELLS, Cells, Contrast, read_group_maps
 from crosstally.releases.file.format import (
     CONTENT,
     DIGEST_KEY,
     ESTIMATE_FIELDS,
     FORMAT,
+    GROUP_FIELDS,
     HEADER_FIELDS,
     HEADER_KEY,
     INFERENCE_FIELDS,
@@ -44,6 +46,7 @@ from crosstally.releases.publish import check_variance
 from crosstally.releases.release import Release
 from crosstally.releases.statement import Statement
 from crosstally.residuals import Estimate, combine
+from crosstally.residuals.nested import extended_measurements
 from crosstally.schema import Schema
 from crosstally.tables import Measurement
 
@@ -156,8 +159,12 @@ def _whole(values: NDArray[np.float64]) -> NDArray[np.int64]:
 
 def _estimate(header: Header, fitted: Sequence[Measurement]) -> Estimate:
     """The saved estimate: its answers agree, so averaging gives them back, and noise gives their variances."""
+    groups = header.groups
+    schema, fitted = (
+        (header.schema, fitted) if groups is None else (groups.extended, extended_measurements(groups, fitted))
+    )
     with np.errstate(all="ignore"):
-        combined = combine(header.schema, fitted)
+        combined = combine(schema, fitted, groups)
         if header.statement.rows is not None:
             combined = combined.with_total(header.statement.rows)
         tables = combined.tables([m.query.attributes for m in fitted])
@@ -184,6 +191,7 @@ class Header:
     corrected: str
     variances_left: Mapping[tuple[str, ...], float]
     measurements: tuple[tuple[MeasurementKind, Cells | Contrast, tuple[int, ...]], ...]
+    groups: Groups | None
 
     @property
     def whole(self) -> bool:
@@ -207,22 +215,28 @@ def read_header(text: bytes | None, rows: int) -> Header:
 
 
 def _read_fields(fields: Any, rows: int) -> Header:
-    fields = _fields(fields, "header", HEADER_FIELDS)
+    fields = _fields(fields, "header", GROUP_FIELDS if fields["format"] == 4 else HEADER_FIELDS)
     schema, statement = Schema.from_dict(fields["schema"]).public(), Statement.from_dict(fields["statement"])
     if statement.unit != schema.unit:
         raise ReleaseError("the unit of the statement must be that of the schema")
     if not isinstance(fields["mechanisms"], list) or not isinstance(fields["measurements"], list):
         raise ReleaseError("mechanisms and measurements must be lists")
     kinds = [_read_kind(each, f"mechanism {i}") for i, each in enumerate(fields["mechanisms"])]
-    measurements = _read_measurements(fields["measurements"], kinds, schema, rows)
-    read = _read_inference if fields["format"] >= 3 else _read_fit
-    fit = read(fields["estimate"], ESTIMATE_FIELDS[fields["format"]])
+    maps = read_group_maps(fields.get("groups", {}))
+    schema.check([name for name, _ in maps])
+    measurements = _read_measurements(fields["measurements"], kinds, dict(maps), schema, rows)
+    groups = Groups.of(schema, (query for _, query, _ in measurements))
+    if maps != (() if groups is None else groups.maps) or (groups is None and fields["format"] == 4):
+        raise ReleaseError("groups must be those of its measurements")
+    fit = _read_made_by(fields["estimate"], fields["format"])
     left = _read_variances(fit.pop("variances", []), schema)
     if left and statement.model != "local":
         raise ReleaseError(
             "estimate: only a release of the local model has variances of its own; others have their noise's"
         )
-    return Header(schema=schema, statement=statement, measurements=measurements, variances_left=left, **fit)
+    return Header(
+        schema=schema, statement=statement, measurements=measurements, variances_left=left, groups=groups, **fit
+    )
 
 
 def _read_json(text: bytes | None) -> Any:
@@ -263,10 +277,22 @@ def _read_fit(given: Any, names: Sequence[str]) -> dict[str, Any]:
     return fields
 
 
-def _read_inference(given: Any, names: Sequence[str]) -> dict[str, Any]:
-    """What made the estimate, from format 3 on: by its name and version. Newer ones may have other options."""
+def _read_made_by(given: Any, number: int) -> dict[str, Any]:
+    """What made the estimate. Format 3 names the newer inference, format 4 every one, by name and version."""
+    names = ESTIMATE_FIELDS[number]
+    if number < 3:
+        return _read_fit(given, names)
     fields = _fields(given, "estimate", names)
     inference = _fields(fields["inference"], "estimate: inference", INFERENCE_FIELDS)
+    if number == 3 or inference["name"] == SHRUNK or inference["version"] != 1:
+        return _read_shrunk(fields, inference)
+    options = _fields(inference["options"], "estimate: options", ("rounds",))
+    older = {"nonnegative": inference["name"], **options, "corrected": fields["corrected"]}
+    return _read_fit(older, ESTIMATE_FIELDS[1])
+
+
+def _read_shrunk(fields: Mapping[str, Any], inference: Mapping[str, Any]) -> dict[str, Any]:
+    """The inference that has a version. Newer ones may have other options."""
     if (inference["name"], inference["version"]) != (SHRUNK, VERSION) or type(inference["version"]) is not int:
         raise ReleaseError(
             f"estimate: its inference must be {SHRUNK} of version {VERSION}; a newer crosstally may read it"
@@ -300,8 +326,8 @@ def _read_variances(given: Any, schema: Schema) -> dict[tuple[str, ...], float]:
 
 def _read_kind(given: Any, where: str) -> MeasurementKind:
     fields = _fields(given, where, KIND_FIELDS)
-    if fields["query"] not in ("cells", "contrast") or fields["values"] not in ("whole", "real"):
-        raise ReleaseError(f"{where}: query must be cells or contrast, and values whole or real")
+    if fields["query"] not in ("cells", "groups", "contrast") or fields["values"] not in ("whole", "real"):
+        raise ReleaseError(f"{where}: query must be cells, groups or contrast, and values whole or real")
     if not isinstance(fields["origin"], str):
         raise ReleaseError(f"{where}: origin must be a text")
     variance = fields["variance"]
@@ -316,7 +342,11 @@ def _read_kind(given: Any, where: str) -> MeasurementKind:
 
 
 def _read_measurements(
-    given: list[Any], kinds: Sequence[MeasurementKind], schema: Schema, rows: int
+    given: list[Any],
+    kinds: Sequence[MeasurementKind],
+    maps: Mapping[str, tuple[int, ...]],
+    schema: Schema,
+    rows: int,
 ) -> tuple[tuple[MeasurementKind, Cells | Contrast, tuple[int, ...]], ...]:
     """All measurements; their sizes are added up exactly and must make the number of rows that the file has."""
     out = []
@@ -328,10 +358,12 @@ def _read_measurements(
         if not 0 <= numbers[0] < len(kinds) or not all(0 <= n < len(schema.names) for n in numbers[1:]):
             raise ReleaseError(f"{where} must name mechanisms and attributes that are there")
         kind, names = kinds[numbers[0]], tuple(schema.names[n] for n in numbers[1:])
-        cells += math.prod(schema.sizes(names))
+        grouped = {name: maps[name] for name in names if name in maps} if kind.query == "groups" else {}
+        table = Cells(names, grouped)
+        cells += math.prod(table.shape(schema))
         if cells > MAX_CELLS:
             raise ReleaseError(f"a release must hold at most {MAX_CELLS:,} cells; {where} goes beyond")
-        query = Cells(names) if kind.query == "cells" else Contrast(names)
+        query = Contrast(names) if kind.query == "contrast" else table
         shape = query.shape(schema)
         values += math.prod(shape)
         out.append((kind, query, shape))

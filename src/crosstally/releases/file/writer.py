@@ -70,14 +70,17 @@ def header_bytes(release: Release) -> bytes:
         number = kinds.setdefault(MeasurementKind.of(measurement), len(kinds))
         measurements.append([number, *(positions[name] for name in measurement.query.attributes)])
     left = [[variance, *(positions[name] for name in names)] for names, variance in release.variances_left.items()]
-    header = {
-        "format": 3 if release.nonnegative == SHRUNK else 2 if left else 1,
+    groups = release.estimate.groups
+    header: dict[str, Any] = {
+        "format": 4 if groups is not None else 3 if release.nonnegative == SHRUNK else 2 if left else 1,
         "schema": release.schema.to_dict(),
         "statement": release.statement.to_dict(),
         "estimate": _estimate_fields(release, left),
         "mechanisms": [kind.to_dict() for kind in kinds],
         "measurements": measurements,
     }
+    if groups is not None:
+        header["groups"] = {name: list(each) for name, each in groups.maps}
     text = json.dumps(header, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     encoded = text.encode("utf-8", "backslashreplace")  # half a surrogate pair becomes its JSON escape
     if len(encoded) > MAX_HEADER:
@@ -88,7 +91,10 @@ def header_bytes(release: Release) -> bytes:
 def _estimate_fields(release: Release, left: list[list[float]]) -> dict[str, Any]:
     """What made the estimate: by its name and version, or as formats 1 and 2 say it."""
     if release.nonnegative == SHRUNK:
-        inference = {"name": SHRUNK, "version": VERSION, "options": {}}
+        inference: dict[str, Any] = {"name": SHRUNK, "version": VERSION, "options": {}}
+        return {"inference": inference, "corrected": release.estimate.corrected}
+    if release.estimate.groups is not None:
+        inference = {"name": release.nonnegative, "version": 1, "options": {"rounds": release.rounds}}
         return {"inference": inference, "corrected": release.estimate.corrected}
     fields = {"nonnegative": release.nonnegative, "rounds": release.rounds, "corrected": release.estimate.corrected}
     return {**fields, "variances": left} if left else fields
@@ -98,8 +104,10 @@ def _content(release: Release) -> dict[str, NDArray[Any]]:
     """The columns that hold the release, each a flat array."""
     measurements = release.measurements
     sizes = np.array([m.values.size for m in measurements], np.int64)
-    tables = release.estimate.tables([m.query.attributes for m in measurements])
-    answers = [m.query.answer(table) for m, table in zip(measurements, tables, strict=True)]  # type: ignore[arg-type]
+    groups = release.estimate.groups
+    queries = [m.query if groups is None else groups.query(m.query) for m in measurements]
+    tables = release.estimate.tables([query.attributes for query in queries])
+    answers = [query.answer(table) for query, table in zip(queries, tables, strict=True)]  # type: ignore[arg-type]
     return {
         **places(sizes),
         "value": _values(measurements),
@@ -139,10 +147,7 @@ def _write_parquet(
         "store_schema": False,
         "write_page_checksum": True,
     }
-    labels = [
-        pa.array([label.encode("utf-8", "replace").decode() for label in attribute.labels], pa.string())
-        for attribute in release.schema.attributes
-    ]
+    labels = _labels(release)
     with pq.ParquetWriter(stream, arrow, **options) as writer:
         writer.add_key_value_metadata(metadata)
         for start, pieces in _row_groups(release.measurements):
@@ -150,6 +155,17 @@ def _write_parquet(
             content = [pa.array(columns[name][start:stop]) for name in CONTENT]
             readable = _readable(release, pieces, labels)
             writer.write_table(pa.Table.from_arrays(content + readable, schema=arrow), row_group_size=stop - start)
+
+
+def _labels(release: Release) -> list[pa.Array]:
+    """The labels of each attribute, and after them those of its groups."""
+    groups = release.estimate.groups
+    out = []
+    for attribute in release.schema.attributes:
+        in_groups = groups.extended[attribute.name].labels if groups and attribute.name in groups.codes else ()
+        texts = [label.encode("utf-8", "replace").decode() for label in (*attribute.labels, *in_groups)]
+        out.append(pa.array(texts, pa.string()))
+    return out
 
 
 def _row_groups(measurements: Sequence[Measurement]) -> Iterator[tuple[int, list[tuple[Measurement, range]]]]:
@@ -187,17 +203,21 @@ def _readable(
 
 
 def _codes(schema: Schema, pieces: Sequence[tuple[Measurement, range]], rows: int) -> dict[int, NDArray[np.int32]]:
-    """For each attribute that takes part, by its position, the value of each row, -1 where it does not."""
+    """For each attribute that takes part, by its position, the value of each row, -1 where it does not.
+
+    Groups are numbered after all values.
+    """
     codes: dict[int, NDArray[np.int32]] = {}
     at = 0
     for measurement, piece in pieces:
-        axes = [schema.positions[name] for name in measurement.query.attributes]
+        names, grouped = measurement.query.attributes, dict(measurement.query.table.groups)
         cells = np.arange(piece.start, piece.stop)
-        values = np.unravel_index(cells, measurement.values.shape) if axes else ()
-        for axis, value in zip(axes, values, strict=True):
+        values = np.unravel_index(cells, measurement.values.shape) if names else ()
+        for name, value in zip(names, values, strict=True):
+            axis = schema.positions[name]
             if axis not in codes:
                 codes[axis] = np.full(rows, -1, np.int32)
-            codes[axis][at : at + len(piece)] = value
+            codes[axis][at : at + len(piece)] = value + (schema.shape[axis] if name in grouped else 0)
         at += len(piece)
     return codes
 

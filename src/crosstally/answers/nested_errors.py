@@ -1,0 +1,38 @@
+"""The error of the table of one attribute that was measured in full while larger tables count its groups."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosstally.residuals.nested import Nesting
+from crosstally.tables import ErrorKind
+
+__all__ = ["NestedError"]
+
+
+class NestedError:
+    """Standard errors, exact for the linear estimate; noise of many tables is in them and counts as normal."""
+
+    kind = ErrorKind.ESTIMATED
+
+    def __init__(self, std_error: float | NDArray[np.float64]) -> None:
+        self.std_error = std_error
+
+    @classmethod
+    def of_cells(cls, nesting: Nesting, total_variance: float) -> NestedError:
+        """The errors of all cells."""
+        return cls(np.sqrt(nesting.cell_variances(total_variance)))
+
+    @classmethod
+    def of_sum(cls, nesting: Nesting, total_variance: float, chosen: NDArray[np.bool_]) -> NestedError:
+        """The error of the sum of some cells."""
+        return cls(math.sqrt(nesting.variance(chosen.astype(np.float64), total_variance)))
+
+    def half_width(self, level: float) -> float | NDArray[np.float64]:
+        """The h such that normal noise stays within plus or minus h with this probability."""
+        from scipy.special import ndtri
+
+        return float(ndtri((1 + level) / 2)) * self.std_error
