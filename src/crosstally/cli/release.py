@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from crosstally.budget import Neighbours, decimal_text
+from crosstally.budget import Neighbours, Objective, decimal_text
 from crosstally.cli.interrupts import before_charge
 from crosstally.cli.options import (
     Delta,
     Epsilon,
     Force,
     Json,
+    PlanObjective,
     Quiet,
     Relation,
     Rho,
@@ -77,6 +78,7 @@ def release(
     tables: Tables = None,
     workload: WorkloadFile = None,
     strategy: StrategyName = None,
+    objective: PlanObjective = None,
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
@@ -86,7 +88,7 @@ def release(
     Everything that can fail is tried before anything is spent.
     """
     from crosstally.cli.output.screen import progress
-    from crosstally.strategies.planner import compare, read_strategies
+    from crosstally.strategies.planner import chosen_by_default, compare
 
     fixed_by_plan = {
         "--schema": schema,
@@ -98,15 +100,25 @@ def release(
         "--tables": tables or None,
         "--workload": workload,
         "--strategy": strategy,
+        "--objective": objective,
     }
     if plan is not None:
         approved = _approved(plan, [option for option, value in fixed_by_plan.items() if value is not None])
     else:
         read = _load_schema(schema)
         wanted, budget = read_workload(read, ways, tables, workload), read_budget(epsilon, delta, rho)
-        relation, strategies = neighbours or Neighbours.ADD_REMOVE, read_strategies(strategy or "auto")
+        aim = objective or Objective.TABLES
         with progress("planning", quiet=quiet or json):
-            approved = compare(read, wanted, budget, neighbours=relation, strategies=strategies, rows=rows).chosen
+            approved = compare(
+                read,
+                wanted,
+                budget,
+                neighbours=neighbours or Neighbours.ADD_REMOVE,
+                strategies=chosen_by_default(strategy or "auto", aim),
+                rows=rows,
+                objective=aim,
+                currency=_currency(ledger or _default_ledger(source)),
+            ).chosen
     target = output or _beside(source, ".release.parquet", "-o")
     check_output(target, force=force)
     key = f"release-{secrets.token_hex(4)}" if key is None else key
@@ -141,6 +153,13 @@ def _load_schema(path: Path | None) -> Schema:
 
 
 # Who pays
+
+
+def _currency(path: Path) -> str | None:
+    """The currency of the ledger that will pay, if it exists."""
+    from crosstally.privacy.ledger import Ledger
+
+    return Ledger.open(path).currency if path.exists() else None
 
 
 @dataclass(frozen=True, slots=True)
