@@ -98,7 +98,7 @@ def test_a_ledger_by_its_path_and_its_cap(ledger, tmp_path) -> None:
     with pytest.raises(OverspendError):
         ct.release(ROWS, SCHEMA, epsilon="0.001", ledger=tmp_path / "people.ledger")
     assert (ledger.spent, ledger.remaining) == (3, 0)
-    assert [entry.state for entry in ledger.entries()] == ["delivered"] * 3
+    assert [entry.state for entry in ledger.entries()] == ["delivered"] * 6  # two stages each
 
 
 def test_an_overspend_is_refused_before_rows_are_read(ledger) -> None:

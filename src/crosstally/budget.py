@@ -23,6 +23,7 @@ __all__ = [
     "Neighbours",
     "Noise",
     "NoiseKind",
+    "Objective",
     "Sensitivity",
     "decimal_text",
     "exact",
@@ -146,6 +147,15 @@ class Neighbours(StrEnum):
     def _missing_(cls, value: object) -> NoReturn:
         """Called by ``Neighbours(value)`` where no member has this value."""
         raise BudgetError(f"neighbours must be {' or '.join(cls)}, got {value!r}")
+
+
+class Objective(StrEnum):
+    """What planning minimises with a budget."""
+
+    TABLES = "tables"
+    """The geometric mean over orders of the error of tables; within an order all tables count alike."""
+    CELLS = "cells"
+    """The weighted sum of the variances of all cells of the workload, as in the papers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crosstally.budget import Amount, Budget, Neighbours
+from crosstally.budget import Amount, Budget, Neighbours, Objective
 from crosstally.errors import KeyReusedError, PlanError, SchemaError
 from crosstally.plans.plan import Plan, public_total
 from crosstally.plans.stages import stage_key
@@ -17,7 +17,7 @@ from crosstally.questions.groups import Groups
 from crosstally.releases import Release, Statement, publish
 from crosstally.schema import Schema
 from crosstally.strategies.base import Strategy
-from crosstally.strategies.planner import compare, read_strategies
+from crosstally.strategies.planner import chosen_by_default, compare
 from crosstally.strategies.rules import check_rules, next_stage
 from crosstally.tables import ExactTable, Measurement
 from crosstally.workload import Workload
@@ -38,6 +38,7 @@ def release(
     workload: Workload | None = None,
     strategy: str | Strategy = "auto",
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
+    objective: Objective | str = Objective.TABLES,
     rows: int | None = None,
     plan: Plan | None = None,
     ledger: Ledger | str | Path | None = None,
@@ -57,6 +58,8 @@ def release(
         workload: The tables that matter most.
         strategy: What to measure: "auto", a name, or a strategy with its options.
         neighbours: Which tables must be hard to tell apart: "add-remove" or "replace". A plan fixes this too.
+        objective: What planning minimises: "tables", the errors of tables of every order, or "cells", the weighted sum
+            of the variances of all cells of the workload, as in the papers.
         rows: The number of rows, if that is public. It is then taken as exact and recorded as your assertion.
         plan: An approved plan, run exactly as it stands, instead of schema, budget, workload and strategy.
         ledger: Where the spend is recorded. Without one nothing outlives this call: the total over several releases of
@@ -79,8 +82,18 @@ def release(
     if schema is None:
         raise PlanError("a release needs a schema, or a plan")
     budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
-    strategies = read_strategies(strategy)
-    chosen = compare(schema, workload, budget, neighbours=neighbours, strategies=strategies, rows=rows).chosen
+    if isinstance(ledger, str | Path):
+        ledger = Ledger.open(ledger)
+    chosen = compare(
+        schema,
+        workload,
+        budget,
+        neighbours=neighbours,
+        strategies=chosen_by_default(strategy, objective),
+        rows=rows,
+        objective=objective,
+        currency=None if ledger is None else ledger.currency,
+    ).chosen
     if chosen.schema != schema:
         raise PlanError(f"{chosen.strategy} plans for other attributes than the schema's: its plan cannot be released")
     return run(source, chosen, schema=schema, rows=rows, ledger=ledger, key=key, progress=progress, work_dir=work_dir)

@@ -102,7 +102,7 @@ def test_no_other_budgets_are_better() -> None:
         plan = Residual().plan(schema, workload, Budget(rho=0.5))
         cells = sum(weight * math.prod(size[i] for i in table) for table, weight in workload)
         # scales this small are discrete noise of slightly less variance than the continuous noise of the formula
-        assert plan.rms_error**2 * cells == pytest.approx(best, rel=1e-3)
+        assert plan.score**2 * cells == pytest.approx(best, rel=1e-3)
 
 
 def test_a_hundred_attributes_of_ten_values_up_to_three_at_a_time() -> None:

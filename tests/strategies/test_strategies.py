@@ -94,6 +94,8 @@ def test_one_stage_strategies_have_nothing_more_to_ask() -> None:
     noise = Noise(NoiseKind.LAPLACE, 1.0)
     seen = Measurement(Cells(("a0",)), np.array([1, 2]), variance=noise.variance, noise=noise, origin="test")
     for strategy in NAMED.values():
+        if strategy.name == "stepwise":
+            continue
         plan = strategy.plan(binary(3), None, Budget(rho=1))
         assert plan.later == ()
         assert strategy.name == "views" or strategy.next(plan, [seen]) is None
@@ -130,8 +132,8 @@ def changed_plan(**changes) -> dict:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"crosstally-plan": 3}, "not a crosstally plan of format 1 to 2"),
-        ({"crosstally-plan": True}, "not a crosstally plan of format 1 to 2"),
+        ({"crosstally-plan": 4}, "not a crosstally plan of format 1 to 3"),
+        ({"crosstally-plan": True}, "not a crosstally plan of format 1 to 3"),
         ({"crosstally-plan": 2}, "a plan must have exactly the fields"),
         ({"later": []}, "a plan must have exactly the fields"),
         ({"budget": {"epsilon": "0.1"}}, "the plan costs more than its budget of ε = 0.1"),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from crosstally.budget import Budget, Neighbours
+from crosstally.budget import Budget, Neighbours, Objective
 from crosstally.errors import BudgetError, CrosstallyError, SchemaError, WorkloadError
 from crosstally.json_text import JsonError, read_json_file
 from crosstally.schema import Schema
@@ -22,6 +22,7 @@ __all__ = [
     "Force",
     "Json",
     "Output",
+    "PlanObjective",
     "Quiet",
     "Relation",
     "Rho",
@@ -84,7 +85,15 @@ StrategyName = Annotated[
     typer.Option(
         metavar="NAME",
         rich_help_panel=_TABLES,
-        help="flat, direct, ...; by default the one with the lowest error.",
+        help="flat, direct, ...; by default stepwise, which decides by one-way tables what else to measure.",
+    ),
+]
+PlanObjective = Annotated[
+    Objective | None,
+    typer.Option(
+        "--objective",
+        rich_help_panel=_TABLES,
+        help="What to minimise: errors of tables of every order (default), or the sum over all cells.",
     ),
 ]
 Rows = Annotated[

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from crosstally.budget import Budget, Neighbours, exact
+from crosstally.budget import Budget, Neighbours, Objective, exact
 from crosstally.cli.options import (
     Delta,
     Epsilon,
     Force,
     Json,
+    PlanObjective,
     Quiet,
     Relation,
     Rho,
@@ -66,6 +67,7 @@ def plan(
     tables: Tables = None,
     workload: WorkloadFile = None,
     strategy: StrategyName = None,
+    objective: PlanObjective = None,
     rows: Annotated[
         int | None, typer.Option(metavar="N", min=0, help="About how many rows there are, to see errors in proportion.")
     ] = None,
@@ -79,7 +81,7 @@ def plan(
 ) -> None:
     """Compare the error to expect from every strategy. Free: no data is read."""
     from crosstally.cli.output.screen import print_json, progress
-    from crosstally.strategies.planner import compare, read_strategies, rows_matter
+    from crosstally.strategies.planner import chosen_by_default, compare, read_strategies, rows_matter
 
     read = Schema.load(schema)
     if output is not None:
@@ -87,16 +89,24 @@ def plan(
         check_reviewed(read, schema)
     wanted = read_workload(read, ways, tables, workload)
     relation, strategies = neighbours or Neighbours.ADD_REMOVE, read_strategies(strategy or "auto")
+    aim = objective or Objective.TABLES
     if target_error is None:
         budget = read_budget(epsilon, delta, rho)
     elif epsilon is not None or rho is not None:
         raise BudgetError("--target-error finds epsilon: leave out --epsilon and --rho")
     else:
         budget = _budget_for(
-            target_error, read, wanted, delta=delta, neighbours=relation, strategies=strategies, rows=rows
+            target_error,
+            read,
+            wanted,
+            delta=delta,
+            neighbours=relation,
+            strategies=strategies,
+            rows=rows,
+            objective=aim,
         )
     with progress("planning", quiet=quiet or json):
-        found = compare(read, wanted, budget, neighbours=relation, strategies=strategies, rows=rows)
+        found = compare(read, wanted, budget, neighbours=relation, strategies=strategies, rows=rows, objective=aim)
     if output is not None:
         _save(found.chosen, output)
     if json:
@@ -105,12 +115,20 @@ def plan(
         _show(found)
     if quiet or json:
         return
-    options = _options({"neighbours": neighbours, "ways": ways, "workload": workload, "strategy": strategy}, tables)
+    given = {"neighbours": neighbours, "ways": ways, "workload": workload, "strategy": strategy, "objective": objective}
+    options = _options(given, tables)
     # `release --rows` takes the number as exact; here it is a guess. A plan that rests on it goes through a file.
     by_rows = (
         rows is not None
         and output is None
-        and rows_matter(read, wanted, budget, neighbours=relation, strategies=strategies, rows=rows)
+        and rows_matter(
+            read,
+            wanted,
+            budget,
+            neighbours=relation,
+            strategies=chosen_by_default(strategy or "auto", aim),
+            rows=rows,
+        )
     )
     _tell(found, schema, output, ["--rows", str(rows), *options] if by_rows else options, by_rows=by_rows)
 
@@ -124,6 +142,7 @@ def _budget_for(
     neighbours: Neighbours,
     strategies: Sequence[Strategy],
     rows: int | None,
+    objective: Objective,
 ) -> Budget:
     from crosstally.cli.output.screen import progress
     from crosstally.strategies.planner import solve_epsilon
@@ -131,7 +150,14 @@ def _budget_for(
     fraction = None if delta is None else exact(delta, "delta")
     with progress("looking for the least epsilon"):
         return solve_epsilon(
-            schema, workload, target, neighbours=neighbours, strategies=strategies, delta=fraction, rows=rows
+            schema,
+            workload,
+            target,
+            neighbours=neighbours,
+            strategies=strategies,
+            delta=fraction,
+            rows=rows,
+            objective=objective,
         )
 
 
@@ -154,13 +180,13 @@ def comparison_json(found: Comparison) -> dict[str, Any]:
         "plans": [
             {
                 "strategy": each.strategy,
-                "covers": each.covers,
-                "tables": len(each.requests),
-                "cells": each.cells,
-                "rms_error": None if math.isnan(each.rms_error) else each.rms_error,
+                "covers": seen.covers,
+                "tables": len(seen.requests),
+                "cells": seen.cells,
+                "rms_error": None if math.isnan(seen.rms_error) else seen.rms_error,
                 "later": [rule.to_dict() for rule in each.later],
             }
-            for each in found.plans
+            for each, seen in zip(found.plans, found.outlooks, strict=True)
         ],
         "refused": [{"strategy": name, "reason": reason} for name, reason in found.refused],
     }
@@ -176,9 +202,10 @@ def comparison_table(found: Comparison, width: int) -> Table:
     if in_proportion:
         headings += ["of all rows", "of a mean cell"]
     table = grid(*headings, left=2)
-    for each in sorted(found.plans, key=lambda one: (not one.covers, one.rms_error)):
+    pairs = zip(found.plans, found.outlooks, strict=True)
+    for plan, each in sorted(pairs, key=lambda one: (not one[1].covers, one[1].rms_error)):
         row = [
-            "▸" if each is chosen else " ",
+            "▸" if plan is chosen else " ",
             each.strategy,
             "yes" if each.covers else "no",
             count(len(each.requests)),
@@ -188,7 +215,7 @@ def comparison_table(found: Comparison, width: int) -> Table:
         if found.rows is not None and in_proportion:
             mean = found.rows * len(chosen.workload) / cells
             row += [share(each.rms_error, found.rows), share(each.rms_error, mean)]
-        chosen_row(table, row, chosen=each is chosen)
+        chosen_row(table, row, chosen=plan is chosen)
     return table
 
 

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from crosstally.budget import Neighbours, decimal_text
+from crosstally.budget import Neighbours, Objective, decimal_text
 from crosstally.cli.interrupts import before_charge
 from crosstally.cli.options import (
     Delta,
     Epsilon,
     Force,
     Json,
+    PlanObjective,
     Quiet,
     Relation,
     Rho,
@@ -84,6 +85,7 @@ def release(
     tables: Tables = None,
     workload: WorkloadFile = None,
     strategy: StrategyName = None,
+    objective: PlanObjective = None,
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
@@ -93,7 +95,7 @@ def release(
     Everything that can fail is tried before anything is spent.
     """
     from crosstally.cli.output.screen import progress
-    from crosstally.strategies.planner import compare, read_strategies
+    from crosstally.strategies.planner import chosen_by_default, compare
 
     fixed_by_plan = {
         "--epsilon": epsilon,
@@ -104,6 +106,7 @@ def release(
         "--tables": tables or None,
         "--workload": workload,
         "--strategy": strategy,
+        "--objective": objective,
     }
     read = None if schema is None else _load_schema(schema)
     if plan is not None:
@@ -112,9 +115,18 @@ def release(
         raise SchemaError("a release needs --schema, or --plan; make one with: crosstally schema draft FILE")
     else:
         wanted, budget = read_workload(read, ways, tables, workload), read_budget(epsilon, delta, rho)
-        relation, strategies = neighbours or Neighbours.ADD_REMOVE, read_strategies(strategy or "auto")
+        aim = objective or Objective.TABLES
         with progress("planning", quiet=quiet or json):
-            approved = compare(read, wanted, budget, neighbours=relation, strategies=strategies, rows=rows).chosen
+            approved = compare(
+                read,
+                wanted,
+                budget,
+                neighbours=neighbours or Neighbours.ADD_REMOVE,
+                strategies=chosen_by_default(strategy or "auto", aim),
+                rows=rows,
+                objective=aim,
+                currency=_currency(ledger or _default_ledger(source)),
+            ).chosen
     target = output or _beside(source, ".release.parquet", "-o")
     check_output(target, force=force)
     key = f"release-{secrets.token_hex(4)}" if key is None else key
@@ -147,6 +159,13 @@ def _load_schema(path: Path) -> Schema:
 
 
 # Who pays
+
+
+def _currency(path: Path) -> str | None:
+    """The currency of the ledger that will pay, if it exists."""
+    from crosstally.privacy.ledger import Ledger
+
+    return Ledger.open(path).currency if path.exists() else None
 
 
 @dataclass(frozen=True, slots=True)

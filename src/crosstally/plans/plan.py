@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.budget import Budget, Neighbours, Noise
+from crosstally.budget import Budget, Neighbours, Noise, Objective
 from crosstally.errors import CrosstallyError, PlanError, TooManyCellsError
 from crosstally.json_text import JsonError, read_json_file
+from crosstally.plans.goal import goal_of
 from crosstally.plans.joint_cost import groups_cost
 from crosstally.plans.request import Request, RequestGroup, grouped
 from crosstally.plans.stages import Rule, part_of, rest_of, sum_of_stages
@@ -39,8 +40,8 @@ __all__ = [
 ]
 
 FORMAT = 3
-"""Plans with groups of values. Plans without them are written as format 2, or where they have one stage as format 1,
-which mean the same and older readers know."""
+"""Plans with an objective or groups of values. A plan is written in the least format that can say it, which older
+readers know: 2 has later stages, 1 has none of these."""
 _EXACT = 1e-300
 
 
@@ -60,10 +61,12 @@ class Plan:
     budget: Budget
     neighbours: Neighbours
     later: tuple[Rule, ...] = ()
+    objective: Objective = Objective.CELLS
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "schema", self.schema.public())  # how rows are read is its steward's alone
         object.__setattr__(self, "neighbours", Neighbours(self.neighbours))
+        object.__setattr__(self, "objective", Objective(self.objective))
         object.__setattr__(self, "workload", self.workload.for_schema(self.schema))
         for group in self.groups:
             shape = group.query.table.shape(self.schema)
@@ -153,8 +156,11 @@ class Plan:
     @cached_property
     def _variances(self) -> NDArray[np.float64]:
         """The variance of each cell of each table of the workload."""
-        measured = [_in_full(group, self.schema) for group in self.groups]
-        return Variances(self._closure, measured).of_tables
+        return self.variances_of(self._closure).of_tables
+
+    def variances_of(self, closure: Closure) -> Variances:
+        """The variances of the sets and tables of a closure, as this stage measures them."""
+        return Variances(closure, [_in_full(group, self.schema) for group in self.groups])
 
     @property
     def covers(self) -> bool:
@@ -163,16 +169,28 @@ class Plan:
 
     @cached_property
     def rms_error(self) -> float:
-        """The root of the weighted mean variance over all cells of the workload."""
-        shares = np.array(self.workload.weights) * self._closure.cells()
+        """The root of the mean variance over all cells of the workload, whatever its weights."""
+        return self._root_mean(np.ones(len(self.workload)))
+
+    @cached_property
+    def score(self) -> float:
+        """What planning minimised: the geometric mean of the orders' errors, or the weighted root mean over cells."""
+        if self.objective == Objective.CELLS:
+            return self._root_mean(np.array(self.workload.weights))
+        goal = goal_of(self.schema, self.workload)
+        return goal.score(goal.errors(self.variances_of(goal.closure).of_sets))
+
+    def _root_mean(self, weights: NDArray[np.float64]) -> float:
+        shares = weights * self._closure.cells()
         return math.sqrt(float(shares @ self._variances / shares.sum()))
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as JSON."""
         groups = dict(each for request in self.requests for each in request.query.table.groups)
-        later = {"later": [rule.to_dict() for rule in self.later]} if self.later or groups else {}
+        newest = bool(groups) or self.objective != Objective.CELLS
+        later = {"later": [rule.to_dict() for rule in self.later]} if self.later or newest else {}
         return {
-            "crosstally-plan": 3 if groups else 2 if self.later else 1,
+            "crosstally-plan": 3 if newest else 2 if self.later else 1,
             "strategy": self.strategy,
             "budget": self.budget.to_dict(),
             "neighbours": self.neighbours.value,
@@ -180,7 +198,8 @@ class Plan:
             "workload": self.workload.to_dict(),
             "requests": [{"query": _query_dict(r.query), "noise": r.noise.to_dict()} for r in self.requests],
             **later,
-            **({"groups": {name: list(maps) for name, maps in sorted(groups.items())}} if groups else {}),
+            **({"groups": {name: list(maps) for name, maps in sorted(groups.items())}} if newest else {}),
+            **({"objective": self.objective.value} if newest else {}),
         }
 
     @classmethod
@@ -190,11 +209,13 @@ class Plan:
         if not isinstance(given, Mapping) or type(number) is not int or not 1 <= number <= FORMAT:
             raise PlanError(f"not a crosstally plan of format 1 to {FORMAT}")
         fields = {"crosstally-plan", "strategy", "budget", "neighbours", "schema", "workload", "requests"}
-        fields |= {1: set(), 2: {"later"}, 3: {"later", "groups"}}[number]
+        fields |= {1: set(), 2: {"later"}, 3: {"later", "groups", "objective"}}[number]
         if set(given) != fields:
             raise PlanError(f"a plan must have exactly the fields {', '.join(sorted(fields))}")
         if given["neighbours"] not in list(Neighbours) or not isinstance(given["strategy"], str):
             raise PlanError("a plan must name its strategy and its neighbours (add-remove or replace)")
+        if given.get("objective", Objective.CELLS) not in list(Objective):
+            raise PlanError("the objective of a plan must be tables or cells")
         if not isinstance(given["requests"], list) or not isinstance(given.get("later", []), list):
             raise PlanError("requests and later stages must be lists")
         groups = dict(read_group_maps(given.get("groups", {})))
@@ -206,6 +227,7 @@ class Plan:
             budget=Budget.from_dict(given["budget"]),
             neighbours=Neighbours(given["neighbours"]),
             later=tuple(map(Rule.from_dict, given.get("later", []))),
+            objective=Objective(given.get("objective", Objective.CELLS)),
         )
 
     def save(self, path: str | Path) -> None:

@@ -22,7 +22,7 @@ from crosstally.residuals.layout import find
 from crosstally.schema import Schema
 from crosstally.typing import Floats
 
-__all__ = ["MeasuredAlike", "Variances", "cell_variance"]
+__all__ = ["MeasuredAlike", "Variances", "cell_variance", "inverse_cells_outside"]
 
 _TINY = 1e-300  # in place of a precision of zero, whose inverse is not used
 
@@ -122,7 +122,7 @@ def _precision(closure: Closure, measured: Sequence[MeasuredAlike]) -> Floats:
         positions = np.sort(np.concatenate([rows for rows, _ in groups]), axis=1)
         variances = np.concatenate([np.full((len(rows), 1), variance) for rows, variance in groups])
         if kind is Cells:
-            keys, parts = closure.keys_of(positions), _inverse_cells_outside(closure.sizes[positions])
+            keys, parts = closure.keys_of(positions), inverse_cells_outside(closure.sizes[positions])
         elif kind is Contrast:
             keys, parts = closure.whole_keys(positions), squared_scales[positions].prod(axis=1)[:, None]
         else:
@@ -132,7 +132,7 @@ def _precision(closure: Closure, measured: Sequence[MeasuredAlike]) -> Floats:
     return precision
 
 
-def _inverse_cells_outside(sizes: Floats) -> Floats:
+def inverse_cells_outside(sizes: Floats) -> Floats:
     """One over the number of cells outside each subset, for tables of these sizes (a row each): (tables, subsets)."""
     out = np.ones((len(sizes), 1))
     for column in sizes.T:

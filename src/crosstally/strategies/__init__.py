@@ -10,6 +10,7 @@ from crosstally.strategies.flat import Flat
 from crosstally.strategies.fourier import Fourier
 from crosstally.strategies.optimum import Optimum
 from crosstally.strategies.residual import Residual
+from crosstally.strategies.stepwise import Stepwise
 from crosstally.strategies.uniform import Uniform
 from crosstally.strategies.views import Views
 
@@ -23,6 +24,7 @@ __all__ = [
     "Plan",
     "Request",
     "Residual",
+    "Stepwise",
     "Strategy",
     "Task",
     "Uniform",
@@ -42,6 +44,7 @@ NAMED: dict[str, Strategy] = {
         Optimum(),
         Residual(),
         Fourier(),
+        Stepwise(),
         Uniform(),
     )
 }

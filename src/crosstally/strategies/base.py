@@ -105,6 +105,15 @@ class Strategy(ABC):
         """
         return self.planned(Task(schema, workload, budget=budget, neighbours=Neighbours(neighbours)))
 
+    @property
+    def weighs(self) -> bool:
+        """Whether its plan depends on the workload's weights."""
+        return True
+
+    def outlook(self, plan: Plan) -> Plan:
+        """What all stages of its plan may measure together; the plan itself where there is one stage."""
+        return plan
+
     def next(self, plan: Plan, seen: Sequence[Measurement]) -> Plan | None:  # noqa: ARG002
         """What to measure after the stage of a plan, given all that was measured; None when that is all."""
         return None

@@ -27,6 +27,11 @@ class Flat(Strategy):
         if not 1 <= self.max_cells <= MAX_CELLS:
             raise TooManyCellsError(f"max_cells must be from 1 to {MAX_CELLS:,}, got {self.max_cells:,}")
 
+    @property
+    def weighs(self) -> bool:
+        """It goes by tables alone."""
+        return False
+
     def planned(self, task: Task) -> Plan:
         """One request for all cells."""
         cells = task.schema.cells

@@ -1,40 +1,68 @@
-"""Which strategy to use: every one that can plan is asked for its error, and the lowest wins. Free: no data is read."""
+"""Which strategy to use. Free: no data is read.
+
+For the objective "tables" that is ``stepwise``, which decides by noisy one-way tables what no plan can know beforehand;
+others are shown beside it. For "cells" every strategy is asked for its error, and the lowest wins.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 
-from crosstally.budget import Amount, Budget, Neighbours
+from crosstally.budget import Amount, Budget, Neighbours, Objective
 from crosstally.errors import BudgetError, PlanError
+from crosstally.plans.goal import weighing_tables
 from crosstally.plans.plan import Plan
 from crosstally.schema import Schema
-from crosstally.strategies import NAMED, Strategy, named
+from crosstally.strategies import NAMED, Strategy, Task, named
+from crosstally.strategies.rules import outlook
 from crosstally.workload import Workload
 
-__all__ = ["Comparison", "compare", "plan", "read_strategies", "rows_matter", "solve_epsilon"]
+__all__ = [
+    "DEFAULT",
+    "Comparison",
+    "chosen_by_default",
+    "compare",
+    "plan",
+    "read_strategies",
+    "rows_matter",
+    "solve_epsilon",
+]
 
 
 CONSIDERED: tuple[Strategy, ...] = tuple(strategy for name, strategy in NAMED.items() if name != "clustered")
 """What "auto" compares: all strategies but clustered, from which optimum starts and which it is never worse than."""
+
+DEFAULT: tuple[Strategy, ...] = (NAMED["stepwise"],)
+"""What a release without options goes by."""
+
+
+_ROOT_UNITS = 10**12  # square roots of budgets are rounded down to this part
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """A plan for each strategy that could make one, the reason for each that could not, and the one chosen.
 
-    ``rows`` is the expected number of rows, if one was given: strategies choose by it, and errors are shown beside it.
+    ``outlooks`` has for each plan what all its stages may measure together. ``rows`` is the expected number of rows, if
+    one was given: strategies choose by it, and errors are shown beside it.
     """
 
     plans: tuple[Plan, ...]
     chosen: Plan
     _: KW_ONLY
+    outlooks: tuple[Plan, ...]
     reason: str
     refused: tuple[tuple[str, str], ...] = ()
     rows: int | None = None
+
+    @property
+    def outlook(self) -> Plan:
+        """What all stages of the chosen plan may measure together."""
+        return self.outlooks[next(i for i, each in enumerate(self.plans) if each is self.chosen)]
 
 
 def plan(
@@ -47,6 +75,7 @@ def plan(
     workload: Workload | None = None,
     strategy: str | Strategy = "auto",
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
+    objective: Objective | str = Objective.TABLES,
 ) -> Comparison:
     """What every strategy would measure, with the error to expect, and the one to choose. Free.
 
@@ -57,13 +86,28 @@ def plan(
         delta: See epsilon.
         rho: The budget under zero-concentrated privacy, instead of epsilon.
         workload: The tables that matter; all of one and two attributes when it is left out.
-        strategy: One to plan with, or "auto" for the one with the lowest error.
+        strategy: One to plan with, or "auto" for the best.
         neighbours: Which tables must be hard to tell apart: "add-remove" or "replace".
+        objective: What to minimise: "tables", the errors of tables of every order, the lower ones of a workload too; or
+            "cells", the weighted sum of the variances of all cells of the workload, as in the papers.
     """
     if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 0):
         raise PlanError(f"rows must be a whole number of at least 0, got {rows!r}")
     budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
-    return compare(schema, workload, budget, neighbours=neighbours, strategies=read_strategies(strategy), rows=rows)
+    return compare(
+        schema,
+        workload,
+        budget,
+        neighbours=neighbours,
+        strategies=read_strategies(strategy),
+        rows=rows,
+        objective=objective,
+    )
+
+
+def chosen_by_default(given: str | Strategy, objective: Objective | str) -> Sequence[Strategy]:
+    """The strategies that a release needs to ask: those of ``read_strategies`` of which one may be chosen."""
+    return DEFAULT if given == "auto" and Objective(objective) == Objective.TABLES else read_strategies(given)
 
 
 def read_strategies(given: str | Strategy) -> Sequence[Strategy]:
@@ -81,28 +125,84 @@ def compare(
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
     strategies: Sequence[Strategy] = CONSIDERED,
     rows: int | None = None,
+    objective: Objective | str = Objective.TABLES,
+    currency: str | None = None,
 ) -> Comparison:
-    """Plans by all these strategies; the chosen one covers the workload with the lowest error."""
-    neighbours = Neighbours(neighbours)
+    """Plans by all these strategies, and the one to choose.
+
+    Args:
+        schema: The table's attributes.
+        workload: The tables that matter; all of one and two attributes when it is left out.
+        budget: What may be spent.
+        neighbours: Which tables must be hard to tell apart.
+        strategies: Whom to ask; a single one is chosen whatever it plans.
+        rows: About how many rows there are.
+        objective: What to minimise.
+        currency: Of the ledger that will pay, if there is one. Of epsilon and delta, Laplace noise may spend all of
+            epsilon, where that is better than Gaussian noise; in a ledger of rho, what their rho pays for.
+    """
+    neighbours, objective = Neighbours(neighbours), Objective(objective)
     if workload is not None:
         workload = workload.for_schema(schema)
+    pure = _pure_part(budget, currency)
     plans: list[Plan] = []
+    outlooks: list[Plan] = []
     refused: list[tuple[str, str]] = []
     for strategy in strategies:
         informed = strategy if rows is None else strategy.with_rows(rows)
         try:
-            planned = informed.plan(schema, workload, budget, neighbours=neighbours)
+            planned = _aimed(informed, Task(schema, workload, budget=budget, neighbours=neighbours), objective)
             planned.check_countable()
+            seen = outlook(planned)
+            if strategy in DEFAULT and pure is not None and objective == Objective.TABLES:
+                planned, seen = _with_less_noise((planned, seen), informed, workload, pure)
         except (PlanError, BudgetError) as error:  # the latter: noise of a scale that no sampler has
             if len(strategies) == 1:
                 raise
             refused.append((strategy.name, str(error)))
         else:
             plans.append(planned)
+            outlooks.append(seen)
     if not plans:
         raise PlanError(f"no strategy can plan this: {'; '.join(reason for _, reason in refused)}")
-    chosen, reason = _choose(plans, workload, asked=len(strategies) == 1)
-    return Comparison(tuple(plans), chosen, reason=reason, refused=tuple(refused), rows=rows)
+    chosen, reason = _choose(plans, objective, asked=len(strategies) == 1)
+    return Comparison(tuple(plans), chosen, outlooks=tuple(outlooks), reason=reason, refused=tuple(refused), rows=rows)
+
+
+def _pure_part(budget: Budget, currency: str | None) -> Budget | None:
+    """The pure budget that may be spent instead of epsilon and delta; None where nothing else was meant."""
+    if budget.pure or budget.epsilon is None:
+        return None
+    if currency != "rho":
+        return Budget(epsilon=budget.epsilon)
+    twice = 2 * budget.amount * _ROOT_UNITS**2  # rho = epsilon^2 / 2, and never more than rho
+    return Budget(epsilon=Fraction(math.isqrt(int(twice)), _ROOT_UNITS))
+
+
+def _aimed(strategy: Strategy, task: Task, objective: Objective) -> Plan:
+    """A strategy's plan for an objective. It plans with weights; the plan is about the tables that were named."""
+    if objective == Objective.CELLS:
+        return strategy.planned(task)
+    given = replace(task, asked=weighing_tables(task.schema, task.workload)) if strategy.weighs else task
+    return replace(strategy.planned(given), workload=task.workload, objective=objective)
+
+
+def _with_less_noise(
+    gaussian: tuple[Plan, Plan], strategy: Strategy, workload: Workload | None, pure: Budget
+) -> tuple[Plan, Plan]:
+    """A plan and its outlook, with Gaussian noise, or Laplace noise for a pure budget: the one with the lower score.
+
+    Kinds of noise are not mixed: the whole plan, with all its stages, has one. A pure guarantee of epsilon is one of
+    epsilon and any delta.
+    """
+    plan, seen = gaussian
+    try:
+        other = _aimed(strategy, Task(plan.schema, workload, budget=pure, neighbours=plan.neighbours), plan.objective)
+        other.check_countable()
+    except (PlanError, BudgetError):
+        return gaussian
+    laplace = (other, outlook(other))
+    return laplace if laplace[1].score < seen.score or math.isnan(seen.score) else gaussian
 
 
 def rows_matter(
@@ -126,22 +226,22 @@ def rows_matter(
     return any(strategy != informed and planned(strategy) != planned(informed) for strategy, informed in told)
 
 
-def _choose(plans: Sequence[Plan], workload: Workload | None, *, asked: bool) -> tuple[Plan, str]:
+def _choose(plans: Sequence[Plan], objective: Objective, *, asked: bool) -> tuple[Plan, str]:
     if asked:
         return plans[0], "it was asked for"
-    views = [each for each in plans if each.strategy == "views"]
-    if views and workload is None:
-        return views[0], "no tables were named, and from views any table can be answered"
+    by_default = [each for each in plans if each.strategy == DEFAULT[0].name]
+    if objective == Objective.TABLES and by_default:
+        return by_default[0], "what larger tables are worth their noise is decided by the one-way tables"
     covering = [each for each in plans if each.covers]
     if not covering:
         raise PlanError(
             "no strategy that fits covers these tables; ask for fewer or smaller tables, or fewer attributes"
         )
-    chosen = min(covering, key=lambda each: each.rms_error)
-    others = sorted(each.rms_error for each in covering if each is not chosen)
+    chosen = min(covering, key=lambda each: each.score)
+    others = sorted(each.score for each in covering if each is not chosen)
     if not others:
         return chosen, "no other strategy covers these tables"
-    ratio = others[0] / chosen.rms_error
+    ratio = others[0] / chosen.score
     if ratio < 1.01:
         return chosen, "no other strategy has a lower error"
     return chosen, f"the next best has {ratio:,.{0 if ratio >= 10 else 2}f} times its error"
@@ -156,15 +256,21 @@ def solve_epsilon(
     strategies: Sequence[Strategy] = CONSIDERED,
     delta: Fraction | None = None,
     rows: int | None = None,
+    objective: Objective | str = Objective.TABLES,
 ) -> Budget:
     """The least epsilon, to three digits, with which the chosen plan has at most this RMS error."""
     if isinstance(target_error, bool) or not 0 < target_error < math.inf:
         raise BudgetError(f"the target error must be positive, got {target_error}")
 
+    by_default = strategies is CONSIDERED and Objective(objective) == Objective.TABLES
+    asked = DEFAULT if by_default else strategies  # the others are not chosen then, and take time
+
     def error(log_epsilon: float) -> tuple[float, Budget]:
         epsilon = Context(prec=3, rounding=ROUND_CEILING).create_decimal(Decimal(10.0**log_epsilon))
         budget = Budget(epsilon=Fraction(epsilon), delta=delta)
-        chosen = compare(schema, workload, budget, neighbours=neighbours, strategies=strategies, rows=rows).chosen
+        chosen = compare(
+            schema, workload, budget, neighbours=neighbours, strategies=asked, rows=rows, objective=objective
+        ).outlook
         if math.isnan(chosen.rms_error):
             raise BudgetError(
                 f"no error can be aimed at: what {chosen.strategy} measures does not say it beforehand; name the tables"

@@ -27,7 +27,7 @@ from crosstally.strategies.balance import Balance, balanced, replacement_costs
 from crosstally.strategies.base import StrategyWithOptions, Task
 from crosstally.typing import Floats
 
-__all__ = ["TOLERANCE", "Residual", "best_variances"]
+__all__ = ["TOLERANCE", "Residual", "best_variances", "contrast_costs", "contrasts_with_variances"]
 
 TOLERANCE = 1e-3
 """How far above the least possible value an objective without a closed form may end, in proportion."""
@@ -56,7 +56,7 @@ class Residual(StrategyWithOptions):
                 f"{self.name} adds Gaussian noise, which a pure epsilon cannot pay; give rho, or epsilon and delta"
             )
         closure = closure_of(task.schema, task.workload.tables)
-        costs = _single_costs(closure, task.neighbours)
+        costs = contrast_costs(closure, task.neighbours)
         weights = np.array(task.workload.weights)
         found = best_variances(closure, weights, costs, task.neighbours, objective=self.objective)
         if found.gap > TOLERANCE:
@@ -65,7 +65,7 @@ class Residual(StrategyWithOptions):
                 RuntimeWarning,
                 stacklevel=3,
             )
-        groups = _groups(closure, costs, found.variances, task.budget, task.neighbours)
+        groups = contrasts_with_variances(closure, costs, found.variances, task.budget, task.neighbours)
         return task.planned(self.name, GroupedRequests(task.schema, groups))
 
 
@@ -96,7 +96,7 @@ def best_variances(
     )
 
 
-def _single_costs(closure: Closure, neighbours: Neighbours) -> Floats:
+def contrast_costs(closure: Closure, neighbours: Neighbours) -> Floats:
     """For each set rho times the variance of its coefficients: prod(1 - 1/n_i) / 2 when one row is added."""
     if Neighbours(neighbours) == Neighbours.ADD_REMOVE:
         return closure.schema.max_rows**2 * closure.product(1 - 1 / closure.sizes) / 2
@@ -126,16 +126,23 @@ def _alike(
     return list(zip(groups, queries, strict=True))
 
 
-def _groups(
+def contrasts_with_variances(
     closure: Closure, costs: Floats, variances: Floats, budget: Budget, neighbours: Neighbours
 ) -> list[RequestGroup]:
-    """Requests with these variances, all scaled so that together they cost no more than the budget, exactly."""
+    """Requests with these variances, all scaled so that together they cost no more than the budget, exactly.
+
+    A set of infinite variance is not measured.
+    """
     schema = closure.schema
     shares = np.divide(costs, variances, out=np.zeros_like(costs), where=costs > 0)
     units = np.maximum(_rounded_down(shares / shares.sum() * _MARGIN) * _UNITS, 1.0) if shares.any() else shares
     distinct, numbers = np.unique(units, return_inverse=True)
     out = []
-    for places, positions in closure.members:
+    for all_places, all_positions in closure.members:
+        finite = np.isfinite(variances[all_places])
+        places, positions = all_places[finite], all_positions[finite]
+        if not len(places):
+            continue
         for rows, query in _alike(closure, positions, numbers[places]):
             sensitivity = query.sensitivity(schema, neighbours)
             part = budget.amount * Fraction(int(distinct[numbers[places[rows[0]]]]), _UNITS)

@@ -7,18 +7,27 @@ from typing import Any
 
 from crosstally.errors import PlanError
 from crosstally.plans.plan import Plan, Rule
+from crosstally.strategies import stepwise, views
 from crosstally.strategies.base import Strategy
-from crosstally.strategies.views import RULE_VERSION, Views
+from crosstally.strategies.stepwise import Stepwise
+from crosstally.strategies.views import Views
 from crosstally.tables import Measurement
 
-__all__ = ["RULES", "check_rules", "next_stage"]
+__all__ = ["RULES", "check_rules", "next_stage", "outlook"]
 
 
 def _views(*, size: int | None, cover: int | None, max_cells: int | None) -> Strategy:
     return Views(size=size, cover=cover, max_cells=max_cells)
 
 
-RULES: dict[tuple[str, int], Callable[..., Strategy]] = {(Views.name, RULE_VERSION): _views}
+def _stepwise(*, named: bool) -> Strategy:  # noqa: ARG001 (``next`` reads it from the plan)
+    return Stepwise()
+
+
+RULES: dict[tuple[str, int], Callable[..., Strategy]] = {
+    (Views.name, views.RULE_VERSION): _views,
+    (Stepwise.name, stepwise.RULE_VERSION): _stepwise,
+}
 """For each rule's name and version what makes its strategy from its parameters. A strategy of one's own that has later
 stages is entered here before its plans are run."""
 
@@ -37,6 +46,11 @@ def next_stage(plan: Plan, seen: Sequence[Measurement]) -> Plan | None:
     if stage is not None and not plan.is_followed_by(stage):
         raise PlanError(f"rule {plan.later[0].name!r} must keep schema, neighbours, budget and rules that are left")
     return stage
+
+
+def outlook(plan: Plan) -> Plan:
+    """What all stages of a plan may measure together, as far as its rule can tell beforehand; else the first stage."""
+    return _strategy_of(plan.later[0]).outlook(plan) if plan.later else plan
 
 
 def _strategy_of(rule: Rule) -> Strategy:

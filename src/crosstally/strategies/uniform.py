@@ -17,6 +17,11 @@ class Uniform(Strategy):
 
     name: ClassVar[str] = "uniform"
 
+    @property
+    def weighs(self) -> bool:
+        """It goes by tables alone."""
+        return False
+
     def planned(self, task: Task) -> Plan:
         """No requests."""
         return task.planned(self.name, ())

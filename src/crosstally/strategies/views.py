@@ -65,6 +65,11 @@ class Views(Strategy):
             raise PlanError(f"rows_share must be between 0 and 1, got {self.rows_share}")
         object.__setattr__(self, "rows_share", share)
 
+    @property
+    def weighs(self) -> bool:
+        """It goes by tables alone."""
+        return False
+
     def planned(self, task: Task) -> Plan:
         """A request for each view; or one for the number of rows, where the choice of views rests on it, and a rule."""
         views = self._views(task, self.rows)

@@ -1,0 +1,247 @@
+"""Stepwise: the total and one-way tables first; what else is worth its noise follows from them. The default.
+
+The first stage buys what everybody wants, with the share that one-way tables have in the goal. From its noisy result
+comes a belief about the size of every interaction (``belief``), and from that what to measure with the rest: under
+Gaussian noise the best precision of every set of attributes, most of them none (``water_filling``); under Laplace noise
+the best of several families of views, with tuned shares (``view_shares``). A named table that is better predicted than
+measured is not measured. Nothing is decided by rows: the second stage sees what the first one published.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from itertools import combinations
+from typing import ClassVar
+
+import numpy as np
+
+from crosstally.budget import Budget
+from crosstally.designs import covering_design, covering_views
+from crosstally.errors import PlanError
+from crosstally.plans.goal import Goal, goal_of
+from crosstally.plans.plan import Plan, Request, Rule, known_total
+from crosstally.plans.request import GroupedRequests
+from crosstally.plans.shares import requests_with_shares
+from crosstally.plans.stages import part_of
+from crosstally.questions.queries import Cells, sensitivity_of_tables
+from crosstally.residuals import combine
+from crosstally.schema import Schema
+from crosstally.strategies.base import Strategy, Task
+from crosstally.strategies.belief import Belief, known_sizes
+from crosstally.strategies.residual import Residual, contrast_costs, contrasts_with_variances
+from crosstally.strategies.view_shares import ViewShares, best_shares
+from crosstally.strategies.water_filling import best_precisions
+from crosstally.tables import Measurement
+from crosstally.typing import Floats
+from crosstally.workload import Workload
+
+__all__ = ["Stepwise"]
+
+RULE_VERSION = 1
+"""What ``next`` does with its parameters and what was measured. Approved plans rest on it."""
+
+MOST_CELLS = 1_000_000
+"""How many cells the second stage measures at most: drawing and inference of more take minutes."""
+
+_FEW_TABLES = 3
+_WORTH_STAGES = 1.05
+"""Of up to so many named tables it is asked whether to measure all at once: if two stages would cost 5% in score. More
+tables are never all worth measuring without a look at the one-way tables."""
+
+_MOST_VIEWS = 3_000
+_BINARY_SIZES = (4, 6, 8, 10)
+_CELL_LIMITS = (100, 316, 1_000, 3_162, 10_000)
+"""Sizes of views to try: attributes of binary ones, cells of mixed ones, in half powers of ten."""
+_COVERS = (2, 3, 4)
+_STEP = 4
+"""Precisions are rounded to so many steps for each doubling: sets alike then share one noise, and 1% is lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stepwise(Strategy):
+    """Measure the total and one-way tables, then those larger tables that are worth their noise."""
+
+    name: ClassVar[str] = "stepwise"
+
+    @property
+    def weighs(self) -> bool:
+        """It goes by tables alone."""
+        return False
+
+    def planned(self, task: Task) -> Plan:
+        """Requests for the one-way tables, and the rule of the second stage; or all at once where that is better.
+
+        Few tables, which are surely measured, need no first stage to be chosen by.
+        """
+        goal = goal_of(task.schema, task.asked)
+        if len(goal.shares) == 1:
+            return task.planned(self.name, _one_ways(task, task.budget))
+        first_share = Fraction(float(goal.shares[0])).limit_denominator(1000)
+        rule = Rule(self.name, RULE_VERSION, parameters={"named": task.asked is not None}, share=1 - first_share)
+        staged = task.planned(self.name, _one_ways(task, part_of(task.budget, first_share)), later=(rule,))
+        if task.asked is None or len(task.asked) > _FEW_TABLES:
+            return staged
+        at_once = task.planned(self.name, _second(task, goal, known_sizes(goal.closure), np.zeros(len(goal.closure))))
+        scores = [_score(goal, plan) for plan in (at_once, self.outlook(staged))]
+        return at_once if scores[0] * _WORTH_STAGES < scores[1] else staged
+
+    def next(self, plan: Plan, seen: Sequence[Measurement]) -> Plan | None:
+        """What the one-way tables say is worth measuring."""
+        named = plan.workload if plan.later[0].parameters["named"] else None
+        goal = goal_of(plan.schema, named)
+        rows, shares = _seen(plan.schema, seen)
+        task = Task(plan.schema, plan.workload, budget=plan.budget_left, neighbours=plan.neighbours)
+        belief = Belief.of_one_ways(goal.closure, shares, rows)
+        return task.planned(self.name, _second(task, goal, belief, _known(goal, plan)))
+
+    def outlook(self, plan: Plan) -> Plan:
+        """What both stages measure if every table of the workload, or of one and two attributes, is worth measuring.
+
+        It covers them, so their errors can be told before anything is spent. Real data rarely deserve all of it: what
+        is left out makes the rest more precise.
+        """
+        if not plan.later:
+            return plan
+        goal = goal_of(plan.schema, plan.workload)
+        task = Task(plan.schema, plan.workload, budget=plan.budget_left, neighbours=plan.neighbours)
+        second = _second(task, goal, known_sizes(goal.closure), _known(goal, plan))
+        return replace(plan, requests=(*plan.requests, *second), later=())
+
+
+def _second(task: Task, goal: Goal, belief: Belief, already: Floats) -> Sequence[Request]:
+    """What to measure with the task's budget, when each set is known with some precision already."""
+    return (_views if task.budget.pure else _contrasts)(task, goal, belief, already)
+
+
+def _score(goal: Goal, plan: Plan) -> float:
+    return goal.score(goal.errors(plan.variances_of(goal.closure).of_sets))
+
+
+# The first stage
+
+
+def _one_ways(task: Task, budget: Budget) -> Sequence[Request]:
+    """The total and the one-way tables, each as precise as the others on average over its cells."""
+    names = _attributes(task)
+    if budget.pure:
+        return requests_with_shares(
+            [Cells((name,)) for name in names], [1.0] * len(names), task.schema, budget, task.neighbours
+        )
+    tables = [(), *((name,) for name in names)]
+    weights = [1 / math.prod(task.schema.sizes(table)) for table in tables]
+    return Residual().plan(task.schema, Workload(tables, weights), budget, neighbours=task.neighbours).requests
+
+
+def _attributes(task: Task) -> tuple[str, ...]:
+    """The attributes of the tables that matter, in the schema's order."""
+    used = {name for table in task.workload.tables for name in table}
+    return tuple(name for name in task.schema.names if name in used)
+
+
+def _known(goal: Goal, plan: Plan) -> Floats:
+    """The precision with which a plan's own requests tell each set of the goal."""
+    variances = plan.variances_of(goal.closure).of_sets
+    return np.where(np.isnan(variances), 0.0, 1 / variances)
+
+
+def _seen(schema: Schema, seen: Sequence[Measurement]) -> tuple[float, list[Floats]]:
+    """The number of rows, and the shares of each attribute's values; equal ones where nothing was measured."""
+    combined = combine(schema, seen)
+    public = known_total(seen)
+    rows = max(float(combined.table(())) if public is None else public, 1.0)
+    shares = []
+    for name in schema.names:
+        table = np.maximum(combined.table((name,)), 0.0) if combined.covers((name,)) else np.ones(schema[name].size)
+        shares.append(table / table.sum() if table.sum() > 0 else np.full(len(table), 1 / len(table)))
+    return rows, shares
+
+
+# The second stage under Gaussian noise
+
+
+def _contrasts(task: Task, goal: Goal, belief: Belief, already: Floats) -> Sequence[Request]:
+    costs = contrast_costs(goal.closure, task.neighbours)
+    amount = float(task.budget.amount)
+    bought = best_precisions(goal, belief, costs, amount, already=already, most_cells=MOST_CELLS)
+    with np.errstate(divide="ignore"):
+        variances = 1 / np.exp2(np.round(np.log2(bought) * _STEP) / _STEP)
+    return GroupedRequests(
+        task.schema, contrasts_with_variances(goal.closure, costs, variances, task.budget, task.neighbours)
+    )
+
+
+# The second stage under Laplace noise
+
+
+def _views(task: Task, goal: Goal, belief: Belief, already: Floats) -> Sequence[Request]:
+    sensitivity = sensitivity_of_tables(1, task.schema, task.neighbours)
+    epsilon = float(task.budget.amount) / float(sensitivity.l1)
+    best: ViewShares | None = None
+    for views in _families(task, goal):
+        found = best_shares(goal, belief, views, epsilon, already=already)
+        if best is None or found.score < best.score:
+            best = found
+    assert best is not None  # one-way tables are always among them
+    queries = [Cells(task.names(view)) for view in best.views]
+    return requests_with_shares(queries, best.shares, task.schema, task.budget, task.neighbours)
+
+
+def _families(task: Task, goal: Goal) -> Iterator[Sequence[tuple[int, ...]]]:
+    """Families of views to choose from, each with the one-way tables beside it."""
+    positions = tuple(task.schema.positions[name] for name in _attributes(task))
+    ones: list[tuple[int, ...]] = [(i,) for i in positions]
+    yield ones
+    for family in _families_over(tuple(task.schema.shape[i] for i in positions), _widest(goal)):
+        yield ones + [tuple(positions[i] for i in view) for view in family]
+    named = [tuple(sorted(task.schema.positions[name] for name in table)) for table in task.workload.tables]
+    wide = [table for table in named if len(table) > 1]
+    if wide and _fits(task.schema.shape, wide):
+        yield ones + wide
+
+
+def _widest(goal: Goal) -> int:
+    return max(int(block.positions.shape[1]) for block in goal.closure.blocks)
+
+
+@lru_cache(maxsize=8)
+def _families_over(sizes: tuple[int, ...], widest: int) -> tuple[tuple[tuple[int, ...], ...], ...]:
+    """All pairs, all triples, the whole table, and covering designs of several sizes, as far as there is room."""
+    d = len(sizes)
+    families: list[Sequence[tuple[int, ...]]] = [
+        list(combinations(range(d), k)) for k in (2, 3) if k <= min(d, widest) and math.comb(d, k) <= _MOST_VIEWS
+    ]
+    families.append([tuple(range(d))] if d > 1 else [])
+    for cover in (t for t in _COVERS if t <= min(d - 1, widest)):
+        if set(sizes) == {2}:
+            families += [_design(d, size, cover) for size in _BINARY_SIZES if cover < size <= d]
+        else:
+            largest = math.prod(sorted(sizes)[-cover:])
+            limits = sorted({*_CELL_LIMITS, *((largest, 2 * largest) if cover == 2 else ())})
+            families += [_covering(sizes, limit, cover) for limit in limits if limit >= largest]
+    return tuple(tuple(map(tuple, family)) for family in families if family and _fits(sizes, family))
+
+
+def _fits(sizes: Sequence[int], views: Sequence[Sequence[int]]) -> bool:
+    return len(views) <= _MOST_VIEWS and sum(math.prod(sizes[i] for i in view) for view in views) <= MOST_CELLS
+
+
+def _design(d: int, size: int, cover: int) -> Sequence[tuple[int, ...]]:
+    if math.comb(d, cover) / math.comb(size, cover) > _MOST_VIEWS:
+        return []
+    try:
+        return covering_design(d, size, cover)
+    except PlanError:
+        return []
+
+
+def _covering(sizes: Sequence[int], limit: int, cover: int) -> Sequence[tuple[int, ...]]:
+    if math.comb(len(sizes), cover) > 200_000:
+        return []
+    try:
+        return covering_views(sizes, limit, cover)
+    except PlanError:
+        return []

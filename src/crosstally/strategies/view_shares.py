@@ -1,0 +1,89 @@
+"""How to share a pure budget among views, when the sizes of interactions are uncertain.
+
+A view with the part e of epsilon has cells of precision e^2 / (2 s^2), s its sensitivity, and tells each set inside it
+with that precision over the number of cells outside. The error of the goal has no closed form in the shares; they are
+moved in proportion to what they bring until they bring the same. Views that bring nothing fade.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from crosstally.plans.goal import Goal
+from crosstally.residuals.variances import inverse_cells_outside
+from crosstally.strategies.belief import Belief
+from crosstally.typing import Floats
+
+__all__ = ["ViewShares", "best_shares"]
+
+_STEPS = 60
+_POWER = 0.35
+"""Shares are multiplied by what they bring over the mean, to this power: the cube root solves unrelated tables at once,
+where the error falls with the square of epsilon."""
+_LEAST = 0.02
+"""A view with less than this part of a mean share is left out: its noise would be fifty times the others'."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ViewShares:
+    """Views, the part of the budget that each gets, and the score that is expected of them."""
+
+    views: tuple[tuple[int, ...], ...]
+    shares: tuple[float, ...]
+    score: float
+
+
+def best_shares(
+    goal: Goal,
+    belief: Belief,
+    views: Sequence[tuple[int, ...]],
+    epsilon: float,
+    *,
+    already: Floats,
+) -> ViewShares:
+    """The best shares of some views, as far as steps in proportion find them; those that bring too little are left out.
+
+    ``epsilon`` is in units of a table's sensitivity. ``already`` is the precision that each set has before.
+    """
+    while True:  # each time with fewer views
+        found = _tuned(goal, belief, views, epsilon, already)
+        kept = [view for view, share in zip(found.views, found.shares, strict=True) if share * len(views) >= _LEAST]
+        if len(kept) == len(views):
+            return found
+        views = kept
+
+
+def _tuned(goal: Goal, belief: Belief, views: Sequence[tuple[int, ...]], epsilon: float, already: Floats) -> ViewShares:
+    holders, sets, parts = _inside(goal, views)
+    number = len(views)
+    shares, best = np.full(number, 1 / number), ViewShares((), (), np.inf)
+    for _ in range(_STEPS):
+        cells = (shares * epsilon) ** 2 / 2
+        precision = already + np.bincount(sets, parts * cells[holders], len(already))
+        errors = goal.errors(np.minimum(belief.errors(precision), 1e300))
+        score = goal.score(errors)
+        if score < best.score * (1 - 1e-7):
+            best = ViewShares(tuple(views), tuple(shares.tolist()), score)
+        slopes = (goal.shares / errors) @ goal.weights * belief.slopes(precision)
+        brought = np.bincount(holders, parts * slopes[sets], number) * shares
+        shares = shares * (np.maximum(brought, 1e-300) / (brought @ shares)) ** _POWER
+        shares = shares / shares.sum()
+    return best
+
+
+def _inside(goal: Goal, views: Sequence[tuple[int, ...]]) -> tuple[Floats, Floats, Floats]:
+    """For each set inside each view: the view, the set, and one over the number of cells outside."""
+    by_size: dict[int, list[int]] = {}
+    for i, view in enumerate(views):
+        by_size.setdefault(len(view), []).append(i)
+    holders, sets, parts = [], [], []
+    for size, members in by_size.items():
+        positions = np.array([sorted(views[i]) for i in members], np.intp).reshape(len(members), size)
+        places, found = goal.closure.find(positions)
+        holders.append(np.broadcast_to(np.array(members)[:, None], places.shape)[found])
+        sets.append(places[found])
+        parts.append(inverse_cells_outside(goal.closure.sizes[positions])[found])
+    return np.concatenate(holders), np.concatenate(sets), np.concatenate(parts)

@@ -1,0 +1,111 @@
+"""How precisely to measure each set of attributes under Gaussian noise, when the sizes of interactions are uncertain.
+
+The error of a goal's order k is E_k = sum_B W_kB e_B(p_B), where e_B(p) is what is left of a belief about B once it is
+known with precision p (``Belief.errors``). A unit of p_B costs c_B, and sum_B c_B p_B must stay within rho. The goal is
+the least sum_k share_k log E_k. With weights W_B = sum_k share_k W_kB / E_k for given E_k, the best precisions solve
+-W_B e_B'(p_B) = mu c_B, or are zero where even the first bit is not worth that: water filling, upside down. The
+logarithm is concave, so weighing again by the E_k that were reached never makes it worse.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosstally.plans.goal import Goal
+from crosstally.residuals.closure import Closure
+from crosstally.strategies.belief import Belief
+from crosstally.typing import Floats
+
+__all__ = ["best_precisions"]
+
+_ROUNDS = 10
+_LEAST_GAIN = 0.05
+"""A set is measured if that takes away at least this part of its expected error. Without a limit the tail of the belief
+would buy thousands of answers that inference then shrinks to nothing."""
+
+
+def best_precisions(
+    goal: Goal, belief: Belief, costs: Floats, amount: float, *, already: Floats, most_cells: float
+) -> Floats:
+    """The precision to buy for each set of the goal's closure; zero for those that are better predicted.
+
+    Args:
+        goal: What matters.
+        belief: How large the coefficients of each set are likely to be.
+        costs: What a unit of precision costs for each set, in rho.
+        amount: The rho to spend.
+        already: The precision that each set has before.
+        most_cells: How many cells may be measured together.
+    """
+    allowed = ~goal.sampled
+    for _ in range(4):
+        bought = _filled(goal, belief, costs, amount, already=already, allowed=allowed)
+        kept = _worth_it(goal.closure, belief, bought, already, most_cells)
+        if (kept == (bought > 0)).all():
+            break
+        allowed = allowed & kept
+    return np.where(kept, bought, 0.0)
+
+
+def _filled(
+    goal: Goal, belief: Belief, costs: Floats, amount: float, *, already: Floats, allowed: NDArray[np.bool_]
+) -> Floats:
+    free = costs <= 0  # what no unit can move: any precision costs nothing
+    prices = np.where(free, 1.0, costs)
+    bought = np.zeros(len(costs))
+    errors = goal.errors(np.minimum(belief.errors(already), 1 / (already + amount / prices.sum() / prices)))
+    for _ in range(_ROUNDS):
+        weights = np.where(allowed & ~free, (goal.shares / errors) @ goal.weights, 0.0)
+        bought = _spent(belief, prices, weights, amount, already)
+        errors, before = goal.errors(np.minimum(belief.errors(already + bought), 1e300)), errors
+        if np.abs(np.log(errors / before)).max() < 1e-3:
+            break
+    return bought
+
+
+def _spent(belief: Belief, costs: Floats, weights: Floats, amount: float, already: Floats) -> Floats:
+    """The precisions whose slopes are proportional to their costs and which cost the amount."""
+    seen = weights > 0
+    part = Belief(belief.scale[seen], belief.factors)
+    ratio, before, price = costs[seen] / weights[seen], already[seen], costs[seen]
+
+    def at(log_slope: float) -> Floats:
+        return np.maximum(part.precision_at(math.exp(log_slope) * ratio) - before, 0.0)
+
+    def excess(log_slope: float) -> float:
+        return math.log(max(float(at(log_slope) @ price), 1e-300) / amount)
+
+    low, high = -200.0, 200.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if excess(middle) > 0 else (low, middle)
+        if high - low < 1e-6:
+            break
+    out = np.zeros(len(weights))
+    out[seen] = at(high)
+    return out
+
+
+def _worth_it(
+    closure: Closure, belief: Belief, bought: Floats, already: Floats, most_cells: float
+) -> NDArray[np.bool_]:
+    """Which sets to measure: worth it by themselves, within the cells there is room for, and with all their subsets.
+
+    A table is known only if all sets inside it are.
+    """
+    before = np.minimum(belief.errors(already), 1e300)
+    gain = 1 - belief.errors(already + bought) / before
+    kept = (bought > 0) & (gain >= _LEAST_GAIN)
+    cells = closure.product(closure.sizes)
+    order = np.argsort(-gain / cells, kind="stable")
+    kept[order[np.cumsum(np.where(kept, cells, 0.0)[order]) > most_cells]] = False
+    known = kept | (already > 0)
+    for places, positions in closure.members:  # fewest attributes first
+        subsets, _ = closure.find(positions)
+        inside = known[subsets[:, :-1]].all(axis=1) if positions.shape[1] else np.ones(len(places), np.bool_)
+        kept[places] &= inside
+        known[places] &= inside
+    return kept

@@ -1,0 +1,290 @@
+"""Stepwise: its goal, its belief, its two solvers against a general optimiser, and what it plans."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import scipy.optimize
+
+import crosstally as ct
+from crosstally.budget import NoiseKind, Objective
+from crosstally.plans.goal import goal_of, weighing_tables
+from crosstally.plans.plan import Plan
+from crosstally.questions.queries import Cells, Contrast
+from crosstally.strategies import Stepwise
+from crosstally.strategies.belief import Belief, known_sizes
+from crosstally.strategies.planner import compare
+from crosstally.strategies.rules import next_stage, outlook
+from crosstally.strategies.view_shares import best_shares
+from crosstally.strategies.water_filling import best_precisions
+from crosstally.tables import Measurement
+from simulated import margin, noise_of, people, schema_of
+
+RHO, PURE = ct.Budget(rho=Fraction(1, 10)), ct.Budget(epsilon=1)
+
+
+def measured(rng: np.random.Generator, full: np.ndarray, plan: Plan) -> list[Measurement]:
+    """What a plan's requests get, with noise of numpy's."""
+    out = []
+    for request in plan.requests:
+        axes = plan.schema.positions
+        exact = request.query.answer(margin(full, sorted(axes[name] for name in request.query.attributes)))
+        noisy = np.asarray(exact + noise_of(rng, request.noise, exact.shape))
+        out.append(Measurement(request.query, noisy, variance=request.noise.variance, noise=request.noise, origin="t"))
+    return out
+
+
+def staged(schema: ct.Schema, budget: ct.Budget, full: np.ndarray, workload: ct.Workload | None = None) -> list[Plan]:
+    first = Stepwise().plan(schema, workload, budget)
+    second = next_stage(first, measured(np.random.default_rng(5), full, first))
+    assert second is not None
+    return [first, second]
+
+
+# The goal
+
+
+def test_the_goal_weighs_tables_of_an_order_alike_by_hand() -> None:
+    schema = schema_of(2, 4)
+    goal = goal_of(schema, None)
+    assert goal.shares.tolist() == [0.25, 0.75]  # the pair makes up for two orders that are not there
+    # Order 1 is the total, a0 and a1, a third each: variance of a cell of a0 = total / 4 + effect x 1/2, of a1 =
+    # total / 16 + effect x 3/4. The pair: total / 64 + a0 x 1/2 / 16 + a1 x 3/4 / 4 + both x 3/8.
+    by_set = {len(p[0]): (places, p) for places, p in goal.closure.members}
+    total, ones, both = (by_set[k][0] for k in (0, 1, 2))
+    assert goal.weights[0][total[0]] == pytest.approx((1 + 1 / 4 + 1 / 16) / 3)
+    assert goal.weights[0][ones].tolist() == pytest.approx([1 / 6, 1 / 4])
+    assert goal.weights[1][ones].tolist() == pytest.approx([1 / 32, 3 / 16])
+    assert goal.weights[1][both[0]] == pytest.approx(3 / 8)
+    assert goal.score(np.array([16.0, 81.0])) == pytest.approx(4**0.25 * 9**0.75)
+
+
+def test_naming_tables_adds_those_below_and_keeps_a_quarter_for_one_way_tables() -> None:
+    schema = schema_of(2, 3, 2, 5)
+    for k, shares in ((1, [1.0]), (2, [0.25, 0.75]), (3, [0.25, 0.25, 0.5]), (4, [0.25] * 4)):
+        assert goal_of(schema, ct.Workload.all_ways(schema, k)).shares.tolist() == pytest.approx(shares)
+    weighed = dict(weighing_tables(schema, ct.Workload([("a0", "a1")], [7.0])))
+    assert set(weighed) == {(), ("a0",), ("a1",), ("a0", "a1")}
+    assert weighed["a0", "a1"] == pytest.approx(1 / 6)  # the only table of its order, of 6 cells
+    assert weighed["a0",] == pytest.approx(3 / 3 / 2)  # one of three of order 1, which counts three times
+
+
+# The belief
+
+
+def test_a_belief_inverts_its_own_slopes_and_knows_nothing_of_one_way_tables() -> None:
+    closure = goal_of(schema_of(3, 4, 5), None).closure
+    belief = Belief.of_one_ways(closure, [np.full(n, 1 / n) for n in (3, 4, 5)], 10_000)
+    orders = closure.product(np.full(3, 2.0))
+    assert np.isinf(belief.scale[orders <= 2]).all()
+    assert np.isfinite(belief.scale[orders > 2]).all()
+    precision = np.random.default_rng(1).lognormal(-8, 3, len(closure))
+    assert belief.precision_at(belief.slopes(precision)) == pytest.approx(precision, rel=1e-3)
+    pair = np.flatnonzero(closure.product(np.array([2.0, 3.0, 100.0])) == 6)[0]
+    # median 0.06 of N sqrt((1 - 1/3)(1 - 1/4)), squared, over (3 - 1)(4 - 1) coefficients
+    assert belief.scale[pair] == pytest.approx(0.06**2 * 1e8 * (2 / 3) * (3 / 4) / 6)
+
+
+# The solvers against a general optimiser
+
+
+def test_water_filling_is_the_optimum() -> None:
+    """Against SciPy's constrained minimiser over the logarithms of precisions, from several starts."""
+    schema = schema_of(2, 3, 4)
+    goal = goal_of(schema, None)
+    closure = goal.closure
+    belief = Belief.of_one_ways(
+        closure, [np.array(p) for p in ([0.9, 0.1], [0.5, 0.3, 0.2], [0.7, 0.1, 0.1, 0.1])], 300
+    )
+    costs = closure.product(1 - 1 / closure.sizes) / 2
+    already = np.where(closure.product(np.full(3, 2.0)) <= 2, 1e-3, 0.0)
+    amount = 0.02
+
+    def value(precision: np.ndarray) -> float:
+        return goal.score(goal.errors(belief.errors(already + precision)))
+
+    found = best_precisions(goal, belief, costs, amount, already=already, most_cells=1e9)
+    assert float(costs @ found) <= amount * (1 + 1e-6)
+    least = math.inf
+    for seed in range(6):
+        start = np.random.default_rng(seed).lognormal(-6, 1, len(costs))
+        start *= amount / (costs @ start)
+        best = scipy.optimize.minimize(
+            lambda p: math.log(value(p)),
+            start,
+            bounds=[(0, None)] * len(costs),
+            constraints={"type": "ineq", "fun": lambda p: (amount - costs @ p) / amount},
+            options={"maxiter": 500, "ftol": 1e-12},
+        )
+        if costs @ best.x <= amount * (1 + 1e-6):
+            least = min(least, value(best.x))
+    assert value(found) <= least * 1.01  # a set whose gain is below 5% is left out
+    assert value(np.full(len(costs), amount / costs.sum())) > value(found) * 1.02  # and equal precisions are worse
+
+
+def test_shares_of_views_are_near_the_optimum() -> None:
+    """Against SciPy's simplex search over the logarithms of shares."""
+    schema = schema_of(2, 3, 4)
+    goal = goal_of(schema, None)
+    belief = Belief.of_one_ways(goal.closure, [np.full(n, 1 / n) for n in (2, 3, 4)], 500)
+    already = np.zeros(len(goal.closure))
+    views = [(0,), (1,), (2,), (0, 1), (1, 2), (0, 1, 2)]
+    found = best_shares(goal, belief, views, 0.3, already=already)
+    assert sum(found.shares) == pytest.approx(1)
+
+    def value(logs: np.ndarray) -> float:
+        shares = np.exp(logs) / np.exp(logs).sum()
+        precision = np.zeros(len(goal.closure))
+        for view, share in zip(views, shares, strict=True):
+            for k in range(len(view) + 1):
+                for part in combinations(view, k):
+                    place, _ = goal.closure.find(np.array([part], np.intp).reshape(1, k))
+                    outside = math.prod(schema.shape[i] for i in view if i not in part)
+                    precision[place[0, -1]] += (0.3 * share) ** 2 / 2 / outside
+        return goal.score(goal.errors(belief.errors(precision)))
+
+    starts = [np.zeros(6), np.array([0, 0, 0, 0, 0, 3.0]), np.array([1, 1, 1, 0, 0, 0.0])]
+    least = min(scipy.optimize.minimize(value, s, method="Nelder-Mead", options={"maxiter": 4000}).fun for s in starts)
+    assert found.score <= least * 1.01
+    assert value(np.zeros(6)) > least * 1.01  # equal shares are not good enough
+
+
+# Plans
+
+
+@pytest.mark.parametrize("budget", [RHO, PURE], ids=str)
+@pytest.mark.parametrize("relation", list(ct.Neighbours))
+def test_both_stages_cost_the_budget_and_no_more(budget: ct.Budget, relation: ct.Neighbours) -> None:
+    schema = schema_of(2, 3, 4, 2)
+    full = people(np.random.default_rng(3), schema.shape, 20_000, 0.5)
+    first = Stepwise().plan(schema, None, budget, neighbours=relation)
+    assert [str(rule.share) for rule in first.later] == ["3/4"]
+    second = next_stage(first, measured(np.random.default_rng(1), full, first))
+    assert second is not None
+    assert first.cost + second.cost <= budget.amount
+    assert first.cost + second.cost > budget.amount * Fraction(98, 100)
+    kind = NoiseKind.LAPLACE if budget.pure else NoiseKind.GAUSSIAN
+    assert {request.noise.kind for plan in (first, second) for request in plan.requests} == {kind}
+
+
+def test_every_measured_set_has_its_subsets_measured() -> None:
+    schema = schema_of(2, 3, 4, 2, 3)
+    plans = staged(schema, RHO, people(np.random.default_rng(3), schema.shape, 50_000, 1.0))
+    sets = {frozenset(request.query.attributes) for plan in plans for request in plan.requests}
+    assert any(len(one) == 3 for one in sets)
+    assert all(one - {name} in sets for one in sets for name in one)
+
+
+def test_interactions_too_small_for_their_noise_are_not_measured() -> None:
+    schema = schema_of(2, 3, 4, 2, 3)
+    rng = np.random.default_rng(3)
+    many = staged(schema, RHO, people(rng, schema.shape, 1_000_000, 0.5), ct.Workload.all_ways(schema, 3))[1]
+    few = staged(schema, RHO, people(rng, schema.shape, 40, 0.5), ct.Workload.all_ways(schema, 3))[1]
+    orders = [[len(request.query.attributes) for request in plan.requests] for plan in (few, many)]
+    assert 3 not in orders[0]
+    assert orders[1].count(3) == 10
+
+
+def test_a_single_named_table_is_measured_at_once_with_everything() -> None:
+    schema = schema_of(4, 3, 5)
+    plan = Stepwise().plan(schema, ct.Workload([("a0", "a2")]), PURE)
+    assert not plan.later
+    assert [request.query for request in plan.requests if len(request.query.attributes) == 2] == [Cells(("a0", "a2"))]
+    assert plan.cost == 1
+
+
+def test_only_attributes_of_named_tables_are_measured() -> None:
+    schema = schema_of(2, 3, 4, 2)
+    for budget in (RHO, PURE):
+        plan = Stepwise().plan(schema, ct.Workload.all_ways(schema.subset("a0", "a1", "a2"), 2), budget)
+        assert {name for r in outlook(plan).requests for name in r.query.attributes} == {"a0", "a1", "a2"}
+
+
+def test_an_outlook_covers_what_was_named_and_spends_the_same() -> None:
+    schema = schema_of(2, 3, 4, 2, 3)
+    for budget in (RHO, PURE):
+        for named in (None, ct.Workload.all_ways(schema, 3)):
+            plan = Stepwise().plan(schema, named, budget)
+            seen = outlook(plan)
+            assert plan.later
+            assert not seen.later
+            assert seen.covers
+            assert seen.cost <= budget.amount
+
+
+# The planner
+
+
+def test_laplace_noise_is_taken_for_few_tables_and_gaussian_for_many() -> None:
+    """With epsilon 1 and delta 1e-9, Laplace noise wins below about epsilon^2 / (4 rho), 17, unrelated tables."""
+    few, many = schema_of(3, 4), schema_of(*[3] * 30)
+    budget = ct.Budget(epsilon=1, delta=1e-9)
+    pure = compare(few, ct.Workload([("a0", "a1")]), budget).chosen
+    assert (pure.budget, pure.cost) == (ct.Budget(epsilon=1), 1)
+    assert compare(many, ct.Workload.all_ways(many, 1), budget).chosen.budget == budget
+    in_rho = compare(few, ct.Workload([("a0", "a1")]), budget, currency="rho").chosen
+    if in_rho.budget.pure:
+        assert in_rho.budget.amount**2 / 2 <= budget.amount
+
+
+def test_a_release_in_a_ledger_of_rho_never_costs_more_than_its_rho(tmp_path: Path) -> None:
+    schema = schema_of(2, 3)
+    rows = pa.table({"a0": ["0", "1", "1"], "a1": ["2", "2", "0"]})
+    given = {"epsilon": 1, "delta": 1e-9}
+    cap = ct.Budget(rho=ct.Budget(**given).amount)
+    ct.Ledger.create(tmp_path / "l", schema=schema, budget=cap)
+    ct.release(rows, schema, epsilon=1, delta=1e-9, workload=ct.Workload([("a0",)]), ledger=tmp_path / "l")
+    spent = ct.Ledger.open(tmp_path / "l").spent
+    assert cap.amount * Fraction(98, 100) < spent <= cap.amount
+
+
+def test_without_a_ledger_the_statement_says_pure_epsilon_where_laplace_noise_was_better() -> None:
+    schema = schema_of(2, 3)
+    rows = pa.table({"a0": ["0", "1", "1"], "a1": ["2", "2", "0"]})
+    released = ct.release(rows, schema, epsilon=1, delta=1e-9, workload=ct.Workload([("a0", "a1")]))
+    assert released.statement.budget == ct.Budget(epsilon=1)
+
+
+def test_rms_error_is_of_the_named_tables_and_the_score_of_all_that_was_aimed_at() -> None:
+    schema = schema_of(2, 3, 4)
+    named = ct.Workload([("a0", "a1"), ("a1", "a2")], [1, 5])
+    plan = next(p for p in ct.plan(schema, rho=0.5, workload=named).plans if p.strategy == "residual")
+    assert plan.workload == named
+    assert plan.objective == Objective.TABLES
+    cells = np.array([6, 12])
+    errors = np.array(list(plan.errors.values()))
+    assert plan.rms_error == pytest.approx(math.sqrt(cells @ errors**2 / 18))
+    papers = next(
+        p for p in ct.plan(schema, rho=0.5, workload=named, objective="cells").plans if p.strategy == "residual"
+    )
+    errors = np.array(list(papers.errors.values()))
+    assert papers.score == pytest.approx(math.sqrt((cells * [1, 5]) @ errors**2 / (6 + 60)))
+    assert papers.rms_error == pytest.approx(math.sqrt(cells @ errors**2 / 18))
+    assert papers.score < plan.rms_error * 2
+
+
+def test_a_plan_remembers_its_objective() -> None:
+    schema = schema_of(2, 3, 4)
+    plan = ct.plan(schema, rho=0.5).chosen
+    assert plan.to_dict()["crosstally-plan"] == 3
+    assert Plan.from_dict(plan.to_dict()) == plan
+    broken = {**plan.to_dict(), "objective": "rows"}
+    with pytest.raises(ct.CrosstallyError, match="tables or cells"):
+        Plan.from_dict(broken)
+
+
+def test_known_sizes_are_known_with_the_error_of_noise_alone() -> None:
+    closure = goal_of(schema_of(2, 3), None).closure
+    precision = np.linspace(0.1, 2, len(closure))
+    assert known_sizes(closure).errors(precision) == pytest.approx(1 / precision)
+
+
+def test_contrasts_are_what_gaussian_stages_measure() -> None:
+    plans = staged(schema_of(2, 3, 4), RHO, people(np.random.default_rng(0), (2, 3, 4), 9_000, 0.3))
+    assert {type(r.query) for p in plans for r in p.requests if r.query.attributes} == {Contrast}
