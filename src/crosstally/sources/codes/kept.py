@@ -49,7 +49,7 @@ class KeptCodes:
     def add(self, rows: int, codes: Sequence[NDArray[Any]]) -> None:
         """Keep a batch: the number of its rows, and the codes of each attribute."""
         typed = zip(codes, self._types, strict=True)
-        packed = b"".join(np.ascontiguousarray(column, kind).tobytes() for column, kind in typed)
+        packed = b"".join([np.ascontiguousarray(column, kind).data for column, kind in typed])
         if self._file is None and len(packed) <= self._memory_left:
             self._in_memory.append((rows, packed))
             self._memory_left -= len(packed)
