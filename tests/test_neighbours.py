@@ -28,7 +28,7 @@ from crosstally.residuals.closure import closure_of
 from crosstally.strategies import NAMED, Fourier, Views
 from crosstally.strategies.base import Task
 from crosstally.strategies.planner import compare, rows_matter, solve_epsilon
-from crosstally.strategies.residual import best_variances
+from crosstally.strategies.residual import best_variances, contrast_costs, contrasts_with_variances
 
 PACKAGE = Path(ct.__file__).parent
 SCHEMA = ct.Schema([ct.Attribute("a", ["0", "1", "2"]), ct.Attribute("b", ["0", "1"])])
@@ -96,6 +96,10 @@ DOORS: dict[str, Callable[[Any], Any]] = {
     "joint_cost.groups_cost": lambda r: groups_cost(grouped(REQUESTS, SCHEMA), SCHEMA, r, pure=False),
     "linear_cost.linear_cost": lambda r: linear_cost([(LINEAR, LOUD)], SCHEMA, r, pure=False),
     "residual.best_variances": found_variances,
+    "residual.contrast_costs": lambda r: contrast_costs(closure(), r).tolist(),
+    "residual.contrasts_with_variances": lambda r: [
+        group.noise for group in contrasts_with_variances(closure(), np.ones(4), np.array([1, 2, 3.0, np.inf]), RHO, r)
+    ],
     "queries.sensitivity_of_tables": lambda r: sensitivity_of_tables(2, SCHEMA, r),
     "queries.Cells.sensitivity": lambda r: Cells(("a",)).sensitivity(SCHEMA, r),
     "queries.Cells.sensitivity, total": lambda r: Cells(()).sensitivity(SCHEMA, r),

@@ -56,7 +56,8 @@ def test_an_approved_plan_publishes_its_views_from_the_command_line(tmp_path) ->
     ct.Schema([ct.Attribute(name, ["0", "1"]) for name in names]).save(tmp_path / "people.schema.json")
     lines = [",".join(names), *(",".join(str((row >> i) & 1) for i in range(20)) for row in range(100))]
     (tmp_path / "people.csv").write_text("\n".join(lines) + "\n")
-    shown = ran_well("plan", tmp_path / "people.schema.json", "--epsilon", "1", "-o", tmp_path / "p.json")
+    plan = ("plan", tmp_path / "people.schema.json", "--epsilon", "1", "--strategy", "views", "--objective", "cells")
+    shown = ran_well(*plan, "-o", tmp_path / "p.json")
     assert "A later stage, of ε = 0.99, measures what rule views chooses" in shown.out
     saved = json.loads((tmp_path / "p.json").read_text())
     assert (saved["crosstally-plan"], saved["budget"], len(saved["requests"])) == (2, {"epsilon": "1"}, 1)

@@ -34,7 +34,7 @@ DIGESTS = {
     "ledger-1.ledger": "1df562c8ec1b97d6d767be437086e6190e28d4fc1f6f379b9cb2f93d196da336",
     "plan-1.json": "e2b8add0027d09adfe3f8c9bb97100fff2faa08b3c030dc80bdbf65fe04351ee",
     "plan-2.json": "50c6e9a1eb288c1162cfb7fb593a3367c4e20dd4dacb7edebd1744db7bc33142",
-    "plan-3.json": "f2daf31e204bc021b3281a9e356cb73d63b5dbf9b71680fb7f47b52722dfd1b1",
+    "plan-3.json": "9d8cc13c923cdbde1f22bb84755170b34ac83adae3843030a4b749229b75a237",
     "protocol-1.json": "7f95d7b1ec672c4df44c3bb8fb658b938398a508622671225a28e7f85f5606c4",
     "release-1-cells.parquet": "e93d04a9a39b2ae868337faa5d2a289ffb5d8b83053848a2b09ae21d6578ef36",
     "release-1.parquet": "9974c8a9fbfbcb3b7459f08cca0742cd50f6b4f36789605a59095bbf47fc68f4",
