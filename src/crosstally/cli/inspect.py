@@ -88,7 +88,7 @@ def _measured(release: Release) -> Iterator[_Measured]:
 
 
 def _kind(measured: Measurement) -> str:
-    return "groups of cells" if measured.query.table.groups else type(measured.query).__name__.lower()
+    return "groups of cells" if measured.query.groups else type(measured.query).__name__.lower()
 
 
 def _expected(release: Release) -> Iterator[_Expected]:

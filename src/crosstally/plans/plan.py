@@ -69,10 +69,10 @@ class Plan:
         object.__setattr__(self, "objective", Objective(self.objective))
         object.__setattr__(self, "workload", self.workload.for_schema(self.schema))
         for group in self.groups:
-            shape = group.query.table.shape(self.schema)
-            if math.prod(shape) > MAX_CELLS:
-                advice = "put values into groups, or measure fewer attributes together"
-                raise TooManyCellsError(too_many_cells(group.query.attributes, shape, advice))
+            for table in group.query.tables:
+                if math.prod(shape := table.shape(self.schema)) > MAX_CELLS:
+                    advice = "put values into groups, or measure fewer attributes together"
+                    raise TooManyCellsError(too_many_cells(table.attributes, shape, advice))
         Groups.of(self.schema, (group.query for group in self.groups))
         subsets = sum(len(group) * 2 ** len(group.query.attributes) for group in self.groups)
         if subsets > MAX_CELLS:
@@ -130,10 +130,11 @@ class Plan:
 
     def check_countable(self) -> None:
         """Raise unless its tables can be counted: a plan may be larger than what can be run."""
-        cells = [math.prod(group.query.table.shape(self.schema)) for group in self.groups]
-        needed = sum(len(group) * each for group, each in zip(self.groups, cells, strict=True))
+        counted = [(table, len(group)) for group in self.groups for table in group.query.tables]
+        cells = [math.prod(table.shape(self.schema)) for table, _ in counted]
+        needed = sum(times * each for (_, times), each in zip(counted, cells, strict=True))
         if needed > MAX_CELLS:
-            largest = self.groups[cells.index(max(cells))].query.attributes
+            largest = counted[cells.index(max(cells))][0].attributes
             raise TooManyCellsError(
                 f"at most {MAX_CELLS:,} cells can be measured at once, got {needed:,}, the largest table is "
                 f"{' x '.join(largest)}: name fewer tables, or another strategy"
@@ -142,7 +143,7 @@ class Plan:
     @cached_property
     def tables(self) -> tuple[Cells, ...]:
         """The tables that must be counted to answer the requests."""
-        return tuple(dict.fromkeys(request.query.table for request in self.requests))
+        return tuple(dict.fromkeys(table for request in self.requests for table in request.query.tables))
 
     @cached_property
     def errors(self) -> Mapping[tuple[str, ...], float]:
@@ -186,7 +187,7 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as JSON."""
-        groups = dict(each for request in self.requests for each in request.query.table.groups)
+        groups = dict(each for request in self.requests for each in request.query.groups)
         newest = bool(groups) or self.objective != Objective.CELLS
         later = {"later": [rule.to_dict() for rule in self.later]} if self.later or newest else {}
         return {
@@ -261,7 +262,7 @@ def _read_request(given: object, groups: Mapping[str, tuple[int, ...]]) -> Reque
 
 def _query_dict(query: Query) -> dict[str, Any]:
     """The query as JSON; groups are named, since the plan holds them once for all."""
-    named = {"groups": [name for name, _ in query.table.groups]} if query.table.groups else {}
+    named = {"groups": [name for name, _ in query.groups]} if query.groups else {}
     return {**query.to_dict(), **named}
 
 

@@ -85,7 +85,8 @@ def _exact_answers(exact: Sequence[ExactTable], plan: Plan) -> list[NDArray[np.i
 
 
 def _exact_answer(tables: Mapping[Cells, ExactTable], query: Query, plan: Plan) -> NDArray[np.int64]:
-    counts = tables[query.table].counts
+    exact = [tables[table].counts for table in query.tables]
+    counts = exact[0] if len(exact) == 1 else np.concatenate([each.ravel() for each in exact])
     for_each_row = query.sensitivity(plan.schema, Neighbours.ADD_REMOVE).l1 / plan.schema.max_rows
     if for_each_row * float(np.abs(counts.astype(np.float64)).sum()) >= LIMIT:
         raise PlanError("exact answers must be below 2^62 in size for noise to be added; the counts are too large")

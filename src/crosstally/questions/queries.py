@@ -66,8 +66,12 @@ class Query(Protocol):
         """The attributes whose table answers it."""
 
     @property
-    def table(self) -> Cells:
-        """The table that must be counted to answer it."""
+    def groups(self) -> GroupMaps:
+        """The groups in which it counts values of some attributes."""
+
+    @property
+    def tables(self) -> tuple[Cells, ...]:
+        """The tables that must be counted to answer it."""
 
     def shape(self, schema: Schema) -> tuple[int, ...]:
         """The shape of the answer."""
@@ -76,7 +80,7 @@ class Query(Protocol):
         """How far one unit can move the answer."""
 
     def answer(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The exact answer, from the counts of ``table``."""
+        """The exact answer, from the counts of its table; where it has several, from all their cells in a row."""
 
     def to_dict(self) -> dict[str, Any]:
         """The query as JSON."""
@@ -115,9 +119,9 @@ class Cells:
                 raise QueryError(f"only attributes of the table can have groups, got {name!r}")
 
     @property
-    def table(self) -> Cells:
+    def tables(self) -> tuple[Cells, ...]:
         """The table itself."""
-        return self
+        return (self,)
 
     def shape(self, schema: Schema) -> tuple[int, ...]:
         """One cell for each combination of values, or of groups of values."""
@@ -172,9 +176,14 @@ class Contrast:
             )
 
     @property
-    def table(self) -> Cells:
+    def tables(self) -> tuple[Cells, ...]:
         """The table over its attributes."""
-        return Cells(self.attributes)
+        return (Cells(self.attributes),)
+
+    @property
+    def groups(self) -> GroupMaps:
+        """None: it is about values."""
+        return ()
 
     def map(self, schema: Schema) -> ContrastMap:
         """The linear map from the counts of its table to its answer."""
@@ -247,9 +256,14 @@ class Linear:
         return tuple(sorted({name for term in self.terms for name, _ in term.factors}))
 
     @property
-    def table(self) -> Cells:
+    def tables(self) -> tuple[Cells, ...]:
         """The table over its attributes."""
-        return Cells(self.attributes)
+        return (Cells(self.attributes),)
+
+    @property
+    def groups(self) -> GroupMaps:
+        """None: it is about values."""
+        return ()
 
     def shape(self, schema: Schema) -> tuple[int, ...]:
         """A single number."""

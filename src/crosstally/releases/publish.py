@@ -53,7 +53,7 @@ def check_measurements(schema: Schema, measurements: Sequence[Measurement]) -> N
         if not isinstance(query, Cells | Contrast):
             raise ReleaseError(f"{where}: a release holds cells and contrasts, got {type(query).__name__}")
         try:
-            shape, sizes = query.shape(schema), query.table.shape(schema)
+            shape, sizes = query.shape(schema), query.tables[0].shape(schema)
         except CrosstallyError as error:
             raise ReleaseError(f"{where}: {error}") from None
         cells += math.prod(sizes)

@@ -71,7 +71,7 @@ class MeasurementKind:
     @classmethod
     def of(cls, measurement: Measurement) -> MeasurementKind:
         """The kind of a measurement."""
-        kind = "groups" if measurement.query.table.groups else "cells"
+        kind = "groups" if measurement.query.groups else "cells"
         query = kind if isinstance(measurement.query, Cells) else "contrast"
         values = "whole" if measurement.values.dtype == np.int64 else "real"
         return cls(query, values, measurement.noise, measurement.variance, measurement.origin)

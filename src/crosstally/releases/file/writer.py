@@ -210,7 +210,7 @@ def _codes(schema: Schema, pieces: Sequence[tuple[Measurement, range]], rows: in
     codes: dict[int, NDArray[np.int32]] = {}
     at = 0
     for measurement, piece in pieces:
-        names, grouped = measurement.query.attributes, dict(measurement.query.table.groups)
+        names, grouped = measurement.query.attributes, dict(measurement.query.groups)
         cells = np.arange(piece.start, piece.stop)
         values = np.unravel_index(cells, measurement.values.shape) if names else ()
         for name, value in zip(names, values, strict=True):
