@@ -23,7 +23,8 @@ from crosstally.plans.request import Request, RequestGroup, grouped
 from crosstally.plans.stages import Rule, part_of, rest_of, sum_of_stages
 from crosstally.platform_files import write_text
 from crosstally.questions.groups import Groups, full_part
-from crosstally.questions.queries import MAX_CELLS, Cells, Query, query_from_dict, read_group_maps, too_many_cells
+from crosstally.questions.queries import MAX_CELLS, Cells, Query, read_group_maps, too_many_cells
+from crosstally.questions.query_json import query_from_dict
 from crosstally.residuals.closure import Closure, closure_of
 from crosstally.residuals.variances import Variances
 from crosstally.schema import Schema

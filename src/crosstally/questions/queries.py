@@ -29,7 +29,6 @@ __all__ = [
     "Linear",
     "Query",
     "Term",
-    "query_from_dict",
     "read_group_maps",
     "sensitivity_of_tables",
     "too_many_cells",
@@ -344,44 +343,3 @@ def _group_map(name: str, groups: tuple[int, ...]) -> tuple[int, ...]:
             f"the groups of {name!r} must be at least two, numbered from 0 without a gap, got {len(used):,} numbers"
         )
     return groups
-
-
-def query_from_dict(given: object, groups: Mapping[str, tuple[int, ...]] | None = None) -> Query:
-    """A query from its JSON; ``groups`` are maps that it may name instead of holding them."""
-    if isinstance(given, Mapping) and set(given) == {"cells", "groups"}:
-        return _read_grouped(given["cells"], given["groups"], groups or {})
-    if not isinstance(given, Mapping) or len(given) != 1:
-        raise QueryError("a query must be an object with one of cells, contrast or linear")
-    ((kind, body),) = given.items()
-    if kind in ("cells", "contrast"):
-        if not isinstance(body, list) or not all(isinstance(name, str) for name in body):
-            raise QueryError(f"{kind} must be a list of attribute names")
-        return Cells(tuple(body)) if kind == "cells" else Contrast(tuple(body))
-    if kind == "linear" and isinstance(body, list):
-        return Linear(tuple(map(_read_term, body)))
-    raise QueryError(f"a query must be cells, contrast or linear, got {kind!r}")
-
-
-def _read_grouped(names: object, groups: object, known: Mapping[str, tuple[int, ...]]) -> Cells:
-    """Cells whose groups stand with them, by name of attribute, or are named only."""
-    cells = query_from_dict({"cells": names})
-    if isinstance(groups, list):
-        if not groups or not all(isinstance(name, str) and name in known for name in groups):
-            raise QueryError("cells in groups must name attributes whose groups are given")
-        groups = {name: known[name] for name in groups}
-    if not isinstance(groups, Mapping) or not groups:
-        raise QueryError("groups must be an object: for each attribute the group of each value")
-    return Cells(cells.attributes, groups)
-
-
-def _read_term(given: object) -> Term:
-    if (
-        not isinstance(given, Mapping)
-        or set(given) != {"weight", "factors"}
-        or not isinstance(given["factors"], Mapping)
-    ):
-        raise QueryError("a term must be an object with weight and factors")
-    for name, factor in given["factors"].items():
-        if not isinstance(factor, list):
-            raise QueryError(f"the factor of {name!r} must be a list of whole numbers")
-    return Term(given["weight"], tuple((name, tuple(factor)) for name, factor in given["factors"].items()))
