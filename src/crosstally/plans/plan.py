@@ -22,6 +22,7 @@ from crosstally.plans.joint_cost import groups_cost
 from crosstally.plans.request import Request, RequestGroup, grouped
 from crosstally.plans.stages import Rule, part_of, rest_of, sum_of_stages
 from crosstally.platform_files import write_text
+from crosstally.questions.choice import Choice
 from crosstally.questions.groups import Groups, full_part
 from crosstally.questions.queries import MAX_CELLS, Cells, Query, read_group_maps, too_many_cells
 from crosstally.questions.query_json import query_from_dict
@@ -41,8 +42,8 @@ __all__ = [
 ]
 
 FORMAT = 3
-"""Plans with an objective or groups of values. A plan is written in the least format that can say it, which older
-readers know: 2 has later stages, 1 has none of these."""
+"""Plans with an objective, choices or groups of values. A plan is written in the least format that can say it, which
+older readers know: 2 has later stages, 1 has none of these."""
 _EXACT = 1e-300
 
 
@@ -75,7 +76,7 @@ class Plan:
                     advice = "put values into groups, or measure fewer attributes together"
                     raise TooManyCellsError(too_many_cells(table.attributes, shape, advice))
         Groups.of(self.schema, (group.query for group in self.groups))
-        subsets = sum(len(group) * 2 ** len(group.query.attributes) for group in self.groups)
+        subsets = sum(len(group) * 2 ** len(group.query.attributes) for group in self._measuring)
         if subsets > MAX_CELLS:
             raise TooManyCellsError(f"a plan must be over at most {MAX_CELLS:,} sets of attributes, got {subsets:,}")
         object.__setattr__(self, "later", tuple(self.later))
@@ -124,6 +125,11 @@ class Plan:
         """The requests in groups that are alike."""
         return grouped(self.requests, self.schema)
 
+    @property
+    def _measuring(self) -> tuple[RequestGroup, ...]:
+        """The groups that measure something: a choice says which table is worth measuring, and no more."""
+        return tuple(group for group in self.groups if not isinstance(group.query, Choice))
+
     @cached_property
     def cells(self) -> int:
         """How many numbers are measured."""
@@ -162,7 +168,7 @@ class Plan:
 
     def variances_of(self, closure: Closure) -> Variances:
         """The variances of the sets and tables of a closure, as this stage measures them."""
-        return Variances(closure, [_in_full(group, self.schema) for group in self.groups])
+        return Variances(closure, [_in_full(group, self.schema) for group in self._measuring])
 
     @property
     def covers(self) -> bool:
@@ -189,7 +195,8 @@ class Plan:
     def to_dict(self) -> dict[str, Any]:
         """The plan as JSON."""
         groups = dict(each for request in self.requests for each in request.query.groups)
-        newest = bool(groups) or self.objective != Objective.CELLS
+        choices = any(isinstance(request.query, Choice) for request in self.requests)
+        newest = bool(groups) or choices or self.objective != Objective.CELLS
         later = {"later": [rule.to_dict() for rule in self.later]} if self.later or newest else {}
         return {
             "crosstally-plan": 3 if newest else 2 if self.later else 1,
