@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import math
 from fractions import Fraction
 from itertools import combinations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pytest
 
 import crosstally as ct
+from cli_runs import ran_well
 from conftest import schema_of
 from crosstally.errors import PlanError
 from crosstally.plans.stages import stage_key
@@ -220,3 +223,23 @@ def test_one_way_tables_alone_need_no_rounds() -> None:
 def test_bad_rounds_are_refused(rounds) -> None:
     with pytest.raises(PlanError, match="rounds must be a whole number from 1 to 200"):
         Adaptive(rounds=rounds)
+
+
+# At the terminal
+
+
+def test_a_run_at_the_terminal_says_what_was_chosen(tmp_path) -> None:
+    SCHEMA.save(tmp_path / "p.schema.json")
+    pa.csv.write_csv(ROWS, tmp_path / "p.csv")
+    shown = ran_well(
+        "plan", tmp_path / "p.schema.json", "--epsilon", "9", "--strategy", "adaptive", "-o", tmp_path / "p.json"
+    )
+    assert "18 later stages, of ε = 6.75 together, ask what rule adaptive chooses by those before them." in shown.out
+    ran_well("release", tmp_path / "p.csv", "--plan", tmp_path / "p.json", "-o", tmp_path / "r.parquet")
+    release = ct.open_release(tmp_path / "r.parquet")
+    tables = ", ".join(dict.fromkeys(" x ".join(each.table) for each in release.choices))
+    text = " ".join(ran_well("inspect", tmp_path / "r.parquet").out.split())
+    assert "What to measure was chosen 9 times by a noisy maximum (Gumbel noise on scores that nobody sees)" in text
+    assert f"which the budget pays for: {tables}." in text
+    found = json.loads(ran_well("inspect", tmp_path / "r.parquet", "--json").out)["choices"]
+    assert found == [{"tables": 3, "chosen": list(each.table)} for each in release.choices]

@@ -237,8 +237,13 @@ def _show(found: Comparison) -> None:
     for name, reason in found.refused:
         screen.say(f"{name} cannot: {printable(reason)}", style="dim", indent=2)
     screen.say(f"▸ {chosen.strategy} is chosen: {found.reason}.")
-    for budget, rule in zip(chosen.stage_budgets[1:], chosen.later, strict=True):
-        screen.say(f"A later stage, of {budget}, measures what rule {printable(rule.name)} chooses by the first one.")
+    if len(chosen.later) > 1:
+        names = ", ".join(dict.fromkeys(printable(rule.name) for rule in chosen.later))
+        stages = f"{len(chosen.later)} later stages, of {chosen.budget_left} together"
+        screen.say(f"{stages}, ask what rule {names} chooses by those before them.")
+    elif chosen.later:
+        rule = printable(chosen.later[0].name)
+        screen.say(f"A later stage, of {chosen.budget_left}, measures what rule {rule} chooses by the first one.")
     screen.say("RMS error: the typical distance of a published count from the true one.", style="dim")
     for sentence in caveats(chosen.schema):
         screen.say(sentence)
