@@ -236,7 +236,9 @@ def _choose(plans: Sequence[Plan], objective: Objective, *, asked: bool) -> tupl
         return plans[0], "it was asked for"
     by_default = [each for each in plans if each.strategy == DEFAULT[0].name]
     if objective == Objective.TABLES and by_default:
-        return by_default[0], "what larger tables are worth their noise is decided by the one-way tables"
+        return by_default[
+            0
+        ], "it decides by noisy one-way tables what else is worth measuring, which no plan knows beforehand"
     covering = [each for each in plans if each.covers]
     if not covering:
         raise PlanError(
