@@ -244,9 +244,9 @@ def test_a_repeat_after_a_crash_between_stages_goes_on_where_it_stopped(ledger, 
     read: list[tuple[tuple[str, ...], ...]] = []
     counted = pipeline._measured
 
-    def noted(source: Any, plan: Plan, *others: Any) -> Any:
+    def noted(source: Any, plan: Plan, *others: Any, **options: Any) -> Any:
         read.append(plan.tables)
-        return counted(source if plan.tables != ((),) else NO_ROWS, plan, *others)
+        return counted(source if plan.tables != ((),) else NO_ROWS, plan, *others, **options)
 
     plan = staged()
     with monkeypatch.context() as patch:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from crosstally.budget import Amount, Budget, Neighbours
 from crosstally.errors import KeyReusedError, PlanError, SchemaError, SourceError
@@ -19,6 +19,9 @@ from crosstally.strategies.planner import compare, read_strategies
 from crosstally.strategies.rules import check_rules, next_stage
 from crosstally.tables import Measurement
 from crosstally.workload import Workload
+
+if TYPE_CHECKING:
+    from crosstally.sources import Reading
 
 __all__ = ["release", "run"]
 
@@ -37,12 +40,13 @@ def release(
     plan: Plan | None = None,
     ledger: Ledger | str | Path | None = None,
     key: str | None = None,
+    reading: Reading | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Release:
     """A release of the rows in a source: one file's worth of noisy tables, from which any other can be read.
 
     Args:
-        source: A path, a glob, a list of paths, or a table that speaks Arrow (pandas, Polars, DuckDB, PyArrow). Some
+        source: A path, a folder, a glob, a list of paths, or a table of pandas, Polars, DuckDB or PyArrow. Some
             plans read it twice; what can be read once, such as a cursor, is then refused before anything is spent.
         schema: The attributes to publish; left out when a plan is given.
         epsilon: The privacy budget; with ``delta`` it is approximate, alone it is pure.
@@ -57,6 +61,7 @@ def release(
             the same people is then yours to keep.
         key: A name for this release in the ledger. Asking again with the same key and plan gives the same numbers
             again and spends nothing.
+        reading: How the source is written, where its names do not show it: separators, encoding, sheet, table.
         progress: Called with the number of bytes read so far, of all files together, from 0 for each stage. Never for a
             table in memory. No number of rows is told: that is confidential.
     """
@@ -66,7 +71,7 @@ def release(
             raise PlanError("a plan fixes schema, budget, workload and strategy: give it alone")
         if neighbours not in (Neighbours.ADD_REMOVE, plan.neighbours):
             raise PlanError(f"the plan is for {plan.neighbours} neighbours, got {neighbours}: leave neighbours out")
-        return run(source, plan, rows=rows, ledger=ledger, key=key, progress=progress)
+        return run(source, plan, rows=rows, ledger=ledger, key=key, reading=reading, progress=progress)
     if schema is None:
         raise PlanError("a release needs a schema, or a plan")
     budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
@@ -74,7 +79,7 @@ def release(
     chosen = compare(schema, workload, budget, neighbours=neighbours, strategies=strategies, rows=rows).chosen
     if chosen.schema != schema:
         raise PlanError(f"{chosen.strategy} plans for other attributes than the schema's: its plan cannot be released")
-    return run(source, chosen, rows=rows, ledger=ledger, key=key, progress=progress)
+    return run(source, chosen, rows=rows, ledger=ledger, key=key, reading=reading, progress=progress)
 
 
 def run(
@@ -84,6 +89,7 @@ def run(
     rows: int | None = None,
     ledger: Ledger | str | Path | None = None,
     key: str | None = None,
+    reading: Reading | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Release:
     """The release that a plan asks for: count and measure its stage, plan the next one by its rule; then publish."""
@@ -100,7 +106,7 @@ def run(
     stage: Plan | None = plan
     while stage is not None and stage.requests:
         used.append(keys[len(used)])
-        measured += _measured(source, stage, ledger, used[-1], progress)
+        measured += _measured(source, stage, ledger, used[-1], reading=reading, progress=progress)
         stage = _next(ledger, keys[len(used) - 1 : len(used) + 1], (*public, *measured)) if stage.later else None
     if not measured and rows is None:
         raise PlanError(f"{plan.strategy} measures nothing, so it needs rows, the public number of rows")
@@ -159,14 +165,24 @@ def _next(ledger: Ledger, keys: Sequence[str], seen: Sequence[Measurement]) -> P
 
 
 def _measured(
-    source: Any, plan: Plan, ledger: Ledger, key: str, progress: Callable[[int], None] | None
+    source: Any,
+    plan: Plan,
+    ledger: Ledger,
+    key: str,
+    *,
+    reading: Reading | None,
+    progress: Callable[[int], None] | None,
 ) -> tuple[Measurement, ...]:
     """What the plan's requests got: now, or when the same key asked before."""
     from crosstally.privacy.measure import measure_counted
-    from crosstally.sources import count
+    from crosstally.sources import Reading, count
 
+    written = reading or Reading()
     return measure_counted(
-        lambda: count(source, plan.schema, plan.tables, progress=progress), plan, ledger=ledger, key=key
+        lambda: count(source, plan.schema, plan.tables, reading=written, progress=progress),
+        plan,
+        ledger=ledger,
+        key=key,
     )
 
 

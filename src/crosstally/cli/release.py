@@ -33,6 +33,18 @@ from crosstally.cli.options import (
     read_budget,
     read_workload,
 )
+from crosstally.cli.reading_options import (
+    DecimalMarks,
+    Delimiter,
+    Encoding,
+    Header,
+    Quote,
+    Sheet,
+    TableName,
+    ThousandsMarks,
+    read_reading,
+    settled,
+)
 from crosstally.errors import CrosstallyError, LedgerError, PlanError, SchemaError
 from crosstally.schema import Schema
 
@@ -40,6 +52,7 @@ if TYPE_CHECKING:
     from crosstally.plans.plan import Plan
     from crosstally.privacy.ledger import Ledger
     from crosstally.releases import Release
+    from crosstally.sources import Reading
 
 __all__ = ["EXAMPLES", "release"]
 
@@ -52,7 +65,9 @@ _COMPRESSED = (".gz", ".bz2", ".zst", ".xz", ".lz4")
 
 
 def release(
-    source: Annotated[list[str], typer.Argument(metavar="SOURCE", help="CSV, Parquet or Arrow files, or a glob.")],
+    source: Annotated[
+        list[str], typer.Argument(metavar="SOURCE", help="Files, a folder or a glob: CSV, Parquet, Excel, SPSS ...")
+    ],
     *,
     schema: Annotated[Path | None, typer.Option(metavar="FILE", help="What the table is about, reviewed.")] = None,
     plan: Annotated[
@@ -77,6 +92,14 @@ def release(
     tables: Tables = None,
     workload: WorkloadFile = None,
     strategy: StrategyName = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    quote: Quote = None,
+    decimal: DecimalMarks = None,
+    thousands: ThousandsMarks = None,
+    header: Header = None,
+    sheet: Sheet = None,
+    table: TableName = None,
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
@@ -88,6 +111,16 @@ def release(
     from crosstally.cli.output.screen import progress
     from crosstally.strategies.planner import compare, read_strategies
 
+    written = read_reading(
+        delimiter=delimiter,
+        encoding=encoding,
+        quote=quote,
+        decimal=decimal,
+        thousands=thousands,
+        header=header,
+        sheet=sheet,
+        table=table,
+    )
     fixed_by_plan = {
         "--schema": schema,
         "--epsilon": epsilon,
@@ -111,7 +144,11 @@ def release(
     check_output(target, force=force)
     key = f"release-{secrets.token_hex(4)}" if key is None else key
     with _paying(approved, source, ledger) as account:
-        released = _measure(source, approved, account, rows=rows, key=key, quiet=quiet or json)
+        released = settled(
+            lambda each: _measure(source, approved, account, reading=each, rows=rows, key=key, quiet=quiet or json),
+            written,
+            quiet=quiet or json,
+        )
         _save(released, target, account, key)
         if json:
             _print_summary(released, account, target, key)
@@ -212,13 +249,22 @@ def _beside(source: list[str], ending: str, option: str) -> Path:
 # Spend and save
 
 
-def _measure(source: list[str], plan: Plan, account: _Account, *, rows: int | None, key: str, quiet: bool) -> Release:
-    from crosstally.cli.output.screen import reading
+def _measure(
+    source: list[str],
+    plan: Plan,
+    account: _Account,
+    *,
+    reading: Reading,
+    rows: int | None,
+    key: str,
+    quiet: bool,
+) -> Release:
+    from crosstally.cli.output.screen import progress_of_reading
     from crosstally.pipeline import run
 
     where: Any = source[0] if len(source) == 1 else source
-    with reading("counting", where, quiet=quiet) as tell:
-        return run(where, plan, rows=rows, ledger=account.ledger, key=key, progress=tell)
+    with progress_of_reading("counting", where, quiet=quiet) as tell:
+        return run(where, plan, rows=rows, ledger=account.ledger, key=key, reading=reading, progress=tell)
 
 
 def _save(released: Release, target: Path, account: _Account, key: str) -> None:

@@ -3,6 +3,7 @@
 from crosstally.sources.checks import ColumnReport, Report, check
 from crosstally.sources.counts import count
 from crosstally.sources.drafts import Draft, draft
-from crosstally.sources.rows import is_read_again
+from crosstally.sources.reading import Reading
+from crosstally.sources.table_objects import is_read_again
 
-__all__ = ["ColumnReport", "Draft", "Report", "check", "count", "draft", "is_read_again"]
+__all__ = ["ColumnReport", "Draft", "Reading", "Report", "check", "count", "draft", "is_read_again"]

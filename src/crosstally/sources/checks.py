@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from crosstally.schema import Outside, Schema
 from crosstally.sources.codes.encode import Encoder
 from crosstally.sources.codes.texts import canonical_texts
-from crosstally.sources.rows import batches
+from crosstally.sources.numbers import numeric_columns
+from crosstally.sources.reading import Reading
+from crosstally.sources.rows import AS_IT_IS, batches
 
 __all__ = ["ColumnReport", "Report", "check"]
 
@@ -71,13 +73,14 @@ class Report:
         return not any(column.refused for column in self.columns)
 
 
-def check(rows: Any, schema: Schema) -> Report:
-    """How well the rows fit the schema; spends nothing and refuses nothing, and is confidential."""
+def check(rows: Any, schema: Schema, *, reading: Reading = AS_IT_IS) -> Report:
+    """How well the rows fit the schema; spends nothing and refuses no value, and is confidential."""
     found = [_Findings(Encoder.of(attribute)) for attribute in schema.attributes]
-    needed = [*schema.names, *(() if schema.unit is None else (schema.unit.id,))]
+    unit = () if schema.unit is None else (schema.unit.id,)
     read = dropped = 0
     ids: list[pa.Array] = []
-    for batch in batches(rows, needed):
+    numeric = numeric_columns(schema)
+    for batch in batches(rows, [*schema.names, *unit], reading=reading, numeric=numeric, verbatim=unit):
         lost = np.zeros(batch.num_rows, np.bool_)
         for findings in found:
             lost |= findings.add(batch)

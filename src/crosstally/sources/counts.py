@@ -14,7 +14,9 @@ from crosstally.errors import TooManyCellsError
 from crosstally.questions.queries import MAX_CELLS
 from crosstally.schema import Outside, Schema
 from crosstally.sources.codes.encode import Encoder
-from crosstally.sources.rows import BATCH_ROWS, batches
+from crosstally.sources.numbers import numeric_columns
+from crosstally.sources.reading import Reading
+from crosstally.sources.rows import AS_IT_IS, BATCH_ROWS, batches
 from crosstally.sources.tally import Tally
 from crosstally.sources.units import Bound
 from crosstally.tables import ExactTable
@@ -27,6 +29,8 @@ def count(
     schema: Schema,
     tables: Sequence[tuple[str, ...]],
     *,
+    reading: Reading = AS_IT_IS,
+    refuse_unclear: bool = True,
     progress: Callable[[int], None] | None = None,
     batch_rows: int = BATCH_ROWS,
 ) -> tuple[ExactTable, ...]:
@@ -36,9 +40,11 @@ def count(
     unit, each unit counts with at most ``max_rows`` of its rows, and rows without an id are left out.
 
     Args:
-        rows: A path, a glob, a list of them, or a frame of pandas, Polars, DuckDB or PyArrow.
+        rows: A path, a folder, a glob, a list of them, or a table of pandas, Polars, DuckDB or PyArrow.
         schema: The attributes and the unit of protection.
         tables: Tuples of attribute names.
+        reading: How the rows are written.
+        refuse_unclear: Whether numbers that may be meant in two ways are refused; else they have a decimal point.
         progress: Called with the number of bytes read so far of all files; never for a table in memory.
         batch_rows: How many rows are counted at once.
     """
@@ -52,7 +58,16 @@ def count(
         if bound is not None or attribute.name in used or attribute.outside is not Outside.OTHER
     ]
     names = [encoder.attribute.name for encoder in encoders]
-    for batch in batches(rows, _columns(schema), batch_rows=batch_rows, progress=progress):
+    numeric = numeric_columns(schema) if refuse_unclear else ()
+    for batch in batches(
+        rows,
+        [*schema.names, *_ids(schema)],
+        reading=reading,
+        numeric=numeric,
+        verbatim=_ids(schema),
+        batch_rows=batch_rows,
+        progress=progress,
+    ):
         kept, cells = _cells(batch, encoders)
         if bound is not None:
             bound.add(batch.column(bound.unit.id), kept, cells)
@@ -71,8 +86,8 @@ def _check_cells(schema: Schema, tables: Sequence[tuple[str, ...]]) -> None:
         raise TooManyCellsError(f"at most {MAX_CELLS:,} cells can be counted at once, got {cells:,}")
 
 
-def _columns(schema: Schema) -> list[str]:
-    return [*schema.names, *(() if schema.unit is None else (schema.unit.id,))]
+def _ids(schema: Schema) -> tuple[str, ...]:
+    return () if schema.unit is None else (schema.unit.id,)
 
 
 def _cells(batch: pa.RecordBatch, encoders: Sequence[Encoder]) -> tuple[NDArray[np.bool_] | None, list[NDArray[Any]]]:

@@ -17,7 +17,8 @@ from crosstally.schema import MAX_ATTRIBUTES, MISSING, OTHER, Attribute, Outside
 from crosstally.sources.codes.arrays import is_readable
 from crosstally.sources.codes.bins import number_of
 from crosstally.sources.codes.texts import canonical_texts
-from crosstally.sources.rows import batches
+from crosstally.sources.reading import Reading
+from crosstally.sources.rows import AS_IT_IS, batches
 
 __all__ = ["Draft", "draft"]
 
@@ -39,7 +40,7 @@ class Draft:
         return f"Draft({len(self.schema.attributes)} attributes, {len(self.left_out)} left out)"
 
 
-def draft(rows: Any, *, max_values: int = 50) -> Draft:
+def draft(rows: Any, *, max_values: int = 50, reading: Reading = AS_IT_IS) -> Draft:
     """A schema that fits the data, marked as a draft, for the steward to review.
 
     Columns with at most ``max_values`` different values become labels, numbers with more become bins of equal width; up
@@ -48,7 +49,7 @@ def draft(rows: Any, *, max_values: int = 50) -> Draft:
     replaces them by what is publicly known of the columns.
     """
     columns: dict[str, _Column] = {}
-    for batch in batches(rows, None):
+    for batch in batches(rows, None, reading=reading):
         for place, (name, values) in enumerate(zip(batch.schema.names, batch.columns, strict=True), 1):
             # An error says where the column stands: its name may be a person's, where a file has no header.
             columns.setdefault(name, _Column()).add(f"number {place}", values)
