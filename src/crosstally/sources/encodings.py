@@ -8,6 +8,7 @@ import io
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from crosstally.errors import SourceError
@@ -17,7 +18,8 @@ __all__ = ["BLOCK_BYTES", "GUESS", "Utf8Stream", "decoded_head", "encoding_of", 
 
 BLOCK_BYTES = 4 << 20
 """How much of a file is read at once; no row may be longer."""
-_HEAD_BYTES = 1 << 20  # how much of a file is looked at for its names
+_HEAD_BYTES = 256 << 10  # how much of a file is looked at for its names
+_LINE_FEED = 10
 GUESS = "cp1252"
 """What text is taken for that is not UTF-8: of the encodings with one byte for a letter the most common by far."""
 _COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
@@ -105,36 +107,42 @@ class Utf8Stream(io.RawIOBase):
         self._stream.read(mark)
         self._rest = b""
         self._is_at_end = False
-        self._last = b"\n"
+        self._ends_in_feed = True
         self.feeds = 0
 
     def readable(self) -> bool:
         """Yes."""
         return True
 
-    def read(self, size: int = -1) -> bytes:
-        """At most so many bytes, none at the end."""
+    def read(self, size: int = -1) -> Any:
+        """At most so many bytes, none at the end; in Arrow's own memory where nothing needs to be recoded."""
         size = BLOCK_BYTES if size < 0 else size
-        while not self._rest and not self._is_at_end:
-            block = self._stream.read(size)
-            self._is_at_end = not block
-            self._try_utf8(block)
-            self._rest = block if self._decoder is None else self._recoded(block)
-        found, self._rest = self._rest[:size], self._rest[size:]
-        self.feeds += found.count(b"\n")
-        self._last = found[-1:] or self._last
+        found = self._stream.read_buffer(size) if self._decoder is None else self._next_recoded(size)
+        bytes_of_block = np.frombuffer(found, np.uint8)
+        self.feeds += int(np.count_nonzero(bytes_of_block == _LINE_FEED))  # several times faster than bytes.count
+        if len(bytes_of_block):
+            self._ends_in_feed = bytes_of_block[-1] == _LINE_FEED
         return found
 
     def readinto(self, buffer: Any) -> int:
         """The same, into a buffer."""
-        found = self.read(len(buffer))
+        found = memoryview(self.read(len(buffer))).cast("B")  # Arrow says its bytes have signs
         buffer[: len(found)] = found
         return len(found)
+
+    def _next_recoded(self, size: int) -> bytes:
+        while not self._rest and not self._is_at_end:
+            block = self._stream.read(size)
+            self._is_at_end = not block
+            self._try_utf8(block)
+            self._rest = self._recoded(block)
+        found, self._rest = self._rest[:size], self._rest[size:]
+        return found
 
     @property
     def lines(self) -> int:
         """How many lines went by, the last one with or without a line feed."""
-        return self.feeds + (self._last != b"\n")
+        return self.feeds + (not self._ends_in_feed)
 
     def check_encoding(self) -> None:
         """Raise when all went by, and it was UTF-8 though another encoding was said."""

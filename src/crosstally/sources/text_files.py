@@ -211,7 +211,7 @@ def _broken_row(path: Path, form: TextFormat) -> str:
     """Where the first row stands that has other fields than the names or a stray quote, never what is in it."""
     with open_bytes(path) as stream, _long_fields():
         recoded = Utf8Stream(path, stream, form.encoding, form.mark)
-        text = io.TextIOWrapper(io.BufferedReader(recoded), "utf-8", errors="replace", newline="")
+        text = io.TextIOWrapper(io.BufferedReader(recoded, BLOCK_BYTES), "utf-8", errors="replace", newline="")
         for _ in range(form.skipped):
             text.readline()
         reader = form.reader(text, strict=True)
