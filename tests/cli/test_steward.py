@@ -83,13 +83,14 @@ def test_a_question_needs_the_reading_too(folder: Path) -> None:
     assert answered["drawn"] == pytest.approx(ROWS / 2, abs=3)
 
 
-def test_options_of_the_file_are_not_passed_over(folder: Path) -> None:
-    """Nobody reads them yet: a file would be misread in silence."""
-    schema = {
-        "crosstally-schema": 2,
-        "attributes": [{"name": "size", "values": ["S", "M", "L", "XL"]}],
-        "reading": {"file": {"delimiter": ";"}},
-    }
-    (folder / "s.json").write_text(json.dumps(schema), encoding="utf-8")
-    ran = run("schema", "check", folder / "people.csv", folder / "s.json")
-    assert (ran.code, "reading: file is not used by this crosstally yet" in ran.err) == (2, True)
+def test_options_of_the_file_are_in_the_schema(folder: Path) -> None:
+    """A file with its own separator and decimal commas is read by the schema that its draft became."""
+    lines = ["Größe;Ort"] + [f"{150 + row % 40},5;{('Zürich', 'Bern', 'Genève')[row % 3]}" for row in range(ROWS)]
+    (folder / "orte.csv").write_bytes(("\n".join(lines) + "\n").encode("cp1252"))
+    file = folder / "orte.schema.json"
+    ran_well("schema", "draft", folder / "orte.csv", "-o", file)
+    schema = json.loads(file.read_text(encoding="utf-8"))
+    assert schema["reading"]["file"] == {"decimal": {"Größe": ","}}
+    assert schema["attributes"][1] == {"name": "Ort", "values": ["Bern", "Genève", "Zürich"]}
+    checked = json.loads(ran_well("schema", "check", folder / "orte.csv", file, "--json").out)
+    assert (checked["rows"], checked["ok"]) == (ROWS, True)
