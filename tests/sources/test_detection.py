@@ -104,9 +104,10 @@ def test_nothing_of_a_row_is_printed(tmp_path: Path) -> None:
     found = detect_reading(path)
     assert found.samples
     assert repr(found) == "Detected(3 columns, separator ';', cp1252, decimal comma in 1)"
-    seen = describe_reading(path, ["sex"], reading=ct.Reading(encoding="cp1252", decimal=","))
+    sex = ct.Schema([ct.Attribute("sex", ["w", "m"])])
+    seen = describe_reading(path, sex, reading=ct.Reading(encoding="cp1252", decimal=","))
     assert str(seen) == "3 columns, separator ';', cp1252, decimal comma"
-    assert describe_reading(pa.table({"a": [1]}), ["a"]) is None
+    assert describe_reading(pa.table({"a": [1]}), sex) is None
 
 
 def test_a_wide_file_is_looked_at_quickly(tmp_path: Path) -> None:

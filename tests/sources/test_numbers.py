@@ -218,3 +218,19 @@ def test_a_reading_is_json_both_ways() -> None:
         Reading.from_dict({"delimeter": ";"})
     with pytest.raises(SourceError, match="reading must be an object, got list"):
         Reading.from_dict([])
+
+
+@pytest.mark.parametrize(
+    ("said", "remembered", "together"),
+    [
+        ({"encoding": "cp1252"}, {"encoding": "utf-8", "delimiter": ";"}, {"delimiter": ";", "encoding": "cp1252"}),
+        ({"decimal": {"a": "."}}, {"decimal": {"a": ",", "b": ","}}, {"decimal": {"a": ".", "b": ","}}),
+        ({"decimal": {"a": "."}}, {"decimal": ","}, {"decimal": {"": ",", "a": "."}}),
+        ({"decimal": "."}, {"decimal": {"a": ","}}, {"decimal": "."}),
+        ({"thousands": "'"}, {"header": 0}, {"thousands": "'", "header": 0}),
+    ],
+)
+def test_what_is_said_goes_before_what_is_remembered(
+    said: dict[str, Any], remembered: dict[str, Any], together: dict[str, Any]
+) -> None:
+    assert Reading(**said).or_else(Reading(**remembered)).to_dict() == together

@@ -204,15 +204,15 @@ def check(
         table=table,
     )
 
-    def checked(reading: Reading) -> Report:
+    def checked(reading: Reading) -> tuple[Report, Reading]:
         with progress("reading", quiet=quiet or json):
-            return check_rows(source, read, reading=reading)
+            return check_rows(source, read, reading=reading), reading
 
-    report = settled(checked, written, quiet=quiet or json)
+    report, written = settled(checked, written, quiet=quiet or json)
     if json:
         print_json(_as_json(report))
     elif not quiet:
-        _show(report, read, describe_reading(source, read.names, reading=written))
+        _show(report, read, describe_reading(source, read, reading=written))
     refused = [column.name for column in report.columns if column.refused]
     if refused:
         raise CheckFailedError(

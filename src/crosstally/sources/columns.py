@@ -82,7 +82,11 @@ class Columns:
 
     def written(self, given: Reading) -> Reading:
         """How the source is written: as is given, and else as the schema's reading says."""
-        return given.or_else(Reading.from_dict(self.reading.file))
+        try:
+            remembered = Reading.from_dict(self.reading.file)
+        except SourceError as error:
+            raise SourceError(f"the schema's reading: file: {error}") from None
+        return given.or_else(remembered)
 
     def encoder(self, attribute: Attribute) -> Encoder:
         """What makes cells of an attribute's column."""

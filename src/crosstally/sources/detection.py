@@ -17,7 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crosstally.errors import AmbiguousNumbersError, SourceError
+from crosstally.schema import Schema
 from crosstally.sources.codes.arrays import is_text, plain_text
+from crosstally.sources.columns import Columns
 from crosstally.sources.encodings import GUESS, decoded_head, encoding_of, is_utf8, read_head
 from crosstally.sources.files import is_text_file
 from crosstally.sources.guard import guarded
@@ -117,13 +119,15 @@ def detect_reading(rows: Any, *, reading: Reading = AS_IT_IS) -> Detected:
     )
 
 
-def describe_reading(rows: Any, needed: Sequence[str], *, reading: Reading = AS_IT_IS) -> Detected | None:
+def describe_reading(rows: Any, schema: Schema, *, reading: Reading = AS_IT_IS) -> Detected | None:
     """How the first text file among the rows is read by what is said of it and by its names; None without any."""
+    columns = Columns.of(schema)
     texts = [] if is_table(rows) else [path for path in paths_of(rows) if is_text_file(path)]
     if not texts:
         return None
-    form = guarded(repr(str(texts[0])), lambda: format_of(texts[0], reading, needed))
-    return Detected(reading, len(form.names), delimiter=form.delimiter, encoding=form.encoding)
+    written = columns.written(reading)
+    form = guarded(repr(str(texts[0])), lambda: format_of(texts[0], written, columns.needed))
+    return Detected(written, len(form.names), delimiter=form.delimiter, encoding=form.encoding)
 
 
 # Text files

@@ -37,7 +37,7 @@ class Numbers:
         self._reading = reading
         self._verbatim = frozenset(verbatim)
         self._seen = {name: NumbersSeen() for name in numeric if reading.style(name) is None}
-        self._numeric = frozenset(numeric)
+        self._numeric = {name: name for name in numeric}  # by the name in the file, the one that errors may print
 
     def plain(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch, its numbers written with a decimal point and no groups wherever a style was said."""
@@ -48,7 +48,7 @@ class Numbers:
                 batch = batch.set_column(place, name, rewritten)
             elif name in self._seen:
                 self._seen[name].add(batch.column(place))
-                _check_plain(name, self._seen[name])
+                _check_plain(self._numeric[name], self._seen[name])
         return batch
 
     def _rewritten(self, name: str, style: NumberStyle, column: pa.Array) -> pa.Array:
@@ -59,7 +59,8 @@ class Numbers:
             return column
         encoded = pc.dictionary_encode(plain_text(column))
         if name in self._numeric and style.is_contradicted(encoded.dictionary):
-            raise SourceError(f"column {name!r} holds decimal points beside decimal commas; {_mend(name)}")
+            known = self._numeric[name]
+            raise SourceError(f"column {known!r} holds decimal points beside decimal commas; {_mend(known)}")
         return style.plain(encoded.dictionary).take(encoded.indices)
 
     def check(self) -> None:

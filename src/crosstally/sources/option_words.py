@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shlex
 
+from crosstally.schema.reading import ColumnName
+
 __all__ = ["how_to_say"]
 
 
@@ -19,5 +21,6 @@ def how_to_say(option: str, value: str | None = None, *, column: str | None = No
         return f"--{option} (in Python: Reading({option}=...))"
     if column is None:
         return f"--{option} {shlex.quote(value)} (in Python: Reading({option}={value!r}))"
+    column = column.shown if isinstance(column, ColumnName) else column
     typed = shlex.quote(f"{column}={value}") if value != "," else f"{shlex.quote(f'{column}=')},"
     return f"--{option} {typed} (in Python: Reading({option}={{{column!r}: {value!r}}}))"
