@@ -58,7 +58,7 @@ def test_an_approved_plan_publishes_its_views_from_the_command_line(tmp_path) ->
     (tmp_path / "people.csv").write_text("\n".join(lines) + "\n")
     plan = ("plan", tmp_path / "people.schema.json", "--epsilon", "1", "--strategy", "views", "--objective", "cells")
     shown = ran_well(*plan, "-o", tmp_path / "p.json")
-    assert "A later stage, of ε = 0.99, measures what rule views chooses" in shown.out
+    assert "A later stage, with 99% of the budget, measures what views chooses" in shown.out
     saved = json.loads((tmp_path / "p.json").read_text())
     assert (saved["crosstally-plan"], saved["budget"], len(saved["requests"])) == (2, {"epsilon": "1"}, 1)
     ran = ran_well("release", tmp_path / "people.csv", "--plan", tmp_path / "p.json", "--json")

@@ -62,7 +62,10 @@ MISTAKES = {
     "a schema for another table": ("release other.csv --schema wrong.json --epsilon 0.1", "shoes"),
     "a draft schema": ("release people.csv --schema draft.json --epsilon 0.1 -o n.parquet", "is a draft"),
     "a plan to be saved of a draft": ("plan draft.json --epsilon 0.1 --ways 1 -o n.json", "is a draft"),
-    "an error to aim at that no plan says": ("plan bits.json --target-error 5", "no error can be aimed at"),
+    "an error to aim at that no plan says": (
+        "plan bits.json --target-error 5 --strategy views",
+        "no error can be aimed at",
+    ),
     "a plan of too many cells": (
         "plan long.json --epsilon 1 --strategy direct --ways 2 -o n.json",
         "at most 5,000,000 cells can be measured at once, got 6,000,000",

@@ -74,9 +74,9 @@ def test_the_issues_own_case_says_its_options(folder: Path) -> None:
 
 def test_a_plan_that_rests_on_a_guessed_number_of_rows_goes_through_a_file(folder: Path) -> None:
     """A hundred million rows: the full table, 65,536 cells; without that number rows are bought and views follow."""
-    said = ran_well("plan", "bits.json", "--epsilon", "1", "--rows", "100000000").err
+    said = ran_well("plan", "bits.json", "--epsilon", "1", "--strategy", "views", "--rows", "100000000").err
     assert next_of(said) == (
-        "crosstally plan bits.json --epsilon 1 --rows 100000000 -o bits.plan.json"
+        "crosstally plan bits.json --epsilon 1 --rows 100000000 --strategy views -o bits.plan.json"
         " && crosstally release SOURCE --plan bits.plan.json"
     )
     follow(next_of(said), "bits.csv")
@@ -86,9 +86,18 @@ def test_a_plan_that_rests_on_a_guessed_number_of_rows_goes_through_a_file(folde
 
 
 def test_stages_are_followed_too(folder: Path) -> None:
-    said = ran_well("plan", "bits.json", "--epsilon", "1").err
+    said = ran_well("plan", "bits.json", "--epsilon", "1", "--strategy", "views").err
     follow(next_of(said), "bits.csv")
     assert len(ct.open_release("bits.release.parquet").measurements) == 7  # the total and six views
+
+
+def test_the_stages_of_the_default_are_followed_too(folder: Path) -> None:
+    said = ran_well("plan", "bits.json", "--epsilon", "1", "--rows", "70").err
+    assert next_of(said) == "crosstally release SOURCE --schema bits.json --epsilon 1"  # it does not rest on the guess
+    follow(next_of(said), "bits.csv")
+    asked = [each.query.attributes for each in ct.open_release("bits.release.parquet").measurements]
+    assert asked[: len(BITS)] == [(name,) for name in BITS]
+    assert len(asked) > len(BITS)
 
 
 def test_saved_plans_are_named_as_the_shell_reads_them(folder: Path) -> None:
@@ -106,10 +115,11 @@ def test_what_measures_nothing_needs_a_public_number_of_rows(folder: Path) -> No
 
 def test_the_target_error_of_views_is_met_by_the_plan_for_these_rows(folder: Path) -> None:
     """Without the number of rows no error is known before the first stage; the answer was ε = 10."""
-    refused = run("plan", "bits.json", "--target-error", "20")
+    views = ("plan", "bits.json", "--target-error", "20", "--strategy", "views")
+    refused = run(*views)
     assert refused.code == 2
     assert "name the tables that matter, or give rows" in refused.err
-    found = json.loads(ran_well("plan", "bits.json", "--target-error", "20", "--rows", "5000", "--json").out)
+    found = json.loads(ran_well(*views, "--rows", "5000", "--json").out)
     chosen = next(each for each in found["plans"] if each["strategy"] == found["chosen"])
     assert found["chosen"] == "views"
     assert 19 < chosen["rms_error"] <= 20

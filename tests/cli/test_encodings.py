@@ -63,7 +63,7 @@ COMMANDS = {
     "plan approximate": "plan schema.json --epsilon 1 --delta 1e-9 --rows 1000",
     "plan json": "plan schema.json --epsilon 1 --json",
     "create": "ledger create {name}.ledger --schema schema.json --epsilon 2",
-    "release": "release people.csv --schema schema.json --epsilon 0.5 --ledger {name}.ledger "
+    "release": "release people.csv --schema schema.json --epsilon 0.5 --strategy direct --ledger {name}.ledger "
     "--key first -o {name}.parquet",
     "ask": "ask people.csv --ledger {name}.ledger town=東京 --epsilon 0.1 --rows 6",
     "ask free": "ask --ledger {name}.ledger town=東京 --free --rows 6",

@@ -1,4 +1,4 @@
-"""For the papers' objective, cells, "auto" is never much worse than the best strategy that covers the workload."""
+"""For the objective "cells" the choice of "auto" is never much worse than the best single strategy that covers all."""
 
 import math
 import time

@@ -142,6 +142,8 @@ def release(
         "--objective": objective,
     }
     read = None if schema is None else _load_schema(schema)
+    target = output or _beside(source, ".release.parquet", "-o")
+    check_output(target, force=force)
     if plan is not None:
         approved = _approved(plan, [option for option, value in fixed_by_plan.items() if value is not None])
     elif read is None:
@@ -160,8 +162,6 @@ def release(
                 objective=aim,
                 currency=_currency(ledger or _default_ledger(source)),
             ).chosen
-    target = output or _beside(source, ".release.parquet", "-o")
-    check_output(target, force=force)
     key = f"release-{secrets.token_hex(4)}" if key is None else key
     with _paying(approved, source, ledger) as account:
         released = settled(

@@ -52,6 +52,11 @@ class Clustered(StrategyWithOptions):
     family: ClassVar[str] = "clustered"
     options: ClassVar[Mapping[str, tuple[str, str]]] = {"budgets": ("uniform", "optimal")}
 
+    @property
+    def weighs(self) -> bool:
+        """It measures what was named, and nothing below."""
+        return False
+
     def planned(self, task: Task) -> Plan:
         """A request for each cluster."""
         root = 1 if self.budgets == "uniform" else task.root

@@ -27,6 +27,11 @@ class Direct(StrategyWithOptions):
     family: ClassVar[str] = "direct"
     options: ClassVar[Mapping[str, tuple[str, str]]] = {"budgets": ("uniform", "optimal")}
 
+    @property
+    def weighs(self) -> bool:
+        """It measures what was named, and nothing below."""
+        return False
+
     def planned(self, task: Task) -> Plan:
         """A request for each table."""
         power = 0.0 if self.budgets == "uniform" else 1 / task.root

@@ -187,7 +187,7 @@ def test_what_cannot_be_is_refused() -> None:
         integer_tables(schema, {}, total=3)
     wide = schema_of(*[2] * 40)
     found = integer_tables(wide, table, total=3)
-    with pytest.raises(TooManyCellsError, match="at most 5,000,000 cells"):
+    with pytest.raises(TooManyCellsError, match="at most 5,000,000 fit"):
         found.table(*wide.names)
     with pytest.raises(CrosstallyError, match="unknown attribute 'b'"):
         found.table("b")
