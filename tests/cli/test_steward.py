@@ -102,6 +102,8 @@ def test_a_german_file_needs_no_option_anywhere(folder: Path) -> None:
     drafted = ran_well("schema", "draft", source, "-o", file)
     assert drafted.err.startswith("6 columns, separator ';', cp1252, decimal comma in 2.\n")
     assert "counted as missing: -99" in drafted.err
+    early = ran_well("schema", "check", source, file)
+    assert early.err.startswith("The schema is a draft: review its labels")
     schema = json.loads(file.read_text(encoding="utf-8"))
     written = {"encoding": "cp1252", "decimal": {"Größe": ",", "Einkommen": ","}}
     assert schema["reading"]["file"] == written
@@ -124,6 +126,7 @@ def test_a_german_file_needs_no_option_anywhere(folder: Path) -> None:
 
     checked = ran_well("schema", "check", source, file)
     assert "read as   6 columns, separator ';', cp1252, decimal comma in 2\n" in checked.out
+    assert checked.err == f"Next: crosstally plan {file} --epsilon 1\n"
     ran_well("plan", file, "--epsilon", "100", "--tables", "sex,income", "-o", plan)
     ran_well("release", source, "--plan", plan, "--schema", file)
     table = ran_well("table", folder / "leute.release.parquet", "sex", "income", "--format", "json").out

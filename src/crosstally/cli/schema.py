@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -100,7 +101,7 @@ def draft(
             "no other user of this machine may read it."
         )
     screen.say('Review it: labels become public. Remove what is not publicly known, then the line "draft": true.')
-    screen.put(f"Next: crosstally schema check {source} {output or 'people.schema.json'}")
+    screen.put(f"Next: {shlex.join(['crosstally', 'schema', 'check', source, str(output or 'people.schema.json')])}")
 
 
 def _detect(source: str, reading: Reading, *, quiet: bool) -> Detected:
@@ -188,7 +189,7 @@ def check(
 
     Exit code 1 when a release would refuse the table.
     """
-    from crosstally.cli.output.screen import print_json, progress
+    from crosstally.cli.output.screen import people, print_json, progress
     from crosstally.sources import check as check_rows
     from crosstally.sources.detection import describe_reading
 
@@ -219,6 +220,11 @@ def check(
             f"a release would refuse this table: values outside the labels in {', '.join(refused)}; add labels, or set "
             "outside to other or drop"
         )
+    screen = people(quiet=quiet or json)
+    if read.draft:
+        screen.say('The schema is a draft: review its labels, which become public, and remove the line "draft": true.')
+    else:
+        screen.put(f"Next: {shlex.join(['crosstally', 'plan', str(schema), '--epsilon', '1'])}")
 
 
 def _as_json(report: Report) -> dict[str, Any]:
