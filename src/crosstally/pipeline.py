@@ -138,6 +138,8 @@ def run(
 
     ``schema`` is that of the plan with the steward's reading, by which rows are read.
     """
+    from crosstally.sources import Reading
+
     _check(plan, rows)
     counted = _with_reading(plan, schema)
     key = uuid.uuid4().hex if key is None else key
@@ -149,7 +151,7 @@ def run(
     measured: tuple[Measurement, ...] = ()
     used: list[str] = []
     stage: Plan | None = plan
-    with closing(_Rows(source, counted, reading=reading, work_dir=work_dir, progress=progress)) as people:
+    with closing(_Rows(source, counted, reading=reading or Reading(), work_dir=work_dir, progress=progress)) as people:
         while stage is not None and stage.requests:
             used.append(keys[len(used)])
             Groups.of(plan.schema, (*(m.query for m in measured), *(r.query for r in stage.requests)))
@@ -219,24 +221,24 @@ class _Rows:
         source: Any,
         schema: Schema,
         *,
-        reading: Reading | None,
+        reading: Reading,
         work_dir: str | Path | None,
         progress: Callable[[int], None] | None,
     ) -> None:
         self.schema = schema
-        self._source, self._reading, self._work_dir, self._progress = source, reading, work_dir, progress
+        self.reading = reading
+        self._source, self._work_dir, self._progress = source, work_dir, progress
         self._encoded: EncodedRows | None = None
 
     def count(self, plan: Plan) -> tuple[ExactTable, ...]:
         """The exact tables that a stage asks for."""
-        from crosstally.sources import EncodedRows, Reading, count
+        from crosstally.sources import EncodedRows, count
 
-        reading = self._reading or Reading()
         if self._encoded is None and not plan.later:
-            return count(self._source, self.schema, plan.tables, reading=reading, progress=self._progress)
+            return count(self._source, self.schema, plan.tables, reading=self.reading, progress=self._progress)
         if self._encoded is None:
             self._encoded = EncodedRows(
-                self._source, self.schema, reading=reading, work_dir=self._work_dir, progress=self._progress
+                self._source, self.schema, reading=self.reading, work_dir=self._work_dir, progress=self._progress
             )
         return self._encoded.count(plan.tables)
 
@@ -253,7 +255,7 @@ def _measured(rows: _Rows, plan: Plan, ledger: Ledger, key: str) -> tuple[Measur
 
     def exact() -> tuple[ExactTable, ...]:
         counted = rows.count(plan)
-        note_reading(rows.schema, ledger.path, key)
+        note_reading(rows.schema, rows.reading, ledger.path, key)
         return counted
 
     return measure_counted(exact, plan, ledger=ledger, key=key)

@@ -370,16 +370,18 @@ def _measured(
     from crosstally.privacy.measure import measure_counted
     from crosstally.sources import Reading, count, note_reading
 
+    given = reading or Reading()
+
     def exact() -> list[ExactTable]:
         counted = count(
             source,
             _counted(schema),
             plan.tables,
-            reading=reading or Reading(),
+            reading=given,
             refuse_unclear=False,  # a question never stops at a value
             progress=progress,
         )
-        note_reading(schema, ledger.path, key)
+        note_reading(schema, given, ledger.path, key)
         return [ExactTable(plan.schema.subset(*table.schema.names), table.counts, table.groups) for table in counted]
 
     return measure_counted(exact, plan, ledger=ledger, key=key)
