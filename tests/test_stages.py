@@ -245,9 +245,9 @@ def test_a_repeat_after_a_crash_between_stages_goes_on_where_it_stopped(ledger, 
     read: list[tuple[Cells, ...]] = []
     counted = pipeline._measured
 
-    def noted(source: Any, plan: Plan, *others: Any, **named: Any) -> Any:
+    def noted(source: Any, plan: Plan, *others: Any, **options: Any) -> Any:
         read.append(plan.tables)
-        return counted(source if plan.tables != (Cells(()),) else NO_ROWS, plan, *others, **named)
+        return counted(source if plan.tables != (Cells(()),) else NO_ROWS, plan, *others, **options)
 
     plan = staged()
     with monkeypatch.context() as patch:

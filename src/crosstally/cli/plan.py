@@ -213,6 +213,7 @@ def comparison_table(found: Comparison) -> Table:
 
 def _show(found: Comparison) -> None:
     from crosstally.cli.output.screen import data, number_of, printable
+    from crosstally.releases.statement import caveats
 
     chosen, screen = found.chosen, data()
     schema, wanted = chosen.schema, chosen.workload
@@ -233,6 +234,8 @@ def _show(found: Comparison) -> None:
     screen.say(ERRORS_IN_WORDS, style="dim")
     for line in _in_proportion(found):
         screen.say(line)
+    for sentence in caveats(chosen.schema):
+        screen.say(sentence)
 
 
 ERRORS_IN_WORDS = (
