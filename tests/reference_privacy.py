@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import combinations_with_replacement, product
-from math import exp, prod
+from math import exp, lcm, prod
 from typing import Any
 
 Row = tuple[int, ...]
@@ -56,6 +56,8 @@ def answer(query: dict[str, Any], schema: dict[str, Any], rows: Rows) -> list[in
     groups = query.pop("groups", {})
     ((kind, body),) = query.items()
     sizes, place = sizes_of(schema), {name: i for i, name in enumerate(sizes_of(schema))}
+    if kind == "choice":
+        return _scores(body, schema, rows)
     if kind == "linear":
         return [sum(_term(term, place, row) for term in body for row in rows)]
     cells = list(product(*(range(sizes[name]) for name in body)))
@@ -67,6 +69,25 @@ def answer(query: dict[str, Any], schema: dict[str, Any], rows: Rows) -> list[in
         return [sum(all(row[place[n]] == v for n, v in zip(body, cell, strict=True)) for row in rows) for cell in cells]
     kept = [cell for cell in cells if all(v == 0 or sizes[n] > 2 for n, v in zip(body, cell, strict=True))]
     return [sum(_contrast(cell, row, body, sizes, place) for row in rows) for cell in kept]
+
+
+def _scores(choice: dict[str, Any], schema: dict[str, Any], rows: Rows) -> list[int]:
+    """Whole scores: weights over their common denominator, times the distance beyond the penalty."""
+    weights = [Fraction(weight) for weight in choice["weights"]]
+    common = lcm(*(weight.denominator for weight in weights))
+    out = []
+    for i, names in enumerate(choice["candidates"]):
+        counts = answer({"cells": names}, schema, rows)
+        distance = sum(abs(a - b) for a, b in zip(counts, choice["reference"][i], strict=True))
+        out.append(int(weights[i] * common) * (distance - choice["penalties"][i]))
+    return out
+
+
+def brute_force_choice(query: dict[str, Any], schema: dict[str, Any], neighbours: str, others: int) -> int:
+    """The farthest that any two neighbouring tables move a whole score of a choice."""
+    pairs = neighbouring_tables(schema, neighbours, others)
+    moved = (zip(answer(query, schema, a), answer(query, schema, b), strict=True) for a, b in pairs)
+    return max(abs(x - y) for scores in moved for x, y in scores)
 
 
 def _term(term: dict[str, Any], place: dict[str, int], row: Row) -> int:
@@ -104,7 +125,8 @@ def brute_force_cost(schema: Any, requests: Any, neighbours: Any) -> tuple[Fract
     """The largest epsilon (None with Gaussian noise) and rho that any two neighbouring tables make of the requests.
 
     Give a plan's schema, requests and neighbours. Laplace noise of scale b adds L1 / b to epsilon and half of its
-    square to rho; Gaussian noise of scale s adds squared L2 / (2 s^2) to rho.
+    square to rho; Gaussian noise of scale s adds squared L2 / (2 s^2) to rho; a choice adds 2 Linf / b to epsilon and
+    an eighth of its square to rho.
     """
     given = schema.to_dict()
     asked = [(request.query.to_dict(), request.noise.to_dict()) for request in requests]
@@ -118,10 +140,14 @@ def brute_force_cost(schema: Any, requests: Any, neighbours: Any) -> tuple[Fract
                 loss = sum(abs(x - y) for x, y in zip(a, b, strict=True)) / scale
                 pair_epsilon += loss
                 pair_rho += loss * loss / 2
+            elif noise["kind"] == "gumbel":
+                loss = 2 * max(abs(x - y) for x, y in zip(a, b, strict=True)) / scale
+                pair_epsilon += loss
+                pair_rho += loss * loss / 8
             else:
                 pair_rho += sum((x - y) ** 2 for x, y in zip(a, b, strict=True)) / (2 * scale * scale)
         epsilon, rho = max(epsilon, pair_epsilon), max(rho, pair_rho)
-    return (epsilon if all(noise["kind"] == "laplace" for _, noise in asked) else None), rho
+    return (None if any(noise["kind"] == "gaussian" for _, noise in asked) else epsilon), rho
 
 
 def noise_weights(kind: str, scale: float, reach: int) -> list[float]:

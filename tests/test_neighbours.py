@@ -22,6 +22,7 @@ from crosstally.plans.plan import Plan, Request
 from crosstally.plans.request import grouped
 from crosstally.plans.shares import requests_with_shares, with_less_noise
 from crosstally.privacy.ledger import Ledger
+from crosstally.questions.choice import Choice
 from crosstally.questions.queries import Cells, Contrast, Linear, Term, sensitivity_of_tables
 from crosstally.releases import Statement
 from crosstally.residuals.closure import closure_of
@@ -29,6 +30,7 @@ from crosstally.strategies import NAMED, Fourier, Views
 from crosstally.strategies.base import Task
 from crosstally.strategies.planner import compare, rows_matter, solve_epsilon
 from crosstally.strategies.residual import best_variances, contrast_costs, contrasts_with_variances
+from crosstally.strategies.rounds import choosing
 
 PACKAGE = Path(ct.__file__).parent
 SCHEMA = ct.Schema([ct.Attribute("a", ["0", "1", "2"]), ct.Attribute("b", ["0", "1"])])
@@ -43,6 +45,7 @@ ASKED: list[tuple[Cells | Contrast, Noise]] = [
 ]
 REQUESTS = tuple(Request(*each) for each in ASKED)
 LINEAR = Linear((Term(1, (("a", (3, -1, 0)),)),))
+CHOICE = Choice([("a",), ("b",)], [[1, 2, 3], [4, 2]])
 
 
 def rows() -> pa.Table:
@@ -105,6 +108,8 @@ DOORS: dict[str, Callable[[Any], Any]] = {
     "queries.Cells.sensitivity, total": lambda r: Cells(()).sensitivity(SCHEMA, r),
     "queries.Contrast.sensitivity": lambda r: Contrast(("a", "b")).sensitivity(SCHEMA, r),
     "queries.Linear.sensitivity": lambda r: LINEAR.sensitivity(SCHEMA, r),
+    "choice.Choice.sensitivity": lambda r: CHOICE.sensitivity(SCHEMA, r),
+    "rounds.choosing": lambda r: choosing(CHOICE, SCHEMA, RHO, r),
     "statement.Statement": lambda r: Statement(strategy="x", budget=RHO, neighbours=r),
     "base.Task": lambda r: Task(SCHEMA, BOTH, budget=RHO, neighbours=r).neighbours,
     **{f"base.Strategy.plan, {s.name}": by_strategy(s) for s in NAMED.values()},

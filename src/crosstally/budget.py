@@ -286,15 +286,19 @@ class Sensitivity:
 
 
 class NoiseKind(StrEnum):
-    """Discrete Laplace or discrete Gaussian noise on the integers."""
+    """Discrete Laplace or discrete Gaussian noise on the integers; Gumbel noise on the scores of a private choice."""
 
     LAPLACE = "laplace"
     GAUSSIAN = "gaussian"
+    GUMBEL = "gumbel"
 
 
 @dataclass(frozen=True, slots=True)
 class Noise:
     """Integer noise: P(k) is proportional to exp(-|k| / scale) or exp(-k^2 / (2 scale^2)).
+
+    Gumbel noise is not added to what is published: it is on the scores of a choice, of which the largest is told. So
+    the candidate of score s is chosen with a probability proportional to exp(s / scale).
 
     >>> round(Noise(NoiseKind.LAPLACE, 1.0).variance, 4), round(Noise(NoiseKind.GAUSSIAN, 10.0).variance, 4)
     (1.8413, 100.0)
@@ -312,6 +316,8 @@ class Noise:
     @property
     def variance(self) -> float:
         """The exact variance of the discrete noise (at least 1e-300, so that one can divide by it)."""
+        if self.kind is NoiseKind.GUMBEL:
+            return max((math.pi * self.scale) ** 2 / 6, _LEAST_VARIANCE)
         if self.kind is NoiseKind.LAPLACE:
             ratio = math.exp(-1 / self.scale)
             return max(2 * ratio / math.expm1(-1 / self.scale) ** 2, _LEAST_VARIANCE)
@@ -321,8 +327,10 @@ class Noise:
         return max(2 * sum(k**2 * w for k, w in enumerate(weights, 1)) / (1 + 2 * sum(weights)), _LEAST_VARIANCE)
 
     def cost(self, sensitivity: Sensitivity) -> Fraction:
-        """What it costs to answer with this noise: epsilon for Laplace, rho for Gaussian. Exact."""
+        """What it costs to answer with this noise: epsilon for Laplace and Gumbel, rho for Gaussian. Exact."""
         scale = Fraction(self.scale)
+        if self.kind is NoiseKind.GUMBEL:
+            return 2 * sensitivity.l1 / scale
         if self.kind is NoiseKind.LAPLACE:
             return sensitivity.l1 / scale
         return sensitivity.l2_squared / (2 * scale**2)
@@ -332,11 +340,17 @@ class Noise:
         """The least noise whose cost does not exceed the amount (epsilon when pure, otherwise rho)."""
         if pure:
             return cls(NoiseKind.LAPLACE, float_above(sensitivity.l1 / amount))
-        squared = sensitivity.l2_squared / (2 * amount)
-        scale = math.sqrt(squared)
-        while Fraction(scale) ** 2 < squared:
-            scale = math.nextafter(scale, math.inf)
-        return cls(NoiseKind.GAUSSIAN, scale)
+        return cls(NoiseKind.GAUSSIAN, _root_above(sensitivity.l2_squared / (2 * amount)))
+
+    @classmethod
+    def affordable_choice(cls, sensitivity: Sensitivity, amount: Fraction, *, pure: bool) -> Noise:
+        """The least noise on the scores of a choice that does not cost more than the amount.
+
+        epsilon = 2 Delta / scale, and rho = epsilon^2 / 8 = Delta^2 / (2 scale^2).
+        """
+        if pure:
+            return cls(NoiseKind.GUMBEL, float_above(2 * sensitivity.l1 / amount))
+        return cls(NoiseKind.GUMBEL, _root_above(sensitivity.l1**2 / (2 * amount)))
 
     def to_dict(self) -> dict[str, Any]:
         """The noise as JSON; the scale is written so that it reads back as the same double."""
@@ -348,8 +362,16 @@ class Noise:
         if not isinstance(given, Mapping) or set(given) != {"kind", "scale"}:
             raise BudgetError("noise must be an object with kind and scale")
         if given["kind"] not in list(NoiseKind):
-            raise BudgetError(f"noise: kind must be laplace or gaussian, got {given['kind']!r}")
+            raise BudgetError(f"noise: kind must be laplace, gaussian or gumbel, got {given['kind']!r}")
         return cls(NoiseKind(given["kind"]), given["scale"])
 
     def __str__(self) -> str:
         return f"{self.kind.value} noise of scale {self.scale:,.4g}"
+
+
+def _root_above(fraction: Fraction) -> float:
+    """A double not below the square root of a fraction."""
+    root = math.sqrt(fraction)
+    while Fraction(root) ** 2 < fraction:
+        root = math.nextafter(root, math.inf)
+    return root

@@ -11,14 +11,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from crosstally.budget import Noise
+from crosstally.budget import Noise, NoiseKind
 from crosstally.errors import CrosstallyError, QueryError
 from crosstally.extras import optional
+from crosstally.questions.choice import Choice
 from crosstally.questions.queries import Cells, GroupMaps, Query
 from crosstally.schema import Schema
 from crosstally.text_table import text_table
 
-__all__ = ["CellError", "ErrorKind", "ExactTable", "Marginal", "Measurement"]
+__all__ = ["CellError", "Chosen", "ErrorKind", "ExactTable", "Marginal", "Measurement"]
 
 
 def read_only(array: ArrayLike, dtype: type[np.generic]) -> NDArray[Any]:
@@ -75,7 +76,8 @@ class ExactTable:
 class Measurement:
     """A noisy answer to a query, as it was drawn: unbiased, each value with the same variance.
 
-    Values are whole numbers when noise was drawn on counts. ``origin`` names the ledger entry or protocol.
+    The answer to a choice is the number of the candidate, and the variance that of the noise on each score. Values are
+    whole numbers when noise was drawn on counts. ``origin`` names the ledger entry or protocol.
     """
 
     query: Query
@@ -90,6 +92,39 @@ class Measurement:
         object.__setattr__(self, "values", read_only(self.values, kind))
         if not (0 < self.variance < math.inf):
             raise CrosstallyError(f"the variance of a measurement must be positive, got {self.variance}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """What a release tells about a private choice: the tables to choose from, the number of the one chosen, the noise.
+
+    It says nothing about counts that inference could use. ``origin`` names the ledger entry.
+    """
+
+    tables: tuple[tuple[str, ...], ...]
+    number: int
+    noise: Noise
+    origin: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tables", tuple(tuple(names) for names in self.tables))
+        if isinstance(self.number, bool) or not isinstance(self.number, int) or not 0 <= self.number < len(self.tables):
+            raise CrosstallyError(f"what was chosen must be one of {len(self.tables)} tables, got {self.number!r}")
+        if self.noise.kind is not NoiseKind.GUMBEL:
+            raise CrosstallyError(f"the noise of a choice must be Gumbel noise, got {self.noise.kind.value}")
+
+    @property
+    def table(self) -> tuple[str, ...]:
+        """The attributes of the table that was chosen."""
+        return self.tables[self.number]
+
+    @classmethod
+    def of(cls, measurement: Measurement) -> Chosen:
+        """What may be told of an answered choice."""
+        assert isinstance(measurement.query, Choice)
+        assert measurement.noise is not None
+        tables, number = measurement.query.candidates, int(measurement.values)
+        return cls(tables=tables, number=number, noise=measurement.noise, origin=measurement.origin)
 
 
 class ErrorKind(StrEnum):

@@ -42,7 +42,7 @@ SMALL = {
 
 
 @pytest.mark.parametrize("neighbours", list(Neighbours))
-@pytest.mark.parametrize("kind", list(NoiseKind))
+@pytest.mark.parametrize("kind", [NoiseKind.LAPLACE, NoiseKind.GAUSSIAN])
 @pytest.mark.parametrize("schema", SMALL.values(), ids=SMALL.keys())
 @pytest.mark.parametrize("seed", range(3))
 def test_the_cost_of_cells_and_contrasts_is_the_largest_over_all_neighbours(schema, kind, neighbours, seed) -> None:

@@ -35,7 +35,7 @@ def random_query(schema: Schema, rng: np.random.Generator) -> Linear:
 
 
 @pytest.mark.parametrize("neighbours", list(Neighbours))
-@pytest.mark.parametrize("kind", list(NoiseKind))
+@pytest.mark.parametrize("kind", [NoiseKind.LAPLACE, NoiseKind.GAUSSIAN])
 @pytest.mark.parametrize("schema", SCHEMAS.values(), ids=SCHEMAS.keys())
 @pytest.mark.parametrize("seed", range(4))
 def test_the_cost_is_the_largest_over_all_neighbours(schema, kind, neighbours, seed) -> None:

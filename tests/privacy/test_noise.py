@@ -19,7 +19,7 @@ ONE = Sensitivity(1, 1)
 LAPLACE, GAUSSIAN = NoiseKind.LAPLACE, NoiseKind.GAUSSIAN
 
 
-@pytest.mark.parametrize("kind", list(NoiseKind))
+@pytest.mark.parametrize("kind", [NoiseKind.LAPLACE, NoiseKind.GAUSSIAN])
 @pytest.mark.parametrize("scale", [0.8, 3.0, 107.3])
 def test_noise_has_its_scale_and_no_other(kind: NoiseKind, scale: float) -> None:
     """False alarms: one in a million for each case. A scale that is 0.7 or 1.3 times the claim is rejected."""
@@ -28,7 +28,7 @@ def test_noise_has_its_scale_and_no_other(kind: NoiseKind, scale: float) -> None
     assert fits == [True, False, False]
 
 
-@pytest.mark.parametrize("kind", list(NoiseKind))
+@pytest.mark.parametrize("kind", [NoiseKind.LAPLACE, NoiseKind.GAUSSIAN])
 def test_cells_get_noise_of_their_own(kind: NoiseKind) -> None:
     """Neighbouring cells are uncorrelated. False alarms: below one in a million (5.2 standard deviations)."""
     sample = draw(np.zeros(10_000, np.int64), Noise(kind, 20.0), ONE).astype(float)
@@ -49,7 +49,7 @@ def test_noisy_cells_are_whole_numbers_in_the_same_shape() -> None:
     assert draw(np.zeros(0, np.int64), Noise(LAPLACE, 1.0), ONE).shape == (0,)
 
 
-@pytest.mark.parametrize("kind", list(NoiseKind))
+@pytest.mark.parametrize("kind", [NoiseKind.LAPLACE, NoiseKind.GAUSSIAN])
 @pytest.mark.parametrize("count", [3_000_000_000, -3_000_000_000, 2**53 + 1, LIMIT - 1, 1 - LIMIT])
 def test_counts_far_above_32_bits_keep_every_digit(kind: NoiseKind, count: int) -> None:
     """At a scale of 0.01 noise is 0 but once in e^100 draws."""
@@ -71,13 +71,13 @@ def test_only_whole_numbers_are_given_noise() -> None:
 @pytest.mark.parametrize(
     "sensitivity", [Sensitivity(1, 1), Sensitivity(216, 108), Sensitivity(7, 5), Sensitivity(0, 0)]
 )
-@pytest.mark.parametrize("kind", list(NoiseKind))
+@pytest.mark.parametrize("kind", [NoiseKind.LAPLACE, NoiseKind.GAUSSIAN])
 @pytest.mark.parametrize("scale", [0.1, 1 / 3, 108.0, 2.0**51])
 def test_opendp_proves_the_cost_that_is_charged(sensitivity: Sensitivity, kind: NoiseKind, scale: float) -> None:
     assert mechanism(Noise(kind, scale), [sensitivity]).noise == Noise(kind, scale)
 
 
-@pytest.mark.parametrize("kind", list(NoiseKind))
+@pytest.mark.parametrize("kind", [NoiseKind.LAPLACE, NoiseKind.GAUSSIAN])
 def test_a_cost_below_the_proof_is_refused(kind: NoiseKind, monkeypatch: pytest.MonkeyPatch) -> None:
     honest = {LAPLACE: Fraction(1, 2), GAUSSIAN: Fraction(1, 8)}[kind]
     monkeypatch.setattr(Noise, "cost", lambda *_: honest)

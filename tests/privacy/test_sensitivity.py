@@ -92,7 +92,7 @@ def test_scales_of_the_design() -> None:
 
 @pytest.mark.parametrize("neighbours", list(Neighbours))
 @pytest.mark.parametrize("name", ["2x2, rows", "2x3, units of 2", "2x3, rows, drop"])
-@pytest.mark.parametrize("kind", list(NoiseKind))
+@pytest.mark.parametrize("kind", [NoiseKind.LAPLACE, NoiseKind.GAUSSIAN])
 def test_the_cost_of_a_plan_of_tables_is_attained(name: str, neighbours: Neighbours, kind: NoiseKind) -> None:
     schema = SCHEMAS[name]
     requests = (
@@ -108,7 +108,7 @@ def test_the_cost_of_a_plan_of_tables_is_attained(name: str, neighbours: Neighbo
 
 @pytest.mark.parametrize("neighbours", list(Neighbours))
 @pytest.mark.parametrize("name", ["2x3, rows", "2x3, units of 2", "2x3, rows, drop", "3x3, rows"])
-@pytest.mark.parametrize("kind", list(NoiseKind))
+@pytest.mark.parametrize("kind", [NoiseKind.LAPLACE, NoiseKind.GAUSSIAN])
 def test_the_cost_of_a_plan_with_groups_is_attained(name: str, neighbours: Neighbours, kind: NoiseKind) -> None:
     """Tables of groups beside tables in full, and beside a contrast: whoever changes groups changes values."""
     schema = SCHEMAS[name]

@@ -41,7 +41,7 @@ def matrix_of(query: Query) -> Matrix:
     axes = [SCHEMA.positions[name] for name in query.attributes]
     if isinstance(query, Contrast):
         return contrast_matrix(SCHEMA.shape, axes)
-    sizes, maps = SCHEMA.sizes(query.attributes), dict(query.table.groups)
+    sizes, maps = SCHEMA.sizes(query.attributes), dict(query.groups)
     cells = list(product(*map(range, sizes)))
     codes = [tuple(maps[n][v] if n in maps else v for n, v in zip(query.attributes, c, strict=True)) for c in cells]
     rows = sorted(set(codes))

@@ -88,7 +88,7 @@ def _measured(release: Release) -> Iterator[_Measured]:
 
 
 def _kind(measured: Measurement) -> str:
-    return "groups of cells" if measured.query.table.groups else type(measured.query).__name__.lower()
+    return "groups of cells" if measured.query.groups else type(measured.query).__name__.lower()
 
 
 def _expected(release: Release) -> Iterator[_Expected]:
@@ -132,6 +132,7 @@ def _as_json(release: Release) -> dict[str, Any]:
             }
             for each in _measured(release)
         ],
+        "choices": [{"tables": len(each.tables), "chosen": list(each.table)} for each in release.choices],
         "expected_errors": [
             {
                 "attributes": each.ways,
@@ -163,6 +164,8 @@ def _show(release: Release) -> None:
         screen.say(f"Paid by {statement.entry}.", style="dim")
     screen.print("\nmeasured", style="bold")
     screen.put_table(_measurements(release))
+    if release.choices:
+        screen.say(_chosen_words(release))
     screen.print("\nstandard error of a cell", style="bold")
     screen.put_table(_errors(release))
     screen.say("Tables that are not covered can be asked for too, without an error bar.", style="dim")
@@ -186,6 +189,16 @@ def _measurements(release: Release) -> Table:
         numbers = (f"{each.tables:,}", f"{each.cells:,}", significant(each.least), significant(each.most))
         table.add_row(what, each.noise, *numbers)
     return table
+
+
+def _chosen_words(release: Release) -> str:
+    """What was chosen by looking at the rows, in a sentence: the budget pays for that too."""
+    tables = ", ".join(dict.fromkeys(" x ".join(each.table) for each in release.choices))
+    times = "once" if len(release.choices) == 1 else f"{len(release.choices):,} times"
+    return (
+        f"What to measure was chosen {times} by a noisy maximum (Gumbel noise on scores that nobody sees), which the "
+        f"budget pays for: {tables}."
+    )
 
 
 def _errors(release: Release) -> Table:

@@ -14,6 +14,7 @@ from crosstally.errors import QueryError, did_you_mean
 from crosstally.inference.joint import ViewGroup, nearest_above_zero
 from crosstally.inference.nonnegativity import CORRECTIONS, Correction
 from crosstally.inference.shrinkage import shrunk
+from crosstally.questions.choice import Choice
 from crosstally.questions.groups import Groups
 from crosstally.residuals import Estimate, decompose, rebuild
 from crosstally.residuals.combine import Averages, by_shape
@@ -44,7 +45,7 @@ def estimate(
 
     Args:
         schema: What the tables are about.
-        measurements: Noisy cells and contrasts, as they were drawn.
+        measurements: Noisy cells and contrasts, as they were drawn. Choices are passed over.
         rows: The number of rows where it is public; otherwise the measurements' own total is used.
         nonnegative: ``shrunk``, ``joint``, or as in PriView (section 4.4) ``none``, ``simple``, ``global``, ``ripple``.
         rounds: How often the largest views are corrected and averaged again; ``shrunk`` and ``joint`` need none.
@@ -55,6 +56,7 @@ def estimate(
         ``smallest`` says how small, and ``answers`` removes them.
     """
     _check_options(rows, nonnegative, rounds)
+    measurements = [m for m in measurements if not isinstance(m.query, Choice)]
     groups = Groups.of(schema, (m.query for m in measurements))
     if groups is None:
         return _estimate(schema, measurements, Averages.of(schema, measurements), rows, nonnegative, rounds)

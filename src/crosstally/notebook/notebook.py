@@ -261,7 +261,7 @@ class Notebook:
         tables = [m for m in self.ledger.measurements() if isinstance(m.query, Cells | Contrast)]
         together = combine(self.schema, list(map(full_part_measured, tables)))
         together = together if self.rows is None else together.with_total(self.rows)
-        return tuple(_table_improvement(each, together) for each in tables if not each.query.table.groups)
+        return tuple(_table_improvement(each, together) for each in tables if not each.query.groups)
 
     def synthesize(
         self,

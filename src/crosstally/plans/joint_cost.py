@@ -26,6 +26,7 @@ from crosstally.budget import Neighbours, Noise, NoiseKind
 from crosstally.errors import BudgetError
 from crosstally.plans.linear_cost import linear_cost
 from crosstally.plans.request import Request, RequestGroup, grouped
+from crosstally.questions.choice import Choice
 from crosstally.questions.contrast_moves import numbers_changed
 from crosstally.questions.queries import Cells, Contrast, Linear, Query
 from crosstally.schema import Schema
@@ -39,16 +40,21 @@ _LARGEST = 2**61
 
 
 def single_cost(query: Query, noise: Noise, schema: Schema, neighbours: Neighbours, *, pure: bool) -> Fraction:
-    """What one answer costs by itself: epsilon when pure, otherwise rho, of which Laplace costs epsilon^2 / 2."""
+    """What one answer costs by itself: epsilon when pure, otherwise rho.
+
+    Of rho Laplace noise costs epsilon^2 / 2, a choice epsilon^2 / 8: its loss has a range of epsilon, not of 2 epsilon.
+    """
     cost = noise.cost(query.sensitivity(schema, neighbours))
-    return cost**2 / 2 if noise.kind is NoiseKind.LAPLACE and not pure else cost
+    if pure or noise.kind is NoiseKind.GAUSSIAN:
+        return cost
+    return cost**2 / (8 if noise.kind is NoiseKind.GUMBEL else 2)
 
 
 def privacy_cost(requests: Sequence[Request], schema: Schema, neighbours: Neighbours, *, pure: bool) -> Fraction:
     """What all requests cost together: attained by some pair of neighbours where it can be computed, never too low.
 
     Epsilon when pure, otherwise rho, of which Laplace noise costs epsilon^2 / 2. Linear queries are charged together,
-    and beside the others.
+    and beside the others; so is each choice.
     """
     return groups_cost(grouped(requests, schema), schema, neighbours, pure=pure)
 
@@ -62,8 +68,10 @@ def groups_cost(groups: Sequence[RequestGroup], schema: Schema, neighbours: Neig
     if pure and any(group.noise.kind is NoiseKind.GAUSSIAN for group in groups):
         raise BudgetError("Gaussian noise cannot be paid with a pure epsilon; give rho, or epsilon and delta")
     linear = [(g.query, g.noise) for g in groups if isinstance(g.query, Linear) for _ in range(len(g))]
-    tables = [group for group in groups if not isinstance(group.query, Linear)]
+    tables = [group for group in groups if not isinstance(group.query, Linear | Choice)]
+    choices = [group for group in groups if isinstance(group.query, Choice)]
     beside = linear_cost(linear, schema, neighbours, pure=pure)
+    beside += _sum_of_single_costs(choices, schema, neighbours, pure=pure)
     separate = _sum_of_single_costs(tables, schema, neighbours, pure=pure)
     if Neighbours(neighbours) == Neighbours.ADD_REMOVE or not tables:
         return separate + beside

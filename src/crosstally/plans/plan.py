@@ -22,8 +22,10 @@ from crosstally.plans.joint_cost import groups_cost
 from crosstally.plans.request import Request, RequestGroup, grouped
 from crosstally.plans.stages import Rule, part_of, rest_of, sum_of_stages
 from crosstally.platform_files import write_text
+from crosstally.questions.choice import Choice
 from crosstally.questions.groups import Groups, full_part
-from crosstally.questions.queries import MAX_CELLS, Cells, Query, query_from_dict, read_group_maps, too_many_cells
+from crosstally.questions.queries import MAX_CELLS, Cells, Query, read_group_maps, too_many_cells
+from crosstally.questions.query_json import query_from_dict
 from crosstally.residuals.closure import Closure, closure_of
 from crosstally.residuals.variances import Variances
 from crosstally.schema import Schema
@@ -40,8 +42,8 @@ __all__ = [
 ]
 
 FORMAT = 3
-"""Plans with an objective or groups of values. A plan is written in the least format that can say it, which older
-readers know: 2 has later stages, 1 has none of these."""
+"""Plans with an objective, choices or groups of values. A plan is written in the least format that can say it, which
+older readers know: 2 has later stages, 1 has none of these."""
 _EXACT = 1e-300
 
 
@@ -69,12 +71,12 @@ class Plan:
         object.__setattr__(self, "objective", Objective(self.objective))
         object.__setattr__(self, "workload", self.workload.for_schema(self.schema))
         for group in self.groups:
-            shape = group.query.table.shape(self.schema)
-            if math.prod(shape) > MAX_CELLS:
-                advice = "put values into groups, or measure fewer attributes together"
-                raise TooManyCellsError(too_many_cells(group.query.attributes, shape, advice))
+            for table in group.query.tables:
+                if math.prod(shape := table.shape(self.schema)) > MAX_CELLS:
+                    advice = "put values into groups, or measure fewer attributes together"
+                    raise TooManyCellsError(too_many_cells(table.attributes, shape, advice))
         Groups.of(self.schema, (group.query for group in self.groups))
-        subsets = sum(len(group) * 2 ** len(group.query.attributes) for group in self.groups)
+        subsets = sum(len(group) * 2 ** len(group.query.attributes) for group in self._measuring)
         if subsets > MAX_CELLS:
             raise TooManyCellsError(f"a plan must be over at most {MAX_CELLS:,} sets of attributes, got {subsets:,}")
         object.__setattr__(self, "later", tuple(self.later))
@@ -123,6 +125,11 @@ class Plan:
         """The requests in groups that are alike."""
         return grouped(self.requests, self.schema)
 
+    @property
+    def _measuring(self) -> tuple[RequestGroup, ...]:
+        """The groups that measure something: a choice says which table is worth measuring, and no more."""
+        return tuple(group for group in self.groups if not isinstance(group.query, Choice))
+
     @cached_property
     def cells(self) -> int:
         """How many numbers are measured."""
@@ -130,10 +137,11 @@ class Plan:
 
     def check_countable(self) -> None:
         """Raise unless its tables can be counted: a plan may be larger than what can be run."""
-        cells = [math.prod(group.query.table.shape(self.schema)) for group in self.groups]
-        needed = sum(len(group) * each for group, each in zip(self.groups, cells, strict=True))
+        counted = [(table, len(group)) for group in self.groups for table in group.query.tables]
+        cells = [math.prod(table.shape(self.schema)) for table, _ in counted]
+        needed = sum(times * each for (_, times), each in zip(counted, cells, strict=True))
         if needed > MAX_CELLS:
-            largest = self.groups[cells.index(max(cells))].query.attributes
+            largest = counted[cells.index(max(cells))][0].attributes
             raise TooManyCellsError(
                 f"at most {MAX_CELLS:,} cells can be measured at once, got {needed:,}, the largest table is "
                 f"{' x '.join(largest)}: name fewer tables, or another strategy"
@@ -142,7 +150,7 @@ class Plan:
     @cached_property
     def tables(self) -> tuple[Cells, ...]:
         """The tables that must be counted to answer the requests."""
-        return tuple(dict.fromkeys(request.query.table for request in self.requests))
+        return tuple(dict.fromkeys(table for request in self.requests for table in request.query.tables))
 
     @cached_property
     def errors(self) -> Mapping[tuple[str, ...], float]:
@@ -160,7 +168,7 @@ class Plan:
 
     def variances_of(self, closure: Closure) -> Variances:
         """The variances of the sets and tables of a closure, as this stage measures them."""
-        return Variances(closure, [_in_full(group, self.schema) for group in self.groups])
+        return Variances(closure, [_in_full(group, self.schema) for group in self._measuring])
 
     @property
     def covers(self) -> bool:
@@ -196,8 +204,9 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as JSON."""
-        groups = dict(each for request in self.requests for each in request.query.table.groups)
-        newest = bool(groups) or self.objective != Objective.CELLS
+        groups = dict(each for request in self.requests for each in request.query.groups)
+        choices = any(isinstance(request.query, Choice) for request in self.requests)
+        newest = bool(groups) or choices or self.objective != Objective.CELLS
         later = {"later": [rule.to_dict() for rule in self.later]} if self.later or newest else {}
         return {
             "crosstally-plan": 3 if newest else 2 if self.later else 1,
@@ -271,7 +280,7 @@ def _read_request(given: object, groups: Mapping[str, tuple[int, ...]]) -> Reque
 
 def _query_dict(query: Query) -> dict[str, Any]:
     """The query as JSON; groups are named, since the plan holds them once for all."""
-    named = {"groups": [name for name, _ in query.table.groups]} if query.table.groups else {}
+    named = {"groups": [name for name, _ in query.groups]} if query.groups else {}
     return {**query.to_dict(), **named}
 
 

@@ -11,8 +11,9 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.budget import Noise
-from crosstally.errors import TooManyCellsError
+from crosstally.budget import Noise, NoiseKind
+from crosstally.errors import PlanError, TooManyCellsError
+from crosstally.questions.choice import Choice
 from crosstally.questions.queries import Cells, Contrast, Linear, Query
 from crosstally.schema import Schema
 
@@ -27,6 +28,10 @@ class Request:
 
     query: Query
     noise: Noise
+
+    def __post_init__(self) -> None:
+        if isinstance(self.query, Choice) != (self.noise.kind is NoiseKind.GUMBEL):
+            raise PlanError("a choice must have Gumbel noise on its scores, and nothing else may have it")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,7 +59,7 @@ class RequestGroup:
 
 
 def _can_stand_for_others(query: Query) -> bool:
-    """Whether the same query over other attributes of the same sizes is like it: linear ones and groups are not."""
+    """Whether the same query over other attributes of the same sizes is like it: cells without groups and contrasts."""
     return isinstance(query, Contrast) or (isinstance(query, Cells) and not query.groups)
 
 

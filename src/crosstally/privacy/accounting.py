@@ -19,6 +19,7 @@ from crosstally.errors import BudgetError
 from crosstally.extras import optional
 from crosstally.plans.joint_cost import privacy_cost
 from crosstally.plans.plan import Plan, Request
+from crosstally.questions.choice import Choice
 from crosstally.questions.queries import Cells, Contrast, Linear
 from crosstally.schema import Schema
 
@@ -42,13 +43,14 @@ def tight_epsilon(plan: Plan, delta: object) -> float:
 
     Discrete Laplace and Gaussian noise are composed by their privacy-loss distributions, rounded up. Where one unit
     can move an answer in ways of which none is the worst (several rows, or a replaced row in a contrast), Laplace
-    noise counts as any mechanism of its epsilon, and a plan with Gaussian noise as any of its rho.
+    noise counts as any mechanism of its epsilon, and a plan with Gaussian noise as any of its rho. A choice counts as
+    any mechanism of its epsilon.
     """
     target = _read_delta(delta)
     if not plan.requests:
         return 0.0
     ceiling = zcdp_epsilon(privacy_cost(plan.requests, plan.schema, plan.neighbours, pure=False), target)
-    if all(request.noise.kind is NoiseKind.LAPLACE for request in plan.requests):
+    if not any(request.noise.kind is NoiseKind.GAUSSIAN for request in plan.requests):
         whole = privacy_cost(plan.requests, plan.schema, plan.neighbours, pure=True)
         ceiling = min(ceiling, float_above(whole))
     losses: Counter[_Loss] = Counter()
@@ -73,7 +75,7 @@ def _losses(request: Request, plan: Plan) -> list[_Loss] | None:
     """The losses whose composition is the worst case of a request; None when no distribution is known to be."""
     noise = request.noise
     shifts = _shifts(request, plan.schema, plan.neighbours)
-    if noise.kind is NoiseKind.LAPLACE:
+    if noise.kind is not NoiseKind.GAUSSIAN:
         if shifts is None:
             cost = noise.cost(request.query.sensitivity(plan.schema, plan.neighbours))
             return [_Loss("pure", float_above(cost))] if cost else []
@@ -86,6 +88,8 @@ def _losses(request: Request, plan: Plan) -> list[_Loss] | None:
 def _shifts(request: Request, schema: Schema, neighbours: Neighbours) -> list[int] | None:
     """How far each number of the answer moves in the worst case, when there is one worst case."""
     query = request.query
+    if isinstance(query, Choice):
+        return None
     if isinstance(query, Linear):
         shifts = [query.sensitivity(schema, neighbours).l1]
     elif schema.max_rows > 1:

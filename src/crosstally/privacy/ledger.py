@@ -42,7 +42,8 @@ from crosstally.privacy.ledger_file import (
     events,
     read_header,
 )
-from crosstally.questions.queries import query_from_dict, read_group_maps
+from crosstally.questions.queries import read_group_maps
+from crosstally.questions.query_json import query_from_dict
 from crosstally.schema import Schema
 from crosstally.tables import Measurement
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.budget import Neighbours, Noise, Sensitivity
+from crosstally.budget import Neighbours, Noise, NoiseKind, Sensitivity
 from crosstally.errors import PlanError
 from crosstally.plans.joint_cost import privacy_cost
 from crosstally.plans.plan import Plan
@@ -85,7 +85,8 @@ def _exact_answers(exact: Sequence[ExactTable], plan: Plan) -> list[NDArray[np.i
 
 
 def _exact_answer(tables: Mapping[Cells, ExactTable], query: Query, plan: Plan) -> NDArray[np.int64]:
-    counts = tables[query.table].counts
+    exact = [tables[table].counts for table in query.tables]
+    counts = exact[0] if len(exact) == 1 else np.concatenate([each.ravel() for each in exact])
     for_each_row = query.sensitivity(plan.schema, Neighbours.ADD_REMOVE).l1 / plan.schema.max_rows
     if for_each_row * float(np.abs(counts.astype(np.float64)).sum()) >= LIMIT:
         raise PlanError("exact answers must be below 2^62 in size for noise to be added; the counts are too large")
@@ -103,10 +104,17 @@ def _mechanisms(plan: Plan) -> dict[Noise, Mechanism]:
 def _draw(
     answers: Sequence[NDArray[np.int64]], plan: Plan, mechanisms: Mapping[Noise, Mechanism]
 ) -> list[NDArray[np.int64]]:
-    """Noise on every answer; those with the same noise are drawn together, since each call has a price in time."""
+    """Noise on every answer; those with the same noise are drawn together, since each call has a price in time.
+
+    Of a choice the number of the largest noisy score is all that is left.
+    """
     noisy: list[NDArray[np.int64]] = list(answers)
     for noise, sampler in mechanisms.items():
         chosen = [i for i, request in enumerate(plan.requests) if request.noise == noise]
+        if noise.kind is NoiseKind.GUMBEL:
+            for i in chosen:
+                noisy[i] = sampler.choose(answers[i])
+            continue
         drawn = sampler.draw(np.concatenate([answers[i].ravel() for i in chosen]))
         ends = np.cumsum([answers[i].size for i in chosen])
         for i, part in zip(chosen, np.split(drawn, ends[:-1]), strict=True):

@@ -30,9 +30,16 @@ class Mechanism:
 
     def draw(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
         """The values with independent noise on each, in the same shape."""
+        assert self.noise.kind is not NoiseKind.GUMBEL  # it is on scores, which are never published
         check_range(values)
         noisy = self._invoke(np.ascontiguousarray(values).ravel())
         return np.array(noisy, dtype=np.int64).reshape(values.shape)
+
+    def choose(self, scores: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The number of the largest score with noise: of each one with a probability like exp(score / scale)."""
+        assert self.noise.kind is NoiseKind.GUMBEL
+        check_range(scores)
+        return np.array(self._invoke(np.ascontiguousarray(scores)), dtype=np.int64)
 
 
 def mechanism(noise: Noise, sensitivities: Iterable[Sensitivity]) -> Mechanism:
@@ -42,14 +49,18 @@ def mechanism(noise: Noise, sensitivities: Iterable[Sensitivity]) -> Mechanism:
     """
     # module by module: opendp.prelude also loads extras that take most of a second
     from opendp.domains import atom_domain, vector_domain
-    from opendp.measurements import make_gaussian, make_laplace
-    from opendp.metrics import l1_distance, l2_distance
+    from opendp.measurements import make_gaussian, make_laplace, make_noisy_max
+    from opendp.measures import zero_concentrated_divergence
+    from opendp.metrics import l1_distance, l2_distance, linf_distance
     from opendp.mod import enable_features
 
     enable_features("contrib")
     domain = vector_domain(atom_domain(T="i64"))
     if noise.kind is NoiseKind.LAPLACE:
         built = make_laplace(domain, l1_distance(T="i64"), scale=noise.scale)
+    elif noise.kind is NoiseKind.GUMBEL:
+        # Gumbel noise is OpenDP's noisy maximum for this divergence; for pure epsilon it draws by permute-and-flip
+        built = make_noisy_max(domain, linf_distance(T="i64"), zero_concentrated_divergence(), scale=noise.scale)
     else:
         built = make_gaussian(domain, l2_distance(T="f64"), scale=noise.scale)
     for sensitivity in set(sensitivities):
@@ -60,7 +71,9 @@ def mechanism(noise: Noise, sensitivities: Iterable[Sensitivity]) -> Mechanism:
 def _check_cost(built: Any, noise: Noise, sensitivity: Sensitivity) -> None:
     """Raise unless OpenDP's proof gives the cost that is charged, up to rounding."""
     claimed = float(noise.cost(sensitivity))
-    distance = sensitivity.l1 if noise.kind is NoiseKind.LAPLACE else math.sqrt(sensitivity.l2_squared)
+    if noise.kind is NoiseKind.GUMBEL:
+        claimed = claimed**2 / 8  # as rho: epsilon itself is that of the exponential mechanism
+    distance = math.sqrt(sensitivity.l2_squared) if noise.kind is NoiseKind.GAUSSIAN else sensitivity.l1
     proved = built.map(distance)
     if proved > claimed * (1 + _ROUNDING):
         raise PlanError(f"{noise} costs {proved}, more than the {claimed} that would be charged")

@@ -42,7 +42,7 @@ class Groups:
         asked = list(queries)
         maps: dict[str, tuple[int, ...]] = {}
         for query in asked:
-            for name, groups in query.table.groups:
+            for name, groups in query.groups:
                 if maps.setdefault(name, groups) is not groups and maps[name] != groups:
                     raise PlanError(f"the values of {name!r} must have the same groups in every table of a release")
         if not maps:
@@ -50,7 +50,7 @@ class Groups:
         for query in asked:
             if len(query.attributes) > 1 and isinstance(query, Cells | Contrast):
                 full = next(
-                    (name for name in query.attributes if name in maps and name not in dict(query.table.groups)), None
+                    (name for name in query.attributes if name in maps and name not in dict(query.groups)), None
                 )
                 if full is not None:
                     raise PlanError(

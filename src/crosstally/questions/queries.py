@@ -29,7 +29,6 @@ __all__ = [
     "Linear",
     "Query",
     "Term",
-    "query_from_dict",
     "read_group_maps",
     "sensitivity_of_tables",
     "too_many_cells",
@@ -66,8 +65,12 @@ class Query(Protocol):
         """The attributes whose table answers it."""
 
     @property
-    def table(self) -> Cells:
-        """The table that must be counted to answer it."""
+    def groups(self) -> GroupMaps:
+        """The groups in which it counts values of some attributes."""
+
+    @property
+    def tables(self) -> tuple[Cells, ...]:
+        """The tables that must be counted to answer it."""
 
     def shape(self, schema: Schema) -> tuple[int, ...]:
         """The shape of the answer."""
@@ -76,7 +79,7 @@ class Query(Protocol):
         """How far one unit can move the answer."""
 
     def answer(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The exact answer, from the counts of ``table``."""
+        """The exact answer, from the counts of its table; where it has several, from all their cells in a row."""
 
     def to_dict(self) -> dict[str, Any]:
         """The query as JSON."""
@@ -115,9 +118,9 @@ class Cells:
                 raise QueryError(f"only attributes of the table can have groups, got {name!r}")
 
     @property
-    def table(self) -> Cells:
+    def tables(self) -> tuple[Cells, ...]:
         """The table itself."""
-        return self
+        return (self,)
 
     def shape(self, schema: Schema) -> tuple[int, ...]:
         """One cell for each combination of values, or of groups of values."""
@@ -172,9 +175,14 @@ class Contrast:
             )
 
     @property
-    def table(self) -> Cells:
+    def tables(self) -> tuple[Cells, ...]:
         """The table over its attributes."""
-        return Cells(self.attributes)
+        return (Cells(self.attributes),)
+
+    @property
+    def groups(self) -> GroupMaps:
+        """None: it is about values."""
+        return ()
 
     def map(self, schema: Schema) -> ContrastMap:
         """The linear map from the counts of its table to its answer."""
@@ -247,9 +255,14 @@ class Linear:
         return tuple(sorted({name for term in self.terms for name, _ in term.factors}))
 
     @property
-    def table(self) -> Cells:
+    def tables(self) -> tuple[Cells, ...]:
         """The table over its attributes."""
-        return Cells(self.attributes)
+        return (Cells(self.attributes),)
+
+    @property
+    def groups(self) -> GroupMaps:
+        """None: it is about values."""
+        return ()
 
     def shape(self, schema: Schema) -> tuple[int, ...]:
         """A single number."""
@@ -330,44 +343,3 @@ def _group_map(name: str, groups: tuple[int, ...]) -> tuple[int, ...]:
             f"the groups of {name!r} must be at least two, numbered from 0 without a gap, got {len(used):,} numbers"
         )
     return groups
-
-
-def query_from_dict(given: object, groups: Mapping[str, tuple[int, ...]] | None = None) -> Query:
-    """A query from its JSON; ``groups`` are maps that it may name instead of holding them."""
-    if isinstance(given, Mapping) and set(given) == {"cells", "groups"}:
-        return _read_grouped(given["cells"], given["groups"], groups or {})
-    if not isinstance(given, Mapping) or len(given) != 1:
-        raise QueryError("a query must be an object with one of cells, contrast or linear")
-    ((kind, body),) = given.items()
-    if kind in ("cells", "contrast"):
-        if not isinstance(body, list) or not all(isinstance(name, str) for name in body):
-            raise QueryError(f"{kind} must be a list of attribute names")
-        return Cells(tuple(body)) if kind == "cells" else Contrast(tuple(body))
-    if kind == "linear" and isinstance(body, list):
-        return Linear(tuple(map(_read_term, body)))
-    raise QueryError(f"a query must be cells, contrast or linear, got {kind!r}")
-
-
-def _read_grouped(names: object, groups: object, known: Mapping[str, tuple[int, ...]]) -> Cells:
-    """Cells whose groups stand with them, by name of attribute, or are named only."""
-    cells = query_from_dict({"cells": names})
-    if isinstance(groups, list):
-        if not groups or not all(isinstance(name, str) and name in known for name in groups):
-            raise QueryError("cells in groups must name attributes whose groups are given")
-        groups = {name: known[name] for name in groups}
-    if not isinstance(groups, Mapping) or not groups:
-        raise QueryError("groups must be an object: for each attribute the group of each value")
-    return Cells(cells.attributes, groups)
-
-
-def _read_term(given: object) -> Term:
-    if (
-        not isinstance(given, Mapping)
-        or set(given) != {"weight", "factors"}
-        or not isinstance(given["factors"], Mapping)
-    ):
-        raise QueryError("a term must be an object with weight and factors")
-    for name, factor in given["factors"].items():
-        if not isinstance(factor, list):
-            raise QueryError(f"the factor of {name!r} must be a list of whole numbers")
-    return Term(given["weight"], tuple((name, tuple(factor)) for name, factor in given["factors"].items()))

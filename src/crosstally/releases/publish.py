@@ -7,11 +7,12 @@ from collections.abc import Iterable, Sequence
 
 from crosstally.errors import CrosstallyError, ReleaseError
 from crosstally.inference.estimate import ROUNDS, SHRUNK, estimate
+from crosstally.questions.choice import Choice
 from crosstally.questions.queries import MAX_CELLS, Cells, Contrast
 from crosstally.releases.release import Release
 from crosstally.releases.statement import Statement
 from crosstally.schema import Schema
-from crosstally.tables import Measurement
+from crosstally.tables import Chosen, Measurement
 
 __all__ = ["check_measurements", "check_variance", "publish"]
 
@@ -32,7 +33,8 @@ def publish(
 
     Args:
         schema: What the measured table is about.
-        measurements: Noisy answers, central or local.
+        measurements: Noisy answers, central or local. Of choices the release tells what was chosen; they say nothing
+            about counts.
         statement: The privacy promise they were bought under.
         nonnegative: How negative cells are corrected; ``none`` leaves the unbiased least squares estimate.
         rounds: How often tables are corrected and made consistent again.
@@ -40,9 +42,19 @@ def publish(
     schema, measured = schema.public(), tuple(measurements)
     if statement.unit != schema.unit:
         raise ReleaseError("the unit of the statement must be that of the schema")
+    choices = tuple(Chosen.of(each) for each in measured if isinstance(each.query, Choice))
+    measured = tuple(each for each in measured if not isinstance(each.query, Choice))
     check_measurements(schema, measured)
     consistent = estimate(schema, measured, rows=statement.rows, nonnegative=nonnegative, rounds=rounds)
-    return Release(schema, measured, statement=statement, estimate=consistent, nonnegative=nonnegative, rounds=rounds)
+    return Release(
+        schema,
+        measured,
+        statement=statement,
+        estimate=consistent,
+        nonnegative=nonnegative,
+        rounds=rounds,
+        choices=choices,
+    )
 
 
 def check_measurements(schema: Schema, measurements: Sequence[Measurement]) -> None:
@@ -53,7 +65,7 @@ def check_measurements(schema: Schema, measurements: Sequence[Measurement]) -> N
         if not isinstance(query, Cells | Contrast):
             raise ReleaseError(f"{where}: a release holds cells and contrasts, got {type(query).__name__}")
         try:
-            shape, sizes = query.shape(schema), query.table.shape(schema)
+            shape, sizes = query.shape(schema), query.tables[0].shape(schema)
         except CrosstallyError as error:
             raise ReleaseError(f"{where}: {error}") from None
         cells += math.prod(sizes)

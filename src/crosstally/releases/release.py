@@ -21,7 +21,7 @@ from crosstally.releases.statement import Statement
 from crosstally.residuals import Estimate
 from crosstally.residuals.nested import extended_measurements
 from crosstally.schema import Schema
-from crosstally.tables import Marginal, Measurement
+from crosstally.tables import Chosen, Marginal, Measurement
 from crosstally.workload import Workload
 
 __all__ = ["Release"]
@@ -43,6 +43,7 @@ class Release:
     nonnegative: str
     rounds: int
     variances_left: Mapping[tuple[str, ...], float] = field(default_factory=dict)
+    choices: tuple[Chosen, ...] = ()
 
     def __repr__(self) -> str:
         attributes, numbers = len(self.schema.names), sum(m.values.size for m in self.measurements)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.errors import QueryError
+from crosstally.questions.choice import Choice
 from crosstally.questions.contrast_map import ContrastMap
 from crosstally.questions.groups import Groups
 from crosstally.questions.queries import Cells, Contrast
@@ -106,8 +107,9 @@ def combine(schema: Schema, measurements: Sequence[Measurement], groups: Groups 
 
     For each coefficient the average over the measurements that hold it, weighted by inverse variance. A view of cell
     variance v gives the coefficient of B the variance v x prod(n_i, i outside B). Where values are in ``groups``,
-    schema and measurements are the extended ones.
+    schema and measurements are the extended ones. Choices say nothing about counts, and are passed over.
     """
+    measurements = [m for m in measurements if not isinstance(m.query, Choice)]
     averages = Averages.of(schema, measurements) if groups is None else Averages.in_groups(groups, measurements)
     means = averages.of_values([m.values for m in measurements])
     return Estimate(schema, averages.keys, coefficients=means, variances=averages.variances, groups=groups)

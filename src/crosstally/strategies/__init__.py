@@ -8,6 +8,7 @@ from crosstally.strategies.clustered import Clustered
 from crosstally.strategies.direct import Direct
 from crosstally.strategies.flat import Flat
 from crosstally.strategies.fourier import Fourier
+from crosstally.strategies.mwem import MWEM
 from crosstally.strategies.optimum import Optimum
 from crosstally.strategies.residual import Residual
 from crosstally.strategies.stepwise import Stepwise
@@ -15,6 +16,7 @@ from crosstally.strategies.uniform import Uniform
 from crosstally.strategies.views import Views
 
 __all__ = [
+    "MWEM",
     "NAMED",
     "Clustered",
     "Direct",
@@ -44,6 +46,7 @@ NAMED: dict[str, Strategy] = {
         Optimum(),
         Residual(),
         Fourier(),
+        MWEM(),
         Stepwise(),
         Uniform(),
     )

@@ -34,8 +34,10 @@ __all__ = [
 ]
 
 
-CONSIDERED: tuple[Strategy, ...] = tuple(strategy for name, strategy in NAMED.items() if name != "clustered")
-"""What "auto" compares: all strategies but clustered, from which optimum starts and which it is never worse than."""
+_NOT_COMPARED = ("clustered", "mwem")
+CONSIDERED: tuple[Strategy, ...] = tuple(strategy for name, strategy in NAMED.items() if name not in _NOT_COMPARED)
+"""What "auto" compares: all strategies but clustered, from which optimum starts and which it is never worse than, and
+those that choose privately what to measure, whose error cannot be told beforehand."""
 
 DEFAULT: tuple[Strategy, ...] = (NAMED["stepwise"],)
 """What a release without options goes by."""

@@ -20,6 +20,7 @@ from crosstally.inference.estimate import estimate, maximal_views
 from crosstally.notebook.history.bundles import Batch, Positions
 from crosstally.notebook.history.prior import Prior
 from crosstally.notebook.history.record import History
+from crosstally.questions.choice import Choice
 from crosstally.questions.queries import MAX_CELLS, Linear
 from crosstally.residuals.combine import Estimate, combine
 from crosstally.residuals.nested import full_part_measured
@@ -99,7 +100,7 @@ def problem(schema: Schema, measurements: Iterable[Measurement], *, total: float
     """
     if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not 0 < alpha < math.inf:
         raise QueryError(f"alpha must be a positive number, got {alpha!r}")
-    measured = tuple(map(full_part_measured, measurements))
+    measured = tuple(full_part_measured(each) for each in measurements if not isinstance(each.query, Choice))
     history = History(schema, measured, total=total)
     tables = [m for m in measured if not isinstance(m.query, Linear)]
     combined = _consistent(schema, tables, total)

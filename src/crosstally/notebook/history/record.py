@@ -22,6 +22,7 @@ from crosstally.notebook.history.components import Features, Past, Solution, Str
 from crosstally.notebook.history.likelihood import Belief, Fit, fit
 from crosstally.notebook.history.plausible import Plausible, Scale, plausible
 from crosstally.notebook.history.prior import Prior, shares
+from crosstally.questions.choice import Choice
 from crosstally.questions.queries import Linear
 from crosstally.residuals.basis import rebuild
 from crosstally.residuals.combine import Estimate, combine
@@ -98,10 +99,10 @@ class History:
         Args:
             schema: What they are about.
             measurements: Tables, contrasts and linear queries, in any order. Of tables whose values are in groups it
-                takes what they say about values in full.
+                takes what they say about values in full. Choices say nothing, and are passed over.
             total: The number of rows, where that is public.
         """
-        measured = tuple(full_part_measured(each) for each in measurements)
+        measured = tuple(full_part_measured(each) for each in measurements if not isinstance(each.query, Choice))
         self.schema = schema
         self.linear = tuple(m for m in measured if isinstance(m.query, Linear))
         tables = [m for m in measured if not isinstance(m.query, Linear)]

@@ -20,6 +20,8 @@ from crosstally.schema import Schema
 from crosstally.tables import Measurement
 
 __all__ = [
+    "CHOICE_FIELDS",
+    "CHOSEN_FIELDS",
     "CONTENT",
     "DIGEST_KEY",
     "ESTIMATE_FIELDS",
@@ -45,6 +47,8 @@ READABLE = ("table", "variance")  # columns for people: they repeat what the hea
 HEADER_KEY, DIGEST_KEY = b"crosstally", b"crosstally.sha256"  # entries of the Parquet metadata
 HEADER_FIELDS = ("format", "schema", "statement", "estimate", "mechanisms", "measurements")
 GROUP_FIELDS = (*HEADER_FIELDS, "groups")  # of format 4: the group of each value, for attributes that have groups
+CHOICE_FIELDS = (*GROUP_FIELDS, "choices")  # of format 4 where tables were chosen privately
+CHOSEN_FIELDS = ("tables", "chosen", "noise", "origin")
 ESTIMATE_FIELDS = {
     1: ("nonnegative", "rounds", "corrected"),
     2: ("nonnegative", "rounds", "corrected", "variances"),
@@ -71,7 +75,7 @@ class MeasurementKind:
     @classmethod
     def of(cls, measurement: Measurement) -> MeasurementKind:
         """The kind of a measurement."""
-        kind = "groups" if measurement.query.table.groups else "cells"
+        kind = "groups" if measurement.query.groups else "cells"
         query = kind if isinstance(measurement.query, Cells) else "contrast"
         values = "whole" if measurement.values.dtype == np.int64 else "real"
         return cls(query, values, measurement.noise, measurement.variance, measurement.origin)

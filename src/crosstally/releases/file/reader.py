@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from crosstally.budget import Noise
+from crosstally.budget import Noise, NoiseKind
 from crosstally.errors import CrosstallyError, ReleaseError
 from crosstally.inference.estimate import CORRECTED, ROUNDS, SHRUNK, smallest_cell
 from crosstally.inference.shrinkage import VERSION
@@ -25,6 +25,8 @@ from crosstally.json_text import JsonError, read_json
 from crosstally.questions.groups import Groups
 from crosstally.questions.queries import MAX_CELLS, Cells, Contrast, read_group_maps
 from crosstally.releases.file.format import (
+    CHOICE_FIELDS,
+    CHOSEN_FIELDS,
     CONTENT,
     DIGEST_KEY,
     ESTIMATE_FIELDS,
@@ -48,7 +50,7 @@ from crosstally.releases.statement import Statement
 from crosstally.residuals import Estimate, combine
 from crosstally.residuals.nested import extended_measurements
 from crosstally.schema import Schema
-from crosstally.tables import Measurement
+from crosstally.tables import Chosen, Measurement
 
 __all__ = ["open_release"]
 
@@ -148,6 +150,7 @@ def _release(header: Header, columns: Mapping[str, NDArray[Any]]) -> Release:
         nonnegative=header.nonnegative,
         rounds=header.rounds,
         variances_left=header.variances_left,
+        choices=header.choices,
     )
 
 
@@ -192,6 +195,7 @@ class Header:
     variances_left: Mapping[tuple[str, ...], float]
     measurements: tuple[tuple[MeasurementKind, Cells | Contrast, tuple[int, ...]], ...]
     groups: Groups | None
+    choices: tuple[Chosen, ...]
 
     @property
     def whole(self) -> bool:
@@ -215,7 +219,8 @@ def read_header(text: bytes | None, rows: int) -> Header:
 
 
 def _read_fields(fields: Any, rows: int) -> Header:
-    fields = _fields(fields, "header", GROUP_FIELDS if fields["format"] == 4 else HEADER_FIELDS)
+    newest = CHOICE_FIELDS if "choices" in fields else GROUP_FIELDS
+    fields = _fields(fields, "header", newest if fields["format"] == 4 else HEADER_FIELDS)
     schema, statement = Schema.from_dict(fields["schema"]).public(), Statement.from_dict(fields["statement"])
     if statement.unit != schema.unit:
         raise ReleaseError("the unit of the statement must be that of the schema")
@@ -226,7 +231,8 @@ def _read_fields(fields: Any, rows: int) -> Header:
     schema.check([name for name, _ in maps])
     measurements = _read_measurements(fields["measurements"], kinds, dict(maps), schema, rows)
     groups = Groups.of(schema, (query for _, query, _ in measurements))
-    if maps != (() if groups is None else groups.maps) or (groups is None and fields["format"] == 4):
+    choices = _read_choices(fields.get("choices", []), schema)
+    if maps != (() if groups is None else groups.maps) or (groups is None and not choices and fields["format"] == 4):
         raise ReleaseError("groups must be those of its measurements")
     fit = _read_made_by(fields["estimate"], fields["format"])
     left = _read_variances(fit.pop("variances", []), schema)
@@ -235,7 +241,13 @@ def _read_fields(fields: Any, rows: int) -> Header:
             "estimate: only a release of the local model has variances of its own; others have their noise's"
         )
     return Header(
-        schema=schema, statement=statement, measurements=measurements, variances_left=left, groups=groups, **fit
+        schema=schema,
+        statement=statement,
+        measurements=measurements,
+        variances_left=left,
+        groups=groups,
+        choices=choices,
+        **fit,
     )
 
 
@@ -324,6 +336,30 @@ def _read_variances(given: Any, schema: Schema) -> dict[tuple[str, ...], float]:
     return out
 
 
+def _read_choices(given: Any, schema: Schema) -> tuple[Chosen, ...]:
+    """What was chosen privately. Whether there is such a field at all says whether there is a choice."""
+    if not isinstance(given, list):
+        raise ReleaseError("choices must be a list")
+    out = []
+    for i, each in enumerate(given):
+        where = f"choice {i}"
+        fields = _fields(each, where, CHOSEN_FIELDS)
+        tables = fields["tables"]
+        if not isinstance(tables, list) or not all(isinstance(places, list) and places for places in tables):
+            raise ReleaseError(f"{where}: tables must be a list of lists of positions")
+        if not all(type(n) is int and 0 <= n < len(schema.names) for places in tables for n in places):
+            raise ReleaseError(f"{where} must name attributes that are there")
+        if not isinstance(fields["origin"], str):
+            raise ReleaseError(f"{where}: origin must be a text")
+        names = tuple(tuple(schema.names[n] for n in places) for places in tables)
+        noise = Noise.from_dict(fields["noise"])
+        try:
+            out.append(Chosen(tables=names, number=fields["chosen"], noise=noise, origin=fields["origin"]))
+        except CrosstallyError as error:
+            raise ReleaseError(f"{where}: {error}") from None
+    return tuple(out)
+
+
 def _read_kind(given: Any, where: str) -> MeasurementKind:
     fields = _fields(given, where, KIND_FIELDS)
     if fields["query"] not in ("cells", "groups", "contrast") or fields["values"] not in ("whole", "real"):
@@ -336,6 +372,8 @@ def _read_kind(given: Any, where: str) -> MeasurementKind:
     noise = None
     if fields["noise"] is not None:
         noise = Noise.from_dict(fields["noise"])
+        if noise.kind is NoiseKind.GUMBEL:
+            raise ReleaseError(f"{where}: noise must be laplace or gaussian")
         check_variance(float(variance), noise.variance, where)
         variance = noise.variance
     return MeasurementKind(**{**fields, "noise": noise, "variance": float(variance)})

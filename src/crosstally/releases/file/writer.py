@@ -33,7 +33,7 @@ from crosstally.releases.file.format import (
 )
 from crosstally.releases.release import Release
 from crosstally.schema import Schema
-from crosstally.tables import Measurement
+from crosstally.tables import Chosen, Measurement
 
 __all__ = ["save_release"]
 
@@ -70,17 +70,19 @@ def header_bytes(release: Release) -> bytes:
         number = kinds.setdefault(MeasurementKind.of(measurement), len(kinds))
         measurements.append([number, *(positions[name] for name in measurement.query.attributes)])
     left = [[variance, *(positions[name] for name in names)] for names, variance in release.variances_left.items()]
-    groups = release.estimate.groups
+    groups, newest = release.estimate.groups, _needs_newest(release)
     header: dict[str, Any] = {
-        "format": 4 if groups is not None else 3 if release.nonnegative == SHRUNK else 2 if left else 1,
+        "format": 4 if newest else 3 if release.nonnegative == SHRUNK else 2 if left else 1,
         "schema": release.schema.to_dict(),
         "statement": release.statement.to_dict(),
         "estimate": _estimate_fields(release, left),
         "mechanisms": [kind.to_dict() for kind in kinds],
         "measurements": measurements,
     }
-    if groups is not None:
-        header["groups"] = {name: list(each) for name, each in groups.maps}
+    if newest:
+        header["groups"] = {} if groups is None else {name: list(each) for name, each in groups.maps}
+    if release.choices:
+        header["choices"] = [_choice_fields(each, positions) for each in release.choices]
     text = json.dumps(header, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     encoded = text.encode("utf-8", "backslashreplace")  # half a surrogate pair becomes its JSON escape
     if len(encoded) > MAX_HEADER:
@@ -88,12 +90,26 @@ def header_bytes(release: Release) -> bytes:
     return encoded
 
 
+def _needs_newest(release: Release) -> bool:
+    """Whether only format 4 can say it."""
+    return release.estimate.groups is not None or bool(release.choices)
+
+
+def _choice_fields(chosen: Chosen, positions: Mapping[str, int]) -> dict[str, Any]:
+    return {
+        "tables": [[positions[name] for name in names] for names in chosen.tables],
+        "chosen": chosen.number,
+        "noise": chosen.noise.to_dict(),
+        "origin": chosen.origin,
+    }
+
+
 def _estimate_fields(release: Release, left: list[list[float]]) -> dict[str, Any]:
     """What made the estimate: by its name and version, or as formats 1 and 2 say it."""
     if release.nonnegative == SHRUNK:
         inference: dict[str, Any] = {"name": SHRUNK, "version": VERSION, "options": {}}
         return {"inference": inference, "corrected": release.estimate.corrected}
-    if release.estimate.groups is not None:
+    if _needs_newest(release):
         inference = {"name": release.nonnegative, "version": 1, "options": {"rounds": release.rounds}}
         return {"inference": inference, "corrected": release.estimate.corrected}
     fields = {"nonnegative": release.nonnegative, "rounds": release.rounds, "corrected": release.estimate.corrected}
@@ -210,7 +226,7 @@ def _codes(schema: Schema, pieces: Sequence[tuple[Measurement, range]], rows: in
     codes: dict[int, NDArray[np.int32]] = {}
     at = 0
     for measurement, piece in pieces:
-        names, grouped = measurement.query.attributes, dict(measurement.query.table.groups)
+        names, grouped = measurement.query.attributes, dict(measurement.query.groups)
         cells = np.arange(piece.start, piece.stop)
         values = np.unravel_index(cells, measurement.values.shape) if names else ()
         for name, value in zip(names, values, strict=True):
