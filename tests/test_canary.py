@@ -155,7 +155,8 @@ MALFORMED = {
     "a quote in the header": b'"CANARY-ID,sex,job,age\n' + PERSON,
     "not UTF-8": HEADER + b"CANARY-ID,CANARY-\xff\xfe,cook,20\n",
     "not UTF-8 in the header": b"CANARY-\xff,sex,job,age\n" + PERSON,
-    "UTF-16": "person,sex,job,age\nCANARY-ID,CANARY-SEX,cook,20\n".encode("utf-16"),
+    "UTF-16 cut short": "person,sex,job,age\nCANARY-ID,CANARY-SEX,cook,20\n".encode("utf-16")[:-1],
+    "UTF-32 with too large a letter": "person,sex,job,age\nCANARY-ID,".encode("utf-32") + b"\xff" * 4,
     "a null byte": HEADER + b"CANARY\x00,Female,cook,20,CANARY\n",
 }
 

@@ -18,10 +18,11 @@ import crosstally as ct
 ROOT = Path(__file__).parent.parent
 
 PUBLIC = [
-    "Answer", "Attribute", "Budget", "Comparison", "CrosstallyError", "Entry", "ErrorKind", "Improvement",
+    "Answer", "Attribute", "Budget", "Comparison", "CrosstallyError", "Detected", "Entry", "ErrorKind", "Improvement",
     "IntegerTables", "Ledger", "Marginal", "Measurement", "Neighbours", "Notebook", "Outside", "Plan", "Price",
-    "Question", "Release", "Schema", "Statement", "Synthetic", "TableImprovement", "Unit", "Workload", "count",
-    "errors", "local", "open_notebook", "open_release", "plan", "release", "strategies", "total",
+    "Question", "Reading", "Release", "Schema", "Statement", "Synthetic", "TableImprovement", "Unit", "Workload",
+    "count", "detect_reading", "errors", "local", "open_notebook", "open_release", "plan", "release", "strategies",
+    "total",
 ]  # fmt: skip
 
 
@@ -39,7 +40,7 @@ def test_no_module_bears_the_name_of_a_public_function() -> None:
     """Importing such a child would put the module where the function stands."""
     children = {path.stem for path in (ROOT / "src/crosstally").iterdir()}
     functions = {name for name in PUBLIC if inspect.isfunction(getattr(ct, name))}
-    assert functions == {"count", "open_notebook", "open_release", "plan", "release", "total"}
+    assert functions == {"count", "detect_reading", "open_notebook", "open_release", "plan", "release", "total"}
     assert not children & functions
 
 

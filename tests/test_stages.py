@@ -58,7 +58,7 @@ def test_an_approved_plan_publishes_its_views_from_the_command_line(tmp_path) ->
     (tmp_path / "people.csv").write_text("\n".join(lines) + "\n")
     plan = ("plan", tmp_path / "people.schema.json", "--epsilon", "1", "--strategy", "views", "--objective", "cells")
     shown = ran_well(*plan, "-o", tmp_path / "p.json")
-    assert "A later stage, of ε = 0.99, measures what rule views chooses" in shown.out
+    assert "A later stage, with 99% of the budget, measures what views chooses" in shown.out
     saved = json.loads((tmp_path / "p.json").read_text())
     assert (saved["crosstally-plan"], saved["budget"], len(saved["requests"])) == (2, {"epsilon": "1"}, 1)
     ran = ran_well("release", tmp_path / "people.csv", "--plan", tmp_path / "p.json", "--json")
@@ -245,9 +245,9 @@ def test_a_repeat_after_a_crash_between_stages_goes_on_where_it_stopped(ledger, 
     read: list[tuple[Cells, ...]] = []
     counted = pipeline._measured
 
-    def noted(source: Any, plan: Plan, *others: Any, **named: Any) -> Any:
+    def noted(source: Any, plan: Plan, *others: Any, **options: Any) -> Any:
         read.append(plan.tables)
-        return counted(source if plan.tables != (Cells(()),) else NO_ROWS, plan, *others, **named)
+        return counted(source if plan.tables != (Cells(()),) else NO_ROWS, plan, *others, **options)
 
     plan = staged()
     with monkeypatch.context() as patch:

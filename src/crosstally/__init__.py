@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from crosstally.questions.question import Question, count, total
     from crosstally.releases import Release, Statement, open_release
     from crosstally.schema import Attribute, Outside, Schema, Unit
+    from crosstally.sources.detection import Detected, detect_reading
+    from crosstally.sources.reading import Reading
     from crosstally.strategies.planner import Comparison, plan
     from crosstally.tables import ErrorKind, Marginal, Measurement
     from crosstally.workload import Workload
@@ -34,6 +36,7 @@ _HOMES = {
     "Budget": "budget",
     "Comparison": "strategies.planner",
     "CrosstallyError": "errors",
+    "Detected": "sources.detection",
     "Entry": "privacy.ledger",
     "ErrorKind": "tables",
     "Improvement": "notebook.notebook",
@@ -47,6 +50,7 @@ _HOMES = {
     "Plan": "plans.plan",
     "Price": "notebook.notebook",
     "Question": "questions.question",
+    "Reading": "sources.reading",
     "Release": "releases",
     "Schema": "schema",
     "Statement": "releases",
@@ -55,6 +59,7 @@ _HOMES = {
     "Unit": "schema",
     "Workload": "workload",
     "count": "questions.question",
+    "detect_reading": "sources.detection",
     "open_notebook": "notebook.notebook",
     "open_release": "releases",
     "plan": "strategies.planner",
@@ -69,6 +74,7 @@ __all__ = [
     "Budget",
     "Comparison",
     "CrosstallyError",
+    "Detected",
     "Entry",
     "ErrorKind",
     "Improvement",
@@ -82,6 +88,7 @@ __all__ = [
     "Plan",
     "Price",
     "Question",
+    "Reading",
     "Release",
     "Schema",
     "Statement",
@@ -90,6 +97,7 @@ __all__ = [
     "Unit",
     "Workload",
     "count",
+    "detect_reading",
     "errors",
     "local",
     "open_notebook",

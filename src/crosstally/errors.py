@@ -8,7 +8,8 @@ CrosstallyError
 ├── PlanError              a strategy cannot plan this, or a plan is not sound
 │   └── TooManyCellsError  the table would not fit; says how large it is
 ├── SourceError            rows cannot be read
-│   └── OutsideValueError  a column holds values that the schema refuses
+│   ├── OutsideValueError  a column holds values that the schema refuses
+│   └── AmbiguousNumbersError  every number of a column fits two readings
 ├── LedgerError            the ledger cannot be used
 │   ├── OverspendError     the cap would be passed
 │   ├── KeyReusedError     the key belongs to another request
@@ -23,10 +24,11 @@ without a header, that line is a person.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 __all__ = [
+    "AmbiguousNumbersError",
     "BudgetError",
     "ChargeLostError",
     "CrosstallyError",
@@ -83,6 +85,20 @@ class SourceError(CrosstallyError):
 
 class OutsideValueError(SourceError):
     """A column holds values that the schema refuses."""
+
+
+class AmbiguousNumbersError(SourceError):
+    """Every number of a column fits two readings, such as 21.740: nobody but the steward knows which is right.
+
+    ``columns`` are the names of all such columns, for whoever can be asked.
+    """
+
+    def __init__(self, columns: Sequence[str], where: str, how_to_say: str) -> None:
+        self.columns = tuple(columns)
+        super().__init__(
+            f"{where}: every number fits two readings, its separator stands before decimals or groups thousands; say "
+            f"{how_to_say}"
+        )
 
 
 class LedgerError(CrosstallyError):

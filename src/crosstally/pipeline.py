@@ -23,7 +23,7 @@ from crosstally.tables import ExactTable, Measurement
 from crosstally.workload import Workload
 
 if TYPE_CHECKING:
-    from crosstally.sources import EncodedRows
+    from crosstally.sources import EncodedRows, Reading
 
 __all__ = ["release", "run"]
 
@@ -43,14 +43,15 @@ def release(
     plan: Plan | None = None,
     ledger: Ledger | str | Path | None = None,
     key: str | None = None,
+    reading: Reading | None = None,
     progress: Callable[[int], None] | None = None,
     work_dir: str | Path | None = None,
 ) -> Release:
     """A release of the rows in a source: one file's worth of noisy tables, from which any other can be read.
 
     Args:
-        source: A path, a glob, a list of paths, or a table that speaks Arrow (pandas, Polars, DuckDB, PyArrow). It is
-            read once, whatever the plan: a reader or a database's cursor will do.
+        source: A path, a folder, a glob, a list of paths, or a table of pandas, Polars, DuckDB or PyArrow. It is read
+            once, whatever the plan: a reader or a database's cursor will do.
         schema: The attributes to publish. Beside a plan only where it has a reading, which a plan does not hold.
         epsilon: The privacy budget; with ``delta`` it is approximate, alone it is pure.
         delta: See epsilon.
@@ -66,6 +67,8 @@ def release(
             the same people is then yours to keep.
         key: A name for this release in the ledger. Asking again with the same key and plan gives the same numbers
             again and spends nothing.
+        reading: How the source is written, where neither its names nor the schema's reading show it: separators,
+            encoding, sheet, table.
         progress: Called with the number of bytes read so far, of all files together. Never for a table in memory. No
             number of rows is told: that is confidential.
         work_dir: A folder for plans in stages, whose rows are kept encoded between stages: beyond 256 MB in a file
@@ -78,7 +81,17 @@ def release(
             raise PlanError("a plan fixes budget, workload and strategy: leave them out")
         if neighbours not in (Neighbours.ADD_REMOVE, plan.neighbours):
             raise PlanError(f"the plan is for {plan.neighbours} neighbours, got {neighbours}: leave neighbours out")
-        return run(source, plan, schema=schema, rows=rows, ledger=ledger, key=key, progress=progress, work_dir=work_dir)
+        return run(
+            source,
+            plan,
+            schema=schema,
+            rows=rows,
+            ledger=ledger,
+            key=key,
+            reading=reading,
+            progress=progress,
+            work_dir=work_dir,
+        )
     if schema is None:
         raise PlanError("a release needs a schema, or a plan")
     budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
@@ -96,7 +109,17 @@ def release(
     ).chosen
     if chosen.schema != schema:
         raise PlanError(f"{chosen.strategy} plans for other attributes than the schema's: its plan cannot be released")
-    return run(source, chosen, schema=schema, rows=rows, ledger=ledger, key=key, progress=progress, work_dir=work_dir)
+    return run(
+        source,
+        chosen,
+        schema=schema,
+        rows=rows,
+        ledger=ledger,
+        key=key,
+        reading=reading,
+        progress=progress,
+        work_dir=work_dir,
+    )
 
 
 def run(
@@ -107,6 +130,7 @@ def run(
     rows: int | None = None,
     ledger: Ledger | str | Path | None = None,
     key: str | None = None,
+    reading: Reading | None = None,
     progress: Callable[[int], None] | None = None,
     work_dir: str | Path | None = None,
 ) -> Release:
@@ -114,6 +138,8 @@ def run(
 
     ``schema`` is that of the plan with the steward's reading, by which rows are read.
     """
+    from crosstally.sources import Reading
+
     _check(plan, rows)
     counted = _with_reading(plan, schema)
     key = uuid.uuid4().hex if key is None else key
@@ -125,7 +151,7 @@ def run(
     measured: tuple[Measurement, ...] = ()
     used: list[str] = []
     stage: Plan | None = plan
-    with closing(_Rows(source, counted, work_dir, progress)) as people:
+    with closing(_Rows(source, counted, reading=reading or Reading(), work_dir=work_dir, progress=progress)) as people:
         while stage is not None and stage.requests:
             used.append(keys[len(used)])
             Groups.of(plan.schema, (*(m.query for m in measured), *(r.query for r in stage.requests)))
@@ -191,9 +217,16 @@ class _Rows:
     """
 
     def __init__(
-        self, source: Any, schema: Schema, work_dir: str | Path | None, progress: Callable[[int], None] | None
+        self,
+        source: Any,
+        schema: Schema,
+        *,
+        reading: Reading,
+        work_dir: str | Path | None,
+        progress: Callable[[int], None] | None,
     ) -> None:
         self.schema = schema
+        self.reading = reading
         self._source, self._work_dir, self._progress = source, work_dir, progress
         self._encoded: EncodedRows | None = None
 
@@ -202,9 +235,11 @@ class _Rows:
         from crosstally.sources import EncodedRows, count
 
         if self._encoded is None and not plan.later:
-            return count(self._source, self.schema, plan.tables, progress=self._progress)
+            return count(self._source, self.schema, plan.tables, reading=self.reading, progress=self._progress)
         if self._encoded is None:
-            self._encoded = EncodedRows(self._source, self.schema, work_dir=self._work_dir, progress=self._progress)
+            self._encoded = EncodedRows(
+                self._source, self.schema, reading=self.reading, work_dir=self._work_dir, progress=self._progress
+            )
         return self._encoded.count(plan.tables)
 
     def close(self) -> None:
@@ -220,7 +255,7 @@ def _measured(rows: _Rows, plan: Plan, ledger: Ledger, key: str) -> tuple[Measur
 
     def exact() -> tuple[ExactTable, ...]:
         counted = rows.count(plan)
-        note_reading(rows.schema, ledger.path, key)
+        note_reading(rows.schema, rows.reading, ledger.path, key)
         return counted
 
     return measure_counted(exact, plan, ledger=ledger, key=key)

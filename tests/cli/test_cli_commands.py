@@ -84,9 +84,9 @@ def test_plan_compares_strategies_and_marks_the_chosen_one(folder: Path) -> None
     lines = ran.out.splitlines()
     assert lines[0] == "ε = 1, add-remove"
     assert lines[1] == "40 attributes; wanted: 1 table with 6 cells."
-    assert next(line for line in lines if line.startswith("▸")).split()[2] == "yes"
+    assert next(line for line in lines if line.startswith("▸")).split()[1] == "stepwise"
     assert "flat cannot: the full table has about 10^12 cells" in " ".join(ran.out.split())
-    assert "of a mean cell" in ran.out
+    assert "Of a mean cell of 1,000 rows that is: 2-way" in ran.out
 
 
 def test_plan_json_has_the_error_of_laplace_noise(folder: Path) -> None:

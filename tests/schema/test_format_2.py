@@ -215,6 +215,19 @@ def test_the_digest_of_a_reading_is_noted_beside_the_ledger(tmp_path: Path) -> N
     assert replace(schema.reading, trim=False).digest != digest
 
 
+def test_what_is_said_of_the_file_is_part_of_the_digest(tmp_path: Path) -> None:
+    sex = [{"name": "sex", "values": ["f", "m"]}]
+    said, kept = Schema.from_dict({"attributes": sex}), {"file": {"delimiter": ";"}}
+    in_schema = Schema.from_dict({"crosstally-schema": 2, "attributes": sex, "reading": kept})
+    (tmp_path / "rows.csv").write_text("sex;age\nf;1\n", encoding="utf-8")
+    digests = []
+    for name, schema, reading in (("a", said, ct.Reading(delimiter=";")), ("b", in_schema, None)):
+        ledger = ct.Ledger.create(tmp_path / f"{name}.ledger", schema=schema, budget=ct.Budget(epsilon=3))
+        ct.release(tmp_path / "rows.csv", schema, epsilon=1, ledger=ledger, reading=reading, strategy="flat")
+        digests.append(json.loads((tmp_path / f"{name}.ledger.readings").read_text(encoding="utf-8"))["reading"])
+    assert digests == [RowReading.from_dict(kept).digest] * 2
+
+
 def test_rows_are_not_read_without_the_reading(tmp_path: Path) -> None:
     schema = Schema.from_dict(FORMAT_2)
     rows = tmp_path / "rows.csv"

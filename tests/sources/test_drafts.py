@@ -172,6 +172,18 @@ def test_ages_with_codes_for_what_is_missing() -> None:
     assert count(frame, drafted.schema, [("age",)])[0].counts.tolist()[-2:] == [48, 6]
 
 
+def test_codes_below_zero_are_no_amounts() -> None:
+    pay, degrees = [1000.5 + 10 * i for i in range(30)], [-9.0, -3.5, *range(1, 29)]
+    ages = [*range(18, 46), -9, -1]
+    drafted = draft(pa.table({"pay": [*pay[2:], -99, -8] * 2, "degrees": degrees * 2, "age": ages * 2}))
+    assert drafted.schema["pay"].edges == (1000, 1050, 1100, 1150, 1200, 1250, 1300)
+    assert drafted.schema["degrees"].edges == (-10, -5, 0, 5, 10, 15, 20, 25, 30)
+    assert drafted.schema["age"].bins[0] == "0-17"
+    assert drafted.schema.steward_dict()["reading"] == {
+        "columns": {"pay": {"missing": ["-8", "-99"]}, "age": {"missing": ["-1", "-9"]}}
+    }
+
+
 @pytest.mark.parametrize(
     ("texts", "expected"),
     [

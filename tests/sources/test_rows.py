@@ -22,7 +22,7 @@ CANARY = "CANARY-7f3a"
 SCHEMA = Schema((Attribute("sex", ["F", "M"]), Attribute("note", ["x", "y"], outside="other")))
 TABLES = [("sex",), ()]
 LETTERS = "names must be the same letter by letter"
-HEADER = "a CSV file must begin with a line of names"
+HEADER = "a text file must begin with a line of names, else say --header (in Python: Reading(header=...))"
 
 
 def failure(rows: Any, schema: Schema = SCHEMA, work: Callable[..., Any] = count) -> str:
@@ -46,11 +46,12 @@ def written(path: Path, content: bytes) -> Path:
 
 GOOD_LINES = b"sex,note\n" + b"F,x\n" * 50
 CSV_CASES = {
-    "more fields": (GOOD_LINES + b"F,%s,1\n", "a row has more or fewer fields than the header"),
-    "fewer fields": (GOOD_LINES + b"%s\n", "a row has more or fewer fields than the header"),
-    "open quote": (GOOD_LINES + b'"%s,x\n', "a row has more or fewer fields than the header"),
+    "more fields": (GOOD_LINES + b"F,%s,1\n", "the row at line 52 has 3 fields, the names have 2"),
+    "fewer fields": (GOOD_LINES + b"%s\n", "the row at line 52 has 1 field, the names have 2"),
+    "open quote": (GOOD_LINES + b'"%s,x\n', "a quote in the row at line 52 does not end where its field ends"),
+    "stray quotes": (GOOD_LINES + b'F,"%s\n' * 2, "a quote in the row at line 53 does not end where its field ends"),
     "not utf-8": (GOOD_LINES + b"F,%s\xff\n", "it is not UTF-8 text"),
-    "late and long": (GOOD_LINES * 1 + b"F,x\n" * 3_000_000 + b"F,%s,1\n", "a row has more or fewer fields"),
+    "late and long": (GOOD_LINES * 1 + b"F,x\n" * 3_000_000 + b"F,%s,1\n", "the row at line 3000052 has 3 fields"),
     "a row without end": (GOOD_LINES + b"F,%s" + b"a" * (9 << 20), "a row is too long, or a quote is never closed"),
 }
 
@@ -131,14 +132,13 @@ def test_files_that_are_not_there_or_not_files(tmp_path: Path) -> None:
     assert failure(tmp_path / "none.parquet").endswith("No such file or directory")
     assert failure(tmp_path / "none.arrow").endswith("No such file or directory")
     assert failure(str(tmp_path / "no*.csv")) == f"no file matches {str(tmp_path / 'no*.csv')!r}"
-    assert "is a directory; name its files, for example" in failure(tmp_path)
+    assert "holds no file of a known kind; name the files, for example" in failure(tmp_path)
     assert failure("x" * 5_000 + "*.csv").endswith("File name too long")
     (tmp_path / "folder.csv").mkdir()
-    assert "is a directory" in failure(tmp_path / "folder.csv")
-    text = written(tmp_path / "people.txt", GOOD_LINES)
-    assert failure(text) == (
-        f"{str(text)!r} must end in one of .csv, .csv.gz, .parquet, .pq, .arrow, .arrows, .feather, .ipc"
-    )
+    assert "holds no file of a known kind" in failure(tmp_path / "folder.csv")
+    assert failure(tmp_path / "folder.csv" / "*") == f"no file matches {str(tmp_path / 'folder.csv' / '*')!r}"
+    letter = written(tmp_path / "people.doc", GOOD_LINES)
+    assert failure(letter).startswith(f"{str(letter)!r} must end in one of .csv, .tsv, .tab, .txt, .parquet, .pq, ")
 
 
 def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,7 +155,9 @@ def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
     "rows", [[], [{"sex": "F"}], {"sex": ["F"]}, 7, None, pa.chunked_array([["F"]]), pd.Series(["F"])]
 )
 def test_what_is_not_a_source(rows: Any) -> None:
-    assert "rows must be a path, a glob, a list of them, or a frame" in failure(rows) or "cannot read" in failure(rows)
+    assert "rows must be a path, a folder, a glob, a list of them, or a table" in failure(
+        rows
+    ) or "cannot read" in failure(rows)
 
 
 def test_columns_that_are_missing_or_twice(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from crosstally.strategies import Stepwise
 from crosstally.strategies.belief import Belief, known_sizes
 from crosstally.strategies.planner import compare
 from crosstally.strategies.rules import next_stage, outlook
-from crosstally.strategies.view_shares import best_shares
+from crosstally.strategies.view_shares import TableBudget, best_shares
 from crosstally.strategies.water_filling import best_precisions
 from crosstally.tables import Measurement
 from simulated import margin, noise_of, people, schema_of
@@ -135,7 +135,7 @@ def test_shares_of_views_are_near_the_optimum() -> None:
     belief = Belief.of_one_ways(goal.closure, [np.full(n, 1 / n) for n in (2, 3, 4)], 500)
     already = np.zeros(len(goal.closure))
     views = [(0,), (1,), (2,), (0, 1), (1, 2), (0, 1, 2)]
-    found = best_shares(goal, belief, views, 0.3, already=already)
+    found = best_shares(goal, belief, views, TableBudget(0.3**2 / 2, 2), already=already)
     assert sum(found.shares) == pytest.approx(1)
 
     def value(logs: np.ndarray) -> float:
@@ -288,3 +288,26 @@ def test_known_sizes_are_known_with_the_error_of_noise_alone() -> None:
 def test_contrasts_are_what_gaussian_stages_measure() -> None:
     plans = staged(schema_of(2, 3, 4), RHO, people(np.random.default_rng(0), (2, 3, 4), 9_000, 0.3))
     assert {type(r.query) for p in plans for r in p.requests if r.query.attributes} == {Contrast}
+
+
+@pytest.mark.parametrize("budget", [RHO, PURE], ids=str)
+def test_a_wide_schema_is_measured_in_groups_and_answered_in_its_own_values(budget: ct.Budget) -> None:
+    """Three attributes of 600 values have 1,080,000 cells in pairs: more than are measured."""
+    schema = ct.Schema(
+        [ct.Attribute(name, [str(v) for v in range(600)]) for name in "abc"] + [ct.Attribute("d", ["x", "y"])]
+    )
+    rng = np.random.default_rng(2)
+    codes = rng.zipf(1.5, (50_000, 3)) % 600
+    codes[:, 1] = np.where(rng.random(50_000) < 0.8, codes[:, 0], codes[:, 1])  # a and b nearly agree
+    rows = pa.table({name: codes[:, i].astype(str) for i, name in enumerate("abc")} | {"d": ["x"] * 50_000})
+    spent = {"rho": budget.rho} if budget.epsilon is None else {"epsilon": budget.epsilon}
+    released = ct.release(rows, schema, **spent)
+    grouped = [m.query for m in released.measurements if isinstance(m.query, Cells) and m.query.groups]
+    assert grouped
+    assert sum(math.prod(query.shape(schema)) for query in grouped) <= 200_000
+    answer = released.marginal("a", "b").values
+    truth = np.zeros((600, 600))
+    np.add.at(truth, (codes[:, 0], codes[:, 1]), 1)
+    independent = np.outer(truth.sum(axis=1), truth.sum(axis=0)) / 50_000
+    assert answer.shape == (600, 600)
+    assert ((answer - truth) ** 2).sum() < 0.5 * ((independent - truth) ** 2).sum()

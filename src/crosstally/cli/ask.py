@@ -9,6 +9,17 @@ import typer
 
 from crosstally.cli.interrupts import before_charge
 from crosstally.cli.options import Epsilon, Json, Quiet, Rho, Rows
+from crosstally.cli.reading_options import (
+    DecimalMarks,
+    Delimiter,
+    Encoding,
+    Header,
+    Quote,
+    Sheet,
+    TableName,
+    ThousandsMarks,
+    read_reading,
+)
 from crosstally.errors import BudgetError, QueryError
 from crosstally.schema import Schema
 
@@ -29,7 +40,7 @@ def ask(
         list[str],
         typer.Argument(
             metavar="[SOURCE] QUESTION",
-            help="CSV, Parquet or Arrow files, not needed when nothing is spent; and which rows to count, "
+            help="A file, a folder or a glob, not needed when nothing is spent; and which rows to count, "
             "'25 <= age < 35 and sex = Female'.",
         ),
     ],
@@ -48,13 +59,32 @@ def ask(
     key: Annotated[
         str | None, typer.Option(metavar="TEXT", help="A name for this spend; the same again gives the same answer.")
     ] = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    quote: Quote = None,
+    decimal: DecimalMarks = None,
+    thousands: ThousandsMarks = None,
+    header: Header = None,
+    sheet: Sheet = None,
+    table: TableName = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Ask how many rows satisfy a condition. The answer is paid once and serves every later question."""
+    from crosstally.cli.output.screen import progress_of_reading
     from crosstally.notebook.notebook import open_notebook
     from crosstally.privacy.ledger import Ledger
 
+    written = read_reading(
+        delimiter=delimiter,
+        encoding=encoding,
+        quote=quote,
+        decimal=decimal,
+        thousands=thousands,
+        header=header,
+        sheet=sheet,
+        table=table,
+    )
     ways = sum(option is not None for option in (epsilon, rho, error)) + free
     if ways != 1:
         raise BudgetError("say one of --epsilon, --rho, --free and --error")
@@ -69,24 +99,11 @@ def ask(
     if free:
         answer = notebook.estimate(question)
     else:
-        answer = _asked(notebook, sources[0], question, epsilon=epsilon, rho=rho, key=key, quiet=quiet or json)
+        with progress_of_reading("counting", sources[0], quiet=quiet or json) as tell:
+            answer = notebook.ask(
+                sources[0], question, epsilon=epsilon, rho=rho, key=key, reading=written, progress=tell
+            )
     _show(notebook, answer, json=json, quiet=quiet)
-
-
-def _asked(
-    notebook: Notebook,
-    source: str,
-    question: str,
-    *,
-    epsilon: str | None,
-    rho: str | None,
-    key: str | None,
-    quiet: bool,
-) -> Answer:
-    from crosstally.cli.output.screen import reading
-
-    with reading("counting", source, quiet=quiet) as tell:
-        return notebook.ask(source, question, epsilon=epsilon, rho=rho, key=key, progress=tell)
 
 
 def _show(notebook: Notebook, answer: Answer, *, json: bool, quiet: bool) -> None:

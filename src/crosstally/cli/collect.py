@@ -9,6 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from crosstally.cli.options import Epsilon, Force, Json, Quiet, check_output
+from crosstally.cli.reading_options import (
+    DecimalMarks,
+    Delimiter,
+    Encoding,
+    Header,
+    Quote,
+    Sheet,
+    TableName,
+    ThousandsMarks,
+    read_reading,
+)
 from crosstally.errors import BudgetError, CrosstallyError
 from crosstally.json_text import read_json
 from crosstally.schema import Schema
@@ -138,24 +149,42 @@ def _read_row(given: str) -> dict[str, Any]:
 
 def simulate(
     protocol: ProtocolFile,
-    rows: Annotated[str, typer.Argument(metavar="ROWS", help="A CSV, Parquet or Arrow file: a row for each person.")],
+    rows: Annotated[str, typer.Argument(metavar="ROWS", help="A file, a folder or a glob: a row for each person.")],
     *,
     output: OutputFile,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    quote: Quote = None,
+    decimal: DecimalMarks = None,
+    thousands: ThousandsMarks = None,
+    header: Header = None,
+    sheet: Sheet = None,
+    table: TableName = None,
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
     """Draw the reports of many people whose rows are at hand, as their devices would."""
     import numpy as np
 
-    from crosstally.cli.output.screen import people, reading
+    from crosstally.cli.output.screen import people, progress_of_reading
     from crosstally.local.bulk import reports
     from crosstally.local.protocol import Protocol
     from crosstally.sources.rows import batches
 
+    written = read_reading(
+        delimiter=delimiter,
+        encoding=encoding,
+        quote=quote,
+        decimal=decimal,
+        thousands=thousands,
+        header=header,
+        sheet=sheet,
+        table=table,
+    )
     read = Protocol.load(protocol)
     check_output(output, force=force)
-    with reading("drawing reports", rows, quiet=quiet) as tell:
-        found = batches(rows, read.schema.names, progress=tell)
+    with progress_of_reading("drawing reports", rows, quiet=quiet) as tell:
+        found = batches(rows, read.schema.names, reading=written, progress=tell)
         parts = [reports(read, _codes(read, batch)) for batch in found]
     drawn = np.concatenate(parts) if parts else reports(read, np.zeros((len(read.schema.names), 0), np.int64))
     _write(output, lambda: output.write_bytes(drawn.tobytes()))

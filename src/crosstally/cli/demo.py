@@ -12,7 +12,7 @@ import typer
 
 from crosstally.budget import Budget
 from crosstally.cli.output.screen import ACCENT, PROSE_WIDTH, Screen, amount, count, facts, grid, progress
-from crosstally.cli.plan import comparison_table
+from crosstally.cli.plan import ERRORS_IN_WORDS, comparison_table, stages_in_words
 from crosstally.errors import CrosstallyError, MissingExtraError
 from crosstally.schema import Schema
 
@@ -141,11 +141,11 @@ def _write_rows(rows: pa.Table, schema: Schema, files: _Files) -> None:
 
 
 def _compare(schema: Schema) -> Comparison:
-    from crosstally.strategies import Direct, Flat, Uniform, Views
+    from crosstally.strategies import Direct, Flat, Stepwise, Views
     from crosstally.strategies.planner import compare
     from crosstally.workload import Workload
 
-    few = (Flat(), Views(), Direct(), Uniform())  # a story for people who see this for the first time
+    few = (Stepwise(), Flat(), Views(), Direct())  # a story for people who see this for the first time
     wanted = Workload.small_tables(schema)
     return compare(schema, wanted, Budget(epsilon=1), rows=_PEOPLE, strategies=few)
 
@@ -207,14 +207,15 @@ def _tell_plan(screen: Screen, comparison: Comparison) -> None:
         "private). People are protected by noise in every count, and its size is known without looking at the data:",
     )
     screen.print()
-    _put(screen, comparison_table(comparison, screen.width))
+    _put(screen, comparison_table(comparison))
     screen.print()
     _say(screen, f"▸ {comparison.chosen.strategy} is chosen: {comparison.reason}.")
-    _say(screen, "RMS error: how far a published count typically is from the true one.", "dim")
+    _say(screen, stages_in_words(comparison.chosen))
+    _say(screen, ERRORS_IN_WORDS, "dim")
 
 
 def _tell_release(screen: Screen, story: _Story) -> None:
-    plan, ledger, files = story.comparison.chosen, story.ledger, story.files
+    measured, ledger, files = story.release.measurements, story.ledger, story.files
     size = files.release.stat().st_size / 1000
     _heading(screen, 3, "The release")
     _say(screen, "The rows were counted once, noise was added to every count, and only that is in the file:")
@@ -222,7 +223,7 @@ def _tell_release(screen: Screen, story: _Story) -> None:
         screen,
         facts(
             [
-                ("measured", f"{len(plan.requests)} tables, {plan.cells:,} noisy numbers"),
+                ("measured", f"{len(measured)} tables, {sum(each.values.size for each in measured):,} noisy numbers"),
                 ("cost", f"{amount(ledger.spent, ledger.currency)}, recorded in {files.ledger}"),
                 ("public", f"{files.release}, {size:,.0f} kB: one file, any table"),
             ]

@@ -40,14 +40,14 @@ if TYPE_CHECKING:
     from crosstally.strategies.planner import Comparison
     from crosstally.workload import Workload
 
-__all__ = ["EXAMPLES", "comparison_table", "plan"]
+__all__ = ["ERRORS_IN_WORDS", "EXAMPLES", "comparison_table", "plan", "stages_in_words"]
 
 EXAMPLES = (
     "crosstally plan people.schema.json --rows 50000 --epsilon 1",
     "crosstally plan people.schema.json --rows 50000 --epsilon 1 --ways 3 -o people.plan.json",
     "crosstally plan people.schema.json --target-error 50 --tables sex,age --tables region",
 )
-_WIDE = 96
+_MOST_ORDERS = 4  # columns of errors: more do not fit
 
 
 def plan(
@@ -184,6 +184,7 @@ def comparison_json(found: Comparison) -> dict[str, Any]:
                 "tables": len(seen.requests),
                 "cells": seen.cells,
                 "rms_error": None if math.isnan(seen.rms_error) else seen.rms_error,
+                "score": None if math.isnan(seen.score) else seen.score,
                 "later": [rule.to_dict() for rule in each.later],
             }
             for each, seen in zip(found.plans, found.outlooks, strict=True)
@@ -192,30 +193,21 @@ def comparison_json(found: Comparison) -> dict[str, Any]:
     }
 
 
-def comparison_table(found: Comparison, width: int) -> Table:
-    """A row for each strategy, the chosen one marked; in proportion to the rows if they are known and it fits."""
-    from crosstally.cli.output.screen import chosen_row, count, grid, share, tenths
+def comparison_table(found: Comparison) -> Table:
+    """A row for each strategy, the chosen one marked, with the typical error of tables by their attributes."""
+    from crosstally.cli.output.screen import chosen_row, count, grid, tenths
 
-    chosen, cells = found.chosen, found.chosen.workload.cells(found.chosen.schema)
-    headings = ["", "strategy", "covers", "tables", "numbers", "RMS error"]
-    in_proportion = found.rows is not None and width >= _WIDE
-    if in_proportion:
-        headings += ["of all rows", "of a mean cell"]
-    table = grid(*headings, left=2)
-    pairs = zip(found.plans, found.outlooks, strict=True)
-    for plan, each in sorted(pairs, key=lambda one: (not one[1].covers, one[1].rms_error)):
-        row = [
-            "▸" if plan is chosen else " ",
-            each.strategy,
-            "yes" if each.covers else "no",
-            count(len(each.requests)),
-            count(each.cells),
-            tenths(each.rms_error),
-        ]
-        if found.rows is not None and in_proportion:
-            mean = found.rows * len(chosen.workload) / cells
-            row += [share(each.rms_error, found.rows), share(each.rms_error, mean)]
-        chosen_row(table, row, chosen=plan is chosen)
+    orders = list(found.outlook.order_errors)[:_MOST_ORDERS]
+    table = grid("", "strategy", "tables", "numbers", *(f"{order}-way" for order in orders), left=2)
+
+    def rank(one: tuple[Plan, Plan]) -> tuple[bool, float]:
+        return not one[1].covers, one[1].score
+
+    for plan, each in sorted(zip(found.plans, found.outlooks, strict=True), key=rank):
+        chosen = plan is found.chosen
+        errors = [tenths(each.order_errors.get(order, math.nan)) for order in orders]
+        row = ["▸" if chosen else " ", each.strategy, count(len(each.requests)), count(each.cells), *errors]
+        chosen_row(table, row, chosen=chosen)
     return table
 
 
@@ -232,21 +224,57 @@ def _show(found: Comparison) -> None:
         style="dim",
     )
     screen.print()
-    screen.put_table(comparison_table(found, screen.width))
+    screen.put_table(comparison_table(found))
     screen.print()
     for name, reason in found.refused:
         screen.say(f"{name} cannot: {printable(reason)}", style="dim", indent=2)
     screen.say(f"▸ {chosen.strategy} is chosen: {found.reason}.")
-    if len(chosen.later) > 1:
-        names = ", ".join(dict.fromkeys(printable(rule.name) for rule in chosen.later))
-        stages = f"{len(chosen.later)} later stages, of {chosen.budget_left} together"
-        screen.say(f"{stages}, ask what rule {names} chooses by those before them.")
-    elif chosen.later:
-        rule = printable(chosen.later[0].name)
-        screen.say(f"A later stage, of {chosen.budget_left}, measures what rule {rule} chooses by the first one.")
-    screen.say("RMS error: the typical distance of a published count from the true one.", style="dim")
+    if words := stages_in_words(chosen):
+        screen.say(words)
+    screen.say(ERRORS_IN_WORDS, style="dim")
+    for line in _in_proportion(found):
+        screen.say(line)
     for sentence in caveats(chosen.schema):
         screen.say(sentence)
+
+
+ERRORS_IN_WORDS = (
+    "1-way, 2-way, ...: the typical distance (RMS) of a published count from the true one, in tables over so many "
+    "attributes, before negative counts are corrected; ? where a table is predicted."
+)
+
+
+def stages_in_words(plan: Plan) -> str:
+    """What the stages of a plan do, for people; nothing where there is one."""
+    if not plan.later:
+        return ""
+    rule = plan.later[0]
+    if len(plan.later) > 1:
+        part = f"{len(plan.later)} later stages, with {float(1 - plan.share):.0%} of the budget"
+        return f"{part}, ask what {rule.name} chooses by those before."
+    if rule.name != "stepwise":
+        part = f"{float(rule.share):.0%}"
+        return f"A later stage, with {part} of the budget, measures what {rule.name} chooses by the first."
+    return (
+        f"First come the total and the one-way tables, with {float(plan.share):.0%} of the budget; then those larger "
+        "tables that are worth their noise, as the noisy one-way tables show. Other tables are predicted from what was "
+        "measured. The errors above are those of measuring all of them: what is left out makes the rest better."
+    )
+
+
+def _in_proportion(found: Comparison) -> list[str]:
+    """The errors of the chosen plan beside a mean cell, if about how many rows there are is known."""
+    from crosstally.cli.output.screen import share
+
+    if not found.rows:
+        return []
+    schema, tables = found.chosen.schema, found.chosen.workload.tables
+    out = []
+    for order, error in found.outlook.order_errors.items():
+        cells = [math.prod(schema.sizes(table)) for table in tables if len(table) == order]
+        if cells and math.isfinite(error):
+            out.append(f"{order}-way {share(error, found.rows * len(cells) / sum(cells))}")
+    return [f"Of a mean cell of {found.rows:,} rows that is: {', '.join(out)}."] if out else []
 
 
 def _options(given: Mapping[str, object], tables: Sequence[str] | None) -> list[str]:

@@ -34,6 +34,18 @@ from crosstally.cli.options import (
     read_budget,
     read_workload,
 )
+from crosstally.cli.reading_options import (
+    DecimalMarks,
+    Delimiter,
+    Encoding,
+    Header,
+    Quote,
+    Sheet,
+    TableName,
+    ThousandsMarks,
+    read_reading,
+    settled,
+)
 from crosstally.errors import CrosstallyError, LedgerError, PlanError, SchemaError
 from crosstally.schema import Schema
 
@@ -41,6 +53,7 @@ if TYPE_CHECKING:
     from crosstally.plans.plan import Plan
     from crosstally.privacy.ledger import Ledger
     from crosstally.releases import Release
+    from crosstally.sources import Reading
 
 __all__ = ["EXAMPLES", "release"]
 
@@ -53,7 +66,9 @@ _COMPRESSED = (".gz", ".bz2", ".zst", ".xz", ".lz4")
 
 
 def release(
-    source: Annotated[list[str], typer.Argument(metavar="SOURCE", help="CSV, Parquet or Arrow files, or a glob.")],
+    source: Annotated[
+        list[str], typer.Argument(metavar="SOURCE", help="Files, a folder or a glob: CSV, Parquet, Excel, SPSS ...")
+    ],
     *,
     schema: Annotated[
         Path | None,
@@ -86,6 +101,14 @@ def release(
     workload: WorkloadFile = None,
     strategy: StrategyName = None,
     objective: PlanObjective = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    quote: Quote = None,
+    decimal: DecimalMarks = None,
+    thousands: ThousandsMarks = None,
+    header: Header = None,
+    sheet: Sheet = None,
+    table: TableName = None,
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
@@ -97,6 +120,16 @@ def release(
     from crosstally.cli.output.screen import progress
     from crosstally.strategies.planner import chosen_by_default, compare
 
+    written = read_reading(
+        delimiter=delimiter,
+        encoding=encoding,
+        quote=quote,
+        decimal=decimal,
+        thousands=thousands,
+        header=header,
+        sheet=sheet,
+        table=table,
+    )
     fixed_by_plan = {
         "--epsilon": epsilon,
         "--delta": delta,
@@ -131,7 +164,21 @@ def release(
             ).chosen
     key = f"release-{secrets.token_hex(4)}" if key is None else key
     with _paying(approved, source, ledger) as account:
-        released = _measure(source, approved, read, account, rows=rows, key=key, quiet=quiet or json, work_dir=work_dir)
+        released = settled(
+            lambda each: _measure(
+                source,
+                approved,
+                read,
+                account,
+                reading=each,
+                rows=rows,
+                key=key,
+                quiet=quiet or json,
+                work_dir=work_dir,
+            ),
+            written,
+            quiet=quiet or json,
+        )
         _save(released, target, account, key)
         if json:
             _print_summary(released, account, target, key)
@@ -243,18 +290,27 @@ def _measure(
     schema: Schema | None,
     account: _Account,
     *,
+    reading: Reading,
     rows: int | None,
     key: str,
     quiet: bool,
     work_dir: Path | None,
 ) -> Release:
-    from crosstally.cli.output.screen import reading
+    from crosstally.cli.output.screen import progress_of_reading
     from crosstally.pipeline import run
 
     where: Any = source[0] if len(source) == 1 else source
-    with reading("counting", where, quiet=quiet) as tell:
+    with progress_of_reading("counting", where, quiet=quiet) as tell:
         return run(
-            where, plan, schema=schema, rows=rows, ledger=account.ledger, key=key, progress=tell, work_dir=work_dir
+            where,
+            plan,
+            schema=schema,
+            rows=rows,
+            ledger=account.ledger,
+            key=key,
+            reading=reading,
+            progress=tell,
+            work_dir=work_dir,
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,12 +10,25 @@ import typer
 
 from crosstally.cli.checks import CheckFailedError
 from crosstally.cli.options import Force, Json, Quiet, check_output
+from crosstally.cli.reading_options import (
+    DecimalMarks,
+    Delimiter,
+    Encoding,
+    Header,
+    Quote,
+    Sheet,
+    TableName,
+    ThousandsMarks,
+    read_reading,
+    settled,
+)
 from crosstally.errors import CrosstallyError
 from crosstally.schema import Schema
 
 if TYPE_CHECKING:
     from crosstally.cli.output.screen import Screen
-    from crosstally.sources import ColumnReport, Draft, DraftedColumn, Report
+    from crosstally.sources import ColumnReport, Draft, DraftedColumn, Reading, Report
+    from crosstally.sources.detection import Detected
 
 __all__ = ["CHECK_EXAMPLES", "DRAFT_EXAMPLES", "check", "draft"]
 
@@ -24,7 +38,9 @@ CHECK_EXAMPLES = ("crosstally schema check people.csv people.schema.json",)
 _FEWEST = 10  # rows; labels of fewer are shown to the steward one by one
 _MOST_SHOWN = 8
 
-Source = Annotated[str, typer.Argument(metavar="SOURCE", help="A CSV, Parquet or Arrow file, or a glob.")]
+Source = Annotated[
+    str, typer.Argument(metavar="SOURCE", help="A file, a folder or a glob: CSV, Parquet, Excel, SPSS ...")
+]
 
 
 def draft(
@@ -36,6 +52,14 @@ def draft(
     max_values: Annotated[
         int, typer.Option(metavar="N", min=2, help="Columns with more labels than this are left out.")
     ] = 100,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    quote: Quote = None,
+    decimal: DecimalMarks = None,
+    thousands: ThousandsMarks = None,
+    header: Header = None,
+    sheet: Sheet = None,
+    table: TableName = None,
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
@@ -51,9 +75,21 @@ def draft(
 
     if output is not None:
         check_output(output, force=force)
-    with progress("reading", quiet=quiet):
-        found = draft_schema(source, max_values=max_values)
+    written = read_reading(
+        delimiter=delimiter,
+        encoding=encoding,
+        quote=quote,
+        decimal=decimal,
+        thousands=thousands,
+        header=header,
+        sheet=sheet,
+        table=table,
+    )
+    detected = settled(lambda reading: _detect(source, reading, quiet=quiet), written, quiet=quiet)
     screen = people(quiet=quiet)
+    _tell_reading(screen, detected)
+    with progress("reading", quiet=quiet):
+        found = draft_schema(source, max_values=max_values, reading=detected.reading)
     _tell(found, screen)
     if output is None:
         write_json_text(found.schema.file_text())
@@ -65,7 +101,25 @@ def draft(
             "no other user of this machine may read it."
         )
     screen.say('Review it: labels become public. Remove what is not publicly known, then the line "draft": true.')
-    screen.put(f"Next: crosstally schema check {source} {output or 'people.schema.json'}")
+    screen.put(f"Next: {shlex.join(['crosstally', 'schema', 'check', source, str(output or 'people.schema.json')])}")
+
+
+def _detect(source: str, reading: Reading, *, quiet: bool) -> Detected:
+    from crosstally.cli.output.screen import progress
+    from crosstally.sources.detection import detect_reading
+
+    with progress("looking", quiet=quiet):
+        return detect_reading(source, reading=reading)
+
+
+def _tell_reading(screen: Screen, detected: Detected) -> None:
+    """Say how the source seems to be written; texts of its rows go to a terminal alone, where no log keeps them."""
+    from crosstally.cli.output.screen import joined
+
+    screen.say(f"{detected}.")
+    if detected.guessed:
+        shown = f": {joined(detected.samples)}" if screen.is_terminal and detected.samples else ""
+        screen.say(f"{detected.encoding} is a guess{shown}. If letters are wrong, say --encoding.")
 
 
 def _tell(found: Draft, screen: Screen) -> None:
@@ -120,6 +174,14 @@ def check(
     source: Source,
     schema: Annotated[Path, typer.Argument(metavar="SCHEMA", help="The schema to check it against.")],
     *,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    quote: Quote = None,
+    decimal: DecimalMarks = None,
+    thousands: ThousandsMarks = None,
+    header: Header = None,
+    sheet: Sheet = None,
+    table: TableName = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -127,22 +189,42 @@ def check(
 
     Exit code 1 when a release would refuse the table.
     """
-    from crosstally.cli.output.screen import print_json, progress
+    from crosstally.cli.output.screen import people, print_json, progress
     from crosstally.sources import check as check_rows
+    from crosstally.sources.detection import describe_reading
 
     read = Schema.load(schema)
-    with progress("reading", quiet=quiet or json):
-        report = check_rows(source, read)
+    written = read_reading(
+        delimiter=delimiter,
+        encoding=encoding,
+        quote=quote,
+        decimal=decimal,
+        thousands=thousands,
+        header=header,
+        sheet=sheet,
+        table=table,
+    )
+
+    def checked(reading: Reading) -> tuple[Report, Reading]:
+        with progress("reading", quiet=quiet or json):
+            return check_rows(source, read, reading=reading), reading
+
+    report, written = settled(checked, written, quiet=quiet or json)
     if json:
         print_json(_as_json(report))
     elif not quiet:
-        _show(report, read)
+        _show(report, read, describe_reading(source, read, reading=written))
     refused = [column.name for column in report.columns if column.refused]
     if refused:
         raise CheckFailedError(
             f"a release would refuse this table: values outside the labels in {', '.join(refused)}; add labels, or set "
             "outside to other or drop"
         )
+    screen = people(quiet=quiet or json)
+    if read.draft:
+        screen.say('The schema is a draft: review its labels, which become public, and remove the line "draft": true.')
+    else:
+        screen.put(f"Next: {shlex.join(['crosstally', 'plan', str(schema), '--epsilon', '1'])}")
 
 
 def _as_json(report: Report) -> dict[str, Any]:
@@ -169,13 +251,14 @@ def _as_json(report: Report) -> dict[str, Any]:
     }
 
 
-def _show(report: Report, schema: Schema) -> None:
+def _show(report: Report, schema: Schema, written: Detected | None) -> None:
     from crosstally.cli.output.screen import data, facts, grid, printable
 
     screen = data()
     screen.print("Confidential: exact numbers about the private table, for the steward only.", style="bold")
     screen.print()
-    lines = [("rows", f"{report.rows:,}"), ("counted", f"{report.kept:,}")]
+    lines = [("read as", str(written))] if written is not None else []
+    lines += [("rows", f"{report.rows:,}"), ("counted", f"{report.kept:,}")]
     for name, number in (
         ("dropped", report.dropped),
         ("without id", report.without_id),

@@ -9,7 +9,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from statistics import NormalDist
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,6 +27,9 @@ from crosstally.residuals.nested import full_part_measured
 from crosstally.schema import Outside, Schema
 from crosstally.tables import ExactTable, Measurement
 from crosstally.workload import Workload
+
+if TYPE_CHECKING:
+    from crosstally.sources import Reading
 
 __all__ = ["Answer", "Improvement", "Notebook", "Price", "TableImprovement", "open_notebook"]
 
@@ -146,6 +149,7 @@ class Notebook:
         epsilon: Amount | None = None,
         rho: Amount | None = None,
         key: str | None = None,
+        reading: Reading | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> Answer:
         """The answer to a question, drawn with noise, paid from the ledger, and kept there.
@@ -160,9 +164,12 @@ class Notebook:
             epsilon: What it may cost, when the ledger counts epsilon; Laplace noise.
             rho: What it may cost, when the ledger counts rho; Gaussian noise.
             key: A name for this spend. Asking again with the same key and question gives the same answer for free.
+            reading: How the source is written, as for a release. Numbers of which nothing is said have a decimal point.
             progress: Called with the number of bytes read so far of all files; never for a table in memory.
         """
-        return self.ask_all(source, [question], epsilon=epsilon, rho=rho, key=key, progress=progress)[0]
+        return self.ask_all(source, [question], epsilon=epsilon, rho=rho, key=key, reading=reading, progress=progress)[
+            0
+        ]
 
     def ask_all(
         self,
@@ -172,6 +179,7 @@ class Notebook:
         epsilon: Amount | None = None,
         rho: Amount | None = None,
         key: str | None = None,
+        reading: Reading | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> tuple[Answer, ...]:
         """The answers to several questions, drawn together for one price: what one unit can move all of them by."""
@@ -185,7 +193,7 @@ class Notebook:
         plan = _plan(queries, self.ledger, budget)
         key = f"ask-{uuid.uuid4().hex[:12]}" if key is None else key
         try:
-            measured = _measured(source, plan, self._reads_by, self.ledger, key=key, progress=progress)
+            measured = _measured(source, plan, self._reads_by, self.ledger, key=key, reading=reading, progress=progress)
         except OverspendError as error:
             raise OverspendError(f"{error}. {self._instead(queries)}") from None
         return self._answers(queries, measured, key)
@@ -349,15 +357,31 @@ def _plan(queries: Sequence[Linear], ledger: Ledger, budget: Budget) -> Plan:
 
 
 def _measured(
-    source: Any, plan: Plan, schema: Schema, ledger: Ledger, *, key: str, progress: Callable[[int], None] | None
+    source: Any,
+    plan: Plan,
+    schema: Schema,
+    ledger: Ledger,
+    *,
+    key: str,
+    reading: Reading | None,
+    progress: Callable[[int], None] | None,
 ) -> tuple[Measurement, ...]:
     """What the questions got: now, or when the same key asked before."""
     from crosstally.privacy.measure import measure_counted
-    from crosstally.sources import count, note_reading
+    from crosstally.sources import Reading, count, note_reading
+
+    given = reading or Reading()
 
     def exact() -> list[ExactTable]:
-        counted = count(source, _counted(schema), plan.tables, progress=progress)
-        note_reading(schema, ledger.path, key)
+        counted = count(
+            source,
+            _counted(schema),
+            plan.tables,
+            reading=given,
+            refuse_unclear=False,  # a question never stops at a value
+            progress=progress,
+        )
+        note_reading(schema, given, ledger.path, key)
         return [ExactTable(plan.schema.subset(*table.schema.names), table.counts, table.groups) for table in counted]
 
     return measure_counted(exact, plan, ledger=ledger, key=key)

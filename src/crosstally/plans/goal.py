@@ -36,13 +36,14 @@ _SUBSETS = 800_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Goal:
-    """The tables that matter, by order.
+    """The tables that matter, by order: the number of their attributes.
 
     ``weights`` has a row for each order: what the variance of the coefficients of each set of ``closure`` counts for in
     the mean squared error of a cell. ``shares`` of the orders sum to one. ``sampled`` marks sets that only tables of a
     sample have: nobody should measure these rather than others that are not here.
     """
 
+    orders: tuple[int, ...]
     closure: Closure
     weights: Floats
     shares: Floats
@@ -78,7 +79,8 @@ def goal_of(schema: Schema, named: Workload | None) -> Goal:
     for row, order in zip(rows, orders, strict=True):
         if order.complete:
             whole |= row > 0
-    return Goal(closure, np.array(rows), _shares(len(orders)), ~whole)
+    numbers = tuple(max(map(len, order.tables)) for order in orders)
+    return Goal(numbers, closure, np.array(rows), _shares(len(orders)), ~whole)
 
 
 def weighing_tables(schema: Schema, named: Workload) -> Workload:

@@ -181,6 +181,16 @@ class Plan:
         return self._root_mean(np.ones(len(self.workload)))
 
     @cached_property
+    def order_errors(self) -> Mapping[int, float]:
+        """For each number of attributes the RMS error of the workload's tables, and of those inside them.
+
+        Within an order all tables count alike, whatever their cells; NaN where one is not covered.
+        """
+        goal = goal_of(self.schema, self.workload)
+        errors = np.sqrt(goal.errors(self.variances_of(goal.closure).of_sets))
+        return dict(zip(goal.orders, errors.tolist(), strict=True))
+
+    @cached_property
     def score(self) -> float:
         """What planning minimised: the geometric mean of the orders' errors, or the weighted root mean over cells."""
         if self.objective == Objective.CELLS:

@@ -59,6 +59,11 @@ class ColumnName(str):
     def __repr__(self) -> str:
         return f"for {self._public!r}" if self._public != self else repr(self._public)
 
+    @property
+    def shown(self) -> str:
+        """What an error may print where the name is to be typed."""
+        return "COLUMN" if self._public != self else self._public
+
 
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class ColumnReading:

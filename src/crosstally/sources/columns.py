@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
@@ -11,6 +13,9 @@ from crosstally.schema import Attribute, RowReading, Schema
 from crosstally.sources.codes.encode import Encoder
 from crosstally.sources.codes.read import read_texts
 from crosstally.sources.codes.texts import canonical_texts
+from crosstally.sources.numbers import numeric_columns
+from crosstally.sources.reading import Reading
+from crosstally.sources.rows import BATCH_ROWS, batches
 
 __all__ = ["Columns"]
 
@@ -25,8 +30,6 @@ class Columns:
     @classmethod
     def of(cls, schema: Schema) -> Columns:
         """The columns of a schema; raises when its reading was left behind, since values would be misread."""
-        if isinstance(schema.reading, RowReading) and schema.reading.file:
-            raise SourceError("reading: file is not used by this crosstally yet: leave it out")
         if schema.reading is None or isinstance(schema.reading, RowReading):
             return cls(schema, schema.reading or RowReading())
         raise SourceError(
@@ -39,6 +42,51 @@ class Columns:
         """The names of the columns in the source, each once; two attributes may come from one column."""
         unit = () if self.schema.unit is None else (self.schema.unit.id,)
         return list(dict.fromkeys(self.reading.column(name) for name in (*self.schema.names, *unit)))
+
+    @property
+    def _numeric(self) -> list[str]:
+        """The columns whose texts are read as numbers, by their names in the source."""
+        names = (name for name in numeric_columns(self.schema) if not self._holds_dates(name))
+        return list(dict.fromkeys(self.reading.column(name) for name in names))
+
+    @property
+    def _verbatim(self) -> list[str]:
+        """The columns that stay as they are written: the ids of units, and dates."""
+        unit = () if self.schema.unit is None else (self.schema.unit.id,)
+        return [
+            self.reading.column(name) for name in (*self.schema.names, *unit) if name in unit or self._holds_dates(name)
+        ]
+
+    def _holds_dates(self, name: str) -> bool:
+        return name in self.reading.columns and self.reading.columns[name].date is not None
+
+    def batches(
+        self,
+        rows: Any,
+        *,
+        reading: Reading,
+        refuse_unclear: bool = True,
+        progress: Callable[[int], None] | None = None,
+        batch_rows: int = BATCH_ROWS,
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of a source with the columns needed; arguments as for ``count``."""
+        return batches(
+            rows,
+            self.needed,
+            reading=self.written(reading),
+            numeric=self._numeric if refuse_unclear else (),
+            verbatim=self._verbatim,
+            progress=progress,
+            batch_rows=batch_rows,
+        )
+
+    def written(self, given: Reading) -> Reading:
+        """How the source is written: as is given, and else as the schema's reading says."""
+        try:
+            remembered = Reading.from_dict(self.reading.file)
+        except SourceError as error:
+            raise SourceError(f"the schema's reading: file: {error}") from None
+        return given.or_else(remembered)
 
     def encoder(self, attribute: Attribute) -> Encoder:
         """What makes cells of an attribute's column."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -17,7 +17,8 @@ from crosstally.schema import Attribute, Outside, Schema
 from crosstally.sources.codes.encode import Encoder
 from crosstally.sources.codes.kept import KeptCodes
 from crosstally.sources.columns import Columns
-from crosstally.sources.rows import BATCH_ROWS, batches
+from crosstally.sources.reading import Reading
+from crosstally.sources.rows import AS_IT_IS, BATCH_ROWS
 from crosstally.sources.tally import Tally
 from crosstally.sources.units import Bound
 from crosstally.tables import ExactTable
@@ -30,6 +31,8 @@ def count(
     schema: Schema,
     tables: Sequence[Cells | Sequence[str]],
     *,
+    reading: Reading = AS_IT_IS,
+    refuse_unclear: bool = True,
     progress: Callable[[int], None] | None = None,
     batch_rows: int = BATCH_ROWS,
 ) -> tuple[ExactTable, ...]:
@@ -40,9 +43,11 @@ def count(
     reading, columns are found and values are read by it; the tables hold the schema without it.
 
     Args:
-        rows: A path, a glob, a list of them, or a frame of pandas, Polars, DuckDB or PyArrow.
+        rows: A path, a folder, a glob, a list of them, or a table of pandas, Polars, DuckDB or PyArrow.
         schema: The attributes and the unit of protection.
         tables: Names of attributes, or cells, which may count groups of values.
+        reading: How the rows are written, where the schema's reading does not say it.
+        refuse_unclear: Whether numbers that may be meant in two ways are refused; else they have a decimal point.
         progress: Called with the number of bytes read so far of all files; never for a table in memory.
         batch_rows: How many rows are counted at once.
     """
@@ -56,7 +61,10 @@ def count(
     ]
     tally = Tally(schema, asked, batch_rows)
     names = [attribute.name for attribute in needed]
-    for size, cells in _kept_rows(rows, columns, needed, progress=progress, batch_rows=batch_rows):
+    read = columns.batches(
+        rows, reading=reading, refuse_unclear=refuse_unclear, progress=progress, batch_rows=batch_rows
+    )
+    for size, cells in _kept_rows(read, columns, needed, batch_rows):
         tally.add(size, dict(zip(names, cells, strict=True)))
     return tally.tables()
 
@@ -72,6 +80,7 @@ class EncodedRows:
         rows: Any,
         schema: Schema,
         *,
+        reading: Reading = AS_IT_IS,
         work_dir: str | Path | None = None,
         progress: Callable[[int], None] | None = None,
         batch_rows: int = BATCH_ROWS,
@@ -82,9 +91,10 @@ class EncodedRows:
         """
         columns, schema = Columns.of(schema), schema.public()
         self._schema, self._batch_rows = schema, batch_rows
+        read = columns.batches(rows, reading=reading, progress=progress, batch_rows=batch_rows)
         self._codes = KeptCodes(schema.shape, work_dir=work_dir)
         try:
-            for size, cells in _kept_rows(rows, columns, schema.attributes, progress=progress, batch_rows=batch_rows):
+            for size, cells in _kept_rows(read, columns, schema.attributes, batch_rows):
                 self._codes.add(size, cells)
         except BaseException:
             self.close()
@@ -106,17 +116,12 @@ class EncodedRows:
 
 
 def _kept_rows(
-    rows: Any,
-    columns: Columns,
-    attributes: Sequence[Attribute],
-    *,
-    progress: Callable[[int], None] | None,
-    batch_rows: int,
+    read: Iterable[pa.RecordBatch], columns: Columns, attributes: Sequence[Attribute], batch_rows: int
 ) -> Iterator[tuple[int, Sequence[NDArray[Any]]]]:
     """The rows that count, after rules and contribution bounds, a batch at a time: how many, and each one's cells."""
     encoders = list(map(columns.encoder, attributes))
     bound = None if columns.schema.unit is None else Bound(columns.schema.unit)
-    for batch in batches(rows, columns.needed, batch_rows=batch_rows, progress=progress):
+    for batch in read:
         kept, cells = _cells(batch, encoders)
         if bound is None:
             yield _chosen(kept, cells, batch.num_rows)

@@ -9,7 +9,8 @@ from crosstally.errors import SourceError
 from crosstally.schema import MAX_ATTRIBUTES, About, ColumnReading, RowReading, Schema, Unit
 from crosstally.sources.drafting.column import Column, DraftedColumn
 from crosstally.sources.drafting.units import RowsOfUnits
-from crosstally.sources.rows import batches
+from crosstally.sources.reading import Reading
+from crosstally.sources.rows import AS_IT_IS, batches
 
 __all__ = ["Draft", "DraftedColumn", "RowsOfUnits", "draft"]
 
@@ -31,7 +32,7 @@ class Draft:
         return f"Draft({len(self.schema.attributes)} attributes, {len(self.left_out)} left out)"
 
 
-def draft(rows: Any, *, max_values: int = 100) -> Draft:
+def draft(rows: Any, *, max_values: int = 100, reading: Reading = AS_IT_IS) -> Draft:
     """A schema that fits the data, marked as a draft, for the steward to review.
 
     Columns with at most ``max_values`` different values become labels, in their order if they have one; numbers with
@@ -41,7 +42,7 @@ def draft(rows: Any, *, max_values: int = 100) -> Draft:
     them by what is publicly known.
     """
     columns: dict[str, Column] = {}
-    for batch in batches(rows, None):
+    for batch in batches(rows, None, reading=reading):
         for place, (name, values) in enumerate(zip(batch.schema.names, batch.columns, strict=True), 1):
             # An error says where the column stands: its name may be a person's, where a file has no header.
             columns.setdefault(name, Column(name)).add(f"number {place}", values)
@@ -62,7 +63,7 @@ def draft(rows: Any, *, max_values: int = 100) -> Draft:
         unit,
         draft=True,
         about=About(counts="records") if any(column.is_weight for column in columns.values()) else None,
-        reading=_reading({each.attribute.name: each.reading for each in drafted}),
+        reading=_reading({each.attribute.name: each.reading for each in drafted}, reading),
     )
     in_order = tuple((name, left_out[name]) for name in columns if name in left_out)
     return Draft(schema, in_order, columns=tuple(drafted), units=units)
@@ -79,6 +80,7 @@ def _unit(columns: dict[str, Column], max_values: int) -> tuple[Unit | None, Row
     return Unit(chosen, found[chosen].bound, from_data=True), found[chosen], left_out
 
 
-def _reading(columns: dict[str, ColumnReading | None]) -> RowReading | None:
-    own = {name: reading for name, reading in columns.items() if reading is not None}
-    return RowReading(columns=own) if own else None
+def _reading(columns: dict[str, ColumnReading | None], written: Reading) -> RowReading | None:
+    """What the draft says of reading, and how the source was read for it, so that it is read alike ever after."""
+    own, options = {name: each for name, each in columns.items() if each is not None}, written.to_dict()
+    return RowReading(file=options, columns=own) if own or options else None

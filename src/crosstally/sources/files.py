@@ -1,10 +1,9 @@
-"""Files as Arrow record batches: CSV, Parquet, Arrow IPC and Feather. Nothing here words an error about content."""
+"""Files as Arrow record batches, each by the end of its name. Nothing here words an error about content."""
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -12,65 +11,72 @@ from typing import Any
 import pyarrow as pa
 
 from crosstally.errors import SourceError
+from crosstally.sources.reading import Reading
 
-__all__ = ["open_file"]
+__all__ = ["ending_of", "is_text_file", "open_file"]
 
 Read = Callable[[Sequence[str]], Iterator[tuple[pa.RecordBatch, int]]]
 """Reads the columns named: each batch, and how many bytes of the file were read by then."""
-_BLOCK_BYTES = 4 << 20
 _READ_ROWS = 65_536
+_TEXTS = (".csv", ".tsv", ".tab", ".txt")
+_COMPRESSIONS = ("", ".gz", ".zst", ".bz2")
+_SHEETS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
+_STATISTICAL = (".sav", ".zsav", ".por", ".sas7bdat", ".xpt", ".dta")
+_SQLITE = (".sqlite", ".sqlite3", ".db")
+_DUCKDB = (".duckdb",)
+_PARQUET = (".parquet", ".pq")
+_IPC = (".arrow", ".arrows", ".feather", ".ipc")
 
 
-def open_file(path: Path) -> tuple[list[str], Read]:
+def open_file(path: Path, reading: Reading, needed: Sequence[str] | None) -> tuple[list[str], Read]:
     """The names of a file's columns, and a function that reads some of them.
 
-    The names may be a person's: a CSV file without a header has a row in their place.
+    The names may be a person's: a text file without a header has a row in their place. The needed ones are looked for
+    in a text file's first lines, to see how it is separated.
     """
-    openers = {
-        ".csv": _open_csv,
-        ".csv.gz": _open_csv,
-        ".parquet": _open_parquet,
-        ".pq": _open_parquet,
-        ".arrow": _open_ipc,
-        ".arrows": _open_ipc,
-        ".feather": _open_ipc,
-        ".ipc": _open_ipc,
-    }
-    name = path.name.lower()
-    opener = next((openers[end] for end in openers if name.endswith(end)), None)
-    if path.is_dir():
-        raise SourceError(f"{str(path)!r} is a directory; name its files, for example {str(path / '*.parquet')!r}")
     if path.exists() and not path.is_file():  # its format is looked at first, and then its rows are read
         raise SourceError(f"{str(path)!r} is a pipe or a device, which can be read once; save it as a file first")
-    if opener is None:
-        raise SourceError(f"{str(path)!r} must end in one of {', '.join(openers)}")
-    return opener(path)
+    ending = ending_of(path)
+    if ending is None:
+        known = (*_TEXTS, *_PARQUET, *_IPC, *_SHEETS, *_STATISTICAL, *_SQLITE, *_DUCKDB)
+        packed = ", ".join(_COMPRESSIONS[1:])
+        raise SourceError(f"{str(path)!r} must end in one of {', '.join(known)}; texts may be packed ({packed})")
+    return _opener(ending, reading, needed)(path)
 
 
-def _open_csv(path: Path) -> tuple[list[str], Read]:
-    with pa.input_stream(str(path), compression="detect") as stream:
-        lines = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace", newline="")
-        names = next(filter(None, csv.reader(lines)), None)
-        has_rows = any(line.strip("\r\n") for line in lines)
-    if names is None:
-        raise SourceError(f"cannot read {str(path)!r}: it is empty, without even a header")
-    return names, lambda chosen: _read_csv(path, chosen) if has_rows else iter(())
+def ending_of(path: Path) -> str | None:
+    """The end of a file's name by which it is read, in small letters and without that of a compression, if any is."""
+    name = path.name.lower()
+    for ending in _TEXTS:
+        if any(name.endswith(ending + packed) for packed in _COMPRESSIONS):
+            return ending
+    binary = (*_PARQUET, *_IPC, *_SHEETS, *_STATISTICAL, *_SQLITE, *_DUCKDB)
+    return next((ending for ending in binary if name.endswith(ending)), None)
 
 
-def _read_csv(path: Path, chosen: Sequence[str]) -> Iterator[tuple[pa.RecordBatch, int]]:
-    from pyarrow import csv as arrow_csv
+def is_text_file(path: Path) -> bool:
+    """Whether a file holds rows as text, by the end of its name."""
+    return ending_of(path) in _TEXTS
 
-    # Every field stays the text it is: types guessed from a block would make 01 and 1 the same.
-    convert = arrow_csv.ConvertOptions(include_columns=chosen, column_types=dict.fromkeys(chosen, pa.string()))
-    compression = "gzip" if path.name.lower().endswith(".gz") else None
-    with pa.OSFile(str(path)) as file, pa.input_stream(file, compression=compression) as stream:
-        for batch in arrow_csv.open_csv(
-            stream,
-            read_options=arrow_csv.ReadOptions(block_size=_BLOCK_BYTES),
-            parse_options=arrow_csv.ParseOptions(newlines_in_values=True),
-            convert_options=convert,
-        ):
-            yield batch, file.tell()
+
+def _opener(ending: str, reading: Reading, needed: Sequence[str] | None) -> Callable[[Path], tuple[list[str], Read]]:
+    if ending in _TEXTS:
+        from crosstally.sources.text_files import open_text
+
+        return partial(open_text, reading=reading, needed=needed)
+    if ending in _SHEETS:
+        from crosstally.sources.sheets import open_sheet
+
+        return partial(open_sheet, reading=reading)
+    if ending in _STATISTICAL:
+        from crosstally.sources.statistical import open_statistical
+
+        return partial(open_statistical, reading=reading)
+    if ending in (*_SQLITE, *_DUCKDB):
+        from crosstally.sources.database_files import open_duckdb, open_sqlite
+
+        return partial(open_sqlite if ending in _SQLITE else open_duckdb, reading=reading)
+    return _open_parquet if ending in _PARQUET else _open_ipc
 
 
 def _open_parquet(path: Path) -> tuple[list[str], Read]:

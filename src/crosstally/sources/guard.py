@@ -14,14 +14,15 @@ from typing import TypeVar
 import pyarrow as pa
 
 from crosstally.errors import CrosstallyError, SourceError
+from crosstally.sources.option_words import how_to_say
 
-__all__ = ["DAMAGED", "guarded"]
+__all__ = ["DAMAGED", "NOT_UTF8", "guarded"]
 
-_NOT_UTF8 = "it is not UTF-8 text; save it as UTF-8"
+NOT_UTF8 = f"it is not UTF-8 text; if it is Windows' text say {how_to_say('encoding', 'cp1252')}"
 DAMAGED = "it is damaged, cut short, or not what its name says"
 _REASONS = (
     ("columns, got", "a row has more or fewer fields than the header"),
-    ("UTF8", _NOT_UTF8),
+    ("UTF8", NOT_UTF8),
     ("straddling", "a row is too long, or a quote is never closed"),
     ("cannot infer number of columns", "it has no header"),
 )
@@ -62,7 +63,7 @@ def _safe_reason(error: Exception) -> str | None:
     if isinstance(error, MemoryError):
         return "there is not enough memory"
     if isinstance(error, UnicodeError):
-        return _NOT_UTF8
+        return NOT_UTF8
     if isinstance(error, pa.ArrowException):
         return next((reason for mark, reason in _REASONS if mark in str(error)), None)
     return None

@@ -1,4 +1,4 @@
-"""Rows from anywhere as one stream of Arrow record batches: files, globs, and anything that speaks Arrow's C stream."""
+"""Rows from anywhere as one stream of Arrow record batches: files, folders, globs, and tables in memory."""
 
 from __future__ import annotations
 
@@ -13,34 +13,46 @@ from typing import Any
 import pyarrow as pa
 
 from crosstally.errors import SourceError
-from crosstally.sources.files import open_file
+from crosstally.sources.files import ending_of, is_text_file, open_file
 from crosstally.sources.guard import DAMAGED, guarded
+from crosstally.sources.numbers import Numbers
+from crosstally.sources.option_words import how_to_say
+from crosstally.sources.reading import Reading
+from crosstally.sources.table_objects import NOT_ARROW, is_table, names_of, reader_of
 
-__all__ = ["BATCH_ROWS", "batches", "bytes_of"]
+__all__ = ["AS_IT_IS", "BATCH_ROWS", "batches", "bytes_of", "chosen_columns", "paths_of"]
 
 BATCH_ROWS = 65_536
 _CUT_SHORT = "its rows ended in an error"
-_NOT_ARROW = "it is not a table whose columns each hold one kind of value"
 _MOST_NAMES = 8
+AS_IT_IS = Reading()
+"""Nothing is said of how a source is written."""
 
 
 def batches(
     rows: Any,
     needed: Sequence[str] | None,
     *,
+    reading: Reading = AS_IT_IS,
+    numeric: Sequence[str] = (),
+    verbatim: Sequence[str] = (),
     batch_rows: int = BATCH_ROWS,
     progress: Callable[[int], None] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows, a batch at a time, each with the needed columns in the order named; all columns when None.
 
-    ``progress`` is called with the bytes read so far of all files; for a table in memory never, since its bytes would
-    tell how many rows there are.
+    Texts in the ``numeric`` columns must be numbers in one way alone, or ``reading`` must say in which: after the last
+    batch an error says so. The ``verbatim`` columns stay as they are written: two ids that a style would make one
+    number belong to two people. ``progress`` is called with the bytes read so far of all files; for a table in memory
+    never, since its bytes would tell how many rows there are.
     """
     before = 0
-    for source, size, stream in _streams(rows, needed):
+    numbers = Numbers(reading, numeric, verbatim)
+    for source, size, stream in _streams(rows, needed, reading):
         otherwise = DAMAGED if size is not None else _CUT_SHORT
         while (read := guarded(source, partial(next, stream, None), otherwise=otherwise)) is not None:
             batch, position = read
+            batch = guarded(source, partial(numbers.plain, batch))
             for start in range(0, batch.num_rows, batch_rows):
                 yield batch.slice(start, batch_rows)
             if progress is not None and size is not None:
@@ -49,66 +61,57 @@ def batches(
             before += size
             if progress is not None:
                 progress(before)
+    numbers.check()
 
 
 def bytes_of(rows: Any) -> int | None:
     """The size of all files together; None where the rows are in memory, or a file cannot be found."""
-    if _speaks_arrow(rows):
+    if is_table(rows):
         return None
     try:
-        return sum(path.stat().st_size for path in _paths(rows))
+        return sum(path.stat().st_size for path in paths_of(rows))
     except (OSError, SourceError):  # whoever reads the rows says what is wrong
         return None
 
 
-def _speaks_arrow(rows: Any) -> bool:
-    return hasattr(rows, "__arrow_c_stream__") or hasattr(rows, "__arrow_c_array__")
-
-
 def _streams(
-    rows: Any, needed: Sequence[str] | None
+    rows: Any, needed: Sequence[str] | None, reading: Reading
 ) -> Iterator[tuple[str, int | None, Iterator[tuple[pa.RecordBatch, int]]]]:
     """The name of each source, its size in bytes if it is a file, and its batches with the bytes read by then."""
-    if _speaks_arrow(rows):
+    if is_table(rows):
         source = f"the {type(rows).__name__}"
-        yield source, None, _from_object(source, rows, needed)
+        yield source, None, _from_table(source, rows, needed)
         return
-    for path in _paths(rows):
+    for path in paths_of(rows):
         source = repr(str(path))
-        names, read = guarded(source, partial(open_file, path))
-        yield source, guarded(source, path.stat).st_size, read(_chosen(source, names, needed, is_file=True))
+        names, read = guarded(source, partial(open_file, path, reading, needed))
+        chosen = chosen_columns(source, names, needed, is_text=is_text_file(path))
+        yield source, guarded(source, path.stat).st_size, read(chosen)
 
 
-def _from_object(source: str, rows: Any, needed: Sequence[str] | None) -> Iterator[tuple[pa.RecordBatch, int]]:
-    if needed is not None and type(rows).__module__.split(".")[0] == "pandas" and hasattr(rows, "columns"):
-        # Conversion goes column by column, and one that is not needed may not convert at all.
-        names = [str(name) for name in rows.columns]
-        chosen = _chosen(source, names, needed)
-        rows = rows.loc[:, [name in chosen for name in names]]
-    reader = guarded(source, lambda: _reader(rows), otherwise=_NOT_ARROW)
-    chosen = _chosen(source, reader.schema.names, needed)
+def _from_table(source: str, rows: Any, needed: Sequence[str] | None) -> Iterator[tuple[pa.RecordBatch, int]]:
+    names = guarded(source, partial(names_of, rows), otherwise=NOT_ARROW)
+    chosen = None if names is None else chosen_columns(source, names, needed)
+    reader = guarded(source, partial(reader_of, rows, chosen), otherwise=NOT_ARROW)
+    chosen = chosen_columns(source, reader.schema.names, needed)
     return ((batch.select(chosen), 0) for batch in reader)
 
 
-def _reader(rows: Any) -> pa.RecordBatchReader:
-    if hasattr(rows, "__arrow_c_stream__"):
-        return pa.RecordBatchReader.from_stream(rows)
-    batch = pa.record_batch(rows)
-    return pa.RecordBatchReader.from_batches(batch.schema, [batch])
-
-
-def _paths(rows: Any) -> list[Path]:
+def paths_of(rows: Any) -> list[Path]:
+    """The files that rows are in."""
     if isinstance(rows, str | os.PathLike):
         return _expanded(str(rows))
     if isinstance(rows, Sequence) and rows and all(isinstance(each, str | os.PathLike) for each in rows):
         return [path for each in rows for path in _expanded(str(each))]
     raise SourceError(
-        "rows must be a path, a glob, a list of them, or a frame of pandas, Polars, DuckDB or PyArrow, "
+        "rows must be a path, a folder, a glob, a list of them, or a table of pandas, Polars, DuckDB or PyArrow, "
         f"got {type(rows).__name__}"
     )
 
 
 def _expanded(path: str) -> list[Path]:
+    if guarded(repr(path), Path(path).is_dir):
+        return guarded(repr(path), partial(_files_in, Path(path)))
     if not has_magic(path) or guarded(repr(path), Path(path).exists):
         return [Path(path)]
     found = sorted(glob(path, recursive=True))  # noqa: PTH207 (Path.glob takes no absolute pattern)
@@ -117,12 +120,27 @@ def _expanded(path: str) -> list[Path]:
     return [Path(each) for each in found]
 
 
-def _chosen(source: str, names: Sequence[str], needed: Sequence[str] | None, *, is_file: bool = False) -> list[str]:
+def _files_in(folder: Path) -> list[Path]:
+    """The files of a folder, all of one kind, but for those whose names begin with a point or an underscore."""
+    inside = [path for path in sorted(folder.iterdir()) if not path.name.startswith((".", "_"))]
+    files = [path for path in inside if path.is_file() and ending_of(path) is not None]
+    kinds = sorted({str(ending_of(path)) for path in files})
+    logs = [path for path in folder.iterdir() if path.is_dir()]
+    if len(kinds) == 1 and not logs:
+        return files
+    # Several kinds may be copies of the same people, and a table with a log keeps files of rows that were deleted.
+    what = "folders" if logs else f"files in {', '.join(kinds)}" if kinds else "no file of a known kind"
+    raise SourceError(f"{str(folder)!r} holds {what}; name the files, for example {str(folder / '*.parquet')!r}")
+
+
+def chosen_columns(
+    source: str, names: Sequence[str], needed: Sequence[str] | None, *, is_text: bool = False
+) -> list[str]:
     """The needed columns, all of them there and once.
 
     An error says no name that was found: without a header, the names are the values of the first person.
     """
-    header = "; a CSV file must begin with a line of names" if is_file else ""
+    header = f"; a text file must begin with a line of names, else say {how_to_say('header')}" if is_text else ""
     if needed is None:
         first = {name: place for place, name in reversed(list(enumerate(names, 1)))}
         twice = next(((first[name], place) for place, name in enumerate(names, 1) if first[name] < place), None)

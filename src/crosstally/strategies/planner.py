@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
+from itertools import chain
 
 from crosstally.budget import Amount, Budget, Neighbours, Objective
 from crosstally.errors import BudgetError, PlanError
@@ -204,7 +205,11 @@ def _with_less_noise(
     except (PlanError, BudgetError):
         return gaussian
     laplace = (other, outlook(other))
-    return laplace if laplace[1].score < seen.score or math.isnan(seen.score) else gaussian
+    scores = [each.score for each in (laplace[1], seen)]
+    if any(map(math.isnan, scores)):  # what is not covered beforehand: then by the one-way tables of the first stage
+        ones = Workload([(name,) for name in dict.fromkeys(chain.from_iterable(plan.workload.tables))])
+        scores = [replace(each, workload=ones).score for each in (other, plan)]
+    return laplace if scores[0] < scores[1] else gaussian
 
 
 def rows_matter(
@@ -233,7 +238,9 @@ def _choose(plans: Sequence[Plan], objective: Objective, *, asked: bool) -> tupl
         return plans[0], "it was asked for"
     by_default = [each for each in plans if each.strategy == DEFAULT[0].name]
     if objective == Objective.TABLES and by_default:
-        return by_default[0], "what larger tables are worth their noise is decided by the one-way tables"
+        return by_default[
+            0
+        ], "it decides by noisy one-way tables what else is worth measuring, which no plan knows beforehand"
     covering = [each for each in plans if each.covers]
     if not covering:
         raise PlanError(

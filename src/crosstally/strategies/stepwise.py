@@ -10,7 +10,7 @@ measured is not measured. Nothing is decided by rows: the second stage sees what
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -27,13 +27,15 @@ from crosstally.plans.plan import Plan, Request, Rule, known_total
 from crosstally.plans.request import GroupedRequests
 from crosstally.plans.shares import requests_with_shares
 from crosstally.plans.stages import part_of
-from crosstally.questions.queries import Cells, sensitivity_of_tables
+from crosstally.questions.queries import Cells
 from crosstally.residuals import combine
+from crosstally.residuals.closure import Closure
 from crosstally.schema import Schema
 from crosstally.strategies.base import Strategy, Task
 from crosstally.strategies.belief import Belief, known_sizes
 from crosstally.strategies.residual import Residual, contrast_costs, contrasts_with_variances
-from crosstally.strategies.view_shares import ViewShares, best_shares
+from crosstally.strategies.value_groups import groups_of_all, rows_of_a_group
+from crosstally.strategies.view_shares import TableBudget, ViewShares, best_shares
 from crosstally.strategies.water_filling import best_precisions
 from crosstally.tables import Measurement
 from crosstally.typing import Floats
@@ -44,8 +46,9 @@ __all__ = ["Stepwise"]
 RULE_VERSION = 1
 """What ``next`` does with its parameters and what was measured. Approved plans rest on it."""
 
-MOST_CELLS = 1_000_000
-"""How many cells the second stage measures at most: drawing and inference of more take minutes."""
+MOST_CELLS = 200_000
+"""How many cells the second stage measures at most: drawing noise takes about 15 microseconds a cell and inference as
+much again, so that a release takes seconds."""
 
 _FEW_TABLES = 3
 _WORTH_STAGES = 1.05
@@ -95,6 +98,8 @@ class Stepwise(Strategy):
         goal = goal_of(plan.schema, named)
         rows, shares = _seen(plan.schema, seen)
         task = Task(plan.schema, plan.workload, budget=plan.budget_left, neighbours=plan.neighbours)
+        if _is_wide(task):
+            return task.planned(self.name, _grouped_views(task, plan, rows, shares))
         belief = Belief.of_one_ways(goal.closure, shares, rows)
         return task.planned(self.name, _second(task, goal, belief, _known(goal, plan)))
 
@@ -102,9 +107,9 @@ class Stepwise(Strategy):
         """What both stages measure if every table of the workload, or of one and two attributes, is worth measuring.
 
         It covers them, so their errors can be told before anything is spent. Real data rarely deserve all of it: what
-        is left out makes the rest more precise.
+        is left out makes the rest more precise. Of a wide schema, whose groups are not known, the first stage only.
         """
-        if not plan.later:
+        if not plan.later or _is_wide(Task(plan.schema, plan.workload, budget=plan.budget, neighbours=plan.neighbours)):
             return plan
         goal = goal_of(plan.schema, plan.workload)
         task = Task(plan.schema, plan.workload, budget=plan.budget_left, neighbours=plan.neighbours)
@@ -178,16 +183,16 @@ def _contrasts(task: Task, goal: Goal, belief: Belief, already: Floats) -> Seque
 
 
 def _views(task: Task, goal: Goal, belief: Belief, already: Floats) -> Sequence[Request]:
-    sensitivity = sensitivity_of_tables(1, task.schema, task.neighbours)
-    epsilon = float(task.budget.amount) / float(sensitivity.l1)
-    best: ViewShares | None = None
-    for views in _families(task, goal):
-        found = best_shares(goal, belief, views, epsilon, already=already)
-        if best is None or found.score < best.score:
-            best = found
-    assert best is not None  # one-way tables are always among them
+    best = _best_views(task, goal, belief, already)
     queries = [Cells(task.names(view)) for view in best.views]
     return requests_with_shares(queries, best.shares, task.schema, task.budget, task.neighbours)
+
+
+def _best_views(task: Task, goal: Goal, belief: Belief, already: Floats) -> ViewShares:
+    """The family with the lowest expected score, with its shares."""
+    budget = TableBudget.of(task)
+    found = (best_shares(goal, belief, views, budget, already=already) for views in _families(task, goal))
+    return min(found, key=lambda each: each.score)
 
 
 def _families(task: Task, goal: Goal) -> Iterator[Sequence[tuple[int, ...]]]:
@@ -205,6 +210,55 @@ def _families(task: Task, goal: Goal) -> Iterator[Sequence[tuple[int, ...]]]:
 
 def _widest(goal: Goal) -> int:
     return max(int(block.positions.shape[1]) for block in goal.closure.blocks)
+
+
+# The second stage of a wide schema, under either noise
+
+
+def _is_wide(task: Task) -> bool:
+    """Whether the pairs of the tables that matter have more cells than can be measured."""
+    sizes = np.array(task.schema.sizes(_attributes(task)), float)
+    return bool((sizes.sum() ** 2 - (sizes**2).sum()) / 2 > MOST_CELLS)
+
+
+def _grouped_views(task: Task, plan: Plan, rows: float, shares: list[Floats]) -> Sequence[Request]:
+    """Views over groups of values that hold enough rows to be told from noise; one-way tables stay in full."""
+    names = _attributes(task)
+    schema = task.schema.subset(*names)
+    counts = {name: rows * shares[task.schema.positions[name]] for name in names}
+    budget = TableBudget.of(task)
+    noise = (budget.whole / math.comb(len(names), 2) ** budget.power) ** -0.5  # of all pairs, each with an equal share
+    groups = groups_of_all(schema, counts, rows_each=rows_of_a_group(noise, rows), most_cells=MOST_CELLS)
+    coarse = Schema([schema[name].grouped(groups[name]) if name in groups else schema[name] for name in names])
+    small = replace(task, schema=replace(coarse, unit=task.schema.unit), asked=None)
+    goal = goal_of(small.schema, small.workload)
+    held = [
+        np.asarray(np.bincount(groups.get(name, range(schema[name].size)), counts[name]) / max(rows, 1.0), np.float64)
+        for name in names
+    ]
+    belief = Belief.of_one_ways(goal.closure, held, rows)
+    best = _best_views(small, goal, belief, _known_coarse(goal, plan, names))
+    queries = [_in_groups(small.names(view), groups) for view in best.views]
+    return requests_with_shares(queries, best.shares, task.schema, task.budget, task.neighbours)
+
+
+def _in_groups(names: tuple[str, ...], groups: Mapping[str, tuple[int, ...]]) -> Cells:
+    return Cells(names, {name: groups[name] for name in names if name in groups}) if len(names) > 1 else Cells(names)
+
+
+def _known_coarse(goal: Goal, plan: Plan, names: Sequence[str]) -> Floats:
+    """The precision with which one-way tables in full tell the sets of a goal about groups of their values.
+
+    A group adds up the noise of its values.
+    """
+    of_values = plan.variances_of(Closure(plan.schema, tuple((name,) for name in names))).of_tables
+    values = np.array(plan.schema.sizes(names), float)
+    already = np.zeros(len(goal.closure))
+    for places, positions in goal.closure.members[:2]:
+        for place, position in zip(places, positions, strict=True):
+            i = position[0] if len(position) else int(np.argmin(of_values * values))
+            already[place] = 1 / (of_values[i] * values[i] / (goal.closure.sizes[i] if len(position) else 1.0))
+    return already
 
 
 @lru_cache(maxsize=8)

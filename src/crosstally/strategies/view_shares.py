@@ -1,8 +1,9 @@
-"""How to share a pure budget among views, when the sizes of interactions are uncertain.
+"""How to share a budget among views, when the sizes of interactions are uncertain.
 
-A view with the part e of epsilon has cells of precision e^2 / (2 s^2), s its sensitivity, and tells each set inside it
-with that precision over the number of cells outside. The error of the goal has no closed form in the shares; they are
-moved in proportion to what they bring until they bring the same. Views that bring nothing fade.
+Cells of a table that has the part e of epsilon to itself have the precision e^2 / (2 s^2), s the sensitivity, and with
+the part r of rho 2 r / s^2. A view tells each set inside it with that precision over the number of cells outside. The
+error of the goal has no closed form in the shares; they are moved in proportion to what they bring until they bring the
+same. Views that bring nothing fade.
 """
 
 from __future__ import annotations
@@ -13,16 +14,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from crosstally.plans.goal import Goal
+from crosstally.questions.queries import sensitivity_of_tables
 from crosstally.residuals.variances import inverse_cells_outside
+from crosstally.strategies.base import Task
 from crosstally.strategies.belief import Belief
 from crosstally.typing import Floats
 
-__all__ = ["ViewShares", "best_shares"]
+__all__ = ["TableBudget", "ViewShares", "best_shares"]
 
 _STEPS = 60
-_POWER = 0.35
-"""Shares are multiplied by what they bring over the mean, to this power: the cube root solves unrelated tables at once,
-where the error falls with the square of epsilon."""
 _LEAST = 0.02
 """A view with less than this part of a mean share is left out: its noise would be fifty times the others'."""
 
@@ -36,40 +36,59 @@ class ViewShares:
     score: float
 
 
+@dataclass(frozen=True, slots=True)
+class TableBudget:
+    """The precision of the cells of a table that has the whole budget, and the power of its share in that of others."""
+
+    whole: float
+    power: int
+
+    @classmethod
+    def of(cls, task: Task) -> TableBudget:
+        """What a task's budget buys."""
+        sensitivity = sensitivity_of_tables(1, task.schema, task.neighbours)
+        if task.budget.pure:
+            return cls(float(task.budget.amount / sensitivity.l1) ** 2 / 2, 2)
+        return cls(2 * float(task.budget.amount) / float(sensitivity.l2_squared), 1)
+
+
 def best_shares(
     goal: Goal,
     belief: Belief,
     views: Sequence[tuple[int, ...]],
-    epsilon: float,
+    budget: TableBudget,
     *,
     already: Floats,
 ) -> ViewShares:
     """The best shares of some views, as far as steps in proportion find them; those that bring too little are left out.
 
-    ``epsilon`` is in units of a table's sensitivity. ``already`` is the precision that each set has before.
+    ``already`` is the precision that each set has before.
     """
     while True:  # each time with fewer views
-        found = _tuned(goal, belief, views, epsilon, already)
+        found = _tuned(goal, belief, views, budget, already)
         kept = [view for view, share in zip(found.views, found.shares, strict=True) if share * len(views) >= _LEAST]
         if len(kept) == len(views):
             return found
         views = kept
 
 
-def _tuned(goal: Goal, belief: Belief, views: Sequence[tuple[int, ...]], epsilon: float, already: Floats) -> ViewShares:
+def _tuned(
+    goal: Goal, belief: Belief, views: Sequence[tuple[int, ...]], budget: TableBudget, already: Floats
+) -> ViewShares:
     holders, sets, parts = _inside(goal, views)
     number = len(views)
     shares, best = np.full(number, 1 / number), ViewShares((), (), np.inf)
     for _ in range(_STEPS):
-        cells = (shares * epsilon) ** 2 / 2
+        cells = budget.whole * shares**budget.power
         precision = already + np.bincount(sets, parts * cells[holders], len(already))
         errors = goal.errors(np.minimum(belief.errors(precision), 1e300))
         score = goal.score(errors)
         if score < best.score * (1 - 1e-7):
             best = ViewShares(tuple(views), tuple(shares.tolist()), score)
         slopes = (goal.shares / errors) @ goal.weights * belief.slopes(precision)
-        brought = np.bincount(holders, parts * slopes[sets], number) * shares
-        shares = shares * (np.maximum(brought, 1e-300) / (brought @ shares)) ** _POWER
+        brought = np.bincount(holders, parts * slopes[sets], number) * shares ** (budget.power - 1)
+        # This power solves unrelated tables at once: there the error is a constant over the power of the share
+        shares = shares * (np.maximum(brought, 1e-300) / (brought @ shares)) ** (1 / (1 + budget.power))
         shares = shares / shares.sum()
     return best
 

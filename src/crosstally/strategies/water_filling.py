@@ -73,7 +73,8 @@ def _spent(belief: Belief, costs: Floats, weights: Floats, amount: float, alread
     ratio, before, price = costs[seen] / weights[seen], already[seen], costs[seen]
 
     def at(log_slope: float) -> Floats:
-        return np.maximum(part.precision_at(math.exp(log_slope) * ratio) - before, 0.0)
+        with np.errstate(over="ignore"):  # no precision at all is worth such a slope
+            return np.maximum(part.precision_at(math.exp(log_slope) * ratio) - before, 0.0)
 
     def excess(log_slope: float) -> float:
         return math.log(max(float(at(log_slope) @ price), 1e-300) / amount)

@@ -41,7 +41,7 @@ __all__ = [
     "print_json",
     "printable",
     "progress",
-    "reading",
+    "progress_of_reading",
     "share",
     "significant",
     "tenths",
@@ -151,7 +151,7 @@ def progress(words: str, *, unit: str = "", quiet: bool = False) -> Iterator[Cal
 
 
 @contextmanager
-def reading(words: str, source: Any, *, quiet: bool = False) -> Iterator[Callable[[int], None]]:
+def progress_of_reading(words: str, source: Any, *, quiet: bool = False) -> Iterator[Callable[[int], None]]:
     """Progress through files of rows, in bytes: how many rows there are is confidential."""
     from crosstally.sources.rows import bytes_of
 

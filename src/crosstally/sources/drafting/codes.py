@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import pairwise
 
-__all__ = ["are_codes", "standing_apart"]
+__all__ = ["MOST_CODES", "are_codes", "below_zero", "standing_apart"]
 
 _FAR_APART = 5  # times as many numbers between the first and the last as occur
 _RUNS = 0.2
 """The share of numbers whose successor occurs too. Numbers scattered over five times their number have 0.2 at most, if
 they are amounts; classifications are numbered in runs. Seen: 0.25 to 0.34 for the drugs of a register of accidents,
 0.00 to 0.04 for amounts of money."""
-_MOST_CODES = 5
+MOST_CODES = 5
+"""So many numbers may stand for reasons why a value is missing."""
 _GAP = 5
 _NINES = re.compile(r"9+[0-9]?")
+_BELOW_ZERO = re.compile(r"-(1|([7-9])\2*)")  # surveys' codes for missing values: -1, -7, -8, -9, -99, -888
 
 
 def are_codes(numbers: Sequence[int]) -> bool:
@@ -38,8 +40,19 @@ def standing_apart(numbers: Sequence[int]) -> tuple[int, ...]:
     >>> standing_apart([*range(61), 96, 97, 99]), standing_apart(range(100)), standing_apart([0, 114, 41310, 99999])
     ((96, 97, 99), (), (99999,))
     """
-    for place in range(max(1, len(numbers) - _MOST_CODES), len(numbers)):
+    for place in range(max(1, len(numbers) - MOST_CODES), len(numbers)):
         last = tuple(numbers[place:])
         if last[0] - numbers[place - 1] > _GAP and all(_NINES.fullmatch(str(number)) for number in last):
             return last
     return ()
+
+
+def below_zero(numbers: Collection[str]) -> tuple[str, ...]:
+    """All numbers below zero of a column, as codes for missing values, if they are few and each is written like one.
+
+    >>> below_zero({"-99", "-9"}), below_zero({"-99", "-98.5"}), below_zero({"-3"})
+    (('-9', '-99'), (), ())
+    """
+    if len(numbers) > MOST_CODES or not all(map(_BELOW_ZERO.fullmatch, numbers)):
+        return ()
+    return tuple(sorted(numbers, key=int, reverse=True))

@@ -19,7 +19,7 @@ from crosstally.sources.codes.bins import number_of
 from crosstally.sources.codes.columns import matcher_of
 from crosstally.sources.codes.texts import canonical_texts
 from crosstally.sources.drafting.bins import AGE_EDGES, AGE_NAMES, bin_names, is_crowded, ladder_edges, round_edges
-from crosstally.sources.drafting.codes import are_codes, standing_apart
+from crosstally.sources.drafting.codes import MOST_CODES, are_codes, below_zero, standing_apart
 from crosstally.sources.drafting.dates import Dates
 from crosstally.sources.drafting.names import names_age, names_code, names_id, names_weight
 from crosstally.sources.drafting.order import in_order
@@ -68,7 +68,9 @@ class Column:
         self._name = name
         self._times: Counter[str] = Counter()
         self._words: set[str] = set()
+        self._negative: set[str] = set()
         self._ends: tuple[Decimal, Decimal] | None = None
+        self._least: Decimal | None = None  # from zero on
         self._sample: list[float] = []
         self._dates = Dates()
         self._ids: list[pa.Array] = []
@@ -103,10 +105,14 @@ class Column:
         known = [number for number in numbers if number is not None and abs(number) < _TOO_LARGE]
         words = (text for text, n in zip(found, numbers, strict=True) if n is None or abs(n) >= _TOO_LARGE)
         self._words.update(islice(words, 2 * _MOST_WORDS))
+        negative = (text for text, n in zip(found, numbers, strict=True) if n is not None and n < 0)
+        self._negative.update(islice(negative, MOST_CODES + 1))
         if not known:
             return
         low, high = self._ends or (known[0], known[0])
         self._ends = min(low, *known), max(high, *known)
+        least = min((number for number in known if number >= 0), default=None)
+        self._least = self._least if least is None else least if self._least is None else min(least, self._least)
         self._whole &= all(number == number.to_integral_value() for number in known)
         if len(self._sample) < _MOST_SAMPLED:
             step = max(1, len(texts) // _SAMPLE)
@@ -206,10 +212,10 @@ class Column:
             rule = ColumnReading(missing=tokens, date=dates.reading)
             remarks.append(f"dates are counted by {dates.reading.into}")
         elif self._is_measure:
-            codes = self._codes_of_missing_ages
+            codes = (*self._codes_below_zero, *self._codes_of_missing_ages)
             tokens += codes
             rule = ColumnReading(missing=tokens)
-            attribute, remarks = self._binned(missing=missing or bool(codes), without=len(codes))
+            attribute, remarks = self._binned(missing=missing or bool(codes))
         else:
             labels, groups = grouped(self._known)
             attribute = Attribute(self._name, in_order(labels), missing=missing)
@@ -222,26 +228,33 @@ class Column:
         return DraftedColumn(attribute, own, frequencies=self._frequencies(attribute, own), remarks=tuple(remarks))
 
     @property
+    def _codes_below_zero(self) -> tuple[str, ...]:
+        """Numbers such as -99, where all others are zero or more."""
+        return () if self._least is None else below_zero(self._negative)
+
+    @property
     def _codes_of_missing_ages(self) -> tuple[str, ...]:
         """Numbers such as 999 that stand apart, where all others are ages."""
         if not names_age(self._name) or not self._whole or self._too_many:
             return ()
-        numbers = self._numbers
+        numbers = [number for number in self._numbers if str(number) not in self._codes_below_zero]
         apart = standing_apart(numbers)
         others_are_ages = numbers[0] >= 0 and numbers[-1 - len(apart)] <= AGE_EDGES[-1] < numbers[-1]
         return tuple(map(str, apart)) if others_are_ages else ()
 
-    def _binned(self, *, missing: bool, without: int) -> tuple[Attribute, list[str]]:
-        """Bins for the numbers; of ages, the last ones may stand for something else and are not looked at."""
+    def _binned(self, *, missing: bool) -> tuple[Attribute, list[str]]:
+        """Bins for the numbers; codes for missing values are not looked at."""
         assert self._ends is not None
         (low, high), whole = self._ends, self._whole
+        if self._codes_below_zero and self._least is not None:
+            low = self._least
         outside = Outside.OTHER if self._other_words else Outside.REFUSE
-        if names_age(self._name) and whole and low >= 0 and (without or high <= AGE_EDGES[-1]):
+        if names_age(self._name) and whole and low >= 0 and (self._codes_of_missing_ages or high <= AGE_EDGES[-1]):
             years = Attribute(
                 self._name, edges=AGE_EDGES, bins=AGE_NAMES, missing=missing, outside=outside, measured_in="years"
             )
             return years, []
-        edges, sample, remarks = round_edges(low, high), np.array(self._sample), []
+        edges, sample, remarks = round_edges(low, high), np.array([n for n in self._sample if n >= low]), []
         crowded = is_crowded(edges, sample)
         if crowded:
             edges = ladder_edges(low, high, sample, whole=whole)

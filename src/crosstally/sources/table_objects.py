@@ -1,0 +1,75 @@
+"""Tables that other packages hold, as Arrow readers: frames, queries, datasets, and all that speaks Arrow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+__all__ = ["NOT_ARROW", "is_read_again", "is_table", "names_of", "reader_of"]
+
+NOT_ARROW = "it is not a table whose columns each hold one kind of value"
+# Known by name: none of these packages needs to be installed.
+_FRAMES = {("pandas", "DataFrame"), ("polars", "DataFrame")}
+_PANDAS, _LAZY = ("pandas", "DataFrame"), ("polars", "LazyFrame")
+_DATASET, _SCANNER = ("pyarrow", "Dataset"), ("pyarrow", "Scanner")
+_CONVERTED = {_LAZY, _DATASET, _SCANNER}
+
+
+def is_table(rows: Any) -> bool:
+    """Whether rows are a table, in memory or behind a query, and not the name of a file."""
+    return hasattr(rows, "__arrow_c_stream__") or hasattr(rows, "__arrow_c_array__") or bool(_kinds(rows) & _CONVERTED)
+
+
+def is_read_again(rows: Any) -> bool:
+    """Whether the same rows are there when they are read a second time.
+
+    Files and tables in memory are. Of anything else that speaks Arrow nothing is known, and nothing can be tried: a
+    reader or a database's cursor is empty after the first time, a query is run again and may have another answer.
+    """
+    if not is_table(rows) or isinstance(rows, pa.Table | pa.RecordBatch):
+        return True
+    kinds = _kinds(rows)
+    return bool(kinds & _FRAMES) or (_DATASET in kinds and ("pyarrow", "InMemoryDataset") not in kinds)
+
+
+def names_of(rows: Any) -> list[str] | None:
+    """The names of a table's columns, where they are known before it is converted."""
+    kinds = _kinds(rows)
+    if _PANDAS in kinds:
+        return [str(name) for name in rows.columns]
+    if _LAZY in kinds:
+        return list(rows.collect_schema().names())
+    return list(rows.schema.names) if _DATASET in kinds else None
+
+
+def reader_of(rows: Any, chosen: Sequence[str] | None) -> pa.RecordBatchReader:
+    """The rows as a reader; of the columns chosen alone, where a table can leave the others out."""
+    kinds = _kinds(rows)
+    if chosen is not None and _PANDAS in kinds:
+        # Conversion goes column by column, and one that is not needed may not convert at all.
+        rows = rows.loc[:, [str(name) in chosen for name in rows.columns]]
+    elif _LAZY in kinds:
+        return _lazy_reader(rows if chosen is None else rows.select(chosen))
+    elif _DATASET in kinds:
+        return rows.scanner(columns=chosen).to_reader()
+    elif _SCANNER in kinds:
+        return rows.to_reader()
+    if hasattr(rows, "__arrow_c_stream__"):
+        return pa.RecordBatchReader.from_stream(rows)
+    batch = pa.record_batch(rows)
+    return pa.RecordBatchReader.from_batches(batch.schema, [batch])
+
+
+def _lazy_reader(query: Any) -> pa.RecordBatchReader:
+    """The rows of a Polars query as they come, so that not all of them need be in memory."""
+    if not hasattr(query, "collect_batches"):  # Polars before 1.34
+        return pa.RecordBatchReader.from_stream(query.collect())
+    schema = pa.RecordBatchReader.from_stream(query.head(0).collect()).schema
+    parts = (batch for frame in query.collect_batches() for batch in pa.RecordBatchReader.from_stream(frame))
+    return pa.RecordBatchReader.from_batches(schema, parts)
+
+
+def _kinds(rows: Any) -> set[tuple[str, str]]:
+    return {(kind.__module__.partition(".")[0], kind.__name__) for kind in type(rows).__mro__}

@@ -1,0 +1,244 @@
+"""Text files of rows: CSV and its kin, with any separator, in any encoding, compressed or not.
+
+How a file is read follows from what its reader says and from the names it begins with, never from its rows: one
+person's row cannot change how another's is read. Where the rows do not fit, nothing is read at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from crosstally.errors import SourceError
+from crosstally.sources.encodings import (
+    BLOCK_BYTES,
+    GUESS,
+    Utf8Stream,
+    decoded_head,
+    encoding_of,
+    open_bytes,
+    read_head,
+)
+from crosstally.sources.guard import NOT_UTF8
+from crosstally.sources.option_words import how_to_say
+from crosstally.sources.reading import Reading
+
+__all__ = ["DELIMITERS", "TextFormat", "after_lines", "format_of", "open_text"]
+
+DELIMITERS = (",", ";", "\t", "|", "^", "~", "\x1f", "\x01")
+"""What may stand between fields without being said; a blank or a colon, which texts and times hold, must be said."""
+_SEP_LINE = re.compile(r"sep=(.)\r?\n", re.IGNORECASE)  # the line by which Excel is told the separator
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextFormat:
+    """How one text file is written, with nothing left open. The names may be a person's, where there is no header."""
+
+    names: tuple[str, ...]
+    delimiter: str
+    quote: str
+    encoding: str
+    mark: int
+    """The size of the byte order mark."""
+    skipped: int
+    """How many lines stand before the names, or before the first row when there are no names."""
+    has_names: bool
+    has_rows: bool
+
+    def __repr__(self) -> str:
+        return f"TextFormat({len(self.names)} columns)"
+
+    def reader(self, lines: Iterable[str], *, strict: bool = False) -> Any:
+        """Python's reader of such rows."""
+        return _rows(lines, self.delimiter, self.quote, strict=strict)
+
+
+def _rows(lines: Iterable[str], delimiter: str, quote: str, *, strict: bool = False) -> Any:
+    if not quote:
+        return csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE, strict=strict)
+    return csv.reader(lines, delimiter=delimiter, quotechar=quote, strict=strict)
+
+
+def _first_row(lines: Iterable[str], delimiter: str, quote: str) -> list[str]:
+    """The fields of the first row that is not blank; none when there is no such row."""
+    return next(filter(None, _rows(lines, delimiter, quote)), [])
+
+
+def open_text(
+    path: Path, reading: Reading, needed: Sequence[str] | None
+) -> tuple[list[str], Callable[[Sequence[str]], Iterator[tuple[pa.RecordBatch, int]]]]:
+    """The names of a text file's columns, and a function that reads some of them."""
+    form = format_of(path, reading, needed)
+    return list(form.names), lambda chosen: _read(path, form, chosen) if form.has_rows else iter(())
+
+
+# How it is written
+
+
+def format_of(path: Path, reading: Reading, needed: Sequence[str] | None) -> TextFormat:
+    """How a file is written, by what is said and by its first lines; the needed names are looked for in them."""
+    head, is_all = read_head(path)
+    encoding, mark = encoding_of(head, reading.encoding)
+    form = partial(_format, path, head, reading, needed, is_all=is_all)
+    if encoding is not None:
+        return form(encoding=encoding, mark=mark)
+    if _is_utf8(_line_of_names(head, reading.header)):
+        return form(encoding="utf-8", mark=0)
+    guessed = form(encoding=GUESS, mark=0)
+    accented = {name for name in needed or () if not name.isascii()}
+    if not accented or not accented <= set(guessed.names):  # names that must be there show that the guess is right
+        raise SourceError(f"cannot read {str(path)!r}: {NOT_UTF8}")
+    return guessed
+
+
+def _line_of_names(head: bytes, header: int | None) -> bytes:
+    """The bytes that alone may say how a file is encoded: no row is among them."""
+    if header is not None:
+        return b"".join(head.splitlines()[header - 1 : header]) if header else b""
+    filled = (line.group() for line in re.finditer(rb"[^\r\n]+", head))
+    return next((line for line in filled if not line.lower().startswith(b"sep=")), b"")
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _format(
+    path: Path,
+    head: bytes,
+    reading: Reading,
+    needed: Sequence[str] | None,
+    *,
+    is_all: bool,
+    encoding: str,
+    mark: int,
+) -> TextFormat:
+    text = decoded_head(head, encoding, mark)
+    hint = _SEP_LINE.match(text)
+    skipped = (hint is not None) + max((reading.header or 1) - 1, 0)
+    text = after_lines(text, skipped)
+    quote = '"' if reading.quote is None else reading.quote
+    delimiter = reading.delimiter or (hint.group(1) if hint else None)
+    if delimiter is None:
+        delimiter = _delimiter(path, text, quote, needed)
+    lines = io.StringIO(text, newline="")
+    first = _first_row(lines, delimiter, quote)
+    if not first:
+        raise SourceError(f"cannot read {str(path)!r}: it is empty, without even a header")
+    has_names = reading.header != 0
+    has_rows = not has_names or not is_all or bool(lines.read().strip("\r\n"))
+    names = first if has_names else [f"column_{place}" for place in range(1, len(first) + 1)]
+    return TextFormat(
+        names=tuple(names),
+        delimiter=delimiter,
+        quote=quote,
+        encoding=encoding,
+        mark=mark,
+        skipped=skipped,
+        has_names=has_names,
+        has_rows=has_rows,
+    )
+
+
+def after_lines(text: str, number: int) -> str:
+    """The text without its first lines."""
+    if not number:
+        return text
+    lines = io.StringIO(text, newline="")
+    for _ in range(number):
+        lines.readline()
+    return lines.read()
+
+
+def _delimiter(path: Path, text: str, quote: str, needed: Sequence[str] | None) -> str:
+    """The separator that parts the needed names from each other; without any, the one that makes most fields."""
+    found = {each: set(_first_row(io.StringIO(text, newline=""), each, quote)) for each in DELIMITERS}
+    fitting = [each for each in DELIMITERS if needed is not None and set(needed) <= found[each]]
+    ranked = sorted(fitting or DELIMITERS, key=lambda each: -len(found[each]))
+    if len(fitting) > 1 and len(found[ranked[0]]) == len(found[ranked[1]]) > 1:
+        raise SourceError(
+            f"cannot read {str(path)!r}: two separators part its names equally well; say {how_to_say('delimiter')}"
+        )
+    return ranked[0]
+
+
+# Its rows
+
+
+def _read(path: Path, form: TextFormat, chosen: Sequence[str]) -> Iterator[tuple[pa.RecordBatch, int]]:
+    from pyarrow import csv as arrow_csv
+
+    # Every field stays the text it is: types guessed from a block would make 01 and 1 the same.
+    convert = arrow_csv.ConvertOptions(include_columns=chosen, column_types=dict.fromkeys(chosen, pa.string()))
+    options = arrow_csv.ReadOptions(
+        block_size=BLOCK_BYTES, skip_rows=form.skipped, column_names=None if form.has_names else form.names
+    )
+    parse = arrow_csv.ParseOptions(delimiter=form.delimiter, quote_char=form.quote or False, newlines_in_values=True)
+    rows, is_ragged = 0, False
+    with pa.OSFile(str(path)) as file, open_bytes(path, file) as stream:
+        text = Utf8Stream(path, stream, form.encoding, form.mark)
+        try:
+            for batch in arrow_csv.open_csv(text, options, parse, convert):
+                rows += batch.num_rows
+                yield batch, file.tell()
+        except pa.ArrowInvalid as error:
+            is_ragged = "columns, got" in str(error)
+            if not is_ragged:
+                raise
+    text.check_encoding()
+    # With more lines than rows some field holds a line feed, or some line is blank. A quote where none belongs may have
+    # swallowed all rows up to the next one: a slower reader sees that, as it sees which row is ragged.
+    if is_ragged or text.lines != rows + form.skipped + form.has_names:
+        reason = _broken_row(path, form) or ("a row has more or fewer fields than the header" if is_ragged else "")
+        if reason:
+            raise SourceError(f"cannot read {str(path)!r}: {reason}")
+
+
+def _broken_row(path: Path, form: TextFormat) -> str:
+    """Where the first row stands that has other fields than the names or a stray quote, never what is in it."""
+    with open_bytes(path) as stream, _long_fields():
+        recoded = Utf8Stream(path, stream, form.encoding, form.mark)
+        text = io.TextIOWrapper(io.BufferedReader(recoded, BLOCK_BYTES), "utf-8", errors="replace", newline="")
+        for _ in range(form.skipped):
+            text.readline()
+        reader = form.reader(text, strict=True)
+        with contextlib.suppress(csv.Error):
+            for row in reader:
+                if row and len(row) != len(form.names):
+                    return (
+                        f"the row at line {form.skipped + reader.line_num} has {_fields(len(row))}, the names have "
+                        f"{len(form.names)}; mend it, or say --delimiter if the separator is another, --header if the "
+                        "names stand elsewhere"
+                    )
+            return ""
+        return (
+            f"a quote in the row at line {form.skipped + reader.line_num} does not end where its field ends; mend it, "
+            f"or say {how_to_say('quote')} if quotes are other characters or none"
+        )
+
+
+@contextlib.contextmanager
+def _long_fields() -> Iterator[None]:
+    """Let Python's reader take fields as long as a block, as the fast one does."""
+    before = csv.field_size_limit(BLOCK_BYTES)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
+
+
+def _fields(number: int) -> str:
+    return f"{number} field{'s' * (number != 1)}"
