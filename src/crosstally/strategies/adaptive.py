@@ -55,9 +55,9 @@ RULE_VERSION = 1
 CHOOSING_SHARE = Fraction(1, 10)
 """The part of each round that chooses: AIM's (section 4.2 of the paper), which found it best on its data."""
 
-ROUNDS = 3
-"""Rounds for each attribute, unless told. Between 2 and 4 errors of pairs change by less than a tenth on the tables of
-docs/methods/private-choice.md; with more of them one-way tables lose."""
+ROUNDS = 4
+"""Rounds for each attribute, unless told: the best of 2, 3 and 4 for pairs on most of the tables that
+docs/methods/private-choice.md lists. With 2, tables whose pairs all matter have several times the error."""
 
 MOST_CELLS = 500_000
 """Cells of all candidates together: each round counts them, and the ledger keeps a number for each."""
@@ -73,7 +73,7 @@ class Adaptive(Strategy):
     """Measure one-way tables, then in each round the table that the estimate gets most wrong beyond noise.
 
     Args:
-        rounds: How many tables are chosen and measured after the one-way tables; three for each attribute by default.
+        rounds: How many tables are chosen and measured after the one-way tables; four for each attribute by default.
             The same table may be chosen again.
     """
 
