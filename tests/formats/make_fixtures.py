@@ -24,6 +24,7 @@ from crosstally.local.client import FileStore
 from crosstally.local.collector import Collector
 from crosstally.local.protocol import Protocol
 from crosstally.plans.plan import Plan, Request
+from crosstally.questions.choice import Choice
 from crosstally.questions.queries import Cells
 
 HERE = Path(__file__).parent
@@ -181,6 +182,30 @@ def release_4(path: Path) -> None:
     ct.release(PEOPLE, plan=in_groups()).refit(nonnegative="joint").save(path)
 
 
+def with_choice() -> Plan:
+    """Which of two tables is farther from a reference, beside a table; a unit has two rows."""
+    choice = Choice([("sex",), ("rooms", "ville")], [[110, 90], [24] * 8], weights=["1/2", "1/3"], penalties=[5, -1])
+    requests = (Request(choice, Noise(NoiseKind.GUMBEL, 48.0)), Request(Cells(("sex",)), Noise(NoiseKind.LAPLACE, 8.0)))
+    return Plan(
+        SCHEMA,
+        requests,
+        strategy="by hand",
+        workload=ct.Workload([("sex",)]),
+        budget=ct.Budget(epsilon="1/2"),
+        neighbours="add-remove",
+    )
+
+
+def plan_3_choice(path: Path) -> None:
+    """A private choice."""
+    with_choice().save(path)
+
+
+def release_4_choice(path: Path) -> None:
+    """A private choice, of which the number is kept."""
+    ct.release(PEOPLE, plan=with_choice()).save(path)
+
+
 def protocol_1(path: Path) -> None:
     ct.local.design(DEVICES, epsilon="2", people=200, ways=2, minimum=100).save(path)
 
@@ -209,12 +234,14 @@ FILES: dict[str, Callable[[Path], None]] = {
     "schema-2.json": schema_2,
     "plan-2.json": plan_2,
     "plan-3.json": plan_3,
+    "plan-3-choice.json": plan_3_choice,
     "ledger-1.ledger": ledger_1,
     "release-1.parquet": release_1,
     "release-1-cells.parquet": release_1_cells,
     "release-3.parquet": release_3,
     "release-3-schema-2.parquet": release_3_schema_2,
     "release-4.parquet": release_4,
+    "release-4-choice.parquet": release_4_choice,
     "protocol-1.json": protocol_1,
     "reports-1.bin": reports_1,  # this and what follows need the protocol's file
     "collector-1.state": collector_1,

@@ -22,6 +22,7 @@ from crosstally.local.collector import Collector
 from crosstally.local.protocol import Protocol
 from crosstally.plans.plan import Plan, Rule
 from crosstally.privacy.ledger import State, request_digest
+from crosstally.questions.choice import Choice
 from crosstally.questions.queries import Cells, Contrast, Linear, Term
 from crosstally.schema import About, Level, RowReading
 from crosstally.tables import ErrorKind
@@ -34,6 +35,7 @@ DIGESTS = {
     "ledger-1.ledger": "1df562c8ec1b97d6d767be437086e6190e28d4fc1f6f379b9cb2f93d196da336",
     "plan-1.json": "e2b8add0027d09adfe3f8c9bb97100fff2faa08b3c030dc80bdbf65fe04351ee",
     "plan-2.json": "50c6e9a1eb288c1162cfb7fb593a3367c4e20dd4dacb7edebd1744db7bc33142",
+    "plan-3-choice.json": "4c27fb9c4ff8c4e7926a0728770bacc09d875790b01689125e04de16982cd129",
     "plan-3.json": "9d8cc13c923cdbde1f22bb84755170b34ac83adae3843030a4b749229b75a237",
     "protocol-1.json": "7f95d7b1ec672c4df44c3bb8fb658b938398a508622671225a28e7f85f5606c4",
     "release-1-cells.parquet": "e93d04a9a39b2ae868337faa5d2a289ffb5d8b83053848a2b09ae21d6578ef36",
@@ -41,6 +43,7 @@ DIGESTS = {
     "release-2.parquet": "975b6f0fdc0ccc941ad81f5529b961560bdc711d4adf836bf2bd75080427e1d4",
     "release-3-schema-2.parquet": "cd554502567eae12b0dfb695c68237542083dcdc415d6e1d4336107c9ee83a78",
     "release-3.parquet": "acc80c5c593a1157720a0dc45fc971803a60d166966dd9b407ea15052085046c",
+    "release-4-choice.parquet": "673f0a97df92382e6f75d1c8ffc547901564a0762e448761f048f113581133ca",
     "release-4.parquet": "ab10cc6de0290303b2f0818e742fb91d968b6d99d47df14eca071e5dba0ecb61",
     "reports-1.bin": "aa981c851f6672f261847d0cc1dd26e8e842fa52dae44e09853068e95172c0bc",
     "schema-1-draft.json": "67e7c753c244b3cae1737a9f960942a0b18c294d58f845ea21c67270cd9a533a",
@@ -134,6 +137,18 @@ def test_plan_3() -> None:
     ]
     assert (plan.cost, plan.later) == (Fraction(1, 2), ())
     assert request_digest(plan) == "ed3163f357106723523338e371f823ddaa47525a054299f7b5e3873b0bf3c0b3"
+
+
+def test_plan_3_choice() -> None:
+    """Whole weights are 3 and 2, a unit has two rows: 2 x 6 / 48 for the choice, and 2 / 8 for the table."""
+    plan = Plan.load(HERE / "plan-3-choice.json")
+    choice = Choice([("sex",), ("rooms", "ville")], [[110, 90], [24] * 8], weights=["1/2", "1/3"], penalties=[5, -1])
+    assert [(each.query, each.noise) for each in plan.requests] == [
+        (choice, Noise(NoiseKind.GUMBEL, 48.0)),
+        (Cells(("sex",)), Noise(NoiseKind.LAPLACE, 8.0)),
+    ]
+    assert plan.cost == Fraction(1, 2)
+    assert request_digest(plan) == "78f47a4cb3d0d78785507ad95107984f54c376374787ba1a813bf4b46d408f33"
 
 
 # Ledger
@@ -286,6 +301,15 @@ def test_release_4() -> None:
     np.testing.assert_allclose(release.marginal("sex").std_error, (16 / 1.625 / 4 + 64 / 4) ** 0.5)
     pair = release.marginal("sex", "rooms").values
     assert pair[:, 0] / pair[:, 1] == pytest.approx(42.976923077 / 53.976923077)
+
+
+def test_release_4_choice() -> None:
+    release = ct.open_release(HERE / "release-4-choice.parquet")
+    (chosen,) = release.choices
+    assert (chosen.tables, chosen.number) == ((("sex",), ("rooms", "ville")), 1)
+    assert (chosen.noise, chosen.origin) == (Noise(NoiseKind.GUMBEL, 48.0), "entry 1 of ledger 7674fde4df5d4451")
+    assert [each.values.tolist() for each in release.measurements] == [[126, 118]]
+    np.testing.assert_allclose(release.marginal("sex").values, [126, 118])
 
 
 # The local model

@@ -3,6 +3,7 @@
 from crosstally.designs import covering_design
 from crosstally.errors import PlanError, did_you_mean
 from crosstally.plans.plan import Plan, Request
+from crosstally.strategies.adaptive import Adaptive
 from crosstally.strategies.base import Strategy, Task
 from crosstally.strategies.clustered import Clustered
 from crosstally.strategies.direct import Direct
@@ -18,6 +19,7 @@ from crosstally.strategies.views import Views
 __all__ = [
     "MWEM",
     "NAMED",
+    "Adaptive",
     "Clustered",
     "Direct",
     "Flat",
@@ -47,6 +49,7 @@ NAMED: dict[str, Strategy] = {
         Residual(),
         Fourier(),
         MWEM(),
+        Adaptive(),
         Stepwise(),
         Uniform(),
     )

@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 
-_NOT_COMPARED = ("clustered", "mwem")
+_NOT_COMPARED = ("clustered", "mwem", "adaptive")
 CONSIDERED: tuple[Strategy, ...] = tuple(strategy for name, strategy in NAMED.items() if name not in _NOT_COMPARED)
 """What "auto" compares: all strategies but clustered, from which optimum starts and which it is never worse than, and
 those that choose privately what to measure, whose error cannot be told beforehand."""

@@ -7,7 +7,8 @@ from typing import Any
 
 from crosstally.errors import PlanError
 from crosstally.plans.plan import Plan, Rule
-from crosstally.strategies import mwem, stepwise, views
+from crosstally.strategies import adaptive, mwem, stepwise, views
+from crosstally.strategies.adaptive import Adaptive
 from crosstally.strategies.base import Strategy
 from crosstally.strategies.mwem import MWEM
 from crosstally.strategies.stepwise import Stepwise
@@ -25,6 +26,10 @@ def _stepwise(*, named: bool) -> Strategy:  # noqa: ARG001 (``next`` reads it fr
     return Stepwise()
 
 
+def _adaptive(*, rounds: int) -> Strategy:
+    return Adaptive(rounds=rounds)
+
+
 def _mwem(*, rounds: int, rows: int | None) -> Strategy:
     return MWEM(rounds=rounds, rows=rows)
 
@@ -33,6 +38,7 @@ RULES: dict[tuple[str, int], Callable[..., Strategy]] = {
     (Views.name, views.RULE_VERSION): _views,
     (Stepwise.name, stepwise.RULE_VERSION): _stepwise,
     (MWEM.name, mwem.RULE_VERSION): _mwem,
+    (Adaptive.name, adaptive.RULE_VERSION): _adaptive,
 }
 """For each rule's name and version what makes its strategy from its parameters. A strategy of one's own that has later
 stages is entered here before its plans are run."""
