@@ -22,6 +22,7 @@ except ImportError:
     fcntl = None
 
 __all__ = [
+    "add_private_line",
     "after_fork_in_child",
     "device",
     "entries_are_safe",
@@ -140,6 +141,13 @@ def write_text(path: Path, text: str, *, private: bool) -> None:
 
 
 # Folders that only we write to
+
+
+def add_private_line(path: Path, line: str) -> None:
+    """Add a line to a text file that only its owner can read; it is made where there is none."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    with open(descriptor, "a", encoding="utf-8") as file:  # noqa: PTH123 (a descriptor has no path)
+        file.write(line)
 
 
 def user_number() -> int:

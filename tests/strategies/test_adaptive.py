@@ -234,7 +234,7 @@ def test_a_run_at_the_terminal_says_what_was_chosen(tmp_path) -> None:
     shown = ran_well(
         "plan", tmp_path / "p.schema.json", "--epsilon", "9", "--strategy", "adaptive", "-o", tmp_path / "p.json"
     )
-    assert "24 later stages, with 80% of the budget, ask what adaptive chooses by those before." in shown.out
+    assert "24 later stages, with 80% of the budget together, ask what adaptive chooses by those before." in shown.out
     ran_well("release", tmp_path / "p.csv", "--plan", tmp_path / "p.json", "-o", tmp_path / "r.parquet")
     release = ct.open_release(tmp_path / "r.parquet")
     tables = ", ".join(dict.fromkeys(" x ".join(each.table) for each in release.choices))

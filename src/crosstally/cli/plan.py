@@ -249,12 +249,13 @@ def stages_in_words(plan: Plan) -> str:
     if not plan.later:
         return ""
     rule = plan.later[0]
-    if len(plan.later) > 1:
-        part = f"{len(plan.later)} later stages, with {float(1 - plan.share):.0%} of the budget"
-        return f"{part}, ask what {rule.name} chooses by those before."
     if rule.name != "stepwise":
-        part = f"{float(rule.share):.0%}"
-        return f"A later stage, with {part} of the budget, measures what {rule.name} chooses by the first."
+        left = f"{float(1 - plan.share):.0%} of the budget"
+        if len(plan.later) > 1:
+            return (
+                f"{len(plan.later)} later stages, with {left} together, ask what {rule.name} chooses by those before."
+            )
+        return f"A later stage, with {left}, measures what {rule.name} chooses by the first."
     return (
         f"First come the total and the one-way tables, with {float(plan.share):.0%} of the budget; then those larger "
         "tables that are worth their noise, as the noisy one-way tables show. Other tables are predicted from what was "

@@ -7,11 +7,11 @@ for each spend and is its owner's alone.
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import replace
 from pathlib import Path
 
 from crosstally.errors import SourceError
+from crosstally.platform_files import add_private_line
 from crosstally.schema import Schema
 from crosstally.sources.columns import Columns
 from crosstally.sources.reading import Reading
@@ -33,8 +33,6 @@ def note_reading(schema: Schema, given: Reading, ledger: Path | None, key: str) 
     path = ledger.with_name(f"{ledger.name}.readings")
     line = json.dumps({"key": key, "reading": reading.digest}) + "\n"
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        with open(descriptor, "a", encoding="utf-8") as file:  # noqa: PTH123 (a descriptor has no path)
-            file.write(line)
+        add_private_line(path, line)
     except OSError as error:
         raise SourceError(f"cannot note the reading in {str(path)!r}: {error.strerror}; nothing was spent") from None
