@@ -132,7 +132,8 @@ def _check_url(url: str) -> None:
             "a URL must hold no password, since command lines and logs are read by others: put the URL into an "
             "environment variable and name it (--dsn-env NAME, dsn_env=...), or use PGPASSFILE or PGSERVICE"
         )
-    if not separator or scheme.lower() not in _SCHEMES:
+    is_file = _SCHEMES.get(scheme.lower()) in ("sqlite", "duckdb")
+    if not separator or scheme.lower() not in _SCHEMES or (is_file and not rest.startswith("/")):
         known = "postgresql://host/name, sqlite:///file or duckdb:///file"
         raise SourceError(f"a database's URL must be {known}; for others give a connection in Python")
 
