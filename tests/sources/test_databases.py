@@ -353,6 +353,7 @@ def test_a_query_has_no_name_to_go_by(folder: Path, url: str) -> None:
     assert "a query has no name to go by: say -o FILE" in release(url, "--ledger", "people.ledger").err
     schema = ("--schema", "people.schema.json", "--epsilon", "1")
     assert "leave out SOURCE or --query" in run("release", "people.csv", "--query", QUERY, *schema).err
+    assert "several files have no one name to go by: say -o FILE" in run("release", folder, *schema).err
     assert "SOURCE, or --database and --query" in run("release", *schema).err
     assert "must be said: --query" in run("release", "--database", url, *schema).err
 

@@ -61,6 +61,7 @@ DEPENDING = {
 }
 OF_ONE_DIALECT = {
     ("SELECT DISTINCT ON (a) a FROM p", "postgres"): "DISTINCT",
+    ("SELECT p.count FROM p", "postgres"): "p.count, which may be an aggregate",
     ("SELECT a FROM p FETCH FIRST 3 ROWS ONLY", "postgres"): "LIMIT",
     ("SELECT a FROM p TABLESAMPLE BERNOULLI (10)", "postgres"): "TABLESAMPLE",
     ("SELECT gen_random_uuid() FROM p", "postgres"): "a random UUID",

@@ -41,6 +41,8 @@ _CHANGING = frozenset(("Alter", "Command", "Copy", "Create", "Delete", "Drop", "
 _OF_A_SELECT = frozenset(("with_", "expressions", "from_", "joins", "where", "order"))
 _OF_A_JOIN = frozenset(("this", "side", "kind", "on", "using"))
 _OF_A_TABLE = frozenset(("this", "alias", "db", "catalog", "only", "joins"))
+# PostgreSQL takes p.count for count(p) where no column has that name: these aggregates take whole rows.
+_OF_WHOLE_ROWS = frozenset(("array_agg", "count", "json_agg", "jsonb_agg"))
 _WORDS = {"SetOperation": "UNION", "Union": "UNION", "Intersect": "INTERSECT", "Except": "EXCEPT", "Fetch": "LIMIT"}
 _WORDS |= {"Group": "GROUP BY", "Window": "a window function", "Rand": "random()", "Uuid": "a random UUID"}
 _WORDS |= {"TableSample": "TABLESAMPLE", "Lock": "FOR UPDATE"}
@@ -60,6 +62,8 @@ def check_one_select(query: str, dialect: str | None) -> None:
     for join in tree.find_all(optional("sqlglot", extra="databases").exp.Join):
         _check_join(join)
     _check_tables(tree)
+    if dialect in ("postgres", None):
+        _check_columns(tree)
 
 
 def _parsed(query: str, dialect: str | None) -> Any:
@@ -143,6 +147,12 @@ def _check_tables(tree: Any) -> None:
         raise _depends("a table that is named twice")
     if not times:
         raise SourceError("the query selects from no table")
+
+
+def _check_columns(tree: Any) -> None:
+    for column in tree.find_all(optional("sqlglot", extra="databases").exp.Column):
+        if column.table and column.name.lower() in _OF_WHOLE_ROWS:
+            raise _depends(f"{column.table}.{column.name}, which may be an aggregate")
 
 
 def _refusal(kind: str, word: str) -> SourceError:
