@@ -358,6 +358,22 @@ def test_a_query_has_no_name_to_go_by(folder: Path, url: str) -> None:
     assert "must be said: --query" in run("release", "--database", url, *schema).err
 
 
+def test_from_a_draft_to_a_release(folder: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DSN", url)
+    where = ("--dsn-env", "DSN", "--query", "SELECT sex, children FROM people")
+    drafted = run("schema", "draft", *where, "-o", "drafted.json")
+    assert drafted.code == 0
+    assert "Next: crosstally schema check --dsn-env DSN --query 'SELECT sex, children FROM people' drafted.json" in (
+        drafted.err
+    )
+    assert Schema.load("drafted.json").names == ("sex", "children")
+    checked = run("schema", "check", *where, "drafted.json")
+    assert checked.code == 0
+    assert "400" in checked.out
+    assert "a check needs a source and a schema" in run("schema", "check", "people.csv").err
+    assert "leave out SOURCE or --dsn-env" in run("schema", "check", "people.csv", "drafted.json", *where).err
+
+
 def test_a_connection_that_is_lost_spends_nothing(folder: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
     others = "WHERE query LIKE 'COPY%note%' AND pid <> pg_backend_pid()"

@@ -8,7 +8,7 @@ import typer
 
 from crosstally.errors import SourceError
 
-__all__ = ["DatabaseUrl", "DsnEnv", "Query", "read_database"]
+__all__ = ["DatabaseUrl", "DsnEnv", "Query", "read_database", "words_of"]
 
 _DATABASE = "A database, instead of SOURCE"
 
@@ -47,3 +47,9 @@ def read_database(source: list[str] | None, url: str | None, dsn_env: str | None
     from crosstally.sources.databases import Database
 
     return Database(query=query, url=url, dsn_env=dsn_env)
+
+
+def words_of(source: str | None, url: str | None, dsn_env: str | None, query: str | None) -> list[str]:
+    """The words of a command that name the same source again."""
+    options = (("--database", url), ("--dsn-env", dsn_env), ("--query", query))
+    return [source] if source else [word for option, given in options if given for word in (option, given)]
