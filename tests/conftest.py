@@ -1,8 +1,18 @@
-"""What tests share: schemas of given sizes, whose names and labels say nothing."""
+"""What tests share: schemas of given sizes, whose names and labels say nothing, and a database server."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+
+import pytest
 
 from crosstally.schema import Attribute, Outside, Schema, Unit
+from postgres_server import postgres
+
+
+@pytest.fixture(scope="session")
+def postgres_url() -> Iterator[str]:
+    """A PostgreSQL server, started when a test first asks for it."""
+    with postgres() as url:
+        yield url
 
 
 def schema_of(

@@ -85,6 +85,7 @@ def releases(frame: Any, schema: ct.Schema, plan: ct.Plan) -> ct.Release:
     ct.release(Path("adult.csv"), schema, epsilon="1", delta="1e-6", neighbours="replace")
     ct.release(["a.csv", "b.csv"], schema, rho=Fraction(1, 2), rows=48_842, key="first", progress=print)
     ct.release("adult.csv", plan=plan, ledger="adult.ledger")
+    ct.release(ct.Database(query="SELECT * FROM people", url="postgresql://host/name"), schema, epsilon=1)
     ct.release(frame, schema, epsilon=1.0, strategy=ct.strategies.Views(size=8, cover=3))
     ct.release(frame, schema, epsilon=1.0, strategy=ct.strategies.Direct(budgets="optimal"))
     ct.release(frame, schema, epsilon=1, strategy=OneTable(), workload=ct.Workload([("sex",)]))

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from crosstally.questions.question import Question, count, total
     from crosstally.releases import Release, Statement, open_release
     from crosstally.schema import Attribute, Outside, Schema, Unit
+    from crosstally.sources.databases import Database
     from crosstally.sources.detection import Detected, detect_reading
     from crosstally.sources.reading import Reading
     from crosstally.strategies.planner import Comparison, plan
@@ -36,6 +37,7 @@ _HOMES = {
     "Budget": "budget",
     "Comparison": "strategies.planner",
     "CrosstallyError": "errors",
+    "Database": "sources.databases",
     "Detected": "sources.detection",
     "Entry": "privacy.ledger",
     "ErrorKind": "tables",
@@ -74,6 +76,7 @@ __all__ = [
     "Budget",
     "Comparison",
     "CrosstallyError",
+    "Database",
     "Detected",
     "Entry",
     "ErrorKind",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from crosstally.budget import Neighbours, Objective, decimal_text
+from crosstally.cli.database_options import DatabaseUrl, DsnEnv, Query, read_database
 from crosstally.cli.interrupts import before_charge
 from crosstally.cli.options import (
     Delta,
@@ -61,14 +62,16 @@ EXAMPLES = (
     "crosstally release people.csv --schema people.schema.json --epsilon 1",
     "crosstally release people.csv --schema people.schema.json --epsilon 1 --ways 3 --ledger all.ledger",
     "crosstally release 'parts/*.csv' --plan people.plan.json --ledger people.ledger -o people.parquet",
+    "crosstally release --dsn-env DSN --query 'SELECT * FROM people' --plan p.plan.json --ledger p.ledger -o p.parquet",
 )
 _COMPRESSED = (".gz", ".bz2", ".zst", ".xz", ".lz4")
 
 
 def release(
     source: Annotated[
-        list[str], typer.Argument(metavar="SOURCE", help="Files, a folder or a glob: CSV, Parquet, Excel, SPSS ...")
-    ],
+        list[str] | None,
+        typer.Argument(metavar="SOURCE", help="Files, a folder or a glob: CSV, Parquet, Excel, SPSS ..."),
+    ] = None,
     *,
     schema: Annotated[
         Path | None,
@@ -109,6 +112,9 @@ def release(
     header: Header = None,
     sheet: Sheet = None,
     table: TableName = None,
+    database: DatabaseUrl = None,
+    dsn_env: DsnEnv = None,
+    query: Query = None,
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
@@ -120,6 +126,8 @@ def release(
     from crosstally.cli.output.screen import progress
     from crosstally.strategies.planner import chosen_by_default, compare
 
+    found = read_database(source, database, dsn_env, query)
+    paths = source or []
     written = read_reading(
         delimiter=delimiter,
         encoding=encoding,
@@ -142,7 +150,7 @@ def release(
         "--objective": objective,
     }
     read = None if schema is None else _load_schema(schema)
-    target = output or _beside(source, ".release.parquet", "-o")
+    target = output or _beside(paths, ".release.parquet", "-o")
     check_output(target, force=force)
     if plan is not None:
         approved = _approved(plan, [option for option, value in fixed_by_plan.items() if value is not None])
@@ -160,13 +168,13 @@ def release(
                 strategies=chosen_by_default(strategy or "auto", aim),
                 rows=rows,
                 objective=aim,
-                currency=_currency(ledger or _default_ledger(source)),
+                currency=_currency(ledger or _default_ledger(paths)),
             ).chosen
     key = f"release-{secrets.token_hex(4)}" if key is None else key
-    with _paying(approved, source, ledger) as account:
+    with _paying(approved, paths, ledger) as account:
         released = settled(
             lambda each: _measure(
-                source,
+                found,
                 approved,
                 read,
                 account,
@@ -274,7 +282,9 @@ def _default_ledger(source: list[str]) -> Path:
 
 def _beside(source: list[str], ending: str, option: str) -> Path:
     """people.csv gives people.ledger, in the same folder."""
-    if len(source) > 1 or has_magic(source[0]):
+    if not source:
+        raise CrosstallyError(f"a query has no name to go by: say {option} FILE")
+    if len(source) > 1 or has_magic(source[0]) or Path(source[0]).is_dir():
         raise CrosstallyError(f"several files have no one name to go by: say {option} FILE")
     path = Path(source[0])
     name = Path(path.stem) if path.suffix in _COMPRESSED else path
@@ -285,7 +295,7 @@ def _beside(source: list[str], ending: str, option: str) -> Path:
 
 
 def _measure(
-    source: list[str],
+    source: Any,
     plan: Plan,
     schema: Schema | None,
     account: _Account,
@@ -299,10 +309,9 @@ def _measure(
     from crosstally.cli.output.screen import progress_of_reading
     from crosstally.pipeline import run
 
-    where: Any = source[0] if len(source) == 1 else source
-    with progress_of_reading("counting", where, quiet=quiet) as tell:
+    with progress_of_reading("counting", source, quiet=quiet) as tell:
         return run(
-            where,
+            source,
             plan,
             schema=schema,
             rows=rows,

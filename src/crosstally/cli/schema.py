@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from crosstally.cli.checks import CheckFailedError
+from crosstally.cli.database_options import DatabaseUrl, DsnEnv, Query, read_database, words_of
 from crosstally.cli.options import Force, Json, Quiet, check_output
 from crosstally.cli.reading_options import (
     DecimalMarks,
@@ -22,7 +23,7 @@ from crosstally.cli.reading_options import (
     read_reading,
     settled,
 )
-from crosstally.errors import CrosstallyError
+from crosstally.errors import CrosstallyError, SchemaError
 from crosstally.schema import Schema
 
 if TYPE_CHECKING:
@@ -39,12 +40,12 @@ _FEWEST = 10  # rows; labels of fewer are shown to the steward one by one
 _MOST_SHOWN = 8
 
 Source = Annotated[
-    str, typer.Argument(metavar="SOURCE", help="A file, a folder or a glob: CSV, Parquet, Excel, SPSS ...")
+    str | None, typer.Argument(metavar="SOURCE", help="A file, a folder or a glob: CSV, Parquet, Excel, SPSS ...")
 ]
 
 
 def draft(
-    source: Source,
+    source: Source = None,
     *,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to; else stdout.")
@@ -60,6 +61,9 @@ def draft(
     header: Header = None,
     sheet: Sheet = None,
     table: TableName = None,
+    database: DatabaseUrl = None,
+    dsn_env: DsnEnv = None,
+    query: Query = None,
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
@@ -73,6 +77,7 @@ def draft(
     from crosstally.cli.output.screen import number_of, people, progress
     from crosstally.sources import draft as draft_schema
 
+    rows = read_database([source] if source else None, database, dsn_env, query)
     if output is not None:
         check_output(output, force=force)
     written = read_reading(
@@ -85,11 +90,12 @@ def draft(
         sheet=sheet,
         table=table,
     )
-    detected = settled(lambda reading: _detect(source, reading, quiet=quiet), written, quiet=quiet)
+    detected = settled(lambda reading: _detect(rows, reading, quiet=quiet), written, quiet=quiet)
     screen = people(quiet=quiet)
-    _tell_reading(screen, detected)
+    if source:
+        _tell_reading(screen, detected)
     with progress("reading", quiet=quiet):
-        found = draft_schema(source, max_values=max_values, reading=detected.reading)
+        found = draft_schema(rows, max_values=max_values, reading=detected.reading)
     _tell(found, screen)
     if output is None:
         write_json_text(found.schema.file_text())
@@ -101,10 +107,11 @@ def draft(
             "no other user of this machine may read it."
         )
     screen.say('Review it: labels become public. Remove what is not publicly known, then the line "draft": true.')
-    screen.put(f"Next: {shlex.join(['crosstally', 'schema', 'check', source, str(output or 'people.schema.json')])}")
+    where = [*words_of(source, database, dsn_env, query), str(output or "people.schema.json")]
+    screen.put(f"Next: {shlex.join(['crosstally', 'schema', 'check', *where])}")
 
 
-def _detect(source: str, reading: Reading, *, quiet: bool) -> Detected:
+def _detect(source: Any, reading: Reading, *, quiet: bool) -> Detected:
     from crosstally.cli.output.screen import progress
     from crosstally.sources.detection import detect_reading
 
@@ -171,8 +178,10 @@ def _save(schema: Schema, output: Path) -> None:
 
 
 def check(
-    source: Source,
-    schema: Annotated[Path, typer.Argument(metavar="SCHEMA", help="The schema to check it against.")],
+    source: Source = None,
+    schema: Annotated[
+        Path | None, typer.Argument(metavar="SCHEMA", help="The schema to check it against.", show_default=False)
+    ] = None,
     *,
     delimiter: Delimiter = None,
     encoding: Encoding = None,
@@ -182,6 +191,9 @@ def check(
     header: Header = None,
     sheet: Sheet = None,
     table: TableName = None,
+    database: DatabaseUrl = None,
+    dsn_env: DsnEnv = None,
+    query: Query = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -193,6 +205,11 @@ def check(
     from crosstally.sources import check as check_rows
     from crosstally.sources.detection import describe_reading
 
+    if schema is None and source and (database or dsn_env):  # the only argument beside a database is the schema
+        schema, source = Path(source), None
+    if schema is None:
+        raise SchemaError("a check needs a source and a schema: crosstally schema check SOURCE SCHEMA")
+    rows = read_database([source] if source else None, database, dsn_env, query)
     read = Schema.load(schema)
     written = read_reading(
         delimiter=delimiter,
@@ -207,13 +224,13 @@ def check(
 
     def checked(reading: Reading) -> tuple[Report, Reading]:
         with progress("reading", quiet=quiet or json):
-            return check_rows(source, read, reading=reading), reading
+            return check_rows(rows, read, reading=reading), reading
 
     report, written = settled(checked, written, quiet=quiet or json)
     if json:
         print_json(_as_json(report))
     elif not quiet:
-        _show(report, read, describe_reading(source, read, reading=written))
+        _show(report, read, describe_reading(rows, read, reading=written))
     refused = [column.name for column in report.columns if column.refused]
     if refused:
         raise CheckFailedError(

@@ -43,7 +43,7 @@ def count(
     reading, columns are found and values are read by it; the tables hold the schema without it.
 
     Args:
-        rows: A path, a folder, a glob, a list of them, or a table of pandas, Polars, DuckDB or PyArrow.
+        rows: A path, a folder, a glob, a list of them, a table of pandas, Polars, DuckDB or PyArrow, or a query.
         schema: The attributes and the unit of protection.
         tables: Names of attributes, or cells, which may count groups of values.
         reading: How the rows are written, where the schema's reading does not say it.

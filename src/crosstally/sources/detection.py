@@ -20,6 +20,7 @@ from crosstally.errors import AmbiguousNumbersError, SourceError
 from crosstally.schema import Schema
 from crosstally.sources.codes.arrays import is_text, plain_text
 from crosstally.sources.columns import Columns
+from crosstally.sources.databases import Database
 from crosstally.sources.encodings import GUESS, decoded_head, encoding_of, is_utf8, read_head
 from crosstally.sources.files import is_text_file
 from crosstally.sources.guard import guarded
@@ -94,7 +95,7 @@ def detect_reading(rows: Any, *, reading: Reading = AS_IT_IS) -> Detected:
         AmbiguousNumbersError: All numbers of a column fit two readings.
         SourceError: The source cannot be read, or its first line seems to be a row and not names.
     """
-    if is_table(rows) and not is_read_again(rows):
+    if isinstance(rows, Database) or (is_table(rows) and not is_read_again(rows)):
         return Detected(reading, 0)  # it can be read once, and that is for whoever counts it
     texts = [] if is_table(rows) else [path for path in paths_of(rows) if is_text_file(path)]
     found = [guarded(repr(str(path)), lambda path=path: _detect_text(path, reading)) for path in texts]  # type: ignore[misc]
@@ -122,7 +123,9 @@ def detect_reading(rows: Any, *, reading: Reading = AS_IT_IS) -> Detected:
 def describe_reading(rows: Any, schema: Schema, *, reading: Reading = AS_IT_IS) -> Detected | None:
     """How the first text file among the rows is read by what is said of it and by its names; None without any."""
     columns = Columns.of(schema)
-    texts = [] if is_table(rows) else [path for path in paths_of(rows) if is_text_file(path)]
+    texts = (
+        [] if is_table(rows) or isinstance(rows, Database) else [path for path in paths_of(rows) if is_text_file(path)]
+    )
     if not texts:
         return None
     written = columns.written(reading)

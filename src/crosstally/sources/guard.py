@@ -30,9 +30,18 @@ _REASONS = (
 T = TypeVar("T")
 
 
-def guarded(source: str, action: Callable[[], T], *, otherwise: str = DAMAGED) -> T:
-    """What the action returns; whatever it raises becomes a SourceError that holds none of its text."""
-    shield = _Shield(otherwise)
+def guarded(
+    source: str,
+    action: Callable[[], T],
+    *,
+    otherwise: str = DAMAGED,
+    reason_of: Callable[[Exception], str | None] = lambda _: None,
+) -> T:
+    """What the action returns; whatever it raises becomes a SourceError that holds none of its text.
+
+    ``reason_of`` may find a reason in an error that is safe to print, which goes before those known here.
+    """
+    shield = _Shield(otherwise, reason_of)
     with shield:
         return action()
     # Raised outside of any except clause: the first error may quote rows and must not follow as its context.
@@ -42,8 +51,9 @@ def guarded(source: str, action: Callable[[], T], *, otherwise: str = DAMAGED) -
 class _Shield:
     """Swallows an error of foreign code and keeps a reason that is safe to print."""
 
-    def __init__(self, otherwise: str) -> None:
+    def __init__(self, otherwise: str, reason_of: Callable[[Exception], str | None]) -> None:
         self.reason = otherwise
+        self._reason_of = reason_of
 
     def __enter__(self) -> None:
         pass
@@ -53,7 +63,7 @@ class _Shield:
     ) -> bool:
         if not isinstance(error, Exception) or isinstance(error, CrosstallyError):
             return False
-        self.reason = _safe_reason(error) or self.reason
+        self.reason = self._reason_of(error) or _safe_reason(error) or self.reason
         return True
 
 

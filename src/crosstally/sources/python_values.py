@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import date, datetime
+from decimal import Decimal
 
 import pyarrow as pa
 
@@ -15,6 +16,7 @@ _KINDS: dict[type, pa.DataType] = {
     bool: pa.bool_(),
     int: pa.int64(),
     float: pa.float64(),
+    Decimal: pa.decimal256(76, 38),  # as text it might be meant in two ways
     str: pa.large_string(),
     bytes: pa.large_binary(),  # no attribute takes it, and the error names the column
     date: pa.date32(),

@@ -1,4 +1,4 @@
-"""Rows from anywhere as one stream of Arrow record batches: files, folders, globs, and tables in memory."""
+"""Rows from anywhere as one stream of Arrow record batches: files, folders, globs, queries, and tables in memory."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from crosstally.errors import SourceError
+from crosstally.sources.databases import Database, plain_columns, read_query
 from crosstally.sources.files import ending_of, is_text_file, open_file
 from crosstally.sources.guard import DAMAGED, guarded
 from crosstally.sources.numbers import Numbers
@@ -66,7 +67,7 @@ def batches(
 
 def bytes_of(rows: Any) -> int | None:
     """The size of all files together; None where the rows are in memory, or a file cannot be found."""
-    if is_table(rows):
+    if is_table(rows) or isinstance(rows, Database):
         return None
     try:
         return sum(path.stat().st_size for path in paths_of(rows))
@@ -82,6 +83,9 @@ def _streams(
         source = f"the {type(rows).__name__}"
         yield source, None, _from_table(source, rows, needed)
         return
+    if isinstance(rows, Database):
+        yield "the database", None, _from_database(rows, needed)
+        return
     for path in paths_of(rows):
         source = repr(str(path))
         names, read = guarded(source, partial(open_file, path, reading, needed))
@@ -95,6 +99,13 @@ def _from_table(source: str, rows: Any, needed: Sequence[str] | None) -> Iterato
     reader = guarded(source, partial(reader_of, rows, chosen), otherwise=NOT_ARROW)
     chosen = chosen_columns(source, reader.schema.names, needed)
     return ((batch.select(chosen), 0) for batch in reader)
+
+
+def _from_database(rows: Database, needed: Sequence[str] | None) -> Iterator[tuple[pa.RecordBatch, int]]:
+    with read_query(rows) as (names, found):
+        chosen = chosen_columns("the query", names, needed)
+        for batch in found:
+            yield plain_columns(batch.select(chosen)), 0
 
 
 def paths_of(rows: Any) -> list[Path]:

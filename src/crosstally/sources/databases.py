@@ -1,0 +1,248 @@
+"""Rows that one SELECT finds in a database, each batch once: PostgreSQL, SQLite, DuckDB, or a connection that is given.
+
+What a driver raises may quote a person's values. It becomes a line of our own, with the SQLSTATE.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from crosstally.errors import SourceError
+from crosstally.extras import optional
+from crosstally.sources.guard import guarded
+from crosstally.sources.one_select import check_one_select
+from crosstally.sources.python_values import column_of
+from crosstally.sources.sqlstates import reason_of
+
+__all__ = ["Database", "plain_columns", "read_query"]
+
+_CHUNK_ROWS = 65_536
+_SOURCE = "the database"
+_DECIMAL = pa.decimal256(76, 38)
+"""Holds a numeric of at most 38 digits on each side of the point exactly."""
+_SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_FAILED = "the query failed"
+_ENDED = "the connection ended, or the query failed, before all rows had come"
+_NOT_OPENED = "it cannot be opened; see that it runs, that host, port and name are right, and that you may log in"
+_SCHEMES = {"postgresql": "postgres", "postgres": "postgres", "sqlite": "sqlite", "duckdb": "duckdb"}
+_DIALECTS = {"adbc_driver_postgresql": "postgres", "psycopg": "postgres", "psycopg2": "postgres", "_duckdb": "duckdb"}
+_DIALECTS |= {"duckdb": "duckdb", "sqlite3": "sqlite", "adbc_driver_sqlite": "sqlite", "postgresql": "postgres"}
+
+Batches = Iterator[pa.RecordBatch]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Database:
+    """A query's rows as a source: one SELECT, run when the rows are counted, in one snapshot of the database.
+
+    Where the database is, is said in one way: by ``url``, ``dsn_env`` or ``connection``. No password is held here: the
+    URL has none, and the variable is read when the database is opened.
+
+    Args:
+        query: One SELECT, whose rows each come of one row of a table.
+        url: ``postgresql://host/name``, ``sqlite:///people.db`` or ``duckdb:///people.duckdb`` (four slashes before a
+            path from the root). What PostgreSQL's own variables and files say is used too: PGSERVICE, PGPASSFILE.
+        dsn_env: The name of an environment variable that holds such a URL, with a password if need be.
+        connection: A connection of ADBC or of Python's DB-API. It stays open, and its transaction is yours.
+
+    >>> Database(query="SELECT sex, age FROM people", url="postgresql://db.example/people")
+    Database(postgres)
+    """
+
+    query: str
+    url: str | None = field(default=None, repr=False)
+    dsn_env: str | None = None
+    connection: Any = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if sum(each is not None for each in (self.url, self.dsn_env, self.connection)) != 1:
+            raise SourceError("where a database is must be said in one way: a URL, a variable or a connection")
+        if not isinstance(self.query, str):
+            raise SourceError(f"query must be a text, got {type(self.query).__name__}")
+        if self.url is not None:
+            _check_url(self.url)
+        if self.connection is not None and not hasattr(self.connection, "cursor"):
+            raise SourceError(f"connection must be one of ADBC or DB-API, got {type(self.connection).__name__}")
+        if self.dsn_env is None:
+            check_one_select(self.query, self._dialect())
+
+    def __repr__(self) -> str:
+        return f"Database({self.dsn_env or self._dialect() or type(self.connection).__name__})"
+
+    def _dialect(self) -> str | None:
+        if self.connection is not None:
+            return _dialect_of(self.connection)
+        return _SCHEMES.get(self._address().partition(":")[0].lower(), "postgres")
+
+    def _address(self) -> str:
+        if self.url is not None:
+            return self.url
+        address = os.environ.get(self.dsn_env or "", "")
+        if not address:
+            raise SourceError(f"the environment variable {self.dsn_env!r} is not set; it must hold a database's URL")
+        return address
+
+
+@contextmanager
+def read_query(database: Database) -> Iterator[tuple[list[str], Batches]]:
+    """The names of the query's columns, and its batches, once; the connection is closed afterwards."""
+    check_one_select(database.query, database._dialect())
+    with ExitStack() as stack:
+        execute = _guarded(partial(_connected, database, stack), _NOT_OPENED)
+        names, found = _guarded(partial(execute, database.query.rstrip("; \t\r\n") + "\n"), _FAILED)
+        yield names, _each(found)
+
+
+def plain_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch without types of a database's own: numerics become decimals, UUIDs texts."""
+    columns = [_plain(each, batch.column(i)) for i, each in enumerate(batch.schema)]
+    return pa.record_batch(columns, names=batch.schema.names)
+
+
+def _guarded(action: Callable[[], Any], otherwise: str) -> Any:
+    return guarded(_SOURCE, action, otherwise=otherwise, reason_of=reason_of)
+
+
+def _each(found: Batches) -> Batches:
+    while (batch := _guarded(partial(next, found, None), _ENDED)) is not None:
+        yield batch
+
+
+# Where it is
+
+
+def _check_url(url: str) -> None:
+    """Raise unless the URL is of a known kind and without a password; it is not quoted, since it may hold one."""
+    place, _, options = url.partition("?")
+    scheme, separator, rest = place.partition("://")
+    keys = {unquote(option.partition("=")[0]).strip().lower() for option in options.split("&")}
+    if ("@" in rest and ":" in rest.rpartition("@")[0]) or keys & {"password", "sslpassword"}:
+        raise SourceError(
+            "a URL must hold no password, since command lines and logs are read by others: put the URL into an "
+            "environment variable and name it (--dsn-env NAME, dsn_env=...), or use PGPASSFILE or PGSERVICE"
+        )
+    is_file = _SCHEMES.get(scheme.lower()) in ("sqlite", "duckdb")
+    if not separator or scheme.lower() not in _SCHEMES or (is_file and not rest.startswith("/")):
+        known = "postgresql://host/name, sqlite:///file or duckdb:///file"
+        raise SourceError(f"a database's URL must be {known}; for others give a connection in Python")
+
+
+def _dialect_of(connection: Any) -> str | None:
+    """The name that sqlglot has for what a connection's database speaks, where that is known."""
+    name = type(connection).__module__.partition(".")[0]
+    if name not in _DIALECTS and hasattr(connection, "adbc_get_info"):
+        name = str(_guarded(connection.adbc_get_info, _NOT_OPENED).get("vendor_name", "")).lower()
+    return _DIALECTS.get(name)
+
+
+# Connections: each gives a function that runs the query
+
+
+Execute = Callable[[str], tuple[list[str], Batches]]
+
+
+def _connected(database: Database, stack: ExitStack) -> Execute:
+    if database.connection is not None:
+        return _given(database.connection, stack)
+    address = database._address()
+    scheme, _, path = address.partition(":///")
+    if scheme.lower() == "sqlite":
+        return partial(_dbapi_rows, _closed_by(stack, _sqlite(Path(path))), stack)
+    if scheme.lower() == "duckdb":
+        Path(path).stat()  # the system's own error, when it is not there
+        duckdb = optional("duckdb", extra="databases")
+        return partial(_duckdb_rows, _closed_by(stack, duckdb.connect(path, read_only=True)))
+    return partial(_postgres_rows, _postgres(address, stack), stack)
+
+
+def _given(connection: Any, stack: ExitStack) -> Execute:
+    if hasattr(connection, "adbc_get_info"):
+        return partial(_adbc_rows, _closed_by(stack, connection.cursor()))
+    if _dialect_of(connection) == "duckdb":
+        return partial(_duckdb_rows, connection)
+    return partial(_dbapi_rows, connection, stack)
+
+
+def _closed_by(stack: ExitStack, resource: Any) -> Any:
+    stack.callback(_close, resource)
+    return resource
+
+
+def _close(resource: Any) -> None:
+    with suppress(Exception):  # a connection that is lost cannot be closed either, and its error quotes the server
+        resource.close()
+
+
+def _postgres(address: str, stack: ExitStack) -> Any:
+    optional("adbc_driver_postgresql", extra="databases", package="adbc-driver-postgresql")
+    from adbc_driver_postgresql import dbapi
+
+    return _closed_by(stack, dbapi.connect(address))
+
+
+def _postgres_rows(connection: Any, stack: ExitStack, query: str) -> tuple[list[str], Batches]:
+    cursor = _closed_by(stack, connection.cursor())
+    cursor.execute(_SNAPSHOT)
+    return _adbc_rows(cursor, query)
+
+
+def _adbc_rows(cursor: Any, query: str) -> tuple[list[str], Batches]:
+    cursor.execute(query)
+    # The reader that is public raises Arrow's errors, which have lost the SQLSTATE; the one inside keeps it.
+    reader = getattr(getattr(cursor, "_results", None), "reader", None) or cursor.fetch_record_batch()
+    return list(reader.schema.names), iter(reader)
+
+
+def _duckdb_rows(connection: Any, query: str) -> tuple[list[str], Batches]:
+    reader = pa.RecordBatchReader.from_stream(connection.sql(query))
+    return list(reader.schema.names), iter(reader)
+
+
+def _sqlite(path: Path) -> sqlite3.Connection:
+    path.stat()
+    return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
+
+
+def _dbapi_rows(connection: Any, stack: ExitStack, query: str) -> tuple[list[str], Batches]:
+    cursor = _closed_by(stack, connection.cursor())
+    cursor.execute(query)
+    names = [column[0] for column in cursor.description]
+
+    def batches() -> Batches:
+        while rows := cursor.fetchmany(_CHUNK_ROWS):
+            yield pa.record_batch([column_of(values) for values in zip(*rows, strict=True)], names=names)
+
+    return names, batches()
+
+
+# Types of a database's own
+
+
+def _plain(column: pa.Field, values: pa.Array) -> pa.Array:
+    extension = getattr(column.type, "extension_name", None)
+    of_database = (column.metadata or {}).get(b"POSTGRESQL:type", b"").decode()
+    if extension == "arrow.uuid":
+        return pa.array([None if each is None else str(each) for each in values.to_pylist()], pa.large_string())
+    if extension == "arrow.opaque" and column.type.type_name == "numeric":
+        return _decimals(values.storage)
+    if extension is not None or of_database == "money":  # money comes as a number of cents, or of what a locale says
+        raise SourceError(
+            f"column {column.name!r} has a type of the database's own: cast it in the query, to text or numeric"
+        )
+    return values
+
+
+def _decimals(texts: pa.Array) -> pa.Array:
+    """Numerics, which come as texts, as decimals: a text may be meant in two ways, a numeric is not."""
+    return pc.cast(pc.if_else(pc.equal(texts, "nan"), pa.scalar(None, texts.type), texts), _DECIMAL)

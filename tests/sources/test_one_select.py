@@ -1,0 +1,120 @@
+"""A query's rows each come of one row: what is not known to keep that is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from crosstally.errors import SourceError
+from crosstally.sources.one_select import check_one_select
+
+DIALECTS = ["postgres", "sqlite", "duckdb", None]
+ROW_BY_ROW = [
+    "SELECT sex, age FROM people",
+    "select * from people;",
+    "SELECT p.* FROM town.people AS p WHERE p.age >= 18 AND NOT p.left_on IS NULL ORDER BY p.age",
+    "SELECT CASE WHEN age < 18 THEN 'child' ELSE 'adult' END AS age, UPPER(TRIM(sex)) AS sex FROM people -- all",
+    "SELECT COALESCE(a, 'x'), NULLIF(b, ''), CAST(c AS int), d % 2, a || b, ROUND(n, 1), SUBSTR(a, 1, 2) FROM p",
+    "SELECT a FROM p WHERE a IN ('x', 'y') AND b BETWEEN 1 AND 2 AND c LIKE 'x%' AND d IS DISTINCT FROM 3",
+    "SELECT EXTRACT(YEAR FROM born) AS born, born >= CURRENT_DATE FROM people",
+    "SELECT p.sex, t.region FROM people p JOIN towns t ON p.town = t.id LEFT JOIN jobs USING (job)",
+    "WITH adults AS (SELECT * FROM people WHERE age >= 18) SELECT sex FROM adults",
+    "SELECT sex FROM (SELECT sex, age FROM people) AS p WHERE age > 3",
+]
+DEPENDING = {
+    "SELECT a FROM p LIMIT 3": "LIMIT",
+    "SELECT a FROM p ORDER BY b LIMIT 3 OFFSET 2": "LIMIT",
+    "SELECT a FROM p OFFSET 2": "OFFSET",
+    "SELECT DISTINCT a FROM p": "DISTINCT",
+    "SELECT a FROM p GROUP BY a": "GROUP BY",
+    "SELECT a, COUNT(*) FROM p GROUP BY a": "GROUP BY",
+    "SELECT MAX(a) FROM p": "MAX",
+    "SELECT COUNT(*) FROM p": "COUNT",
+    "SELECT a FROM p HAVING a > 1": "HAVING",
+    "SELECT ROW_NUMBER() OVER (ORDER BY a) FROM p": "a window function",
+    "SELECT SUM(a) OVER () FROM p": "a window function",
+    "SELECT a FROM p UNION SELECT a FROM q": "UNION",
+    "SELECT a FROM p UNION ALL SELECT a FROM q": "UNION",
+    "SELECT a FROM p EXCEPT SELECT a FROM q": "EXCEPT",
+    "SELECT a FROM p INTERSECT SELECT a FROM q": "INTERSECT",
+    "SELECT a FROM (SELECT a FROM p UNION ALL SELECT a FROM q) AS r": "UNION",
+    "SELECT a FROM p WHERE RANDOM() < 0.5": "random",
+    "SELECT a FROM p WHERE mine(a)": "the function 'mine'",
+    "SELECT a FROM p CROSS JOIN q": "CROSS JOIN",
+    "SELECT a FROM p, q": "",
+    "SELECT a FROM p JOIN q ON TRUE": "a JOIN without",
+    "SELECT a FROM p JOIN q ON p.a = q.a OR p.b = 1": "a JOIN without",
+    "SELECT a FROM p JOIN q ON p.a = p.b": "a JOIN without",
+    "SELECT a FROM p JOIN q ON p.a < q.a": "a JOIN without",
+    "SELECT a FROM p NATURAL JOIN q": "NATURAL JOIN",
+    "SELECT a FROM p RIGHT JOIN q ON p.a = q.a": "RIGHT JOIN",
+    "SELECT a FROM p FULL JOIN q ON p.a = q.a": "FULL JOIN",
+    "SELECT x.a FROM p AS x JOIN p AS y ON x.partner = y.id": "a table that is named twice",
+    "WITH q AS (SELECT * FROM p) SELECT x.a FROM q AS x JOIN q AS y ON x.partner = y.id": "a table that is named twice",
+    "SELECT a FROM p WHERE EXISTS (SELECT 1 FROM q)": "EXISTS",
+    "SELECT a FROM p WHERE a IN (SELECT a FROM q)": "a subquery outside of FROM",
+    "SELECT (SELECT b FROM q) FROM p": "a subquery outside of FROM",
+    "SELECT a FROM p WHERE a > ANY (SELECT b FROM q)": "ANY",
+    "WITH RECURSIVE q AS (SELECT a FROM p) SELECT a FROM q": "WITH RECURSIVE",
+    "SELECT UNNEST(a) FROM p": "",
+    "SELECT GENERATE_SERIES(1, 3), a FROM p": "",
+    "SELECT a FROM GENERATE_SERIES(1, 3) AS a": "",
+}
+OF_ONE_DIALECT = {
+    ("SELECT DISTINCT ON (a) a FROM p", "postgres"): "DISTINCT",
+    ("SELECT p.count FROM p", "postgres"): "p.count, which may be an aggregate",
+    ("SELECT a FROM p FETCH FIRST 3 ROWS ONLY", "postgres"): "LIMIT",
+    ("SELECT a FROM p TABLESAMPLE BERNOULLI (10)", "postgres"): "TABLESAMPLE",
+    ("SELECT gen_random_uuid() FROM p", "postgres"): "a random UUID",
+    ("SELECT a FROM p, LATERAL (SELECT 1) AS q", "postgres"): "LATERAL",
+    ("SELECT a FROM p QUALIFY ROW_NUMBER() OVER () = 1", "duckdb"): "",
+    ("SELECT a FROM p USING SAMPLE 10%", "duckdb"): "SAMPLE",
+    ("SELECT LIST(a) FROM p", "duckdb"): "",
+    ("FROM p", "duckdb"): "",
+    ("SELECT a FROM read_csv('people.csv')", "duckdb"): "",
+    ("SELECT group_concat(a) FROM p", "sqlite"): "",
+}
+NO_SELECT = {
+    "": "begins with SELECT",
+    "SELECT FROM WHERE": "",
+    "SELECT 1; SELECT a FROM p": "a query must be one statement, got 2",
+    "SELECT a FROM p; DROP TABLE p": "a query must be one statement, got 2",
+    "DELETE FROM p": "begins with SELECT",
+    "EXPLAIN SELECT a FROM p": "begins with SELECT",
+    "VALUES (1)": "begins with SELECT",
+    "WITH gone AS (DELETE FROM p RETURNING *) SELECT * FROM gone": "must change nothing, got one with DELETE",
+    "WITH q AS (SELECT 1) DELETE FROM p": "a query must be a SELECT, got DELETE",
+    "SELECT a INTO q FROM p": "must change nothing, got one with INTO",
+    "SELECT a FROM p FOR UPDATE": "FOR UPDATE",
+    "SELECT 1": "the query selects from no table",
+    "SELECT 'it''s": "not understood",
+}
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("query", ROW_BY_ROW)
+def test_rows_of_their_own(query: str, dialect: str | None) -> None:
+    check_one_select(query, dialect)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("query", DEPENDING)
+def test_rows_that_depend_on_others(query: str, dialect: str | None) -> None:
+    with pytest.raises(SourceError, match="so that rows may depend on other rows") as caught:
+        check_one_select(query, dialect)
+    assert str(caught.value).lower().startswith(f"the query has {DEPENDING[query]}".lower())
+
+
+@pytest.mark.parametrize(("query", "dialect"), OF_ONE_DIALECT)
+def test_what_one_database_alone_has(query: str, dialect: str) -> None:
+    with pytest.raises(SourceError) as caught:
+        check_one_select(query, dialect)
+    assert OF_ONE_DIALECT[query, dialect] in str(caught.value)
+
+
+@pytest.mark.parametrize("query", NO_SELECT)
+def test_one_select_that_changes_nothing(query: str, caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(SourceError) as caught:
+        check_one_select(query, "postgres")
+    assert NO_SELECT[query] in str(caught.value)
+    assert caught.value.__context__ is None
+    assert not caplog.records
