@@ -79,7 +79,7 @@ def test_published_counts_are_as_near_the_truth_as_they_say(told: str) -> None:
 
 def test_the_promise_the_ledger_and_three_commands(told: str) -> None:
     assert "a factor of at most e^1 = 2.72" in " ".join(told.split())
-    assert re.search("entry 1, [a-z-]+, delivered: ε = 1 of 3 spent, ε = 2 left for these people", told)
+    assert re.search("entry 2, [a-z-]+, delivered: ε = 1 of 3 spent, ε = 2 left for these people", told)
     assert re.findall(r"^      (crosstally \w+)", told, re.MULTILINE) == [
         "crosstally schema",
         "crosstally plan",
@@ -105,7 +105,7 @@ def test_a_second_run_starts_afresh_and_leaves_other_files_alone(
 
     monkeypatch.setattr(demo_command, "_picture", no_chart)
     again = ran_well("demo", "--directory", folder).out
-    assert re.search("entry 1, [a-z-]+, delivered: ε = 1 of 3 spent", again)
+    assert re.search("entry 2, [a-z-]+, delivered: ε = 1 of 3 spent", again)
     assert (folder / "people.release.parquet").read_bytes() != before
     assert (folder / "mine.txt").read_text(encoding="utf-8") == "keep"
     assert not (folder / "age-by-sex.svg").exists()

@@ -12,7 +12,7 @@ import typer
 
 from crosstally.budget import Budget
 from crosstally.cli.output.screen import ACCENT, PROSE_WIDTH, Screen, amount, count, facts, grid, progress
-from crosstally.cli.plan import ERRORS_IN_WORDS, comparison_table, stages_in_words
+from crosstally.cli.plan import comparison_table, stages_in_words
 from crosstally.errors import CrosstallyError, MissingExtraError
 from crosstally.schema import Schema
 
@@ -211,7 +211,7 @@ def _tell_plan(screen: Screen, comparison: Comparison) -> None:
     screen.print()
     _say(screen, f"▸ {comparison.chosen.strategy} is chosen: {comparison.reason}.")
     _say(screen, stages_in_words(comparison.chosen))
-    _say(screen, ERRORS_IN_WORDS, "dim")
+    _say(screen, "1-way, 2-way: how far a count in tables over one or two facts typically is from the true one.", "dim")
 
 
 def _tell_release(screen: Screen, story: _Story) -> None:

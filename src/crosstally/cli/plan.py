@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from crosstally.strategies.planner import Comparison
     from crosstally.workload import Workload
 
-__all__ = ["ERRORS_IN_WORDS", "EXAMPLES", "comparison_table", "plan", "stages_in_words"]
+__all__ = ["EXAMPLES", "comparison_table", "plan", "stages_in_words"]
 
 EXAMPLES = (
     "crosstally plan people.schema.json --rows 50000 --epsilon 1",
@@ -231,14 +231,14 @@ def _show(found: Comparison) -> None:
     screen.say(f"▸ {chosen.strategy} is chosen: {found.reason}.")
     if words := stages_in_words(chosen):
         screen.say(words)
-    screen.say(ERRORS_IN_WORDS, style="dim")
+    screen.say(_ERRORS_IN_WORDS, style="dim")
     for line in _in_proportion(found):
         screen.say(line)
     for sentence in caveats(chosen.schema):
         screen.say(sentence)
 
 
-ERRORS_IN_WORDS = (
+_ERRORS_IN_WORDS = (
     "1-way, 2-way, ...: the typical distance (RMS) of a published count from the true one, in tables over so many "
     "attributes, before negative counts are corrected; ? where a table is predicted."
 )
