@@ -52,12 +52,14 @@ class Repeats:
     """The smooth truth and, for each replicate, how far the estimate of it was from that.
 
     Both are coefficients in the places of the estimate; ``deviations`` has a row for each replicate. ``stretches`` says
-    by what the deviations of each order were multiplied.
+    by what the deviations of each order were multiplied, and ``left`` how large their mean square is after that, in
+    units of the variances of least squares.
     """
 
     truth: Floats
     deviations: NDArray[np.float32]
     stretches: Floats
+    left: Floats
 
     def at(self, places: NDArray[np.intp]) -> Floats:
         """Coefficients at some places: the truth first, then those of each replicate."""
@@ -91,7 +93,8 @@ def repeated(inference: Inference, *, number: int = REPEATS) -> Repeats:
     stretches = np.sqrt(np.clip(risks / np.maximum(own, LEAST_VARIANCE), 1.0, _MOST_STRETCH**2))
     stretches[0] = 1.0  # the total is as it was measured
     deviations *= stretches[orders].astype(np.float32)
-    return Repeats(truth, deviations, stretches)
+    left = own * stretches**2 / np.maximum(np.bincount(orders), 1)
+    return Repeats(truth, deviations, stretches, left)
 
 
 def _orders(inference: Inference) -> NDArray[np.int64]:

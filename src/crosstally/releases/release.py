@@ -13,8 +13,9 @@ from pathlib import Path
 
 from crosstally.answers.answer import answer_all
 from crosstally.answers.error_bars import ErrorBars
-from crosstally.inference.estimate import ROUNDS, SHRUNK, estimate
+from crosstally.inference.estimate import ROUNDS, SHRUNK, estimate, infer
 from crosstally.inference.integers.tables import IntegerTables, Method, integer_tables
+from crosstally.inference.repeats import Repeats, repeated
 from crosstally.questions.question import Question
 from crosstally.questions.where import Where
 from crosstally.releases.statement import Statement
@@ -52,8 +53,19 @@ class Release:
     def _errors(self) -> ErrorBars:
         rows, groups = self.statement.rows, self.estimate.groups
         if groups is None:
-            return ErrorBars(self.schema, self.measurements, rows, variances_left=self.variances_left)
-        return ErrorBars(groups.extended, extended_measurements(groups, self.measurements), rows, groups=groups)
+            left = self.variances_left
+            return ErrorBars(self.schema, self.measurements, rows, variances_left=left, repeats=self._repeats)
+        extended = extended_measurements(groups, self.measurements)
+        return ErrorBars(groups.extended, extended, rows, groups=groups, repeats=self._repeats)
+
+    def _repeats(self) -> Repeats:
+        return self._repeated
+
+    @cached_property
+    def _repeated(self) -> Repeats:
+        """The inference repeated, once for this release: the intervals of corrected cells are read from it."""
+        rows, way = self.statement.rows, self.nonnegative
+        return repeated(infer(self.schema, self.measurements, rows=rows, nonnegative=way, rounds=self.rounds))
 
     @property
     def rows(self) -> float:
