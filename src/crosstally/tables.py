@@ -99,6 +99,9 @@ class ErrorKind(StrEnum):
     """Exact for the linear estimate, before any correction of negative cells."""
     CORRECTED = "corrected"
     """Intervals are those of the corrected cells: the inference was repeated on noise drawn again."""
+    MODELLED = "modelled"
+    """Nobody measured the table: interactions that are missing are taken to be as large as measured ones are. There are
+    intervals, and no standard error."""
     ESTIMATED = "estimated"
     """Estimated."""
     NONE = "none"
@@ -129,7 +132,7 @@ class Marginal:
 
     Axes are in the order asked. ``method`` says how it was computed, ``error_kind`` how well its error is known;
     ``corrected`` is True when negative cells were moved, in which case the error is the one before that; ``ends`` knows
-    the intervals after it, of each cell, where the kind of the error is ``corrected``. ``relaxed`` is
+    the intervals of each cell where the kind of the error is ``corrected`` or ``modelled``. ``relaxed`` is
     by how much, in counts, a cell of a measured marginal may differ from the same marginal of an answer that was never
     measured: noise leaves marginals that no table has. ``caption`` says where it comes from. ``where`` is the condition
     that the rows counted satisfy, empty when all are; the schema then has only the labels that such rows can have.
@@ -152,8 +155,12 @@ class Marginal:
         object.__setattr__(self, "error_kind", ErrorKind(self.error_kind))
         if self.values.shape != self.schema.shape:
             raise CrosstallyError(f"values must have shape {self.schema.shape}, got {self.values.shape}")
-        if (self.error is None) != (self.error_kind is ErrorKind.NONE):
-            raise CrosstallyError("a marginal must have an error unless its kind is none")
+        if (self.error is None) != (self.error_kind in {ErrorKind.NONE, ErrorKind.MODELLED}):
+            raise CrosstallyError("a marginal must have an error unless its kind is none or modelled")
+        if (self.ends is None) != (self.error_kind not in {ErrorKind.CORRECTED, ErrorKind.MODELLED}):
+            raise CrosstallyError(
+                "a marginal must have ends if its kind of error is corrected or modelled, and only then"
+            )
 
     @property
     def attributes(self) -> tuple[str, ...]:
@@ -188,6 +195,8 @@ class Marginal:
         return "\n".join([head, *text_table(self.schema, self.values, self.std_error), self._footnote()])
 
     def _footnote(self) -> str:
+        if self.error_kind is ErrorKind.MODELLED:
+            return f"± ?: nobody measured this table; interval() has modelled intervals ({self.method})"
         if self.error is None:
             return f"± ?: the error is not known ({self.method})"
         before = ", before negative cells were corrected" if self.corrected else ""
@@ -261,7 +270,10 @@ class Marginal:
         axes = self.schema.subset(*(attribute.name for attribute in self.schema.attributes if attribute.size > 1))
         half = None if self.error is None else self.half_width(0.95).reshape(axes.shape)
         caption = "; ".join(text for text in (self.where, self.caption) if text)
-        return bar_chart(axes, self.values.reshape(axes.shape), half_width=half, caption=caption, width=width)
+        ends = None if self.ends is None else self.interval(0.95)
+        interval = None if ends is None else (ends[0].reshape(axes.shape), ends[1].reshape(axes.shape))
+        values = self.values.reshape(axes.shape)
+        return bar_chart(axes, values, half_width=half, interval=interval, caption=caption, width=width)
 
 
 def check_level(level: float) -> None:

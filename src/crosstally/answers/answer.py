@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from crosstally.answers.error_bars import ErrorBars
 from crosstally.answers.intervals import CoveredEnds
+from crosstally.answers.modelled import ModelledEnds
 from crosstally.answers.reconstruct.least_squares import least_norm, linear_tables
 from crosstally.answers.reconstruct.linear_program import least_differences
 from crosstally.answers.reconstruct.maximum_entropy import greatest_entropy
@@ -49,7 +50,7 @@ def answer(
 
     Where the estimate was corrected the answer has no negative cells either: they become zero and the total is kept.
     Its standard error is then the one before correction; its intervals are those of the corrected cells. Tables that
-    are not covered have none.
+    are not covered have no standard error, and modelled intervals.
     """
     return answer_all(estimate, errors, [names], where=where, method=method)[0]
 
@@ -84,7 +85,7 @@ def answer_all(
         if known.covered.all():
             answers.update(zip(positions, _straight(estimate, errors, names, known, method), strict=True))
         else:
-            answers.update(zip(positions, _filled(estimate, names, known, method), strict=True))
+            answers.update(zip(positions, _filled(estimate, errors, names, known, method), strict=True))
     return [answers[i] for i in range(len(tables))]
 
 
@@ -150,23 +151,38 @@ def _straight(
     ]
 
 
-def _filled(estimate: Estimate, tables: Sequence[Sequence[str]], known: Known, method: str | None) -> list[Marginal]:
-    """Tables that are not covered, their gaps filled by a method; their errors are not known."""
+def _filled(
+    estimate: Estimate, errors: ErrorBars, tables: Sequence[Sequence[str]], known: Known, method: str | None
+) -> list[Marginal]:
+    """Tables that are not covered, their gaps filled by a method; only those of greatest entropy have intervals."""
     corrected = estimate.corrected != "none"
     linear = method == "least-squares" and not corrected
     solve = linear_tables if linear else METHODS[method or "maximum-entropy"]
-    return [
-        Marginal(
+    modelled = corrected and solve is greatest_entropy and _has_one_ways(known)
+    out = []
+    for i, (names, solved) in enumerate(zip(tables, solve(known), strict=True)):
+        ends = None
+        if modelled and errors.repeats is not None and errors.sizes is not None:
+            own = replace(known, coefficients=known.coefficients[i : i + 1])
+            ends = ModelledEnds(errors.repeats, errors.sizes, estimate, tuple(names), known=own, values=solved.values)
+        found = Marginal(
             estimate.schema.subset(*names),
             solved.values,
             method=method or "maximum-entropy",
-            error_kind=ErrorKind.NONE,
+            error_kind=ErrorKind.NONE if ends is None else ErrorKind.MODELLED,
             error=None,
+            ends=ends,
             corrected=corrected,
             relaxed=solved.relaxed,
         )
-        for names, solved in zip(tables, solve(known), strict=True)
-    ]
+        out.append(found)
+    return out
+
+
+def _has_one_ways(known: Known) -> bool:
+    """Whether every single attribute was measured: without that nothing is believed about a table."""
+    covered = known.covered.reshape(known.shape)
+    return all(covered[tuple(int(i == axis) for i in range(covered.ndim))] for axis in range(covered.ndim))
 
 
 def _where(joint: Marginal, names: Sequence[str], where: Where, errors: ErrorBars) -> Marginal:
@@ -190,7 +206,7 @@ def _where(joint: Marginal, names: Sequence[str], where: Where, errors: ErrorBar
         schema=replace(joint.schema, attributes=tuple(attributes)),
         values=added(joint.values[None])[0],
         error=None if joint.error is None else errors.sums(asked, summed, chosen),
-        ends=joint.ends.mapped(added) if isinstance(joint.ends, CoveredEnds) else None,
+        ends=joint.ends.mapped(added) if isinstance(joint.ends, CoveredEnds | ModelledEnds) else None,
         where=where.text,
     )
 

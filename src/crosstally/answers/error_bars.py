@@ -78,7 +78,8 @@ class ErrorBars:
     than its measurements, ``variances_left`` are those of the coefficients of sets of attributes; errors are then taken
     as normal too. Where values are in ``groups``, schema and measurements are the extended ones; tables that are spread
     over values have no error here. ``repeats`` makes replicates of the inference when they are first needed. Without
-    them, and where errors are approximate, corrected cells have the intervals that they had before correction.
+    them, and where errors are approximate, corrected cells have the intervals that they had before correction. With the
+    ``sizes`` of interactions (``interactions``) tables that nobody measured have intervals too.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class ErrorBars:
         variances_left: Mapping[tuple[str, ...], float] | None = None,
         groups: Groups | None = None,
         repeats: Callable[[], Repeats] | None = None,
+        sizes: Callable[[], Mapping[int, NDArray[np.float64]]] | None = None,
     ) -> None:
         self.schema = schema
         self.rows = rows
@@ -98,6 +100,7 @@ class ErrorBars:
         approximate = self.variances_left or any(m.noise is None for m in measurements)
         self.kind = ErrorKind.ESTIMATED if approximate else ErrorKind.EXACT
         self.repeats = None if approximate else repeats
+        self.sizes = None if approximate else sizes
         self._measurements = tuple(measurements)
         self._laws: dict[tuple[str, ...], ErrorLaw] = {}
 

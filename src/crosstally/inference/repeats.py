@@ -19,7 +19,7 @@ All of it is public: it is made from what is published, and protects nobody.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,13 +53,18 @@ class Repeats:
 
     Both are coefficients in the places of the estimate; ``deviations`` has a row for each replicate. ``stretches`` says
     by what the deviations of each order were multiplied, and ``left`` how large their mean square is after that, in
-    units of the variances of least squares.
+    units of the variances of least squares. ``linear`` are the combined coefficients of the release itself, ``views``
+    the attributes of its measurements, and ``seed`` is for further draws.
     """
 
     truth: Floats
     deviations: NDArray[np.float32]
     stretches: Floats
     left: Floats
+    _: KW_ONLY
+    linear: Floats
+    views: tuple[tuple[str, ...], ...]
+    seed: int
 
     def at(self, places: NDArray[np.intp]) -> Floats:
         """Coefficients at some places: the truth first, then those of each replicate."""
@@ -94,7 +99,9 @@ def repeated(inference: Inference, *, number: int = REPEATS) -> Repeats:
     stretches[0] = 1.0  # the total is as it was measured
     deviations *= stretches[orders].astype(np.float32)
     left = own * stretches**2 / np.maximum(np.bincount(orders), 1)
-    return Repeats(truth, deviations, stretches, left)
+    views = tuple(sorted({m.query.attributes for m in inference.measurements}))
+    seed = seed_of(linear.schema, inference.measurements) + 2 * _STREAM
+    return Repeats(truth, deviations, stretches, left, linear=linear.coefficients, views=views, seed=seed)
 
 
 def _orders(inference: Inference) -> NDArray[np.int64]:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from crosstally.answers.answer import answer_all
 from crosstally.answers.error_bars import ErrorBars
+from crosstally.answers.interactions import learned_sizes
 from crosstally.inference.estimate import ROUNDS, SHRUNK, estimate, infer
 from crosstally.inference.integers.tables import IntegerTables, Method, integer_tables
 from crosstally.inference.repeats import Repeats, repeated
@@ -23,6 +24,7 @@ from crosstally.residuals import Estimate
 from crosstally.residuals.nested import extended_measurements
 from crosstally.schema import Schema
 from crosstally.tables import Marginal, Measurement
+from crosstally.typing import Floats
 from crosstally.workload import Workload
 
 __all__ = ["Release"]
@@ -54,9 +56,16 @@ class Release:
         rows, groups = self.statement.rows, self.estimate.groups
         if groups is None:
             left = self.variances_left
-            return ErrorBars(self.schema, self.measurements, rows, variances_left=left, repeats=self._repeats)
+            return ErrorBars(
+                self.schema,
+                self.measurements,
+                rows,
+                variances_left=left,
+                repeats=self._repeats,
+                sizes=self._sizes,
+            )
         extended = extended_measurements(groups, self.measurements)
-        return ErrorBars(groups.extended, extended, rows, groups=groups, repeats=self._repeats)
+        return ErrorBars(groups.extended, extended, rows, groups=groups, repeats=self._repeats, sizes=self._sizes)
 
     def _repeats(self) -> Repeats:
         return self._repeated
@@ -66,6 +75,14 @@ class Release:
         """The inference repeated, once for this release: the intervals of corrected cells are read from it."""
         rows, way = self.statement.rows, self.nonnegative
         return repeated(infer(self.schema, self.measurements, rows=rows, nonnegative=way, rounds=self.rounds))
+
+    def _sizes(self) -> Mapping[int, Floats]:
+        return self._learned_sizes
+
+    @cached_property
+    def _learned_sizes(self) -> Mapping[int, Floats]:
+        """The sizes of interactions, by order: the intervals of tables that nobody measured rest on them."""
+        return learned_sizes(replace(self.estimate, groups=None), self._repeated)
 
     @property
     def rows(self) -> float:
