@@ -68,6 +68,13 @@ def test_an_unknown_error_has_no_lines() -> None:
     assert chart["title"]["subtitle"] == ["the error is not known"]
 
 
+def test_intervals_may_have_sides_of_their_own() -> None:
+    ends = np.array([1.0, 0.0]), np.array([9.0, 4.0])
+    chart = bar_chart(Schema([SEX]), np.array([3.0, 2.0]), half_width=None, interval=ends).to_dict()
+    assert [(each["low"], each["high"]) for each in chart["data"]["values"]] == [(1, 9), (0, 4)]
+    assert "lines are 95% intervals" in chart["title"]["subtitle"]
+
+
 def test_intervals_stop_at_zero_where_counts_do() -> None:
     schema = Schema([SEX])
     chart = bar_chart(schema, np.array([3.0, -2.0]), half_width=5.0).to_dict()

@@ -62,6 +62,7 @@ def bar_chart(
     values: NDArray[np.float64],
     *,
     half_width: NDArray[np.float64] | float | None,
+    interval: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None,
     caption: str = "",
     width: int = 480,
 ) -> Any:
@@ -71,20 +72,23 @@ def bar_chart(
         schema: The attributes of the table.
         values: Its counts.
         half_width: Half the length of the interval around each, or around all; None where it is not known.
+        interval: The low and high end of the interval around each, where its sides differ, instead of a half width.
         caption: Where the table comes from.
         width: How wide the bars may spread, in pixels; small charts share it.
     """
     _check(schema, width)
     altair = optional("altair", extra="charts")
     part = roles(schema)
-    layers = _bars(altair, schema, part, half_width is not None, width)
-    data = altair.Data(values=_records(schema, values, half_width))
+    if interval is None and half_width is not None:
+        interval = np.maximum(values - half_width, np.minimum(values, 0.0)), values + half_width
+    layers = _bars(altair, schema, part, interval is not None, width)
+    data = altair.Data(values=_records(schema, values, interval))
     chart = altair.layer(*layers, data=data)
     if part.facet is None:
         chart = chart.properties(**_size(schema, part, width))
     else:
         chart = _faceted(altair, chart, schema, part, width)
-    return _dressed(chart, _title(altair, schema, half_width, caption))
+    return _dressed(chart, _title(altair, schema, interval is not None, caption))
 
 
 def _check(schema: Schema, width: int) -> None:
@@ -102,21 +106,18 @@ def _too_much(rule: str) -> str:
 
 
 def _records(
-    schema: Schema, values: NDArray[np.float64], half_width: NDArray[np.float64] | float | None
+    schema: Schema, values: NDArray[np.float64], interval: tuple[NDArray[np.float64], NDArray[np.float64]] | None
 ) -> list[dict[str, Any]]:
     """A record for each bar; fields have plain names because Vega-Lite reads dots and brackets as paths.
 
     No true count is below zero, so neither is an interval, unless the bar itself is.
     """
     out = []
-    halves = None if half_width is None else np.broadcast_to(half_width, schema.shape)
     for cell in np.ndindex(*schema.shape):
-        count = float(values[cell])
         record: dict[str, Any] = {f"a{i}": schema.attributes[i].labels[code] for i, code in enumerate(cell)}
-        record["count"] = count
-        if halves is not None:
-            half = float(halves[cell])
-            record["low"], record["high"] = max(count - half, min(count, 0.0)), count + half
+        record["count"] = float(values[cell])
+        if interval is not None:
+            record["low"], record["high"] = (float(end[cell]) for end in interval)
         out.append(record)
     return out
 
@@ -214,10 +215,10 @@ def _faceted(altair: Any, chart: Any, schema: Schema, part: Roles, width: int) -
     return chart.properties(**size).facet(facet, columns=_columns(schema, part), spacing=16)
 
 
-def _title(altair: Any, schema: Schema, half_width: object | None, caption: str) -> Any:
+def _title(altair: Any, schema: Schema, known: bool, caption: str) -> Any:
     names = [attribute.name for attribute in schema.attributes]
     listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-    lines = "lines are 95% intervals" if half_width is not None else "the error is not known"
+    lines = "lines are 95% intervals" if known else "the error is not known"
     subtitle = [caption, lines] if caption else [lines]
     return altair.TitleParams(f"Count by {listed}", subtitle=subtitle)
 

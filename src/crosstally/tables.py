@@ -19,7 +19,7 @@ from crosstally.questions.queries import Cells, GroupMaps, Query
 from crosstally.schema import Schema
 from crosstally.text_table import text_table
 
-__all__ = ["CellError", "Chosen", "ErrorKind", "ExactTable", "Marginal", "Measurement"]
+__all__ = ["CellEnds", "CellError", "Chosen", "ErrorKind", "ExactTable", "Marginal", "Measurement"]
 
 
 def read_only(array: ArrayLike, dtype: type[np.generic]) -> NDArray[Any]:
@@ -132,6 +132,11 @@ class ErrorKind(StrEnum):
 
     EXACT = "exact"
     """Exact for the linear estimate, before any correction of negative cells."""
+    CORRECTED = "corrected"
+    """Intervals are those of the corrected cells: the inference was repeated on noise drawn again."""
+    MODELLED = "modelled"
+    """Nobody measured the table: interactions that are missing are taken to be as large as measured ones are. There are
+    intervals, and no standard error."""
     ESTIMATED = "estimated"
     """Estimated."""
     NONE = "none"
@@ -149,12 +154,20 @@ class CellError(Protocol):
         """The least h such that noise stays within plus or minus h with this probability, or more."""
 
 
+class CellEnds(Protocol):
+    """What knows two-sided intervals of the cells of one table, each its own."""
+
+    def interval(self, values: NDArray[np.float64], level: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The ends of an interval around each of these values that holds the true count with this probability."""
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Marginal:
     """An answer: one number for each combination of values, labelled, with its error.
 
     Axes are in the order asked. ``method`` says how it was computed, ``error_kind`` how well its error is known;
-    ``corrected`` is True when negative cells were moved, in which case the error is the one before that. ``relaxed`` is
+    ``corrected`` is True when negative cells were moved, in which case the error is the one before that; ``ends`` knows
+    the intervals of each cell where the kind of the error is ``corrected`` or ``modelled``. ``relaxed`` is
     by how much, in counts, a cell of a measured marginal may differ from the same marginal of an answer that was never
     measured: noise leaves marginals that no table has. ``caption`` says where it comes from. ``where`` is the condition
     that the rows counted satisfy, empty when all are; the schema then has only the labels that such rows can have.
@@ -166,6 +179,7 @@ class Marginal:
     method: str
     error_kind: ErrorKind
     error: CellError | None
+    ends: CellEnds | None = None
     corrected: bool = False
     relaxed: float = 0.0
     caption: str = ""
@@ -176,8 +190,12 @@ class Marginal:
         object.__setattr__(self, "error_kind", ErrorKind(self.error_kind))
         if self.values.shape != self.schema.shape:
             raise CrosstallyError(f"values must have shape {self.schema.shape}, got {self.values.shape}")
-        if (self.error is None) != (self.error_kind is ErrorKind.NONE):
-            raise CrosstallyError("a marginal must have an error unless its kind is none")
+        if (self.error is None) != (self.error_kind in {ErrorKind.NONE, ErrorKind.MODELLED}):
+            raise CrosstallyError("a marginal must have an error unless its kind is none or modelled")
+        if (self.ends is None) != (self.error_kind not in {ErrorKind.CORRECTED, ErrorKind.MODELLED}):
+            raise CrosstallyError(
+                "a marginal must have ends if its kind of error is corrected or modelled, and only then"
+            )
 
     @property
     def attributes(self) -> tuple[str, ...]:
@@ -191,12 +209,18 @@ class Marginal:
 
     def half_width(self, level: float = 0.95) -> NDArray[np.float64]:
         """Half the width of the interval around each cell at this level; NaN where the error is not known."""
-        if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
-            raise QueryError(f"level must be between 0 and 1, got {level!r}")
+        check_level(level)
         return np.full(self.schema.shape, math.nan if self.error is None else self.error.half_width(level))
 
     def interval(self, level: float = 0.95) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The ends of an interval around each cell that holds the true count with this probability; NaN if unknown."""
+        """The ends of an interval around each cell that holds the true count with this probability; NaN if unknown.
+
+        Of corrected cells they are whole numbers, not below zero, and not the same on both sides. Those of the linear
+        estimate are its values plus and minus ``half_width``.
+        """
+        check_level(level)
+        if self.ends is not None:
+            return self.ends.interval(self.values, level)
         half = self.half_width(level)
         return self.values - half, self.values + half
 
@@ -206,10 +230,12 @@ class Marginal:
         return "\n".join([head, *text_table(self.schema, self.values, self.std_error), self._footnote()])
 
     def _footnote(self) -> str:
+        if self.error_kind is ErrorKind.MODELLED:
+            return f"± ?: nobody measured this table; interval() has modelled intervals ({self.method})"
         if self.error is None:
             return f"± ?: the error is not known ({self.method})"
         before = ", before negative cells were corrected" if self.corrected else ""
-        known = "" if self.error_kind is ErrorKind.EXACT else f", {self.error_kind.value}"
+        known = f", {self.error_kind.value}" if self.error_kind is ErrorKind.ESTIMATED else ""
         return f"± one standard error{known}{before} ({self.method})"
 
     # What it can become
@@ -279,7 +305,16 @@ class Marginal:
         axes = self.schema.subset(*(attribute.name for attribute in self.schema.attributes if attribute.size > 1))
         half = None if self.error is None else self.half_width(0.95).reshape(axes.shape)
         caption = "; ".join(text for text in (self.where, self.caption) if text)
-        return bar_chart(axes, self.values.reshape(axes.shape), half_width=half, caption=caption, width=width)
+        ends = None if self.ends is None else self.interval(0.95)
+        interval = None if ends is None else (ends[0].reshape(axes.shape), ends[1].reshape(axes.shape))
+        values = self.values.reshape(axes.shape)
+        return bar_chart(axes, values, half_width=half, interval=interval, caption=caption, width=width)
+
+
+def check_level(level: float) -> None:
+    """Raise unless this is a level of confidence."""
+    if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
+        raise QueryError(f"level must be between 0 and 1, got {level!r}")
 
 
 def _along(values: NDArray[Any], axis: int, ndim: int) -> NDArray[Any]:

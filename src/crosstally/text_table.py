@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from crosstally.schema import Schema
 
-__all__ = ["aligned", "cell_text", "text_table"]
+__all__ = ["aligned", "cell_text", "interval_text", "text_table"]
 
 MAX_ROWS = 20
 MAX_WIDTH = 100
@@ -25,6 +25,15 @@ def cell_text(count: float, std_error: float) -> str:
     ('1,234 ± 21', '-3 ± 6.0', '70 ± ?', '48,842 ± 0')
     """
     return f"{_whole(count)} ± {_error(std_error)}"
+
+
+def interval_text(count: float, low: float, high: float) -> str:
+    """A count and the ends of its interval.
+
+    >>> interval_text(1184.6, 1120, 1260)
+    '1,185 (1,120 to 1,260)'
+    """
+    return f"{_whole(count)} ({_whole(low)} to {_whole(high)})"
 
 
 def _whole(count: float) -> str:

@@ -45,6 +45,13 @@ class Unequal:
         return 2 * self.std_error
 
 
+class Ends:
+    """From 20 below to 60 above each value."""
+
+    def interval(self, values: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
+        return values - 20, values + 60
+
+
 def marginal(*names: str, known: bool = True) -> Marginal:
     """The cells are 1000, 1001, 1002, ... in order."""
     part = SCHEMA.subset(*names)
@@ -137,6 +144,19 @@ def test_an_unknown_error_is_a_question_mark_and_says_why() -> None:
     assert lines[-1].startswith("± ?: this combination of attributes was never measured")
 
 
+def test_intervals_are_shown_at_a_level_and_where_there_is_no_standard_error() -> None:
+    corrected = replace(marginal("sex"), error_kind=ErrorKind.CORRECTED, ends=Ends(), corrected=True)
+    assert shown(corrected)[3] == "Female   1,000 ± 21"
+    lines = shown(corrected, level=0.9)
+    assert lines[3] == "Female   1,000 (980 to 1,060)"
+    assert lines[-1].startswith("(... to ...): the true count is within this interval with 90% confidence")
+    assert json.loads(json_text(corrected, level=0.95))["cells"][0]["high"] == 1060
+    modelled = replace(marginal("sex", "diet", known=False), error_kind=ErrorKind.MODELLED, ends=Ends())
+    lines = shown(modelled)
+    assert lines[3].split("   ")[-1].strip() == "1,002 (982 to 1,062)"
+    assert "95% confidence, if this holds: Links between attributes that nobody measured together" in lines[-1]
+
+
 def test_labels_cannot_steer_the_terminal_or_its_styles() -> None:
     schema = Schema([Attribute("[bold]x", ["\x1b[31mred\x1b[0m", ":smile:", "[/bold]"])])
     odd = Marginal(schema, np.zeros(3), method="m", error_kind=ErrorKind.NONE, error=None)
@@ -156,8 +176,8 @@ def test_cells_with_errors_of_their_own() -> None:
     found = json.loads(json_text(answer, level=0.95))
     assert (found["where"], found["std_error"], found["margin"]) == ("sex = Female or rooms = 1", None, None)
     assert found["cells"] == [
-        {"labels": ["Female"], "count": 1000.0, "std_error": 3.0, "margin": 6.0},
-        {"labels": ["Male"], "count": 1001.0, "std_error": 4.0, "margin": 8.0},
+        {"labels": ["Female"], "count": 1000.0, "std_error": 3.0, "margin": 6.0, "low": 994.0, "high": 1006.0},
+        {"labels": ["Male"], "count": 1001.0, "std_error": 4.0, "margin": 8.0, "low": 993.0, "high": 1009.0},
     ]
     extension = json.loads(json_stat_text(answer))["extension"]
     assert (extension["std_error"], extension["where"]) == ([3.0, 4.0], "sex = Female or rooms = 1")

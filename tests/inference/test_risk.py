@@ -11,7 +11,7 @@ import pytest
 from crosstally.budget import Noise, NoiseKind
 from crosstally.inference.estimate import _view_groups, maximal_views
 from crosstally.inference.risk import best_weights
-from crosstally.inference.shrinkage import _blended, _Model, _replicate_noise
+from crosstally.inference.shrinkage import Shrinkage, _Model, _replicate_noise
 from crosstally.residuals import combine
 from crosstally.residuals.combine import Averages
 from reference_shrinkage import best_weights as slow_best_weights
@@ -45,7 +45,7 @@ def estimated_and_true(case: str, draws: int, *, variance: float = 1.0) -> np.nd
         combined = combine(schema, views)
         model = _Model(combined, _view_groups(combined, maximal_views(combined, [v.query.attributes for v in views])))
         noises = _replicate_noise(model, combined, views, Averages.of(schema, views))
-        blends = _blended(model, [math.sqrt(variance) * each for each in noises])[1]
+        blends = Shrinkage(model, [math.sqrt(variance) * each for each in noises]).blends
         truth, chosen = true_coefficients(combined, full, tables), model.sets.chosen
         line = []
         for blend, number in ((blends[0], 0), (blends[0], 1), (blends[1], 1), (blends[2], 1)):

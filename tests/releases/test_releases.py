@@ -45,7 +45,7 @@ def test_a_measured_table_comes_back_in_the_order_asked() -> None:
     answer = small_release().marginal("age", "sex")
     assert answer.attributes == ("age", "sex")
     np.testing.assert_allclose(answer.values, [[10, 40], [20, 50], [30, 60]], atol=1e-9)
-    assert answer.error_kind is ErrorKind.EXACT
+    assert answer.error_kind is ErrorKind.CORRECTED
     # the variance of discrete Laplace noise of scale 10, 2 a / (1 - a)^2 with a = e^(-1/10), is 199.8334...
     np.testing.assert_allclose(answer.std_error, math.sqrt(199.83341664682), rtol=1e-10)
     assert answer.caption == "ε = 1, add-remove, test"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.answers.error_bars import ErrorBars
+from crosstally.answers.intervals import CoveredEnds
+from crosstally.answers.modelled import ModelledEnds
 from crosstally.answers.reconstruct.least_squares import least_norm, linear_tables
 from crosstally.answers.reconstruct.linear_program import least_differences
 from crosstally.answers.reconstruct.maximum_entropy import greatest_entropy
@@ -47,7 +49,8 @@ def answer(
     """The table over some attributes, axes in the order named; over none, the total.
 
     Where the estimate was corrected the answer has no negative cells either: they become zero and the total is kept.
-    Its error is then the one before correction. Tables that are not covered have none.
+    Its standard error is then the one before correction; its intervals are those of the corrected cells. Tables that
+    are not covered have no standard error, and modelled intervals.
     """
     return answer_all(estimate, errors, [names], where=where, method=method)[0]
 
@@ -82,7 +85,7 @@ def answer_all(
         if known.covered.all():
             answers.update(zip(positions, _straight(estimate, errors, names, known, method), strict=True))
         else:
-            answers.update(zip(positions, _filled(estimate, names, known, method), strict=True))
+            answers.update(zip(positions, _filled(estimate, errors, names, known, method), strict=True))
     return [answers[i] for i in range(len(tables))]
 
 
@@ -111,7 +114,9 @@ def _from_groups(
         found_in_full = replace(each, schema=schema, values=values)
         way = method or "maximum-entropy"
         out.append(
-            replace(found_in_full, method=way, error_kind=ErrorKind.NONE, error=None) if spread else found_in_full
+            replace(found_in_full, method=way, error_kind=ErrorKind.NONE, error=None, ends=None)
+            if spread
+            else found_in_full
         )
     return out
 
@@ -129,13 +134,15 @@ def _straight(
     corrected, ndim = estimate.corrected != "none", len(known.shape)
     stack = rebuild(known.coefficients.reshape(-1, *known.shape), ndim)
     laws = map(errors.covered_law, tables)
+    repeats = errors.repeats if corrected else None
     return [
         Marginal(
             estimate.schema.subset(*names),
             values,
             method=method or "least-squares",
-            error_kind=law.kind,
+            error_kind=law.kind if repeats is None else ErrorKind.CORRECTED,
             error=law,
+            ends=None if repeats is None else CoveredEnds(repeats, estimate, tuple(names)),
             corrected=corrected,
         )
         for names, values, law in zip(
@@ -144,23 +151,38 @@ def _straight(
     ]
 
 
-def _filled(estimate: Estimate, tables: Sequence[Sequence[str]], known: Known, method: str | None) -> list[Marginal]:
-    """Tables that are not covered, their gaps filled by a method; their errors are not known."""
+def _filled(
+    estimate: Estimate, errors: ErrorBars, tables: Sequence[Sequence[str]], known: Known, method: str | None
+) -> list[Marginal]:
+    """Tables that are not covered, their gaps filled by a method; only those of greatest entropy have intervals."""
     corrected = estimate.corrected != "none"
     linear = method == "least-squares" and not corrected
     solve = linear_tables if linear else METHODS[method or "maximum-entropy"]
-    return [
-        Marginal(
+    modelled = corrected and solve is greatest_entropy and _has_one_ways(known)
+    out = []
+    for i, (names, solved) in enumerate(zip(tables, solve(known), strict=True)):
+        ends = None
+        if modelled and errors.repeats is not None and errors.sizes is not None:
+            own = replace(known, coefficients=known.coefficients[i : i + 1])
+            ends = ModelledEnds(errors.repeats, errors.sizes, estimate, tuple(names), known=own, values=solved.values)
+        found = Marginal(
             estimate.schema.subset(*names),
             solved.values,
             method=method or "maximum-entropy",
-            error_kind=ErrorKind.NONE,
+            error_kind=ErrorKind.NONE if ends is None else ErrorKind.MODELLED,
             error=None,
+            ends=ends,
             corrected=corrected,
             relaxed=solved.relaxed,
         )
-        for names, solved in zip(tables, solve(known), strict=True)
-    ]
+        out.append(found)
+    return out
+
+
+def _has_one_ways(known: Known) -> bool:
+    """Whether every single attribute was measured: without that nothing is believed about a table."""
+    covered = known.covered.reshape(known.shape)
+    return all(covered[tuple(int(i == axis) for i in range(covered.ndim))] for axis in range(covered.ndim))
 
 
 def _where(joint: Marginal, names: Sequence[str], where: Where, errors: ErrorBars) -> Marginal:
@@ -169,22 +191,37 @@ def _where(joint: Marginal, names: Sequence[str], where: Where, errors: ErrorBar
     Labels of attributes asked for that no row satisfying the condition can have are left out.
     """
     asked, summed = joint.attributes[: len(names)], joint.attributes[len(names) :]
-    chosen, values = where.chosen(joint.attributes), joint.values
+    chosen, kept = where.chosen(joint.attributes), []
     attributes = []
     for axis, attribute in enumerate(joint.schema.attributes[: len(asked)]):
-        kept = np.arange(attribute.size)
+        kept.append(np.arange(attribute.size))
         if attribute.name in where.attributes:
-            kept = np.flatnonzero(chosen.any(axis=tuple(i for i in range(chosen.ndim) if i != axis)))
-            chosen = chosen.take(kept, axis)
-        values = values.take(kept, axis)
-        attributes.append(attribute.keeping(kept.tolist()))
+            kept[axis] = np.flatnonzero(chosen.any(axis=tuple(i for i in range(chosen.ndim) if i != axis)))
+            chosen = chosen.take(kept[axis], axis)
+        attributes.append(attribute.keeping(kept[axis].tolist()))
+
+    added = _Added(tuple(kept), chosen)
     return replace(
         joint,
         schema=replace(joint.schema, attributes=tuple(attributes)),
-        values=np.where(chosen, values, 0.0).sum(axis=tuple(range(len(asked), values.ndim))),
+        values=added(joint.values[None])[0],
         error=None if joint.error is None else errors.sums(asked, summed, chosen),
+        ends=joint.ends.mapped(added) if isinstance(joint.ends, CoveredEnds | ModelledEnds) else None,
         where=where.text,
     )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Added:
+    """Adds up chosen cells of stacks of tables: ``kept`` are the values left of each of the first attributes."""
+
+    kept: tuple[NDArray[np.intp], ...]
+    chosen: NDArray[np.bool_]
+
+    def __call__(self, stack: NDArray[np.float64]) -> NDArray[np.float64]:
+        for axis, values in enumerate(self.kept, start=1):
+            stack = stack.take(values, axis)
+        return np.asarray(np.where(self.chosen, stack, 0.0).sum(axis=tuple(range(len(self.kept) + 1, stack.ndim))))
 
 
 def _check_cells(schema: Schema, tables: Sequence[Sequence[str]]) -> None:

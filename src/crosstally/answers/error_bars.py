@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -29,6 +29,7 @@ from crosstally.answers.cell_sums import CellSums
 from crosstally.answers.nested_errors import NestedError
 from crosstally.answers.noise_sums import NoiseTerm, half_width
 from crosstally.budget import Noise
+from crosstally.inference.repeats import Repeats
 from crosstally.questions.contrast_map import ContrastMap
 from crosstally.questions.groups import Groups
 from crosstally.questions.queries import Cells, Query
@@ -76,7 +77,9 @@ class ErrorBars:
     errors are right, intervals approximate, and the kind of the error says ``estimated``. Where an estimate knows more
     than its measurements, ``variances_left`` are those of the coefficients of sets of attributes; errors are then taken
     as normal too. Where values are in ``groups``, schema and measurements are the extended ones; tables that are spread
-    over values have no error here.
+    over values have no error here. ``repeats`` makes replicates of the inference when they are first needed. Without
+    them, and where errors are approximate, corrected cells have the intervals that they had before correction. With the
+    ``sizes`` of interactions (``interactions``) tables that nobody measured have intervals too.
     """
 
     def __init__(
@@ -87,6 +90,8 @@ class ErrorBars:
         *,
         variances_left: Mapping[tuple[str, ...], float] | None = None,
         groups: Groups | None = None,
+        repeats: Callable[[], Repeats] | None = None,
+        sizes: Callable[[], Mapping[int, NDArray[np.float64]]] | None = None,
     ) -> None:
         self.schema = schema
         self.rows = rows
@@ -94,6 +99,8 @@ class ErrorBars:
         self.variances_left = dict(variances_left or {})
         approximate = self.variances_left or any(m.noise is None for m in measurements)
         self.kind = ErrorKind.ESTIMATED if approximate else ErrorKind.EXACT
+        self.repeats = None if approximate else repeats
+        self.sizes = None if approximate else sizes
         self._measurements = tuple(measurements)
         self._laws: dict[tuple[str, ...], ErrorLaw] = {}
 

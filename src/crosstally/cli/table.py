@@ -53,7 +53,7 @@ def table(
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Also draw a chart: .svg, .png or .json.")] = None,
     level: Annotated[
         float | None,
-        typer.Option(metavar="SHARE", help="± as a margin this sure, such as 0.95; else the standard error."),
+        typer.Option(metavar="SHARE", help="Intervals this sure, such as 0.95; else ± the standard error."),
     ] = None,
     method: Annotated[str | None, typer.Option(metavar="NAME", help="How to find what was never measured.")] = None,
     force: Force = False,

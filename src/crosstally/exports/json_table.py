@@ -16,8 +16,13 @@ __all__ = ["json_text"]
 def json_text(marginal: Marginal, *, level: float | None = None) -> str:
     """An object with the cells and what is known about their errors.
 
-    ``std_error`` and ``margin`` of the table are null where its cells do not share one; each cell has its own.
+    ``std_error`` and ``margin`` of the table are null where its cells do not share one; each cell has its own. With a
+    level each cell has the ends of its interval too, ``low`` and ``high``.
     """
+    ends: list[dict[str, float | None]] = [{} for _ in range(marginal.values.size)]
+    if level is not None:
+        low, high = (end.ravel().tolist() for end in marginal.interval(level))
+        ends = [{"low": known(a), "high": known(b)} for a, b in zip(low, high, strict=True)]
     value = {
         "attributes": list(marginal.attributes),
         "where": marginal.where or None,
@@ -35,8 +40,9 @@ def json_text(marginal: Marginal, *, level: float | None = None) -> str:
                 "count": without_dust(cell.count),
                 "std_error": known(cell.std_error),
                 "margin": known(cell.margin),
+                **own,
             }
-            for cell in labelled_cells(marginal, level=level)
+            for cell, own in zip(labelled_cells(marginal, level=level), ends, strict=True)
         ],
     }
     return json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False) + "\n"

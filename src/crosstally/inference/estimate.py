@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import reduce
 
 import numpy as np
@@ -22,7 +22,7 @@ from crosstally.residuals.nested import extended_measurements, shares_in_groups
 from crosstally.schema import Schema
 from crosstally.tables import Measurement
 
-__all__ = ["CORRECTED", "JOINT", "ROUNDS", "SHRUNK", "estimate", "maximal_views", "smallest_cell"]
+__all__ = ["CORRECTED", "JOINT", "ROUNDS", "SHRUNK", "Inference", "estimate", "infer", "maximal_views", "smallest_cell"]
 
 SHRUNK = "shrunk"
 JOINT = "joint"
@@ -55,25 +55,61 @@ def estimate(
         where noise made it negative. Corrected views agree again after averaging, so small negative cells may return;
         ``smallest`` says how small, and ``answers`` removes them.
     """
+    return infer(schema, measurements, rows=rows, nonnegative=nonnegative, rounds=rounds).estimate
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Inference:
+    """An estimate and how it came about, so that it can be repeated from other combined coefficients.
+
+    ``linear`` is the estimate before correction (its total not negative), ``averages`` made it from ``measurements``
+    (where values are in groups, those of the extended schema), and ``views`` are its largest tables. ``correct`` gives
+    corrected coefficients with every decision of this inference kept; None where nothing was corrected.
+    """
+
+    estimate: Estimate
+    _: KW_ONLY
+    linear: Estimate
+    measurements: tuple[Measurement, ...]
+    averages: Averages
+    views: tuple[ViewGroup, ...]
+    correct: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None
+
+    def again(self, linear: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The coefficients that the same inference finds from other combined coefficients."""
+        if self.correct is None:
+            return linear.copy()
+        return _with_values_in_groups(replace(self.estimate, coefficients=self.correct(linear))).coefficients
+
+
+def infer(
+    schema: Schema,
+    measurements: Sequence[Measurement],
+    *,
+    rows: int | None = None,
+    nonnegative: str = SHRUNK,
+    rounds: int = ROUNDS,
+) -> Inference:
+    """As ``estimate``, with all that is needed to repeat it."""
     _check_options(rows, nonnegative, rounds)
     measurements = [m for m in measurements if not isinstance(m.query, Choice)]
     groups = Groups.of(schema, (m.query for m in measurements))
     if groups is None:
-        return _estimate(schema, measurements, Averages.of(schema, measurements), rows, nonnegative, rounds)
+        return _inferred(schema, measurements, Averages.of(schema, measurements), rows, nonnegative, rounds)
     plain = extended_measurements(groups, measurements)
     averages = Averages.in_groups(groups, plain)
-    found = _estimate(groups.extended, plain, averages, rows, nonnegative, rounds)
-    return _with_values_in_groups(replace(found, groups=groups))
+    found = _inferred(groups.extended, plain, averages, rows, nonnegative, rounds)
+    return replace(found, estimate=_with_values_in_groups(replace(found.estimate, groups=groups)))
 
 
-def _estimate(  # noqa: PLR0917 (the arguments of estimate, and how measurements are averaged)
+def _inferred(  # noqa: PLR0917 (the arguments of estimate, and how measurements are averaged)
     schema: Schema,
     measurements: Sequence[Measurement],
     averages: Averages,
     rows: int | None,
     nonnegative: str,
     rounds: int,
-) -> Estimate:
+) -> Inference:
     means = averages.of_values([m.values for m in measurements])
     combined = Estimate(schema, averages.keys, coefficients=means, variances=averages.variances)
     if rows is not None:
@@ -81,19 +117,51 @@ def _estimate(  # noqa: PLR0917 (the arguments of estimate, and how measurements
     if not len(combined.keys):
         raise QueryError("there is nothing to estimate from: measure something, or give the public number of rows")
     groups = _view_groups(combined, maximal_views(combined, [m.query.attributes for m in measurements]))
+    inference = Inference(
+        combined,
+        linear=combined,
+        measurements=tuple(measurements),
+        averages=averages,
+        views=tuple(groups),
+        correct=None,
+    )
     if nonnegative == "none" or not combined.covers(()):
-        return replace(combined, smallest=_smallest(combined, groups))
+        return replace(inference, estimate=replace(combined, smallest=_smallest(combined, groups)))
     combined = _with_total_above_zero(combined)
+    coefficients, correct = _correction(combined, measurements, averages, groups, nonnegative, rounds)
+    found = replace(combined, coefficients=coefficients, corrected=nonnegative)
+    found = replace(found, smallest=_smallest(found, groups))
+    return replace(inference, estimate=found, linear=combined, correct=correct)
+
+
+def _correction(  # noqa: PLR0917 (as _inferred)
+    combined: Estimate,
+    measurements: Sequence[Measurement],
+    averages: Averages,
+    groups: Sequence[ViewGroup],
+    nonnegative: str,
+    rounds: int,
+) -> tuple[NDArray[np.float64], Callable[[NDArray[np.float64]], NDArray[np.float64]]]:
+    """The corrected coefficients, and what does the same to others."""
     total = int(combined.places([()])[0].item())
-    if nonnegative == SHRUNK and combined.coefficients[total] > 0:
-        combined = replace(combined, coefficients=shrunk(combined, measurements, averages, groups))
-    elif nonnegative in (SHRUNK, JOINT):
-        moved = nearest_above_zero(combined.coefficients, combined.variances, groups, total=total)
-        combined = replace(combined, coefficients=moved)
-    else:
+
+    def joint(linear: NDArray[np.float64]) -> NDArray[np.float64]:
+        return nearest_above_zero(linear, combined.variances, groups, total=total)
+
+    def one_by_one(linear: NDArray[np.float64]) -> NDArray[np.float64]:
         for _ in range(rounds):
-            combined = replace(combined, coefficients=_corrected(combined, groups, CORRECTIONS[nonnegative]))
-    return replace(combined, corrected=nonnegative, smallest=_smallest(combined, groups))
+            linear = _corrected(replace(combined, coefficients=linear), groups, CORRECTIONS[nonnegative])
+        return linear
+
+    if nonnegative == SHRUNK and combined.coefficients[total] > 0:
+        shrinkage = shrunk(combined, measurements, averages, groups)
+
+        def again(linear: NDArray[np.float64]) -> NDArray[np.float64]:
+            return shrinkage.again(linear) if linear[total] > 0 else joint(linear)
+
+        return shrinkage.coefficients, again
+    correct = joint if nonnegative in {SHRUNK, JOINT} else one_by_one
+    return correct(combined.coefficients), correct
 
 
 def _with_values_in_groups(found: Estimate) -> Estimate:

@@ -22,7 +22,7 @@ from crosstally.schema import Schema
 from crosstally.tables import Measurement
 from crosstally.typing import Floats
 
-__all__ = ["inverse_noise", "noise_of_coefficients", "seed_of"]
+__all__ = ["Normals", "inverse_noise", "noise_of_coefficients", "seed_of"]
 
 _DENSE_SCALE = 50.0
 """From this scale on discrete Gaussian noise is drawn as continuous: values differ by less than half a cell, 1% of a
@@ -64,6 +64,25 @@ def noise_of_coefficients(
             for i, part in zip(group, np.split(drawn, stops[:-1]), strict=True):
                 values[i] = part.reshape(shapes[i])
         yield averages.of_values(values)
+
+
+class Normals:
+    """Standard normal numbers and choices, from a seed, in the same way as noise: one stream, read once."""
+
+    def __init__(self, seed: int) -> None:
+        from numpy.random import Philox
+
+        self._words = Philox(key=seed % 2**128)
+
+    def uniform(self, number: int) -> Floats:
+        """Numbers in (0, 1)."""
+        return _uniform(np.asarray(self._words.random_raw(number), np.uint64))
+
+    def draw(self, shape: Sequence[int]) -> Floats:
+        """Standard normal numbers."""
+        from scipy.special import ndtri
+
+        return np.asarray(ndtri(self.uniform(math.prod(shape)))).reshape(tuple(shape))
 
 
 def _uniform(words: NDArray[np.uint64]) -> Floats:

@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,14 +38,14 @@ from crosstally.inference.joint import LEAST_VARIANCE, ViewGroup, nearest_above_
 from crosstally.inference.mixture import COMPONENTS, EDGES, mixture_of
 from crosstally.inference.nonnegativity import clip_and_keep_total
 from crosstally.inference.replicates import noise_of_coefficients, seed_of
-from crosstally.inference.risk import Blend, Sets
+from crosstally.inference.risk import POOLED, Blend, Sets
 from crosstally.residuals import Estimate, decompose, rebuild
 from crosstally.residuals.combine import Averages
 from crosstally.residuals.layout import find, outer_product
 from crosstally.tables import Measurement
 from crosstally.typing import Floats
 
-__all__ = ["VERSION", "shrunk"]
+__all__ = ["VERSION", "Shrinkage", "shrunk", "smoothed"]
 
 VERSION = 1
 """Which procedure this is, for release files: raised whenever the same measurements give other numbers."""
@@ -73,10 +74,67 @@ _LEAST_SPREAD = 1e-9
 """Posterior variances below this count as this in the weights of views."""
 
 
+class Shrinkage:
+    """The estimate of one release, and what its measurements decided on the way: mixtures and blends.
+
+    ``again`` repeats the procedure from other combined coefficients with these decisions kept. From the release's own
+    coefficients it gives the release's own estimate.
+    """
+
+    def __init__(self, model: _Model, noises: Sequence[Floats]) -> None:
+        self._model = model
+        self.mixtures: list[Floats] = []
+        self.blends: list[Blend] = []
+        self.coefficients = self._decide(noises) if model.views else model.linear.copy()
+
+    def _decide(self, noises: Sequence[Floats]) -> Floats:
+        """The estimate; mixtures and blends are chosen and kept."""
+        model = self._model
+        first = model.corrected(model.linear, power=_FIRST_POWER)
+        smooth = model.plausible(first)
+        again = [smooth + noise for noise in noises]
+        now = _Found(first, [model.corrected(each, power=_FIRST_POWER) for each in again])
+
+        def blended(candidate: _Found) -> _Found:
+            both = list(zip(now.replicates, candidate.replicates, strict=True))
+            pair = now.release, candidate.release
+            blend = Blend(
+                model.sets, model.linear, model.variances, pair, noises=noises, replicated=both, smooth=smooth
+            )
+            self.blends.append(blend)
+            return _Found(
+                model.with_possible_one_ways(blend.of(model.linear, pair)),
+                [model.with_possible_one_ways(blend.of(start, each)) for start, each in zip(again, both, strict=True)],
+            )
+
+        now = blended(
+            _Found(model.corrected(model.linear, power=1.0), [model.corrected(each, power=1.0) for each in again])
+        )
+        for pairs in (False, True):
+            weights, shrunken = model.learn(now.release, pairs=pairs)
+            self.mixtures.append(weights)
+            started = zip(again, now.replicates, strict=True)
+            now = blended(_Found(shrunken, [model.shrink(start, x, weights, pairs=pairs) for start, x in started]))
+        return model.last(now.release)
+
+    def again(self, linear: Floats) -> Floats:
+        """What the procedure makes of other combined coefficients; their total must be positive."""
+        model = self._model.starting_from(linear)
+        if not model.views:
+            return linear.copy()
+        first, *others = self.blends
+        candidates = model.corrected(linear, power=_FIRST_POWER), model.corrected(linear, power=1.0)
+        now = model.with_possible_one_ways(first.of(linear, candidates))
+        for pairs, weights, blend in zip((False, True), self.mixtures, others, strict=True):
+            shrunken = model.shrink(linear, now, weights, pairs=pairs)
+            now = model.with_possible_one_ways(blend.of(linear, (now, shrunken)))
+        return model.last(now)
+
+
 def shrunk(
     combined: Estimate, measurements: Sequence[Measurement], averages: Averages, groups: Sequence[ViewGroup]
-) -> Floats:
-    """The coefficients after shrinkage; those outside all views and the total stay as they are.
+) -> Shrinkage:
+    """The shrunk estimate; coefficients outside all views and the total stay as they are.
 
     Args:
         combined: The least squares estimate; its total must be positive.
@@ -85,9 +143,18 @@ def shrunk(
         groups: The views.
     """
     model = _Model(combined, groups)
-    if not model.views:
-        return combined.coefficients.copy()
-    return _blended(model, list(_replicate_noise(model, combined, measurements, averages)))[0]
+    return Shrinkage(model, _replicate_noise(model, combined, measurements, averages) if model.views else [])
+
+
+def smoothed(combined: Estimate, groups: Sequence[ViewGroup], found: Floats) -> Floats:
+    """An estimate moved towards independence, set by set, as far as what was measured does not speak against it.
+
+    A corrected estimate is too sparse to stand for the truth: cells that noise made zero would never err again. With i
+    the coefficients of independence and n_B their number in the set B, s_B = max(0, 1 - n_B / sum (l - i)^2 / v) is the
+    share of the distance that is not noise (James and Stein). Sets of one order share what they say as in ``risk``.
+    """
+    model = _Model(combined, groups)
+    return model.smooth(found) if model.views else found.copy()
 
 
 def _replicate_noise(
@@ -105,34 +172,6 @@ def _replicate_noise(
         noise[model.total] = 0.0
         out += [noise, -noise]
     return out
-
-
-def _blended(model: _Model, noises: Sequence[Floats]) -> tuple[Floats, list[Blend]]:
-    """The estimate, and the blends on the way to it."""
-    first = model.corrected(model.linear, power=_FIRST_POWER)
-    smooth = model.plausible(first)
-    again = [smooth + noise for noise in noises]
-    now = _Found(first, [model.corrected(each, power=_FIRST_POWER) for each in again])
-    blends: list[Blend] = []
-
-    def blended(candidate: _Found) -> _Found:
-        both = list(zip(now.replicates, candidate.replicates, strict=True))
-        pair = now.release, candidate.release
-        blend = Blend(model.sets, model.linear, model.variances, pair, noises=noises, replicated=both, smooth=smooth)
-        blends.append(blend)
-        return _Found(
-            model.with_possible_one_ways(blend.of(model.linear, pair)),
-            [model.with_possible_one_ways(blend.of(start, each)) for start, each in zip(again, both, strict=True)],
-        )
-
-    now = blended(
-        _Found(model.corrected(model.linear, power=1.0), [model.corrected(each, power=1.0) for each in again])
-    )
-    for pairs in (False, True):
-        weights, shrunken = model.learn(now.release, pairs=pairs)
-        started = zip(again, now.replicates, strict=True)
-        now = blended(_Found(shrunken, [model.shrink(start, x, weights, pairs=pairs) for start, x in started]))
-    return model.last(now.release), blends
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -189,6 +228,12 @@ class _Model:
             if covered
         ]
 
+    def starting_from(self, linear: Floats) -> _Model:
+        """The same steps from other combined coefficients of the same variances."""
+        other = copy(self)
+        other.linear = linear
+        return other
+
     def corrected(self, coefficients: Floats, *, power: float) -> Floats:
         """The nearest coefficients without negative cells; the larger the power, the less low orders move."""
         return nearest_above_zero(
@@ -205,7 +250,7 @@ class _Model:
         With i the coefficients of independence, |l - i|^2 is about |truth - i|^2 plus the variances of l, order by
         order. ``found`` still holds noise. It is moved towards i until its distance is at most that of the truth.
         """
-        independent = self._averaged(self._guesses(found, pairs=False), [np.ones(len(v.places)) for v in self.views])
+        independent = self._independent(found)
         apart, noisy = (
             np.bincount(self.orders, (each - independent) ** 2 / self.variances) for each in (found, self.linear)
         )
@@ -213,6 +258,24 @@ class _Model:
         shares = np.sqrt(true / np.maximum(true, np.maximum(apart, LEAST_VARIANCE)))
         shares[:2] = 1.0  # independence has the one-ways of what was found: no distance to move
         return np.asarray(independent + shares[self.orders] * (found - independent))
+
+    def smooth(self, found: Floats) -> Floats:
+        """See ``smoothed``."""
+        sets, independent = self.sets, self._independent(found)
+        distances = (self.linear - independent) ** 2 / self.variances
+        sums = sets.sums(distances[sets.chosen])
+        together = np.bincount(sets.orders, sums)[sets.orders]
+        own, common = (
+            1 - n / np.maximum(n, each) for n, each in ((sets.sizes, sums), (sets.sizes_of_orders, together))
+        )
+        shares = np.where(sets.orders < 2, 1.0, (POOLED * common + sets.sizes * own) / (POOLED + sets.sizes))
+        out, at = found.copy(), sets.chosen
+        out[at] = independent[at] + shares[sets.of] * (found - independent)[at]
+        return out
+
+    def _independent(self, found: Floats) -> Floats:
+        """The coefficients of independence with the one-way tables found."""
+        return self._averaged(self._guesses(found, pairs=False), [np.ones(len(v.places)) for v in self.views])
 
     def learn(self, found: Floats, *, pairs: bool) -> tuple[Floats, Floats]:
         """The weights of the mixture, and the cells of the least squares views shrunk by it towards guesses."""

@@ -13,8 +13,10 @@ from pathlib import Path
 
 from crosstally.answers.answer import answer_all
 from crosstally.answers.error_bars import ErrorBars
-from crosstally.inference.estimate import ROUNDS, SHRUNK, estimate
+from crosstally.answers.interactions import learned_sizes
+from crosstally.inference.estimate import ROUNDS, SHRUNK, estimate, infer
 from crosstally.inference.integers.tables import IntegerTables, Method, integer_tables
+from crosstally.inference.repeats import Repeats, repeated
 from crosstally.questions.question import Question
 from crosstally.questions.where import Where
 from crosstally.releases.statement import Statement
@@ -22,6 +24,7 @@ from crosstally.residuals import Estimate
 from crosstally.residuals.nested import extended_measurements
 from crosstally.schema import Schema
 from crosstally.tables import Chosen, Marginal, Measurement
+from crosstally.typing import Floats
 from crosstally.workload import Workload
 
 __all__ = ["Release"]
@@ -53,8 +56,34 @@ class Release:
     def _errors(self) -> ErrorBars:
         rows, groups = self.statement.rows, self.estimate.groups
         if groups is None:
-            return ErrorBars(self.schema, self.measurements, rows, variances_left=self.variances_left)
-        return ErrorBars(groups.extended, extended_measurements(groups, self.measurements), rows, groups=groups)
+            left = self.variances_left
+            return ErrorBars(
+                self.schema,
+                self.measurements,
+                rows,
+                variances_left=left,
+                repeats=self._repeats,
+                sizes=self._sizes,
+            )
+        extended = extended_measurements(groups, self.measurements)
+        return ErrorBars(groups.extended, extended, rows, groups=groups, repeats=self._repeats, sizes=self._sizes)
+
+    def _repeats(self) -> Repeats:
+        return self._repeated
+
+    @cached_property
+    def _repeated(self) -> Repeats:
+        """The inference repeated, once for this release: the intervals of corrected cells are read from it."""
+        rows, way = self.statement.rows, self.nonnegative
+        return repeated(infer(self.schema, self.measurements, rows=rows, nonnegative=way, rounds=self.rounds))
+
+    def _sizes(self) -> Mapping[int, Floats]:
+        return self._learned_sizes
+
+    @cached_property
+    def _learned_sizes(self) -> Mapping[int, Floats]:
+        """The sizes of interactions, by order: the intervals of tables that nobody measured rest on them."""
+        return learned_sizes(replace(self.estimate, groups=None), self._repeated)
 
     @property
     def rows(self) -> float:

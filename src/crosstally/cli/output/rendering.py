@@ -1,15 +1,15 @@
-"""Answers as people read them: ``1,234 ± 21``, labelled and aligned."""
+"""Answers as people read them: ``1,234 ± 21`` or ``1,234 (1,190 to 1,280)``, labelled and aligned."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice
+from itertools import islice, product
 from typing import TYPE_CHECKING
 
 from rich.table import Table
 
 from crosstally.cli.output.screen import Screen, grid, printable
-from crosstally.exports.cells import labelled_cells, margins
+from crosstally.exports.cells import margins
 
 if TYPE_CHECKING:
     from crosstally.tables import Marginal
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["notes", "show", "title"]
 
 MOST_LINES = 1_000
+USUAL_LEVEL = 0.95
+"""The level of intervals where none is asked for."""
 
 
 def title(marginal: Marginal) -> str:
@@ -27,6 +29,12 @@ def title(marginal: Marginal) -> str:
 
 def notes(marginal: Marginal, level: float | None) -> list[str]:
     """What must be known to read the numbers."""
+    if _has_interval(marginal, level):
+        sure = f"(... to ...): the true count is within this interval with {100 * (level or USUAL_LEVEL):g}% confidence"
+        if marginal.error_kind != "modelled":
+            return [f"{sure}, after the correction of negative cells."]
+        assumed = "Links between attributes that nobody measured together are taken to be as strong as measured ones."
+        return [f"{sure}, if this holds: {assumed}"]
     if marginal.error is None:
         guess = f"The numbers are a guess by {marginal.method} from what was measured."
         return [f"± ?: this combination of attributes was never measured, so no error is known. {guess}"]
@@ -44,7 +52,7 @@ def notes(marginal: Marginal, level: float | None) -> list[str]:
 
 
 def show(marginal: Marginal, screen: Screen, *, level: float | None = None) -> None:
-    """Print the title, the table and the notes; ± is a margin at ``level``, or the standard error."""
+    """Print the title, the table and the notes: intervals or margins at ``level``, or standard errors."""
     screen.print(title(marginal), style="bold")
     screen.print()
     screen.put_table(_table(marginal, level, screen.width))
@@ -64,23 +72,37 @@ def _table(marginal: Marginal, level: float | None, width: int) -> Table:
     return _long(marginal, level)
 
 
-def _long(marginal: Marginal, level: float | None) -> Table:
-    from crosstally.text_table import cell_text
+def _has_interval(marginal: Marginal, level: float | None) -> bool:
+    """Whether cells are shown with both ends: where a level is asked for, and where there is no standard error."""
+    return marginal.ends is not None and (level is not None or marginal.error is None)
 
+
+def _texts(marginal: Marginal, level: float | None) -> list[str]:
+    """The cells as text, the last attribute fastest."""
+    from crosstally.text_table import cell_text, interval_text
+
+    values = marginal.values.ravel().tolist()
+    if _has_interval(marginal, level):
+        low, high = (end.ravel().tolist() for end in marginal.interval(level or USUAL_LEVEL))
+        return [interval_text(*each) for each in zip(values, low, high, strict=True)]
+    return [cell_text(*each) for each in zip(values, margins(marginal, level).ravel().tolist(), strict=True)]
+
+
+def _long(marginal: Marginal, level: float | None) -> Table:
     table = grid(*marginal.attributes, "count", left=len(marginal.attributes))
-    for cell in islice(labelled_cells(marginal, level=level), MOST_LINES):
-        table.add_row(*map(printable, cell.labels), cell_text(cell.count, cell.margin))
+    labels = product(*(attribute.labels for attribute in marginal.schema.attributes))
+    for own, text in islice(zip(labels, _texts(marginal, level), strict=True), MOST_LINES):
+        table.add_row(*map(printable, own), text)
     return table
 
 
 def _crosstab(marginal: Marginal, level: float | None) -> Table:
     """The first attribute down, the second across."""
-    from crosstally.text_table import cell_text
-
     down, across = marginal.schema.attributes
     table = grid(f"{down.name} \\ {across.name}", *across.labels)
-    for label, *numbers in zip(down.labels, marginal.values, margins(marginal, level), strict=True):
-        table.add_row(printable(label), *(cell_text(float(n), float(e)) for n, e in zip(*numbers, strict=True)))
+    texts = _texts(marginal, level)
+    for i, label in enumerate(down.labels):
+        table.add_row(printable(label), *texts[i * across.size : (i + 1) * across.size])
     return table
 
 

@@ -1,0 +1,130 @@
+"""Intervals of tables that nobody measured: noise from replicates, and random interactions for what is missing.
+
+q is the answer, the table of greatest entropy with the covered margins. The noise part is that of ``intervals``, the
+answer being found again for each replicate. For the model part each uncovered set of attributes gets a random
+interaction of a size that measured sets of its order have (``interactions``); a pair never measured together may be
+anything. q times the exponential of their sum is raked back to the covered margins of q. The mean squares of what this
+moves, above and below, and the variance of sampling people (the share of free cells times q) are added to the noise.
+
+This rests on an assumption: interactions nobody measured are as large as measured ones. A table that breaks it, such as
+C = A xor B with only its pairs measured, is not covered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from itertools import combinations
+
+import numpy as np
+
+from crosstally.answers.interactions import SIZES, centred, raked
+from crosstally.answers.reconstruct.maximum_entropy import greatest_entropy
+from crosstally.answers.reconstruct.reconstruction import Known
+from crosstally.inference.repeats import Repeats
+from crosstally.inference.replicates import Normals
+from crosstally.residuals import Estimate
+from crosstally.typing import Floats
+
+__all__ = ["ModelledEnds"]
+
+_CELLS_DRAWN = 100_000
+_LEAST_DRAWS, _MOST_DRAWS = 12, 100
+"""Draws come in pairs of both signs: as many pairs as keep all their cells within the work."""
+
+_MARGIN = 3.0
+"""The upper end of a covered margin, in its standard errors: no cell of it is larger, at any level asked for."""
+
+_MOST_LOG = 8.0
+_ROUNDING = 1e-6
+
+
+class ModelledEnds:
+    """The intervals of the cells of a table that is not covered, or of what ``change`` makes of it."""
+
+    def __init__(
+        self,
+        repeats: Callable[[], Repeats],
+        sizes: Callable[[], Mapping[int, Floats]],
+        estimate: Estimate,
+        names: tuple[str, ...],
+        *,
+        known: Known,
+        values: Floats,
+        change: Callable[[Floats], Floats] | None = None,
+    ) -> None:
+        self._repeats, self._sizes = repeats, sizes
+        self._estimate, self._names, self._known = estimate, names, known
+        self._values, self._change = values, change
+
+    def mapped(self, change: Callable[[Floats], Floats]) -> ModelledEnds:
+        """The intervals of what becomes of the table: ``change`` turns a stack of tables into a stack of others."""
+        model = self._repeats, self._sizes, self._estimate, self._names
+        return ModelledEnds(*model, known=self._known, values=self._values, change=change)
+
+    @cached_property
+    def _parts(self) -> tuple[Floats, Floats, Floats, Floats, int]:
+        """E(t), the variance below and above each cell, the most that covered margins allow, and the replicates."""
+        again, drawn = self._again(), self._drawn()
+        free = 1 - float(self._known.covered.mean())
+        if self._change is None:
+            values, most = drawn[0], self._most(again)
+        else:
+            again, drawn = self._change(again), self._change(drawn)
+            values, most = drawn[0], np.full(drawn.shape[1:], np.inf)
+        noise = ((again[1:] - again[0]) ** 2).mean(axis=0) + free * np.maximum(values, 0.0)
+        moved = drawn[1:] - values
+        below, above = (
+            noise + np.where(side, moved**2, 0.0).sum(axis=0) / np.maximum(side.sum(axis=0), 1)
+            for side in (moved < 0, moved > 0)
+        )
+        return again[0], below, above, most, len(again) - 1
+
+    def _again(self) -> Floats:
+        """The table of greatest entropy of the truth of the replicates, then of each of their estimates."""
+        covered = self._known.covered
+        stack = np.where(covered, self._repeats().at(self._estimate.places([self._names])[0][0]), 0.0)
+        solved = greatest_entropy(Known(self._known.shape, covered, np.ascontiguousarray(stack)))
+        return np.stack([each.values for each in solved])
+
+    def _drawn(self) -> Floats:
+        """The answer, then what random interactions make of it."""
+        shape, ndim, sizes = self._known.shape, len(self._known.shape), self._sizes()
+        pairs = int(np.clip(_CELLS_DRAWN // self._values.size, 2 * _LEAST_DRAWS, 2 * _MOST_DRAWS)) // 2
+        normals, logs = Normals(self._repeats().seed + 1), np.zeros((pairs, *shape))
+        covered = self._known.covered.reshape(shape)
+        for order in range(1, ndim + 1):
+            weights = sizes.get(order, sizes[max(sizes)])
+            for axes in combinations(range(ndim), order):
+                if covered[tuple(int(axis in axes) for axis in range(ndim))]:
+                    continue
+                part = tuple(shape[axis] for axis in axes)
+                places = np.searchsorted(np.cumsum(weights), normals.uniform(pairs)).clip(max=len(SIZES) - 1)
+                size = SIZES[places] if order > 2 else np.full(pairs, SIZES[-1])
+                own = centred(normals, pairs, part) * size.reshape(-1, *[1] * order)
+                logs += own.reshape(pairs, *(n if axis in axes else 1 for axis, n in enumerate(shape)))
+        both = np.clip(np.concatenate([logs, -logs]), -_MOST_LOG, _MOST_LOG)
+        values = self._values[None]
+        return np.concatenate([values, raked(values * np.exp(both), values, self._known.subsets, ndim)])
+
+    def _most(self, again: Floats) -> Floats:
+        """For each cell the least upper end of a covered margin that holds it."""
+        ndim, most = len(self._known.shape), np.full(self._known.shape, np.inf)
+        for bits in self._known.subsets:
+            out = tuple(axis - ndim for axis in range(ndim) if not bits >> axis & 1)
+            value, stack = self._values.sum(axis=out, keepdims=True), again.sum(axis=out, keepdims=True)
+            noise = np.sqrt(((stack[1:] - stack[0]) ** 2).mean(axis=0))
+            most = np.minimum(most, np.maximum(value, stack[0]) + _MARGIN * noise)
+        return most
+
+    def interval(self, values: Floats, level: float) -> tuple[Floats, Floats]:
+        """The ends of the interval of each cell."""
+        from scipy.special import stdtrit
+
+        truth, below, above, most, number = self._parts
+        quantile = float(stdtrit(number, (1 + level) / 2))
+        low = np.minimum(values - quantile * np.sqrt(below), truth)
+        high = np.minimum(np.maximum(values + quantile * np.sqrt(above), truth), np.maximum(most, values))
+        slack = _ROUNDING * np.maximum(high - low, 1e-3)
+        low = np.floor(np.maximum(low, 0.0) + slack)
+        return low, np.maximum(np.ceil(high - slack), low)

@@ -1,0 +1,149 @@
+"""Intervals of tables that nobody measured: what they hold, what they assume, and where they cannot hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from crosstally.answers.interactions import SIZES, centred, learned_sizes, raked
+from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
+from crosstally.inference.replicates import Normals
+from crosstally.releases import Release, Statement, publish
+from crosstally.tables import ErrorKind
+from simulated import margin, measured, people, schema_of
+
+LAPLACE = Noise(NoiseKind.LAPLACE, 5.0)
+STATEMENT = Statement(strategy="test", budget=Budget(epsilon=1), neighbours=Neighbours.ADD_REMOVE)
+SIX = (2, 3, 2, 4, 3, 2)
+
+
+def released(
+    rng: np.random.Generator, full: NDArray[np.int64], views: Sequence[Sequence[int]], **options: object
+) -> Release:
+    return publish(schema_of(*full.shape), measured(rng, full, views, LAPLACE), STATEMENT, **options)
+
+
+def held(release: Release, full: NDArray[np.int64], axes: Sequence[int], scale: float = 1.0) -> NDArray[np.bool_]:
+    answer, truth = release.marginal(*(f"a{i}" for i in axes)), margin(full, axes)
+    low, high = (scale * (end - answer.values) for end in answer.interval(0.95))
+    return (low <= truth - answer.values) & (truth - answer.values <= high)
+
+
+def test_random_interactions_are_centred_and_of_size_one() -> None:
+    drawn = centred(Normals(1), 4_000, (2, 3))
+    for axis in (1, 2):
+        assert np.abs(drawn.sum(axis=axis)).max() < 1e-12
+    assert drawn.var(axis=0) == pytest.approx(np.ones((2, 3)), abs=5 * np.sqrt(2 / 4_000))
+
+
+def test_raking_gives_the_margins_by_hand() -> None:
+    """Odds of 4 kept, both margins a half: x / (1/2 - x) = 2, so x = 1/3."""
+    got = raked(np.array([[4.0, 1.0], [1.0, 1.0]]), np.full((2, 2), 0.25), [1, 2], 2)
+    assert got == pytest.approx(np.array([[1 / 3, 1 / 6], [1 / 6, 1 / 3]]), abs=1e-3)
+
+
+def test_the_size_of_interactions_is_learned() -> None:
+    """Independent attributes have smaller interactions than pairs with odds of e^2 have, which are of size 0.5."""
+    rng = np.random.default_rng(1)
+    views = list(combinations(range(5), 2))
+    flat = rng.multinomial(100_000, np.full(32, 1 / 32)).reshape((2,) * 5)
+    signs = np.indices((2,) * 5).reshape(5, -1) * 2 - 1
+    weights = np.exp(0.5 * sum(signs[i] * signs[i + 1] for i in range(4)))
+    strong = rng.multinomial(100_000, weights / weights.sum()).reshape((2,) * 5)
+    found = []
+    for full in (flat, strong):
+        release = released(rng, full, views)
+        weights_of_pairs = learned_sizes(release.estimate, release._repeats())[2]
+        assert weights_of_pairs.sum() == pytest.approx(1)
+        found.append(float(np.sqrt(weights_of_pairs @ SIZES**2)))
+    assert found[1] > 1.3 * found[0]
+
+
+def test_what_a_modelled_answer_is() -> None:
+    rng = np.random.default_rng(2)
+    full = people(rng, SIX, 5_000, 1.0)
+    release = released(rng, full, list(combinations(range(6), 2)))
+    answer = release.marginal("a0", "a1", "a3")
+    assert answer.error_kind is ErrorKind.MODELLED
+    assert np.isnan(answer.std_error).all()
+    assert "modelled" in repr(answer)
+    low, high = answer.interval()
+    assert ((low >= 0) & (low <= answer.values + 1e-3) & (answer.values <= high + 1e-3)).all()
+    assert np.array_equal(high, np.rint(high))
+    assert np.array_equal(answer.interval(), release.marginal("a0", "a1", "a3").interval())
+    summed = release.marginal("a0", where="a1 = 0 and a3 in {0, 1}")
+    assert summed.error_kind is ErrorKind.MODELLED
+    low, high = summed.interval()
+    assert ((low <= summed.values) & (summed.values <= high)).all()
+    for method in ("least-squares", "linear-program"):
+        assert release.marginal("a0", "a1", "a3", method=method).error_kind is ErrorKind.NONE
+    assert release.refit(nonnegative="none").marginal("a0", "a1", "a3").error_kind is ErrorKind.NONE
+
+
+def test_no_cell_is_larger_than_its_margins_may_be() -> None:
+    rng = np.random.default_rng(3)
+    full = people(rng, SIX, 5_000, 1.0)
+    release = released(rng, full, list(combinations(range(6), 2)))
+    high = release.marginal("a0", "a1", "a3").interval()[1]
+    pair = release.marginal("a0", "a1")
+    assert (high.max(axis=2) <= pair.values + 6 * pair.std_error + 1).all()
+
+
+def log_linear(rng: np.random.Generator, sizes: Sequence[int], rows: int) -> NDArray[np.int64]:
+    """People of a random log-linear model: interactions of pairs of size 0.5, of triples 0.3, of quadruples 0.15."""
+    logs = np.zeros(tuple(sizes))
+    for order, size in ((1, 0.5), (2, 0.5), (3, 0.3), (4, 0.15)):
+        for axes in combinations(range(len(sizes)), order):
+            own = size * rng.standard_normal([sizes[axis] for axis in axes])
+            logs += own.reshape([n if axis in axes else 1 for axis, n in enumerate(sizes)])
+    weights = np.exp(logs)
+    return rng.multinomial(rows, weights.ravel() / weights.sum()).reshape(tuple(sizes))
+
+
+FIVE = (2, 3, 2, 4, 3)
+TRIPLES = [(0, 1, 2), (0, 3, 4), (1, 2, 4)]
+OTHERS = [(0, 1, 3), (2, 3, 4), (1, 3, 4), (0, 1, 2, 3), (0, 2, 3, 4)]
+
+
+def coverage(seeds: range, scales: Sequence[float]) -> NDArray[np.float64]:
+    """For each release, each with its own model, the share of cells of unmeasured tables held: (releases, scales)."""
+    out = []
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        full = log_linear(rng, FIVE, 20_000)
+        release = released(rng, full, [*combinations(range(5), 2), *TRIPLES])
+        parts = [np.stack([held(release, full, axes, scale).ravel() for scale in scales]) for axes in OTHERS]
+        out.append(np.concatenate(parts, axis=1).mean(axis=1))
+    return np.array(out)
+
+
+def test_intervals_of_tables_nobody_measured_hold_and_narrower_ones_do_not() -> None:
+    """Random log-linear models, all pairs and three triples measured: other triples and quadruples hold 92%.
+
+    Over 40 other models they held 98.7% with a standard error of 0.5% for ten: a false alarm is 14 of them away.
+    That is too often: three triples say little, and the prior expects more of them. So it takes half the width to see
+    them fail, 79% with a standard error of 3%.
+    """
+    usual, half = coverage(range(10), (1.0, 0.5)).mean(axis=0)
+    assert usual >= 0.92
+    assert half < 0.9
+
+
+def test_equal_attributes_never_measured_together_are_within_the_bounds() -> None:
+    """A = B, each measured alone: cells are covered in at least 18 of 20 releases."""
+    rng = np.random.default_rng(4)
+    full = np.diag([700, 1_300])
+    assert sum(held(released(rng, full, [(0,), (1,)]), full, (0, 1)).all() for _ in range(20)) >= 18
+
+
+def test_exclusive_or_with_pairs_measured_is_known_to_fail() -> None:
+    """C = A xor B: all pairs look independent, nothing says otherwise, and the empty cells are missed."""
+    full = np.zeros((2, 2, 2), np.int64)
+    for a, b in ((0, 0), (0, 1), (1, 0), (1, 1)):
+        full[a, b, a ^ b] = 5_000
+    release = released(np.random.default_rng(5), full, list(combinations(range(3), 2)))
+    assert not held(release, full, (0, 1, 2)).all()

@@ -1,0 +1,96 @@
+"""The inference repeated: the same decisions, the same numbers everywhere, and errors of the size that was seen."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from crosstally.budget import Noise, NoiseKind
+from crosstally.inference.estimate import CORRECTED, infer
+from crosstally.inference.repeats import repeated
+from crosstally.questions.queries import Cells
+from crosstally.residuals import combine
+from crosstally.tables import Measurement
+from simulated import measured, people, schema_of, true_coefficients
+
+LAPLACE, GAUSSIAN = NoiseKind.LAPLACE, NoiseKind.GAUSSIAN
+SIZES = (2, 3, 4, 3)
+VIEWS = [(0, 1, 2), (1, 2, 3), (0, 3)]
+
+
+def some_views(seed: int, scale: float = 6.0, kind: NoiseKind = LAPLACE) -> list[Measurement]:
+    rng = np.random.default_rng(seed)
+    return measured(rng, people(rng, SIZES, 900, 1.0), VIEWS, Noise(kind, scale))
+
+
+@pytest.mark.parametrize("nonnegative", CORRECTED)
+@pytest.mark.parametrize("rows", [None, 900])
+def test_the_same_coefficients_give_the_same_estimate(nonnegative: str, rows: int | None) -> None:
+    """Decisions are kept: from the release's own coefficients the repeated inference is the release's own."""
+    inference = infer(schema_of(*SIZES), some_views(1), rows=rows, nonnegative=nonnegative, rounds=2)
+    assert np.array_equal(inference.again(inference.linear.coefficients), inference.estimate.coefficients)
+    other = inference.linear.coefficients + 5.0
+    assert nonnegative == "none" or not np.array_equal(inference.again(other), inference.estimate.coefficients)
+
+
+def test_the_same_measurements_give_the_same_replicates() -> None:
+    first, second = (repeated(infer(schema_of(*SIZES), some_views(2)), number=3) for _ in range(2))
+    other = repeated(infer(schema_of(*SIZES), some_views(3)), number=3)
+    assert np.array_equal(first.deviations, second.deviations)
+    assert not np.array_equal(first.deviations, other.deviations)
+    assert len({row.tobytes() for row in first.deviations}) == 3
+
+
+@pytest.mark.parametrize("kind", [LAPLACE, GAUSSIAN])
+def test_nothing_to_correct_leaves_the_noise_that_was_measured(kind: NoiseKind) -> None:
+    """Large cells: the deviations of 2,000 replicates have the exact variances of least squares, within 5 sigma."""
+    noise = Noise(kind, 3.0)
+    counts = np.array([[5000, 4000], [3000, 9000]])
+    views = [Measurement(Cells(("a0", "a1")), counts, variance=noise.variance, noise=noise, origin="test")]
+    inference = infer(schema_of(2, 2), views, nonnegative="joint")
+    found = repeated(inference, number=2_000)
+    ratios = (found.deviations.astype(float) ** 2).mean(axis=0) / combine(schema_of(2, 2), views).variances
+    assert ratios == pytest.approx(np.ones(4), abs=5 * np.sqrt(5 / 2_000))  # the kurtosis of Laplace is 6 at most
+    assert found.stretches == pytest.approx(np.ones(3), abs=0.1)
+
+
+def test_a_public_number_of_rows_has_no_noise() -> None:
+    inference = infer(schema_of(*SIZES), some_views(4), rows=900)
+    total = inference.linear.places([()])[0]
+    assert not repeated(inference, number=4).deviations[:, total].any()
+    free = infer(schema_of(*SIZES), some_views(4))
+    assert (repeated(free, number=4).deviations[:, total] != 0).all()
+
+
+def test_the_smooth_truth_keeps_one_way_tables() -> None:
+    inference = infer(schema_of(*SIZES), some_views(5))
+    truth = repeated(inference, number=1).truth
+    for i in range(len(SIZES)):
+        places = inference.linear.places([(f"a{i}",)])[0][0]
+        assert truth[places] == pytest.approx(inference.estimate.coefficients[places])
+
+
+def test_interactions_that_are_only_noise_vanish_from_the_truth() -> None:
+    """Independent attributes under noise of half a cell: the truth of the replicates is nearly independent."""
+    rng = np.random.default_rng(6)
+    table = rng.multinomial(8_000, np.full(400, 1 / 400)).reshape(20, 20)
+    inference = infer(schema_of(20, 20), measured(rng, table, [(0, 1)], Noise(LAPLACE, 10.0)))
+    places = inference.linear.places([("a0", "a1")])[0][0]
+    truth, linear = repeated(inference, number=1).truth[places], inference.linear.coefficients[places]
+    order_2 = np.ones((20, 20), bool)
+    order_2[0], order_2[:, 0] = False, False
+    assert (truth[order_2.ravel()] ** 2).sum() < 0.1 * (linear[order_2.ravel()] ** 2).sum()
+
+
+def test_deviations_are_of_the_size_of_true_errors() -> None:
+    """Over 30 releases the mean square of deviations, in units of variances, is 0.7 to 1.5 of that of true errors."""
+    own, true = 0.0, 0.0
+    rng = np.random.default_rng(7)
+    exact = people(rng, SIZES, 900, 1.0)
+    for _ in range(30):
+        inference = infer(schema_of(*SIZES), measured(rng, exact, VIEWS, Noise(LAPLACE, 6.0)))
+        deviations = repeated(inference, number=6).deviations.astype(float)
+        errors = inference.estimate.coefficients - true_coefficients(inference.linear, exact, VIEWS)
+        true += float((errors**2 / inference.linear.variances).sum())
+        own += float((deviations**2 / inference.linear.variances).sum() / len(deviations))
+    assert 0.7 < own / true < 1.5
