@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from crosstally.budget import Budget
+from crosstally.cli.output.rendering import cell_texts
 from crosstally.cli.output.screen import ACCENT, PROSE_WIDTH, Screen, amount, count, facts, grid, progress
 from crosstally.cli.plan import comparison_table, stages_in_words
 from crosstally.errors import CrosstallyError, MissingExtraError
@@ -262,30 +263,28 @@ def _tell_unmeasured(screen: Screen, story: _Story) -> None:
         screen,
         f"And one that nobody measured: {', '.join(_UNMEASURED[:-1])} and {_UNMEASURED[-1]} together, {truth.size} "
         "counts, here those of owners with a degree. It is the least assuming table that agrees with all that was "
-        "measured (maximum entropy). Its error is not known in advance, so none is claimed:",
+        "measured (maximum entropy), with 95% intervals in case links nobody measured are as strong as others:",
     )
     screen.print()
     _put(screen, _beside_truth(part, truth[(..., *index)]))
     screen.print()
-    _say(screen, f"Seen beside the truth, its {truth.size} counts are off by {off:,.0f} people, typically.")
+    low, high = marginal.interval(0.95)
+    held = int(((low <= truth) & (truth <= high)).sum())
+    _say(
+        screen,
+        f"Of its {truth.size} counts {held} are within; they are off the truth by {off:,.0f} people, typically.",
+    )
 
 
 def _beside_truth(marginal: Marginal, truth: Any) -> Table:
     """One column of answers with the truth beside it for each value of the second attribute."""
-    from crosstally.text_table import cell_text
-
     down, *across = marginal.schema.attributes
     labels = across[0].labels if across else ("published",)
     headings = [text for label in labels for text in (label, "truth")]
     table = grid(f"{down.name} by {across[0].name}" if across else down.name, *headings)
-    rows = (array.reshape(down.size, -1) for array in (marginal.values, marginal.std_error, truth))
-    for label, *numbers in zip(down.labels, *rows, strict=True):
-        cells = (
-            text
-            for value, error, known in zip(*numbers, strict=True)
-            for text in (cell_text(float(value), float(error)), count(known))
-        )
-        table.add_row(label, *cells)
+    published = iter(cell_texts(marginal, None))
+    for label, known in zip(down.labels, truth.reshape(down.size, -1), strict=True):
+        table.add_row(label, *(text for each in known for text in (next(published), count(each))))
     for column in table.columns[2::2]:
         column.style = "dim"
     return table

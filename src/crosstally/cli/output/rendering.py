@@ -14,7 +14,7 @@ from crosstally.exports.cells import margins
 if TYPE_CHECKING:
     from crosstally.tables import Marginal
 
-__all__ = ["notes", "show", "title"]
+__all__ = ["cell_texts", "notes", "show", "title"]
 
 MOST_LINES = 1_000
 USUAL_LEVEL = 0.95
@@ -77,7 +77,7 @@ def _has_interval(marginal: Marginal, level: float | None) -> bool:
     return marginal.ends is not None and (level is not None or marginal.error is None)
 
 
-def _texts(marginal: Marginal, level: float | None) -> list[str]:
+def cell_texts(marginal: Marginal, level: float | None) -> list[str]:
     """The cells as text, the last attribute fastest."""
     from crosstally.text_table import cell_text, interval_text
 
@@ -91,7 +91,7 @@ def _texts(marginal: Marginal, level: float | None) -> list[str]:
 def _long(marginal: Marginal, level: float | None) -> Table:
     table = grid(*marginal.attributes, "count", left=len(marginal.attributes))
     labels = product(*(attribute.labels for attribute in marginal.schema.attributes))
-    for own, text in islice(zip(labels, _texts(marginal, level), strict=True), MOST_LINES):
+    for own, text in islice(zip(labels, cell_texts(marginal, level), strict=True), MOST_LINES):
         table.add_row(*map(printable, own), text)
     return table
 
@@ -100,7 +100,7 @@ def _crosstab(marginal: Marginal, level: float | None) -> Table:
     """The first attribute down, the second across."""
     down, across = marginal.schema.attributes
     table = grid(f"{down.name} \\ {across.name}", *across.labels)
-    texts = _texts(marginal, level)
+    texts = cell_texts(marginal, level)
     for i, label in enumerate(down.labels):
         table.add_row(printable(label), *texts[i * across.size : (i + 1) * across.size])
     return table
