@@ -74,7 +74,7 @@ COMMANDS = {
     "inspect": "inspect given.parquet",
     "inspect json": "inspect given.parquet --json",
     "table": "table given.parquet town sex",
-    "table level": "table given.parquet town --level 0.95",
+    "table level": "table given.parquet town",
     "table json": "table given.parquet town --format json",
     "table json-stat": "table given.parquet town --format json-stat",
     "table csv": "table given.parquet town --format csv",
