@@ -98,7 +98,8 @@ def weighing_tables(schema: Schema, named: Workload) -> Workload:
 
 
 _ONE_WAYS = 3.0
-"""On five tables, under Gaussian noise, the least of the larger of both regrets, at one and at two attributes."""
+"""A prototype's choice on five tables under Gaussian noise, for the lesser regret at one and two attributes together.
+It serves strategies that are asked for by name; the default plan does not use it."""
 
 
 def _shares(orders: int) -> Floats:

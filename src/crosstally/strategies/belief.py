@@ -25,7 +25,8 @@ MEDIAN_SIZES = {2: 0.06, 3: 0.01, 4: 0.003}
 FALL = 0.3
 """What the median falls by with each order above four, as it does from three to four."""
 SPREAD = 1.25
-"""The standard deviation of the logarithm of sizes: 0.7 to 2.4 were seen. Between 1 and 1.5 errors hardly change."""
+"""The standard deviation of the logarithm of sizes: 0.7 to 2.4 were seen. What 1 and 1.5 change is in
+docs/methods/stepwise.md."""
 
 _NODES = (-math.sqrt(3), 0.0, math.sqrt(3))
 _WEIGHTS = np.array([1 / 6, 2 / 3, 1 / 6])
