@@ -263,4 +263,4 @@ def test_a_release_by_the_residual_plan() -> None:
     )
     answer = release.marginal("a0", "a1")
     assert answer.values == pytest.approx(np.array([[0, 0, 50], [0, 0, 50]]), abs=8 * answer.std_error.max())
-    assert answer.error_kind == "exact"
+    assert answer.error_kind == "corrected"

@@ -152,9 +152,10 @@ def smoothed(combined: Estimate, groups: Sequence[ViewGroup], found: Floats) -> 
     A corrected estimate is too sparse to stand for the truth: cells that noise made zero would never err again. With i
     the coefficients of independence and n_B their number in the set B, s_B = max(0, 1 - n_B / sum (l - i)^2 / v) is the
     share of the distance that is not noise (James and Stein). Sets of one order share what they say as in ``risk``.
+    Where noise left no rows there is nothing to move: every cell is zero.
     """
     model = _Model(combined, groups)
-    return model.smooth(found) if model.views else found.copy()
+    return model.smooth(found) if model.views and found[model.total] > 0 else found.copy()
 
 
 def _replicate_noise(
