@@ -19,7 +19,10 @@ from crosstally.questions.queries import Cells, GroupMaps, Query
 from crosstally.schema import Schema
 from crosstally.text_table import text_table
 
-__all__ = ["CellEnds", "CellError", "Chosen", "ErrorKind", "ExactTable", "Marginal", "Measurement"]
+__all__ = ["USUAL_LEVEL", "CellEnds", "CellError", "Chosen", "ErrorKind", "ExactTable", "Marginal", "Measurement"]
+
+USUAL_LEVEL = 0.95
+"""The level of intervals where none is asked for."""
 
 
 def read_only(array: ArrayLike, dtype: type[np.generic]) -> NDArray[Any]:
@@ -207,12 +210,12 @@ class Marginal:
         """The standard error of each cell; NaN where it is not known."""
         return np.full(self.schema.shape, math.nan if self.error is None else self.error.std_error)
 
-    def half_width(self, level: float = 0.95) -> NDArray[np.float64]:
+    def half_width(self, level: float = USUAL_LEVEL) -> NDArray[np.float64]:
         """Half the width of the interval around each cell at this level; NaN where the error is not known."""
         check_level(level)
         return np.full(self.schema.shape, math.nan if self.error is None else self.error.half_width(level))
 
-    def interval(self, level: float = 0.95) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def interval(self, level: float = USUAL_LEVEL) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """The ends of an interval around each cell that holds the true count with this probability; NaN if unknown.
 
         Of corrected cells they are whole numbers, not below zero, and not the same on both sides. Those of the linear
@@ -227,11 +230,13 @@ class Marginal:
     def __repr__(self) -> str:
         title = (" x ".join(self.attributes) or "total") + (f" where {self.where}" if self.where else "")
         head = f"{title}: {self.caption}" if self.caption else title
-        return "\n".join([head, *text_table(self.schema, self.values, self.std_error), self._footnote()])
+        interval = None if self.ends is None else self.interval()
+        lines = text_table(self.schema, self.values, self.std_error, interval=interval)
+        return "\n".join([head, *lines, self._footnote()])
 
     def _footnote(self) -> str:
-        if self.error_kind is ErrorKind.MODELLED:
-            return f"± ?: nobody measured this table; interval() has modelled intervals ({self.method})"
+        if self.ends is not None:
+            return f"(... to ...) {USUAL_LEVEL:.0%} intervals, {self.error_kind.value} ({self.method})"
         if self.error is None:
             return f"± ?: the error is not known ({self.method})"
         before = ", before negative cells were corrected" if self.corrected else ""
@@ -249,8 +254,20 @@ class Marginal:
             std_error += "_"
         return count, std_error
 
+    def interval_columns(self) -> tuple[str, str]:
+        """The names of the columns of the ends of intervals, found as those of ``number_columns``."""
+        low, high = "count_low", "count_high"
+        while low in self.attributes:
+            low += "_"
+        while high in self.attributes:
+            high += "_"
+        return low, high
+
     def to_arrow(self) -> pa.Table:
-        """A row for each cell: a dictionary column for each attribute, then ``count`` and ``std_error``."""
+        """A row for each cell: a dictionary column for each attribute, then ``count`` and ``std_error``.
+
+        ``count_low`` and ``count_high`` are the ends of its 95% interval.
+        """
         columns: list[pa.Array] = []
         for axis, attribute in enumerate(self.schema.attributes):
             codes = np.broadcast_to(
@@ -259,8 +276,9 @@ class Marginal:
             columns.append(
                 pa.DictionaryArray.from_arrays(pa.array(codes.ravel()), pa.array(attribute.labels, pa.string()))
             )
-        columns += [pa.array(self.values.ravel()), pa.array(self.std_error.ravel())]
-        return pa.Table.from_arrays(columns, names=[*self.attributes, *self.number_columns()])
+        columns += [pa.array(each.ravel()) for each in (self.values, self.std_error, *self.interval())]
+        names = [*self.attributes, *self.number_columns(), *self.interval_columns()]
+        return pa.Table.from_arrays(columns, names=names)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self.to_arrow().__arrow_c_stream__(requested_schema)
@@ -277,11 +295,12 @@ class Marginal:
         return polars.from_arrow(self.to_arrow()).cast(labels)
 
     def to_xarray(self) -> Any:
-        """An xarray Dataset of ``count`` and ``std_error`` with one labelled dimension for each attribute."""
+        """An xarray Dataset of the numbers of ``to_arrow`` with one labelled dimension for each attribute."""
         xarray = optional("xarray", extra="frames")
-        count, std_error = self.number_columns()
+        names = (*self.number_columns(), *self.interval_columns())
+        numbers = (self.values.copy(), self.std_error, *self.interval())
         return xarray.Dataset(
-            {count: (self.attributes, self.values.copy()), std_error: (self.attributes, self.std_error)},
+            {name: (self.attributes, each) for name, each in zip(names, numbers, strict=True)},
             coords={attribute.name: list(attribute.labels) for attribute in self.schema.attributes},
             attrs={
                 "method": self.method,
@@ -303,9 +322,9 @@ class Marginal:
         from crosstally.charts import bar_chart
 
         axes = self.schema.subset(*(attribute.name for attribute in self.schema.attributes if attribute.size > 1))
-        half = None if self.error is None else self.half_width(0.95).reshape(axes.shape)
+        half = None if self.error is None else self.half_width().reshape(axes.shape)
         caption = "; ".join(text for text in (self.where, self.caption) if text)
-        ends = None if self.ends is None else self.interval(0.95)
+        ends = None if self.ends is None else self.interval()
         interval = None if ends is None else (ends[0].reshape(axes.shape), ends[1].reshape(axes.shape))
         values = self.values.reshape(axes.shape)
         return bar_chart(axes, values, half_width=half, interval=interval, caption=caption, width=width)

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 __all__ = ["cell_texts", "notes", "show", "title"]
 
 MOST_LINES = 1_000
-USUAL_LEVEL = 0.95
-"""The level of intervals where none is asked for."""
 
 
 def title(marginal: Marginal) -> str:
@@ -29,7 +27,9 @@ def title(marginal: Marginal) -> str:
 
 def notes(marginal: Marginal, level: float | None) -> list[str]:
     """What must be known to read the numbers."""
-    if _has_interval(marginal, level):
+    if marginal.ends is not None:
+        from crosstally.tables import USUAL_LEVEL
+
         sure = f"(... to ...): the true count is within this interval with {100 * (level or USUAL_LEVEL):g}% confidence"
         if marginal.error_kind != "modelled":
             return [f"{sure}, after the correction of negative cells."]
@@ -72,18 +72,14 @@ def _table(marginal: Marginal, level: float | None, width: int) -> Table:
     return _long(marginal, level)
 
 
-def _has_interval(marginal: Marginal, level: float | None) -> bool:
-    """Whether cells are shown with both ends: where a level is asked for, and where there is no standard error."""
-    return marginal.ends is not None and (level is not None or marginal.error is None)
-
-
 def cell_texts(marginal: Marginal, level: float | None) -> list[str]:
     """The cells as text, the last attribute fastest."""
     from crosstally.text_table import cell_text, interval_text
 
     values = marginal.values.ravel().tolist()
-    if _has_interval(marginal, level):
-        low, high = (end.ravel().tolist() for end in marginal.interval(level or USUAL_LEVEL))
+    if marginal.ends is not None:
+        ends = marginal.interval() if level is None else marginal.interval(level)
+        low, high = (end.ravel().tolist() for end in ends)
         return [interval_text(*each) for each in zip(values, low, high, strict=True)]
     return [cell_text(*each) for each in zip(values, margins(marginal, level).ravel().tolist(), strict=True)]
 
