@@ -140,10 +140,21 @@ class ErrorKind(StrEnum):
     MODELLED = "modelled"
     """Nobody measured the table: interactions that are missing are taken to be as large as measured ones are. There are
     intervals, and no standard error."""
+    BOUNDS = "bounds"
+    """Some of its attributes were never measured together: intervals hold all that the measured tables allow."""
     ESTIMATED = "estimated"
     """Estimated."""
     NONE = "none"
     """Not known: some of what was asked was never measured."""
+
+    @property
+    def assumption(self) -> str:
+        """What intervals rest on beyond the noise, in words; empty where that is nothing."""
+        if self is ErrorKind.MODELLED:
+            return "links between attributes that nobody measured are taken to be as strong as measured ones"
+        if self is ErrorKind.BOUNDS:
+            return "some of these attributes were never measured together, so intervals hold all that is possible"
+        return ""
 
 
 class CellError(Protocol):
@@ -170,7 +181,7 @@ class Marginal:
 
     Axes are in the order asked. ``method`` says how it was computed, ``error_kind`` how well its error is known;
     ``corrected`` is True when negative cells were moved, in which case the error is the one before that; ``ends`` knows
-    the intervals of each cell where the kind of the error is ``corrected`` or ``modelled``. ``relaxed`` is
+    the intervals of each cell where the kind of the error is ``corrected``, ``modelled`` or ``bounds``. ``relaxed`` is
     by how much, in counts, a cell of a measured marginal may differ from the same marginal of an answer that was never
     measured: noise leaves marginals that no table has. ``caption`` says where it comes from. ``where`` is the condition
     that the rows counted satisfy, empty when all are; the schema then has only the labels that such rows can have.
@@ -193,11 +204,11 @@ class Marginal:
         object.__setattr__(self, "error_kind", ErrorKind(self.error_kind))
         if self.values.shape != self.schema.shape:
             raise CrosstallyError(f"values must have shape {self.schema.shape}, got {self.values.shape}")
-        if (self.error is None) != (self.error_kind in {ErrorKind.NONE, ErrorKind.MODELLED}):
-            raise CrosstallyError("a marginal must have an error unless its kind is none or modelled")
-        if (self.ends is None) != (self.error_kind not in {ErrorKind.CORRECTED, ErrorKind.MODELLED}):
+        if (self.error is None) != (self.error_kind in {ErrorKind.NONE, ErrorKind.MODELLED, ErrorKind.BOUNDS}):
+            raise CrosstallyError("a marginal must have an error unless its kind is none, modelled or bounds")
+        if (self.ends is None) != (self.error_kind in {ErrorKind.EXACT, ErrorKind.ESTIMATED, ErrorKind.NONE}):
             raise CrosstallyError(
-                "a marginal must have ends if its kind of error is corrected or modelled, and only then"
+                "a marginal must have ends if its kind of error is corrected, modelled or bounds, and only then"
             )
 
     @property
@@ -236,7 +247,8 @@ class Marginal:
 
     def _footnote(self) -> str:
         if self.ends is not None:
-            return f"(... to ...) {USUAL_LEVEL:.0%} intervals, {self.error_kind.value} ({self.method})"
+            known = self.error_kind.assumption or self.error_kind.value
+            return f"(... to ...) {USUAL_LEVEL:.0%} intervals: {known} ({self.method})"
         if self.error is None:
             return f"± ?: the error is not known ({self.method})"
         before = ", before negative cells were corrected" if self.corrected else ""

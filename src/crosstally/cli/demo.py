@@ -263,7 +263,7 @@ def _tell_unmeasured(screen: Screen, story: _Story) -> None:
         screen,
         f"And one that nobody measured: {', '.join(_UNMEASURED[:-1])} and {_UNMEASURED[-1]} together, {truth.size} "
         "counts, here those of owners with a degree. It is the least assuming table that agrees with all that was "
-        "measured (maximum entropy), with 95% intervals in case links nobody measured are as strong as others:",
+        f"measured (maximum entropy). Behind its 95% intervals: {marginal.error_kind.assumption}.",
     )
     screen.print()
     _put(screen, _beside_truth(part, truth[(..., *index)]))

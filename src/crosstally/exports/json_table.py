@@ -25,6 +25,7 @@ def json_text(marginal: Marginal, *, level: float | None = None) -> str:
         "where": marginal.where or None,
         "method": marginal.method,
         "error_kind": marginal.error_kind.value,
+        "assumption": marginal.error_kind.assumption or None,
         "corrected": marginal.corrected,
         "relaxed": marginal.relaxed,
         "std_error": common(marginal.std_error),

@@ -31,10 +31,10 @@ def notes(marginal: Marginal, level: float | None) -> list[str]:
         from crosstally.tables import USUAL_LEVEL
 
         sure = f"(... to ...): the true count is within this interval with {100 * (level or USUAL_LEVEL):g}% confidence"
-        if marginal.error_kind != "modelled":
+        assumption = marginal.error_kind.assumption
+        if not assumption:
             return [f"{sure}, after the correction of negative cells."]
-        assumed = "Links between attributes that nobody measured together are taken to be as strong as measured ones."
-        return [f"{sure}, if this holds: {assumed}"]
+        return [f"{sure}. {assumption.capitalize()}. The count itself is a guess by {marginal.method}."]
     if marginal.error is None:
         guess = f"The numbers are a guess by {marginal.method} from what was measured."
         return [f"± ?: this combination of attributes was never measured, so no error is known. {guess}"]
