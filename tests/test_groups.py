@@ -229,7 +229,7 @@ def test_what_the_file_shows(release: ct.Release, tmp_path: Path) -> None:
     assert shown[shown["table"] == "a"]["a"].tolist() == list("012345")
     assert "groups of cells over 2 attributes" in ran_well("inspect", tmp_path / "r.parquet").out
     table = ran_well("table", tmp_path / "r.parquet", "a", "b", "--format", "csv").out
-    assert table.splitlines()[0] == "a,b,count,std_error"
+    assert table.splitlines()[0] == "a,b,count,std_error,count_low,count_high"
     assert len(table.splitlines()) == 31
 
 

@@ -87,6 +87,23 @@ def test_a_short_last_attribute_runs_across() -> None:
     ]
 
 
+class Ends:
+    """From 20 below to 60 above each value."""
+
+    def interval(self, values: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
+        return values - 20, values + 60
+
+
+def test_cells_that_have_ends_show_them() -> None:
+    assert repr(marginal(SEX, error_kind=ErrorKind.CORRECTED, ends=Ends())).splitlines() == [
+        "sex",
+        "sex                      count",
+        "Male      1,000 (980 to 1,060)",
+        "Female  1,100 (1,080 to 1,160)",
+        "(... to ...) 95% intervals: corrected (least-squares)",
+    ]
+
+
 def test_a_long_last_attribute_and_wide_labels_run_down() -> None:
     many = Attribute("month", [f"month {i}" for i in range(12)])
     assert repr(marginal(SEX, many)).splitlines()[1:3] == [
@@ -146,7 +163,8 @@ def test_cells_read_as_people_write_them(count: float, error: float, text: str) 
 
 def test_pandas_has_categories_in_the_schemas_order() -> None:
     frame = marginal(SEX, AGE).to_pandas()
-    assert list(frame.columns) == ["sex", "age", "count", "std_error"]
+    assert list(frame.columns) == ["sex", "age", "count", "std_error", "count_low", "count_high"]
+    assert frame["count_high"][0] == pytest.approx(1000.4 + 2 * 21.3)
     assert list(frame["sex"].cat.categories) == ["Male", "Female"]
     assert frame["sex"].tolist() == ["Male"] * 3 + ["Female"] * 3
     assert frame["age"].tolist() == ["[0, 18)", "[18, 65)", "[65, 120]"] * 2
@@ -160,8 +178,9 @@ def test_polars_has_enumerations_in_the_schemas_order() -> None:
 
     frame = marginal(SEX, AGE).to_polars()
     assert frame.schema["sex"] == pl.Enum(["Male", "Female"])
-    assert frame.columns == ["sex", "age", "count", "std_error"]
-    assert frame.sort("sex", descending=True).row(0) == ("Female", "[0, 18)", pytest.approx(1300.4), 21.3)
+    assert frame.columns == ["sex", "age", "count", "std_error", "count_low", "count_high"]
+    ends = pytest.approx(1257.8), pytest.approx(1343.0)
+    assert frame.sort("sex", descending=True).row(0) == ("Female", "[0, 18)", pytest.approx(1300.4), 21.3, *ends)
 
 
 def test_xarray_has_labelled_dimensions() -> None:
@@ -169,6 +188,7 @@ def test_xarray_has_labelled_dimensions() -> None:
     assert dict(answer.sizes) == {"sex": 2, "age": 3}
     assert float(answer["count"].sel(sex="Female", age="[18, 65)")) == pytest.approx(1400.4)
     assert float(answer["std_error"].sel(sex="Female", age="[18, 65)")) == 21.3
+    assert float(answer["count_low"].sel(sex="Female", age="[18, 65)")) == pytest.approx(1400.4 - 42.6)
     assert answer.attrs == {
         "method": "least-squares",
         "error_kind": "exact",
@@ -183,11 +203,11 @@ def test_arrow_by_name_and_by_protocol() -> None:
 
     answer = marginal(SEX, AGE)
     table = answer.to_arrow()
-    assert table.column_names == ["sex", "age", "count", "std_error"]
+    assert table.column_names == ["sex", "age", "count", "std_error", "count_low", "count_high"]
     assert table.schema.field("sex").type == pa.dictionary(pa.int32(), pa.string())
     assert pa.table(answer).equals(table)
     assert pl.DataFrame(answer)["count"].to_list() == table["count"].to_pylist()
-    assert pl.from_dataframe(answer).shape == (6, 4)
+    assert pl.from_dataframe(answer).shape == (6, 6)
 
 
 def test_duckdb_reads_it_where_it_stands() -> None:
@@ -203,23 +223,24 @@ def test_an_unknown_error_is_nan_everywhere() -> None:
     assert answer.to_pandas()["std_error"].isna().all()
     assert answer.to_polars()["std_error"].is_nan().all()
     assert bool(np.isnan(answer.to_xarray()["std_error"]).all())
+    assert answer.to_pandas()["count_low"].isna().all()
 
 
 def test_attributes_named_like_the_numbers_keep_their_names() -> None:
     answer = marginal(
-        Attribute("count", ["0", "1"]), Attribute("std_error", ["0", "1"]), Attribute("count_", ["a", "b"])
+        Attribute("count", ["0", "1"]), Attribute("std_error", ["0", "1"]), Attribute("count_low", ["a", "b"])
     )
-    names = ["count", "std_error", "count_", "count__", "std_error_"]
+    names = ["count", "std_error", "count_low", "count_", "std_error_", "count_low_", "count_high"]
     assert answer.to_arrow().column_names == names
     assert answer.to_polars().columns == names
     assert list(answer.to_pandas().columns) == names
-    assert set(answer.to_xarray().data_vars) == {"count__", "std_error_"}
+    assert set(answer.to_xarray().data_vars) == {"count_", "std_error_", "count_low_", "count_high"}
 
 
 def test_the_total_becomes_one_row() -> None:
     answer = marginal()
-    assert answer.to_pandas().shape == (1, 2)
-    assert answer.to_polars().shape == (1, 2)
+    assert answer.to_pandas().shape == (1, 4)
+    assert answer.to_polars().shape == (1, 4)
     assert float(answer.to_xarray()["count"]) == pytest.approx(1000.4)
 
 

@@ -21,6 +21,7 @@ from crosstally.text_table import text_table
 
 __all__ = [
     "PUBLIC",
+    "USUAL_LEVEL",
     "CellEnds",
     "CellError",
     "Chosen",
@@ -30,6 +31,9 @@ __all__ = [
     "Measurement",
     "public_counts",
 ]
+
+USUAL_LEVEL = 0.95
+"""The level of intervals where none is asked for."""
 
 PUBLIC = "public"
 """The origin of counts that nobody measured: the steward asserted them as public."""
@@ -168,10 +172,21 @@ class ErrorKind(StrEnum):
     MODELLED = "modelled"
     """Nobody measured the table: interactions that are missing are taken to be as large as measured ones are. There are
     intervals, and no standard error."""
+    BOUNDS = "bounds"
+    """Some of its attributes were never measured together: intervals hold all that the measured tables allow."""
     ESTIMATED = "estimated"
     """Estimated."""
     NONE = "none"
     """Not known: some of what was asked was never measured."""
+
+    @property
+    def assumption(self) -> str:
+        """What intervals rest on beyond the noise, in words; empty where that is nothing."""
+        if self is ErrorKind.MODELLED:
+            return "links between attributes that nobody measured are taken to be as strong as measured ones"
+        if self is ErrorKind.BOUNDS:
+            return "some of these attributes were never measured together, so intervals hold all that is possible"
+        return ""
 
 
 class CellError(Protocol):
@@ -198,7 +213,7 @@ class Marginal:
 
     Axes are in the order asked. ``method`` says how it was computed, ``error_kind`` how well its error is known;
     ``corrected`` is True when negative cells were moved, in which case the error is the one before that; ``ends`` knows
-    the intervals of each cell where the kind of the error is ``corrected`` or ``modelled``. ``relaxed`` is
+    the intervals of each cell where the kind of the error is ``corrected``, ``modelled`` or ``bounds``. ``relaxed`` is
     by how much, in counts, a cell of a measured marginal may differ from the same marginal of an answer that was never
     measured: noise leaves marginals that no table has. ``caption`` says where it comes from. ``where`` is the condition
     that the rows counted satisfy, empty when all are; the schema then has only the labels that such rows can have.
@@ -221,11 +236,11 @@ class Marginal:
         object.__setattr__(self, "error_kind", ErrorKind(self.error_kind))
         if self.values.shape != self.schema.shape:
             raise CrosstallyError(f"values must have shape {self.schema.shape}, got {self.values.shape}")
-        if (self.error is None) != (self.error_kind in {ErrorKind.NONE, ErrorKind.MODELLED}):
-            raise CrosstallyError("a marginal must have an error unless its kind is none or modelled")
-        if (self.ends is None) != (self.error_kind not in {ErrorKind.CORRECTED, ErrorKind.MODELLED}):
+        if (self.error is None) != (self.error_kind in {ErrorKind.NONE, ErrorKind.MODELLED, ErrorKind.BOUNDS}):
+            raise CrosstallyError("a marginal must have an error unless its kind is none, modelled or bounds")
+        if (self.ends is None) != (self.error_kind in {ErrorKind.EXACT, ErrorKind.ESTIMATED, ErrorKind.NONE}):
             raise CrosstallyError(
-                "a marginal must have ends if its kind of error is corrected or modelled, and only then"
+                "a marginal must have ends if its kind of error is corrected, modelled or bounds, and only then"
             )
 
     @property
@@ -238,12 +253,12 @@ class Marginal:
         """The standard error of each cell; NaN where it is not known."""
         return np.full(self.schema.shape, math.nan if self.error is None else self.error.std_error)
 
-    def half_width(self, level: float = 0.95) -> NDArray[np.float64]:
+    def half_width(self, level: float = USUAL_LEVEL) -> NDArray[np.float64]:
         """Half the width of the interval around each cell at this level; NaN where the error is not known."""
         check_level(level)
         return np.full(self.schema.shape, math.nan if self.error is None else self.error.half_width(level))
 
-    def interval(self, level: float = 0.95) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def interval(self, level: float = USUAL_LEVEL) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """The ends of an interval around each cell that holds the true count with this probability; NaN if unknown.
 
         Of corrected cells they are whole numbers, not below zero, and not the same on both sides. Those of the linear
@@ -258,11 +273,14 @@ class Marginal:
     def __repr__(self) -> str:
         title = (" x ".join(self.attributes) or "total") + (f" where {self.where}" if self.where else "")
         head = f"{title}: {self.caption}" if self.caption else title
-        return "\n".join([head, *text_table(self.schema, self.values, self.std_error), self._footnote()])
+        interval = None if self.ends is None else self.interval()
+        lines = text_table(self.schema, self.values, self.std_error, interval=interval)
+        return "\n".join([head, *lines, self._footnote()])
 
     def _footnote(self) -> str:
-        if self.error_kind is ErrorKind.MODELLED:
-            return f"± ?: nobody measured this table; interval() has modelled intervals ({self.method})"
+        if self.ends is not None:
+            known = self.error_kind.assumption or self.error_kind.value
+            return f"(... to ...) {USUAL_LEVEL:.0%} intervals: {known} ({self.method})"
         if self.error is None:
             return f"± ?: the error is not known ({self.method})"
         before = ", before negative cells were corrected" if self.corrected else ""
@@ -280,8 +298,20 @@ class Marginal:
             std_error += "_"
         return count, std_error
 
+    def interval_columns(self) -> tuple[str, str]:
+        """The names of the columns of the ends of intervals, found as those of ``number_columns``."""
+        low, high = "count_low", "count_high"
+        while low in self.attributes:
+            low += "_"
+        while high in self.attributes:
+            high += "_"
+        return low, high
+
     def to_arrow(self) -> pa.Table:
-        """A row for each cell: a dictionary column for each attribute, then ``count`` and ``std_error``."""
+        """A row for each cell: a dictionary column for each attribute, then ``count`` and ``std_error``.
+
+        ``count_low`` and ``count_high`` are the ends of its 95% interval.
+        """
         columns: list[pa.Array] = []
         for axis, attribute in enumerate(self.schema.attributes):
             codes = np.broadcast_to(
@@ -290,8 +320,9 @@ class Marginal:
             columns.append(
                 pa.DictionaryArray.from_arrays(pa.array(codes.ravel()), pa.array(attribute.labels, pa.string()))
             )
-        columns += [pa.array(self.values.ravel()), pa.array(self.std_error.ravel())]
-        return pa.Table.from_arrays(columns, names=[*self.attributes, *self.number_columns()])
+        columns += [pa.array(each.ravel()) for each in (self.values, self.std_error, *self.interval())]
+        names = [*self.attributes, *self.number_columns(), *self.interval_columns()]
+        return pa.Table.from_arrays(columns, names=names)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self.to_arrow().__arrow_c_stream__(requested_schema)
@@ -308,11 +339,12 @@ class Marginal:
         return polars.from_arrow(self.to_arrow()).cast(labels)
 
     def to_xarray(self) -> Any:
-        """An xarray Dataset of ``count`` and ``std_error`` with one labelled dimension for each attribute."""
+        """An xarray Dataset of the numbers of ``to_arrow`` with one labelled dimension for each attribute."""
         xarray = optional("xarray", extra="frames")
-        count, std_error = self.number_columns()
+        names = (*self.number_columns(), *self.interval_columns())
+        numbers = (self.values.copy(), self.std_error, *self.interval())
         return xarray.Dataset(
-            {count: (self.attributes, self.values.copy()), std_error: (self.attributes, self.std_error)},
+            {name: (self.attributes, each) for name, each in zip(names, numbers, strict=True)},
             coords={attribute.name: list(attribute.labels) for attribute in self.schema.attributes},
             attrs={
                 "method": self.method,
@@ -334,9 +366,9 @@ class Marginal:
         from crosstally.charts import bar_chart
 
         axes = self.schema.subset(*(attribute.name for attribute in self.schema.attributes if attribute.size > 1))
-        half = None if self.error is None else self.half_width(0.95).reshape(axes.shape)
+        half = None if self.error is None else self.half_width().reshape(axes.shape)
         caption = "; ".join(text for text in (self.where, self.caption) if text)
-        ends = None if self.ends is None else self.interval(0.95)
+        ends = None if self.ends is None else self.interval()
         interval = None if ends is None else (ends[0].reshape(axes.shape), ends[1].reshape(axes.shape))
         values = self.values.reshape(axes.shape)
         return bar_chart(axes, values, half_width=half, interval=interval, caption=caption, width=width)

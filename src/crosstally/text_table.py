@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,8 +48,16 @@ def _error(std_error: float) -> str:
     return f"{std_error:.1f}" if std_error >= 0.95 else f"{std_error:.2g}"
 
 
-def text_table(schema: Schema, values: NDArray[np.float64], std_error: NDArray[np.float64] | float) -> list[str]:
+def text_table(
+    schema: Schema,
+    values: NDArray[np.float64],
+    std_error: NDArray[np.float64] | float,
+    *,
+    interval: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None,
+) -> list[str]:
     """The lines of a table; its last attribute runs across when it is short, and long tables are cut.
+
+    Cells have the ends of their ``interval`` where it is given, otherwise their standard error.
 
     >>> from crosstally.schema import Attribute
     >>> schema = Schema([Attribute("age", edges=[0, 18, 120]), Attribute("sex", ["Female", "Male"])])
@@ -60,31 +68,32 @@ def text_table(schema: Schema, values: NDArray[np.float64], std_error: NDArray[n
     [18, 120]      5 ± 21   6 ± 21
     """
     across = len(schema.attributes) >= 2 and schema.shape[-1] <= MAX_ACROSS
-    lines = _lines(schema, values, std_error, across=1 if across else 0)
+    text: Callable[..., str] = cell_text if interval is None else interval_text
+    numbers = (values, *(interval or (np.broadcast_to(std_error, values.shape),)))
+    lines = _lines(schema, text, numbers, across=1 if across else 0)
     if across and _width(lines[0]) > MAX_WIDTH:
-        lines = _lines(schema, values, std_error, across=0)
+        lines = _lines(schema, text, numbers, across=0)
     return lines
 
 
 def _lines(
-    schema: Schema, values: NDArray[np.float64], std_error: NDArray[np.float64] | float, *, across: int
+    schema: Schema, text: Callable[..., str], numbers: Sequence[NDArray[np.float64]], *, across: int
 ) -> list[str]:
     """The table with its last attributes, none or one, across."""
     down = schema.attributes[: len(schema.attributes) - across]
     shape = tuple(attribute.size for attribute in down)
-    rows = values.reshape(math.prod(shape), -1)
-    errors = np.broadcast_to(std_error, values.shape).reshape(rows.shape)
+    rows = [each.reshape(math.prod(shape), -1) for each in numbers]
     labels = [attribute.labels for attribute in down]
     heads = [attribute.name for attribute in down]
     heads += list(schema.attributes[-1].labels) if across else ["count"]
     body = []
-    for i in range(min(len(rows), MAX_ROWS)):
+    for i in range(min(len(rows[0]), MAX_ROWS)):
         codes = np.unravel_index(i, shape) if shape else ()
         texts = [own[code] for own, code in zip(labels, codes, strict=True)]
-        body.append([*texts, *(cell_text(float(n), float(e)) for n, e in zip(rows[i], errors[i], strict=True))])
+        body.append([*texts, *(text(*each) for each in zip(*(row[i].tolist() for row in rows), strict=True))])
     lines = aligned([heads, *body], left=len(down))
-    if len(rows) > MAX_ROWS:
-        lines.append(f"... {len(rows) - MAX_ROWS:,} more lines")
+    if len(rows[0]) > MAX_ROWS:
+        lines.append(f"... {len(rows[0]) - MAX_ROWS:,} more lines")
     return lines
 
 

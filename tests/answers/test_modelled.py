@@ -70,7 +70,6 @@ def test_what_a_modelled_answer_is() -> None:
     answer = release.marginal("a0", "a1", "a3")
     assert answer.error_kind is ErrorKind.MODELLED
     assert np.isnan(answer.std_error).all()
-    assert "modelled" in repr(answer)
     low, high = answer.interval()
     assert ((low >= 0) & (low <= answer.values + 1e-3) & (answer.values <= high + 1e-3)).all()
     assert np.array_equal(high, np.rint(high))
@@ -133,13 +132,6 @@ def test_intervals_of_tables_nobody_measured_hold_and_narrower_ones_do_not() -> 
     assert half < 0.9
 
 
-def test_equal_attributes_never_measured_together_are_within_the_bounds() -> None:
-    """A = B, each measured alone: cells are covered in at least 18 of 20 releases."""
-    rng = np.random.default_rng(4)
-    full = np.diag([700, 1_300])
-    assert sum(held(released(rng, full, [(0,), (1,)]), full, (0, 1)).all() for _ in range(20)) >= 18
-
-
 def test_exclusive_or_with_pairs_measured_is_known_to_fail() -> None:
     """C = A xor B: all pairs look independent, nothing says otherwise, and the empty cells are missed."""
     full = np.zeros((2, 2, 2), np.int64)
@@ -147,3 +139,4 @@ def test_exclusive_or_with_pairs_measured_is_known_to_fail() -> None:
         full[a, b, a ^ b] = 5_000
     release = released(np.random.default_rng(5), full, list(combinations(range(3), 2)))
     assert not held(release, full, (0, 1, 2)).all()
+    assert "are taken to be as strong as measured ones" in repr(release.marginal("a0", "a1", "a2"))

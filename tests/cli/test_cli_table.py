@@ -77,17 +77,17 @@ def shown(answer: Marginal, width: int = UNBOUNDED, level: float | None = None) 
 def test_csv() -> None:
     text = csv_text(marginal("sex", "age group"))
     assert text == (
-        "sex,age group,count,std_error\n"
-        'Female,"[0, 18)",1000.0,21.4\n'
-        'Female,"[18, 120]",1001.0,21.4\n'
-        'Male,"[0, 18)",1002.0,21.4\n'
-        'Male,"[18, 120]",1003.0,21.4\n'
+        "sex,age group,count,std_error,count_low,count_high\n"
+        'Female,"[0, 18)",1000.0,21.4,959.0,1041.0\n'
+        'Female,"[18, 120]",1001.0,21.4,960.0,1042.0\n'
+        'Male,"[0, 18)",1002.0,21.4,961.0,1043.0\n'
+        'Male,"[18, 120]",1003.0,21.4,962.0,1044.0\n'
     )
 
 
 def test_csv_leaves_an_unknown_error_empty() -> None:
     text = csv_text(marginal("sex", known=False))
-    assert text.splitlines()[1] == "Female,1000.0,"
+    assert text.splitlines()[1] == "Female,1000.0,,,"
 
 
 def test_json_stat_is_a_dataset_of_version_2() -> None:
@@ -102,6 +102,8 @@ def test_json_stat_is_a_dataset_of_version_2() -> None:
     }
     assert found["value"] == [1000.0, 1001.0, 1002.0, 1003.0, 1004.0, 1005.0]
     assert found["extension"]["std_error"] == [21.4] * 6
+    assert found["extension"]["count_low"] == [959.0, 960.0, 961.0, 962.0, 963.0, 964.0]
+    assert found["extension"]["interval_level"] == 0.95
 
 
 def test_json_has_no_number_that_json_does_not_have() -> None:
@@ -113,8 +115,9 @@ def test_columns_of_numbers_give_way_to_attributes() -> None:
     schema = Schema([Attribute("count", ["low", "high"])])
     odd = Marginal(schema, np.array([1.0, 2.0]), method="m", error_kind=ErrorKind.EXACT, error=Known())
     table = arrow_table(odd)
-    assert table.column_names == ["count", "count_", "std_error"]
-    assert table.to_pylist()[1] == {"count": "high", "count_": 2.0, "std_error": 21.4}
+    assert table.column_names == ["count", "count_", "std_error", "count_low", "count_high"]
+    numbers = {"count_": 2.0, "std_error": 21.4, "count_low": -39.0, "count_high": 43.0}
+    assert table.to_pylist()[1] == {"count": "high", **numbers}
 
 
 # The look
@@ -144,9 +147,9 @@ def test_an_unknown_error_is_a_question_mark_and_says_why() -> None:
     assert lines[-1].startswith("± ?: this combination of attributes was never measured")
 
 
-def test_intervals_are_shown_at_a_level_and_where_there_is_no_standard_error() -> None:
+def test_intervals_are_shown_where_there_are_any() -> None:
     corrected = replace(marginal("sex"), error_kind=ErrorKind.CORRECTED, ends=Ends(), corrected=True)
-    assert shown(corrected)[3] == "Female   1,000 ± 21"
+    assert shown(corrected)[-1].startswith("(... to ...): the true count is within this interval with 95% confidence")
     lines = shown(corrected, level=0.9)
     assert lines[3] == "Female   1,000 (980 to 1,060)"
     assert lines[-1].startswith("(... to ...): the true count is within this interval with 90% confidence")
@@ -154,7 +157,10 @@ def test_intervals_are_shown_at_a_level_and_where_there_is_no_standard_error() -
     modelled = replace(marginal("sex", "diet", known=False), error_kind=ErrorKind.MODELLED, ends=Ends())
     lines = shown(modelled)
     assert lines[3].split("   ")[-1].strip() == "1,002 (982 to 1,062)"
-    assert "95% confidence, if this holds: Links between attributes that nobody measured together" in lines[-1]
+    assert "95% confidence. Links between attributes that nobody measured are taken to be" in lines[-1]
+    bounds = replace(modelled, error_kind=ErrorKind.BOUNDS)
+    assert "Some of these attributes were never measured together" in shown(bounds)[-1]
+    assert json.loads(json_text(bounds))["assumption"].startswith("some of these attributes were never measured")
 
 
 def test_labels_cannot_steer_the_terminal_or_its_styles() -> None:
@@ -172,7 +178,9 @@ def test_the_margin_is_not_known_when_the_error_is_not() -> None:
 def test_cells_with_errors_of_their_own() -> None:
     """A condition that is not the same for all labels: one error for each cell, in every format."""
     answer = replace(marginal("sex"), error=Unequal(), where="sex = Female or rooms = 1")
-    assert csv_text(answer) == "sex,count,std_error\nFemale,1000.0,3.0\nMale,1001.0,4.0\n"
+    assert csv_text(answer) == (
+        "sex,count,std_error,count_low,count_high\nFemale,1000.0,3.0,994.0,1006.0\nMale,1001.0,4.0,993.0,1009.0\n"
+    )
     found = json.loads(json_text(answer, level=0.95))
     assert (found["where"], found["std_error"], found["margin"]) == ("sex = Female or rooms = 1", None, None)
     assert found["cells"] == [
@@ -190,7 +198,9 @@ def test_cells_with_errors_of_their_own() -> None:
 def test_a_table_without_a_condition_says_one_error_for_all() -> None:
     found = json.loads(json_text(marginal("sex")))
     assert (found["where"], found["std_error"], found["margin"]) == (None, 21.4, 21.4)
-    assert found["cells"][1] == {"labels": ["Male"], "count": 1001.0, "std_error": 21.4, "margin": 21.4}
+    assert (found["level"], found["interval_level"]) == (None, 0.95)
+    ends = {"low": 960.0, "high": 1042.0}
+    assert found["cells"][1] == {"labels": ["Male"], "count": 1001.0, "std_error": 21.4, "margin": 21.4, **ends}
 
 
 def test_numbers_are_never_cut_however_narrow_the_terminal() -> None:

@@ -247,4 +247,4 @@ def test_a_release_of_nothing_needs_a_public_number_of_rows() -> None:
         publish(people(), [], statement())
     empty = publish(people(), [], statement(rows=60))
     np.testing.assert_allclose(empty.marginal("sex", "age").values, 10.0)
-    assert empty.marginal("sex", "age").error_kind is ErrorKind.NONE
+    assert empty.marginal("sex", "age").error_kind is ErrorKind.BOUNDS

@@ -5,13 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.answers.error_bars import ErrorBars
-from crosstally.answers.intervals import CoveredEnds
+from crosstally.answers.bounds import BoundedEnds
+from crosstally.answers.error_bars import ErrorBars, ErrorLaw
+from crosstally.answers.intervals import CoveredEnds, TotalEnds
 from crosstally.answers.modelled import ModelledEnds
+from crosstally.answers.nested_errors import NestedError
 from crosstally.answers.possible import PossibleEnds, emptied, raked_to_possible
 from crosstally.answers.reconstruct.least_squares import least_norm, linear_tables
 from crosstally.answers.reconstruct.linear_program import least_differences
@@ -28,6 +32,8 @@ from crosstally.schema import Schema
 from crosstally.tables import ErrorKind, Marginal
 
 __all__ = ["METHODS", "answer", "answer_all"]
+
+Changeable = CoveredEnds | ModelledEnds | BoundedEnds | PossibleEnds
 
 Method = Callable[[Known], list[Reconstruction]]
 
@@ -96,7 +102,7 @@ def _possible(estimate: Estimate, found: Marginal, known: Known) -> Marginal:
     values = found.values
     values = emptied(values, possible) if known.covered.all() else raked_to_possible(values, possible, known.subsets)
     ends = found.ends
-    if isinstance(ends, CoveredEnds | ModelledEnds):
+    if isinstance(ends, CoveredEnds | ModelledEnds | BoundedEnds):
         ends = PossibleEnds(ends, possible)
     return replace(found, values=values, ends=ends)
 
@@ -145,9 +151,17 @@ def _straight(
     """Covered tables: the estimate's, with their errors."""
     corrected, ndim = estimate.corrected != "none", len(known.shape)
     stack = rebuild(known.coefficients.reshape(-1, *known.shape), ndim)
-    laws = map(errors.covered_law, tables)
+    laws = list(map(errors.covered_law, tables))
     cells = clip_and_keep_total(stack, ndim) if corrected else stack
     repeats = errors.repeats if corrected else None
+
+    def ends(names: Sequence[str], law: ErrorLaw | NestedError) -> CoveredEnds | None:
+        if repeats is None:
+            return None
+        if not names and isinstance(law, ErrorLaw):
+            return TotalEnds(repeats, estimate, law.half_width)
+        return CoveredEnds(repeats, estimate, tuple(names))
+
     return [
         Marginal(
             estimate.schema.subset(*names),
@@ -155,7 +169,7 @@ def _straight(
             method=method or "least-squares",
             error_kind=law.kind if repeats is None else ErrorKind.CORRECTED,
             error=law,
-            ends=None if repeats is None else CoveredEnds(repeats, estimate, tuple(names)),
+            ends=ends(names, law),
             corrected=corrected,
         )
         for names, values, law in zip(tables, cells, laws, strict=True)
@@ -165,22 +179,34 @@ def _straight(
 def _filled(
     estimate: Estimate, errors: ErrorBars, tables: Sequence[Sequence[str]], known: Known, method: str | None
 ) -> list[Marginal]:
-    """Tables that are not covered, their gaps filled by a method; only those of greatest entropy have intervals."""
+    """Tables that are not covered, their gaps filled by a method.
+
+    Where some of their attributes were never measured together they have bounds, whatever the method; otherwise only
+    those of greatest entropy have intervals.
+    """
     corrected = estimate.corrected != "none"
     linear = method == "least-squares" and not corrected
     solve = linear_tables if linear else METHODS[method or "maximum-entropy"]
-    modelled = corrected and solve is greatest_entropy and _has_one_ways(known)
+    kind = ErrorKind.NONE
+    if corrected and errors.repeats is not None and errors.sizes is not None and known.covered[0]:
+        modelled = ErrorKind.MODELLED if solve is greatest_entropy else ErrorKind.NONE
+        kind = modelled if _has_pairs(known) else ErrorKind.BOUNDS
     out = []
     for i, (names, solved) in enumerate(zip(tables, solve(known), strict=True)):
-        ends = None
-        if modelled and errors.repeats is not None and errors.sizes is not None:
+        ends: ModelledEnds | BoundedEnds | None = None
+        if kind is ErrorKind.BOUNDS:
+            covered = partial(answer, estimate, errors)
+            ends = BoundedEnds(covered, tuple(names), shape=known.shape, subsets=known.subsets)
+        elif kind is ErrorKind.MODELLED:
+            assert errors.repeats is not None  # looked at above
+            assert errors.sizes is not None
             own = replace(known, coefficients=known.coefficients[i : i + 1])
             ends = ModelledEnds(errors.repeats, errors.sizes, estimate, tuple(names), known=own, values=solved.values)
         found = Marginal(
             estimate.schema.subset(*names),
             solved.values,
             method=method or "maximum-entropy",
-            error_kind=ErrorKind.NONE if ends is None else ErrorKind.MODELLED,
+            error_kind=kind,
             error=None,
             ends=ends,
             corrected=corrected,
@@ -190,10 +216,11 @@ def _filled(
     return out
 
 
-def _has_one_ways(known: Known) -> bool:
-    """Whether every single attribute was measured: without that nothing is believed about a table."""
-    covered = known.covered.reshape(known.shape)
-    return all(covered[tuple(int(i == axis) for i in range(covered.ndim))] for axis in range(covered.ndim))
+def _has_pairs(known: Known) -> bool:
+    """Whether any two of its attributes were measured together: without that nothing is believed about a table."""
+    axes = range(len(known.shape))
+    pairs = [sum(1 << axis for axis in pair) for pair in combinations(axes, min(2, len(axes)))]
+    return all(any(pair & subset == pair for subset in known.subsets) for pair in pairs)
 
 
 def _where(joint: Marginal, names: Sequence[str], where: Where, errors: ErrorBars) -> Marginal:
@@ -217,7 +244,7 @@ def _where(joint: Marginal, names: Sequence[str], where: Where, errors: ErrorBar
         schema=replace(joint.schema, attributes=tuple(attributes)),
         values=added(joint.values[None])[0],
         error=None if joint.error is None else errors.sums(asked, summed, chosen),
-        ends=joint.ends.mapped(added) if isinstance(joint.ends, CoveredEnds | ModelledEnds | PossibleEnds) else None,
+        ends=joint.ends.mapped(added) if isinstance(joint.ends, Changeable) else None,
         where=where.text,
     )
 

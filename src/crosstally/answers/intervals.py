@@ -28,7 +28,7 @@ from crosstally.residuals import Estimate, rebuild
 from crosstally.residuals.variances import cell_variance
 from crosstally.typing import Floats
 
-__all__ = ["CoveredEnds", "RepeatedEnds"]
+__all__ = ["CoveredEnds", "RepeatedEnds", "TotalEnds", "whole_ends"]
 
 _POOLED = 20.0
 """What near cells say together counts like this many replicates. Chosen with ``_NEAR`` on Adult and FARS-16: without
@@ -67,10 +67,7 @@ class RepeatedEnds(ABC):
 
         truth, scale, number = self._truth_and_scale
         half = float(stdtrit(number, (1 + level) / 2)) * scale
-        low, high = np.minimum(values - half, truth), np.maximum(values + half, truth)
-        slack = _ROUNDING * np.maximum(high - low, 1e-3)
-        low = np.floor(np.maximum(low, 0.0) + slack)
-        return low, np.maximum(np.ceil(high - slack), low)
+        return whole_ends(np.minimum(values - half, truth), np.maximum(values + half, truth))
 
 
 class CoveredEnds(RepeatedEnds):
@@ -99,6 +96,21 @@ class CoveredEnds(RepeatedEnds):
         return np.asarray(self._estimate.places([self._names])[0][0])
 
 
+class TotalEnds(CoveredEnds):
+    """The interval of the number of rows: no correction moves it but at zero, so the law of its noise is exact."""
+
+    def __init__(
+        self, repeats: Callable[[], Repeats], estimate: Estimate, half_width: Callable[[float], float]
+    ) -> None:
+        super().__init__(repeats, estimate, ())
+        self._half_width = half_width
+
+    def interval(self, values: Floats, level: float) -> tuple[Floats, Floats]:
+        """See RepeatedEnds."""
+        half = self._half_width(level)
+        return whole_ends(values - half, values + half)
+
+
 class ChangedEnds(RepeatedEnds):
     """The intervals of sums of cells, or of a part of them."""
 
@@ -114,6 +126,13 @@ class ChangedEnds(RepeatedEnds):
         low, high = super().interval(values, level)
         added = self._change(np.ones((1, *self._whole.shape)))[0] > 0
         return low * added, high * added
+
+
+def whole_ends(low: Floats, high: Floats) -> tuple[Floats, Floats]:
+    """Ends rounded outwards to whole numbers, not below zero."""
+    slack = _ROUNDING * np.maximum(high - low, 1e-3)
+    low = np.floor(np.maximum(low, 0.0) + slack)
+    return low, np.maximum(np.ceil(high - slack), low)
 
 
 def _near_means(own: Floats, truth: Floats, expected: float | None) -> Floats:

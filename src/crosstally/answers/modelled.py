@@ -2,9 +2,10 @@
 
 q is the answer, the table of greatest entropy with the covered margins. The noise part is that of ``intervals``, the
 answer being found again for each replicate. For the model part each uncovered set of attributes gets a random
-interaction of a size that measured sets of its order have (``interactions``); a pair never measured together may be
-anything. q times the exponential of their sum is raked back to the covered margins of q. The mean squares of what this
-moves, above and below, and the variance of sampling people (the share of free cells times q) are added to the noise.
+interaction of a size that measured sets of its order have (``interactions``). All pairs were measured; otherwise there
+are ``bounds`` instead. q times the exponential of the sum of interactions is raked back to the covered margins of q.
+The mean squares of what this moves, above and below, and the variance of sampling people (the share of free cells times
+q) are added to the noise.
 
 This rests on an assumption: interactions nobody measured are as large as measured ones. A table that breaks it, such as
 C = A xor B with only its pairs measured, is not covered.
@@ -19,6 +20,7 @@ from itertools import combinations
 import numpy as np
 
 from crosstally.answers.interactions import SIZES, centred, raked
+from crosstally.answers.intervals import whole_ends
 from crosstally.answers.reconstruct.maximum_entropy import greatest_entropy
 from crosstally.answers.reconstruct.reconstruction import Known
 from crosstally.inference.repeats import Repeats
@@ -36,7 +38,6 @@ _MARGIN = 3.0
 """The upper end of a covered margin, in its standard errors: no cell of it is larger, at any level asked for."""
 
 _MOST_LOG = 8.0
-_ROUNDING = 1e-6
 
 
 class ModelledEnds:
@@ -93,15 +94,14 @@ class ModelledEnds:
         pairs = int(np.clip(_CELLS_DRAWN // self._values.size, 2 * _LEAST_DRAWS, 2 * _MOST_DRAWS)) // 2
         normals, logs = Normals(self._repeats().seed + 1), np.zeros((pairs, *shape))
         covered = self._known.covered.reshape(shape)
-        for order in range(1, ndim + 1):
+        for order in range(3, ndim + 1):
             weights = sizes.get(order, sizes[max(sizes)])
             for axes in combinations(range(ndim), order):
                 if covered[tuple(int(axis in axes) for axis in range(ndim))]:
                     continue
                 part = tuple(shape[axis] for axis in axes)
                 places = np.searchsorted(np.cumsum(weights), normals.uniform(pairs)).clip(max=len(SIZES) - 1)
-                size = SIZES[places] if order > 2 else np.full(pairs, SIZES[-1])
-                own = centred(normals, pairs, part) * size.reshape(-1, *[1] * order)
+                own = centred(normals, pairs, part) * SIZES[places].reshape(-1, *[1] * order)
                 logs += own.reshape(pairs, *(n if axis in axes else 1 for axis, n in enumerate(shape)))
         both = np.clip(np.concatenate([logs, -logs]), -_MOST_LOG, _MOST_LOG)
         values = self._values[None]
@@ -125,6 +125,4 @@ class ModelledEnds:
         quantile = float(stdtrit(number, (1 + level) / 2))
         low = np.minimum(values - quantile * np.sqrt(below), truth)
         high = np.minimum(np.maximum(values + quantile * np.sqrt(above), truth), np.maximum(most, values))
-        slack = _ROUNDING * np.maximum(high - low, 1e-3)
-        low = np.floor(np.maximum(low, 0.0) + slack)
-        return low, np.maximum(np.ceil(high - slack), low)
+        return whole_ends(low, high)

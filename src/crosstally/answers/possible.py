@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from crosstally.answers.bounds import BoundedEnds
 from crosstally.answers.intervals import CoveredEnds, RepeatedEnds
 from crosstally.answers.modelled import ModelledEnds
 from crosstally.typing import Floats
@@ -52,10 +53,10 @@ def raked_to_possible(table: Floats, possible: NDArray[np.bool_], margins: Seque
 class PossibleEnds:
     """The intervals of a table in which some cells are zero for certain."""
 
-    def __init__(self, ends: CoveredEnds | ModelledEnds, possible: NDArray[np.bool_]) -> None:
+    def __init__(self, ends: CoveredEnds | ModelledEnds | BoundedEnds, possible: NDArray[np.bool_]) -> None:
         self._ends, self._possible = ends, possible
 
-    def mapped(self, change: Callable[[Floats], Floats]) -> RepeatedEnds | ModelledEnds:
+    def mapped(self, change: Callable[[Floats], Floats]) -> RepeatedEnds | ModelledEnds | BoundedEnds:
         """The intervals of what becomes of the table: ``change`` turns a stack of tables into a stack of others."""
         return self._ends.mapped(_Emptied(self._possible, change))
 

@@ -240,13 +240,13 @@ def _tell_tables(screen: Screen, story: _Story) -> None:
         marginal, truth = story.release.marginal(*names), story.truth[names]
         screen.print()
         _put(screen, _beside_truth(marginal, truth))
-        within += int((abs(marginal.values - truth) <= 2 * marginal.std_error).sum())
+        within += _held(marginal, truth)
         cells += truth.size
     screen.print()
     _say(
         screen,
-        f"±: one standard error. {within} of these {cells} counts are within twice that of the truth; about "
-        f"{0.95 * cells:.0f} can be expected to be.",
+        f"(... to ...): a 95% interval. Of these {cells} it holds the truth for {within}; about "
+        f"{0.95 * cells:.0f} can be expected.",
     )
     _put(screen, facts([_picture(story)]))
     _tell_unmeasured(screen, story)
@@ -263,17 +263,22 @@ def _tell_unmeasured(screen: Screen, story: _Story) -> None:
         screen,
         f"And one that nobody measured: {', '.join(_UNMEASURED[:-1])} and {_UNMEASURED[-1]} together, {truth.size} "
         "counts, here those of owners with a degree. It is the least assuming table that agrees with all that was "
-        "measured (maximum entropy), with 95% intervals in case links nobody measured are as strong as others:",
+        f"measured (maximum entropy). Behind its 95% intervals: {marginal.error_kind.assumption}.",
     )
     screen.print()
     _put(screen, _beside_truth(part, truth[(..., *index)]))
     screen.print()
-    low, high = marginal.interval(0.95)
-    held = int(((low <= truth) & (truth <= high)).sum())
+    held = _held(marginal, truth)
     _say(
         screen,
         f"Of its {truth.size} counts {held} are within; they are off the truth by {off:,.0f} people, typically.",
     )
+
+
+def _held(marginal: Marginal, truth: Any) -> int:
+    """How many counts lie within their intervals."""
+    low, high = marginal.interval()
+    return int(((low <= truth) & (truth <= high)).sum())
 
 
 def _beside_truth(marginal: Marginal, truth: Any) -> Table:

@@ -53,7 +53,7 @@ def table(
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Also draw a chart: .svg, .png or .json.")] = None,
     level: Annotated[
         float | None,
-        typer.Option(metavar="SHARE", help="Intervals this sure, such as 0.95; else ± the standard error."),
+        typer.Option(metavar="SHARE", help="How sure intervals are: 0.95 where none is asked."),
     ] = None,
     method: Annotated[str | None, typer.Option(metavar="NAME", help="How to find what was never measured.")] = None,
     force: Force = False,
@@ -96,7 +96,7 @@ def _write_file(marginal: Marginal, format: Format, output: Path, level: float |
     if format is Format.PARQUET:
         from crosstally.exports.parquet import write_parquet
 
-        write_parquet(marginal, output)
+        write_parquet(marginal, output, level=level)
     else:
         output.write_text(_text(marginal, format, level), encoding="utf-8")
 
@@ -105,7 +105,7 @@ def _text(marginal: Marginal, format: Format, level: float | None) -> str:  # no
     if format is Format.CSV:
         from crosstally.exports.csv_table import csv_text
 
-        return csv_text(marginal)
+        return csv_text(marginal, level=level)
     if format is Format.JSON:
         from crosstally.exports.json_table import json_text
 
@@ -113,7 +113,7 @@ def _text(marginal: Marginal, format: Format, level: float | None) -> str:  # no
     if format is Format.JSON_STAT:
         from crosstally.exports.json_stat import json_stat_text
 
-        return json_stat_text(marginal)
+        return json_stat_text(marginal, level=level)
     from crosstally.cli.output.rendering import show
     from crosstally.cli.output.screen import UNBOUNDED, Screen
 

@@ -23,19 +23,23 @@ _DIGITS = 9  # after the point; counts are whole and their errors seldom below 0
 class Cell:
     """A cell: its labels in the order of the axes, its count, and the errors, NaN where they are not known.
 
-    ``margin`` is what follows ±: half the width of the interval at a level, or the standard error.
+    ``margin`` is what follows ±: half the width of the interval at a level, or the standard error. ``low`` and ``high``
+    are the ends of its interval.
     """
 
     labels: tuple[str, ...]
     count: float
     std_error: float
     margin: float
+    low: float
+    high: float
 
 
 def labelled_cells(marginal: Marginal, *, level: float | None = None) -> Iterator[Cell]:
-    """The cells of a table, the last attribute fastest."""
+    """The cells of a table, the last attribute fastest; intervals are of 95% where no level is asked."""
     labels = product(*(attribute.labels for attribute in marginal.schema.attributes))
-    numbers = (marginal.values, marginal.std_error, margins(marginal, level))
+    ends = marginal.interval() if level is None else marginal.interval(level)
+    numbers = (marginal.values, marginal.std_error, margins(marginal, level), *ends)
     for own, *each in zip(labels, *(array.ravel().tolist() for array in numbers), strict=True):
         yield Cell(own, *each)
 

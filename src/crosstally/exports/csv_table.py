@@ -15,12 +15,16 @@ if TYPE_CHECKING:
 __all__ = ["csv_text"]
 
 
-def csv_text(marginal: Marginal) -> str:
-    """One line for each cell: its labels, its count and its standard error (empty when not known)."""
+def csv_text(marginal: Marginal, *, level: float | None = None) -> str:
+    """One line for each cell: its labels, its count, its standard error and the ends of its interval.
+
+    What is not known is empty. Intervals are of 95% where no level is asked.
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*marginal.attributes, *marginal.number_columns()])
-    for cell in labelled_cells(marginal):
-        error = "" if math.isnan(cell.std_error) else repr(cell.std_error)
-        writer.writerow([*cell.labels, repr(without_dust(cell.count)), error])
+    writer.writerow([*marginal.attributes, *marginal.number_columns(), *marginal.interval_columns()])
+    for cell in labelled_cells(marginal, level=level):
+        errors = (cell.std_error, cell.low, cell.high)
+        texts = ["" if math.isnan(each) else repr(each) for each in errors]
+        writer.writerow([*cell.labels, repr(without_dust(cell.count)), *texts])
     return text.getvalue()

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from crosstally.exports.cells import known, labelled_cells, without_dust
+from crosstally.tables import USUAL_LEVEL
 
 if TYPE_CHECKING:
     from crosstally.schema import Attribute
@@ -14,9 +15,9 @@ if TYPE_CHECKING:
 __all__ = ["json_stat_text"]
 
 
-def json_stat_text(marginal: Marginal) -> str:
-    """A JSON-stat 2.0 dataset; the standard error of each value and the condition stand in its extension."""
-    attributes, cells = marginal.schema.attributes, list(labelled_cells(marginal))
+def json_stat_text(marginal: Marginal, *, level: float | None = None) -> str:
+    """A JSON-stat 2.0 dataset; errors and the ends of intervals of each value and the condition are its extension."""
+    attributes, cells = marginal.schema.attributes, list(labelled_cells(marginal, level=level))
     value = {
         "version": "2.0",
         "class": "dataset",
@@ -28,6 +29,9 @@ def json_stat_text(marginal: Marginal) -> str:
         "value": [without_dust(cell.count) for cell in cells],
         "extension": {
             "std_error": [known(cell.std_error) for cell in cells],
+            "count_low": [known(cell.low) for cell in cells],
+            "count_high": [known(cell.high) for cell in cells],
+            "interval_level": level or USUAL_LEVEL,
             "error_kind": marginal.error_kind.value,
             "method": marginal.method,
             "corrected": marginal.corrected,

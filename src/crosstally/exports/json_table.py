@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from crosstally.exports.cells import common, known, labelled_cells, margins, without_dust
+from crosstally.tables import USUAL_LEVEL
 
 if TYPE_CHECKING:
     from crosstally.tables import Marginal
@@ -16,22 +17,20 @@ __all__ = ["json_text"]
 def json_text(marginal: Marginal, *, level: float | None = None) -> str:
     """An object with the cells and what is known about their errors.
 
-    ``std_error`` and ``margin`` of the table are null where its cells do not share one; each cell has its own. With a
-    level each cell has the ends of its interval too, ``low`` and ``high``.
+    ``std_error`` and ``margin`` of the table are null where its cells do not share one; each cell has its own.
+    ``low`` and ``high`` are the ends of intervals at ``interval_level``, which is 95% where no level is asked.
     """
-    ends: list[dict[str, float | None]] = [{} for _ in range(marginal.values.size)]
-    if level is not None:
-        low, high = (end.ravel().tolist() for end in marginal.interval(level))
-        ends = [{"low": known(a), "high": known(b)} for a, b in zip(low, high, strict=True)]
     value = {
         "attributes": list(marginal.attributes),
         "where": marginal.where or None,
         "method": marginal.method,
         "error_kind": marginal.error_kind.value,
+        "assumption": marginal.error_kind.assumption or None,
         "corrected": marginal.corrected,
         "relaxed": marginal.relaxed,
         "std_error": common(marginal.std_error),
         "level": level,
+        "interval_level": level or USUAL_LEVEL,
         "margin": common(margins(marginal, level)),
         "source": marginal.caption,
         "cells": [
@@ -40,9 +39,10 @@ def json_text(marginal: Marginal, *, level: float | None = None) -> str:
                 "count": without_dust(cell.count),
                 "std_error": known(cell.std_error),
                 "margin": known(cell.margin),
-                **own,
+                "low": known(cell.low),
+                "high": known(cell.high),
             }
-            for cell, own in zip(labelled_cells(marginal, level=level), ends, strict=True)
+            for cell in labelled_cells(marginal, level=level)
         ],
     }
     return json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False) + "\n"

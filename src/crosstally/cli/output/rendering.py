@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 __all__ = ["cell_texts", "notes", "show", "title"]
 
 MOST_LINES = 1_000
-USUAL_LEVEL = 0.95
-"""The level of intervals where none is asked for."""
 
 
 def title(marginal: Marginal) -> str:
@@ -29,12 +27,14 @@ def title(marginal: Marginal) -> str:
 
 def notes(marginal: Marginal, level: float | None) -> list[str]:
     """What must be known to read the numbers."""
-    if _has_interval(marginal, level):
+    if marginal.ends is not None:
+        from crosstally.tables import USUAL_LEVEL
+
         sure = f"(... to ...): the true count is within this interval with {100 * (level or USUAL_LEVEL):g}% confidence"
-        if marginal.error_kind != "modelled":
+        assumption = marginal.error_kind.assumption
+        if not assumption:
             return [f"{sure}, after the correction of negative cells."]
-        assumed = "Links between attributes that nobody measured together are taken to be as strong as measured ones."
-        return [f"{sure}, if this holds: {assumed}"]
+        return [f"{sure}. {assumption.capitalize()}. The count itself is a guess by {marginal.method}."]
     if marginal.error is None:
         guess = f"The numbers are a guess by {marginal.method} from what was measured."
         return [f"± ?: this combination of attributes was never measured, so no error is known. {guess}"]
@@ -72,18 +72,14 @@ def _table(marginal: Marginal, level: float | None, width: int) -> Table:
     return _long(marginal, level)
 
 
-def _has_interval(marginal: Marginal, level: float | None) -> bool:
-    """Whether cells are shown with both ends: where a level is asked for, and where there is no standard error."""
-    return marginal.ends is not None and (level is not None or marginal.error is None)
-
-
 def cell_texts(marginal: Marginal, level: float | None) -> list[str]:
     """The cells as text, the last attribute fastest."""
     from crosstally.text_table import cell_text, interval_text
 
     values = marginal.values.ravel().tolist()
-    if _has_interval(marginal, level):
-        low, high = (end.ravel().tolist() for end in marginal.interval(level or USUAL_LEVEL))
+    if marginal.ends is not None:
+        ends = marginal.interval() if level is None else marginal.interval(level)
+        low, high = (end.ravel().tolist() for end in ends)
         return [interval_text(*each) for each in zip(values, low, high, strict=True)]
     return [cell_text(*each) for each in zip(values, margins(marginal, level).ravel().tolist(), strict=True)]
 

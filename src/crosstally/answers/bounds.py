@@ -1,0 +1,127 @@
+"""Bounds of tables some of whose attributes were never measured together: all that the measured margins allow.
+
+n(S) is the count of the people whose values of a set S of attributes are those of a cell. For any sets A and B
+
+    n(A)  >=  n(A u B)  >=  n(A) + n(B) - n(A n B),
+
+since whoever agrees with the cell in A, or in B, agrees with it in A n B (Fréchet's bounds, where A and B are single
+attributes and A n B is everyone). The upper bound of a cell is the least upper end of a covered margin; the lower one
+joins the largest covered margins one after another, lower ends for what is added and upper ends for what is taken off.
+The ends are those of the margins' own intervals, at a level at which all of them hold together as often as was asked.
+
+Nothing is believed about how the attributes depend on each other. So bounds are wide, and hold whatever the truth is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import cache
+
+import numpy as np
+
+from crosstally.answers.intervals import whole_ends
+from crosstally.tables import Marginal
+from crosstally.typing import Floats
+
+__all__ = ["BoundedEnds"]
+
+_MOST_NUMBERS = 20_000_000
+"""Margins larger than this, times the cells of the table, do not bound sums of cells: each cell's own bounds do."""
+
+
+class BoundedEnds:
+    """The bounds of the cells of a table, or of sums of them, which ``change`` makes of a stack of tables.
+
+    ``marginal`` answers covered tables over attributes, in the order named. ``subsets`` are the largest covered sets
+    of axes, as bits (``Known``).
+    """
+
+    def __init__(
+        self,
+        marginal: Callable[[Sequence[str]], Marginal],
+        names: tuple[str, ...],
+        *,
+        shape: tuple[int, ...],
+        subsets: tuple[int, ...],
+        change: Callable[[Floats], Floats] | None = None,
+    ) -> None:
+        self._marginal, self._names, self._change = marginal, names, change
+        self._shape, self._subsets = shape, subsets
+
+    def mapped(self, change: Callable[[Floats], Floats]) -> BoundedEnds:
+        """The bounds of what becomes of the table: ``change`` adds up chosen cells of a stack of tables."""
+        return BoundedEnds(self._marginal, self._names, shape=self._shape, subsets=self._subsets, change=change)
+
+    def interval(self, values: Floats, level: float) -> tuple[Floats, Floats]:
+        """The bounds of each cell; they hold its value too, where that was found by other means."""
+        ends = _Margins(self._marginal, self._names, self._shape, self._subsets, level)
+        low, high = ends.cells()
+        if self._change is not None:
+            low, high = self._sums(ends, low, high)
+        return whole_ends(np.minimum(low, values), np.maximum(high, values))
+
+    def _sums(self, ends: _Margins, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+        """The bounds of sums: those of their cells, or of the cells of a margin that they touch, or fill."""
+        assert self._change is not None  # the caller has looked
+        low, high = self._change(np.stack([low, high]))
+        for bits in self._subsets:
+            least, most = (end.ravel() for end in ends.of(bits))
+            if len(least) * math.prod(self._shape) > _MOST_NUMBERS:
+                continue
+            sizes = [n if bits >> axis & 1 else 1 for axis, n in enumerate(self._shape)]
+            one = np.eye(len(least)).reshape(len(least), *sizes)
+            inside = self._change(np.broadcast_to(one, (len(least), *self._shape)))
+            filled = inside >= math.prod(self._shape) / len(least)
+            low = np.maximum(low, np.tensordot(least, filled, 1))
+            high = np.minimum(high, np.tensordot(most, inside > 0, 1))
+        return low, high
+
+
+class _Margins:
+    """The ends of covered margins at one level, each with an axis of length one in the place of others."""
+
+    def __init__(
+        self,
+        marginal: Callable[[Sequence[str]], Marginal],
+        names: tuple[str, ...],
+        shape: tuple[int, ...],
+        subsets: tuple[int, ...],
+        level: float,
+    ) -> None:
+        self._marginal, self._names, self._shape, self._subsets = marginal, names, shape, subsets
+        # Of two margins one is too short above with a probability of at most twice that of each: (1 - level) / 2.
+        self._level = 1 - 2 * (1 - level) / max(len(subsets), 2)
+        self.of = cache(self._of)
+
+    def _of(self, bits: int) -> tuple[Floats, Floats]:
+        """The ends of a covered margin."""
+        axes = [axis for axis in range(len(self._shape)) if bits >> axis & 1]
+        low, high = self._marginal([self._names[axis] for axis in axes]).interval(self._level)
+        sizes = [n if axis in axes else 1 for axis, n in enumerate(self._shape)]
+        return low.reshape(sizes), high.reshape(sizes)
+
+    def cells(self) -> tuple[Floats, Floats]:
+        """The bounds of every cell of the table."""
+        everything = (1 << len(self._shape)) - 1
+        low, high = np.zeros(self._shape), np.broadcast_to(self._upper(everything), self._shape)
+        for first in self._subsets:
+            union, lower = first, self.of(first)[0]
+            rest = [bits for bits in self._subsets if bits != first]
+            while rest:
+                bits = max(rest, key=lambda each: (each & union).bit_count())
+                rest.remove(bits)
+                lower = np.maximum(lower + self.of(bits)[0] - self._upper(union & bits), 0.0)
+                union |= bits
+            if union == everything:
+                low = np.maximum(low, lower)
+        return np.minimum(low, high), high
+
+    def _upper(self, bits: int) -> Floats:
+        """The least upper end of the covered margins within some attributes."""
+        parts = {bits & each for each in self._subsets}
+        largest = [part for part in parts if not any(part != other and part & other == part for other in parts)]
+        out = self.of(largest[0])[1]
+        for part in largest[1:]:
+            out = np.minimum(out, self.of(part)[1])
+        return out
