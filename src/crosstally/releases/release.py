@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from crosstally.answers.answer import answer_all
 from crosstally.answers.error_bars import ErrorBars
@@ -26,6 +27,9 @@ from crosstally.schema import Schema
 from crosstally.tables import Chosen, Marginal, Measurement
 from crosstally.typing import Floats
 from crosstally.workload import Workload
+
+if TYPE_CHECKING:
+    from crosstally.sql import SqlAnswer
 
 __all__ = ["Release"]
 
@@ -125,6 +129,24 @@ class Release:
         rows = None if where is None else Where.of(where, self.schema)
         answers = answer_all(self.estimate, self._errors, wanted, where=rows, method=method)
         return [self._told(each) for each in answers]
+
+    def sql(self, statement: str, *, level: float = 0.95) -> SqlAnswer:
+        """The answer to one SELECT over the people of this release, with both ends of an interval beside each number.
+
+        ``SELECT sex, age, count(*) FROM people WHERE region IN ('North') GROUP BY ROLLUP (sex, age)`` has the columns
+        ``sex``, ``age``, ``count``, ``count_low`` and ``count_high``. Shares are windows:
+        ``count(*) / sum(count(*)) OVER ()``. Needs ``crosstally[sql]``.
+
+        Args:
+            statement: One SELECT; the name after FROM does not matter.
+            level: How sure the intervals are.
+        """
+        from crosstally.sql import answer_sql
+
+        def tables(sets: Sequence[tuple[str, ...]], where: Question | None) -> list[Marginal]:
+            return self.marginals(sets, where=where)
+
+        return answer_sql(statement, self.schema, tables, level=level, caption=str(self.statement))
 
     def integers(
         self, workload: Workload | None = None, *, method: Method | None = None, time_limit: float = 60.0
