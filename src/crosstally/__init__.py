@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from crosstally.sources.reading import Reading
     from crosstally.sql import SqlAnswer
     from crosstally.strategies.planner import Comparison, plan
+    from crosstally.synthesis import SyntheticRows
     from crosstally.tables import ErrorKind, Marginal, Measurement
     from crosstally.workload import Workload
 
@@ -59,6 +60,7 @@ _HOMES = {
     "SqlAnswer": "sql",
     "Statement": "releases",
     "Synthetic": "notebook.history.maximum_entropy",
+    "SyntheticRows": "synthesis",
     "TableImprovement": "notebook.notebook",
     "Unit": "schema",
     "Workload": "workload",
@@ -99,6 +101,7 @@ __all__ = [
     "SqlAnswer",
     "Statement",
     "Synthetic",
+    "SyntheticRows",
     "TableImprovement",
     "Unit",
     "Workload",
