@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from crosstally.sources.databases import Database
     from crosstally.sources.detection import Detected, detect_reading
     from crosstally.sources.reading import Reading
+    from crosstally.sql import SqlAnswer
     from crosstally.strategies.planner import Comparison, plan
+    from crosstally.synthesis import SyntheticRows
     from crosstally.tables import ErrorKind, Marginal, Measurement
     from crosstally.workload import Workload
 
@@ -55,8 +57,10 @@ _HOMES = {
     "Reading": "sources.reading",
     "Release": "releases",
     "Schema": "schema",
+    "SqlAnswer": "sql",
     "Statement": "releases",
     "Synthetic": "notebook.history.maximum_entropy",
+    "SyntheticRows": "synthesis",
     "TableImprovement": "notebook.notebook",
     "Unit": "schema",
     "Workload": "workload",
@@ -94,8 +98,10 @@ __all__ = [
     "Reading",
     "Release",
     "Schema",
+    "SqlAnswer",
     "Statement",
     "Synthetic",
+    "SyntheticRows",
     "TableImprovement",
     "Unit",
     "Workload",

@@ -14,7 +14,21 @@ import typer
 
 from crosstally import __version__
 from crosstally.budget import fraction_of_text
-from crosstally.cli import ask, collect, demo, inspect, interrupts, ledger, plan, release, reproduce, schema, table
+from crosstally.cli import (
+    ask,
+    collect,
+    demo,
+    inspect,
+    interrupts,
+    ledger,
+    plan,
+    release,
+    reproduce,
+    schema,
+    sql,
+    synth,
+    table,
+)
 from crosstally.cli.checks import CheckFailedError
 from crosstally.cli.first_use import tell_of_compiling
 from crosstally.cli.output.encoding import prepare_streams
@@ -90,6 +104,8 @@ _add(_collect, collect.report, *collect.REPORT_EXAMPLES)
 _add(_collect, collect.simulate, *collect.SIMULATE_EXAMPLES)
 _add(_collect, collect.release, *collect.RELEASE_EXAMPLES)
 _add(app, table.table, *table.EXAMPLES, panel=_READ)
+_add(app, sql.sql, *sql.EXAMPLES, panel=_READ)
+_add(app, synth.synth, *synth.EXAMPLES, panel=_READ)
 _add(app, inspect.inspect, *inspect.EXAMPLES, panel=_READ)
 _add(app, reproduce.reproduce, *reproduce.EXAMPLES, panel="Research")
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import combinations, islice
 from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -23,9 +21,6 @@ if TYPE_CHECKING:
 __all__ = ["EXAMPLES", "inspect"]
 
 EXAMPLES = ("crosstally inspect people.release.parquet", "crosstally inspect people.release.parquet --json")
-_LARGEST_WAYS = 3
-_MOST_TABLES = 10_000
-_ALMOST_NOTHING = 1e-300  # the variance of a public number of rows; zero has no inverse
 
 
 def inspect(
@@ -56,18 +51,6 @@ class _Measured:
     most: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Expected:
-    """The standard errors of all tables over so many attributes; NaN when none is covered."""
-
-    ways: int
-    tables: int
-    covered: int
-    least: float
-    middle: float
-    most: float
-
-
 def _measured(release: Release) -> Iterator[_Measured]:
     """What was measured, summed up by the number of attributes and the kind of noise."""
     groups: dict[tuple[int, str, str], list[Measurement]] = {}
@@ -91,30 +74,9 @@ def _kind(measured: Measurement) -> str:
     return "groups of cells" if measured.query.groups else type(measured.query).__name__.lower()
 
 
-def _expected(release: Release) -> Iterator[_Expected]:
-    """The standard errors of tables over one, two and three attributes; of very many only the first are looked at."""
-    from crosstally.questions.queries import Cells
-    from crosstally.residuals import Variances
-
-    names = release.schema.names
-    known_total = [] if release.statement.rows is None else [(Cells(()), _ALMOST_NOTHING)]
-    measured = [(each.query, each.variance) for each in release.measurements]
-    predicted = Variances.of_queries(release.schema, [*measured, *known_total]).replacing(release.variances_left)
-    for ways in range(1, min(_LARGEST_WAYS, len(names)) + 1):
-        tables = list(islice(combinations(names, ways), _MOST_TABLES))
-        errors = [math.sqrt(variance) for variance in predicted.of_all(tables)]
-        known = [error for error in errors if math.isfinite(error)] or [math.nan]
-        yield _Expected(
-            ways=ways,
-            tables=len(tables),
-            covered=sum(map(math.isfinite, errors)),
-            least=min(known),
-            middle=median(known),
-            most=max(known),
-        )
-
-
 def _as_json(release: Release) -> dict[str, Any]:
+    from crosstally.releases.expected import expected_errors
+
     return {
         "attributes": [
             {"name": attribute.name, "cells": attribute.size, "labels": list(attribute.labels)}
@@ -142,7 +104,7 @@ def _as_json(release: Release) -> dict[str, Any]:
                 "median": _number(each.middle),
                 "most": _number(each.most),
             }
-            for each in _expected(release)
+            for each in expected_errors(release)
         ],
     }
 
@@ -203,13 +165,14 @@ def _chosen_words(release: Release) -> str:
 
 def _errors(release: Release) -> Table:
     from crosstally.cli.output.screen import grid, significant
+    from crosstally.releases.expected import MOST_TABLES, expected_errors
 
     table = grid("tables over", "covered", "least", "median", "most")
-    for each in _expected(release):
+    for each in expected_errors(release):
         numbers = map(significant, (each.least, each.middle, each.most))
         table.add_row(
             _attribute_count(each.ways),
-            f"{each.covered:,} of {each.tables:,}{'+' * (each.tables == _MOST_TABLES)}",
+            f"{each.covered:,} of {each.tables:,}{'+' * (each.tables == MOST_TABLES)}",
             *numbers,
         )
     return table

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -21,7 +22,7 @@ __all__ = ["EXAMPLES", "table"]
 EXAMPLES = (
     "crosstally table people.release.parquet sex age",
     'crosstally table people.release.parquet income --where "25 <= age < 65 and region != North"',
-    "crosstally table people.release.parquet sex age --format csv -o sex-age.csv --plot sex-age.svg",
+    "crosstally table people.release.parquet sex age -o sex-age.xlsx --plot sex-age.svg",
 )
 
 
@@ -33,6 +34,15 @@ class Format(StrEnum):
     JSON = "json"
     JSON_STAT = "json-stat"
     PARQUET = "parquet"
+    XLSX = "xlsx"
+    PX = "px"
+    SDMX_CSV = "sdmx-csv"
+
+
+_BINARY = frozenset((Format.PARQUET, Format.XLSX))
+_BY_ENDING = {f".{each.value}": each for each in (Format.CSV, Format.JSON, Format.PARQUET, Format.XLSX, Format.PX)}
+"""What a file's name says about its format where --format does not."""
+_NAMES = f"{', '.join(each.value for each in list(Format)[:-1])} or {list(Format)[-1].value}"
 
 
 def table(
@@ -46,7 +56,10 @@ def table(
         str | None,
         typer.Option(metavar="CONDITION", help='Count only such rows: "25 <= age < 65 and region != North".'),
     ] = None,
-    format: Annotated[Format, typer.Option("--format", "-f", help="How to write it; parquet needs -o.")] = Format.TABLE,  # noqa: A002
+    format: Annotated[  # noqa: A002
+        Format | None,
+        typer.Option("--format", "-f", metavar="NAME", help=f"{_NAMES}; else as the file's name ends."),
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to; else stdout.")
     ] = None,
@@ -56,6 +69,10 @@ def table(
         typer.Option(metavar="SHARE", help="How sure intervals are: 0.95 where none is asked."),
     ] = None,
     method: Annotated[str | None, typer.Option(metavar="NAME", help="How to find what was never measured.")] = None,
+    raw: Annotated[
+        bool,
+        typer.Option("--raw", help="CSV with labels as they are, even where a spreadsheet takes them for formulas."),
+    ] = False,
     force: Force = False,
 ) -> None:
     """Read any table of a release, with its errors. Free, and needs no data."""
@@ -64,8 +81,9 @@ def table(
     for path in (output, plot):
         if path is not None:
             check_output(path, force=force)
-    if format is Format.PARQUET and output is None:
-        raise CrosstallyError("parquet is not text and cannot go to the terminal: name a file with -o")
+    wanted = format or _format_of(output)
+    if wanted in _BINARY and output is None:
+        raise CrosstallyError(f"{wanted.value} is not text and cannot go to the terminal: name a file with -o")
     marginal = open_release(release).marginal(*(attributes or ()), where=where, method=method)
     if level is not None:
         marginal.half_width(level)  # a level that is none is refused before anything is written
@@ -73,50 +91,76 @@ def table(
         from crosstally.charts import save
 
         save(marginal.plot(), plot)
-    _write(marginal, format, output, level=level)
+    _Writer(marginal, wanted, level, raw).write(output)
 
 
-def _write(marginal: Marginal, format: Format, output: Path | None, *, level: float | None) -> None:  # noqa: A002
-    if output is None and format is Format.TABLE:
+def _format_of(output: Path | None) -> Format:
+    return Format.TABLE if output is None else _BY_ENDING.get(output.suffix.lower(), Format.TABLE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    """A table and how to write it."""
+
+    marginal: Marginal
+    format: Format
+    level: float | None
+    raw: bool
+
+    def write(self, output: Path | None) -> None:
+        """To a file, or to stdout."""
+        if output is not None:
+            try:
+                self._write_file(output)
+            except OSError as error:
+                raise CrosstallyError(f"cannot write {str(output)!r}: {error.strerror}") from None
+        elif self.format is Format.TABLE:
+            from crosstally.cli.output.rendering import show
+            from crosstally.cli.output.screen import data
+
+            show(self.marginal, data(), level=self.level)
+        else:
+            write = write_json_text if self.format in (Format.JSON, Format.JSON_STAT) else write_exactly
+            write(self._text())
+
+    def _write_file(self, output: Path) -> None:
+        if self.format is Format.PARQUET:
+            from crosstally.exports.parquet import write_parquet
+
+            write_parquet(self.marginal, output, level=self.level)
+        elif self.format is Format.XLSX:
+            from crosstally.exports.xlsx import write_xlsx
+
+            with io.BytesIO() as book:
+                write_xlsx(self.marginal, book, level=self.level)
+                output.write_bytes(book.getvalue())
+        else:
+            output.write_text(self._text(), encoding="utf-8")
+
+    def _text(self) -> str:
+        if self.format is Format.CSV:
+            from crosstally.exports.csv_table import csv_text
+
+            return csv_text(self.marginal, level=self.level, raw=self.raw)
+        if self.format is Format.JSON:
+            from crosstally.exports.json_table import json_text
+
+            return json_text(self.marginal, level=self.level)
+        if self.format is Format.JSON_STAT:
+            from crosstally.exports.json_stat import json_stat_text
+
+            return json_stat_text(self.marginal, level=self.level)
+        if self.format is Format.PX:
+            from crosstally.exports.px import px_text
+
+            return px_text(self.marginal, level=self.level)
+        if self.format is Format.SDMX_CSV:
+            from crosstally.exports.sdmx_csv import sdmx_csv_text
+
+            return sdmx_csv_text(self.marginal, level=self.level)
         from crosstally.cli.output.rendering import show
-        from crosstally.cli.output.screen import data
+        from crosstally.cli.output.screen import UNBOUNDED, Screen
 
-        show(marginal, data(), level=level)
-    elif output is None:
-        write = write_exactly if format is Format.CSV else write_json_text
-        write(_text(marginal, format, level))
-    else:
-        try:
-            _write_file(marginal, format, output, level)
-        except OSError as error:
-            raise CrosstallyError(f"cannot write {str(output)!r}: {error.strerror}") from None
-
-
-def _write_file(marginal: Marginal, format: Format, output: Path, level: float | None) -> None:  # noqa: A002
-    if format is Format.PARQUET:
-        from crosstally.exports.parquet import write_parquet
-
-        write_parquet(marginal, output, level=level)
-    else:
-        output.write_text(_text(marginal, format, level), encoding="utf-8")
-
-
-def _text(marginal: Marginal, format: Format, level: float | None) -> str:  # noqa: A002
-    if format is Format.CSV:
-        from crosstally.exports.csv_table import csv_text
-
-        return csv_text(marginal, level=level)
-    if format is Format.JSON:
-        from crosstally.exports.json_table import json_text
-
-        return json_text(marginal, level=level)
-    if format is Format.JSON_STAT:
-        from crosstally.exports.json_stat import json_stat_text
-
-        return json_stat_text(marginal, level=level)
-    from crosstally.cli.output.rendering import show
-    from crosstally.cli.output.screen import UNBOUNDED, Screen
-
-    text = io.StringIO()
-    show(marginal, Screen(text, width=UNBOUNDED), level=level)
-    return text.getvalue()
+        text = io.StringIO()
+        show(self.marginal, Screen(text, width=UNBOUNDED), level=self.level)
+        return text.getvalue()

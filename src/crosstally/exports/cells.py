@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING
+
+from crosstally.tables import USUAL_LEVEL
 
 if TYPE_CHECKING:
     import numpy as np
@@ -14,7 +16,20 @@ if TYPE_CHECKING:
 
     from crosstally.tables import Marginal
 
-__all__ = ["Cell", "common", "known", "labelled_cells", "margins", "without_dust"]
+__all__ = [
+    "MEASURES",
+    "Cell",
+    "common",
+    "free_name",
+    "known",
+    "labelled_cells",
+    "margins",
+    "measures",
+    "without_dust",
+]
+
+MEASURES = ("count", "std_error", "count_low", "count_high")
+"""What is said about each cell: its count, its standard error and the ends of its interval."""
 
 _DIGITS = 9  # after the point; counts are whole and their errors seldom below 0.01
 
@@ -42,6 +57,23 @@ def labelled_cells(marginal: Marginal, *, level: float | None = None) -> Iterato
     numbers = (marginal.values, marginal.std_error, margins(marginal, level), *ends)
     for own, *each in zip(labels, *(array.ravel().tolist() for array in numbers), strict=True):
         yield Cell(own, *each)
+
+
+def measures(marginal: Marginal, *, level: float | None = None) -> list[list[float | None]]:
+    """The numbers of each of ``MEASURES``, the last attribute fastest; None in the place of NaN.
+
+    Intervals are 95% sure unless a level is said.
+    """
+    low, high = marginal.interval(USUAL_LEVEL if level is None else level)
+    arrays = (marginal.values, marginal.std_error, low, high)
+    return [[known(without_dust(number)) for number in array.ravel().tolist()] for array in arrays]
+
+
+def free_name(name: str, taken: Collection[str]) -> str:
+    """The name, with underscores behind it while it is taken: columns of numbers give way to attributes."""
+    while name in taken:
+        name += "_"
+    return name
 
 
 def margins(marginal: Marginal, level: float | None) -> NDArray[np.float64]:

@@ -9,11 +9,16 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
+from itertools import combinations
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
 
 from crosstally.answers.answer import answer_all
 from crosstally.answers.error_bars import ErrorBars
 from crosstally.answers.interactions import learned_sizes
+from crosstally.errors import QueryError
 from crosstally.inference.estimate import ROUNDS, SHRUNK, estimate, infer
 from crosstally.inference.integers.tables import IntegerTables, Method, integer_tables
 from crosstally.inference.repeats import Repeats, repeated
@@ -26,6 +31,10 @@ from crosstally.schema import Schema
 from crosstally.tables import Chosen, Marginal, Measurement
 from crosstally.typing import Floats
 from crosstally.workload import Workload
+
+if TYPE_CHECKING:
+    from crosstally.sql import SqlAnswer
+    from crosstally.synthesis import SyntheticRows
 
 __all__ = ["Release"]
 
@@ -126,6 +135,24 @@ class Release:
         answers = answer_all(self.estimate, self._errors, wanted, where=rows, method=method)
         return [self._told(each) for each in answers]
 
+    def sql(self, statement: str, *, level: float = 0.95) -> SqlAnswer:
+        """The answer to one SELECT over the people of this release, with both ends of an interval beside each number.
+
+        ``SELECT sex, age, count(*) FROM people WHERE region IN ('North') GROUP BY ROLLUP (sex, age)`` has the columns
+        ``sex``, ``age``, ``count``, ``count_low`` and ``count_high``. Shares are windows:
+        ``count(*) / sum(count(*)) OVER ()``. Needs ``crosstally[sql]``.
+
+        Args:
+            statement: One SELECT; the name after FROM does not matter.
+            level: How sure the intervals are.
+        """
+        from crosstally.sql import answer_sql
+
+        def tables(sets: Sequence[tuple[str, ...]], where: Question | None) -> list[Marginal]:
+            return self.marginals(sets, where=where)
+
+        return answer_sql(statement, self.schema, tables, level=level, caption=str(self.statement))
+
     def integers(
         self, workload: Workload | None = None, *, method: Method | None = None, time_limit: float = 60.0
     ) -> IntegerTables:
@@ -142,6 +169,54 @@ class Release:
         answers = {names: each.values for names, each in zip(wanted.tables, self.marginals(wanted.tables), strict=True)}
         rows = self.rows if not math.isnan(self.rows) else float(next(iter(answers.values())).sum())
         return integer_tables(self.schema, answers, total=max(0, round(rows)), method=method, time_limit=time_limit)
+
+    def synthesize(
+        self, rows: int | None = None, *, method: Literal["sampling", "integers"] = "sampling", seed: int = 0
+    ) -> SyntheticRows:
+        """Made-up rows whose tables are near to those of this release. They cost nothing, and are nobody.
+
+        What was measured is fitted: every covered pair and every measured table of a size to fit. What nobody measured
+        follows from that and from nothing else.
+
+        Args:
+            rows: How many; as many as the release has when None.
+            method: "sampling" draws attribute after attribute and then moves rows until tables fit, for any number of
+                attributes. "integers" takes the table of ``integers``, which is nearer to pairs of few attributes.
+            seed: The same seed gives the same rows. It protects nothing.
+        """
+        from crosstally.synthesis import SyntheticRows, distances, narrowness, sampled_rows
+
+        known = max(0, round(self.rows)) if not math.isnan(self.rows) else 0
+        number = known if rows is None else rows
+        if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+            raise QueryError(f"rows must be a whole number of at least 0, got {rows!r}")
+        if method == "integers":
+            if number != known:
+                raise QueryError(f"integer tables have the release's own number of rows, got {number:,}; use sampling")
+            table = self.integers()
+            codes = np.repeat(table.cells, table.counts, axis=0).astype(np.int32)
+            answers = dict(zip(table.distances, self.marginals(table.distances), strict=True))
+        elif method == "sampling":
+            codes, answers = sampled_rows(self.schema, self.marginals, self._fitting(), rows=number, seed=seed)
+        else:
+            raise QueryError(f"method must be sampling or integers, got {method!r}")
+        median, most = narrowness(self.schema, codes, answers)
+        return SyntheticRows(
+            self.schema,
+            codes,
+            method=method,
+            distances=distances(self.schema, codes, answers),
+            factor=most,
+            median_factor=median,
+            caption=str(self.statement),
+        )
+
+    def _fitting(self) -> list[tuple[str, ...]]:
+        """The tables that made-up rows should have: covered pairs and the larger tables that were measured."""
+        measured = {self.schema.ordered(each.query.attributes) for each in self.measurements}
+        wanted = [*combinations(self.schema.names, 2), *sorted(names for names in measured if len(names) > 2)]
+        covered = self.estimate.covered(wanted)
+        return [names for names, known in zip(wanted, covered, strict=True) if known]
 
     def _told(self, marginal: Marginal) -> Marginal:
         return replace(marginal, caption=str(self.statement))

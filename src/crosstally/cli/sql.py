@@ -1,0 +1,104 @@
+"""``crosstally sql``: a SELECT over a release."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from crosstally.cli.options import Force, check_output
+from crosstally.cli.output.encoding import write_exactly, write_json_text
+from crosstally.errors import CrosstallyError
+
+if TYPE_CHECKING:
+    from crosstally.sql import SqlAnswer
+
+__all__ = ["EXAMPLES", "sql"]
+
+EXAMPLES = (
+    'crosstally sql people.release.parquet "SELECT sex, count(*) FROM people GROUP BY sex"',
+    'crosstally sql people.release.parquet "SELECT sex, age, count(*) FROM people GROUP BY ROLLUP (sex, age)"',
+)
+
+
+class Format(StrEnum):
+    """How an answer is written."""
+
+    TABLE = "table"
+    CSV = "csv"
+    JSON = "json"
+    PARQUET = "parquet"
+
+
+def sql(
+    release: Annotated[Path, typer.Argument(metavar="RELEASE", help="A release file.")],
+    statement: Annotated[str, typer.Argument(metavar="SELECT", help="One SELECT; the name after FROM is free.")],
+    *,
+    format: Annotated[  # noqa: A002
+        Format | None, typer.Option("--format", "-f", help="How to write it; else as the file's name ends.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to; else stdout.")
+    ] = None,
+    level: Annotated[float, typer.Option(metavar="SHARE", help="Intervals this sure.")] = 0.95,
+    raw: Annotated[
+        bool,
+        typer.Option("--raw", help="CSV with labels as they are, even where a spreadsheet takes them for formulas."),
+    ] = False,
+    force: Force = False,
+) -> None:
+    """Answer SQL from a release, with both ends of an interval beside each number."""
+    from crosstally.releases import open_release
+
+    if output is not None:
+        check_output(output, force=force)
+    endings = {f".{each.value}": each for each in Format}
+    wanted = format or endings.get("" if output is None else output.suffix.lower(), Format.TABLE)
+    if wanted is Format.PARQUET and output is None:
+        raise CrosstallyError("parquet is not text and cannot go to the terminal: name a file with -o")
+    answer = open_release(release).sql(statement, level=level)
+    if output is None and wanted is Format.TABLE:
+        _show(answer)
+    elif output is None:
+        (write_exactly if wanted is Format.CSV else write_json_text)(_text(answer, wanted, raw=raw))
+    else:
+        _write_file(answer, wanted, output, raw=raw)
+
+
+def _write_file(answer: SqlAnswer, wanted: Format, output: Path, *, raw: bool) -> None:
+    try:
+        if wanted is Format.PARQUET:
+            import pyarrow.parquet
+
+            pyarrow.parquet.write_table(answer.to_arrow(), output)
+        else:
+            # a table for people has no file of its own: CSV has the same columns
+            output.write_text(_text(answer, wanted, raw=raw), encoding="utf-8")
+    except OSError as error:
+        raise CrosstallyError(f"cannot write {str(output)!r}: {error.strerror}") from None
+
+
+def _text(answer: SqlAnswer, wanted: Format, *, raw: bool) -> str:
+    from crosstally.exports.columns import columns_csv, columns_json
+
+    if wanted is Format.JSON:
+        return columns_json(answer.columns, {"level": answer.level, "source": answer.caption})
+    return columns_csv(answer.columns, raw=raw)
+
+
+def _show(answer: SqlAnswer) -> None:
+    from crosstally.cli.output.screen import data, grid, printable, significant
+
+    numbers = {name for name, column in answer.columns.items() if not any(isinstance(cell, str) for cell in column)}
+    table = grid(*answer.columns, left=0)
+    for column, name in zip(table.columns, answer.columns, strict=True):
+        column.justify = "right" if name in numbers else "left"
+        column.no_wrap = name in numbers
+    for row in answer.rows():
+        cells = (
+            "" if cell is None else printable(cell) if isinstance(cell, str) else significant(cell) for cell in row
+        )
+        table.add_row(*cells)
+    data().put_table(table)

@@ -1,0 +1,221 @@
+"""The text of a statement into its tree, and the names in it into attributes.
+
+What is not known here is refused: a release holds counts, and a statement that asks for more gets a line that says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from crosstally.errors import QueryError, did_you_mean
+from crosstally.extras import optional
+from crosstally.questions.conditions import shown
+from crosstally.schema import Schema
+
+__all__ = ["Item", "Statement", "expressions", "read_statement", "refused"]
+
+_LONGEST = 20_000  # characters of a statement
+_MOST_SETS = 4_096  # grouping sets: CUBE over 12 attributes
+_PARTS = frozenset(("expressions", "from_", "where", "group", "having", "order", "limit", "offset"))
+_WORDS = {"with_": "WITH", "joins": "JOIN", "distinct": "DISTINCT (say GROUP BY)", "qualify": "QUALIFY"}
+_ANSWERED = (
+    "a release answers SELECT attributes and count(*) FROM one table, with WHERE, GROUP BY, HAVING, ORDER BY, LIMIT"
+)
+
+
+def expressions() -> Any:
+    """The classes of sqlglot's trees."""
+    return optional("sqlglot", extra="sql").exp
+
+
+def refused(what: str) -> QueryError:
+    """What is raised where a release cannot answer."""
+    return QueryError(f"{what} cannot be answered from a release; {_ANSWERED}")
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """Something selected: its tree, and the name of its column."""
+
+    node: Any
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """A SELECT, read: names of attributes are those of the schema."""
+
+    schema: Schema
+    items: tuple[Item, ...]
+    sets: tuple[tuple[str, ...], ...]
+    where: Any
+    having: Any
+    order: tuple[Any, ...]
+    limit: int | None
+    offset: int
+    grouped: bool
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The attributes that some grouping set has, in the order written."""
+        return tuple(dict.fromkeys(name for names in self.sets for name in names))
+
+    def attribute(self, column: Any) -> str:
+        """The attribute that a column of the statement is."""
+        return attribute_of(column, self.schema)
+
+
+def attribute_of(column: Any, schema: Schema) -> str:
+    """The attribute of this name; as in SQL, capitals matter only where nothing else tells two names apart."""
+    name = column.name
+    if name in schema.names:
+        return str(name)
+    alike = [each for each in schema.names if each.lower() == name.lower()]
+    if len(alike) != 1:
+        raise QueryError(f"there is no attribute {shown(name)}{did_you_mean(name, schema.names)}")
+    return alike[0]
+
+
+def read_statement(given: str | Any, schema: Schema) -> Statement:
+    """The statement, from its text or its tree."""
+    exp = expressions()
+    tree = _parsed(given) if isinstance(given, str) else given
+    if not isinstance(tree, exp.Select):
+        raise refused(f"a statement other than one SELECT ({type(tree).__name__})")
+    for part, value in tree.args.items():
+        if value and part not in _PARTS:
+            raise refused(_WORDS.get(part, part.strip("_").upper()))
+    source = tree.args.get("from_")
+    if source is None or not isinstance(source.this, exp.Table) or source.this.args.get("joins"):
+        raise refused("a SELECT without one table after FROM")
+    items = tuple(_item(node) for node in tree.expressions)
+    group = tree.args.get("group")
+    sets = ((),) if group is None else _sets(group, items, schema)
+    where, having, order = tree.args.get("where"), tree.args.get("having"), tree.args.get("order")
+    return Statement(
+        schema=schema,
+        items=_distinct(items),
+        sets=sets,
+        where=None if where is None else where.this,
+        having=None if having is None else having.this,
+        order=() if order is None else tuple(order.expressions),
+        limit=_whole(tree.args.get("limit")),
+        offset=_whole(tree.args.get("offset")) or 0,
+        grouped=group is not None,
+    )
+
+
+def _parsed(text: str) -> Any:
+    sqlglot = optional("sqlglot", extra="sql")
+    if not isinstance(text, str) or len(text) > _LONGEST:
+        raise QueryError(f"a statement must be a text of at most {_LONGEST:,} characters")
+    try:
+        words = sqlglot.tokenize(text, read="duckdb")
+        # sqlglot logs what it does not know: nothing but a SELECT is given to it
+        if not words or words[0].text.upper() != "SELECT":
+            raise refused("a statement that does not begin with SELECT")
+        statements = [each for each in sqlglot.parse(text, read="duckdb") if each is not None]
+    except sqlglot.errors.SqlglotError as error:
+        first = getattr(error, "errors", None) or [{}]
+        place = f" near {shown(first[0]['highlight'])}" if first[0].get("highlight") else ""
+        raise QueryError(f"the statement is not SQL{place}") from None
+    except RecursionError:
+        raise QueryError("the statement is nested too deeply") from None
+    if len(statements) != 1:
+        raise QueryError(f"one statement at a time, got {len(statements)}")
+    return statements[0]
+
+
+def _item(node: Any) -> Item:
+    exp = expressions()
+    if isinstance(node, exp.Alias):
+        return Item(node.this, node.alias)
+    if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star):
+        return Item(node, node.name)
+    if isinstance(node, exp.Star | exp.Column):
+        raise refused("SELECT * (there are no rows)")
+    return Item(node, "count" if isinstance(node, exp.Count) else re.sub(r"\s+", " ", node.sql("duckdb")))
+
+
+def _distinct(items: Sequence[Item]) -> tuple[Item, ...]:
+    """Items whose names differ: a second one of the same name gets a number."""
+    taken: set[str] = set()
+    out = []
+    for item in items:
+        name, number = item.name, 1
+        while name in taken:
+            name, number = f"{item.name}_{number}", number + 1
+        taken.add(name)
+        out.append(Item(item.node, name))
+    return tuple(out)
+
+
+def _whole(node: Any) -> int | None:
+    if node is None:
+        return None
+    value = node.expression
+    if not value.is_int or int(value.name) < 0:
+        raise QueryError(f"LIMIT and OFFSET must be whole numbers, got {shown(value.sql())}")
+    return int(value.name)
+
+
+# GROUP BY
+
+
+def _sets(group: Any, items: Sequence[Item], schema: Schema) -> tuple[tuple[str, ...], ...]:
+    """The grouping sets: of several parts every combination, as SQL has it."""
+    exp = expressions()
+    if group.args.get("all"):
+        return (tuple(attribute_of(item.node, schema) for item in items if isinstance(item.node, exp.Column)),)
+    parts = []
+    for node in group.expressions:
+        parts.append(_part(node, items, schema))
+        if _number_of(parts) > _MOST_SETS:
+            raise QueryError(f"GROUP BY must come to at most {_MOST_SETS:,} grouping sets; ask in several statements")
+    return tuple(tuple(dict.fromkeys(name for part in sets for name in part)) for sets in product(*parts))
+
+
+def _number_of(parts: Sequence[Sequence[object]]) -> int:
+    number = 1
+    for part in parts:
+        number *= len(part)
+    return number
+
+
+def _part(node: Any, items: Sequence[Item], schema: Schema) -> list[tuple[str, ...]]:
+    exp = expressions()
+    if isinstance(node, exp.Rollup):
+        levels = [_names(each, items, schema) for each in node.expressions]
+        return [sum(levels[:number], ()) for number in range(len(levels), -1, -1)]
+    if isinstance(node, exp.Cube):
+        levels = [_names(each, items, schema) for each in node.expressions]
+        if 2 ** len(levels) > _MOST_SETS:
+            raise QueryError(f"CUBE must come to at most {_MOST_SETS:,} grouping sets; name fewer attributes")
+        return [
+            sum((each for each, taken in zip(levels, chosen, strict=True) if taken), ())
+            for chosen in product((True, False), repeat=len(levels))
+        ]
+    if isinstance(node, exp.GroupingSets):
+        return [names for each in node.expressions for names in _part(each, items, schema)]
+    return [_names(node, items, schema)]
+
+
+def _names(node: Any, items: Sequence[Item], schema: Schema) -> tuple[str, ...]:
+    """The attributes of an element: a column, the name or number of a selected one, or several in brackets."""
+    exp = expressions()
+    if isinstance(node, exp.Tuple):
+        return tuple(name for each in node.expressions for name in _names(each, items, schema))
+    if isinstance(node, exp.Paren):
+        return _names(node.this, items, schema)
+    if isinstance(node, exp.Literal) and node.is_int and 0 < int(node.name) <= len(items):
+        node = items[int(node.name) - 1].node
+    if isinstance(node, exp.Column):
+        aliased = [item.node for item in items if item.name.lower() == node.name.lower()]
+        if aliased and node.name not in schema.names and isinstance(aliased[0], exp.Column):
+            node = aliased[0]
+        return (attribute_of(node, schema),)
+    raise refused(f"GROUP BY {shown(node.sql('duckdb'))}, which is no attribute,")

@@ -1,0 +1,5 @@
+"""Rows made up from the tables of a release: they look like people, and are nobody."""
+
+from crosstally.synthesis.rows import SyntheticRows, distances, narrowness, sampled_rows
+
+__all__ = ["SyntheticRows", "distances", "narrowness", "sampled_rows"]

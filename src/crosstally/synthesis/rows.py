@@ -1,0 +1,221 @@
+"""Rows from tables, how far their own tables are from these, and how wrong intervals computed from them would be.
+
+Somebody who takes n made-up rows for people gives the share p of a cell the standard error sqrt(p (1 - p) / n). As an
+estimate about the people of the release it errs by more: N people were drawn from a larger world, noise of standard
+error s was added to their counts, and the rows miss the release's own count by d. So an interval is too narrow by
+
+    sqrt(N p (1 - p) + s^2 + d^2) / N  /  sqrt(p (1 - p) / n).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from crosstally.errors import QueryError
+from crosstally.extras import optional
+from crosstally.generate.labelled import labelled_rows
+from crosstally.schema import Schema
+from crosstally.synthesis.drawing import Wanted, drawn, fitted
+from crosstally.synthesis.tree import drawing_order, mutual_information
+from crosstally.tables import Marginal, read_only
+from crosstally.typing import Floats
+
+__all__ = ["SyntheticRows", "Tables", "distances", "narrowness", "sampled_rows"]
+
+Tables = Callable[[Sequence[tuple[str, ...]]], list[Marginal]]
+"""What answers tables over sets of attributes."""
+
+_MOST_CODES = 200_000_000  # rows times attributes: 800 MB
+_LARGEST_TABLE = 50_000  # cells of a table that rows are fitted to; larger ones have less than a row in most cells
+_MOST_TABLES = 3_000
+_MOST_SWEEPS, _LEAST_SWEEPS = 8, 2
+_WORK = 150_000_000  # rows times tables times sweeps: about ten seconds
+_BATCH = 2_000_000  # cells asked for at once
+_JUDGED_TABLES = 60  # tables whose intervals are looked at
+_LEAST_COUNT = 5.0  # cells of fewer rows have no normal intervals to speak of
+_NORMAL = 1.959963984540054  # the quantile of the normal law that 95% intervals have
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SyntheticRows:
+    """Made-up rows, as codes, and how far they can be trusted.
+
+    Attributes:
+        schema: What the rows are about.
+        codes: A line for each row: the position of its value for each attribute.
+        method: How they were made: "sampling" or "integers".
+        distances: For each table that was fitted the share of rows that would have to move for it to be the release's.
+        factor: By this much, in 19 of 20 cells at most, intervals computed from the rows as if they were people are
+            too narrow; NaN where the release does not know its errors.
+        median_factor: The same for half of the cells.
+        caption: Where they come from.
+    """
+
+    schema: Schema
+    codes: NDArray[np.int32]
+    _: KW_ONLY
+    method: str
+    distances: Mapping[tuple[str, ...], float]
+    factor: float
+    median_factor: float
+    caption: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "codes", read_only(self.codes, np.int32))
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __repr__(self) -> str:
+        return "\n".join([f"{len(self):,} made-up rows of {len(self.schema.names)} attributes", *self.report()])
+
+    def report(self) -> tuple[str, ...]:
+        """How far the tables of the rows are from those of the release, and the warning, in sentences."""
+        if not self.distances:
+            return (self.warning,)
+        worst = max(self.distances, key=lambda names: self.distances[names])
+        mean = sum(self.distances.values()) / len(self.distances)
+        fit = (
+            f"In {len(self.distances):,} tables {100 * mean:.2g}% of the rows, on average, would have to move to have "
+            f"the release's counts; at most {100 * self.distances[worst]:.2g}% ({' x '.join(worst)})."
+        )
+        return fit, self.warning
+
+    @property
+    def warning(self) -> str:
+        """What everybody who gets the rows must know."""
+        start = (
+            "These rows are made up and are nobody. Intervals computed from them as if they were people are too narrow"
+        )
+        if math.isnan(self.factor):
+            return f"{start}, by how much is not known."
+        return (
+            f"{start}: make them {self.factor:.2g} times as wide (half of the cells need {self.median_factor:.2g}), "
+            "or ask the release, which knows its errors."
+        )
+
+    def table(self, *names: str) -> NDArray[np.int64]:
+        """The counts of the rows over some attributes, one axis for each in the order named."""
+        return _counts(self.codes, [self.schema.positions[name] for name in names], self.schema.sizes(names))
+
+    def to_arrow(self) -> pa.Table:
+        """The rows with labels, a dictionary column for each attribute; the warning stands in the metadata."""
+        return labelled_rows(self.schema, self.codes).replace_schema_metadata(
+            {"crosstally.synthetic": self.warning, "crosstally.source": self.caption}
+        )
+
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame; labels are categories in the schema's order."""
+        optional("pandas", extra="frames")
+        return self.to_arrow().to_pandas()
+
+
+def _counts(codes: NDArray[np.int32], axes: Sequence[int], shape: tuple[int, ...]) -> NDArray[np.int64]:
+    if not axes:
+        return np.array(len(codes))
+    cells = np.ravel_multi_index(tuple(codes[:, axis] for axis in axes), shape)
+    return np.bincount(cells, minlength=math.prod(shape)).reshape(shape)
+
+
+def sampled_rows(
+    schema: Schema, tables: Tables, wanted: Iterable[tuple[str, ...]], *, rows: int, seed: int
+) -> tuple[NDArray[np.int32], dict[tuple[str, ...], Marginal]]:
+    """Rows drawn along the strongest links and fitted to tables, and these tables.
+
+    Nothing grows with the number of combinations of all values.
+
+    Args:
+        schema: The attributes.
+        tables: What answers tables.
+        wanted: The tables to fit; too large ones, and the weakest of very many, are left out.
+        rows: How many rows.
+        seed: Rows with the same seed are the same. Everything here is public: it protects nobody.
+    """
+    if rows * len(schema.names) > _MOST_CODES:
+        raise QueryError(f"rows times attributes must be at most {_MOST_CODES:,}, got {rows * len(schema.names):,}")
+    random, position = np.random.default_rng(seed), schema.positions
+    fits = [names for names in wanted if len(names) >= 2 and math.prod(schema.sizes(names)) <= _LARGEST_TABLE]
+    answers = _answered(schema, tables, [*((name,) for name in schema.names), *dict.fromkeys(fits)])
+    pairs = {names: answers[names].values for names in answers if len(names) == 2}
+    links = {names: mutual_information(values) for names, values in pairs.items()}
+    if len(answers) > _MOST_TABLES:
+        strongest = sorted(links, key=lambda names: -links[names])[:_MOST_TABLES]
+        answers = {names: answers[names] for names in answers if len(names) == 1 or names in set(strongest)}
+    order = drawing_order(len(position), {(position[a], position[b]): links[a, b] for a, b in links})
+    along = {(position[a], position[b]): values for (a, b), values in pairs.items()}
+    codes = drawn(order, [answers[name,].values for name in schema.names], along, rows, random)
+    fitting = [
+        Wanted(tuple(position[name] for name in names), _scaled(answer.values, rows))
+        for names, answer in answers.items()
+        if answer.values.sum() > 0
+    ]
+    sweeps = int(np.clip(_WORK // max(rows * len(fitting), 1), _LEAST_SWEEPS, _MOST_SWEEPS))
+    return fitted(codes, fitting, sweeps if rows else 0, random), answers
+
+
+def _scaled(values: Floats, rows: int) -> Floats:
+    kept = np.maximum(values, 0.0)
+    return np.asarray(kept * (rows / kept.sum()))
+
+
+def _answered(schema: Schema, tables: Tables, wanted: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], Marginal]:
+    """The tables, asked for in batches."""
+    out: dict[tuple[str, ...], Marginal] = {}
+    batch: list[tuple[str, ...]] = []
+    cells = 0
+    for names in (*wanted, None):
+        size = 0 if names is None else math.prod(schema.sizes(names))
+        if batch and (names is None or cells + size > _BATCH):
+            out.update(zip(batch, tables(batch), strict=True))
+            batch, cells = [], 0
+        if names is not None:
+            batch.append(names)
+            cells += size
+    return out
+
+
+def distances(
+    schema: Schema, codes: NDArray[np.int32], answers: Mapping[tuple[str, ...], Marginal]
+) -> dict[tuple[str, ...], float]:
+    """For each table the share of rows that would have to move."""
+    out = {}
+    for names, answer in answers.items():
+        own = _counts(codes, [schema.positions[name] for name in names], schema.sizes(names))
+        if answer.values.sum() > 0 and len(codes):
+            out[names] = float(np.abs(own - _scaled(answer.values, len(codes))).sum() / 2 / len(codes))
+    return out
+
+
+def narrowness(
+    schema: Schema, codes: NDArray[np.int32], answers: Mapping[tuple[str, ...], Marginal]
+) -> tuple[float, float]:
+    """By how much intervals from the rows are too narrow, in half and in 19 of 20 cells of the tables at most.
+
+    Of very many tables some are looked at, at equal distances. NaN where no error is known.
+    """
+    names = list(answers)
+    judged = names[:: max(1, math.ceil(len(names) / _JUDGED_TABLES))]
+    parts = [_too_narrow(schema, codes, names, answers[names]) for names in judged]
+    known = np.concatenate([*parts, np.empty(0)])
+    known = known[np.isfinite(known)]
+    return (math.nan, math.nan) if not len(known) else tuple(np.quantile(known, [0.5, 0.95]).tolist())
+
+
+def _too_narrow(schema: Schema, codes: NDArray[np.int32], names: tuple[str, ...], answer: Marginal) -> Floats:
+    people, rows = float(answer.values.sum()), len(codes)
+    own = _counts(codes, [schema.positions[name] for name in names], schema.sizes(names)).ravel()
+    held = (own >= _LEAST_COUNT) & (own < rows)
+    if not people > 0 or not held.any():
+        return np.empty(0)
+    low, high = (end.ravel()[held] for end in answer.interval(0.95))
+    share = own[held] / rows
+    noise, missed = (high - low) / 2 / _NORMAL, share * people - answer.values.ravel()[held]
+    truly = np.sqrt(people * share * (1 - share) + noise**2 + missed**2) / people
+    return np.asarray(truly / np.sqrt(share * (1 - share) / rows))

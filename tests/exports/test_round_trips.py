@@ -1,0 +1,231 @@
+"""Files are read again by the packages that people read them with: values, labels and errors are the same."""
+
+from __future__ import annotations
+
+import io
+import json
+import warnings
+from pathlib import Path
+
+import numpy as np
+import openpyxl
+import pandas as pd
+import pyarrow.parquet
+import pytest
+from pyaxis import pyaxis
+from pyjstat import pyjstat
+
+from cli_runs import run
+from crosstally.errors import QueryError
+from crosstally.exports.cells import measures
+from crosstally.exports.csv_table import csv_text
+from crosstally.exports.inert import inert
+from crosstally.exports.json_stat import json_stat_text
+from crosstally.exports.parquet import write_parquet
+from crosstally.exports.px import px_text
+from crosstally.exports.sdmx_csv import sdmx_csv_text
+from crosstally.exports.xlsx import write_xlsx
+from crosstally.schema import Attribute, Schema
+from crosstally.tables import ErrorKind, Marginal
+from released import views
+
+SCHEMA = Schema([Attribute("sex", ["Female", "Male"]), Attribute("age, in years", edges=[0, 18, 65.5], missing=True)])
+COUNTS = np.array([[12.0, -3.25, 0.0], [4000.5, 1e-7, 7.0]])
+HOSTILE = [
+    "=1+1",
+    "+1+1",
+    "-1+1",
+    "@SUM(A1)",
+    "\t=1+1",
+    "\u200f=1+1",
+    " =cmd|' /C calc'!A0",
+    "＝1+1",
+    "|dir",
+    "<script>alert(1)</script>",
+    "\u202egnp.exe",
+    "a\u2067b",
+    "{{7*7}}",
+    "_x0041_",
+]
+
+
+class Errors:
+    """An error of its own for each cell, and ends 2 below and 4 above it."""
+
+    std_error = np.array([[1.5, 2.5, 3.5], [4.5, 5.5, 6.5]])
+
+    def half_width(self, level: float) -> np.ndarray:
+        return 2 * self.std_error
+
+    def interval(self, values: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
+        return values - 2, values + 4
+
+
+def marginal() -> Marginal:
+    kind, error = ErrorKind.CORRECTED, Errors()
+    return Marginal(SCHEMA, COUNTS, method="least-squares", error_kind=kind, error=error, ends=error, caption="ε = 1")
+
+
+def unknown(labels: list[str], name: str = "label") -> Marginal:
+    schema = Schema([Attribute(name, labels)])
+    counts = -np.arange(1.0, len(labels) + 1)
+    return Marginal(schema, counts, method="m", error_kind=ErrorKind.NONE, error=None)
+
+
+LABELS = [(sex, age) for sex in ("Female", "Male") for age in ("[0, 18)", "[18, 65.5]", "(missing)")]
+NUMBERS = {
+    "count": COUNTS.ravel(),
+    "std_error": Errors.std_error.ravel(),
+    "count_low": COUNTS.ravel() - 2,
+    "count_high": COUNTS.ravel() + 4,
+}
+
+
+def check(frame: pd.DataFrame, numbers: list[str]) -> None:
+    """The frame holds the labels and these numbers, under our names for them."""
+    assert list(zip(*(frame[name] for name in SCHEMA.names), strict=True)) == LABELS
+    for name in numbers:
+        np.testing.assert_allclose(frame[name].astype(float), NUMBERS[name], rtol=1e-12, atol=1e-9)
+
+
+def test_pandas_reads_csv() -> None:
+    check(pd.read_csv(io.StringIO(csv_text(marginal(), raw=True)), keep_default_na=False), ["count", "std_error"])
+
+
+def test_pandas_reads_xlsx() -> None:
+    book = io.BytesIO()
+    write_xlsx(marginal(), book)
+    check(pd.read_excel(book, keep_default_na=False), list(NUMBERS))
+    about = dict(openpyxl.load_workbook(book)["about"].iter_rows(values_only=True))
+    assert about["source"] == "crosstally release, ε = 1"
+    assert about["intervals"].startswith("0.95: ")
+
+
+def test_pyarrow_reads_parquet(tmp_path: Path) -> None:
+    write_parquet(marginal(), tmp_path / "table.parquet")
+    check(pyarrow.parquet.read_table(tmp_path / "table.parquet").to_pandas(), ["count", "std_error"])
+
+
+def test_pyjstat_reads_json_stat() -> None:
+    text = json_stat_text(marginal())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # it calls what it deprecates
+        frame = pyjstat.Dataset.read(text).write("dataframe")
+    errors = json.loads(text)["extension"]["std_error"]
+    check(frame.rename(columns={"value": "count"}).assign(std_error=errors), ["count", "std_error"])
+
+
+def test_pyaxis_reads_px(tmp_path: Path) -> None:
+    (tmp_path / "table.px").write_text(px_text(marginal()), encoding="utf-8")
+    read = pyaxis.parse(str(tmp_path / "table.px"), encoding="utf-8")
+    assert read["METADATA"]["STUB"] == list(SCHEMA.names)
+    long = read["DATA"]
+    wide = pd.DataFrame({name: part["DATA"].to_numpy() for name, part in long.groupby("measure", sort=False)})
+    for name in SCHEMA.names:
+        wide[name] = long[long["measure"] == "count"][name].to_numpy()
+    check(wide, list(NUMBERS))
+
+
+def test_pysdmx_reads_sdmx_csv() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # its own packages warn when they are imported
+        from pysdmx.io import get_datasets
+    text = sdmx_csv_text(marginal())
+    (dataset,) = get_datasets(text)
+    assert dataset.structure == "Dataflow=CROSSTALLY:SEX_AGE_IN_YEARS(1.0)"
+    frame = dataset.data
+    assert frame["SEX"].tolist() == ["Female"] * 3 + ["Male"] * 3
+    assert frame["AGE_IN_YEARS"].tolist() == ["C0", "C1", "C2"] * 2
+    both = pd.read_csv(io.StringIO(text))["AGE_IN_YEARS: age, in years"].str.split(": ", n=1).str[1]
+    names = dict(zip(SCHEMA.names, ("SEX", "AGE_IN_YEARS"), strict=True))
+    frame = frame.assign(AGE_IN_YEARS=both).rename(columns={own: name for name, own in names.items()})
+    columns = {"OBS_VALUE": "count", "STD_ERROR": "std_error", "COUNT_LOW": "count_low", "COUNT_HIGH": "count_high"}
+    check(frame.rename(columns=columns), list(NUMBERS))
+
+
+def test_unknown_errors_are_empty_in_each_format(tmp_path: Path) -> None:
+    answer = unknown(["a", "b"])
+    assert measures(answer) == [[-1.0, -2.0], *[[None, None]] * 3]
+    assert sdmx_csv_text(answer).splitlines()[1] == "dataflow,CROSSTALLY:LABEL(1.0),I,a: a,-1.0,,,"
+    assert px_text(answer).splitlines()[-2:] == ['-1 ".." ".." ".." ', '-2 ".." ".." "..";']
+    book = io.BytesIO()
+    write_xlsx(answer, book)
+    assert list(openpyxl.load_workbook(book)["table"].values)[1] == ("a", -1, None, None, None)
+
+
+def test_the_total_has_no_attributes() -> None:
+    total = Marginal(SCHEMA.subset(), np.array(5.0), method="m", error_kind=ErrorKind.NONE, error=None)
+    assert sdmx_csv_text(total).splitlines()[1] == "dataflow,CROSSTALLY:TOTAL(1.0),I,5.0,,,"
+    assert "STUB" not in px_text(total)
+    book = io.BytesIO()
+    write_xlsx(total, book)
+    assert pd.read_excel(book)["count"].tolist() == [5]
+
+
+def test_identifiers_of_sdmx_differ_and_are_not_its_own_words() -> None:
+    schema = Schema([Attribute(name, ["C1", "x y"]) for name in ("action", "Action", "東京")])
+    answer = Marginal(schema, np.zeros((2, 2, 2)), method="m", error_kind=ErrorKind.NONE, error=None)
+    head, first = sdmx_csv_text(answer).splitlines()[:2]
+    assert head.split(",")[3:6] == ["ACTION_: action", "ACTION__: Action", "DIM_3: 東京"]
+    assert first.split(",")[3] == "C1: C1"
+    assert sdmx_csv_text(answer).splitlines()[8].split(",")[3] == "C1_: x y"
+
+
+# Hostile labels
+
+
+def test_formulas_are_texts_in_csv_and_numbers_are_numbers() -> None:
+    lines = csv_text(unknown(HOSTILE)).splitlines()[1:]
+    frame = pd.read_csv(io.StringIO(csv_text(unknown(HOSTILE))))
+    assert frame["count"].tolist() == [-float(i) for i in range(1, len(HOSTILE) + 1)]
+    assert all(line.lstrip('"')[0] not in "=+-@\t\r|＝" for line in lines)
+    assert [label for label in frame["label"] if label.strip(" \t\u200f")[0] in "=+-@|＝"] == []
+    assert not any(mark in label for label in frame["label"] for mark in "\u202e\u2067")
+    assert frame["label"].nunique() == len(HOSTILE)
+    raw = pd.read_csv(io.StringIO(csv_text(unknown(HOSTILE), raw=True)))
+    assert raw["label"].tolist() == HOSTILE
+
+
+def test_labels_that_are_numbers_stay_as_they_are() -> None:
+    assert [inert(text) for text in ("-5", "+3.5", "-1e3", "0")] == ["-5", "+3.5", "-1e3", "0"]
+    assert csv_text(unknown(["a", "b"], name="=cmd")).startswith("'=cmd,count")
+
+
+def test_formulas_are_texts_in_xlsx_and_numbers_are_numbers() -> None:
+    book = io.BytesIO()
+    write_xlsx(unknown(HOSTILE), book)
+    rows = list(openpyxl.load_workbook(book)["table"].iter_rows(min_row=2))
+    assert {row[0].data_type for row in rows} == {"s"}
+    assert {row[1].data_type for row in rows} == {"n"}
+    assert [row[0].value for row in rows[:-1]] == HOSTILE[:-1]  # openpyxl does not read the escape of the last one
+    assert [row[1].value for row in rows] == [-i for i in range(1, len(HOSTILE) + 1)]
+
+
+def test_quotation_marks_end_no_text_of_px() -> None:
+    assert 'VALUES("label")="a”;DATA=1","b c";' in px_text(unknown(['a";DATA=1', "b\nc"]))
+    with pytest.raises(QueryError, match="a PX file cannot hold the names of 'label'"):
+        px_text(unknown(['a"', "a”"]))
+
+
+def test_a_sheet_has_an_end() -> None:
+    with pytest.raises(QueryError, match="must have at most 32,767 characters"):
+        write_xlsx(unknown(["a" * 32_768, "b"]), io.BytesIO())
+
+
+# The command
+
+
+@pytest.mark.parametrize("ending", ["csv", "xlsx", "px", "parquet", "json"])
+def test_a_files_name_says_its_format(ending: str, tmp_path: Path) -> None:
+    views().save(tmp_path / "given.parquet")
+    target = tmp_path / f"table.{ending}"
+    assert run("table", str(tmp_path / "given.parquet"), "sex", "-o", str(target)).code == 0
+    begins = {"csv": b"sex,count", "xlsx": b"PK", "px": b"CHARSET", "parquet": b"PAR1", "json": b"{"}
+    assert target.read_bytes().startswith(begins[ending])
+
+
+def test_sdmx_csv_goes_to_the_terminal_and_a_workbook_does_not(tmp_path: Path) -> None:
+    views().save(tmp_path / "given.parquet")
+    given = str(tmp_path / "given.parquet")
+    assert run("table", given, "sex", "--format", "sdmx-csv").out.startswith("STRUCTURE,STRUCTURE_ID,ACTION,SEX: sex,")
+    assert "xlsx is not text" in run("table", given, "sex", "--format", "xlsx").err

@@ -1,0 +1,106 @@
+"""What statements are refused, how names are read, and what an answer becomes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from cli_runs import run
+from crosstally.errors import QueryError
+from crosstally.sql.numbers import Numbers
+from released import views
+
+REFUSED = {
+    "": "does not begin with SELECT",
+    "DROP TABLE people": "does not begin with SELECT",
+    "SELECT": "without one table after FROM",
+    "SELECT count(*) FROM people; SELECT 1": "one statement at a time, got 2",
+    "SELECT count(*) FROM people WHERE (": "the statement is not SQL",
+    "SELECT * FROM people": "there are no rows",
+    "SELECT sex FROM people": "'sex' must stand in GROUP BY",
+    "SELECT DISTINCT sex FROM people": "say GROUP BY",
+    "SELECT sex, count(*) FROM a JOIN b USING (x) GROUP BY sex": "JOIN cannot be answered",
+    "SELECT count(*) FROM (SELECT * FROM people)": "without one table",
+    "SELECT count(*) FROM people UNION SELECT 1": "a statement other than one SELECT (Union)",
+    "SELECT avg(value) FROM people": "AVG(value)': the values of people are not in it",
+    "SELECT count(DISTINCT sex) FROM people": "COUNT(DISTINCT sex)': the values of people are not in it",
+    "SELECT sum(sex) FROM people": "the values of people are not in it",
+    "SELECT sx, count(*) FROM people GROUP BY sx": "there is no attribute 'sx'; did you mean 'sex'?",
+    "SELECT count(*) FROM people WHERE sex = 'Femal'": "has no label 'Femal'",
+    "SELECT count(*) FROM people WHERE sex = value": "which is no constant",
+    "SELECT count(*) FROM people WHERE lower(sex) = 'female'": "which is no attribute",
+    "SELECT count(*) FROM people WHERE âge >= 20": "bounds must be edges of its bins",
+    "SELECT count(*) FROM people WHERE sex > 'A'": "bounds must be numbers",
+    "SELECT count(*) FROM people WHERE value IS NULL": "IS NULL cannot be answered",
+    "SELECT count(*) FROM people WHERE sex IN (SELECT sex FROM others)": "the condition",
+    "SELECT sex, count(*) FROM people GROUP BY lower(sex)": "which is no attribute",
+    "SELECT sex, rank() OVER (ORDER BY count(*)) FROM people GROUP BY sex": "the window",
+    "SELECT sex, sum(count(*)) OVER (PARTITION BY âge) FROM people GROUP BY sex": "must stand in GROUP BY to partition",
+    "SELECT sex, count(*) FROM people GROUP BY sex LIMIT 1 + 1": "must be whole numbers",
+    "SELECT sex, count(*) FROM people GROUP BY sex ORDER BY 3": "must be one of the 2 columns selected",
+    "SELECT sex, read_csv('/etc/passwd') FROM people GROUP BY sex": "the values of people are not in it",
+}
+
+
+@pytest.mark.parametrize("statement", REFUSED)
+def test_what_a_release_cannot_answer_is_said_in_one_line(statement: str) -> None:
+    with pytest.raises(QueryError) as raised:
+        views().sql(statement)
+    assert REFUSED[statement] in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_counts_are_those_of_the_marginal() -> None:
+    release = views()
+    answer = release.sql('SELECT sex, "âge", count(*) FROM x GROUP BY sex, "âge"', level=0.9)
+    marginal = release.marginal("sex", "âge")
+    low, high = marginal.interval(0.9)
+    assert list(answer.columns) == ["sex", "âge", "count", "count_low", "count_high"]
+    np.testing.assert_allclose(answer.columns["count"], marginal.values.ravel(), atol=1e-8)
+    np.testing.assert_allclose(answer.columns["count_low"], low.ravel(), atol=1e-8)
+    np.testing.assert_allclose(answer.columns["count_high"], high.ravel(), atol=1e-8)
+    assert answer.rows()[5][:2] == ("Male", "[18, 65.5)")
+
+
+def test_an_answer_is_a_table_for_other_tools() -> None:
+    answer = views().sql("SELECT sex, count(*) AS n FROM x GROUP BY ROLLUP (sex)")
+    assert pa.table(answer).column_names == ["sex", "n", "n_low", "n_high"]
+    assert answer.to_pandas()["sex"].isna().tolist() == [False, False, True]
+    assert repr(answer).splitlines()[0].split() == ["sex", "n", "n_low", "n_high"]
+    assert len(repr(views().sql('SELECT "âge", value, count(*) FROM x GROUP BY ALL')).splitlines()) == 12
+
+
+def test_ends_of_arithmetic() -> None:
+    one = np.ones(1)
+    a, b = Numbers(5 * one, 4 * one, 6 * one), Numbers(-2 * one, -3 * one, -1 * one)
+    assert [(x.low[0], x.value[0], x.high[0]) for x in (a + b, a - b, a * b, b / a)] == [
+        (1, 3, 5),
+        (5, 7, 9),
+        (-18, -10, -4),
+        (-0.75, -0.4, -1 / 6),
+    ]
+    unsure = a / Numbers(one, 0 * one, 2 * one)
+    assert (unsure.low[0], unsure.value[0]) == (2, 5)
+    assert np.isnan(unsure.high[0])
+    assert np.isnan((a / Numbers.exactly(0.0, 1)).value[0])
+
+
+def test_the_command(tmp_path: Path) -> None:
+    views().save(tmp_path / "given.parquet")
+    statement = "SELECT sex, count(*) AS n FROM people GROUP BY sex"
+    shown = run("sql", tmp_path / "given.parquet", statement)
+    assert shown.code == 0, shown.err
+    assert shown.out.splitlines()[0].split() == ["sex", "n", "n_low", "n_high"]
+    ran = run("sql", tmp_path / "given.parquet", statement, "--format", "csv")
+    assert ran.out.splitlines()[0] == "sex,n,n_low,n_high"
+    rows = json.loads(run("sql", tmp_path / "given.parquet", statement, "--format", "json").out)["rows"]
+    assert [row["sex"] for row in rows] == ["Female", "Male"]
+    target = tmp_path / "answer.parquet"
+    assert run("sql", tmp_path / "given.parquet", statement, "-o", target).code == 0
+    assert target.read_bytes()[:4] == b"PAR1"
+    wrong = run("sql", tmp_path / "given.parquet", "SELECT avg(sex) FROM people")
+    assert (wrong.code, len(wrong.err.splitlines())) == (2, 1)

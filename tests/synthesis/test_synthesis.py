@@ -1,0 +1,186 @@
+"""Made-up rows: their tables, their files, and what they say about themselves."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet
+import pytest
+
+import crosstally as ct
+from cli_runs import run
+from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
+from crosstally.errors import QueryError
+from crosstally.exports.synthetic import write_rows
+from crosstally.questions.queries import Cells
+from crosstally.releases import Statement, publish
+from crosstally.synthesis.drawing import Wanted, drawn, fitted, whole
+from crosstally.synthesis.rows import narrowness
+from crosstally.synthesis.tree import drawing_order
+from crosstally.tables import ErrorKind, Marginal, Measurement
+from released import views
+from simulated import margin, measured, people, schema_of
+
+NOISE = Noise(NoiseKind.LAPLACE, 4.0)
+SIZES = (2, 3, 4, 3, 2)
+
+
+def released(sizes: tuple[int, ...] = SIZES, rows: int = 5_000) -> tuple[ct.Release, np.ndarray]:
+    rng = np.random.default_rng(5)
+    full = people(rng, sizes, rows, 1.0)
+    tables = [(i, j) for i in range(len(sizes)) for j in range(i)] + [(0, 1, 2)]
+    told = Statement(strategy="views", budget=Budget(epsilon=1), neighbours=Neighbours.ADD_REMOVE)
+    return publish(schema_of(*sizes), measured(rng, full, [sorted(t) for t in tables], NOISE), told), full
+
+
+def distance(codes: np.ndarray, axes: tuple[int, ...], wanted: np.ndarray) -> float:
+    """The share of rows that would have to move, by a histogram of our own."""
+    own = np.zeros(wanted.shape)
+    np.add.at(own, tuple(codes[:, axis] for axis in axes), 1)
+    return float(np.abs(own / own.sum() - wanted / wanted.sum()).sum() / 2)
+
+
+def test_rows_have_the_tables_of_the_release() -> None:
+    release, full = released()
+    made = release.synthesize()
+    assert len(made) == round(release.rows)
+    assert set(made.distances) >= {("a0", "a1"), ("a0", "a1", "a2"), ("a3",)}
+    for names, told in made.distances.items():
+        axes = tuple(int(name[1:]) for name in names)
+        assert told == pytest.approx(distance(made.codes, axes, release.marginal(*names).values), abs=1e-9)
+        assert told < 0.01 * len(names)
+        assert distance(made.codes, axes, margin(full, axes)) < 0.03
+    independent = np.random.default_rng(1).permuted(made.codes, axis=0)
+    assert distance(independent, (0, 1, 2), release.marginal("a0", "a1", "a2").values) > 0.05
+
+
+def test_integer_tables_are_nearer() -> None:
+    release, _ = released(rows=500)
+    made = release.synthesize(method="integers")
+    assert len(made) == round(release.rows)
+    assert max(made.distances.values()) < 0.02
+    with pytest.raises(QueryError, match="integer tables have the release's own number of rows, got 7"):
+        release.synthesize(7, method="integers")
+
+
+def test_the_seed_decides_and_rows_may_be_more_or_none() -> None:
+    release, _ = released()
+    first, again, other = (release.synthesize(300, seed=seed) for seed in (1, 1, 2))
+    assert (first.codes == again.codes).all()
+    assert (first.codes != other.codes).any()
+    assert len(release.synthesize(9_999)) == 9_999
+    nobody = release.synthesize(0)
+    assert len(nobody) == 0
+    assert math.isnan(nobody.factor)
+    with pytest.raises(QueryError, match="rows must be a whole number of at least 0, got -1"):
+        release.synthesize(-1)
+    with pytest.raises(QueryError, match="method must be sampling or integers, got 'magic'"):
+        release.synthesize(method="magic")
+
+
+def test_forty_one_attributes() -> None:
+    rng, number = np.random.default_rng(3), 41
+    codes = (rng.random((2_000, number)) < 0.3).astype(int)
+    codes[:, 1:] = np.where(rng.random((2_000, number - 1)) < 0.8, codes[:, :1], codes[:, 1:])
+    schema = schema_of(*[2] * number)
+    out = []
+    for axes in [(0, i) for i in range(1, number)]:
+        values = np.zeros((2, 2), np.int64)
+        np.add.at(values, (codes[:, axes[0]], codes[:, axes[1]]), 1)
+        query = Cells((f"a{axes[0]}", f"a{axes[1]}"))
+        out.append(Measurement(query, values, variance=NOISE.variance, noise=NOISE, origin="test"))
+    told = Statement(strategy="views", budget=Budget(epsilon=1), neighbours=Neighbours.ADD_REMOVE)
+    made = publish(schema, out, told).synthesize()
+    assert made.codes.shape == (2_000, number)
+    assert max(made.distances.values()) < 0.01
+    # two leaves have to do with each other through the root, as in the rows
+    assert np.mean(made.codes[:, 5] * made.codes[:, 9]) == pytest.approx(np.mean(codes[:, 5] * codes[:, 9]), abs=0.03)
+
+
+# By hand
+
+
+def test_drawing_follows_the_table() -> None:
+    pair = np.array([[30.0, 0.0], [10.0, 60.0]])
+    codes = drawn([(1, None), (0, 1)], [pair.sum(1), pair.sum(0)], {(0, 1): pair}, 100, np.random.default_rng(0))
+    assert distance(codes, (0, 1), pair) == 0
+
+
+def test_fitting_moves_rows_where_they_are_missing() -> None:
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 2, (1_000, 3)).astype(np.int32)
+    wanted = np.array([[500.0, 0.0], [0.0, 500.0]])
+    moved = fitted(codes, [Wanted((0, 2), wanted)], 8, rng)
+    assert distance(codes, (0, 2), wanted) > 0.4
+    assert distance(moved, (0, 2), wanted) < 0.01
+
+
+@pytest.mark.parametrize("total", [0, 1, 10, 1_000_003])
+def test_whole_numbers_are_next_to_their_shares(total: int) -> None:
+    weights = np.array([0.0, 1.0, 2.5, 0.25, 0.0])
+    numbers = whole(weights, total, np.random.default_rng(total))
+    assert numbers.sum() == total
+    assert (np.abs(numbers - weights / weights.sum() * total) < 1).all()
+    assert (whole(np.zeros(3), 9, np.random.default_rng(0)) == 3).all()
+
+
+def test_the_tree_takes_the_strongest_links() -> None:
+    links = {(0, 1): 0.9, (1, 2): 0.8, (0, 2): 0.7, (2, 3): 0.1, (0, 3): 0.2}
+    tree = {frozenset(edge) for edge in drawing_order(4, links) if edge[1] is not None}
+    assert tree == {frozenset({0, 1}), frozenset({1, 2}), frozenset({0, 3})}
+
+
+class Known:
+    std_error = 30.0
+
+    def half_width(self, level: float) -> float:
+        return 1.959963984540054 * 30.0
+
+
+def test_the_factor_is_that_of_the_formula() -> None:
+    """1,000 people half and half with noise of 30; 4,000 rows that agree: sqrt(250 + 900) / 1000 / sqrt(1/4/4000)."""
+    schema = schema_of(2)
+    answer = Marginal(schema, np.array([500.0, 500.0]), method="m", error_kind=ErrorKind.EXACT, error=Known())
+    codes = np.repeat([0, 1], 2_000)[:, None].astype(np.int32)
+    expected = math.sqrt(250 + 900) / 1_000 / math.sqrt(0.25 / 4_000)
+    assert narrowness(schema, codes, {("a0",): answer}) == pytest.approx((expected, expected))
+
+
+# Files
+
+
+def test_every_row_of_a_file_says_what_it_is(tmp_path: Path) -> None:
+    made = views().synthesize(50)
+    write_rows(made, tmp_path / "rows.csv")
+    write_rows(made, tmp_path / "rows.parquet")
+    frame = pd.read_csv(tmp_path / "rows.csv")
+    assert list(frame) == ["sex", "âge", "value", "synthetic"]
+    assert set(frame["synthetic"]) == {f"not a person; widen intervals {made.factor:.2g} times"}
+    table = pyarrow.parquet.read_table(tmp_path / "rows.parquet")
+    assert table.to_pandas().astype(str).equals(frame.astype(str))
+    assert table.schema.metadata[b"crosstally.synthetic"].decode() == made.warning
+    assert "as if they were people are too narrow: make them" in made.warning
+
+
+def test_labels_of_rows_are_no_formulas(tmp_path: Path) -> None:
+    schema = ct.Schema([ct.Attribute("=x", ["=1+1", "-5"])])
+    query = Measurement(Cells(("=x",)), np.array([5, 6]), variance=NOISE.variance, noise=NOISE, origin="test")
+    told = Statement(strategy="views", budget=Budget(epsilon=1), neighbours=Neighbours.ADD_REMOVE)
+    made = publish(schema, [query], told).synthesize(10)
+    write_rows(made, tmp_path / "rows.csv")
+    assert set(pd.read_csv(tmp_path / "rows.csv", dtype=str)["'=x"]) == {"'=1+1", "-5"}
+    write_rows(made, tmp_path / "raw.csv", raw=True)
+    assert set(pd.read_csv(tmp_path / "raw.csv", dtype=str)["=x"]) == {"=1+1", "-5"}
+
+
+def test_the_command(tmp_path: Path) -> None:
+    views().save(tmp_path / "given.parquet")
+    ran = run("synth", tmp_path / "given.parquet", "--rows", "40", "-o", tmp_path / "rows.csv")
+    assert ran.code == 0, ran.err
+    assert "40 made-up rows in" in ran.err
+    assert "too narrow" in ran.err
+    assert len(pd.read_csv(tmp_path / "rows.csv")) == 40
+    assert "rows are written as .csv or .parquet" in run("synth", tmp_path / "given.parquet", "-o", tmp_path / "x").err
