@@ -13,7 +13,7 @@ from benchmarks.accuracy.comparison import DRAWS
 
 __all__ = ["run"]
 
-LINES = ("analytic", "inference", "regret", "named", "priview", "wide", "papers")
+LINES = ("analytic", "advice", "inference", "regret", "named", "priview", "wide", "papers")
 QUICK_DRAWS = 3
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from crosstally.budget import Amount, Budget, Neighbours, Objective
 from crosstally.errors import KeyReusedError, PlanError, SchemaError
-from crosstally.plans.plan import Plan, public_total
+from crosstally.plans.plan import Plan, check_rows, public_total
 from crosstally.plans.stages import stage_key
 from crosstally.privacy.ledger import Ledger
 from crosstally.questions.groups import Groups
@@ -271,8 +271,7 @@ def _open(ledger: str | Path | None, plan: Plan) -> Ledger:
 
 
 def _check(plan: Plan, rows: int | None) -> None:
-    if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 0):
-        raise PlanError(f"rows must be a whole number of at least 0, got {rows!r}")
+    check_rows(rows)
     if plan.schema.draft:
         raise SchemaError("the schema is a draft: review its labels, which would become public, then remove 'draft'")
     plan.check_countable()

@@ -80,14 +80,26 @@ def test_check_fails_with_exit_code_1_when_a_release_would_refuse(folder: Path) 
 # Plan
 
 
-def test_plan_compares_strategies_and_marks_the_chosen_one(folder: Path) -> None:
-    ran = ran_well("plan", folder / "people.schema.json", "--epsilon", "1", "--rows", "1000", "--tables", "sexe,âge")
+def test_plan_says_in_words_what_to_expect_and_what_would_change_it(folder: Path) -> None:
+    ran = ran_well("plan", folder / "people.schema.json", "--epsilon", "1", "--rows", "6000", "--tables", "sexe,âge")
     lines = ran.out.splitlines()
-    assert lines[0] == "ε = 1, add-remove"
-    assert lines[1] == "40 attributes; wanted: 1 table with 6 cells."
+    assert lines[:3] == ["ε = 1, add-remove", "40 attributes; wanted: 1 table with 6 cells.", ""]
+    # One table at ε = 1: the root of 1.84135 in a typical cell of 6,000 / 6 rows
+    assert "Tables over two attributes will be within 0.14% of a typical cell (± 1.36 of 1,000 rows): good." in lines
+    assert "What would change tables over two attributes most:" in lines
+    twice = next(line for line in lines if "spend twice" in line)
+    # discrete Laplace noise of scale 1/2 has the variance 2a / (1 - a)^2 = 0.36210 with a = e^-2
+    assert twice == (
+        "  - spend twice as much, ε = 2: 2.3 times less error, 0.060% of a typical cell, good (--epsilon 2)"
+    )
+    assert "strategy" not in ran.out
+
+
+def test_plan_compares_strategies_and_marks_the_chosen_one(folder: Path) -> None:
+    ran = ran_well("plan", folder / "people.schema.json", "--epsilon", "1", "--tables", "sexe,âge", "--compare")
+    lines = ran.out.splitlines()
     assert next(line for line in lines if line.startswith("▸")).split()[1] == "stepwise"
     assert "flat cannot: the full table has about 10^12 cells" in " ".join(ran.out.split())
-    assert "Of a mean cell of 1,000 rows that is: 2-way" in ran.out
 
 
 def test_plan_json_has_the_error_of_laplace_noise(folder: Path) -> None:
@@ -97,6 +109,15 @@ def test_plan_json_has_the_error_of_laplace_noise(folder: Path) -> None:
     # One table at ε = 1: the variance of discrete Laplace noise of scale 1 is 1.84135
     assert direct["rms_error"] == pytest.approx(1.3569625, abs=1e-6)
     assert next(each for each in found["plans"] if each["strategy"] == "uniform")["rms_error"] is None
+    (_, pair) = found["expected"]
+    assert pair == {
+        "attributes": 2,
+        "error": pytest.approx(1.3569625, abs=1e-6),
+        "cells": 6,
+        "share": None,
+        "verdict": None,
+    }
+    assert [(each["kind"], each["options"]) for each in found["advice"]] == [("budget", ["--epsilon", "2"])]
     assert ran.err == ""
 
 

@@ -1,4 +1,4 @@
-"""``crosstally plan``: the error of every strategy before anything is spent."""
+"""``crosstally plan``: the error to expect in words, and what would change it, before anything is spent."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from crosstally.cli.options import (
     WorkloadFile,
     check_output,
     check_reviewed,
+    no_ledger,
     read_budget,
     read_workload,
 )
@@ -35,9 +36,13 @@ from crosstally.schema import Schema
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from crosstally.cli.output.screen import Screen
     from crosstally.plans.plan import Plan
+    from crosstally.privacy.ledger import Ledger
+    from crosstally.strategies.advice import Advice
     from crosstally.strategies.base import Strategy
     from crosstally.strategies.planner import Comparison
+    from crosstally.strategies.verdicts import Expected
     from crosstally.workload import Workload
 
 __all__ = ["EXAMPLES", "comparison_table", "plan", "stages_in_words"]
@@ -71,25 +76,32 @@ def plan(
     rows: Annotated[
         int | None, typer.Option(metavar="N", min=0, help="About how many rows there are, to see errors in proportion.")
     ] = None,
+    ledger: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The ledger that is to pay, to see whether it can.")
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Save the chosen plan, to be approved and run."),
     ] = None,
+    strategies: Annotated[
+        bool, typer.Option("--compare", help="Show what every strategy would measure, beside the chosen one.")
+    ] = False,
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Compare the error to expect from every strategy. Free: no data is read."""
+    """Say what error to expect, and what would change it most. Free: no data is read."""
     from crosstally.cli.output.screen import print_json, progress
     from crosstally.strategies.planner import chosen_by_default, compare, read_strategies, rows_matter
 
     read = Schema.load(schema)
+    payer = None if ledger is None else _open(ledger)
     if output is not None:
         check_output(output, force=force)
         check_reviewed(read, schema)
     wanted = read_workload(read, ways, tables, workload)
-    relation, strategies = neighbours or Neighbours.ADD_REMOVE, read_strategies(strategy or "auto")
-    aim = objective or Objective.TABLES
+    relation, aim = neighbours or Neighbours.ADD_REMOVE, objective or Objective.TABLES
+    by_default = chosen_by_default(strategy or "auto", aim)
     if target_error is None:
         budget = read_budget(epsilon, delta, rho)
     elif epsilon is not None or rho is not None:
@@ -101,22 +113,36 @@ def plan(
             wanted,
             delta=delta,
             neighbours=relation,
-            strategies=strategies,
+            strategies=by_default,
             rows=rows,
             objective=aim,
         )
     with progress("planning", quiet=quiet or json):
-        found = compare(read, wanted, budget, neighbours=relation, strategies=strategies, rows=rows, objective=aim)
+        found = compare(
+            read,
+            wanted,
+            budget,
+            neighbours=relation,
+            strategies=read_strategies(strategy or "auto") if strategies or json else by_default,
+            rows=rows,
+            objective=aim,
+            currency=None if payer is None else payer.currency,
+        )
+        if payer is not None and found.chosen.requests:
+            payer.check(found.chosen)
+            payer.check_left(found.chosen)
+        advice = found.advice()
     if output is not None:
         _save(found.chosen, output)
     if json:
-        print_json(comparison_json(found))
+        print_json(comparison_json(found, advice))
     else:
-        _show(found)
+        _show(found, advice, strategies=strategies)
     if quiet or json:
         return
     given = {"neighbours": neighbours, "ways": ways, "workload": workload, "strategy": strategy, "objective": objective}
     options = _options(given, tables)
+    payment = [] if ledger is None else ["--ledger", str(ledger)]
     # `release --rows` takes the number as exact; here it is a guess. A plan that rests on it goes through a file.
     by_rows = (
         rows is not None
@@ -126,11 +152,21 @@ def plan(
             wanted,
             budget,
             neighbours=relation,
-            strategies=chosen_by_default(strategy or "auto", aim),
+            strategies=by_default,
             rows=rows,
         )
     )
-    _tell(found, schema, output, ["--rows", str(rows), *options] if by_rows else options, by_rows=by_rows)
+    if by_rows:
+        options = ["--rows", str(rows), *options]
+    _tell(found, schema, output, options, by_rows=by_rows, payment=payment)
+
+
+def _open(path: Path) -> Ledger:
+    from crosstally.privacy.ledger import Ledger
+
+    if not path.exists():
+        raise no_ledger(path)
+    return Ledger.open(path)
 
 
 def _budget_for(
@@ -168,8 +204,8 @@ def _save(chosen: Plan, output: Path) -> None:
         raise CrosstallyError(f"cannot write {str(output)!r}: {error.strerror}") from None
 
 
-def comparison_json(found: Comparison) -> dict[str, Any]:
-    """A comparison as JSON."""
+def comparison_json(found: Comparison, advice: Sequence[Advice]) -> dict[str, Any]:
+    """A comparison as JSON, with what to expect and what would change it."""
     return {
         "chosen": found.chosen.strategy,
         "reason": found.reason,
@@ -190,7 +226,32 @@ def comparison_json(found: Comparison) -> dict[str, Any]:
             for each, seen in zip(found.plans, found.outlooks, strict=True)
         ],
         "refused": [{"strategy": name, "reason": reason} for name, reason in found.refused],
+        "expected": list(map(_expected_json, found.expected)),
+        "advice": [
+            {
+                "kind": each.kind.value,
+                "change": each.alternative.change,
+                "options": list(each.alternative.options),
+                "times": _number(each.times),
+                "expected": _expected_json(each.after),
+            }
+            for each in advice
+        ],
     }
+
+
+def _expected_json(expected: Expected) -> dict[str, Any]:
+    return {
+        "attributes": expected.order,
+        "error": _number(expected.error),
+        "cells": expected.cells,
+        "share": _number(expected.share),
+        "verdict": expected.verdict,
+    }
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 def comparison_table(found: Comparison) -> Table:
@@ -211,7 +272,8 @@ def comparison_table(found: Comparison) -> Table:
     return table
 
 
-def _show(found: Comparison) -> None:
+def _show(found: Comparison, advice: Sequence[Advice], *, strategies: bool) -> None:
+    """What to expect in words, what would change it, and, if asked for, the strategies side by side."""
     from crosstally.cli.output.screen import data, number_of, printable
     from crosstally.releases.statement import caveats
 
@@ -224,18 +286,35 @@ def _show(found: Comparison) -> None:
         style="dim",
     )
     screen.print()
+    for expected in found.expected:
+        screen.say(str(expected))
+    if words := stages_in_words(chosen):
+        screen.say(words, style="dim")
+    if advice:
+        screen.print()
+        screen.say(f"What would change {advice[-1].before.tables} most:")
+        for each in advice:
+            screen.say(f"- {printable(each)}{_as_options(each)}", indent=2)
+    for sentence in caveats(chosen.schema):
+        screen.say(sentence)
+    if strategies:
+        _show_strategies(found, screen)
+
+
+def _as_options(advice: Advice) -> str:
+    return f" ({shlex.join(advice.alternative.options)})" if advice.alternative.options else ""
+
+
+def _show_strategies(found: Comparison, screen: Screen) -> None:
+    from crosstally.cli.output.screen import printable
+
+    screen.print()
     screen.put_table(comparison_table(found))
     screen.print()
     for name, reason in found.refused:
         screen.say(f"{name} cannot: {printable(reason)}", style="dim", indent=2)
-    screen.say(f"▸ {chosen.strategy} is chosen: {found.reason}.")
-    if words := stages_in_words(chosen):
-        screen.say(words)
+    screen.say(f"▸ {found.chosen.strategy} is chosen: {found.reason}.")
     screen.say(_ERRORS_IN_WORDS, style="dim")
-    for line in _in_proportion(found):
-        screen.say(line)
-    for sentence in caveats(chosen.schema):
-        screen.say(sentence)
 
 
 _ERRORS_IN_WORDS = (
@@ -263,28 +342,21 @@ def stages_in_words(plan: Plan) -> str:
     )
 
 
-def _in_proportion(found: Comparison) -> list[str]:
-    """The errors of the chosen plan beside a mean cell, if about how many rows there are is known."""
-    from crosstally.cli.output.screen import share
-
-    if not found.rows:
-        return []
-    schema, tables = found.chosen.schema, found.chosen.workload.tables
-    out = []
-    for order, error in found.outlook.order_errors.items():
-        cells = [math.prod(schema.sizes(table)) for table in tables if len(table) == order]
-        if cells and math.isfinite(error):
-            out.append(f"{order}-way {share(error, found.rows * len(cells) / sum(cells))}")
-    return [f"Of a mean cell of {found.rows:,} rows that is: {', '.join(out)}."] if out else []
-
-
 def _options(given: Mapping[str, object], tables: Sequence[str] | None) -> list[str]:
     """The options that were given, as they are written."""
     found = [text for name, value in given.items() if value is not None for text in (f"--{name}", str(value))]
     return found + [text for table in tables or () for text in ("--tables", table)]
 
 
-def _tell(found: Comparison, schema: Path, output: Path | None, options: Sequence[str], *, by_rows: bool) -> None:
+def _tell(
+    found: Comparison,
+    schema: Path,
+    output: Path | None,
+    options: Sequence[str],
+    *,
+    by_rows: bool,
+    payment: Sequence[str],
+) -> None:
     """How to run exactly what was planned."""
     from crosstally.cli.output.screen import people
 
@@ -297,13 +369,13 @@ def _tell(found: Comparison, schema: Path, output: Path | None, options: Sequenc
     reading = [] if chosen.schema.reading is None else ["--schema", schema]  # a plan does not hold it
     budget = [text for field, number in chosen.budget.to_dict().items() for text in (f"--{field}", number)]
     if output is not None:
-        screen.put(f"Saved {output}. Run exactly this: {_release('--plan', output, *reading, *rows)}")
+        screen.put(f"Saved {output}. Run exactly this: {_release('--plan', output, *reading, *rows, *payment)}")
     elif by_rows:
         file = schema.with_name(f"{schema.name.removesuffix('.json').removesuffix('.schema')}.plan.json")
-        plan = shlex.join(["crosstally", "plan", str(schema), *budget, *options, "-o", str(file)])
-        screen.put(f"Next: {plan} && {_release('--plan', file, *reading, *rows)}")
+        plan = shlex.join(["crosstally", "plan", str(schema), *budget, *options, *payment, "-o", str(file)])
+        screen.put(f"Next: {plan} && {_release('--plan', file, *reading, *rows, *payment)}")
     else:
-        screen.put(f"Next: {_release('--schema', schema, *budget, *options, *rows)}")
+        screen.put(f"Next: {_release('--schema', schema, *budget, *options, *rows, *payment)}")
 
 
 def _release(*options: object) -> str:

@@ -32,6 +32,7 @@ from crosstally.cli.options import (
     WorkloadFile,
     check_output,
     check_reviewed,
+    no_ledger,
     read_budget,
     read_workload,
 )
@@ -256,9 +257,7 @@ def _open_account(path: Path, plan: Plan, *, may_create: bool) -> _Account:
     if path.exists():
         return _Account(Ledger.open(path, before_charge=before_charge), path, created=False)
     if not may_create:
-        raise LedgerError(
-            f"there is no ledger {str(path)!r}; create it: crosstally ledger create {path} --schema FILE --epsilon CAP"
-        )
+        raise no_ledger(path)
     check_output(path, force=False)
     created = Ledger.create(
         path, schema=plan.schema, budget=plan.budget, neighbours=plan.neighbours, before_charge=before_charge

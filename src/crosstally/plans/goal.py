@@ -40,7 +40,8 @@ class Goal:
 
     ``weights`` has a row for each order: what the variance of the coefficients of each set of ``closure`` counts for in
     the mean squared error of a cell. ``shares`` of the orders sum to one. ``sampled`` marks sets that only tables of a
-    sample have: nobody should measure these rather than others that are not here.
+    sample have: nobody should measure these rather than others that are not here. ``cells`` is for each order the mean
+    number of cells of its tables, the total aside.
     """
 
     orders: tuple[int, ...]
@@ -48,6 +49,7 @@ class Goal:
     weights: Floats
     shares: Floats
     sampled: NDArray[np.bool_]
+    cells: tuple[float, ...]
 
     def errors(self, variances: Floats) -> Floats:
         """The mean squared error of each order, from that of the coefficients of each set; NaN where one is missing."""
@@ -80,7 +82,13 @@ def goal_of(schema: Schema, named: Workload | None) -> Goal:
         if order.complete:
             whole |= row > 0
     numbers = tuple(max(map(len, order.tables)) for order in orders)
-    return Goal(numbers, closure, np.array(rows), _shares(len(orders)), ~whole)
+    cells = tuple(_mean_cells(schema, order.tables) for order in orders)
+    return Goal(numbers, closure, np.array(rows), _shares(len(orders)), ~whole, cells)
+
+
+def _mean_cells(schema: Schema, tables: Sequence[tuple[str, ...]]) -> float:
+    counted = [math.prod(schema.sizes(table)) for table in tables if table]
+    return sum(counted) / len(counted) if counted else 1.0
 
 
 def weighing_tables(schema: Schema, named: Workload) -> Workload:

@@ -36,6 +36,7 @@ __all__ = [
     "Plan",
     "Request",
     "Rule",
+    "check_rows",
     "known_total",
     "public_total",
     "spent_by",
@@ -45,6 +46,7 @@ FORMAT = 3
 """Plans with an objective, choices or groups of values. A plan is written in the least format that can say it, which
 older readers know: 2 has later stages, 1 has none of these."""
 _EXACT = 1e-300
+_MOST_ROWS = 2**63  # what a release file holds, in 64 bits
 
 
 @dataclass(frozen=True)
@@ -291,6 +293,16 @@ def _in_full(group: RequestGroup, schema: Schema) -> tuple[type[Query], NDArray[
         return type(query), group.positions, group.noise.variance
     kept = np.array([[schema.positions[name] for name in query.attributes]], np.intp)
     return Cells, np.repeat(kept, len(group), axis=0), cells * group.noise.variance
+
+
+def check_rows(rows: object) -> None:
+    """Raise unless it is a number of rows that a release may state, or None: before anything is planned or spent."""
+    if rows is None:
+        return
+    if isinstance(rows, bool) or not isinstance(rows, int) or rows < 0:
+        raise PlanError(f"rows must be a whole number of at least 0, got {rows!r}")
+    if rows >= _MOST_ROWS:
+        raise PlanError(f"rows must be below 2^63, got {rows}")
 
 
 def known_total(seen: Sequence[Measurement]) -> float | None:

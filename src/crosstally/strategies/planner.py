@@ -16,10 +16,12 @@ from itertools import chain
 from crosstally.budget import Amount, Budget, Neighbours, Objective
 from crosstally.errors import BudgetError, PlanError
 from crosstally.plans.goal import weighing_tables
-from crosstally.plans.plan import Plan
+from crosstally.plans.plan import Plan, check_rows
 from crosstally.schema import Schema
 from crosstally.strategies import NAMED, Strategy, Task, named
+from crosstally.strategies.advice import Advice, Alternative, advised
 from crosstally.strategies.rules import outlook
+from crosstally.strategies.verdicts import Expected, expected_errors
 from crosstally.workload import Workload
 
 __all__ = [
@@ -51,7 +53,10 @@ class Comparison:
     """A plan for each strategy that could make one, the reason for each that could not, and the one chosen.
 
     ``outlooks`` has for each plan what all its stages may measure together. ``rows`` is the expected number of rows, if
-    one was given: strategies choose by it, and errors are shown beside it.
+    one was given: strategies choose by it, and errors are shown beside it. ``asked`` are the tables that were named,
+    ``budget`` is what was given, of which Laplace noise may spend a part, ``considered`` are the strategies asked.
+
+    Printed, it says in words what to expect.
     """
 
     plans: tuple[Plan, ...]
@@ -59,13 +64,46 @@ class Comparison:
     _: KW_ONLY
     outlooks: tuple[Plan, ...]
     reason: str
+    budget: Budget
+    considered: tuple[Strategy, ...]
     refused: tuple[tuple[str, str], ...] = ()
+    asked: Workload | None = None
     rows: int | None = None
+    currency: str | None = None
 
     @property
     def outlook(self) -> Plan:
         """What all stages of the chosen plan may measure together."""
         return self.outlooks[next(i for i, each in enumerate(self.plans) if each is self.chosen)]
+
+    @property
+    def expected(self) -> tuple[Expected, ...]:
+        """The error to expect of the tables that matter and of those inside them, by their number of attributes."""
+        return expected_errors(self.outlook, self.rows)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.expected))
+
+    def advice(self) -> tuple[Advice, ...]:
+        """What would change the error most, each change with the error that it gives. Free.
+
+        Each is planned: that takes a few times as long as planning did.
+        """
+        return advised(self, self._again)
+
+    def _again(self, other: Alternative) -> Comparison:
+        """The comparison for an alternative, of those strategies alone of which one would be chosen."""
+        by_default = self.chosen.objective == Objective.TABLES and DEFAULT[0] in self.considered
+        return compare(
+            other.schema,
+            other.asked,
+            other.budget,
+            neighbours=self.chosen.neighbours,
+            strategies=DEFAULT if by_default else self.considered,
+            rows=self.rows,
+            objective=self.chosen.objective,
+            currency=self.currency,
+        )
 
 
 def plan(
@@ -94,8 +132,6 @@ def plan(
         objective: What to minimise: "tables", the errors of tables of every order, the lower ones of a workload too; or
             "cells", the weighted sum of the variances of all cells of the workload, as in the papers.
     """
-    if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 0):
-        raise PlanError(f"rows must be a whole number of at least 0, got {rows!r}")
     budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
     return compare(
         schema,
@@ -145,6 +181,7 @@ def compare(
             epsilon, where that is better than Gaussian noise; in a ledger of rho, what their rho pays for.
     """
     neighbours, objective = Neighbours(neighbours), Objective(objective)
+    check_rows(rows)
     if workload is not None:
         workload = workload.for_schema(schema)
     pure = _pure_part(budget, currency)
@@ -160,7 +197,8 @@ def compare(
             if strategy in DEFAULT and pure is not None and objective == Objective.TABLES:
                 planned, seen = _with_less_noise((planned, seen), informed, workload, pure)
         except (PlanError, BudgetError) as error:  # the latter: noise of a scale that no sampler has
-            if len(strategies) == 1:
+            # A release asks the default alone, and would refuse what another strategy could plan
+            if len(strategies) == 1 or (strategy in DEFAULT and objective == Objective.TABLES):
                 raise
             refused.append((strategy.name, str(error)))
         else:
@@ -169,7 +207,18 @@ def compare(
     if not plans:
         raise PlanError(f"no strategy can plan this: {'; '.join(reason for _, reason in refused)}")
     chosen, reason = _choose(plans, objective, asked=len(strategies) == 1)
-    return Comparison(tuple(plans), chosen, outlooks=tuple(outlooks), reason=reason, refused=tuple(refused), rows=rows)
+    return Comparison(
+        tuple(plans),
+        chosen,
+        outlooks=tuple(outlooks),
+        reason=reason,
+        budget=budget,
+        considered=tuple(strategies),
+        refused=tuple(refused),
+        asked=workload,
+        rows=rows,
+        currency=currency,
+    )
 
 
 def _pure_part(budget: Budget, currency: str | None) -> Budget | None:

@@ -1,0 +1,246 @@
+"""What would change a plan's error most, each with its number: the alternative is planned, nothing is guessed.
+
+docs/concepts/advice.md lists every kind of advice. The error is compared in the tables over the most attributes whose
+error is known beforehand, beside a typical cell of each plan: merging values makes cells larger as well.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from enum import StrEnum
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from crosstally.budget import Budget, decimal_text
+from crosstally.errors import CrosstallyError
+from crosstally.schema import Attribute, Schema
+from crosstally.strategies.verdicts import Expected, number_in_words
+from crosstally.workload import Workload
+
+if TYPE_CHECKING:
+    from crosstally.strategies.planner import Comparison
+
+__all__ = ["Advice", "AdviceKind", "Alternative", "advised"]
+
+DELTA = Fraction(1, 10**9)
+"""The delta that is suggested: below one over the number of people in the largest registers, as it must be, since a
+mechanism that publishes a random row has a delta of one over the rows."""
+_FEW_VALUES, _LEAST_MERGED = 10, 6
+"""Values are merged into half as many, and no more than ten, which can still be read at a glance; attributes with fewer
+than six are left as they are."""
+_MOST_MERGED = 5  # attributes at once: merging is work for the steward
+_WORTH_SAYING = 1.05  # times less error; below nobody would notice
+_MOST_NAMED = 6  # tables that still fit a command
+
+
+class AdviceKind(StrEnum):
+    """Every kind of advice that a plan can give."""
+
+    BUDGET = "budget"
+    """Spend twice as much."""
+    DELTA = "delta"
+    """Allow a small delta beside a pure epsilon, for Gaussian noise."""
+    VALUES = "values"
+    """Merge the values of the attributes that cost most."""
+    TABLES = "tables"
+    """Name the tables that are needed, or fewer of them."""
+    UNIT = "unit"
+    """Count fewer rows of each unit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """Another task: how it differs in words, and as options of the command line where these can say it."""
+
+    kind: AdviceKind
+    change: str
+    _: KW_ONLY
+    schema: Schema
+    asked: Workload | None
+    budget: Budget
+    options: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """A change, and what tables over the same number of attributes can be expected to be before and after it.
+
+    ``found`` is the comparison for the alternative. Its chosen plan can be released as it stands, unless the schema is
+    to be changed: that is the steward's to do.
+    """
+
+    alternative: Alternative
+    _: KW_ONLY
+    found: Comparison
+    before: Expected
+    after: Expected
+
+    @property
+    def kind(self) -> AdviceKind:
+        """What is to be changed."""
+        return self.alternative.kind
+
+    @property
+    def times(self) -> float:
+        """How many times smaller the error is, beside a typical cell; infinite where it was not known beforehand."""
+        if not self.before.known:
+            return math.inf
+        return self.before.error * self.before.cells / (self.after.error * self.after.cells)
+
+    def __str__(self) -> str:
+        if not self.before.known:
+            return f"{self.alternative.change}: {self.after.figure}, known beforehand"
+        times = f"{self.times:,.0f}" if self.times >= 10 else f"{self.times:.1f}"
+        return f"{self.alternative.change}: {times} times less error, {self.after.figure}"
+
+
+def advised(found: Comparison, again: Callable[[Alternative], Comparison]) -> tuple[Advice, ...]:
+    """Every change that makes the error smaller, the most useful one first; ``again`` plans for an alternative.
+
+    All but naming tables are about tables whose error is known as things stand: what is predicted may be measured in
+    the alternative, and then the two have nothing in common to be compared.
+    """
+    expected = found.expected
+    known = [each for each in expected if each.known and each.error > 0]
+    if not known:
+        return ()
+    given = [
+        _followed(alternative, expected[-1] if alternative.kind is AdviceKind.TABLES else known[-1], again)
+        for alternative in _alternatives(found, expected[-1])
+    ]
+    worth = [each for each in given if each is not None and each.times >= _WORTH_SAYING]
+    return tuple(sorted(worth, key=lambda each: -each.times))
+
+
+def _followed(alternative: Alternative, before: Expected, again: Callable[[Alternative], Comparison]) -> Advice | None:
+    """What following an alternative gives; None where it cannot be planned or its error is not known."""
+    try:
+        found = again(alternative)
+    except CrosstallyError:
+        return None
+    after = next(
+        (each for each in found.expected if each.order == before.order and each.known and each.error > 0), None
+    )
+    return None if after is None else Advice(alternative, found=found, before=before, after=after)
+
+
+def _alternatives(found: Comparison, largest: Expected) -> Iterator[Alternative]:
+    same = Alternative(AdviceKind.BUDGET, "", schema=found.chosen.schema, asked=found.asked, budget=found.budget)
+    changed = (
+        _more_budget(same),
+        _with_delta(same, found.currency),
+        _fewer_values(same, found.chosen.workload),
+        _fewer_rows_of_units(same),
+        _fewer_tables(same, found.chosen.workload, largest),
+    )
+    yield from (each for each in changed if each is not None)
+
+
+def _more_budget(same: Alternative) -> Alternative:
+    """Twice the budget, in its own currency; a delta stays as it is."""
+    budget = same.budget
+    if budget.rho is not None:
+        more, options = Budget(rho=2 * budget.rho), ("--rho", decimal_text(2 * budget.rho))
+    else:
+        assert budget.epsilon is not None
+        more = Budget(epsilon=2 * budget.epsilon, delta=budget.delta)
+        options = ("--epsilon", decimal_text(2 * budget.epsilon))
+    return replace(same, kind=AdviceKind.BUDGET, change=f"spend twice as much, {more}", budget=more, options=options)
+
+
+def _with_delta(same: Alternative, currency: str | None) -> Alternative | None:
+    if not same.budget.pure or currency == "epsilon":  # a ledger of pure epsilon cannot pay it
+        return None
+    budget, text = Budget(epsilon=same.budget.epsilon, delta=DELTA), decimal_text(DELTA)
+    return replace(
+        same, kind=AdviceKind.DELTA, change=f"allow a delta of {text}", budget=budget, options=("--delta", text)
+    )
+
+
+def _fewer_values(same: Alternative, workload: Workload) -> Alternative | None:
+    """The attributes whose merging saves most cells of the tables that matter."""
+    schema = same.schema
+    fewer = {attribute.name: size for attribute in schema.attributes if (size := _merged_size(attribute))}
+    saved = dict.fromkeys(fewer, 0.0)
+    for table in workload.tables:
+        cells = math.prod(schema.sizes(table))
+        for name in table:
+            if name in saved:
+                saved[name] += cells * (1 - fewer[name] / schema[name].size)
+    chosen = sorted((name for name in saved if saved[name]), key=lambda name: -saved[name])[:_MOST_MERGED]
+    if not chosen:
+        return None
+    merged = [_merged(each, fewer[each.name]) if each.name in chosen else each for each in schema.attributes]
+    sizes = ", ".join(f"{name} ({schema[name].size} into {fewer[name]})" for name in chosen)
+    return replace(same, kind=AdviceKind.VALUES, change=f"merge values of {sizes}", schema=Schema(merged, schema.unit))
+
+
+def _merged_size(attribute: Attribute) -> int | None:
+    """Into how many cells an attribute may be merged: a level of its own hierarchy, or few; None if it has few."""
+    if attribute.size < _LEAST_MERGED:
+        return None
+    few = min(_FEW_VALUES, math.ceil(attribute.size / 2))
+    levels = [len(level.labels) + attribute.size - _values(attribute) for level in attribute.hierarchy]
+    fitting = [size for size in levels if 2 <= size <= few]
+    return max(fitting) if fitting else min((size for size in levels if size >= 2), default=few)
+
+
+def _values(attribute: Attribute) -> int:
+    """How many values or bins it has, without the cells for other and missing values."""
+    return len(attribute.values) or len(attribute.edges) - 1
+
+
+def _merged(attribute: Attribute, size: int) -> Attribute:
+    """Neighbouring values together, about as many in each: which ones is the steward's to say, and costs the same."""
+    count = _values(attribute)
+    kept = max(1, size - (attribute.size - count))
+    firsts = [math.ceil(i * count / kept) for i in range(kept)]
+    values = [attribute.values[i] for i in firsts] if attribute.values else ()
+    edges = [*(attribute.edges[i] for i in firsts), attribute.edges[-1]] if attribute.edges else ()
+    return Attribute(attribute.name, values, edges=edges, missing=attribute.missing, outside=attribute.outside)
+
+
+def _fewer_rows_of_units(same: Alternative) -> Alternative | None:
+    unit = same.schema.unit
+    if unit is None or unit.max_rows < 2:
+        return None
+    fewer = replace(unit, max_rows=math.ceil(unit.max_rows / 2))
+    return replace(
+        same,
+        kind=AdviceKind.UNIT,
+        change=f"count at most {fewer.max_rows:,} rows of each {unit.id}, not {unit.max_rows:,}, if few have more",
+        schema=replace(same.schema, unit=fewer),
+    )
+
+
+def _fewer_tables(same: Alternative, workload: Workload, largest: Expected) -> Alternative | None:
+    """Half of the tables that were named, by weight; one of middle size where none were, or where all is predicted."""
+    tables = [each for each in workload if len(each[0]) == largest.order]
+    if len(tables) < 2:
+        return None
+    if same.asked is None or not largest.known:
+        by_cells = sorted((table for table, _ in tables), key=lambda table: math.prod(same.schema.sizes(table)))
+        named = Workload([by_cells[len(by_cells) // 2]])
+        change = f"name the tables you need; {' by '.join(named.tables[0])} alone, for one"
+    else:
+        half = _half(tables)
+        named = Workload([table for table, _ in half], [weight for _, weight in half])
+        count = f"{number_in_words(len(half))} of the {number_in_words(len(tables))}"
+        change = f"name fewer tables; {count}, for example"
+    return replace(same, kind=AdviceKind.TABLES, change=change, asked=named, options=_table_options(named))
+
+
+def _half(tables: Sequence[tuple[tuple[str, ...], float]]) -> list[tuple[tuple[str, ...], float]]:
+    """The half with the largest weights; of equal ones every second, so that all attributes keep a part."""
+    alternating = [*tables[::2], *tables[1::2]]
+    kept = {table for table, _ in sorted(alternating, key=lambda each: -each[1])[: len(tables) // 2]}
+    return [each for each in tables if each[0] in kept]
+
+
+def _table_options(named: Workload) -> tuple[str, ...]:
+    sayable = all("," not in name and name == name.strip() for table in named.tables for name in table)
+    if not sayable or len(named) > _MOST_NAMED or len(set(named.weights)) > 1:
+        return ()
+    return tuple(text for table in named.tables for text in ("--tables", ",".join(table)))

@@ -1,0 +1,134 @@
+"""The errors of a plan in words: how far counts will be from the true ones, beside a typical cell of such tables."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import KW_ONLY, dataclass
+from enum import StrEnum
+
+from crosstally.plans.goal import goal_of
+from crosstally.plans.plan import Plan
+
+__all__ = ["Expected", "Verdict", "expected_errors", "number_in_words"]
+
+
+class Verdict(StrEnum):
+    """What tables with an error of some share of a typical cell are good for."""
+
+    GOOD = "good"
+    USABLE = "usable with care"
+    POOR = "poor"
+    NOISE = "mostly noise"
+
+
+_MOST = {Verdict.GOOD: 0.165, Verdict.USABLE: 0.333, Verdict.POOR: 1.0}
+"""The largest error of each verdict, as a share of a typical cell. The first two are the limits that Statistics Canada
+sets to the coefficient of variation of its survey estimates: up to 16.5% they are published without restriction, up to
+33.3% with a warning, above not at all. Above 1 the noise is larger than the count."""
+
+_NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What to expect of all tables over a number of attributes that matter.
+
+    ``error`` is the RMS error of their counts before negative ones are corrected; NaN where they are predicted, so that
+    it is not known beforehand. ``cells`` is their mean number of cells, ``rows`` about how many rows there are, if
+    that is known. A typical cell has the rows divided by the cells.
+
+    >>> print(Expected(2, error=30, cells=20, rows=50_000))
+    Tables over two attributes will be within 1.2% of a typical cell (± 30 of 2,500 rows): good.
+    >>> print(Expected(2, error=30, cells=20))
+    Tables over two attributes will be within ± 30 of the true counts: good from 3,700 rows on, mostly noise below 600.
+    """
+
+    order: int
+    _: KW_ONLY
+    error: float
+    cells: float
+    rows: int | None = None
+
+    @property
+    def known(self) -> bool:
+        """Whether the error is known beforehand."""
+        return math.isfinite(self.error)
+
+    @property
+    def share(self) -> float:
+        """The error as a share of a typical cell; NaN where rows or error are not known."""
+        return self.error * self.cells / self.rows if self.rows else math.nan
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """What the tables are good for; None where rows or error are not known."""
+        if math.isnan(self.share):
+            return None
+        return next((verdict for verdict, most in _MOST.items() if self.share <= most), Verdict.NOISE)
+
+    @property
+    def tables(self) -> str:
+        """The tables that this is about, in words."""
+        return f"tables over {number_in_words(self.order)} {'attribute' if self.order == 1 else 'attributes'}"
+
+    @property
+    def figure(self) -> str:
+        """The error in a few words."""
+        if self.verdict is None:
+            return f"± {_count(self.error)}, {Verdict.GOOD} from {self._rows_for(Verdict.GOOD):,} rows on"
+        return f"{_percent(self.share)} of a typical cell, {self.verdict}"
+
+    def __str__(self) -> str:
+        tables = f"{self.tables[0].upper()}{self.tables[1:]}"
+        if not self.known:
+            return f"{tables} are predicted from smaller ones: their error is not known beforehand."
+        within = f"± {_count(self.error)}"
+        if self.verdict is None:
+            good, noise = (self._rows_for(verdict) for verdict in (Verdict.GOOD, Verdict.POOR))
+            return (
+                f"{tables} will be within {within} of the true counts: {Verdict.GOOD} from {good:,} rows on, "
+                f"{Verdict.NOISE} below {noise:,}."
+            )
+        assert self.rows
+        typical = f"{_count(self.rows / self.cells)} rows"
+        if self.verdict is Verdict.NOISE:
+            return f"At this budget {self.tables} are {Verdict.NOISE}: {within} where a typical cell has {typical}."
+        share = f"within {_percent(self.share)} of a typical cell ({within} of {typical})"
+        return f"{tables} will be {share}: {self.verdict}."
+
+    def _rows_for(self, verdict: Verdict) -> int:
+        """From how many rows on the tables are that good, to two digits, rounded up."""
+        rows = self.error * self.cells / _MOST[verdict]
+        unit = 10 ** max(0, math.floor(math.log10(rows)) - 1) if rows > 0 else 1
+        return math.ceil(rows / unit) * unit
+
+
+def expected_errors(outlook: Plan, rows: int | None) -> tuple[Expected, ...]:
+    """What to expect of the tables that a plan is for and of those inside them, by their number of attributes.
+
+    ``outlook`` has what all stages may measure together.
+    """
+    goal, errors = goal_of(outlook.schema, outlook.workload), outlook.order_errors
+    return tuple(
+        Expected(order, error=errors[order], cells=cells, rows=rows)
+        for order, cells in zip(goal.orders, goal.cells, strict=True)
+    )
+
+
+def number_in_words(number: int) -> str:
+    """A small number as a word.
+
+    >>> number_in_words(2), number_in_words(12)
+    ('two', '12')
+    """
+    return _NUMBERS[number] if number < len(_NUMBERS) else f"{number:,}"
+
+
+def _percent(share: float) -> str:
+    percent = 100 * share
+    return f"{percent:,.0f}%" if percent >= 10 else f"{percent:#.2g}%"
+
+
+def _count(number: float) -> str:
+    """A count to three digits or to the whole."""
+    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
