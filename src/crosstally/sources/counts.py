@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
-
 from crosstally.errors import CrosstallyError, TooManyCellsError
 from crosstally.questions.queries import MAX_CELLS, Cells
-from crosstally.schema import Attribute, Outside, Schema
-from crosstally.sources.codes.encode import Encoder
+from crosstally.schema import Outside, Schema
 from crosstally.sources.codes.kept import KeptCodes
 from crosstally.sources.columns import Columns
 from crosstally.sources.reading import Reading
+from crosstally.sources.row_cells import kept_rows
 from crosstally.sources.rows import AS_IT_IS, BATCH_ROWS
 from crosstally.sources.tally import Tally
-from crosstally.sources.units import Bound
 from crosstally.tables import ExactTable
 
 __all__ = ["EncodedRows", "count"]
@@ -64,7 +59,7 @@ def count(
     read = columns.batches(
         rows, reading=reading, refuse_unclear=refuse_unclear, progress=progress, batch_rows=batch_rows
     )
-    for size, cells in _kept_rows(read, columns, needed, batch_rows):
+    for size, cells in kept_rows(read, columns, needed, batch_rows):
         tally.add(size, dict(zip(names, cells, strict=True)))
     return tally.tables()
 
@@ -94,7 +89,7 @@ class EncodedRows:
         read = columns.batches(rows, reading=reading, progress=progress, batch_rows=batch_rows)
         self._codes = KeptCodes(schema.shape, work_dir=work_dir)
         try:
-            for size, cells in _kept_rows(read, columns, schema.attributes, batch_rows):
+            for size, cells in kept_rows(read, columns, schema.attributes, batch_rows):
                 self._codes.add(size, cells)
         except BaseException:
             self.close()
@@ -115,22 +110,6 @@ class EncodedRows:
         return tally.tables()
 
 
-def _kept_rows(
-    read: Iterable[pa.RecordBatch], columns: Columns, attributes: Sequence[Attribute], batch_rows: int
-) -> Iterator[tuple[int, Sequence[NDArray[Any]]]]:
-    """The rows that count, after rules and contribution bounds, a batch at a time: how many, and each one's cells."""
-    encoders = list(map(columns.encoder, attributes))
-    bound = None if columns.schema.unit is None else Bound(columns.schema.unit)
-    for batch in read:
-        kept, cells = _cells(batch, encoders)
-        if bound is None:
-            yield _chosen(kept, cells, batch.num_rows)
-        else:
-            bound.add(columns.ids(batch), kept, cells)
-    if bound is not None:
-        yield from bound.kept(batch_rows)
-
-
 def _asked(schema: Schema, tables: Sequence[Cells | Sequence[str]]) -> list[Cells]:
     """The tables as queries, once they are known to fit into memory together."""
     asked = [table if isinstance(table, Cells) else Cells(table) for table in tables]
@@ -138,23 +117,3 @@ def _asked(schema: Schema, tables: Sequence[Cells | Sequence[str]]) -> list[Cell
     if cells > MAX_CELLS:
         raise TooManyCellsError(f"at most {MAX_CELLS:,} cells can be counted at once, got {cells:,}; count in parts")
     return asked
-
-
-def _cells(batch: pa.RecordBatch, encoders: Sequence[Encoder]) -> tuple[NDArray[np.bool_] | None, list[NDArray[Any]]]:
-    """Which rows no rule drops (None: all of them), and the cells of each attribute."""
-    dropped: NDArray[np.bool_] | None = None
-    cells = []
-    for encoder in encoders:
-        codes, lost = encoder.cells(batch)
-        cells.append(codes)
-        if lost is not None:
-            dropped = lost if dropped is None else dropped | lost
-    return None if dropped is None else ~dropped, cells
-
-
-def _chosen(
-    kept: NDArray[np.bool_] | None, cells: Sequence[NDArray[Any]], rows: int
-) -> tuple[int, Sequence[NDArray[Any]]]:
-    if kept is None:
-        return rows, cells
-    return int(kept.sum()), [codes[kept] for codes in cells]
