@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from crosstally.sources.databases import Database
     from crosstally.sources.detection import Detected, detect_reading
     from crosstally.sources.reading import Reading
+    from crosstally.sources.spark import SparkTable
     from crosstally.strategies.planner import Comparison, plan
     from crosstally.tables import ErrorKind, Marginal, Measurement
     from crosstally.workload import Workload
@@ -55,6 +56,7 @@ _HOMES = {
     "Reading": "sources.reading",
     "Release": "releases",
     "Schema": "schema",
+    "SparkTable": "sources.spark",
     "Statement": "releases",
     "Synthetic": "notebook.history.maximum_entropy",
     "TableImprovement": "notebook.notebook",
@@ -94,6 +96,7 @@ __all__ = [
     "Reading",
     "Release",
     "Schema",
+    "SparkTable",
     "Statement",
     "Synthetic",
     "TableImprovement",

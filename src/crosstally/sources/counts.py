@@ -15,6 +15,8 @@ from crosstally.sources.columns import Columns
 from crosstally.sources.reading import Reading
 from crosstally.sources.row_cells import kept_rows
 from crosstally.sources.rows import AS_IT_IS, BATCH_ROWS
+from crosstally.sources.spark import is_spark
+from crosstally.sources.spark_counts import KeptInSpark, count_in_spark
 from crosstally.sources.tally import Tally
 from crosstally.tables import ExactTable
 
@@ -38,7 +40,8 @@ def count(
     reading, columns are found and values are read by it; the tables hold the schema without it.
 
     Args:
-        rows: A path, a folder, a glob, a list of them, a table of pandas, Polars, DuckDB or PyArrow, or a query.
+        rows: A path, a folder, a glob, a list of them, a table of pandas, Polars, DuckDB, PyArrow or
+            Spark, or a query.
         schema: The attributes and the unit of protection.
         tables: Names of attributes, or cells, which may count groups of values.
         reading: How the rows are written, where the schema's reading does not say it.
@@ -54,6 +57,10 @@ def count(
         for attribute in schema.attributes
         if schema.unit is not None or attribute.name in used or attribute.outside is not Outside.OTHER
     ]
+    if is_spark(rows):
+        return count_in_spark(
+            rows, columns, needed, asked, reading=reading, refuse_unclear=refuse_unclear, batch_rows=batch_rows
+        )
     tally = Tally(schema, asked, batch_rows)
     names = [attribute.name for attribute in needed]
     read = columns.batches(
@@ -86,6 +93,10 @@ class EncodedRows:
         """
         columns, schema = Columns.of(schema), schema.public()
         self._schema, self._batch_rows = schema, batch_rows
+        self._in_spark: KeptInSpark | None = None
+        if is_spark(rows):
+            self._in_spark = KeptInSpark(rows, columns, reading=reading, batch_rows=batch_rows)
+            return
         read = columns.batches(rows, reading=reading, progress=progress, batch_rows=batch_rows)
         self._codes = KeptCodes(schema.shape, work_dir=work_dir)
         try:
@@ -97,14 +108,20 @@ class EncodedRows:
 
     def close(self) -> None:
         """Let go of the rows."""
-        self._codes.close()
+        if self._in_spark is None:
+            self._codes.close()
+        else:
+            self._in_spark.close()
 
     def __reduce__(self) -> NoReturn:
         raise CrosstallyError("encoded rows are confidential and cannot be pickled or copied to another process")
 
     def count(self, tables: Sequence[Cells | Sequence[str]]) -> tuple[ExactTable, ...]:
         """The exact counts of each table, in order, as ``count`` gives them for the same rows."""
-        tally = Tally(self._schema, _asked(self._schema, tables), self._batch_rows)
+        asked = _asked(self._schema, tables)
+        if self._in_spark is not None:
+            return self._in_spark.count(asked)
+        tally = Tally(self._schema, asked, self._batch_rows)
         for size, cells in self._codes.batches():
             tally.add(size, dict(zip(self._schema.names, cells, strict=True)))
         return tally.tables()
