@@ -26,7 +26,7 @@ test: .venv/developer
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q -n 2 -m "not verify"
+	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist loadgroup -m "not verify"
 
 verify: .venv/developer
 	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q -n 2 -m verify

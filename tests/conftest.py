@@ -1,11 +1,13 @@
-"""What tests share: schemas of given sizes, whose names and labels say nothing, and a database server."""
+"""What tests share: schemas of given sizes, whose names and labels say nothing, a database server, and Spark."""
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
 
 from crosstally.schema import Attribute, Outside, Schema, Unit
 from postgres_server import postgres
+from spark_session import spark_session
 
 
 @pytest.fixture(scope="session")
@@ -13,6 +15,13 @@ def postgres_url() -> Iterator[str]:
     """A PostgreSQL server, started when a test first asks for it."""
     with postgres() as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """A Spark session, started when a test first asks for it."""
+    with spark_session() as session:
+        yield session
 
 
 def schema_of(

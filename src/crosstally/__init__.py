@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from crosstally.sources.databases import Database
     from crosstally.sources.detection import Detected, detect_reading
     from crosstally.sources.reading import Reading
+    from crosstally.sources.spark import SparkTable
     from crosstally.sql import SqlAnswer
     from crosstally.strategies.planner import Comparison, plan
     from crosstally.synthesis import SyntheticRows
@@ -57,6 +58,7 @@ _HOMES = {
     "Reading": "sources.reading",
     "Release": "releases",
     "Schema": "schema",
+    "SparkTable": "sources.spark",
     "SqlAnswer": "sql",
     "Statement": "releases",
     "Synthetic": "notebook.history.maximum_entropy",
@@ -98,6 +100,7 @@ __all__ = [
     "Reading",
     "Release",
     "Schema",
+    "SparkTable",
     "SqlAnswer",
     "Statement",
     "Synthetic",

@@ -51,8 +51,9 @@ def release(
     """A release of the rows in a source: one file's worth of noisy tables, from which any other can be read.
 
     Args:
-        source: A path, a folder, a glob, a list of paths, a table of pandas, Polars, DuckDB or PyArrow, or a
-            ``Database`` with a query. It is read once, whatever the plan: a reader or a database's cursor will do.
+        source: A path, a folder, a glob, a list of paths, a table of pandas, Polars, DuckDB, PyArrow or Spark, a
+            ``SparkTable``, or a ``Database`` with a query. It is read once, whatever the plan: a reader or a
+            database's cursor will do.
         schema: The attributes to publish. Beside a plan only where it has a reading, which a plan does not hold.
         epsilon: The privacy budget; with ``delta`` it is approximate, alone it is pure.
         delta: See epsilon.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import random
 import sqlite3
 import traceback
 from collections.abc import Callable, Iterator
@@ -26,44 +25,14 @@ from crosstally.errors import SourceError
 from crosstally.schema import Schema
 from crosstally.sources import EncodedRows, count, rows
 from crosstally.sources.databases import Database, read_query
+from mixed_people import BOUNDED, ROWS, SCHEMA, TABLES
 from reference_sources import count as plain_count
 
-SCHEMA: dict[str, Any] = {
-    "attributes": [
-        {"name": "sex", "values": ["Female", "Male"], "outside": "drop"},
-        {"name": "age", "edges": [0, 18, 30.5, 65, 120], "missing": True, "outside": "other"},
-        {"name": "height", "edges": [0, 1.5, 1.75, 2.5], "outside": "other"},
-        {"name": "town", "values": ["Köln", "Łódź", "Zürich"], "outside": "other"},
-        {"name": "children", "values": [0, 1, 2], "missing": True, "outside": "drop"},
-        {"name": "born", "values": ["2000-02-29", "1999-12-31"], "missing": True, "outside": "other"},
-    ]
-}
-BOUNDED = {**SCHEMA, "unit": {"id": "person", "max_rows": 2}}
-TABLES = [(), ("sex",), ("age", "height"), ("town", "children", "born"), ("sex", "age", "height", "town", "children")]
 COLUMNS = (
     "person integer, sex text, age numeric(6, 3), height double precision, town text, children smallint, born date"
 )
 NAMES = [column.split()[0] for column in COLUMNS.replace("6, 3", "6").split(", ")]
 QUERY = f"SELECT {', '.join(NAMES)} FROM people"
-
-
-def people(number: int = 400) -> list[dict[str, Any]]:
-    draw = random.Random(11)
-    return [
-        {
-            "person": draw.choice([None, *range(number // 4)]),
-            "sex": draw.choice(["Female", "Male", "Male", "diverse", None]),
-            "age": draw.choice([None, 0, 17.5, 18, 21.745, 30, 30.5, 64, 65, 120, 121, -1]),
-            "height": draw.choice([None, 1.49, 1.5, 1.7499, 1.75, 2.5, 3.0]),
-            "town": draw.choice(["Köln", "Łódź", "Zürich", "zürich", "Bern", None]),
-            "children": draw.choice([0, 1, 2, 3, None]),
-            "born": draw.choice(["2000-02-29", "1999-12-31", "1970-01-01", None]),
-        }
-        for _ in range(number)
-    ]
-
-
-ROWS = people()
 
 
 def sql(url: str, *statements: str) -> None:
@@ -349,12 +318,14 @@ def test_a_release_of_a_query(folder: Path, url: str) -> None:
 
 
 def test_a_query_has_no_name_to_go_by(folder: Path, url: str) -> None:
-    assert "a query has no name to go by: say --ledger FILE" in release(url, "-o", "people.parquet").err
-    assert "a query has no name to go by: say -o FILE" in release(url, "--ledger", "people.ledger").err
+    assert (
+        "a query or a Spark table has no name to go by: say --ledger FILE" in release(url, "-o", "people.parquet").err
+    )
+    assert "a query or a Spark table has no name to go by: say -o FILE" in release(url, "--ledger", "people.ledger").err
     schema = ("--schema", "people.schema.json", "--epsilon", "1")
     assert "leave out SOURCE or --query" in run("release", "people.csv", "--query", QUERY, *schema).err
     assert "several files have no one name to go by: say -o FILE" in run("release", folder, *schema).err
-    assert "SOURCE, or --database and --query" in run("release", *schema).err
+    assert "SOURCE, --database and --query, or --spark" in run("release", *schema).err
     assert "must be said: --query" in run("release", "--database", url, *schema).err
 
 

@@ -1,4 +1,4 @@
-"""The options that name a database and what is selected from it."""
+"""The options that name a database and what is selected from it, or a table of Spark's."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import typer
 
 from crosstally.errors import SourceError
 
-__all__ = ["DatabaseUrl", "DsnEnv", "Query", "read_database", "words_of"]
+__all__ = ["DatabaseUrl", "DsnEnv", "Query", "SparkName", "read_source", "words_of"]
 
-_DATABASE = "A database, instead of SOURCE"
+_DATABASE = "A database or Spark, instead of SOURCE"
 
 DatabaseUrl = Annotated[
     str | None,
@@ -31,17 +31,35 @@ Query = Annotated[
     str | None,
     typer.Option(metavar="SQL", rich_help_panel=_DATABASE, help="One SELECT whose rows each come of one row."),
 ]
+SparkName = Annotated[
+    str | None,
+    typer.Option(
+        "--spark",
+        metavar="NAME",
+        rich_help_panel=_DATABASE,
+        help="A table of Spark's, or a path of Parquet or ORC files.",
+    ),
+]
 
 
-def read_database(source: list[str] | None, url: str | None, dsn_env: str | None, query: str | None) -> Any:
-    """The source that is meant: files, or what a query selects from a database."""
+def read_source(
+    source: list[str] | None, url: str | None, dsn_env: str | None, query: str | None, spark: str | None
+) -> Any:
+    """The source that is meant: files, what a query selects from a database, or a table of Spark's."""
     asked = [option for option, given in (("--database", url), ("--dsn-env", dsn_env), ("--query", query)) if given]
-    if source and asked:
-        raise SourceError(f"rows come from files or from a database: leave out SOURCE or {', '.join(asked)}")
+    if source and (asked or spark):
+        others = ", ".join([*asked, *(["--spark"] if spark else [])])
+        raise SourceError(f"rows come from files or from a database: leave out SOURCE or {others}")
+    if asked and spark:
+        raise SourceError(f"rows come from a database or from Spark: leave out --spark or {', '.join(asked)}")
     if source:
         return source[0] if len(source) == 1 else source
+    if spark:
+        from crosstally.sources.spark import SparkTable
+
+        return SparkTable(spark)
     if not asked:
-        raise SourceError("which rows to read must be said: SOURCE, or --database and --query")
+        raise SourceError("which rows to read must be said: SOURCE, --database and --query, or --spark")
     if query is None:
         raise SourceError("what to read from the database must be said: --query 'SELECT ...'")
     from crosstally.sources.databases import Database
@@ -49,7 +67,9 @@ def read_database(source: list[str] | None, url: str | None, dsn_env: str | None
     return Database(query=query, url=url, dsn_env=dsn_env)
 
 
-def words_of(source: str | None, url: str | None, dsn_env: str | None, query: str | None) -> list[str]:
+def words_of(
+    source: str | None, url: str | None, dsn_env: str | None, query: str | None, spark: str | None
+) -> list[str]:
     """The words of a command that name the same source again."""
-    options = (("--database", url), ("--dsn-env", dsn_env), ("--query", query))
+    options = (("--database", url), ("--dsn-env", dsn_env), ("--query", query), ("--spark", spark))
     return [source] if source else [word for option, given in options if given for word in (option, given)]

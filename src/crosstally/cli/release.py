@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from crosstally.budget import Neighbours, Objective, decimal_text
-from crosstally.cli.database_options import DatabaseUrl, DsnEnv, Query, read_database
+from crosstally.cli.database_options import DatabaseUrl, DsnEnv, Query, SparkName, read_source
 from crosstally.cli.interrupts import before_charge
 from crosstally.cli.options import (
     Delta,
@@ -64,6 +64,7 @@ EXAMPLES = (
     "crosstally release people.csv --schema people.schema.json --epsilon 1 --ways 3 --ledger all.ledger",
     "crosstally release 'parts/*.csv' --plan people.plan.json --ledger people.ledger -o people.parquet",
     "crosstally release --dsn-env DSN --query 'SELECT * FROM people' --plan p.plan.json --ledger p.ledger -o p.parquet",
+    "crosstally release --spark warehouse.people --plan p.plan.json --ledger p.ledger -o p.parquet",
 )
 _COMPRESSED = (".gz", ".bz2", ".zst", ".xz", ".lz4")
 
@@ -116,6 +117,7 @@ def release(
     database: DatabaseUrl = None,
     dsn_env: DsnEnv = None,
     query: Query = None,
+    spark: SparkName = None,
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
@@ -127,7 +129,7 @@ def release(
     from crosstally.cli.output.screen import progress
     from crosstally.strategies.planner import chosen_by_default, compare
 
-    found = read_database(source, database, dsn_env, query)
+    found = read_source(source, database, dsn_env, query, spark)
     paths = source or []
     written = read_reading(
         delimiter=delimiter,
@@ -282,7 +284,7 @@ def _default_ledger(source: list[str]) -> Path:
 def _beside(source: list[str], ending: str, option: str) -> Path:
     """people.csv gives people.ledger, in the same folder."""
     if not source:
-        raise CrosstallyError(f"a query has no name to go by: say {option} FILE")
+        raise CrosstallyError(f"a query or a Spark table has no name to go by: say {option} FILE")
     if len(source) > 1 or has_magic(source[0]) or Path(source[0]).is_dir():
         raise CrosstallyError(f"several files have no one name to go by: say {option} FILE")
     path = Path(source[0])

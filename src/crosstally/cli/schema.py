@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from crosstally.cli.checks import CheckFailedError
-from crosstally.cli.database_options import DatabaseUrl, DsnEnv, Query, read_database, words_of
+from crosstally.cli.database_options import DatabaseUrl, DsnEnv, Query, SparkName, read_source, words_of
 from crosstally.cli.options import Force, Json, Quiet, check_output
 from crosstally.cli.reading_options import (
     DecimalMarks,
@@ -64,6 +64,7 @@ def draft(
     database: DatabaseUrl = None,
     dsn_env: DsnEnv = None,
     query: Query = None,
+    spark: SparkName = None,
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
@@ -77,7 +78,7 @@ def draft(
     from crosstally.cli.output.screen import number_of, people, progress
     from crosstally.sources import draft as draft_schema
 
-    rows = read_database([source] if source else None, database, dsn_env, query)
+    rows = read_source([source] if source else None, database, dsn_env, query, spark)
     if output is not None:
         check_output(output, force=force)
     written = read_reading(
@@ -107,7 +108,7 @@ def draft(
             "no other user of this machine may read it."
         )
     screen.say('Review it: labels become public. Remove what is not publicly known, then the line "draft": true.')
-    where = [*words_of(source, database, dsn_env, query), str(output or "people.schema.json")]
+    where = [*words_of(source, database, dsn_env, query, spark), str(output or "people.schema.json")]
     screen.put(f"Next: {shlex.join(['crosstally', 'schema', 'check', *where])}")
 
 
@@ -194,6 +195,7 @@ def check(
     database: DatabaseUrl = None,
     dsn_env: DsnEnv = None,
     query: Query = None,
+    spark: SparkName = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -205,11 +207,13 @@ def check(
     from crosstally.sources import check as check_rows
     from crosstally.sources.detection import describe_reading
 
-    if schema is None and source and (database or dsn_env):  # the only argument beside a database is the schema
+    if (
+        schema is None and source and (database or dsn_env or spark)
+    ):  # the only argument beside a database is the schema
         schema, source = Path(source), None
     if schema is None:
         raise SchemaError("a check needs a source and a schema: crosstally schema check SOURCE SCHEMA")
-    rows = read_database([source] if source else None, database, dsn_env, query)
+    rows = read_source([source] if source else None, database, dsn_env, query, spark)
     read = Schema.load(schema)
     written = read_reading(
         delimiter=delimiter,

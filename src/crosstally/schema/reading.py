@@ -56,6 +56,9 @@ class ColumnName(str):
         made._public = public
         return made
 
+    def __reduce__(self) -> tuple[type[ColumnName], tuple[str, str]]:
+        return ColumnName, (str(self), self._public)  # it travels to Spark's workers
+
     def __repr__(self) -> str:
         return f"for {self._public!r}" if self._public != self else repr(self._public)
 

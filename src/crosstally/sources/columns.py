@@ -13,7 +13,7 @@ from crosstally.schema import Attribute, RowReading, Schema
 from crosstally.sources.codes.encode import Encoder
 from crosstally.sources.codes.read import read_texts
 from crosstally.sources.codes.texts import canonical_texts
-from crosstally.sources.numbers import numeric_columns
+from crosstally.sources.numbers import Numbers, numeric_columns
 from crosstally.sources.reading import Reading
 from crosstally.sources.rows import BATCH_ROWS, batches
 
@@ -79,6 +79,10 @@ class Columns:
             progress=progress,
             batch_rows=batch_rows,
         )
+
+    def numbers(self, reading: Reading, *, refuse_unclear: bool) -> Numbers:
+        """The numbers in the columns of a source that is written as ``reading`` says."""
+        return Numbers(reading, self._numeric if refuse_unclear else (), self._verbatim)
 
     def written(self, given: Reading) -> Reading:
         """How the source is written: as is given, and else as the schema's reading says."""

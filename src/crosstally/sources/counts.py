@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
-
 from crosstally.errors import CrosstallyError, TooManyCellsError
 from crosstally.questions.queries import MAX_CELLS, Cells
-from crosstally.schema import Attribute, Outside, Schema
-from crosstally.sources.codes.encode import Encoder
+from crosstally.schema import Outside, Schema
 from crosstally.sources.codes.kept import KeptCodes
 from crosstally.sources.columns import Columns
 from crosstally.sources.reading import Reading
+from crosstally.sources.row_cells import kept_rows
 from crosstally.sources.rows import AS_IT_IS, BATCH_ROWS
+from crosstally.sources.spark import is_spark
+from crosstally.sources.spark_counts import KeptInSpark, count_in_spark
 from crosstally.sources.tally import Tally
-from crosstally.sources.units import Bound
 from crosstally.tables import ExactTable
 
 __all__ = ["EncodedRows", "count"]
@@ -43,7 +40,8 @@ def count(
     reading, columns are found and values are read by it; the tables hold the schema without it.
 
     Args:
-        rows: A path, a folder, a glob, a list of them, a table of pandas, Polars, DuckDB or PyArrow, or a query.
+        rows: A path, a folder, a glob, a list of them, a table of pandas, Polars, DuckDB, PyArrow or
+            Spark, or a query.
         schema: The attributes and the unit of protection.
         tables: Names of attributes, or cells, which may count groups of values.
         reading: How the rows are written, where the schema's reading does not say it.
@@ -59,12 +57,16 @@ def count(
         for attribute in schema.attributes
         if schema.unit is not None or attribute.name in used or attribute.outside is not Outside.OTHER
     ]
+    if is_spark(rows):
+        return count_in_spark(
+            rows, columns, needed, asked, reading=reading, refuse_unclear=refuse_unclear, batch_rows=batch_rows
+        )
     tally = Tally(schema, asked, batch_rows)
     names = [attribute.name for attribute in needed]
     read = columns.batches(
         rows, reading=reading, refuse_unclear=refuse_unclear, progress=progress, batch_rows=batch_rows
     )
-    for size, cells in _kept_rows(read, columns, needed, batch_rows):
+    for size, cells in kept_rows(read, columns, needed, batch_rows):
         tally.add(size, dict(zip(names, cells, strict=True)))
     return tally.tables()
 
@@ -91,10 +93,14 @@ class EncodedRows:
         """
         columns, schema = Columns.of(schema), schema.public()
         self._schema, self._batch_rows = schema, batch_rows
+        self._in_spark: KeptInSpark | None = None
+        if is_spark(rows):
+            self._in_spark = KeptInSpark(rows, columns, reading=reading, batch_rows=batch_rows)
+            return
         read = columns.batches(rows, reading=reading, progress=progress, batch_rows=batch_rows)
         self._codes = KeptCodes(schema.shape, work_dir=work_dir)
         try:
-            for size, cells in _kept_rows(read, columns, schema.attributes, batch_rows):
+            for size, cells in kept_rows(read, columns, schema.attributes, batch_rows):
                 self._codes.add(size, cells)
         except BaseException:
             self.close()
@@ -102,33 +108,23 @@ class EncodedRows:
 
     def close(self) -> None:
         """Let go of the rows."""
-        self._codes.close()
+        if self._in_spark is None:
+            self._codes.close()
+        else:
+            self._in_spark.close()
 
     def __reduce__(self) -> NoReturn:
         raise CrosstallyError("encoded rows are confidential and cannot be pickled or copied to another process")
 
     def count(self, tables: Sequence[Cells | Sequence[str]]) -> tuple[ExactTable, ...]:
         """The exact counts of each table, in order, as ``count`` gives them for the same rows."""
-        tally = Tally(self._schema, _asked(self._schema, tables), self._batch_rows)
+        asked = _asked(self._schema, tables)
+        if self._in_spark is not None:
+            return self._in_spark.count(asked)
+        tally = Tally(self._schema, asked, self._batch_rows)
         for size, cells in self._codes.batches():
             tally.add(size, dict(zip(self._schema.names, cells, strict=True)))
         return tally.tables()
-
-
-def _kept_rows(
-    read: Iterable[pa.RecordBatch], columns: Columns, attributes: Sequence[Attribute], batch_rows: int
-) -> Iterator[tuple[int, Sequence[NDArray[Any]]]]:
-    """The rows that count, after rules and contribution bounds, a batch at a time: how many, and each one's cells."""
-    encoders = list(map(columns.encoder, attributes))
-    bound = None if columns.schema.unit is None else Bound(columns.schema.unit)
-    for batch in read:
-        kept, cells = _cells(batch, encoders)
-        if bound is None:
-            yield _chosen(kept, cells, batch.num_rows)
-        else:
-            bound.add(columns.ids(batch), kept, cells)
-    if bound is not None:
-        yield from bound.kept(batch_rows)
 
 
 def _asked(schema: Schema, tables: Sequence[Cells | Sequence[str]]) -> list[Cells]:
@@ -138,23 +134,3 @@ def _asked(schema: Schema, tables: Sequence[Cells | Sequence[str]]) -> list[Cell
     if cells > MAX_CELLS:
         raise TooManyCellsError(f"at most {MAX_CELLS:,} cells can be counted at once, got {cells:,}; count in parts")
     return asked
-
-
-def _cells(batch: pa.RecordBatch, encoders: Sequence[Encoder]) -> tuple[NDArray[np.bool_] | None, list[NDArray[Any]]]:
-    """Which rows no rule drops (None: all of them), and the cells of each attribute."""
-    dropped: NDArray[np.bool_] | None = None
-    cells = []
-    for encoder in encoders:
-        codes, lost = encoder.cells(batch)
-        cells.append(codes)
-        if lost is not None:
-            dropped = lost if dropped is None else dropped | lost
-    return None if dropped is None else ~dropped, cells
-
-
-def _chosen(
-    kept: NDArray[np.bool_] | None, cells: Sequence[NDArray[Any]], rows: int
-) -> tuple[int, Sequence[NDArray[Any]]]:
-    if kept is None:
-        return rows, cells
-    return int(kept.sum()), [codes[kept] for codes in cells]

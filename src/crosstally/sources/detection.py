@@ -28,6 +28,7 @@ from crosstally.sources.number_texts import NumbersSeen, is_any_number
 from crosstally.sources.option_words import how_to_say
 from crosstally.sources.reading import Reading
 from crosstally.sources.rows import AS_IT_IS, batches, paths_of
+from crosstally.sources.spark import is_spark
 from crosstally.sources.table_objects import is_read_again, is_table
 from crosstally.sources.text_files import DELIMITERS, after_lines, format_of
 
@@ -95,7 +96,7 @@ def detect_reading(rows: Any, *, reading: Reading = AS_IT_IS) -> Detected:
         AmbiguousNumbersError: All numbers of a column fit two readings.
         SourceError: The source cannot be read, or its first line seems to be a row and not names.
     """
-    if isinstance(rows, Database) or (is_table(rows) and not is_read_again(rows)):
+    if is_spark(rows) or isinstance(rows, Database) or (is_table(rows) and not is_read_again(rows)):
         return Detected(reading, 0)  # it can be read once, and that is for whoever counts it
     texts = [] if is_table(rows) else [path for path in paths_of(rows) if is_text_file(path)]
     found = [guarded(repr(str(path)), lambda path=path: _detect_text(path, reading)) for path in texts]  # type: ignore[misc]
@@ -123,9 +124,8 @@ def detect_reading(rows: Any, *, reading: Reading = AS_IT_IS) -> Detected:
 def describe_reading(rows: Any, schema: Schema, *, reading: Reading = AS_IT_IS) -> Detected | None:
     """How the first text file among the rows is read by what is said of it and by its names; None without any."""
     columns = Columns.of(schema)
-    texts = (
-        [] if is_table(rows) or isinstance(rows, Database) else [path for path in paths_of(rows) if is_text_file(path)]
-    )
+    has_files = not (is_spark(rows) or is_table(rows) or isinstance(rows, Database))
+    texts = [path for path in paths_of(rows) if is_text_file(path)] if has_files else []
     if not texts:
         return None
     written = columns.written(reading)

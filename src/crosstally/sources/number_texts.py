@@ -109,6 +109,13 @@ class NumbersSeen:
         elif is_text(column.type) and len(column) and self._may_tell(plain_text(column)):
             self._add_distinct(pc.drop_null(pc.unique(plain_text(column))))
 
+    def merge(self, other: NumbersSeen) -> None:
+        """Take in what was seen elsewhere."""
+        self.point |= other.point
+        self.comma |= other.comma
+        self.unclear |= other.unclear
+        self.groups |= other.groups
+
     def _may_tell(self, texts: pa.Array) -> bool:
         """Whether the bytes of the texts hold any separator that could change the verdict: far cheaper to see."""
         size = 4 if pa.types.is_string(texts.type) else 8

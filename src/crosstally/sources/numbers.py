@@ -36,7 +36,7 @@ class Numbers:
     def __init__(self, reading: Reading, numeric: Sequence[str], verbatim: Sequence[str]) -> None:
         self._reading = reading
         self._verbatim = frozenset(verbatim)
-        self._seen = {name: NumbersSeen() for name in numeric if reading.style(name) is None}
+        self.seen = {name: NumbersSeen() for name in numeric if reading.style(name) is None}
         self._numeric = {name: name for name in numeric}  # by the name in the file, the one that errors may print
 
     def plain(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -46,9 +46,9 @@ class Numbers:
             if style is not None:
                 rewritten = self._rewritten(name, style, batch.column(place))
                 batch = batch.set_column(place, name, rewritten)
-            elif name in self._seen:
-                self._seen[name].add(batch.column(place))
-                _check_plain(self._numeric[name], self._seen[name])
+            elif name in self.seen:
+                self.seen[name].add(batch.column(place))
+                _check_plain(self._numeric[name], self.seen[name])
         return batch
 
     def _rewritten(self, name: str, style: NumberStyle, column: pa.Array) -> pa.Array:
@@ -63,9 +63,15 @@ class Numbers:
             raise SourceError(f"column {known!r} holds decimal points beside decimal commas; {_mend(known)}")
         return style.plain(encoded.dictionary).take(encoded.indices)
 
+    def add_seen(self, seen: Sequence[NumbersSeen]) -> None:
+        """Take in what others saw in the same columns."""
+        for (name, own), other in zip(self.seen.items(), seen, strict=True):
+            own.merge(other)
+            _check_plain(self._numeric[name], own)
+
     def check(self) -> None:
         """Raise when some column, of which all was seen by now, holds numbers that may be meant in two ways."""
-        unclear = [name for name, seen in self._seen.items() if seen.is_unclear]
+        unclear = [name for name, seen in self.seen.items() if seen.is_unclear]
         if unclear:
             raise AmbiguousNumbersError(unclear, f"column {unclear[0]!r}", how_to_say_decimal(unclear[0]))
 

@@ -19,6 +19,7 @@ from crosstally.sources.guard import DAMAGED, guarded
 from crosstally.sources.numbers import Numbers
 from crosstally.sources.option_words import how_to_say
 from crosstally.sources.reading import Reading
+from crosstally.sources.spark import frame_of, is_spark, names_in, read_frame
 from crosstally.sources.table_objects import NOT_ARROW, is_table, names_of, reader_of
 
 __all__ = ["AS_IT_IS", "BATCH_ROWS", "batches", "bytes_of", "chosen_columns", "paths_of"]
@@ -67,7 +68,7 @@ def batches(
 
 def bytes_of(rows: Any) -> int | None:
     """The size of all files together; None where the rows are in memory, or a file cannot be found."""
-    if is_table(rows) or isinstance(rows, Database):
+    if is_spark(rows) or is_table(rows) or isinstance(rows, Database):
         return None
     try:
         return sum(path.stat().st_size for path in paths_of(rows))
@@ -79,6 +80,9 @@ def _streams(
     rows: Any, needed: Sequence[str] | None, reading: Reading
 ) -> Iterator[tuple[str, int | None, Iterator[tuple[pa.RecordBatch, int]]]]:
     """The name of each source, its size in bytes if it is a file, and its batches with the bytes read by then."""
+    if is_spark(rows):  # it speaks Arrow too, and would bring all rows here at once
+        yield "the DataFrame", None, _from_spark(rows, needed)
+        return
     if is_table(rows):
         source = f"the {type(rows).__name__}"
         yield source, None, _from_table(source, rows, needed)
@@ -106,6 +110,13 @@ def _from_database(rows: Database, needed: Sequence[str] | None) -> Iterator[tup
         chosen = chosen_columns("the query", names, needed)
         for batch in found:
             yield plain_columns(batch.select(chosen)), 0
+
+
+def _from_spark(rows: Any, needed: Sequence[str] | None) -> Iterator[tuple[pa.RecordBatch, int]]:
+    frame = frame_of(rows)
+    names = names_in(frame)
+    chosen = chosen_columns("the DataFrame", names, needed)
+    return ((batch, 0) for batch in read_frame(frame, names, chosen))
 
 
 def paths_of(rows: Any) -> list[Path]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["reason_of"]
+__all__ = ["reason_of", "reason_of_state"]
 
 # Classes of the SQL standard and of PostgreSQL's appendix A; a state of no class listed here is not shown.
 _CLASSES = {
@@ -44,11 +44,17 @@ def reason_of(error: Exception) -> str | None:
     'a value does not fit what the query does with it (SQLSTATE 22P02)'
     """
     state = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
-    if isinstance(state, str) and _STATE.fullmatch(state) and state[:2] in _CLASSES:
-        return f"{_STATES.get(state) or _CLASSES[state[:2]]} (SQLSTATE {state})"
+    reason = reason_of_state(state) if isinstance(state, str) else None
+    if reason is not None:
+        return f"{reason} (SQLSTATE {state})"
     name = getattr(error, "sqlite_errorname", None)
     if isinstance(name, str) and _SQLITE.fullmatch(name):
         return f"SQLite refuses the query ({name})"
     if type(error).__module__.partition(".")[0] in ("duckdb", "_duckdb"):
         return f"DuckDB refuses the query ({type(error).__name__})"
     return None
+
+
+def reason_of_state(state: str) -> str | None:
+    """What a SQLSTATE stands for; None where its class is not listed here."""
+    return _STATES.get(state) or _CLASSES.get(state[:2]) if _STATE.fullmatch(state) else None

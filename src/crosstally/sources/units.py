@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from crosstally.schema import Unit
 from crosstally.sources.codes.texts import canonical_texts
 
-__all__ = ["Bound"]
+__all__ = ["Bound", "id_hashes", "text_bytes"]
 
 _PENDING_ROWS = 1 << 20
 
@@ -95,3 +95,35 @@ def smallest(
     begins = np.flatnonzero(np.append(True, sorted_units[1:] != sorted_units[:-1]))
     rank = np.arange(len(order)) - np.repeat(begins, np.diff(np.append(begins, len(order))))
     return order[rank < most]
+
+
+# Units that are spread over tasks: all rows of one go to the same
+
+
+def id_hashes(ids: pa.Array) -> NDArray[np.uint64]:
+    """A hash of each id, given as canonical texts (large_string) without nulls: equal texts have equal hashes.
+
+    It depends on the bytes of the text alone: not on the machine, the process or the other ids.
+    """
+    offsets, data = text_bytes(ids)
+    lengths = np.diff(offsets)
+    powers = np.cumprod(np.full(lengths.max(initial=0), 0xBF58476D1CE4E5B9, np.uint64))
+    terms = (data.astype(np.uint64) + np.uint64(1)) * powers[np.arange(len(data)) - np.repeat(offsets[:-1], lengths)]
+    # The sum over each text's bytes; sums over all that comes before wrap around, and so do their differences.
+    sums = np.append(np.uint64(0), np.cumsum(terms, dtype=np.uint64))
+    hashes: NDArray[np.uint64] = sums[offsets[1:]] - sums[offsets[:-1]]
+    hashes ^= hashes >> np.uint64(31)
+    hashes *= np.uint64(0x94D049BB133111EB)
+    hashes ^= hashes >> np.uint64(29)
+    hashes *= np.uint64(0xBF58476D1CE4E5B9)
+    return hashes
+
+
+def text_bytes(texts: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    """Where the texts of a large_string array without nulls begin and end, and the bytes of all of them."""
+    _, offsets, data = texts.buffers()
+    if not len(texts):
+        return np.zeros(1, np.int64), np.empty(0, np.uint8)
+    ends = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    whole = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
+    return ends - ends[0], whole[ends[0] : ends[-1]]

@@ -1,0 +1,183 @@
+"""Rows that Spark holds, as a source: a DataFrame, a table by its name, or files.
+
+What Spark raises, and what its own query logger writes, may quote a person's values. It becomes a line of ours.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from crosstally.errors import SourceError
+from crosstally.extras import optional
+from crosstally.sources.guard import guarded
+from crosstally.sources.spark_chunks import send_batches
+from crosstally.sources.sqlstates import reason_of_state
+
+__all__ = ["SparkTable", "frame_of", "in_spark", "is_spark", "names_in", "open_session", "read_frame", "selected"]
+
+_SOURCE = "the Spark table"
+_FAILED = "Spark failed; its own log says more, and may quote rows"
+_SETTINGS = {
+    "spark.io.encryption.enabled": "true",  # what tasks write to disks, or keep between stages, is confidential
+    "spark.log.level": "OFF",  # its log quotes values
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",  # a folder sex=01 holds "01", not 1
+}
+"""Of a session of our own, before what the machine's configuration says."""
+_LOGGER = "SQLQueryContextLogger"  # PySpark's own: it prints every error with its text
+_LOGS = ("_delta_log", ".hoodie", "metadata/version-hint.text")
+"""What a folder of Delta Lake, Hudi or Iceberg holds: its files alone have rows that were deleted."""
+_WORKERS = "a Python worker failed; each of them needs this version of Python and of crosstally"
+_CONDITION = re.compile(r"[A-Z0-9_]+(\.[A-Z0-9_]+)?")
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class SparkTable:
+    """A table of Spark's catalogue, or Parquet or ORC files that Spark can reach, as a source.
+
+    It is read in the session that is active, else in one that crosstally starts by the machine's Spark configuration,
+    with I/O encryption.
+
+    Args:
+        name: The table, such as ``catalog.schema.people``; or a path, which holds a slash or ends in .parquet or .orc.
+
+    >>> SparkTable("warehouse.people")
+    SparkTable(name='warehouse.people')
+    """
+
+    name: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name.strip():
+            raise SourceError(f"a Spark table must be named by a text, got {self.name!r}")
+
+
+def is_spark(rows: Any) -> bool:
+    """Whether rows are Spark's; it need not be installed."""
+    if isinstance(rows, SparkTable):
+        return True
+    return any(k.__module__.startswith("pyspark.sql") and k.__name__ == "DataFrame" for k in type(rows).__mro__)
+
+
+def in_spark(action: Callable[[], T]) -> T:
+    """What the action returns; whatever Spark raises becomes a line of our own, and its query logger says nothing."""
+    with _silent():
+        return guarded(_SOURCE, action, otherwise=_FAILED, reason_of=_reason)
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    logger = logging.getLogger(_LOGGER)
+    before, logger.disabled = logger.disabled, True
+    try:
+        with warnings.catch_warnings():
+            # PySpark 4 warns of pandas 3, of which nothing is used here.
+            warnings.simplefilter("ignore", FutureWarning)
+            yield
+    finally:
+        logger.disabled = before
+
+
+def _reason(error: Exception) -> str | None:
+    """What can be said of Spark's error without its text: the name of its condition, and its SQLSTATE."""
+    condition = _said(error, "getCondition") or _said(error, "getErrorClass")
+    state = _said(error, "getSqlState")
+    if condition is None or not _CONDITION.fullmatch(condition):
+        return None
+    about = _WORKERS if condition == "PYTHON_EXCEPTION" else None if state is None else reason_of_state(state)
+    return f"{about or 'Spark refuses'} (Spark's {condition})"
+
+
+def _said(error: Exception, method: str) -> str | None:
+    ask = getattr(error, method, None)
+    said = ask() if callable(ask) else None
+    return said if isinstance(said, str) else None
+
+
+# Where it is
+
+
+def frame_of(rows: Any) -> Any:
+    """The DataFrame that is meant; raises when its rows are drawn by chance, since a task may run twice."""
+    frame = in_spark(partial(_opened, rows)) if isinstance(rows, SparkTable) else rows
+    plan = getattr(frame, "_jdf", None)  # not there when the session is a remote one
+    if plan is not None and not in_spark(lambda: plan.queryExecution().analyzed().deterministic()):
+        raise SourceError(
+            "the DataFrame holds random functions, or ones that are not deterministic, so that a task that runs again "
+            "finds other rows: write it to a table first"
+        )
+    return frame
+
+
+def _opened(rows: SparkTable) -> Any:
+    session = open_session()
+    if not _is_path(rows.name):
+        return session.table(rows.name)
+    files = session.sparkContext._jvm.org.apache.hadoop.fs
+    folder = files.Path(rows.name)
+    system = folder.getFileSystem(session.sparkContext._jsc.hadoopConfiguration())
+    if any(system.exists(files.Path(folder, log)) for log in _LOGS):
+        raise SourceError(
+            f"{rows.name!r} is a table with a log, whose files hold rows that were deleted: name it as a table, "
+            "with the package that reads it"
+        )
+    return session.read.orc(rows.name) if rows.name.endswith(".orc") else session.read.parquet(rows.name)
+
+
+def _is_path(name: str) -> bool:
+    return "/" in name or name.endswith((".parquet", ".orc"))
+
+
+def open_session() -> Any:
+    """The session that is active, or a new one of our own."""
+    optional("pyspark", extra="spark")
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers must be this Python, not the first on the path
+    builder = SparkSession.builder.appName("crosstally")
+    for name, value in _SETTINGS.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+# Its columns and rows
+
+
+def names_in(frame: Any) -> list[str]:
+    """The names of a DataFrame's columns."""
+    return in_spark(lambda: list(frame.columns))
+
+
+def selected(frame: Any, names: Sequence[str], chosen: Sequence[str]) -> Any:
+    """The columns chosen, by their places: in a name Spark overlooks case, and takes a point for a field's.
+
+    The columns are called c0, c1 and so on.
+    """
+    places = [names.index(name) for name in chosen]
+    return in_spark(lambda: frame.toDF(*(f"c{i}" for i in range(len(names)))).select(*(f"c{i}" for i in places)))
+
+
+def read_frame(frame: Any, names: Sequence[str], chosen: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """The rows of a DataFrame, a partition at a time, here; for what must look at them and not at counts."""
+    part = selected(frame, names, chosen)
+    sent = in_spark(lambda: part.mapInArrow(send_batches, "batch binary").toLocalIterator(prefetchPartitions=True))
+    while (row := in_spark(partial(next, sent, None))) is not None:
+        for batch in pa.ipc.open_stream(row["batch"]):
+            yield batch.rename_columns(list(chosen))
