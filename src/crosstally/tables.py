@@ -184,6 +184,8 @@ class ErrorKind(StrEnum):
         """What intervals rest on beyond the noise, in words; empty where that is nothing."""
         if self is ErrorKind.MODELLED:
             return "links between attributes that nobody measured are taken to be as strong as measured ones"
+        if self is ErrorKind.ESTIMATED:
+            return "errors are estimated from the answers themselves, and right on average over many cells"
         if self is ErrorKind.BOUNDS:
             return "some of these attributes were never measured together, so intervals hold all that is possible"
         return ""
@@ -213,7 +215,7 @@ class Marginal:
 
     Axes are in the order asked. ``method`` says how it was computed, ``error_kind`` how well its error is known;
     ``corrected`` is True when negative cells were moved, in which case the error is the one before that; ``ends`` knows
-    the intervals of each cell where the kind of the error is ``corrected``, ``modelled`` or ``bounds``. ``relaxed`` is
+    the intervals of each cell, unless the kind of the error is ``exact`` or ``none``. ``relaxed`` is
     by how much, in counts, a cell of a measured marginal may differ from the same marginal of an answer that was never
     measured: noise leaves marginals that no table has. ``caption`` says where it comes from. ``where`` is the condition
     that the rows counted satisfy, empty when all are; the schema then has only the labels that such rows can have.
@@ -238,9 +240,10 @@ class Marginal:
             raise CrosstallyError(f"values must have shape {self.schema.shape}, got {self.values.shape}")
         if (self.error is None) != (self.error_kind in {ErrorKind.NONE, ErrorKind.MODELLED, ErrorKind.BOUNDS}):
             raise CrosstallyError("a marginal must have an error unless its kind is none, modelled or bounds")
-        if (self.ends is None) != (self.error_kind in {ErrorKind.EXACT, ErrorKind.ESTIMATED, ErrorKind.NONE}):
+        without = self.error_kind in {ErrorKind.EXACT, ErrorKind.NONE}
+        if (self.ends is None) != without and self.error_kind is not ErrorKind.ESTIMATED:
             raise CrosstallyError(
-                "a marginal must have ends if its kind of error is corrected, modelled or bounds, and only then"
+                "a marginal must have ends if its errors are corrected, modelled or bounds, and none if exact or none"
             )
 
     @property

@@ -15,6 +15,7 @@ from crosstally.answers.bounds import BoundedEnds
 from crosstally.answers.error_bars import ErrorBars, ErrorLaw
 from crosstally.answers.intervals import CoveredEnds, TotalEnds
 from crosstally.answers.modelled import ModelledEnds
+from crosstally.answers.moments import MomentEnds
 from crosstally.answers.nested_errors import NestedError
 from crosstally.answers.possible import PossibleEnds, emptied, raked_to_possible
 from crosstally.answers.reconstruct.least_squares import least_norm, linear_tables
@@ -33,9 +34,8 @@ from crosstally.tables import ErrorKind, Marginal
 
 __all__ = ["METHODS", "answer", "answer_all"]
 
-Changeable = CoveredEnds | ModelledEnds | BoundedEnds | PossibleEnds
-
 Method = Callable[[Known], list[Reconstruction]]
+Ends = CoveredEnds | ModelledEnds | BoundedEnds | MomentEnds
 
 METHODS: Mapping[str, Method] = {
     "maximum-entropy": greatest_entropy,
@@ -155,7 +155,11 @@ def _straight(
     cells = clip_and_keep_total(stack, ndim) if corrected else stack
     repeats = errors.repeats if corrected else None
 
-    def ends(names: Sequence[str], law: ErrorLaw | NestedError) -> CoveredEnds | None:
+    moments = errors.moments(estimate)
+
+    def ends(names: Sequence[str], values: NDArray[np.float64], law: ErrorLaw | NestedError) -> Ends | None:
+        if moments is not None and names:
+            return MomentEnds(moments, tuple(names), values)
         if repeats is None:
             return None
         if not names and isinstance(law, ErrorLaw):
@@ -169,7 +173,7 @@ def _straight(
             method=method or "least-squares",
             error_kind=law.kind if repeats is None else ErrorKind.CORRECTED,
             error=law,
-            ends=ends(names, law),
+            ends=ends(names, values, law),
             corrected=corrected,
         )
         for names, values, law in zip(tables, cells, laws, strict=True)
@@ -187,16 +191,19 @@ def _filled(
     corrected = estimate.corrected != "none"
     linear = method == "least-squares" and not corrected
     solve = linear_tables if linear else METHODS[method or "maximum-entropy"]
-    kind = ErrorKind.NONE
-    if corrected and errors.repeats is not None and errors.sizes is not None and known.covered[0]:
+    kind, moments = ErrorKind.NONE, errors.moments(estimate)
+    repeated = errors.repeats is not None and errors.sizes is not None
+    if corrected and known.covered[0] and (repeated or moments is not None):
         modelled = ErrorKind.MODELLED if solve is greatest_entropy else ErrorKind.NONE
         kind = modelled if _has_pairs(known) else ErrorKind.BOUNDS
     out = []
     for i, (names, solved) in enumerate(zip(tables, solve(known), strict=True)):
-        ends: ModelledEnds | BoundedEnds | None = None
+        ends: Ends | None = None
         if kind is ErrorKind.BOUNDS:
             covered = partial(answer, estimate, errors)
             ends = BoundedEnds(covered, tuple(names), shape=known.shape, subsets=known.subsets)
+        elif kind is ErrorKind.MODELLED and moments is not None:
+            ends = MomentEnds(moments, tuple(names), solved.values)
         elif kind is ErrorKind.MODELLED:
             assert errors.repeats is not None  # looked at above
             assert errors.sizes is not None
@@ -244,7 +251,7 @@ def _where(joint: Marginal, names: Sequence[str], where: Where, errors: ErrorBar
         schema=replace(joint.schema, attributes=tuple(attributes)),
         values=added(joint.values[None])[0],
         error=None if joint.error is None else errors.sums(asked, summed, chosen),
-        ends=joint.ends.mapped(added) if isinstance(joint.ends, Changeable) else None,
+        ends=joint.ends.mapped(added) if isinstance(joint.ends, Ends | PossibleEnds) else None,
         where=where.text,
     )
 

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.answers.cell_sums import CellSums
+from crosstally.answers.moments import Moments
 from crosstally.answers.nested_errors import NestedError
 from crosstally.answers.noise_sums import NoiseTerm, half_width
 from crosstally.budget import Noise
@@ -33,6 +34,7 @@ from crosstally.inference.repeats import Repeats
 from crosstally.questions.contrast_map import ContrastMap
 from crosstally.questions.groups import Groups
 from crosstally.questions.queries import Cells, Query
+from crosstally.residuals import Estimate
 from crosstally.residuals.layout import outer_product
 from crosstally.residuals.nested import Nesting
 from crosstally.residuals.variances import Variances
@@ -103,7 +105,17 @@ class ErrorBars:
         self.repeats = None if approximate else repeats
         self.sizes = None if approximate else sizes
         self._measurements = tuple(measurements)
+        self._moments: Moments | None = None
         self._laws: dict[tuple[str, ...], ErrorLaw] = {}
+
+    def moments(self, estimate: Estimate) -> Moments | None:
+        """The errors of the central moments of the estimate, where it knows more than its measurements."""
+        if not self.variances_left or estimate.corrected == "none":
+            return None
+        if self._moments is None or self._moments.estimate is not estimate:
+            total = float(estimate.table(()))
+            self._moments = Moments(estimate, self._measurements, self.variances_left, total)
+        return self._moments
 
     def law(self, names: Sequence[str]) -> ErrorLaw | None:
         """The error of each cell of a table; None where it is not covered."""

@@ -34,7 +34,8 @@ def notes(marginal: Marginal, level: float | None) -> list[str]:
         assumption = marginal.error_kind.assumption
         if not assumption:
             return [f"{sure}, after the correction of negative cells."]
-        return [f"{sure}. {assumption.capitalize()}. The count itself is a guess by {marginal.method}."]
+        guess = "" if marginal.error is not None else f" The count itself is a guess by {marginal.method}."
+        return [f"{sure}. {assumption[0].upper()}{assumption[1:]}.{guess}"]
     if marginal.error is None:
         guess = f"The numbers are a guess by {marginal.method} from what was measured."
         return [f"± ?: this combination of attributes was never measured, so no error is known. {guess}"]

@@ -1,0 +1,207 @@
+"""Intervals of an estimate that knows more than its measurements (the local model): a variance for each cell.
+
+The estimate draws central moments k_B of sets B of attributes towards what is expected of them. What is left of their
+variance is known on average over the cells of a set, m_B, and the variance L_B of the measured moments is the same for
+all its cells. Cells do not err alike: with p_i the frequencies of a cell's values,
+
+    s(b)  =  product over i in B of p_i (1 - p_i)                      is how far moments can go, and
+    V_B(b)  =  1 / (1 / L_B + 1 / (t_B s(b))),                         t_B such that the mean of V_B is m_B:
+
+a law whose variance is s times a constant, and one noisy look at it. Where the estimate went further from the
+measurements than this allows, E (k - measured)^2 = L - V, the rest is added in the shape of s. It counts by the square
+of itself over that of itself and of its own standard error, since few coefficients say little.
+
+An error of k_B moves a cell c of a larger table by the share that c has of b. So the variance of a cell is the sum over
+the sets B inside its table of (share)^2 V_B. Sets that nobody measured have the mean square of measured pairs times s,
+and people are sampled: their free share of the count is added.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import combinations
+
+import numpy as np
+
+from crosstally.answers.intervals import whole_ends
+from crosstally.residuals import Estimate, combine, rebuild
+from crosstally.tables import Measurement
+from crosstally.typing import Floats
+
+__all__ = ["MomentEnds", "Moments"]
+
+_EVEN = 0.1
+"""The share of independence in tables from which shares are read, so that none is exactly zero. Chosen on FARS-16."""
+
+_LEAST = 1e-9
+"""The least frequency of a value."""
+
+_MOST_NUMBERS = 20_000_000
+"""Cells of a set times those of a table up to which errors of sums are added up exactly."""
+
+_STEPS = 60
+
+Names = tuple[str, ...]
+
+
+class Moments:
+    """The errors of the central moments of an estimate, of which ``left`` are the variances of coefficients left."""
+
+    def __init__(
+        self, estimate: Estimate, measurements: Sequence[Measurement], left: Mapping[Names, float], total: float
+    ) -> None:
+        self.estimate, self.total = estimate, max(total, 1.0)
+        self._measurements, self._left = measurements, left
+        self._variances: dict[Names, Floats] = {}
+
+    @cached_property
+    def frequencies(self) -> dict[str, Floats]:
+        """How often each value of each measured attribute occurs."""
+        names = {name for one in self._left for name in one}
+        return {name: np.maximum(self.estimate.table((name,)) / self.total, _LEAST) for name in names}
+
+    @cached_property
+    def _linear(self) -> Estimate:
+        return combine(self.estimate.schema, self._measurements)
+
+    @cached_property
+    def _cells_left(self) -> dict[Names, float]:
+        """m_B: by ``local.estimate.shrinkage`` coefficients have the errors of all moments inside, taken off here."""
+        squares = {name: float(((p - 1 / len(p)) ** 2).mean()) for name, p in self.frequencies.items()}
+        out: dict[Names, float] = {}
+        for names in sorted(self._left, key=len):
+            own = self._left[names] * self._scale(names)
+            for part in (part for size in range(1, len(names)) for part in combinations(names, size) if part in out):
+                own -= out[part] * math.prod(squares[name] for name in names if name not in part)
+            out[names] = max(own, 0.0)
+        return out
+
+    def _scale(self, names: Names) -> float:
+        """What the variance of a coefficient, in counts, is in a cell of the centred table, in frequencies."""
+        return math.prod(1 - 1 / n for n in self.estimate.schema.sizes(names)) / self.total**2
+
+    def _reach(self, names: Names) -> Floats:
+        """s, for each cell of a set."""
+        out: Floats = np.ones(())
+        for name in names:
+            p = self.frequencies[name]
+            out = np.multiply.outer(out, p * (1 - p) + _LEAST)
+        return out
+
+    def measured(self, names: Names) -> bool:
+        """Whether something is known about the moment of a set."""
+        return names in self._left
+
+    def variances(self, names: Names) -> Floats:
+        """V of each cell of a set, in frequencies."""
+        if names not in self._variances:
+            reach = self._reach(names)
+            self._variances[names] = self._posterior(names, reach) if names in self._left else self._square * reach
+        return self._variances[names]
+
+    def _posterior(self, names: Names, reach: Floats) -> Floats:
+        places = self._linear.places([names])[0][0]
+        noise = float(self._linear.variances[places[-1]]) * self._scale(names)
+        out = _shared_out(noise, self._cells_left[names], reach)
+        moved = self._moment(self.estimate, names) - self._moment(self._linear, names)
+        weights = reach / reach.sum()
+        beyond = float((weights * (moved**2 + out - noise)).sum())
+        coefficients = math.prod(n - 1 for n in reach.shape)
+        own_error = noise * math.sqrt(2 * max(float((weights**2).sum()), 1 / coefficients))
+        if beyond > 0:
+            beyond *= beyond**2 / (beyond**2 + own_error**2)
+            out = out + beyond * reach / float((weights * reach).sum())
+        return out
+
+    def _moment(self, estimate: Estimate, names: Names) -> Floats:
+        """The part of a table that belongs to all its attributes together, in frequencies."""
+        shape = estimate.schema.sizes(names)
+        inner, own = (slice(1, None),) * len(shape), estimate.coefficients[estimate.places([names])[0][0]]
+        block = np.zeros(shape)
+        block[inner] = own.reshape(shape)[inner]
+        return np.asarray(rebuild(block, len(shape)) / self.total)
+
+    @cached_property
+    def _square(self) -> float:
+        """The mean square of the moments of pairs, in units of s: what is expected of sets that nobody measured."""
+        squares = reaches = 0.0
+        for names in (names for names in self._left if len(names) == 2):
+            first, second = (self.frequencies[name] for name in names)
+            moved = self.estimate.table(names) / self.total - np.multiply.outer(first, second)
+            squares += float((moved**2).sum()) + self._cells_left[names] * moved.size
+            reaches += float(self._reach(names).sum())
+        return squares / reaches if reaches else 0.0
+
+
+class MomentEnds:
+    """The intervals of the cells of a table, or of sums of them, which ``change`` makes of a stack of tables."""
+
+    def __init__(
+        self, moments: Moments, names: Names, values: Floats, *, change: Callable[[Floats], Floats] | None = None
+    ) -> None:
+        self._moments, self._names, self._values, self._change = moments, names, values, change
+
+    def mapped(self, change: Callable[[Floats], Floats]) -> MomentEnds:
+        """The intervals of what becomes of the table: ``change`` adds up chosen cells of a stack of tables."""
+        return MomentEnds(self._moments, self._names, self._values, change=change)
+
+    @cached_property
+    def _scales(self) -> Floats:
+        """The standard deviation of each cell, or sum, in counts."""
+        free = 0
+        out: Floats = np.zeros(())
+        shape = self._values.shape
+        for axes, shares in self._shares():
+            names = self._moments.estimate.schema.ordered([self._names[axis] for axis in axes])
+            order = [names.index(self._names[axis]) for axis in axes]
+            own = self._moments.variances(names).transpose(order)
+            out = out + self._moved(
+                own.reshape([shape[axis] if axis in axes else 1 for axis in range(len(shape))]), shares
+            )
+            free += 0 if self._moments.measured(names) else math.prod(shape[axis] - 1 for axis in axes)
+        people = self._values if self._change is None else self._change(self._values[None])[0]
+        sampled = free / self._values.size * np.maximum(people, 0.0)
+        return np.asarray(np.sqrt(out * self._moments.total**2 + sampled))
+
+    def _shares(self) -> Iterator[tuple[tuple[int, ...], Floats]]:
+        """The sets of axes, and the share that each cell of the table has of the cell of the set that it is in."""
+        ndim, even = self._values.ndim, np.ones(())
+        for name in self._names:
+            even = np.multiply.outer(even, self._moments.frequencies[name])
+        table = (1 - _EVEN) * np.maximum(self._values, 0.0) / self._moments.total + _EVEN * even
+        for size in range(1, ndim + 1):
+            for axes in combinations(range(ndim), size):
+                others = tuple(axis for axis in range(ndim) if axis not in axes)
+                yield axes, table / table.sum(axis=others, keepdims=True)
+
+    def _moved(self, variances: Floats, shares: Floats) -> Floats:
+        """What the errors of the cells of a set add to the variances of cells, or of their sums."""
+        if self._change is None:
+            return np.asarray(variances * shares**2)
+        if variances.size * shares.size > _MOST_NUMBERS:  # as if all its cells erred together, which is the most
+            return np.asarray(self._change((np.sqrt(variances) * shares)[None])[0] ** 2)
+        each = np.eye(variances.size).reshape(-1, *variances.shape) * np.sqrt(variances)
+        return np.asarray((self._change(each * shares) ** 2).sum(axis=0))
+
+    def interval(self, values: Floats, level: float) -> tuple[Floats, Floats]:
+        """The ends of the interval of each cell."""
+        from scipy.special import ndtri
+
+        half = float(ndtri((1 + level) / 2)) * self._scales
+        return whole_ends(values - half, np.maximum(np.minimum(values + half, self._moments.total), values))
+
+
+def _shared_out(noise: float, mean: float, reach: Floats) -> Floats:
+    """Variances 1 / (1 / noise + 1 / (t reach)), with t such that this is their mean; at most the noise."""
+    if mean >= noise * (1 - 1e-6):
+        return np.full(reach.shape, mean)
+    low, high = -100.0, 100.0  # of the logarithm of t noise / (largest reach)
+    scaled = reach / reach.max()
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        law = math.exp(middle) * scaled
+        low, high = (middle, high) if float((law / (1 + law)).mean()) * noise < mean else (low, middle)
+    law = math.exp(low) * scaled
+    return np.asarray(noise * law / (1 + law))
