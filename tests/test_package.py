@@ -21,8 +21,8 @@ PUBLIC = [
     "Answer", "Attribute", "Budget", "Comparison", "CrosstallyError", "Database", "Detected", "Entry", "ErrorKind",
     "Improvement", "IntegerTables", "Ledger", "Marginal", "Measurement", "Neighbours", "Notebook", "Outside", "Plan",
     "Price", "Question", "Reading", "Release", "Schema", "Statement", "Synthetic", "TableImprovement", "Unit",
-    "Workload", "count", "detect_reading", "errors", "local", "open_notebook", "open_release", "plan", "release",
-    "strategies", "total",
+    "Workload", "analysis", "count", "detect_reading", "errors", "local", "open_notebook", "open_release", "plan",
+    "release", "strategies", "total",
 ]  # fmt: skip
 
 
