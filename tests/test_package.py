@@ -21,7 +21,7 @@ PUBLIC = [
     "Answer", "Attribute", "Budget", "Comparison", "CrosstallyError", "Database", "Detected", "Entry", "ErrorKind",
     "Improvement", "IntegerTables", "Ledger", "Marginal", "Measurement", "Neighbours", "Notebook", "Outside",
     "Plan", "Price", "Question", "Reading", "Release", "Schema", "SparkTable", "SqlAnswer", "Statement", "Synthetic",
-    "SyntheticRows", "TableImprovement", "Unit", "Workload", "count", "detect_reading", "errors", "local",
+    "SyntheticRows", "TableImprovement", "Unit", "Workload", "analysis", "count", "detect_reading", "errors", "local",
     "open_notebook", "open_release", "plan", "release", "strategies", "total",
 ]  # fmt: skip
 

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from crosstally import errors, local, strategies
+    from crosstally import analysis, errors, local, strategies
     from crosstally.budget import Budget, Neighbours
     from crosstally.errors import CrosstallyError
     from crosstally.inference.integers.tables import IntegerTables
@@ -74,7 +74,7 @@ _HOMES = {
     "release": "pipeline",
     "total": "questions.question",
 }
-_MODULES = ("errors", "local", "strategies")
+_MODULES = ("analysis", "errors", "local", "strategies")
 
 __all__ = [
     "Answer",
@@ -108,6 +108,7 @@ __all__ = [
     "TableImprovement",
     "Unit",
     "Workload",
+    "analysis",
     "count",
     "detect_reading",
     "errors",

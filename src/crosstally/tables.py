@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 from enum import StrEnum
 from typing import Any, NoReturn, Protocol
 
@@ -11,13 +12,19 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
+from crosstally.arithmetic.changes import Change
+from crosstally.arithmetic.computed import ComputedEnds, ComputedError, PickedEnds, PickedError
+from crosstally.arithmetic.operations import COUNT, LabelledTable
+from crosstally.arithmetic.origin import Origin
 from crosstally.budget import Noise, NoiseKind
 from crosstally.errors import CrosstallyError, QueryError
 from crosstally.extras import optional
+from crosstally.html_text import MOST_ROWS, html_facts, html_table
 from crosstally.questions.choice import Choice
 from crosstally.questions.queries import Cells, GroupMaps, Query
 from crosstally.schema import Schema
-from crosstally.text_table import text_table
+from crosstally.text_table import MAX_ROWS, cell_rows, text_table
+from crosstally.typing import Floats
 
 __all__ = [
     "PUBLIC",
@@ -107,6 +114,23 @@ class Measurement:
     noise: Noise | None
     origin: str
 
+    def __repr__(self) -> str:
+        noise = f"variance {self.variance:g}" if self.noise is None else str(self.noise)
+        return f"Measurement({self._what}, {self.values.size:,} numbers, {noise}, {self.origin})"
+
+    @property
+    def _what(self) -> str:
+        return f"{type(self.query).__name__.lower()} over {', '.join(self.query.attributes) or 'everyone'}"
+
+    def _repr_html_(self) -> str:
+        first = ", ".join(f"{number:,}" for number in self.values.ravel()[:10].tolist())
+        facts = {
+            "numbers": first + (f", ... ({self.values.size:,})" if self.values.size > 10 else ""),
+            "noise": f"variance {self.variance:g}" if self.noise is None else str(self.noise),
+            "origin": self.origin,
+        }
+        return html_facts(f"Measured: {self._what}", facts)
+
     def __post_init__(self) -> None:
         kind = np.int64 if np.issubdtype(np.asarray(self.values).dtype, np.integer) else np.float64
         object.__setattr__(self, "values", read_only(self.values, kind))
@@ -191,6 +215,20 @@ class ErrorKind(StrEnum):
         return ""
 
 
+_SHORT = 8
+"""Rows of a table in a notebook or at the prompt, where nothing is longer than twelve lines; ``print`` shows more."""
+
+_KINDS = (
+    ErrorKind.EXACT,
+    ErrorKind.CORRECTED,
+    ErrorKind.ESTIMATED,
+    ErrorKind.MODELLED,
+    ErrorKind.BOUNDS,
+    ErrorKind.NONE,
+)
+"""From the best known to the least: what is computed from several answers is known as well as the least of them."""
+
+
 class CellError(Protocol):
     """The error of the cells of one table: one number where all have the same, otherwise one for each cell."""
 
@@ -210,8 +248,11 @@ class CellEnds(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Marginal:
+class Marginal(LabelledTable):
     """An answer: one number for each combination of values, labelled, with its error.
+
+    One can compute with it: ``m["Female", "25-34"]``, ``m.sum("sex")``, ``m / m.sum()``, ``m.sel(sex="Female")``. What
+    comes out is such a table too, with the error that it has; over no attributes it is one number, with a ``value``.
 
     Axes are in the order asked. ``method`` says how it was computed, ``error_kind`` how well its error is known;
     ``corrected`` is True when negative cells were moved, in which case the error is the one before that; ``ends`` knows
@@ -219,6 +260,7 @@ class Marginal:
     by how much, in counts, a cell of a measured marginal may differ from the same marginal of an answer that was never
     measured: noise leaves marginals that no table has. ``caption`` says where it comes from. ``where`` is the condition
     that the rows counted satisfy, empty when all are; the schema then has only the labels that such rows can have.
+    ``quantity`` says what the numbers are, and ``origin`` knows how they err together with other answers.
     """
 
     schema: Schema
@@ -232,6 +274,8 @@ class Marginal:
     relaxed: float = 0.0
     caption: str = ""
     where: str = ""
+    quantity: str = COUNT
+    origin: Origin | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "values", read_only(self.values, np.float64))
@@ -269,19 +313,83 @@ class Marginal:
         """
         check_level(level)
         if self.ends is not None:
-            return self.ends.interval(self.values, level)
+            low, high = self.ends.interval(self.values, level)
+            return low[()], high[()]
         half = self.half_width(level)
-        return self.values - half, self.values + half
+        return (self.values - half)[()], (self.values + half)[()]
+
+    # What is computed from it
+
+    def _computed(
+        self, schema: Schema, values: Floats, origin: Origin | None, *, quantity: str, others: Sequence[Marginal] = ()
+    ) -> Marginal:
+        kind = max((self.error_kind, *(each.error_kind for each in others)), key=_KINDS.index)
+        if origin is None or kind is ErrorKind.NONE:
+            kind, origin = ErrorKind.NONE, None
+        elif kind in {ErrorKind.EXACT, ErrorKind.ESTIMATED}:
+            kind = kind if origin.linear is not None else ErrorKind.ESTIMATED
+        error, ends = None, None if origin is None else origin.count_ends
+        if origin is not None and ends is None:
+            kind = ErrorKind.MODELLED if kind is ErrorKind.BOUNDS else kind  # only sums of cells have bounds
+            if kind in {ErrorKind.CORRECTED, ErrorKind.MODELLED} or origin.linear is None:
+                ends = ComputedEnds(origin, quantity)
+        if origin is not None and kind not in {ErrorKind.MODELLED, ErrorKind.BOUNDS}:
+            error = ComputedError(origin)
+        return replace(
+            self,
+            schema=schema,
+            values=values,
+            error_kind=kind,
+            error=error,
+            ends=ends,
+            corrected=self.corrected or any(each.corrected for each in others),
+            relaxed=0.0,
+            where=" against ".join(dict.fromkeys(each.where for each in (self, *others) if each.where)),
+            quantity=quantity,
+            origin=origin,
+        )
+
+    def _picked(self, schema: Schema, change: Change, origin: Origin | None, *, where: str) -> Marginal:
+        return replace(
+            self,
+            schema=schema,
+            values=change.table(self.values),
+            error=None if self.error is None else PickedError(self, change),
+            ends=None if self.ends is None else PickedEnds(self, change),
+            origin=origin,
+            where=where,
+        )
 
     def __repr__(self) -> str:
-        title = (" x ".join(self.attributes) or "total") + (f" where {self.where}" if self.where else "")
-        head = f"{title}: {self.caption}" if self.caption else title
-        interval = None if self.ends is None else self.interval()
-        lines = text_table(self.schema, self.values, self.std_error, interval=interval)
-        return "\n".join([head, *lines, self._footnote()])
+        return self._text(_SHORT)
+
+    def __str__(self) -> str:
+        return self._text(MAX_ROWS)
+
+    def _text(self, rows: int) -> str:
+        lines = text_table(
+            self.schema, self.values, self.std_error, quantity=self.quantity, interval=self._shown(), rows=rows
+        )
+        return "\n".join([self._title(), *lines, self._footnote()])
+
+    def _shown(self) -> tuple[Floats, Floats] | None:
+        """The intervals that are shown: standard errors say enough where they are the same on both sides."""
+        return None if self.ends is None and self.quantity == COUNT else self.interval()
+
+    def _title(self) -> str:
+        title = " x ".join(self.attributes) or ("total" if self.quantity == COUNT else self.quantity)
+        title += f" where {self.where}" if self.where else ""
+        return f"{title}: {self.caption}" if self.caption else title
+
+    def _repr_html_(self) -> str:
+        heads, rows, left = cell_rows(
+            self.schema, self.values, self.std_error, quantity=self.quantity, interval=self._shown(), rows=MOST_ROWS
+        )
+        more = self.values.size // max(len(heads) - left, 1) - MOST_ROWS
+        return html_table(heads, rows, caption=self._title(), note=self._footnote(), left=left, more=more)
 
     def _footnote(self) -> str:
-        if self.ends is not None:
+        if self.ends is not None or (self.quantity != COUNT and self.error is not None):
             known = self.error_kind.assumption or self.error_kind.value
             return f"(... to ...) {USUAL_LEVEL:.0%} intervals: {known} ({self.method})"
         if self.error is None:
@@ -294,7 +402,7 @@ class Marginal:
 
     def number_columns(self) -> tuple[str, str]:
         """The names of the columns of counts and errors; underscores are added where attributes bear them already."""
-        count, std_error = "count", "std_error"
+        count, std_error = self.quantity, "std_error"
         while count in self.attributes:
             count += "_"
         while std_error in self.attributes:
@@ -303,7 +411,7 @@ class Marginal:
 
     def interval_columns(self) -> tuple[str, str]:
         """The names of the columns of the ends of intervals, found as those of ``number_columns``."""
-        low, high = "count_low", "count_high"
+        low, high = f"{self.quantity}_low", f"{self.quantity}_high"
         while low in self.attributes:
             low += "_"
         while high in self.attributes:

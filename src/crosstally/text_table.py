@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.schema import Schema
 
-__all__ = ["aligned", "cell_text", "interval_text", "text_table"]
+__all__ = ["aligned", "cell_rows", "cell_text", "figure_text", "interval_text", "text_table"]
 
 MAX_ROWS = 20
 MAX_WIDTH = 100
@@ -23,7 +23,11 @@ def cell_text(count: float, std_error: float) -> str:
 
     >>> cell_text(1234.4, 21.3), cell_text(-3.2, 6), cell_text(70, math.nan), cell_text(48842, 0)
     ('1,234 ± 21', '-3 ± 6.0', '70 ± ?', '48,842 ± 0')
+    >>> cell_text(math.nan, 3)
+    '..'
     """
+    if math.isnan(count):  # not shown: too unreliable
+        return ".."
     return f"{_whole(count)} ± {_error(std_error)}"
 
 
@@ -33,7 +37,31 @@ def interval_text(count: float, low: float, high: float) -> str:
     >>> interval_text(1184.6, 1120, 1260)
     '1,185 (1,120 to 1,260)'
     """
+    if math.isnan(count):  # as in ``cell_text``
+        return ".."
     return f"{_whole(count)} ({_whole(low)} to {_whole(high)})"
+
+
+def figure_text(value: float, low: float, high: float, *, percent: bool = False) -> str:
+    """A number that is no count, and the ends of its interval, with as many digits as the interval bears.
+
+    >>> figure_text(0.12345, 0.118, 0.129), figure_text(0.12345, 0.118, 0.129, percent=True)
+    ('0.123 (0.118 to 0.129)', '12.3% (11.8% to 12.9%)')
+    >>> figure_text(-1234.5, -1300.2, -1150), figure_text(0.5, math.nan, math.nan), figure_text(math.nan, 0, math.inf)
+    ('-1,234 (-1,300 to -1,150)', '0.5 (?)', '? (0 to inf)')
+    """
+    factor, sign = (100.0, "%") if percent else (1.0, "")
+    value, low, high = factor * value, factor * low, factor * high
+    width = high - low
+    digits = 3 if not math.isfinite(width) else 2 - math.floor(math.log10(width)) if width > 0 else 3
+    digits = min(max(digits - 1, 0), 9)
+
+    def text(number: float) -> str:
+        if not math.isfinite(number):
+            return "?" if math.isnan(number) else f"{number}"
+        return f"{number:,.{digits}f}{sign}" if math.isfinite(width) else f"{number:,.3g}{sign}"
+
+    return f"{text(value)} (?)" if math.isnan(width) else f"{text(value)} ({text(low)} to {text(high)})"
 
 
 def _whole(count: float) -> str:
@@ -53,9 +81,11 @@ def text_table(
     values: NDArray[np.float64],
     std_error: NDArray[np.float64] | float,
     *,
+    quantity: str = "count",
     interval: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None,
+    rows: int = MAX_ROWS,
 ) -> list[str]:
-    """The lines of a table; its last attribute runs across when it is short, and long tables are cut.
+    """The lines of a table; its last attribute runs across when it is short, and tables of more ``rows`` are cut.
 
     Cells have the ends of their ``interval`` where it is given, otherwise their standard error.
 
@@ -67,34 +97,62 @@ def text_table(
     [0, 18)    1,200 ± 21  34 ± 21
     [18, 120]      5 ± 21   6 ± 21
     """
+    heads, body, left = cell_rows(schema, values, std_error, quantity=quantity, interval=interval, rows=rows)
+    lines = aligned([heads, *body], left=left)
+    more = values.size // max(len(heads) - left, 1) - rows
+    return [*lines, f"... {more:,} more lines"] if more > 0 else lines
+
+
+def cell_rows(
+    schema: Schema,
+    values: NDArray[np.float64],
+    std_error: NDArray[np.float64] | float,
+    *,
+    quantity: str = "count",
+    interval: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None,
+    rows: int = MAX_ROWS,
+) -> tuple[list[str], list[list[str]], int]:
+    """The heads of the columns, the first rows of cells, and how many columns hold labels."""
     across = len(schema.attributes) >= 2 and schema.shape[-1] <= MAX_ACROSS
-    text: Callable[..., str] = cell_text if interval is None else interval_text
-    numbers = (values, *(interval or (np.broadcast_to(std_error, values.shape),)))
-    lines = _lines(schema, text, numbers, across=1 if across else 0)
-    if across and _width(lines[0]) > MAX_WIDTH:
-        lines = _lines(schema, text, numbers, across=0)
-    return lines
+    cells = rows * (schema.shape[-1] if across else 1)
+    texts = _texts(values.ravel(), np.broadcast_to(std_error, values.shape).ravel(), quantity, interval, cells)
+    found = _rows(schema, texts, quantity, rows, across=1 if across else 0)
+    if across and _width(aligned([found[0], *found[1]], left=found[2])[0]) > MAX_WIDTH:
+        found = _rows(schema, texts, quantity, rows, across=0)
+    return found
 
 
-def _lines(
-    schema: Schema, text: Callable[..., str], numbers: Sequence[NDArray[np.float64]], *, across: int
+def _texts(
+    values: NDArray[np.float64],
+    errors: NDArray[np.float64],
+    quantity: str,
+    interval: tuple[NDArray[np.float64], NDArray[np.float64]] | None,
+    most: int,
 ) -> list[str]:
+    """The first cells as text."""
+    if interval is None:
+        return [cell_text(float(n), float(e)) for n, e in zip(values[:most], errors[:most], strict=True)]
+    ends = zip(values[:most], *(np.ravel(each)[:most] for each in interval), strict=True)
+    if quantity == "count":
+        return [interval_text(*map(float, three)) for three in ends]
+    return [figure_text(*map(float, three), percent=quantity == "share") for three in ends]
+
+
+def _rows(
+    schema: Schema, cells: Sequence[str], quantity: str, most: int, *, across: int
+) -> tuple[list[str], list[list[str]], int]:
     """The table with its last attributes, none or one, across."""
     down = schema.attributes[: len(schema.attributes) - across]
     shape = tuple(attribute.size for attribute in down)
-    rows = [each.reshape(math.prod(shape), -1) for each in numbers]
-    labels = [attribute.labels for attribute in down]
+    columns = schema.shape[-1] if across else 1
     heads = [attribute.name for attribute in down]
-    heads += list(schema.attributes[-1].labels) if across else ["count"]
+    heads += list(schema.attributes[-1].labels) if across else [quantity]
     body = []
-    for i in range(min(len(rows[0]), MAX_ROWS)):
+    for i in range(min(math.prod(shape), most)):
         codes = np.unravel_index(i, shape) if shape else ()
-        texts = [own[code] for own, code in zip(labels, codes, strict=True)]
-        body.append([*texts, *(text(*each) for each in zip(*(row[i].tolist() for row in rows), strict=True))])
-    lines = aligned([heads, *body], left=len(down))
-    if len(rows[0]) > MAX_ROWS:
-        lines.append(f"... {len(rows[0]) - MAX_ROWS:,} more lines")
-    return lines
+        texts = [own.labels[code] for own, code in zip(down, codes, strict=True)]
+        body.append([*texts, *cells[i * columns : (i + 1) * columns]])
+    return heads, body, len(down)
 
 
 def aligned(rows: Sequence[Sequence[str]], *, left: int) -> list[str]:

@@ -18,6 +18,8 @@ __all__ = ["Workload"]
 
 MAX_TABLES = 2_000_000
 
+_SHOWN = 12  # tables at the prompt
+
 
 @dataclass(frozen=True, slots=True)
 class Workload:
@@ -37,6 +39,10 @@ class Workload:
         object.__setattr__(self, "weights", tuple(map(_read_weight, weights)) or (1.0,) * len(self.tables))
         if len(self.weights) != len(self.tables):
             raise WorkloadError(f"weights must be one for each table, got {len(self.weights)} for {len(self.tables)}")
+
+    def __repr__(self) -> str:
+        shown = ", ".join(" x ".join(names) or "total" for names in self.tables[:_SHOWN])
+        return f"Workload({shown}{f', ... ({len(self.tables):,} tables)' if len(self.tables) > _SHOWN else ''})"
 
     @classmethod
     def all_ways(cls, schema: Schema, k: int) -> Workload:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import combinations
 
@@ -17,7 +17,8 @@ from crosstally.answers.intervals import CoveredEnds, TotalEnds
 from crosstally.answers.modelled import ModelledEnds
 from crosstally.answers.moments import MomentEnds
 from crosstally.answers.nested_errors import NestedError
-from crosstally.answers.possible import PossibleEnds, emptied, raked_to_possible
+from crosstally.answers.origins import WhereAdded, covered_origin, modelled_origin, moment_origin
+from crosstally.answers.possible import Emptied, PossibleEnds, emptied, raked_to_possible
 from crosstally.answers.reconstruct.least_squares import least_norm, linear_tables
 from crosstally.answers.reconstruct.linear_program import least_differences
 from crosstally.answers.reconstruct.maximum_entropy import greatest_entropy
@@ -36,6 +37,7 @@ __all__ = ["METHODS", "answer", "answer_all"]
 
 Method = Callable[[Known], list[Reconstruction]]
 Ends = CoveredEnds | ModelledEnds | BoundedEnds | MomentEnds
+CoveredOrMoments = CoveredEnds | MomentEnds | None
 
 METHODS: Mapping[str, Method] = {
     "maximum-entropy": greatest_entropy,
@@ -104,7 +106,8 @@ def _possible(estimate: Estimate, found: Marginal, known: Known) -> Marginal:
     ends = found.ends
     if isinstance(ends, CoveredEnds | ModelledEnds | BoundedEnds):
         ends = PossibleEnds(ends, possible)
-    return replace(found, values=values, ends=ends)
+    origin = None if found.origin is None else found.origin.changed(Emptied(possible), counts=True)
+    return replace(found, values=values, ends=ends, origin=origin)
 
 
 def _from_groups(
@@ -132,7 +135,7 @@ def _from_groups(
         found_in_full = replace(each, schema=schema, values=values)
         way = method or "maximum-entropy"
         out.append(
-            replace(found_in_full, method=way, error_kind=ErrorKind.NONE, error=None, ends=None)
+            replace(found_in_full, method=way, error_kind=ErrorKind.NONE, error=None, ends=None, origin=None)
             if spread
             else found_in_full
         )
@@ -152,12 +155,11 @@ def _straight(
     corrected, ndim = estimate.corrected != "none", len(known.shape)
     stack = rebuild(known.coefficients.reshape(-1, *known.shape), ndim)
     laws = list(map(errors.covered_law, tables))
-    cells = clip_and_keep_total(stack, ndim) if corrected else stack
     repeats = errors.repeats if corrected else None
 
     moments = errors.moments(estimate)
 
-    def ends(names: Sequence[str], values: NDArray[np.float64], law: ErrorLaw | NestedError) -> Ends | None:
+    def ends(names: Sequence[str], values: NDArray[np.float64], law: ErrorLaw | NestedError) -> CoveredOrMoments:
         if moments is not None and names:
             return MomentEnds(moments, tuple(names), values)
         if repeats is None:
@@ -166,18 +168,21 @@ def _straight(
             return TotalEnds(repeats, estimate, law.half_width)
         return CoveredEnds(repeats, estimate, tuple(names))
 
-    return [
-        Marginal(
+    def found(names: Sequence[str], values: NDArray[np.float64], law: ErrorLaw | NestedError) -> Marginal:
+        own = ends(names, values, law)
+        return Marginal(
             estimate.schema.subset(*names),
             values,
             method=method or "least-squares",
             error_kind=law.kind if repeats is None else ErrorKind.CORRECTED,
             error=law,
-            ends=ends(names, values, law),
+            ends=own,
             corrected=corrected,
+            origin=covered_origin(errors, estimate, names, values, own),
         )
-        for names, values, law in zip(tables, cells, laws, strict=True)
-    ]
+
+    cells = clip_and_keep_total(stack, ndim) if corrected else stack
+    return [found(*each) for each in zip(tables, cells, laws, strict=True)]
 
 
 def _filled(
@@ -199,16 +204,20 @@ def _filled(
     out = []
     for i, (names, solved) in enumerate(zip(tables, solve(known), strict=True)):
         ends: Ends | None = None
+        origin = None
+        own = replace(known, coefficients=known.coefficients[i : i + 1])
         if kind is ErrorKind.BOUNDS:
             covered = partial(answer, estimate, errors)
             ends = BoundedEnds(covered, tuple(names), shape=known.shape, subsets=known.subsets)
+            origin = modelled_origin(errors, estimate, names, own, ends) if repeated else None
         elif kind is ErrorKind.MODELLED and moments is not None:
             ends = MomentEnds(moments, tuple(names), solved.values)
+            origin = moment_origin(errors, estimate, ends)
         elif kind is ErrorKind.MODELLED:
             assert errors.repeats is not None  # looked at above
             assert errors.sizes is not None
-            own = replace(known, coefficients=known.coefficients[i : i + 1])
             ends = ModelledEnds(errors.repeats, errors.sizes, estimate, tuple(names), known=own, values=solved.values)
+            origin = modelled_origin(errors, estimate, names, own)
         found = Marginal(
             estimate.schema.subset(*names),
             solved.values,
@@ -218,6 +227,7 @@ def _filled(
             ends=ends,
             corrected=corrected,
             relaxed=solved.relaxed,
+            origin=origin,
         )
         out.append(found)
     return out
@@ -245,7 +255,7 @@ def _where(joint: Marginal, names: Sequence[str], where: Where, errors: ErrorBar
             chosen = chosen.take(kept[axis], axis)
         attributes.append(attribute.keeping(kept[axis].tolist()))
 
-    added = _Added(tuple(kept), chosen)
+    added = WhereAdded(where, joint.attributes, tuple(kept), chosen)
     return replace(
         joint,
         schema=replace(joint.schema, attributes=tuple(attributes)),
@@ -253,20 +263,8 @@ def _where(joint: Marginal, names: Sequence[str], where: Where, errors: ErrorBar
         error=None if joint.error is None else errors.sums(asked, summed, chosen),
         ends=joint.ends.mapped(added) if isinstance(joint.ends, Ends | PossibleEnds) else None,
         where=where.text,
+        origin=None if joint.origin is None else joint.origin.changed(added, counts=True),
     )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Added:
-    """Adds up chosen cells of stacks of tables: ``kept`` are the values left of each of the first attributes."""
-
-    kept: tuple[NDArray[np.intp], ...]
-    chosen: NDArray[np.bool_]
-
-    def __call__(self, stack: NDArray[np.float64]) -> NDArray[np.float64]:
-        for axis, values in enumerate(self.kept, start=1):
-            stack = stack.take(values, axis)
-        return np.asarray(np.where(self.chosen, stack, 0.0).sum(axis=tuple(range(len(self.kept) + 1, stack.ndim))))
 
 
 def _check_cells(schema: Schema, tables: Sequence[Sequence[str]]) -> None:

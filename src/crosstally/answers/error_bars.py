@@ -31,6 +31,7 @@ from crosstally.answers.nested_errors import NestedError
 from crosstally.answers.noise_sums import NoiseTerm, half_width
 from crosstally.budget import Noise
 from crosstally.inference.repeats import Repeats
+from crosstally.inference.replicates import seed_of
 from crosstally.questions.contrast_map import ContrastMap
 from crosstally.questions.groups import Groups
 from crosstally.questions.queries import Cells, Query
@@ -158,6 +159,11 @@ class ErrorBars:
         if not chosen.any():  # nothing is added up: exactly zero
             return ErrorLaw(self, (), _NOTHING)
         return ErrorLaw(self, tuple(names), CellSums.of(summed, chosen) if summed else _NO_SUM)
+
+    @cached_property
+    def digest(self) -> int:
+        """What tells these measurements from others."""
+        return seed_of(self.schema, self._measurements)
 
     @cached_property
     def predicted(self) -> Variances:

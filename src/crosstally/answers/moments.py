@@ -165,6 +165,34 @@ class MomentEnds:
         sampled = free / self._values.size * np.maximum(people, 0.0)
         return np.asarray(np.sqrt(out * self._moments.total**2 + sampled))
 
+    @property
+    def values(self) -> Floats:
+        """The table itself."""
+        return self._values
+
+    def tables(self, normals: Callable[[str, Names, Sequence[int]], Floats]) -> Floats:
+        """A stack of tables: the answer, then answers with errors drawn anew.
+
+        The errors of a moment are centred along each attribute, as moments are. ``normals`` gives standard normal
+        numbers for a stream, some names and the shape of a table: the same for the same names in every table.
+        """
+        shape, total = self._values.shape, self._moments.total
+        free, moved = 0, np.zeros((1, *shape))
+        for axes, shares in self._shares():
+            names = self._moments.estimate.schema.ordered([self._names[axis] for axis in axes])
+            variances = self._moments.variances(names)
+            errors = normals("moment", names, variances.shape) * np.sqrt(variances)
+            for axis, n in enumerate(variances.shape, start=1):
+                errors = (errors - errors.mean(axis=axis, keepdims=True)) / math.sqrt(1 - 1 / n)
+            errors = errors.transpose(0, *(names.index(self._names[axis]) + 1 for axis in axes))
+            wide = [shape[axis] if axis in axes else 1 for axis in range(len(shape))]
+            moved = moved + total * errors.reshape(len(errors), *wide) * shares
+            free += 0 if self._moments.measured(names) else math.prod(shape[axis] - 1 for axis in axes)
+        if free:
+            people = np.sqrt(free / self._values.size * np.maximum(self._values, 0.0))
+            moved = moved + people * normals("people", self._names, shape)
+        return np.concatenate([self._values[None], self._values + moved])
+
     def _shares(self) -> Iterator[tuple[tuple[int, ...], Floats]]:
         """The sets of axes, and the share that each cell of the table has of the cell of the set that it is in."""
         ndim, even = self._values.ndim, np.ones(())

@@ -17,9 +17,11 @@ from numpy.typing import NDArray
 from crosstally.answers.bounds import BoundedEnds
 from crosstally.answers.intervals import CoveredEnds, RepeatedEnds
 from crosstally.answers.modelled import ModelledEnds
+from crosstally.arithmetic.changes import Change
+from crosstally.arithmetic.linear import Linear
 from crosstally.typing import Floats
 
-__all__ = ["PossibleEnds", "emptied", "raked_to_possible"]
+__all__ = ["Emptied", "PossibleEnds", "emptied", "raked_to_possible"]
 
 _SWEEPS = 200
 _CLOSE = 1e-6
@@ -58,7 +60,7 @@ class PossibleEnds:
 
     def mapped(self, change: Callable[[Floats], Floats]) -> RepeatedEnds | ModelledEnds | BoundedEnds:
         """The intervals of what becomes of the table: ``change`` turns a stack of tables into a stack of others."""
-        return self._ends.mapped(_Emptied(self._possible, change))
+        return self._ends.mapped(_After(Emptied(self._possible), change))
 
     def interval(self, values: Floats, level: float) -> tuple[Floats, Floats]:
         """The ends of the interval of each cell."""
@@ -67,11 +69,26 @@ class PossibleEnds:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Emptied:
-    """Sets cells that nobody can be in to zero, then does something else to a stack of tables."""
+class Emptied(Change):
+    """Cells that nobody can be in become zero; errors before correction stay what they were."""
 
     possible: NDArray[np.bool_]
-    then: Callable[[Floats], Floats]
 
     def __call__(self, stack: Floats) -> Floats:
-        return self.then(stack * self.possible)
+        """See Change."""
+        return stack * self.possible
+
+    def linear(self, before: Linear) -> Linear:
+        """See Change."""
+        return before
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _After:
+    """One function after another; a class, so that an answer can be pickled."""
+
+    first: Callable[[Floats], Floats]
+    second: Callable[[Floats], Floats]
+
+    def __call__(self, stack: Floats) -> Floats:
+        return self.second(self.first(stack))

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from crosstally.budget import Budget, Neighbours, Noise, Objective
 from crosstally.errors import CrosstallyError, PlanError, TooManyCellsError
+from crosstally.html_text import html_facts
 from crosstally.json_text import JsonError, read_json_file
 from crosstally.plans.goal import goal_of
 from crosstally.plans.joint_cost import groups_cost
@@ -88,6 +89,20 @@ class Plan:
             raise PlanError("the shares of later stages must leave a part of the budget to the first one")
         if self.cost > self.own_budget.amount:
             raise PlanError(f"the plan costs more than its budget of {self.own_budget}")
+
+    def __repr__(self) -> str:
+        later = f", {len(self.later)} later stages" if self.later else ""
+        measured = f"{len(self.requests):,} requests, {self.cells:,} numbers{later}"
+        return f"Plan({self.strategy}, {self.budget}, {self.neighbours.value}: {measured})"
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "budget": f"{self.budget}, {self.neighbours.value}",
+            "measures": f"{len(self.requests):,} requests, {self.cells:,} numbers",
+            "later stages": str(len(self.later)),
+            **{f"error over {order} attributes": f"{error:,.1f}" for order, error in self.order_errors.items()},
+        }
+        return html_facts(f"Plan by {self.strategy}", facts)
 
     @cached_property
     def share(self) -> Fraction:

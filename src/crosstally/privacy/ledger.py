@@ -29,6 +29,7 @@ from crosstally.errors import (
     OverspendError,
     did_you_mean,
 )
+from crosstally.html_text import MOST_ROWS, html_table
 from crosstally.json_text import JsonError, read_json
 from crosstally.plans.plan import Plan
 from crosstally.privacy.ledger_file import (
@@ -121,6 +122,22 @@ class Ledger:
     def __repr__(self) -> str:
         where = "in memory" if self.path is None else str(self.path)
         return f"Ledger({where}, {self.budget}, spent {_amount(self.spent, self.currency)})"
+
+    def _repr_html_(self) -> str:
+        entries = self.entries()
+        rows = [
+            [
+                str(each.number),
+                each.when.strftime("%Y-%m-%d %H:%M"),
+                each.key,
+                each.strategy,
+                each.state.value,
+                _amount(each.cost, self.currency),
+            ]
+            for each in entries[-MOST_ROWS:]
+        ]
+        heads = ["entry", "when (UTC)", "key", "strategy", "state", "cost"]
+        return html_table(heads, rows, caption=repr(self), more=len(entries) - MOST_ROWS)
 
     # What it is about
 

@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from crosstally.analysis.crosstabs import Normalize, crosstab
 from crosstally.answers.answer import answer_all
 from crosstally.answers.error_bars import ErrorBars
 from crosstally.answers.interactions import learned_sizes
 from crosstally.errors import QueryError
+from crosstally.html_text import html_facts
 from crosstally.inference.estimate import ROUNDS, SHRUNK, estimate, infer
 from crosstally.inference.integers.tables import IntegerTables, Method, integer_tables
 from crosstally.inference.repeats import Repeats, repeated
@@ -29,6 +31,7 @@ from crosstally.residuals import Estimate
 from crosstally.residuals.nested import extended_measurements
 from crosstally.schema import Schema
 from crosstally.tables import Chosen, Marginal, Measurement
+from crosstally.text_table import aligned
 from crosstally.typing import Floats
 from crosstally.workload import Workload
 
@@ -36,7 +39,18 @@ if TYPE_CHECKING:
     from crosstally.sql import SqlAnswer
     from crosstally.synthesis import SyntheticRows
 
-__all__ = ["Release"]
+__all__ = ["Description", "Release"]
+
+_MOST_PAIRS = 10_000  # of a very wide release the first are looked at
+
+
+class Description(str):
+    """A text that shows itself at the prompt as it is printed."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -60,6 +74,38 @@ class Release:
     def __repr__(self) -> str:
         attributes, numbers = len(self.schema.names), sum(m.values.size for m in self.measurements)
         return f"Release({attributes} attributes, {numbers:,} numbers measured; {self.statement})"
+
+    def _repr_html_(self) -> str:
+        return html_facts("Release", self._facts()) + self.schema._repr_html_()
+
+    def _facts(self) -> dict[str, str]:
+        pairs = list(combinations(self.schema.names, 2))[:_MOST_PAIRS]
+        covered = sum(self.covers(*pair) for pair in pairs)
+        return {
+            "privacy": str(self.statement),
+            "rows": "not known" if math.isnan(self.rows) else f"about {self.rows:,.0f}",
+            "measured": f"{len(self.measurements):,} tables, {sum(m.values.size for m in self.measurements):,} numbers",
+            "pairs covered": f"{covered:,} of {len(pairs):,}",
+        }
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The names of the attributes."""
+        return self.schema.names
+
+    def covers(self, *names: str) -> bool:
+        """Whether the table over these attributes follows from what was measured, without anything guessed."""
+        self.schema.check(names)
+        groups = self.estimate.groups
+        if groups is None or not any(name in groups.codes for name in names):
+            return self.estimate.covers(names)
+        return len(names) == 1 and self.estimate.covers((groups.full_names[names[0]],))
+
+    def describe(self) -> Description:
+        """What the release is, what it holds, and what it promises, in words: ``print(release.describe())``."""
+        facts = aligned([[name, text] for name, text in self._facts().items()], left=2)
+        labels = aligned([[each.name, each.labels_in_short] for each in self.schema.attributes], left=2)
+        return Description("\n".join([*facts, "", *labels, "", *self.statement.plain(self.schema)]))
 
     @cached_property
     def _errors(self) -> ErrorBars:
@@ -134,6 +180,36 @@ class Release:
         rows = None if where is None else Where.of(where, self.schema)
         answers = answer_all(self.estimate, self._errors, wanted, where=rows, method=method)
         return [self._told(each) for each in answers]
+
+    def count(self, where: str | Mapping[str, object] | Question) -> Marginal:
+        """How many rows satisfy a condition: a single number with its ``value`` and ``interval()``.
+
+        Args:
+            where: A text such as ``"25 <= age < 65 and not employed"``, conditions as in ``count``, or a count.
+        """
+        return self.marginal(where=where)
+
+    def crosstab(
+        self,
+        rows: str | Sequence[str],
+        columns: str | Sequence[str] = (),
+        *,
+        margins: bool = False,
+        normalize: Normalize = False,
+        where: str | Mapping[str, object] | Question | None = None,
+    ) -> Marginal:
+        """Rows against columns, as in pandas, with errors.
+
+        Args:
+            rows: The attributes that run down, one or several.
+            columns: Those that run across.
+            margins: Add totals, labelled ``All``.
+            normalize: ``"index"`` for shares of rows, ``"columns"`` of columns, ``"all"`` or True of the total.
+            where: Count only rows that satisfy this.
+        """
+        down, across = ([each] if isinstance(each, str) else list(each) for each in (rows, columns))
+        table = self.marginal(*down, *across, where=where)
+        return crosstab(table, down, across, margins=margins, normalize=normalize)
 
     def sql(self, statement: str, *, level: float = 0.95) -> SqlAnswer:
         """The answer to one SELECT over the people of this release, with both ends of an interval beside each number.

@@ -12,6 +12,7 @@ from typing import Any
 
 from crosstally.budget import Budget, Neighbours, decimal_text, zcdp_epsilon
 from crosstally.errors import CrosstallyError, ReleaseError, did_you_mean
+from crosstally.html_text import html_facts
 from crosstally.schema import Schema, Unit
 
 __all__ = ["Statement", "caveats", "installed_versions"]
@@ -74,6 +75,17 @@ class Statement:
 
     def __str__(self) -> str:
         return ", ".join([str(self.budget), self.neighbours.value, *self._unit_words(), self.strategy])
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "budget": f"{self.budget}, {self.neighbours.value}",
+            "model": self.model,
+            "protects": "one row" if self.unit is None else self._unit_words()[0],
+            "number of rows": "protected" if self.rows is None else f"{self.rows:,}, public",
+            "strategy": self.strategy,
+            **({} if self.entry is None else {"paid by": self.entry}),
+        }
+        return html_facts("Privacy", facts)
 
     def _unit_words(self) -> list[str]:
         return [] if self.unit is None else [f"at most {self.unit.max_rows:,} rows for each {self.unit.id}"]

@@ -19,6 +19,7 @@ OTHER = "(other)"
 MISSING = "(missing)"
 MAX_VALUES = 100_000
 _MAX_EDGE = 1e300
+_SHOWN, _LONGEST_LABEL = 6, 40  # labels at the prompt, and letters of each
 
 
 class Outside(StrEnum):
@@ -175,6 +176,15 @@ class Attribute:
     def __str__(self) -> str:
         return f"{self.name}:{self.size}"
 
+    def __repr__(self) -> str:
+        return f"Attribute({self.name!r}, {self.size} cells: {self.labels_in_short})"
+
+    @property
+    def labels_in_short(self) -> str:
+        """The first labels, and how many there are if that is not all."""
+        shown = ", ".join(label[:_LONGEST_LABEL] for label in self.labels[:_SHOWN])
+        return shown if self.size <= _SHOWN else f"{shown}, ... ({self.size:,})"
+
     def grouped(self, groups: Sequence[int]) -> Attribute:
         """The attribute whose cells are groups of this one's; a group is called by its first and its last cell.
 
@@ -191,18 +201,25 @@ class Attribute:
         """The same cells under another name."""
         return _AttributePart(name, self.labels)
 
+    def relabelled(
+        self, labels: Iterable[str], *, name: str | None = None, hierarchy: tuple[Level, ...] = ()
+    ) -> Attribute:
+        """Other cells, made of these, as a table shows them."""
+        return _AttributePart(name or self.name, tuple(labels), hierarchy)
+
 
 class _AttributePart(Attribute):
     """Some cells of an attribute as plain labels; a single one will do, and ``(missing)`` may be among them."""
 
     __slots__ = ()
 
-    def __init__(self, name: str, values: tuple[str, ...]) -> None:
+    def __init__(self, name: str, values: tuple[str, ...], hierarchy: tuple[Level, ...] = ()) -> None:
         # the rules are for whole attributes, and name and labels come from one
         for field in fields(Attribute):
             object.__setattr__(self, field.name, field.default)
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "values", values)
+        object.__setattr__(self, "hierarchy", hierarchy)
 
 
 def _read_values(values: Iterable[object], where: str, field: str = "values") -> tuple[str, ...]:

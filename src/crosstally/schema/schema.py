@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from crosstally.errors import QueryError, SchemaError, did_you_mean
+from crosstally.html_text import MOST_ROWS, html_table
 from crosstally.json_text import JsonError, read_json_file
 from crosstally.platform_files import write_text
 from crosstally.schema.about import About
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["MAX_ATTRIBUTES", "Schema", "Unit"]
 
 MAX_ATTRIBUTES = 512
+_SHOWN = 30  # attributes at the prompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +150,15 @@ class Schema:
 
     def __str__(self) -> str:
         return " ".join(map(str, self.attributes))
+
+    def __repr__(self) -> str:
+        shown, number = " ".join(map(str, self.attributes[:_SHOWN])), len(self.attributes)
+        return f"Schema({shown}{f' ... ({number} attributes)' if number > _SHOWN else ''})"
+
+    def _repr_html_(self) -> str:
+        rows = [[each.name, str(each.size), each.labels_in_short] for each in self.attributes[:MOST_ROWS]]
+        more = len(self.attributes) - MOST_ROWS
+        return html_table(["attribute", "cells", "labels"], rows, caption=f"{len(self.names)} attributes", more=more)
 
     # Parts of it
 

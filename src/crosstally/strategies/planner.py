@@ -15,6 +15,7 @@ from itertools import chain
 
 from crosstally.budget import Amount, Budget, Neighbours, Objective
 from crosstally.errors import BudgetError, PlanError
+from crosstally.html_text import html_table
 from crosstally.plans.goal import weighing_tables
 from crosstally.plans.plan import Plan, check_rows
 from crosstally.schema import Schema
@@ -70,6 +71,28 @@ class Comparison:
     asked: Workload | None = None
     rows: int | None = None
     currency: str | None = None
+
+    def __repr__(self) -> str:
+        chosen, others = self.chosen.strategy, ", ".join(self._others())
+        return f"Comparison({chosen} is chosen of {len(self.plans)}: {self.reason}; others: {others or 'none'})"
+
+    def _others(self) -> list[str]:
+        return [each.strategy for each in self.plans if each is not self.chosen]
+
+    def _repr_html_(self) -> str:
+        orders = list(self.outlook.order_errors)
+        rows = [
+            [
+                plan.strategy + (" (chosen)" if plan is self.chosen else ""),
+                f"{len(outlook.requests):,}",
+                f"{outlook.cells:,}",
+                *(f"{outlook.order_errors.get(order, math.nan):,.1f}" for order in orders),
+            ]
+            for plan, outlook in zip(self.plans, self.outlooks, strict=True)
+        ]
+        heads = ["strategy", "requests", "numbers", *(f"error over {order}" for order in orders)]
+        note = " ".join([self.reason, *(f"{name} cannot: {why}." for name, why in self.refused)])
+        return html_table(heads, rows, caption="Strategies, and the error to expect", note=note)
 
     @property
     def outlook(self) -> Plan:

@@ -1,0 +1,28 @@
+"""What people ask of tables, computed from the answers of a release, with errors.
+
+``crosstabs``    rows against columns, with totals and shares
+``ratios``       odds ratios, relative risks, means of numbers counted in bins
+``association``  whether two attributes are related, and how strongly
+``quality``      flags by the coefficient of variation, and suppression
+
+Sums, shares, differences and ratios are methods and operators of ``Marginal`` itself.
+"""
+
+from crosstally.analysis.association import Association, association
+from crosstally.analysis.crosstabs import crosstab
+from crosstally.analysis.independence import independent
+from crosstally.analysis.quality import coefficient_of_variation, quality, suppress
+from crosstally.analysis.ratios import mean, odds_ratio, relative_risk
+
+__all__ = [
+    "Association",
+    "association",
+    "coefficient_of_variation",
+    "crosstab",
+    "independent",
+    "mean",
+    "odds_ratio",
+    "quality",
+    "relative_risk",
+    "suppress",
+]

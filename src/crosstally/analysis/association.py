@@ -1,0 +1,119 @@
+"""Whether two attributes are related, and how strongly, from a noisy table.
+
+X^2 compares the cells x with e, what independence predicts from their margins: the sum of (x - e)^2 / e. On exact
+counts it follows the chi-square law when attributes are independent. Noise makes it larger, and shrinkage smaller. So
+the test draws its own reference: people at random from e, plus noise with the covariances that the replicates of the
+release have, and asks how often X^2 comes out as large (as the Monte Carlo test of Gaboardi, Lim, Rogers and Vadhan,
+ICML 2016, does for noise of one table).
+
+V^2 = X^2 / (N x (least number of rows or columns - 1)) and the mutual information are moved by noise too: on average by
+what the replicates differ from their truth, which is taken off.
+"""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+
+import numpy as np
+
+from crosstally.errors import QueryError
+from crosstally.tables import Marginal
+from crosstally.typing import Floats
+
+__all__ = ["Association", "association"]
+
+_REFERENCES = 2_000
+"""Tables drawn under independence: a p-value of 0.05 is known to 0.005."""
+
+_SEED = 0x6173736F63696174
+
+
+@dataclass(frozen=True, slots=True)
+class Association:
+    """How two attributes are related.
+
+    ``chi_square`` is X^2 of the noisy table, and ``p_value`` how likely independent attributes give one as large, noise
+    and the sampling of people included. ``cramers_v`` (0 to 1) and ``mutual_information`` (in nats) are those of the
+    people counted, with the part that is noise taken off and with intervals.
+    """
+
+    attributes: tuple[str, str]
+    _: KW_ONLY
+    chi_square: float
+    p_value: float
+    cramers_v: Marginal
+    mutual_information: Marginal
+
+    def __str__(self) -> str:
+        low, high = self.cramers_v.interval()
+        return (
+            f"{' and '.join(self.attributes)}: Cramér's V {self.cramers_v.value:.3f} (95% {low:.3f} to {high:.3f}), "
+            f"X² {self.chi_square:,.1f}, p {'<' if self.p_value < 0.001 else '='} {max(self.p_value, 0.001):.3f}"
+        )
+
+
+def association(table: Marginal) -> Association:
+    """A test of independence and the strength of the relation, accounting for the noise.
+
+    Args:
+        table: Counts over two attributes.
+    """
+    if table.values.ndim != 2 or table.quantity != "count":
+        raise QueryError(f"the table must be counts over two attributes, got {table.quantity} over {table.attributes}")
+    if table.origin is None:
+        raise QueryError("the error of this table is not known, so noise and association cannot be told apart")
+    first, second = table.attributes
+    smaller = min(table.values.shape) - 1
+
+    def v_squared(stack: Floats) -> Floats:
+        return np.asarray(chi_squares(stack) / np.maximum(stack.sum(axis=(1, 2)) * smaller, 1e-12))
+
+    return Association(
+        (first, second),
+        chi_square=float(chi_squares(table.values[None])[0]),
+        p_value=_p_value(table.values, table.origin.draws),
+        cramers_v=table.statistic(v_squared, "V squared").unbiased().statistic(_root, "Cramér's V"),
+        mutual_information=table.statistic(mutual_informations, "mutual information").unbiased(),
+    )
+
+
+def chi_squares(stack: Floats) -> Floats:
+    """X^2 of each table of a stack; cells where nobody is expected do not count."""
+    stack = np.maximum(stack, 0.0)
+    expected = _independent(stack)
+    parts = np.divide((stack - expected) ** 2, expected, out=np.zeros_like(stack), where=expected > 0)
+    return np.asarray(parts.sum(axis=(1, 2)))
+
+
+def mutual_informations(stack: Floats) -> Floats:
+    """The mutual information of each table of a stack, in nats."""
+    stack = np.maximum(stack, 0.0)
+    expected = _independent(stack)
+    ratio = np.divide(stack, expected, out=np.ones_like(stack), where=(expected > 0) & (stack > 0))
+    total = np.maximum(stack.sum(axis=(1, 2)), 1e-12)
+    return np.asarray((stack * np.log(ratio)).sum(axis=(1, 2)) / total)
+
+
+def _root(stack: Floats) -> Floats:
+    return np.sqrt(np.maximum(stack, 0.0))
+
+
+def _independent(stack: Floats) -> Floats:
+    """What independence predicts from the margins of each table."""
+    total = stack.sum(axis=(1, 2), keepdims=True)
+    product = stack.sum(axis=2, keepdims=True) * stack.sum(axis=1, keepdims=True)
+    return np.asarray(np.divide(product, total, out=np.zeros_like(product), where=total > 0))
+
+
+def _p_value(values: Floats, draws: Floats) -> float:
+    """How often X^2 is as large under independence, with people drawn at random and noise like that of the release."""
+    from numpy.random import Generator, Philox
+
+    random = Generator(Philox(_SEED))
+    expected = _independent(np.maximum(values, 0.0)[None])[0]
+    deviations = (draws[1:] - draws[0]).reshape(len(draws) - 1, -1)
+    mixing = random.standard_normal((_REFERENCES, len(deviations))) / np.sqrt(len(deviations))
+    noise = (mixing @ deviations).reshape(_REFERENCES, *values.shape)
+    references = chi_squares(random.poisson(expected, noise.shape) + noise)
+    as_large = int((references >= chi_squares(values[None])[0]).sum())
+    return (1 + as_large) / (1 + _REFERENCES)

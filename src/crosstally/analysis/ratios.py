@@ -1,0 +1,84 @@
+"""Odds ratios, relative risks, and means of numbers that were counted in bins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from crosstally.errors import QueryError
+from crosstally.schema import Attribute
+from crosstally.tables import Marginal
+from crosstally.typing import Floats
+
+__all__ = ["mean", "odds_ratio", "relative_risk"]
+
+
+def odds_ratio(table: Marginal) -> Marginal:
+    """The odds of the first column in the first row over those in the second row: (a / b) / (c / d).
+
+    Its interval is that of its logarithm: it errs by factors.
+
+    Args:
+        table: Two rows and two columns; select or group labels first, in the order wanted:
+            ``m.sel(sex=["Female", "Male"], employed=["yes", "no"])``.
+    """
+    _check_two_by_two(table)
+    return table.statistic(_odds_ratios, "odds ratio")
+
+
+def relative_risk(table: Marginal) -> Marginal:
+    """The share of the first column in the first row over its share in the second row: (a / (a + b)) / (c / (c + d)).
+
+    Its interval is that of its logarithm: it errs by factors.
+
+    Args:
+        table: Two rows and two columns, as for ``odds_ratio``.
+    """
+    _check_two_by_two(table)
+    return table.statistic(_relative_risks, "relative risk")
+
+
+def mean(table: Marginal, name: str, *, at: Sequence[float] | None = None) -> Marginal:
+    """The mean of a numeric attribute for each combination of the other attributes.
+
+    People in a bin count as if they were in its middle. How far that is from the truth depends on the bins, and is no
+    part of the error given. Missing and other values are left out.
+
+    Args:
+        table: Counts over the attribute, and over those it is to be compared by.
+        name: The attribute.
+        at: What people with each label count as, if not the middle of the bin.
+    """
+    attribute = table.schema[name]
+    if at is None:
+        middles = _middles(attribute)
+        table, at = table.sel({name: list(attribute.labels[: len(middles)])}), middles
+    people = table.sum(name)
+    return table.weighted_sum(name, at).per(people, "mean")
+
+
+def _middles(attribute: Attribute) -> list[float]:
+    edges = attribute.edges
+    if not edges:
+        raise QueryError(f"{attribute.name!r} has labels and no edges; say what each counts as: at=[...]")
+    return [(a + b) / 2 for a, b in pairwise(edges)]
+
+
+def _odds_ratios(stack: Floats) -> Floats:
+    return _divided(stack[:, 0, 0] * stack[:, 1, 1], stack[:, 0, 1] * stack[:, 1, 0])
+
+
+def _relative_risks(stack: Floats) -> Floats:
+    return _divided(stack[:, 0, 0] * stack[:, 1].sum(axis=1), stack[:, 1, 0] * stack[:, 0].sum(axis=1))
+
+
+def _divided(above: Floats, below: Floats) -> Floats:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(above / below)
+
+
+def _check_two_by_two(table: Marginal) -> None:
+    if table.values.shape != (2, 2):
+        raise QueryError(f"the table must have two rows and two columns, got {table.values.shape}; use sel or group")

@@ -1,0 +1,223 @@
+"""The origins of answers: how the cells of each vary, and so how anything computed from them does.
+
+Four kinds of table have four kinds of draws. Row r of each belongs to row r of all others of the release.
+
+corrected  E(t) and E(x*r) of the replicates of the inference, as for the intervals of the cells.
+modelled   the same, found by maximum entropy; each is moved by random interactions of the sizes that measured ones
+           have, and by the sampling of people, then raked back to its covered margins. An interaction of a set of
+           attributes is the same in every table that holds the set.
+linear     the answer plus normal noise with exactly the covariances of the estimate, drawn coefficient by coefficient
+           in the residual basis, so that tables agree wherever they overlap.
+moments    the local model: the answer plus errors of its central moments, with the variance of each (``moments``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosstally.answers.bounds import BoundedEnds
+from crosstally.answers.error_bars import ErrorBars, ErrorLaw
+from crosstally.answers.interactions import SIZES, centred, raked
+from crosstally.answers.intervals import CoveredEnds
+from crosstally.answers.moments import MomentEnds
+from crosstally.answers.reconstruct.maximum_entropy import greatest_entropy
+from crosstally.answers.reconstruct.reconstruction import Known
+from crosstally.arithmetic.changes import Change
+from crosstally.arithmetic.linear import Linear, Term
+from crosstally.arithmetic.origin import Origin
+from crosstally.inference.replicates import Normals
+from crosstally.questions.where import Where
+from crosstally.residuals import Estimate, rebuild
+from crosstally.typing import Floats
+
+__all__ = ["WhereAdded", "covered_origin", "modelled_origin", "moment_origin"]
+
+_DRAWS = 400
+_LEAST_DRAWS = 20
+_MOST_NUMBERS = 10_000_000
+"""Draws around a linear estimate: 400 know a standard error to 3.5%. Large tables have fewer, the first of them."""
+
+_MOST_LOG = 8.0
+"""Interactions of a cell, in logs, as in ``modelled``."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseSource:
+    """A release, as the errors of its answers know it."""
+
+    errors: ErrorBars
+    corrected: str
+
+    @property
+    def measured(self) -> int:
+        """See ``arithmetic.linear.Source``."""
+        return self.errors.digest
+
+    @property
+    def key(self) -> tuple[int, str, bool]:
+        """See ``arithmetic.linear.Source``."""
+        return self.errors.digest, self.corrected, bool(self.errors.variances_left)
+
+    def variances(self, names: Sequence[str]) -> Floats:
+        """See ``arithmetic.linear.Source``."""
+        return self.errors.variances(names)
+
+
+def covered_origin(
+    errors: ErrorBars,
+    estimate: Estimate,
+    names: Sequence[str],
+    values: Floats,
+    ends: CoveredEnds | MomentEnds | None,
+) -> Origin | None:
+    """The origin of a covered table, with ``ends`` where its cells were corrected."""
+    source, own = ReleaseSource(errors, estimate.corrected), tuple(names)
+    exact = isinstance(errors.covered_law(names), ErrorLaw)  # otherwise its values are in groups and in full
+    if ends is None and not exact:
+        return None
+
+    linear = partial(Linear.table, source, own, values.shape) if exact else _not_linear
+    if isinstance(ends, MomentEnds):
+        return Origin([source], partial(_moment_draws, errors, ends), linear, counts=ends)
+    if ends is not None:
+        return Origin([source], ends.tables, linear, counts=ends)
+    return Origin([source], partial(_normal_draws, errors, own, values), linear)
+
+
+def modelled_origin(
+    errors: ErrorBars, estimate: Estimate, names: Sequence[str], known: Known, bounds: BoundedEnds | None = None
+) -> Origin:
+    """The origin of a table that nobody measured.
+
+    Sums of its cells may be covered, which the draws know and modelled intervals do not; ``bounds`` hold for sums.
+    """
+    draws = partial(_modelled_draws, errors, estimate, tuple(names), known)
+    return Origin([ReleaseSource(errors, estimate.corrected)], draws, _not_linear, counts=bounds)
+
+
+def moment_origin(errors: ErrorBars, estimate: Estimate, ends: MomentEnds) -> Origin:
+    """The origin of a table that nobody was asked about, in the local model."""
+    return Origin([ReleaseSource(errors, estimate.corrected)], partial(_moment_draws, errors, ends), _not_linear)
+
+
+def _not_linear() -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WhereAdded(Change):
+    """Cells of a table added up over those where a condition is true.
+
+    ``kept`` are the values left of each of the first attributes, ``names`` all attributes, ``chosen`` the cells where
+    the condition is true, with axes of length one where it does not depend on an attribute.
+    """
+
+    where: Where
+    names: tuple[str, ...]
+    kept: tuple[NDArray[np.intp], ...]
+    chosen: NDArray[np.bool_]
+
+    def __call__(self, stack: Floats) -> Floats:
+        """See Change."""
+        for axis, values in enumerate(self.kept, start=1):
+            stack = stack.take(values, axis)
+        return np.asarray(np.where(self.chosen, stack, 0.0).sum(axis=tuple(range(len(self.kept) + 1, stack.ndim))))
+
+    def linear(self, before: Linear) -> Linear | None:
+        """See Change. A term for each box of the condition."""
+        (term,) = before.terms
+        sizes = [weights.shape[-1] for weights in term.weights]
+        asked, terms = len(self.kept), []
+        for box in self.where.boxes:
+            weights = []
+            for axis, (name, size) in enumerate(zip(self.names, sizes, strict=True)):
+                inside = np.array([float(code in box.get(name, range(size))) for code in range(size)])
+                rows = np.eye(size)[self.kept[axis]] * inside if axis < asked else inside[None]
+                weights.append(rows.reshape(*(len(rows) if i == axis else 1 for i in range(asked)), size))
+            terms.append(Term(term.source, term.names, tuple(weights), np.ones((1,) * asked)))
+        return Linear.of_terms([len(each) for each in self.kept], terms)
+
+
+def _normal_draws(errors: ErrorBars, names: tuple[str, ...], values: Floats) -> Floats:
+    """The values, then the values with noise drawn anew."""
+    number = int(np.clip(_MOST_NUMBERS // max(values.size, 1), _LEAST_DRAWS, _DRAWS))
+    ordered = errors.schema.ordered(names)
+    shape = errors.schema.sizes(ordered)
+    coefficients = np.zeros((number, *shape))
+    for place, variance in enumerate(errors.variances(ordered)):
+        inside = [bool(place >> (len(shape) - 1 - axis) & 1) for axis in range(len(shape))]
+        own = tuple(n - 1 for n, within in zip(shape, inside, strict=True) if within)
+        part = [name for name, within in zip(ordered, inside, strict=True) if within]
+        drawn = Normals(_seed(errors.digest, "noise", part)).draw((number, *own))
+        at = tuple(slice(1, None) if within else 0 for within in inside)
+        coefficients[:, *at] = np.sqrt(variance) * drawn
+    noise = rebuild(coefficients, len(shape)).transpose(0, *(ordered.index(name) + 1 for name in names))
+    return np.concatenate([values[None], values + noise])
+
+
+def _moment_draws(errors: ErrorBars, ends: MomentEnds) -> Floats:
+    """The answer, then the answer with errors of its moments drawn anew."""
+    number = int(np.clip(_MOST_NUMBERS // max(ends.values.size, 1), _LEAST_DRAWS, _DRAWS))
+
+    def normals(stream: str, names: Sequence[str], shape: Sequence[int]) -> Floats:
+        return Normals(_seed(errors.digest, stream, names)).draw((number, *shape))
+
+    return ends.tables(normals)
+
+
+def _modelled_draws(errors: ErrorBars, estimate: Estimate, names: tuple[str, ...], known: Known) -> Floats:
+    """The table of greatest entropy of the truth of the replicates; of each of them, moved by what is not known."""
+    assert errors.repeats is not None  # otherwise nothing is modelled
+    assert errors.sizes is not None
+    repeats, sizes = errors.repeats(), errors.sizes()
+    stack = np.where(known.covered, repeats.at(estimate.places([names])[0][0]), 0.0)
+    solved = greatest_entropy(Known(known.shape, known.covered, np.ascontiguousarray(stack)))
+    again = np.stack([each.values for each in solved])
+    truth, tables = again[:1], again[1:]
+    number, shape, ndim = len(tables), known.shape, len(known.shape)
+    covered, logs = known.covered.reshape(shape), np.zeros((number, *shape))
+    for order in range(1, ndim + 1):
+        weights = sizes.get(order, sizes[max(sizes)])
+        for axes in combinations(range(ndim), order):
+            if not covered[tuple(int(axis in axes) for axis in range(ndim))]:
+                drawn = _interaction(
+                    repeats.seed, names, shape, axes, weights=weights if order > 2 else None, number=number
+                )
+                logs += drawn
+    people = Normals(_seed(repeats.seed, "people", names)).draw((number, *shape))
+    moved = tables * np.exp(np.clip(logs, -_MOST_LOG, _MOST_LOG)) + np.sqrt(np.maximum(tables, 0.0)) * people
+    return np.concatenate([truth, raked(np.maximum(moved, 0.0), tables, known.subsets, ndim)])
+
+
+def _interaction(
+    seed: int,
+    names: Sequence[str],
+    shape: Sequence[int],
+    axes: Sequence[int],
+    *,
+    weights: Floats | None,
+    number: int,
+) -> Floats:
+    """Random interactions of some axes, in logs; without weights of the sizes they may be anything."""
+    ordered = sorted(axes, key=lambda axis: names[axis])
+    normals = Normals(_seed(seed, "interaction", [names[axis] for axis in ordered]))
+    chosen = normals.uniform(number)
+    size = np.full(number, SIZES[-1])
+    if weights is not None:
+        size = SIZES[np.searchsorted(np.cumsum(weights), chosen).clip(max=len(SIZES) - 1)]
+    own = centred(normals, number, [shape[axis] for axis in ordered]) * size.reshape(-1, *[1] * len(ordered))
+    own = own.transpose(0, *(i + 1 for i in np.argsort(ordered)))
+    return np.asarray(own.reshape(number, *(n if axis in axes else 1 for axis, n in enumerate(shape))))
+
+
+def _seed(seed: int, stream: str, names: Sequence[str]) -> int:
+    text = json.dumps([seed, stream, list(names)]).encode()
+    return int.from_bytes(hashlib.sha256(text).digest()[:16], "big")

@@ -1,0 +1,188 @@
+"""Linear functions of the tables of releases, and their exact variance.
+
+A linear function of a table over A, in product form, has a weight vector w_i for each attribute i of A: its value is
+the sum over all cells of the count times the product of the weights of the cell's values. A cell is such a function
+(each w_i is one at its value), a sum over sex is one (w_sex is 1 everywhere), and so is a cell of grouped values. In
+the residual basis coefficients of different sets B are uncorrelated and those of one B share a variance v_B, so
+
+    cov(f, g)  =  sum over B in both tables of  v_B  x  prod(<w_i, w'_i> - n_i m_i m'_i, i in B)
+                  x  prod(m_i, i in A, not B)  x  prod(m'_i, i in A', not B),
+
+m_i being the mean of w_i. Differences and sums of such functions are sums of terms; terms of different releases are
+taken as independent, which whoever mixes them has stated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosstally.typing import Floats
+
+__all__ = ["Linear", "Source", "Term"]
+
+_MOST_WEIGHTS = 4_000_000
+"""Numbers held for the weights of one attribute: larger tables have their errors from replicates alone."""
+
+_MOST_TERMS = 48
+"""Pairs of terms are worked through one by one; what has more of them has its errors from replicates alone."""
+
+
+class Source(Protocol):
+    """A release, as far as the errors of its answers go."""
+
+    @property
+    def key(self) -> Hashable:
+        """What tells releases apart: the same for the same measurements, inferred in the same way."""
+
+    @property
+    def measured(self) -> Hashable:
+        """What tells measurements apart: their noise is the same where this is."""
+
+    def variances(self, names: Sequence[str]) -> Floats:
+        """The variance of the coefficients of each subset of some attributes, the last attribute fastest."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Term:
+    """Functions in product form, one for each cell of a result, all of one table of one release.
+
+    ``weights`` has an array for each of ``names``: the axes of the result (of length one where the weights do not
+    change along them), then the values of the attribute. ``factor`` has the axes of the result too.
+    """
+
+    source: Source
+    names: tuple[str, ...]
+    weights: tuple[Floats, ...]
+    factor: Floats
+
+    def along(self, axis: int, matrix: Floats) -> Term | None:
+        """Cells along an axis become sums, weighted by the rows of a matrix; None if no product form has them."""
+        varying = [i for i, each in enumerate(self.weights) if each.shape[axis] > 1]
+        if self.factor.shape[axis] > 1 or len(varying) > 1:
+            return None
+        if not varying:
+            sums = matrix.sum(axis=1).reshape([-1 if i == axis else 1 for i in range(self.factor.ndim)])
+            return replace(self, factor=self.factor * sums)
+        changed = list(self.weights)
+        mapped = np.tensordot(matrix, changed[varying[0]], axes=(1, axis))
+        changed[varying[0]] = np.moveaxis(mapped, 0, axis)
+        return replace(self, weights=tuple(changed))
+
+    def covariance(self, other: Term) -> Floats:
+        """The covariance of each function with the one of another term in the same cell of the result."""
+        if self.source.key != other.source.key:
+            return np.zeros(())
+        both = [name for name in self.names if name in other.names]
+        common: list[tuple[Floats, Floats]] = []  # for each attribute of both: what it gives outside B, and inside
+        outside = np.asarray(self.factor * other.factor)
+        for term, names in ((self, other.names), (other, self.names)):
+            for name, weights in zip(term.names, term.weights, strict=True):
+                outside = outside * weights.mean(axis=-1) if name not in names else outside
+        for name in both:
+            mine, others = self.weights[self.names.index(name)], other.weights[other.names.index(name)]
+            means = mine.mean(axis=-1) * others.mean(axis=-1)
+            common.append((means, np.einsum("...i,...i->...", mine, others) - mine.shape[-1] * means))
+        total = np.zeros(())
+        for inside, variance in zip(product((0, 1), repeat=len(both)), self.source.variances(both), strict=True):
+            part = np.asarray(variance)
+            for factors, within in zip(common, inside, strict=True):
+                part = part * factors[within]
+            total = total + part
+        return np.asarray(outside * total)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Linear:
+    """A table whose cells are linear in what was measured: sums of terms."""
+
+    shape: tuple[int, ...]
+    terms: tuple[Term, ...]
+
+    @classmethod
+    def table(cls, source: Source, names: Sequence[str], shape: Sequence[int]) -> Linear | None:
+        """The cells of a table themselves."""
+        if any(n**2 > _MOST_WEIGHTS for n in shape):
+            return None
+        weights = tuple(np.expand_dims(np.eye(n), _others(axis, len(shape))) for axis, n in enumerate(shape))
+        return cls(tuple(shape), (Term(source, tuple(names), weights, np.ones((1,) * len(shape))),))
+
+    @classmethod
+    def of_terms(cls, shape: Sequence[int], terms: Sequence[Term]) -> Linear | None:
+        """From terms, unless there are too many."""
+        return cls(tuple(shape), tuple(terms)) if len(terms) <= _MOST_TERMS else None
+
+    @property
+    def variance(self) -> Floats:
+        """The variance of each cell, exact before negative cells are corrected."""
+        total = np.zeros(self.shape)
+        for i, term in enumerate(self.terms):
+            total = total + term.covariance(term)
+            for other in self.terms[:i]:
+                total = total + 2 * term.covariance(other)
+        return np.maximum(total, 0.0)
+
+    def along(self, axis: int, matrix: Floats) -> Linear | None:
+        """Cells along an axis become sums, weighted by the rows of a matrix."""
+        changed = [term.along(axis, matrix) for term in self.terms]
+        shape = (*self.shape[:axis], len(matrix), *self.shape[axis + 1 :])
+        return Linear(shape, tuple(each for each in changed if each)) if all(changed) else None
+
+    def without(self, axis: int) -> Linear:
+        """An axis of length one left out."""
+        return self._reshaped(lambda array: np.squeeze(array, axis), (*self.shape[:axis], *self.shape[axis + 1 :]))
+
+    def placed(self, axes: Sequence[int], ndim: int) -> Linear:
+        """The axes moved to some places among ``ndim``; the others have length one."""
+        shape, order = [1] * ndim, np.argsort(axes)
+        for axis, n in zip(axes, self.shape, strict=True):
+            shape[axis] = n
+        missing = tuple(i for i in range(ndim) if i not in axes)
+
+        def change(array: Floats) -> Floats:
+            rest = tuple(range(len(axes), array.ndim))
+            return np.expand_dims(array.transpose(*order.tolist(), *rest), missing)
+
+        return self._reshaped(change, tuple(shape))
+
+    def picked(self, cells: NDArray[np.intp]) -> Linear | None:
+        """Some cells, by their places in the flat table, in a row."""
+        widest = max((each.shape[-1] for term in self.terms for each in term.weights), default=1)
+        if math.prod(self.shape) * widest > _MOST_WEIGHTS:
+            return None
+
+        def change(array: Floats) -> Floats:
+            rest = array.shape[len(self.shape) :]
+            return np.broadcast_to(array, self.shape + rest).reshape(-1, *rest)[cells]
+
+        return self._reshaped(change, (len(cells),))
+
+    def scaled(self, factor: float | Floats) -> Linear:
+        """Times a number, or numbers that have the axes of the table."""
+        terms = tuple(replace(term, factor=np.asarray(term.factor * factor)) for term in self.terms)
+        return replace(self, terms=terms)
+
+    def plus(self, other: Linear) -> Linear | None:
+        """The sum with another of as many axes."""
+        return Linear.of_terms(np.broadcast_shapes(self.shape, other.shape), self.terms + other.terms)
+
+    def _reshaped(self, change: _Change, shape: tuple[int, ...]) -> Linear:
+        def term(each: Term) -> Term:
+            return replace(each, weights=tuple(map(change, each.weights)), factor=change(each.factor))
+
+        return Linear(shape, tuple(map(term, self.terms)))
+
+
+class _Change(Protocol):
+    def __call__(self, array: Floats, /) -> Floats: ...
+
+
+def _others(axis: int, ndim: int) -> tuple[int, ...]:
+    """Where axes of length one go, so that an array (n, n) has its first axis at ``axis`` and its second at the end."""
+    return tuple(i for i in range(ndim) if i != axis)

@@ -1,0 +1,326 @@
+"""What one can do with a labelled table: pick, add up, group, compare. Each result knows its own error."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosstally.arithmetic.changes import Added, Change, InARow, OfBoth, Scaled, Shifted, Statistic, Taken, Unbiased
+from crosstally.arithmetic.origin import Origin
+from crosstally.errors import QueryError, did_you_mean
+from crosstally.schema import Attribute, Level, Schema
+from crosstally.schema.canonical import canonical_text
+from crosstally.typing import Floats
+
+__all__ = ["LabelledTable"]
+
+COUNT, DIFFERENCE, RATIO, SHARE, VALUE = "count", "difference", "ratio", "share", "value"
+
+
+class LabelledTable(ABC):
+    """One number for each combination of values, with an origin that knows how all of them err together."""
+
+    __slots__ = ()
+    __array_ufunc__ = None  # numpy leaves operators to the table, which knows its errors
+
+    schema: Schema
+    values: Floats
+    origin: Origin | None
+    quantity: str
+    where: str
+
+    @abstractmethod
+    def _computed(
+        self, schema: Schema, values: Floats, origin: Origin | None, *, quantity: str, others: Sequence[Self] = ()
+    ) -> Self:
+        """What was computed from this table, and maybe others, with its errors."""
+
+    @abstractmethod
+    def _picked(self, schema: Schema, change: Change, origin: Origin | None, *, where: str) -> Self:
+        """Some cells of this table, with the errors that they have."""
+
+    def _changed(self, schema: Schema, change: Change, quantity: str, *, counts: bool = False) -> Self:
+        """What a change makes of this table."""
+        origin = None if self.origin is None else self.origin.changed(change, counts=counts)
+        return self._computed(schema, change.table(self.values), origin, quantity=quantity)
+
+    # As a number and as an array
+
+    @property
+    def value(self) -> float:
+        """The number of a table without attributes."""
+        if self.values.ndim:
+            raise QueryError(f"only a single number has a value; pick one of {self.values.size} cells first: m[...]")
+        return float(self.values)
+
+    def __float__(self) -> float:
+        return self.value
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.array(self.values, dtype=dtype, copy=copy)
+
+    def __iter__(self) -> Iterator[Self]:
+        """The answers for each label of the first attribute, in order."""
+        if not self.values.ndim:
+            raise TypeError("a single number cannot be iterated over")
+        return (self[label] for label in self.schema.attributes[0].labels)
+
+    # Picking cells
+
+    def __getitem__(self, key: object) -> Self:
+        """The part with these labels, one for each attribute in order; a list keeps several, a slice all.
+
+        ``m["Female", "25-34"]`` is one number, ``m["Female"]`` the table of the other attributes.
+        """
+        keys = key if isinstance(key, tuple) else (key,)
+        if len(keys) > self.values.ndim:
+            raise QueryError(f"at most {self.values.ndim} labels can be given, got {len(keys)}")
+        names = self.schema.names
+        return self.sel({name: each for name, each in zip(names, keys, strict=False) if each != slice(None)})
+
+    def sel(self, labels: Mapping[str, object] | None = None, **more: object) -> Self:
+        """The part of the table with these labels: ``m.sel(sex="Female")``; a list of labels keeps the attribute.
+
+        Args:
+            labels: A label or a list of labels for some attributes; for names that are not words of Python.
+            more: The same.
+        """
+        out = self
+        for name, wanted in {**(labels or {}), **more}.items():
+            out = out._selected(out._axis(name), wanted)
+        return out
+
+    def _selected(self, axis: int, wanted: object) -> Self:
+        attribute = self.schema.attributes[axis]
+        several = isinstance(wanted, Iterable) and not isinstance(wanted, str)
+        codes = [_code(attribute, each) for each in (wanted if isinstance(wanted, Iterable) and several else [wanted])]
+        if not codes or len(set(codes)) < len(codes):
+            raise QueryError(f"{attribute.name!r}: labels must be given, each once")
+        if several and codes == list(range(attribute.size)):
+            return self
+        kept = [attribute.relabelled(attribute.labels[code] for code in codes)] if several else []
+        schema = self._schema_with(axis, kept)
+        change = Taken(axis, tuple(codes), attribute.size, several)
+        origin = None if self.origin is None else self.origin.changed(change, counts=self.quantity == COUNT)
+        names = ", ".join(attribute.labels[code] for code in codes)
+        text = f"{attribute.name} in {{{names}}}" if several else f"{attribute.name} = {names}"
+        return self._picked(schema, change, origin, where=" and ".join(filter(None, [self.where, text])))
+
+    def sort(self, *, ascending: bool = False) -> Self:
+        """The cells in the order of their values, the largest first; several attributes become one of all."""
+        order = np.argsort(self.values.ravel() if ascending else -self.values.ravel(), kind="stable")
+        return self._in_a_row(order)
+
+    def top(self, n: int) -> Self:
+        """The cells with the largest values, at most ``n`` of them."""
+        if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+            raise QueryError(f"n must be a whole number of at least 1, got {n!r}")
+        return self._in_a_row(np.argsort(-self.values.ravel(), kind="stable")[:n])
+
+    def _in_a_row(self, cells: NDArray[np.intp]) -> Self:
+        if not self.values.ndim:
+            return self
+        attributes, codes = self.schema.attributes, np.unravel_index(cells, self.schema.shape)
+        texts = [
+            ", ".join(each.labels[code] for each, code in zip(attributes, place, strict=True))
+            for place in zip(*(axis.tolist() for axis in codes), strict=True)
+        ]
+        row = attributes[0].relabelled(texts, name=", ".join(self.schema.names))
+        change = InARow(cells)
+        origin = None if self.origin is None else self.origin.changed(change, counts=self.quantity == COUNT)
+        return self._picked(replace(self.schema, attributes=(row,)), change, origin, where=self.where)
+
+    # Adding up
+
+    def sum(self, *names: str) -> Self:
+        """The table with these attributes summed out, as in xarray; without names, the sum of all cells."""
+        out = self
+        for name in names or self.schema.names:
+            axis = out._axis(name)
+            out = out._added(axis, np.ones((1, out.schema.shape[axis])), [])
+        return out
+
+    def group(self, name: str, groups: Mapping[str, Sequence[str]]) -> Self:
+        """The table with values of an attribute put together; values in no group stay as they are.
+
+        Args:
+            name: The attribute.
+            groups: For each new label the labels that it holds: ``{"under 18": ["0-4", "5-17"]}``.
+        """
+        return self._grouped(self._axis(name), groups, ())
+
+    def _grouped(self, axis: int, groups: Mapping[str, Sequence[str]], above: tuple[Level, ...]) -> Self:
+        """Values of an attribute put together, which has these levels above it then."""
+        attribute = self.schema.attributes[axis]
+        name = attribute.name
+        held = {code: group for group, labels in groups.items() for code in (_code(attribute, x) for x in labels)}
+        if len(held) < sum(len(labels) for labels in groups.values()):
+            raise QueryError(f"{name!r}: a label must be in one group only")
+        named = [held.get(code, label) for code, label in enumerate(attribute.labels)]
+        new = list(dict.fromkeys(named))
+        lone = {label for code, label in enumerate(attribute.labels) if code not in held}
+        if lone & set(groups):
+            raise QueryError(f"{name!r}: the group {min(lone & set(groups))!r} must not be called like a label outside")
+        matrix = np.array([[float(each == group) for each in named] for group in new])
+        return self._added(axis, matrix, [attribute.relabelled(new, hierarchy=above)])
+
+    def roll_up(self, name: str, level: str) -> Self:
+        """The table with an attribute at a coarser level of its hierarchy."""
+        attribute = self.schema.attributes[self._axis(name)]
+        levels = [each.name for each in attribute.hierarchy]
+        if level not in levels:
+            raise QueryError(f"{name!r} has no level {level!r}{did_you_mean(str(level), levels)}")
+        number = levels.index(level) + 1
+        groups: dict[str, list[str]] = {label: [label] for label in attribute.labels}
+        for each in attribute.hierarchy[:number]:
+            groups = {group: [x for label in labels for x in groups[label]] for group, labels in each.groups}
+        return self._grouped(self._axis(name), groups, attribute.hierarchy[number:])
+
+    def with_totals(self, *names: str, label: str = "All") -> Self:
+        """The table with one more label for each of these attributes, or for all: the sum over it."""
+        out = self
+        for name in names or self.schema.names:
+            axis = out._axis(name)
+            attribute = out.schema.attributes[axis]
+            if label in attribute.labels:
+                raise QueryError(f"{name!r} has a label {label!r} already; choose another one for totals")
+            matrix = np.vstack([np.eye(attribute.size), np.ones(attribute.size)])
+            out = out._added(axis, matrix, [attribute.relabelled([*attribute.labels, label])])
+        return out
+
+    def weighted_sum(self, name: str, weights: Sequence[float]) -> Self:
+        """The table with an attribute summed out, each of its values times a weight."""
+        axis, row = self._axis(name), np.array([weights], np.float64)
+        if row.shape != (1, self.schema.shape[axis]) or not np.isfinite(row).all():
+            raise QueryError(f"{name!r}: weights must be {self.schema.shape[axis]} numbers, one for each label")
+        return self._added(axis, row, [], quantity=VALUE)
+
+    def _added(self, axis: int, matrix: Floats, attributes: Sequence[Attribute], quantity: str = "") -> Self:
+        """Cells along an axis added up by the rows of a matrix; without attributes the axis is left out."""
+        quantity = quantity or (self.quantity if self.quantity in {COUNT, DIFFERENCE} else VALUE)
+        change = Added(axis, matrix, bool(attributes))
+        return self._changed(self._schema_with(axis, attributes), change, quantity, counts=quantity == COUNT)
+
+    # Arithmetic
+
+    def shares(self, *within: str) -> Self:
+        """The share of each cell in the total, or in the cells with the same values of some attributes.
+
+        ``m.shares("sex")`` adds up to one for each sex.
+        """
+        out = [name for name in self.schema.names if name not in {self.schema.names[self._axis(n)] for n in within}]
+        return self.share_of(self.sum(*out) if out else self)
+
+    def share_of(self, whole: Self) -> Self:
+        """The share of each cell in another table, which counts it too: what it is divided by."""
+        return self.per(whole, SHARE)
+
+    def per(self, other: Self, quantity: str) -> Self:
+        """Each cell divided by that of another table, under a name of its own: a rate, a mean."""
+        return self._with(other, np.divide, quantity)
+
+    def statistic(self, function: Callable[[Floats], Floats], quantity: str) -> Self:
+        """Any number that depends on all cells, with its error.
+
+        Args:
+            function: Gets a stack of tables, the first axis, and gives one number for each.
+            quantity: What the number is called.
+        """
+        return self._changed(replace(self.schema, attributes=()), Statistic(function), quantity)
+
+    def unbiased(self) -> Self:
+        """The same less what noise adds on average: by how much the replicates are above their own truth.
+
+        For numbers that noise drives in one direction, such as squares. Of counts in a covered table it changes little.
+        """
+        if self.origin is None:
+            return self
+        added = self.origin.draws[1:].mean(axis=0) - self.origin.draws[0]
+        origin = self.origin.changed(Unbiased(added))
+        return self._computed(self.schema, self.values - added, origin, quantity=self.quantity)
+
+    def __add__(self, other: Self | float) -> Self:
+        return self._plus(other, 1.0, np.add)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Self | float) -> Self:
+        return self._plus(other, -1.0, np.subtract)
+
+    def __rsub__(self, other: float) -> Self:
+        return (-self) + other
+
+    def __neg__(self) -> Self:
+        return self * -1.0
+
+    def __mul__(self, other: Self | float) -> Self:
+        if isinstance(other, LabelledTable):
+            return self._with(other, np.multiply, VALUE)
+        return self._scaled(_number(other))
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Self | float) -> Self:
+        if isinstance(other, LabelledTable):
+            counts = {self.quantity, other.quantity} <= {COUNT, SHARE, RATIO}
+            return self._with(other, np.divide, RATIO if counts else VALUE)
+        return self._scaled(1 / _number(other))
+
+    def _scaled(self, factor: float) -> Self:
+        return self._changed(self.schema, Scaled(factor), VALUE)
+
+    def _plus(self, other: Self | float, sign: float, function: np.ufunc) -> Self:
+        if not isinstance(other, LabelledTable):
+            return self._changed(self.schema, Shifted(sign * _number(other)), VALUE)
+        counts = self.quantity == other.quantity == COUNT
+        quantity = DIFFERENCE if sign < 0 or self.quantity == other.quantity == DIFFERENCE else VALUE
+        return self._with(other, function, COUNT if counts and sign > 0 else quantity, sign)
+
+    def _with(self, other: Self, function: np.ufunc, quantity: str, sign: float | None = None) -> Self:
+        """A function of two tables, cell by cell; attributes that only one of them has are repeated along."""
+        wide, narrow = (self, other) if self.values.ndim >= other.values.ndim else (other, self)
+        for attribute in narrow.schema.attributes:
+            if attribute.name not in wide.schema.names or wide.schema[attribute.name].labels != attribute.labels:
+                raise QueryError(
+                    f"one table must have all attributes of the other, with the same labels; "
+                    f"{attribute.name!r} differs; sum, select or group first"
+                )
+        mine, others = (tuple(map(wide._axis, table.schema.names)) for table in (self, other))
+        change = OfBoth(function, (mine, others), wide.values.ndim, sign)
+        origin = None
+        if self.origin is not None and other.origin is not None:
+            origin = self.origin.with_another(other.origin, change)
+        values = change(self.values[None], other.values[None])[0]
+        return self._computed(wide.schema, values, origin, quantity=quantity, others=[other])
+
+    def _axis(self, name: str) -> int:
+        self.schema.check((name,))
+        return self.schema.positions[name]
+
+    def _schema_with(self, axis: int, attributes: Sequence[Attribute]) -> Schema:
+        own = self.schema.attributes
+        return replace(self.schema, attributes=(*own[:axis], *attributes, *own[axis + 1 :]))
+
+
+def _code(attribute: Attribute, label: object) -> int:
+    """The place of a label; numbers match as they do in rows."""
+    if label in attribute.labels:
+        return attribute.labels.index(str(label))
+    texts = {canonical_text(each): code for code, each in enumerate(attribute.labels)}
+    text = canonical_text(label) if isinstance(label, str | int | float) else None
+    if text is None or text not in texts:
+        raise QueryError(
+            f"{attribute.name!r} has no label {str(label)[:60]!r}{did_you_mean(str(label), attribute.labels)}"
+        )
+    return texts[text]
+
+
+def _number(given: object) -> float:
+    if isinstance(given, bool) or not isinstance(given, int | float | np.integer | np.floating):
+        raise QueryError(f"a table can be combined with another table or a number, got {type(given).__name__}")
+    return float(given)

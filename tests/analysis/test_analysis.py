@@ -1,0 +1,242 @@
+"""What people ask of tables: values by hand."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import crosstally as ct
+from crosstally.analysis.association import chi_squares, mutual_informations
+from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
+from crosstally.errors import QueryError
+from crosstally.releases import Release, Statement, publish
+from crosstally.tables import ErrorKind, Marginal
+from simulated import margin, measured, people, schema_of
+
+SEX, HOME = ct.Attribute("sex", ["Female", "Male"]), ct.Attribute("home", ["Owner", "Tenant"])
+AGE = ct.Attribute("age", edges=[0, 20, 60, 100], missing=True)
+NOISE, GAUSSIAN = Noise(NoiseKind.LAPLACE, 5.0), Noise(NoiseKind.GAUSSIAN, 7.0)
+
+
+def table(*attributes: ct.Attribute, values: object, error: float | None = None) -> Marginal:
+    kind = ErrorKind.NONE if error is None else ErrorKind.EXACT
+    known = None if error is None else Error(error)
+    return Marginal(ct.Schema(attributes), np.array(values, float), method="m", error_kind=kind, error=known)
+
+
+class Error:
+    def __init__(self, std_error: float) -> None:
+        self.std_error = std_error
+
+    def half_width(self, level: float) -> float:
+        return 2 * self.std_error
+
+
+def released(full: NDArray[np.int64], *, nonnegative: str = "none", seed: int = 1, noise: Noise = NOISE) -> Release:
+    rng, sizes = np.random.default_rng(seed), full.shape
+    pairs = [(i, j) for i in range(len(sizes)) for j in range(i + 1, len(sizes))]
+    statement = Statement(strategy="x", budget=Budget(epsilon=1), neighbours=Neighbours.ADD_REMOVE)
+    return publish(schema_of(*sizes), measured(rng, full, pairs, noise), statement, nonnegative=nonnegative)
+
+
+@cache
+def population() -> NDArray[np.int64]:
+    return people(np.random.default_rng(3), (2, 3, 2), 20_000, 0.5)
+
+
+# By hand
+
+
+def test_ratios() -> None:
+    two = table(SEX, HOME, values=[[30, 10], [20, 40]])
+    assert ct.analysis.odds_ratio(two).value == 6  # (30 / 10) / (20 / 40)
+    assert ct.analysis.relative_risk(two).value == pytest.approx(2.25)  # (30 / 40) / (20 / 60)
+    assert ct.analysis.odds_ratio(two.sel(sex=["Male", "Female"])).value == pytest.approx(1 / 6)
+    assert ct.analysis.odds_ratio(table(SEX, HOME, values=[[1, 0], [1, 1]])).value == math.inf
+    with pytest.raises(QueryError, match="two rows and two columns"):
+        ct.analysis.odds_ratio(two["Male"])
+
+
+def test_means_are_of_the_middles_of_bins() -> None:
+    ages = table(SEX, AGE, values=[[1, 2, 1, 90], [0, 0, 5, 7]])
+    assert ct.analysis.mean(ages, "age").values.tolist() == [(10 + 80 + 80) / 4, 80]
+    assert ct.analysis.mean(ages, "age").quantity == "mean"
+    assert ct.analysis.mean(ages["Female"], "age", at=[0, 1, 2, 3]).value == (2 + 2 + 270) / 94
+    with pytest.raises(QueryError, match="'sex' has labels and no edges"):
+        ct.analysis.mean(ages, "sex")
+
+
+def test_association_by_hand() -> None:
+    stack = np.array([[[30.0, 10], [20, 40]], [[10, 20], [30, 60]], [[0, 0], [1, 1]]])
+    # margins 40, 60 and 50, 50: expected 20, 20, 30, 30, so 100/20 + 100/20 + 100/30 + 100/30
+    np.testing.assert_allclose(chi_squares(stack), [10 + 20 / 3, 0, 0])
+    nats = 0.3 * math.log(1.5) + 0.1 * math.log(0.5) + 0.2 * math.log(2 / 3) + 0.4 * math.log(4 / 3)
+    np.testing.assert_allclose(mutual_informations(stack), [nats, 0, 0], atol=1e-12)
+
+
+def test_crosstabs_are_those_of_pandas() -> None:
+    release = released(population())
+    rows = release.marginal("a0", "a1").values
+    plain = release.crosstab("a0", "a1", margins=True)
+    assert plain.schema["a0"].labels == ("0", "1", "All")
+    np.testing.assert_allclose(plain.values[:2, :3], rows)
+    np.testing.assert_allclose(plain.values[2], [*rows.sum(axis=0), rows.sum()])
+    index = release.crosstab(["a0"], ["a1"], margins=True, normalize="index")
+    np.testing.assert_allclose(index.values[:2], rows / rows.sum(axis=1, keepdims=True))
+    np.testing.assert_allclose(index.values[2], rows.sum(axis=0) / rows.sum())
+    assert index.schema["a1"].labels == ("0", "1", "2")
+    columns = release.crosstab("a0", "a1", normalize="columns").values
+    np.testing.assert_allclose(columns, rows / rows.sum(axis=0))
+    np.testing.assert_allclose(release.crosstab("a0", "a1", normalize=True).values, rows / rows.sum())
+    assert release.crosstab("a0", "a1", margins=True, normalize="all").values[-1, -1] == pytest.approx(1)
+    assert release.crosstab("a0", margins=True).values.shape == (3,)
+    np.testing.assert_allclose(release.crosstab("a0", where="a2 = 0").values, release.marginal("a0", "a2").values[:, 0])
+    with pytest.raises(QueryError, match="normalize must be one of"):
+        release.crosstab("a0", normalize="rows")
+
+
+def test_counts_are_single_numbers() -> None:
+    release = released(population())
+    found = release.count("a0 = 1 and not a1 = 2")
+    assert found.value == pytest.approx(release.marginal("a0", "a1").values[1, :2].sum())
+    low, high = found.interval()
+    assert low < found.value < high
+    assert str(found).splitlines()[0].startswith("total where a0 = 1 and not a1 = 2: ")
+
+
+def test_quality_by_the_coefficient_of_variation() -> None:
+    ages = table(AGE, values=[100, 60, 30, 0], error=10.0)
+    np.testing.assert_allclose(ct.analysis.coefficient_of_variation(ages), [0.1, 1 / 6, 1 / 3, math.inf])
+    assert ct.analysis.quality(ages).tolist() == ["", "E", "F", "F"]
+    assert ct.analysis.quality(ages, thresholds=[0.5], flags=["good", "bad"]).tolist() == ["good"] * 3 + ["bad"]
+    assert ct.analysis.quality(table(SEX, values=[1, 2])).tolist() == ["F", "F"]
+    shown = ct.analysis.suppress(ages, above=0.2)
+    assert np.isnan(shown.values).tolist() == [False, False, True, True]
+    assert str(shown).splitlines()[4].split() == ["[60,", "100]", ".."]
+    with pytest.raises(QueryError, match="thresholds must increase"):
+        ct.analysis.quality(ages, thresholds=[0.3, 0.2])
+
+
+# With noise
+
+
+@pytest.mark.parametrize("nonnegative", ["none", "shrunk"])
+def test_association_is_found_and_independence_is_not_rejected(nonnegative: str) -> None:
+    """Under independence a level of 5% is kept: of 40 releases more than 8 rejections have a probability of 1e-4."""
+    shares = np.multiply.outer([0.4, 0.6], [0.2, 0.3, 0.5])
+    rng, noise, values = np.random.default_rng(5), Noise(NoiseKind.LAPLACE, 30.0), []
+    for seed in range(40 if nonnegative == "none" else 8):
+        full = rng.multinomial(3_000, shares.ravel()).reshape(2, 3)
+        found = ct.analysis.association(
+            released(full, nonnegative=nonnegative, seed=seed, noise=noise).marginal("a0", "a1")
+        )
+        values.append(found.p_value)
+        assert found.mutual_information.interval()[0] == pytest.approx(0, abs=0.01)
+    assert sum(p < 0.05 for p in values) <= 8
+    related = rng.multinomial(3_000, [0.2, 0.15, 0.05, 0.1, 0.2, 0.3]).reshape(2, 3)
+    answer = released(related, nonnegative=nonnegative).marginal("a0", "a1")
+    found = ct.analysis.association(answer)
+    truth = math.sqrt(chi_squares(related[None].astype(float))[0] / 3_000)
+    low, high = found.cramers_v.interval()
+    assert low - 0.01 < truth < high + 0.01
+    assert found.p_value < 0.001
+    assert str(found).startswith("a0 and a1: Cramér's V 0.")
+
+
+def test_what_noise_cannot_be_told_from_is_refused() -> None:
+    with pytest.raises(QueryError, match="counts over two attributes"):
+        ct.analysis.association(table(SEX, values=[1, 2]))
+    with pytest.raises(QueryError, match="error of this table is not known"):
+        ct.analysis.association(table(SEX, HOME, values=[[1, 2], [3, 4]]))
+
+
+# Against simulated releases
+
+
+def figures(release: Release) -> dict[str, Marginal]:
+    first, second = release.marginal("a0", "a1"), release.marginal("a0", "a2")
+    shares = first.shares("a0")
+    return {
+        "sum": first.sum("a0"),
+        "difference": first["0"] - first["1"],
+        "share": first.shares(),
+        "row share": shares,
+        "difference of shares": shares["0"] - shares["1"],
+        "ratio of tables": second["0"] / first["1"].sum(),
+        "mean": ct.analysis.mean(first, "a1", at=[1, 2, 4]),
+        "odds ratio": ct.analysis.odds_ratio(second),
+        "relative risk": ct.analysis.relative_risk(second),
+    }
+
+
+def true_figures() -> dict[str, NDArray[np.float64]]:
+    full = population()
+    exact: dict[tuple[str, ...], Marginal] = {
+        names: Marginal(
+            schema_of(*full.shape).subset(*names),
+            margin(full, [int(name[1]) for name in names]).astype(float),
+            method="exact",
+            error_kind=ErrorKind.NONE,
+            error=None,
+        )
+        for names in (("a0", "a1"), ("a0", "a2"))
+    }
+
+    class Exact:
+        def marginal(self, *names: str) -> Marginal:
+            return exact[names]
+
+    return {name: each.values for name, each in figures(Exact()).items()}
+
+
+def squared_scores(number: int, noise: Noise) -> dict[str, NDArray[np.float64]]:
+    """For each release the mean square of errors over their standard errors, figure by figure."""
+    truth = true_figures()
+    found: dict[str, list[float]] = {name: [] for name in truth}
+    for seed in range(number):
+        for name, each in figures(released(population(), seed=seed, noise=noise)).items():
+            found[name].append(float(np.mean((each.values - truth[name]) ** 2 / each.std_error**2)))
+    return {name: np.array(each) for name, each in found.items()}
+
+
+def z(squares: NDArray[np.float64], factor: float = 1.0) -> float:
+    """How many of its own standard errors the mean is above one, when the errors claimed are times a factor."""
+    scaled = squares / factor**2
+    return float((scaled.mean() - 1) / (scaled.std() / math.sqrt(len(scaled))))
+
+
+def test_errors_of_figures_are_those_of_simulated_releases() -> None:
+    scores = squared_scores(250, GAUSSIAN)
+    for name, squares in scores.items():
+        assert abs(z(squares)) < 4, name
+    pooled = np.mean(list(scores.values()), axis=0)
+    assert z(pooled, 0.9) > 4
+    assert abs(z(pooled)) < 4
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("noise", [NOISE, GAUSSIAN])
+def test_errors_of_figures_of_2000_simulated_releases(noise: Noise) -> None:
+    scores = squared_scores(2_000, noise)
+    ratios = {name: 1 / math.sqrt(squares.mean()) for name, squares in scores.items()}
+    for name, squares in scores.items():
+        assert abs(z(squares)) < 4, (name, ratios)
+        assert z(squares, 0.9) > 4, (name, ratios)
+    assert 0.98 < 1 / math.sqrt(np.mean(list(scores.values()))) < 1.02, ratios
+
+
+def test_intervals_of_figures_of_corrected_releases_hold_the_truth() -> None:
+    """Of 30 releases; with intervals shrunk to 0.6 of their width, coverage is below 0.85."""
+    truth, inside, narrow = true_figures(), [], []
+    for seed in range(30):
+        for name, each in figures(released(population(), nonnegative="shrunk", seed=seed)).items():
+            low, high = each.interval()
+            half = 0.6 * (high - low) / 2
+            inside.append(np.mean((low <= truth[name]) & (truth[name] <= high)))
+            narrow.append(np.mean(np.abs(truth[name] - (low + high) / 2) <= half))
+    assert 0.90 < np.mean(inside) < 0.99
+    assert np.mean(narrow) < 0.87
