@@ -165,3 +165,12 @@ def test_zeros_say_what_nobody_measured() -> None:
     )
     assert plain.values == pytest.approx(np.full((4, 4), 250), abs=5)
     assert known.values == pytest.approx(np.kron(np.eye(2), np.full((2, 2), 500)), abs=5)
+
+
+def test_sums_of_impossible_cells_are_zero_for_certain() -> None:
+    schema = Schema.from_dict(schema_json(CHILDREN))
+    table = ct.release(people(np.random.default_rng(6)), schema, epsilon=1).marginal("age", "marital")
+    widows = table.sel(age="0-15", marital=["Married", "Widowed"]).sum()
+    assert widows.value == 0
+    assert widows.interval() == (0, 0)
+    assert table.shares("age")["0-15", "Never"].value == pytest.approx(1)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from crosstally.budget import Budget
 from crosstally.cli.checks import CheckFailedError
 from crosstally.cli.database_options import DatabaseUrl, DsnEnv, Query, SparkName, read_source, words_of
 from crosstally.cli.options import Force, Json, Quiet, check_output
@@ -23,7 +24,7 @@ from crosstally.cli.reading_options import (
     read_reading,
     settled,
 )
-from crosstally.errors import CrosstallyError, SchemaError
+from crosstally.errors import BudgetError, CrosstallyError, SchemaError
 from crosstally.schema import Schema
 
 if TYPE_CHECKING:
@@ -33,7 +34,10 @@ if TYPE_CHECKING:
 
 __all__ = ["CHECK_EXAMPLES", "DRAFT_EXAMPLES", "check", "draft"]
 
-DRAFT_EXAMPLES = ("crosstally schema draft people.csv -o people.schema.json",)
+DRAFT_EXAMPLES = (
+    "crosstally schema draft people.csv -o people.schema.json",
+    "crosstally schema draft people.csv --epsilon 0.1 --ledger draft.ledger -o people.schema.json",
+)
 CHECK_EXAMPLES = ("crosstally schema check people.csv people.schema.json",)
 
 _FEWEST = 10  # rows; labels of fewer are shown to the steward one by one
@@ -53,6 +57,15 @@ def draft(
     max_values: Annotated[
         int, typer.Option(metavar="N", min=2, help="Columns with more labels than this are left out.")
     ] = 100,
+    epsilon: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NUMBER", help="Choose the edges of bins by noisy counts that cost this ε, not by the data."
+        ),
+    ] = None,
+    ledger: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="With --epsilon: the new ledger that records what it cost.")
+    ] = None,
     delimiter: Delimiter = None,
     encoding: Encoding = None,
     quote: Quote = None,
@@ -75,12 +88,13 @@ def draft(
     as a draft.
     """
     from crosstally.cli.output.encoding import write_json_text
-    from crosstally.cli.output.screen import number_of, people, progress
+    from crosstally.cli.output.screen import joined, number_of, people, progress
     from crosstally.sources import draft as draft_schema
 
     rows = read_source([source] if source else None, database, dsn_env, query, spark)
     if output is not None:
         check_output(output, force=force)
+    payment = _payment(epsilon, ledger, output)
     written = read_reading(
         delimiter=delimiter,
         encoding=encoding,
@@ -97,7 +111,14 @@ def draft(
         _tell_reading(screen, detected)
     with progress("reading", quiet=quiet):
         found = draft_schema(rows, max_values=max_values, reading=detected.reading)
+        if payment is not None:
+            found = _with_bought_edges(found, rows, payment, detected.reading)
     _tell(found, screen)
+    if payment is not None and found.schema.bought is not None:
+        screen.say(
+            f"Bought the bins of {joined(found.schema.bought.attributes)} for {payment[0]}, recorded in {payment[1]}. "
+            "It comes on top of what releases of these people cost, and their statements say so."
+        )
     if output is None:
         write_json_text(found.schema.file_text())
     else:
@@ -110,6 +131,26 @@ def draft(
     screen.say('Review it: labels become public. Remove what is not publicly known, then the line "draft": true.')
     where = [*words_of(source, database, dsn_env, query, spark), str(output or "people.schema.json")]
     screen.put(f"Next: {shlex.join(['crosstally', 'schema', 'check', *where])}")
+
+
+def _payment(epsilon: str | None, ledger: Path | None, output: Path | None) -> tuple[Budget, Path] | None:
+    """What bins may cost and which ledger is to record it; None where they are not to be bought."""
+    if epsilon is None:
+        if ledger is not None:
+            raise BudgetError("--ledger records what bins cost: give --epsilon, or leave it out")
+        return None
+    budget = Budget(epsilon=epsilon)
+    if ledger is None or output is None:
+        raise BudgetError("--epsilon buys bins, once: say -o FILE for the schema and --ledger FILE for the spend")
+    check_output(ledger, force=False)
+    return budget, ledger
+
+
+def _with_bought_edges(found: Draft, rows: Any, payment: tuple[Budget, Path], reading: Reading) -> Draft:
+    from crosstally.cli.draft_edges import with_bought_edges
+
+    budget, ledger = payment
+    return with_bought_edges(found, rows, budget, ledger=ledger, reading=reading)
 
 
 def _detect(source: Any, reading: Reading, *, quiet: bool) -> Detected:
@@ -154,7 +195,7 @@ def _frequencies(column: DraftedColumn) -> str:
     from crosstally.cli.output.screen import number_of, printable
 
     if not column.frequencies:
-        return f"{number_of(column.attribute.size, 'cell', 'cells')}, of too many different values to count each"
+        return f"{number_of(column.attribute.size, 'cell', 'cells')}, whose rows are not counted one by one"
     shown = sorted(column.frequencies, key=lambda pair: -pair[1])[:_MOST_SHOWN]
     more = len(column.frequencies) - len(shown)
     texts = [f"{printable(label)} {rows:,}" for label, rows in shown] + [f"{more:,} more"] * bool(more)

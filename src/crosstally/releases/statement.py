@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -221,7 +221,7 @@ def _fact_sentences(schema: Schema) -> tuple[str, ...]:
 
 def caveats(schema: Schema) -> tuple[str, ...]:
     """What a schema says about its own making that readers of a plan or a release must know: sentences."""
-    return (*_chosen_sentences(schema), *_counted_sentences(schema))
+    return (*_chosen_sentences(schema), *_bought_sentences(schema), *_counted_sentences(schema))
 
 
 def _chosen_sentences(schema: Schema) -> tuple[str, ...]:
@@ -231,11 +231,23 @@ def _chosen_sentences(schema: Schema) -> tuple[str, ...]:
         chosen.append(f"the bound of {schema.unit.max_rows:,} rows for each {schema.unit.id}")
     if not chosen:
         return ()
-    listed = chosen[0] if len(chosen) == 1 else f"{', '.join(chosen[:-1])} and {chosen[-1]}"
+    listed = _listed(chosen)
     verb = "was" if chosen[0].startswith("the bound") else "were"
     return (
         f"{listed[0].upper()}{listed[1:]} {verb} chosen by looking at the data; epsilon does not cover that choice.",
     )
+
+
+def _bought_sentences(schema: Schema) -> tuple[str, ...]:
+    """What the bins of a draft cost: it is spent on the same people, beside the budget of a release."""
+    if schema.bought is None:
+        return ()
+    paid = f"ε = {schema.bought.epsilon}, beside the budget of a release ({schema.bought.entry})"
+    return (f"The bins of {_listed(schema.bought.attributes)} follow noisy counts that cost {paid}.",)
+
+
+def _listed(texts: Sequence[str]) -> str:
+    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"
 
 
 def _counted_sentences(schema: Schema) -> tuple[str, ...]:

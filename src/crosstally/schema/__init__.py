@@ -2,6 +2,7 @@
 
 from crosstally.schema.about import About
 from crosstally.schema.attribute import MAX_VALUES, MISSING, OTHER, Attribute, Outside
+from crosstally.schema.bought import Bought
 from crosstally.schema.canonical import canonical_text
 from crosstally.schema.dates import DateReading
 from crosstally.schema.facts import Impossible, PublicCounts
@@ -16,6 +17,7 @@ __all__ = [
     "OTHER",
     "About",
     "Attribute",
+    "Bought",
     "ColumnName",
     "ColumnReading",
     "DateReading",

@@ -16,6 +16,7 @@ from crosstally.json_text import JsonError, read_json_file
 from crosstally.platform_files import write_text
 from crosstally.schema.about import About
 from crosstally.schema.attribute import Attribute, Outside, read_attribute
+from crosstally.schema.bought import Bought
 from crosstally.schema.facts import Fact, PublicCounts, possible_cells, read_facts
 from crosstally.schema.fields import DATA, read_fields, read_from
 from crosstally.schema.reading import WITHHELD, RowReading
@@ -78,6 +79,7 @@ class Schema:
     _: KW_ONLY
     draft: bool = False
     about: About | None = None
+    bought: Bought | None = None
     facts: tuple[Fact, ...] = ()
     reading: RowReading | Literal["withheld"] | None = field(default=None, compare=False, repr=False)
 
@@ -88,6 +90,7 @@ class Schema:
         *,
         draft: bool = False,
         about: About | None = None,
+        bought: Bought | None = None,
         facts: Iterable[Fact] = (),
         reading: RowReading | Literal["withheld"] | None = None,
     ) -> None:
@@ -95,6 +98,7 @@ class Schema:
         object.__setattr__(self, "unit", unit)
         object.__setattr__(self, "draft", draft)
         object.__setattr__(self, "about", about)
+        object.__setattr__(self, "bought", bought)
         object.__setattr__(self, "facts", tuple(facts))
         object.__setattr__(self, "reading", reading)
         for attribute in self.attributes:
@@ -229,7 +233,8 @@ class Schema:
         """The lowest number of the format that can say all of it."""
         of_parts = any(attribute.needs_format_2 for attribute in self.attributes)
         of_unit = self.unit is not None and self.unit.from_data
-        return 2 if of_parts or of_unit or self.about is not None or self.facts or self.reading is not None else 1
+        of_whole = self.facts or any(each is not None for each in (self.about, self.bought, self.reading))
+        return 2 if of_parts or of_unit or of_whole else 1
 
     def to_dict(self) -> dict[str, Any]:
         """The schema as JSON that may be published: of a reading it says only that there is one."""
@@ -238,6 +243,8 @@ class Schema:
             out["draft"] = True
         if self.about is not None:
             out["about"] = self.about.to_dict()
+        if self.bought is not None:
+            out["bought"] = self.bought.to_dict()
         if self.unit is not None:
             out["unit"] = self.unit.to_dict()
         out["attributes"] = [attribute.to_dict() for attribute in self.attributes]
@@ -260,7 +267,7 @@ class Schema:
         if isinstance(number, bool) or number not in (1, 2):
             raise SchemaError("the schema has a format that this crosstally does not read: it reads 1 and 2")
         known = {"attributes", "unit", "draft"}
-        known |= {"crosstally-schema", "$schema", "about", "facts", "reading"} if number == 2 else set()
+        known |= {"crosstally-schema", "$schema", "about", "bought", "facts", "reading"} if number == 2 else set()
         found = read_fields(given, "schema", known=known, needed={"attributes"})
         if not isinstance(found["attributes"], list):
             raise SchemaError(f"attributes must be a list, got {type(found['attributes']).__name__}")
@@ -277,6 +284,7 @@ class Schema:
             _read_unit(found.get("unit"), number),
             draft=draft,
             about=None if found.get("about") is None else About.from_dict(found["about"]),
+            bought=None if found.get("bought") is None else Bought.from_dict(found["bought"]),
             facts=read_facts(found.get("facts", []), attributes),
             reading=_read_reading(found.get("reading")),
         )

@@ -92,7 +92,10 @@ class Expected:
         assert self.rows
         typical = f"{_count(self.rows / self.cells)} rows"
         if self.verdict is Verdict.NOISE:
-            return f"At this budget {self.tables} are {Verdict.NOISE}: {within} where a typical cell has {typical}."
+            return (
+                f"At this budget {self.tables} are {Verdict.NOISE} where they are measured: {within} in a typical cell "
+                f"of {typical}."
+            )
         share = f"within {_percent(self.share)} of a typical cell ({within} of {typical})"
         return f"{tables} will be {share}: {self.verdict}."
 
