@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import math
 from dataclasses import replace
@@ -155,6 +156,38 @@ def test_a_state_cut_short_or_changed_is_refused(tmp_path) -> None:
         Collector.load(tmp_path / "none", protocol)
     with pytest.raises(CrosstallyError, match="same protocol"):
         collector.merged(Collector(other))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda people, counts, ids: (people[:-1], counts, ids), "does not have the size"),
+        (lambda people, counts, ids: (people, counts, ids[:-1].tobytes() + b"x"), "does not have the size"),
+        (lambda people, counts, ids: (people, counts, ids[:-1]), "counts that no reports|one id for each report"),
+        (lambda people, counts, ids: (-people, counts, ids), "counts that no reports can have"),
+        (lambda people, counts, ids: (people + 2**62, counts, ids), "counts that no reports can have"),
+        (lambda people, counts, ids: (people, counts + len(ids), ids), "more answers in a group than people"),
+        (lambda people, counts, ids: (people, counts, np.full_like(ids, ids[0])), "one id for each report"),
+    ],
+)
+def test_a_forged_state_is_refused(change, message, tmp_path) -> None:
+    """A digest over forged numbers is right; numbers that no reports can give are found all the same."""
+    protocol = design(SCHEMA, epsilon=1, people=5000, ways=2)
+    collector = Collector(protocol)
+    collector.add_many(reports(protocol, rows_of(300)))
+    collector.save(tmp_path / "state")
+    data = (tmp_path / "state").read_bytes()[:-32]
+    magic, head, rest = data.split(b"\n", 2)
+    slots = len(collector._counts)
+    groups = len(protocol.groups)
+    people = np.frombuffer(rest[: 8 * groups], "<i8")
+    counts = np.frombuffer(rest[8 * groups : 8 * (groups + slots)], "<i8")
+    ids = np.frombuffer(rest[8 * (groups + slots) :], RECORD["id"])
+    parts = change(people, counts, ids)
+    body = b"\n".join([magic, head, b"".join(p if isinstance(p, bytes) else p.tobytes() for p in parts)])
+    (tmp_path / "forged").write_bytes(body + hashlib.sha256(body).digest())
+    with pytest.raises(CrosstallyError, match=message):
+        Collector.load(tmp_path / "forged", protocol)
 
 
 def test_nothing_is_released_before_the_minimum() -> None:

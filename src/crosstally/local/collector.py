@@ -23,6 +23,7 @@ from crosstally.local.estimate.shrinkage import Shrunk, shrunk_measurements
 from crosstally.local.oracles.answers import Tally
 from crosstally.local.protocol import Protocol
 from crosstally.local.received import Reason, Received
+from crosstally.local.report_ids import ReportIds
 from crosstally.releases import Release, Statement, publish
 from crosstally.residuals import Estimate, combine
 from crosstally.tables import Measurement
@@ -53,7 +54,7 @@ class Collector:
         self._tally = Tally.of([group.oracle.answers for group in protocol.groups])
         self._counts = np.zeros(self._tally.slots, np.int64)
         self._people = np.zeros(len(protocol.groups), np.int64)
-        self._ids = np.empty(0, RECORD["id"])
+        self._ids = ReportIds(np.empty(0, RECORD["id"]))
         self._name = bytes.fromhex(protocol.id)
         self._pending: list[bytes] = []
         self._recent: set[bytes] = set()
@@ -76,7 +77,7 @@ class Collector:
         (reason,) = Received(self._codes(np.frombuffer(report, RECORD))).reasons()
         if reason is Reason.ACCEPTED:
             identity = report[9:25]
-            if identity in self._recent or self._seen(np.frombuffer(identity, RECORD["id"]))[0]:
+            if identity in self._recent or self._ids.holds(np.frombuffer(identity, RECORD["id"]))[0]:
                 return Reason.DUPLICATE
             self._recent.add(identity)
             self._pending.append(report)
@@ -122,22 +123,16 @@ class Collector:
         codes[records["version"] != client.VERSION] = Reason.WRONG_VERSION.code
         return codes
 
-    def _seen(self, ids: NDArray[Any]) -> NDArray[np.bool_]:
-        if not len(self._ids):
-            return np.zeros(len(ids), np.bool_)
-        places = np.minimum(np.searchsorted(self._ids, ids), len(self._ids) - 1)
-        return np.asarray(self._ids[places] == ids)
-
     def _count(self, records: NDArray[Any]) -> NDArray[np.uint8]:
         codes = self._codes(records)
         good = np.flatnonzero(codes == Reason.ACCEPTED.code)
         ids = np.ascontiguousarray(records["id"][good])
         first = np.zeros(len(good), np.bool_)
         first[np.unique(ids, return_index=True)[1]] = True
-        first &= ~self._seen(ids)
+        first &= ~self._ids.holds(ids)
         codes[good[~first]] = Reason.DUPLICATE.code
         fresh = records[good[first]]
-        self._ids = np.sort(np.concatenate([self._ids, ids[first]]))
+        self._ids.add(ids[first])
         self._people += np.bincount(fresh["group"], minlength=len(self._people))
         self._counts += self._tally.counts(fresh["group"].astype(np.int64), fresh["payload"])
         return codes
@@ -151,9 +146,9 @@ class Collector:
         self._flush()
         other._flush()
         out = Collector(self.protocol)
-        out._ids = np.sort(np.concatenate([self._ids, other._ids]))
-        if len(np.unique(out._ids)) < len(out._ids):
+        if self._ids.holds(other._ids.sorted()).any():
             raise CrosstallyError("collectors hold reports with the same id: send each id to one collector only")
+        out._ids = ReportIds(np.concatenate([self._ids.sorted(), other._ids.sorted()]))
         out._counts, out._people = self._counts + other._counts, self._people + other._people
         return out
 
@@ -161,7 +156,7 @@ class Collector:
         """Write the state to a file that is there whole or not at all. It holds ids and counts, and no rows."""
         self._flush()
         head = json.dumps({"protocol": self.protocol.id, "reports": len(self._ids)}).encode() + b"\n"
-        arrays = (self._people.astype("<i8"), self._counts.astype("<i8"), self._ids)
+        arrays = (self._people.astype("<i8"), self._counts.astype("<i8"), self._ids.sorted())
         body = _MAGIC + head + b"".join(array.tobytes() for array in arrays)
         beside = Path(path).with_name(Path(path).name + ".new")
         beside.write_bytes(body + hashlib.sha256(body).digest())
@@ -182,10 +177,26 @@ class Collector:
         if _protocol_of(head) != protocol.id:
             raise CrosstallyError(f"{str(path)!r} is the state of another protocol")
         cut = [8 * len(out._people), 8 * (len(out._people) + len(out._counts))]
+        if len(rest) < cut[1] or (len(rest) - cut[1]) % RECORD["id"].itemsize:
+            raise CrosstallyError(f"{str(path)!r} does not have the size of a state of this protocol")
         out._people = np.frombuffer(rest[: cut[0]], "<i8").astype(np.int64)
         out._counts = np.frombuffer(rest[cut[0] : cut[1]], "<i8").astype(np.int64)
-        out._ids = np.frombuffer(rest[cut[1] :], RECORD["id"])
+        out._ids = ReportIds(np.frombuffer(rest[cut[1] :], RECORD["id"]))
+        out._check(str(path))
         return out
+
+    def _check(self, path: str) -> None:
+        """Raise unless a state that was read can be the state of a collector: its digest says only that it is whole."""
+        ids, number = self._ids.sorted(), len(self._ids)
+        if min(self._people.min(initial=0), self._counts.min(initial=0)) < 0 or self._people.max(initial=0) > number:
+            raise CrosstallyError(f"{path!r} has counts that no reports can have")
+        if int(self._people.sum()) != number or (ids[1:] == ids[:-1]).any():
+            raise CrosstallyError(f"{path!r} does not have one id for each report")
+        if any(
+            (counts > people).any()
+            for counts, people in zip(self._tally.split(self._counts), self._people.tolist(), strict=True)
+        ):
+            raise CrosstallyError(f"{path!r} has more answers in a group than people")
 
     # A release out
 
