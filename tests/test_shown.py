@@ -70,7 +70,7 @@ def test_labels_are_inert_in_html() -> None:
 
 
 def test_everything_has_html_and_a_short_text(tmp_path: Path) -> None:
-    rows, schema = people(500, np.random.default_rng(1))
+    rows, schema = people(500, np.random.default_rng(1), attributes=["sex", "age", "region", "home"])
     ledger = ct.Ledger.create(tmp_path / "l", schema=schema, budget=ct.Budget(epsilon=3))
     release = ct.release(rows, schema, epsilon=1.0, ledger=ledger, strategy="direct")
     comparison = ct.plan(schema, epsilon=1.0)
