@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
 import numpy as np
@@ -331,7 +332,7 @@ class Marginal(LabelledTable):
         error, ends = None, None if origin is None else origin.count_ends
         if origin is not None and ends is None:
             kind = ErrorKind.MODELLED if kind is ErrorKind.BOUNDS else kind  # only sums of cells have bounds
-            if kind in {ErrorKind.CORRECTED, ErrorKind.MODELLED} or origin.linear is None:
+            if origin.linear is None or any(each.ends is not None for each in (self, *others)):
                 ends = ComputedEnds(origin, quantity)
         if origin is not None and kind not in {ErrorKind.MODELLED, ErrorKind.BOUNDS}:
             error = ComputedError(origin)
@@ -437,6 +438,15 @@ class Marginal(LabelledTable):
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def to_csv(self, path: str | Path | None = None) -> str | None:
+        """The table as CSV, a line for each cell: into a file, or as a text where no path is given."""
+        from crosstally.exports.csv_table import csv_text
+
+        if path is None:
+            return csv_text(self)
+        Path(path).write_text(csv_text(self), encoding="utf-8")
+        return None
 
     def to_pandas(self) -> Any:
         """A pandas DataFrame with a row for each cell; labels are categories in the schema's order."""

@@ -240,3 +240,62 @@ def test_intervals_of_figures_of_corrected_releases_hold_the_truth() -> None:
             narrow.append(np.mean(np.abs(truth[name] - (low + high) / 2) <= half))
     assert 0.90 < np.mean(inside) < 0.99
     assert np.mean(narrow) < 0.87
+
+
+# Tables that nobody measured, and the local model
+
+
+def test_figures_of_tables_that_nobody_measured_have_intervals() -> None:
+    full = population()
+    release = released(full, nonnegative="shrunk")
+    triple = release.marginal("a0", "a1", "a2")
+    assert triple.error_kind is ErrorKind.MODELLED
+    shares, truth = triple.shares("a0"), full / full.sum(axis=(1, 2), keepdims=True)
+    assert shares.error_kind is ErrorKind.MODELLED
+    assert np.isnan(shares.std_error).all()
+    low, high = shares.interval()
+    assert ((low >= 0) & (low < high) & (high <= 1)).all()
+    assert np.mean((low <= truth) & (truth <= high)) > 0.9
+    # a sum that was measured is as certain as the table that it is
+    pair, summed = release.marginal("a0", "a1"), triple.sum("a2")
+    widths = [np.mean(high - low) for low, high in (pair.interval(), summed.interval(), triple.sum("a1").interval())]
+    assert widths[1] < 1.5 * widths[0]
+    # cells and sums of one table vary together: what is left of a pair is the rest
+    rest = (triple["0"] + triple["1"] - release.marginal("a1", "a2")).interval()
+    assert np.abs(rest).max() < 60
+
+
+def test_attributes_never_measured_together_have_bounds_and_figures() -> None:
+    full, rng = population(), np.random.default_rng(1)
+    statement = Statement(strategy="x", budget=Budget(epsilon=1), neighbours=Neighbours.ADD_REMOVE)
+    release = publish(schema_of(*full.shape), measured(rng, full, [(0, 1), (2,)], NOISE), statement)
+    pair = release.marginal("a0", "a2")
+    assert pair.error_kind is ErrorKind.BOUNDS
+    assert pair.sum("a2").error_kind is ErrorKind.BOUNDS
+    assert pair.shares("a0").error_kind is ErrorKind.MODELLED
+    for found, truth in ((pair, margin(full, (0, 2))), (pair.sum("a2"), margin(full, (0,)))):
+        low, high = found.interval(0.999)
+        assert ((low <= truth) & (truth <= high)).all()
+    low, high = pair.shares("a0").interval()
+    assert (high - low).min() > 0.3
+
+
+def test_figures_of_the_local_model_hold_the_truth() -> None:
+    """Of five collections, whose figures err together; over 60 others 92 to 97% were held, and half as wide 67%."""
+    from crosstally.local import Collector, design
+    from crosstally.local.bulk import reports
+
+    truth, full = true_figures(), population()
+    codes = np.repeat(np.indices(full.shape).reshape(full.ndim, -1), full.ravel(), axis=1)
+    protocol = design(schema_of(*full.shape), epsilon=2, people=20_000, ways=2)
+    inside, narrow = [], []
+    for _ in range(5):
+        collector = Collector(protocol)
+        collector.add_many(reports(protocol, codes))
+        for name, each in figures(collector.release()).items():
+            low, high = each.interval()
+            assert each.error_kind is ErrorKind.ESTIMATED
+            inside.append(np.mean((low <= truth[name]) & (truth[name] <= high)))
+            narrow.append(np.mean(np.abs(truth[name] - (low + high) / 2) <= 0.25 * (high - low)))
+    assert np.mean(inside) > 0.7
+    assert np.mean(narrow) < np.mean(inside)

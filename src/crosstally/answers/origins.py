@@ -86,7 +86,7 @@ def covered_origin(
 
     linear = partial(Linear.table, source, own, values.shape) if exact else _not_linear
     if isinstance(ends, MomentEnds):
-        return Origin([source], partial(_moment_draws, errors, ends), linear, counts=ends)
+        return Origin([source], partial(_moment_draws, errors, ends), linear)
     if ends is not None:
         return Origin([source], ends.tables, linear, counts=ends)
     return Origin([source], partial(_normal_draws, errors, own, values), linear)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,9 @@ __all__ = ["Added", "Change", "InARow", "OfBoth", "Scaled", "Shifted", "Statisti
 
 class Change:
     """A change of one table into another; one that is not linear has no variance of its own."""
+
+    __slots__ = ()
+    is_linear: ClassVar[bool] = True
 
     def __call__(self, stack: Floats) -> Floats:
         """What becomes of each table of a stack."""
@@ -128,6 +132,7 @@ class Shifted(Change):
 class Statistic(Change):
     """One number of each table."""
 
+    is_linear: ClassVar[bool] = False
     function: Callable[[Floats], Floats]
 
     def __call__(self, stack: Floats) -> Floats:
@@ -139,6 +144,7 @@ class Statistic(Change):
 class Unbiased(Change):
     """What noise adds on average taken off all tables but the first, the truth of the replicates."""
 
+    is_linear: ClassVar[bool] = False
     added: Floats
 
     def __call__(self, stack: Floats) -> Floats:

@@ -80,8 +80,8 @@ class LabelledTable(ABC):
         keys = key if isinstance(key, tuple) else (key,)
         if len(keys) > self.values.ndim:
             raise QueryError(f"at most {self.values.ndim} labels can be given, got {len(keys)}")
-        names = self.schema.names
-        return self.sel({name: each for name, each in zip(names, keys, strict=False) if each != slice(None)})
+        given = dict(zip(self.schema.names, keys, strict=False))
+        return self.sel({name: each for name, each in given.items() if not _is_all(each)})
 
     def sel(self, labels: Mapping[str, object] | None = None, **more: object) -> Self:
         """The part of the table with these labels: ``m.sel(sex="Female")``; a list of labels keeps the attribute.
@@ -305,6 +305,10 @@ class LabelledTable(ABC):
     def _schema_with(self, axis: int, attributes: Sequence[Attribute]) -> Schema:
         own = self.schema.attributes
         return replace(self.schema, attributes=(*own[:axis], *attributes, *own[axis + 1 :]))
+
+
+def _is_all(wanted: object) -> bool:
+    return isinstance(wanted, slice) and wanted == slice(None)
 
 
 def _code(attribute: Attribute, label: object) -> int:

@@ -130,7 +130,7 @@ def _changed_draws(before: Origin, change: Change) -> Floats:
 
 
 def _changed_linear(before: Origin, change: Change) -> Linear | None:
-    return None if before.linear is None else change.linear(before.linear)
+    return change.linear(before.linear) if change.is_linear and before.linear is not None else None
 
 
 def _both_draws(one: Origin, other: Origin, function: OfBoth) -> Floats:
@@ -139,4 +139,6 @@ def _both_draws(one: Origin, other: Origin, function: OfBoth) -> Floats:
 
 
 def _both_linear(one: Origin, other: Origin, function: OfBoth) -> Linear | None:
-    return None if one.linear is None or other.linear is None else function.linear(one.linear, other.linear)
+    if function.sign is None or one.linear is None or other.linear is None:
+        return None
+    return function.linear(one.linear, other.linear)

@@ -80,7 +80,8 @@ class Release:
 
     def _facts(self) -> dict[str, str]:
         pairs = list(combinations(self.schema.names, 2))[:_MOST_PAIRS]
-        covered = sum(self.covers(*pair) for pair in pairs)
+        grouped = self.estimate.groups is not None
+        covered = sum(self.covers(*pair) for pair in pairs) if grouped else int(self.estimate.covered(pairs).sum())
         return {
             "privacy": str(self.statement),
             "rows": "not known" if math.isnan(self.rows) else f"about {self.rows:,.0f}",
