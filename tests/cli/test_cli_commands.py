@@ -116,6 +116,7 @@ def test_plan_json_has_the_error_of_laplace_noise(folder: Path) -> None:
         "cells": 6,
         "share": None,
         "verdict": None,
+        "likely": None,
     }
     assert [(each["kind"], each["options"]) for each in found["advice"]] == [("budget", ["--epsilon", "2"])]
     assert ran.err == ""

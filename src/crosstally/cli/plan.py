@@ -247,6 +247,7 @@ def _expected_json(expected: Expected) -> dict[str, Any]:
         "cells": expected.cells,
         "share": _number(expected.share),
         "verdict": expected.verdict,
+        "likely": _number(expected.likely),
     }
 
 
@@ -338,8 +339,7 @@ def stages_in_words(plan: Plan) -> str:
     return (
         f"First come the total and the one-way tables, with {float(plan.share):.0%} of the budget; then those larger "
         "tables that are worth their noise, as the noisy one-way tables show. Other tables are predicted from what was "
-        "measured. The errors above are those of measuring all of them: what is left out makes the rest better, and a "
-        "release is as a rule more precise than these errors say."
+        "measured. The errors above are those of measuring all of them: what is left out makes the rest better."
     )
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from crosstally.budget import Budget, decimal_text
 from crosstally.errors import CrosstallyError
 from crosstally.schema import Attribute, Schema
-from crosstally.strategies.verdicts import Expected, number_in_words
+from crosstally.strategies.verdicts import Expected, expected_errors, number_in_words
 from crosstally.workload import Workload
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def advised(found: Comparison, again: Callable[[Alternative], Comparison]) -> tu
     All but naming tables are about tables whose error is known as things stand: what is predicted may be measured in
     the alternative, and then the two have nothing in common to be compared.
     """
-    expected = found.expected
+    expected = expected_errors(found.outlook, found.rows)
     known = [each for each in expected if each.known and each.error > 0]
     if not known:
         return ()
@@ -121,7 +121,12 @@ def _followed(alternative: Alternative, before: Expected, again: Callable[[Alter
     except CrosstallyError:
         return None
     after = next(
-        (each for each in found.expected if each.order == before.order and each.known and each.error > 0), None
+        (
+            each
+            for each in expected_errors(found.outlook, found.rows)
+            if each.order == before.order and each.known and each.error > 0
+        ),
+        None,
     )
     return None if after is None else Advice(alternative, found=found, before=before, after=after)
 

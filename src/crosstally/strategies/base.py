@@ -114,6 +114,13 @@ class Strategy(ABC):
         """What all stages of its plan may measure together; the plan itself where there is one stage."""
         return plan
 
+    def likely_errors(self, plan: Plan, rows: int) -> Mapping[int, float]:  # noqa: ARG002
+        """By number of attributes the RMS error that is likely in so many rows, where what is measured depends on them.
+
+        Nothing where the plan's own errors say it all.
+        """
+        return {}
+
     def next(self, plan: Plan, seen: Sequence[Measurement]) -> Plan | None:  # noqa: ARG002
         """What to measure after the stage of a plan, given all that was measured; None when that is all."""
         return None

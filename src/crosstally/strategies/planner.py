@@ -21,7 +21,7 @@ from crosstally.plans.plan import Plan, check_rows
 from crosstally.schema import Schema
 from crosstally.strategies import NAMED, Strategy, Task, named
 from crosstally.strategies.advice import Advice, Alternative, advised
-from crosstally.strategies.rules import outlook
+from crosstally.strategies.rules import likely_errors, outlook
 from crosstally.strategies.verdicts import Expected, expected_errors
 from crosstally.workload import Workload
 
@@ -102,7 +102,8 @@ class Comparison:
     @property
     def expected(self) -> tuple[Expected, ...]:
         """The error to expect of the tables that matter and of those inside them, by their number of attributes."""
-        return expected_errors(self.outlook, self.rows)
+        likely = likely_errors(self.chosen, self.rows) if self.rows else None
+        return expected_errors(self.outlook, self.rows, likely)
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.expected))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from crosstally.errors import PlanError
@@ -63,6 +63,11 @@ def next_stage(plan: Plan, seen: Sequence[Measurement]) -> Plan | None:
 def outlook(plan: Plan) -> Plan:
     """What all stages of a plan may measure together, as far as its rule can tell beforehand; else the first stage."""
     return _strategy_of(plan.later[0]).outlook(plan) if plan.later else plan
+
+
+def likely_errors(plan: Plan, rows: int) -> Mapping[int, float]:
+    """What its rule believes of the errors of a release, by number of attributes; nothing for a plan of one stage."""
+    return _strategy_of(plan.later[0]).likely_errors(plan, rows) if plan.later and rows > 0 else {}
 
 
 def _strategy_of(rule: Rule) -> Strategy:

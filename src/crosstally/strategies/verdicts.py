@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
 
@@ -26,6 +27,8 @@ _MOST = {Verdict.GOOD: 0.165, Verdict.USABLE: 0.333, Verdict.POOR: 1.0}
 sets to the coefficient of variation of its survey estimates: up to 16.5% they are published without restriction, up to
 33.3% with a warning, above not at all. Above 1 the noise is larger than the count."""
 
+_WORTH_SAYING = 0.8  # of the error: a belief that is hardly below it is not said
+
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
@@ -35,7 +38,8 @@ class Expected:
 
     ``error`` is the RMS error of their counts before negative ones are corrected; NaN where they are predicted, so that
     it is not known beforehand. ``cells`` is their mean number of cells, ``rows`` about how many rows there are, if
-    that is known. A typical cell has the rows divided by the cells.
+    that is known. A typical cell has the rows divided by the cells. ``likely`` is the error that the strategy believes
+    in where it leaves out what is not worth its noise; NaN where it has no such belief.
 
     >>> print(Expected(2, error=30, cells=20, rows=50_000))
     Tables over two attributes will be within 1.2% of a typical cell (± 30 of 2,500 rows): good.
@@ -48,6 +52,7 @@ class Expected:
     error: float
     cells: float
     rows: int | None = None
+    likely: float = math.nan
 
     @property
     def known(self) -> bool:
@@ -62,9 +67,7 @@ class Expected:
     @property
     def verdict(self) -> Verdict | None:
         """What the tables are good for; None where rows or error are not known."""
-        if math.isnan(self.share):
-            return None
-        return next((verdict for verdict, most in _MOST.items() if self.share <= most), Verdict.NOISE)
+        return _verdict(self.share)
 
     @property
     def tables(self) -> str:
@@ -81,7 +84,9 @@ class Expected:
     def __str__(self) -> str:
         tables = f"{self.tables[0].upper()}{self.tables[1:]}"
         if not self.known:
-            return f"{tables} are predicted from smaller ones: their error is not known beforehand."
+            likely = f"They are likely to be {self._likely_figure}." if self._likely_figure else ""
+            unknown = f"{tables} are predicted from smaller ones: their error is not known beforehand."
+            return f"{unknown} {likely}".rstrip()
         within = f"± {_count(self.error)}"
         if self.verdict is None:
             good, noise = (self._rows_for(verdict) for verdict in (Verdict.GOOD, Verdict.POOR))
@@ -91,13 +96,21 @@ class Expected:
             )
         assert self.rows
         typical = f"{_count(self.rows / self.cells)} rows"
-        if self.verdict is Verdict.NOISE:
-            return (
-                f"At this budget {self.tables} are {Verdict.NOISE} where they are measured: {within} in a typical cell "
-                f"of {typical}."
-            )
         share = f"within {_percent(self.share)} of a typical cell ({within} of {typical})"
-        return f"{tables} will be {share}: {self.verdict}."
+        said = f"{tables} will be {share}: {self.verdict}."
+        if self.verdict is Verdict.NOISE:
+            said = f"At this budget {self.tables} are {self.verdict}: {within} in a typical cell of {typical}."
+        if self.likely < _WORTH_SAYING * self.error:
+            return f"{said} That is if all are measured; predicted where that is better, likely {self._likely_figure}."
+        return said
+
+    @property
+    def _likely_figure(self) -> str:
+        """The likely error in a few words; empty where there is no belief."""
+        if math.isnan(self.likely) or not self.rows:
+            return ""
+        share = self.likely * self.cells / self.rows
+        return f"within {_percent(share)} (± {_count(self.likely)}): {_verdict(share)}"
 
     def _rows_for(self, verdict: Verdict) -> int:
         """From how many rows on the tables are that good, to two digits, rounded up."""
@@ -106,16 +119,23 @@ class Expected:
         return math.ceil(rows / unit) * unit
 
 
-def expected_errors(outlook: Plan, rows: int | None) -> tuple[Expected, ...]:
+def expected_errors(outlook: Plan, rows: int | None, likely: Mapping[int, float] | None = None) -> tuple[Expected, ...]:
     """What to expect of the tables that a plan is for and of those inside them, by their number of attributes.
 
-    ``outlook`` has what all stages may measure together.
+    ``outlook`` has what all stages may measure together, ``likely`` what the strategy believes of their errors.
     """
+    believed = likely or {}
     goal, errors = goal_of(outlook.schema, outlook.workload), outlook.order_errors
     return tuple(
-        Expected(order, error=errors[order], cells=cells, rows=rows)
+        Expected(order, error=errors[order], cells=cells, rows=rows, likely=believed.get(order, math.nan))
         for order, cells in zip(goal.orders, goal.cells, strict=True)
     )
+
+
+def _verdict(share: float) -> Verdict | None:
+    if math.isnan(share):
+        return None
+    return next((verdict for verdict, most in _MOST.items() if share <= most), Verdict.NOISE)
 
 
 def number_in_words(number: int) -> str:
