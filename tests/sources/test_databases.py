@@ -350,9 +350,9 @@ def test_a_connection_that_is_lost_spends_nothing(folder: Path, url: str, monkey
     others = "WHERE query LIKE 'COPY%note%' AND pid <> pg_backend_pid()"
 
     @contextmanager
-    def cut_off(database: Database) -> Iterator[tuple[list[str], Iterator[pa.RecordBatch]]]:
+    def cut_off(database: Database, *given: Any) -> Iterator[tuple[list[str], Iterator[pa.RecordBatch]]]:
         """The same stream, whose backend is ended by the server after the first batch."""
-        with read_query(database) as (names, found):
+        with read_query(database, *given) as (names, found):
 
             def batches() -> Iterator[pa.RecordBatch]:
                 for batch in found:
@@ -366,7 +366,12 @@ def test_a_connection_that_is_lost_spends_nothing(folder: Path, url: str, monkey
     monkeypatch.setattr(rows, "read_query", cut_off)
     before = sorted(path.name for path in folder.iterdir())
     ran = release(
-        url, "--ledger", "people.ledger", "-o", "people.parquet", query="SELECT sex, note || note AS note FROM many"
+        url,
+        "--ledger",
+        "people.ledger",
+        "-o",
+        "people.parquet",
+        query="SELECT sex || i AS sex, note || note AS note FROM many",
     )
     assert ran.code == 2
     assert ran.err.removeprefix("crosstally: cannot read the database: ") in (  # the server's last word may be lost
