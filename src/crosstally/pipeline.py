@@ -140,6 +140,7 @@ def run(
     ``schema`` is that of the plan with the steward's reading, by which rows are read.
     """
     from crosstally.sources import Reading
+    from crosstally.sources.databases import are_units_asserted
 
     _check(plan, rows)
     counted = _with_reading(plan, schema)
@@ -168,6 +169,7 @@ def run(
         unit=plan.schema.unit,
         rows=rows,
         entry=measured[0].origin if measured else None,
+        rows_are_units=are_units_asserted(source),
     )
     published = publish(plan.schema, measured, statement)
     for each in used:

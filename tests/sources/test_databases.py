@@ -317,6 +317,28 @@ def test_a_release_of_a_query(folder: Path, url: str) -> None:
     assert abs(float(again.values[0]) - females) < 5
 
 
+def test_what_a_steward_answers_for_is_in_the_statement(folder: Path, url: str) -> None:
+    query = "SELECT MIN(sex) AS sex FROM people WHERE person IS NOT NULL GROUP BY person"
+    given = ("--ledger", "people.ledger", "-o", "people.parquet")
+    refused = release(url, *given, query=query)
+    assert refused.code == 2
+    assert "the query has GROUP BY, so that rows may depend on other rows: leave it out, or say --rows" in refused.err
+    ran = release(url, *given, "--rows-are-units", "--key", "k", query=query)
+    assert ran.code == 0, ran.err
+    people = {row["person"] for row in ROWS} - {None}
+    opened = ct.open_release("people.parquet")
+    assert abs(float(opened.marginal("sex").values.sum()) - len(people)) < 10
+    assert opened.statement.rows_are_units
+    sentence = "asserted that each row is of one person alone, and the promise rests on that"
+    assert any(sentence in each for each in opened.statement.plain(opened.schema))
+    assert not release(url, *given, "--force", "--key", "other").code
+    assert not ct.open_release("people.parquet").statement.rows_are_units
+    export = ("ledger", "export", "people.ledger", "k", "-o", "again.parquet")
+    assert run(*export, "--rows-are-units").code == 0
+    assert ct.open_release("again.parquet").statement == opened.statement
+    assert "--rows-are-units is about a query" in release("", "people.csv", "--rows-are-units", query="").err
+
+
 def test_a_query_has_no_name_to_go_by(folder: Path, url: str) -> None:
     assert (
         "a query or a Spark table has no name to go by: say --ledger FILE" in release(url, "-o", "people.parquet").err

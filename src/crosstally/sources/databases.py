@@ -27,7 +27,7 @@ from crosstally.sources.one_select import check_one_select
 from crosstally.sources.python_values import column_of
 from crosstally.sources.sqlstates import reason_of
 
-__all__ = ["Database", "plain_columns", "read_query"]
+__all__ = ["Database", "are_units_asserted", "plain_columns", "read_query"]
 
 _CHUNK_ROWS = 65_536
 _SOURCE = "the database"
@@ -58,6 +58,9 @@ class Database:
             path from the root). What PostgreSQL's own variables and files say is used too: PGSERVICE, PGPASSFILE.
         dsn_env: The name of an environment variable that holds such a URL, with a password if need be.
         connection: A connection of ADBC or of Python's DB-API. It stays open, and its transaction is yours.
+        rows_are_units: You assert that one person more or less changes one row of the result, or, where the schema has
+            a unit, that unit's rows alone, although the query has LIMIT, DISTINCT, GROUP BY, a window function, a set
+            operation, a random function or the like. The release's statement says that you did.
 
     >>> Database(query="SELECT sex, age FROM people", url="postgresql://db.example/people")
     Database(postgres)
@@ -67,6 +70,7 @@ class Database:
     url: str | None = field(default=None, repr=False)
     dsn_env: str | None = None
     connection: Any = field(default=None, repr=False)
+    rows_are_units: bool = False
 
     def __post_init__(self) -> None:
         if sum(each is not None for each in (self.url, self.dsn_env, self.connection)) != 1:
@@ -78,7 +82,7 @@ class Database:
         if self.connection is not None and not hasattr(self.connection, "cursor"):
             raise SourceError(f"connection must be one of ADBC or DB-API, got {type(self.connection).__name__}")
         if self.dsn_env is None:
-            check_one_select(self.query, self._dialect())
+            check_one_select(self.query, self._dialect(), rows_are_units=self.rows_are_units)
 
     def __repr__(self) -> str:
         return f"Database({self.dsn_env or self._dialect() or type(self.connection).__name__})"
@@ -97,6 +101,11 @@ class Database:
         return address
 
 
+def are_units_asserted(rows: Any) -> bool:
+    """Whether the steward answers for how the rows of a source depend on each other."""
+    return isinstance(rows, Database) and rows.rows_are_units
+
+
 @contextmanager
 def read_query(
     database: Database, chosen: Callable[[list[str]], Sequence[str]] | None = None
@@ -105,7 +114,7 @@ def read_query(
 
     Where ``chosen`` says which of the columns are needed, equal rows may come once, with a column of their number.
     """
-    check_one_select(database.query, database._dialect())
+    check_one_select(database.query, database._dialect(), rows_are_units=database.rows_are_units)
     with ExitStack() as stack:
         execute = _guarded(partial(_connected, database, stack), _NOT_OPENED)
         query = database.query.rstrip("; \t\r\n") + "\n"
