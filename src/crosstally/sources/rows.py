@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -95,9 +96,24 @@ def _streams(
         return
     for path in paths_of(rows):
         source = repr(str(path))
+        before = guarded(source, path.stat)
         names, read = guarded(source, partial(open_file, path, reading, needed))
         chosen = chosen_columns(source, names, needed, is_text=is_text_file(path))
-        yield source, guarded(source, path.stat).st_size, read(chosen)
+        yield source, before.st_size, _unchanged(path, before, read(chosen))
+
+
+def _unchanged(
+    path: Path, before: os.stat_result, stream: Iterator[tuple[pa.RecordBatch, int]]
+) -> Iterator[tuple[pa.RecordBatch, int]]:
+    """The stream of a file; raises after the last batch where the file is not what it was before the first."""
+    yield from stream
+    after = path.stat()
+    same = [(each.st_ino, each.st_size, each.st_mtime_ns) for each in (before, after)]
+    if stat.S_ISREG(before.st_mode) and same[0] != same[1]:
+        raise SourceError(
+            f"{str(path)!r} changed while it was read, so that no one moment's rows were counted; nothing was spent: "
+            "try again when nobody writes to it"
+        )
 
 
 def _from_table(source: str, rows: Any, needed: Sequence[str] | None) -> Iterator[tuple[pa.RecordBatch, int]]:
