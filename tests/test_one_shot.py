@@ -167,8 +167,8 @@ def test_codes_in_a_file_count_alike(memory_bytes: int) -> None:
     for codes in given:
         kept.add(len(codes[0]), codes)
     for _ in range(2):  # as often as asked
-        for codes, (rows, again) in zip(given, kept.batches(), strict=True):
-            assert rows == len(codes[0])
+        for codes, (rows, again, weights) in zip(given, kept.batches(), strict=True):
+            assert (rows, weights) == (len(codes[0]), None)
             assert [column.itemsize for column in again] == [1, 1, 2, 4]
             for a, b in zip(codes, again, strict=True):
                 assert np.array_equal(a, b)

@@ -142,6 +142,7 @@ def run(
     ``schema`` is that of the plan with the steward's reading, by which rows are read.
     """
     from crosstally.sources import Reading
+    from crosstally.sources.databases import are_units_asserted
 
     _check(plan, rows)
     rows = rows_known(plan.schema, rows)
@@ -171,6 +172,7 @@ def run(
         unit=plan.schema.unit,
         rows=rows,
         entry=measured[0].origin if measured else None,
+        rows_are_units=are_units_asserted(source),
     )
     published = publish(plan.schema, measured, statement)
     for each in used:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from crosstally.kernels.counting import count_large, count_small
+from crosstally.kernels.counting import count_large, count_small, count_weighted
 
 Kernel = Callable[..., None]
 KERNELS = [(count_small, np.uint8), (count_large, np.uint32)]
@@ -27,7 +27,7 @@ def plain(codes: NDArray[Any], rows: int, sizes: list[int], tables: list[list[in
 
 
 def run(
-    kernel: Kernel, codes: NDArray[Any], sizes: list[int], tables: list[list[int]], *, rows: int, start: int = 0
+    kernel: Kernel, codes: NDArray[Any], sizes: list[int], tables: list[list[int]], *, rows: Any, start: int = 0
 ) -> list[int]:
     ends = np.cumsum([0, *(len(table) for table in tables)])
     offsets = np.cumsum([0, *(int(np.prod([sizes[a] for a in table])) for table in tables)])
@@ -65,3 +65,19 @@ def test_the_largest_key_of_a_large_table() -> None:
 def test_a_batch_is_added_exactly_to_counts_of_any_size(kernel: Callable[..., None], dtype: Any, start: int) -> None:
     codes = np.array([[0, 0, 1, 0, 0, 0, 1]], dtype)
     assert run(kernel, codes, [3], [[0]], rows=7, start=start) == [start + 5, start + 2, start]
+
+
+@pytest.mark.parametrize("rows", [0, 1, 4_096, 4_097])
+def test_rows_that_stand_for_many(rows: int) -> None:
+    """Each row as often as its weight says, which need not fit into 32 bits."""
+    draw = np.random.default_rng(rows)
+    sizes, tables = [2, 300, 3], [[0], [1, 2], [2, 0]]
+    codes = np.array([draw.integers(0, size, 5_000) for size in sizes]).astype(np.uint32)
+    weights = draw.integers(1, 2**40, rows)
+    expected: list[int] = []
+    for table in tables:
+        cells = np.zeros([sizes[a] for a in table], object)
+        for row in range(rows):
+            cells[tuple(codes[a, row] for a in table)] += int(weights[row])
+        expected += cells.ravel().tolist()
+    assert run(count_weighted, codes, sizes, tables, rows=weights) == expected

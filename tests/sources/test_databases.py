@@ -317,6 +317,28 @@ def test_a_release_of_a_query(folder: Path, url: str) -> None:
     assert abs(float(again.values[0]) - females) < 5
 
 
+def test_what_a_steward_answers_for_is_in_the_statement(folder: Path, url: str) -> None:
+    query = "SELECT MIN(sex) AS sex FROM people WHERE person IS NOT NULL GROUP BY person"
+    given = ("--ledger", "people.ledger", "-o", "people.parquet")
+    refused = release(url, *given, query=query)
+    assert refused.code == 2
+    assert "the query has GROUP BY, so that rows may depend on other rows: leave it out, or say --rows" in refused.err
+    ran = release(url, *given, "--rows-are-units", "--key", "k", query=query)
+    assert ran.code == 0, ran.err
+    people = {row["person"] for row in ROWS} - {None}
+    opened = ct.open_release("people.parquet")
+    assert abs(float(opened.marginal("sex").values.sum()) - len(people)) < 10
+    assert opened.statement.rows_are_units
+    sentence = "asserted that each row is of one person alone, and the promise rests on that"
+    assert any(sentence in each for each in opened.statement.plain(opened.schema))
+    assert not release(url, *given, "--force", "--key", "other").code
+    assert not ct.open_release("people.parquet").statement.rows_are_units
+    export = ("ledger", "export", "people.ledger", "k", "-o", "again.parquet")
+    assert run(*export, "--rows-are-units").code == 0
+    assert ct.open_release("again.parquet").statement == opened.statement
+    assert "--rows-are-units is about a query" in release("", "people.csv", "--rows-are-units", query="").err
+
+
 def test_a_query_has_no_name_to_go_by(folder: Path, url: str) -> None:
     assert (
         "a query or a Spark table has no name to go by: say --ledger FILE" in release(url, "-o", "people.parquet").err
@@ -350,9 +372,9 @@ def test_a_connection_that_is_lost_spends_nothing(folder: Path, url: str, monkey
     others = "WHERE query LIKE 'COPY%note%' AND pid <> pg_backend_pid()"
 
     @contextmanager
-    def cut_off(database: Database) -> Iterator[tuple[list[str], Iterator[pa.RecordBatch]]]:
+    def cut_off(database: Database, *given: Any) -> Iterator[tuple[list[str], Iterator[pa.RecordBatch]]]:
         """The same stream, whose backend is ended by the server after the first batch."""
-        with read_query(database) as (names, found):
+        with read_query(database, *given) as (names, found):
 
             def batches() -> Iterator[pa.RecordBatch]:
                 for batch in found:
@@ -366,7 +388,12 @@ def test_a_connection_that_is_lost_spends_nothing(folder: Path, url: str, monkey
     monkeypatch.setattr(rows, "read_query", cut_off)
     before = sorted(path.name for path in folder.iterdir())
     ran = release(
-        url, "--ledger", "people.ledger", "-o", "people.parquet", query="SELECT sex, note || note AS note FROM many"
+        url,
+        "--ledger",
+        "people.ledger",
+        "-o",
+        "people.parquet",
+        query="SELECT sex || i AS sex, note || note AS note FROM many",
     )
     assert ran.code == 2
     assert ran.err.removeprefix("crosstally: cannot read the database: ") in (  # the server's last word may be lost

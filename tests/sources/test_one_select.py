@@ -118,3 +118,21 @@ def test_one_select_that_changes_nothing(query: str, caplog: pytest.LogCaptureFi
     assert NO_SELECT[query] in str(caught.value)
     assert caught.value.__context__ is None
     assert not caplog.records
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("query", [*ROW_BY_ROW, *DEPENDING])
+def test_a_steward_may_answer_for_it(query: str, dialect: str | None) -> None:
+    """Every query that reads and no more; what a function does that is not known here, nobody can answer for."""
+    unknown = ("mine(", "FROM GENERATE_SERIES")
+    if any(each in query for each in unknown):
+        with pytest.raises(SourceError, match="not known here|a function in FROM"):
+            check_one_select(query, dialect, rows_are_units=True)
+    else:
+        check_one_select(query, dialect, rows_are_units=True)
+
+
+@pytest.mark.parametrize("query", [query for query in NO_SELECT if query != "SELECT 1"])
+def test_nobody_may_answer_for_more_than_reading(query: str) -> None:
+    with pytest.raises(SourceError):
+        check_one_select(query, "postgres", rows_are_units=True)

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
+import crosstally as ct
 from crosstally.errors import CrosstallyError, SourceError
 from crosstally.schema import Attribute, Schema, Unit
 from crosstally.sources import check, count, draft
@@ -259,3 +260,29 @@ def test_interrupts_pass(tmp_path: Path) -> None:
 
 def test_source_errors_are_for_users() -> None:
     assert issubclass(SourceError, CrosstallyError)
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_file_that_changes_while_it_is_read_spends_nothing(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / f"people.{kind}"
+    if kind == "csv":
+        path.write_bytes(GOOD_LINES)
+    else:
+        pyarrow.parquet.write_table(pa.table({"sex": ["F"] * 50, "note": ["x"] * 50}), path)
+    ledger = ct.Ledger.create(
+        tmp_path / "people.ledger", schema=SCHEMA, budget=ct.Budget(epsilon=1), neighbours="add-remove"
+    )
+
+    def somebody_writes(_: int) -> None:
+        with path.open("ab") as file:
+            file.write(b"M,x\n")
+
+    before = sorted(tmp_path.iterdir())
+    for strategy in ("direct", "stepwise"):  # in one stage and in several
+        with pytest.raises(SourceError, match=r"people\..*' changed while it was read, .* nothing was spent") as caught:
+            ct.release(path, SCHEMA, epsilon=1, strategy=strategy, ledger=ledger, progress=somebody_writes)
+        assert caught.value.__context__ is None
+        if kind == "parquet":
+            break  # its end was written over, and it is no longer one
+    assert ledger.spent == 0
+    assert sorted(tmp_path.iterdir()) == before

@@ -8,7 +8,7 @@ import typer
 
 from crosstally.errors import SourceError
 
-__all__ = ["DatabaseUrl", "DsnEnv", "Query", "SparkName", "read_source", "words_of"]
+__all__ = ["DatabaseUrl", "DsnEnv", "Query", "RowsAreUnits", "SparkName", "read_source", "words_of"]
 
 _DATABASE = "A database or Spark, instead of SOURCE"
 
@@ -31,6 +31,14 @@ Query = Annotated[
     str | None,
     typer.Option(metavar="SQL", rich_help_panel=_DATABASE, help="One SELECT whose rows each come of one row."),
 ]
+RowsAreUnits = Annotated[
+    bool,
+    typer.Option(
+        "--rows-are-units",
+        rich_help_panel=_DATABASE,
+        help="You assert that each row is of one unit, though the query groups, limits or joins; the release says so.",
+    ),
+]
 SparkName = Annotated[
     str | None,
     typer.Option(
@@ -43,7 +51,13 @@ SparkName = Annotated[
 
 
 def read_source(
-    source: list[str] | None, url: str | None, dsn_env: str | None, query: str | None, spark: str | None
+    source: list[str] | None,
+    url: str | None,
+    dsn_env: str | None,
+    query: str | None,
+    spark: str | None,
+    *,
+    rows_are_units: bool = False,
 ) -> Any:
     """The source that is meant: files, what a query selects from a database, or a table of Spark's."""
     asked = [option for option, given in (("--database", url), ("--dsn-env", dsn_env), ("--query", query)) if given]
@@ -52,6 +66,8 @@ def read_source(
         raise SourceError(f"rows come from files or from a database: leave out SOURCE or {others}")
     if asked and spark:
         raise SourceError(f"rows come from a database or from Spark: leave out --spark or {', '.join(asked)}")
+    if rows_are_units and not asked:
+        raise SourceError("--rows-are-units is about a query of a database: leave it out")
     if source:
         return source[0] if len(source) == 1 else source
     if spark:
@@ -64,7 +80,7 @@ def read_source(
         raise SourceError("what to read from the database must be said: --query 'SELECT ...'")
     from crosstally.sources.databases import Database
 
-    return Database(query=query, url=url, dsn_env=dsn_env)
+    return Database(query=query, url=url, dsn_env=dsn_env, rows_are_units=rows_are_units)
 
 
 def words_of(

@@ -142,6 +142,9 @@ def export(
     *,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The release file to write.")],
     rows: Rows = None,
+    rows_are_units: Annotated[
+        bool, typer.Option("--rows-are-units", help="What was asserted of the query; the ledger does not keep it.")
+    ] = False,
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
@@ -164,6 +167,7 @@ def export(
         unit=opened.schema.unit,
         rows=rows,
         entry=measurements[0].origin,
+        rows_are_units=rows_are_units,
     )
     publish(opened.schema, measurements, statement).save(output)
     for each in keys:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from crosstally.budget import Neighbours, Objective, decimal_text
-from crosstally.cli.database_options import DatabaseUrl, DsnEnv, Query, SparkName, read_source
+from crosstally.cli.database_options import DatabaseUrl, DsnEnv, Query, RowsAreUnits, SparkName, read_source
 from crosstally.cli.interrupts import before_charge
 from crosstally.cli.options import (
     Delta,
@@ -117,6 +117,7 @@ def release(
     database: DatabaseUrl = None,
     dsn_env: DsnEnv = None,
     query: Query = None,
+    rows_are_units: RowsAreUnits = False,
     spark: SparkName = None,
     force: Force = False,
     json: Json = False,
@@ -129,7 +130,7 @@ def release(
     from crosstally.cli.output.screen import progress
     from crosstally.strategies.planner import chosen_by_default, compare
 
-    found = read_source(source, database, dsn_env, query, spark)
+    found = read_source(source, database, dsn_env, query, spark, rows_are_units=rows_are_units)
     paths = source or []
     written = read_reading(
         delimiter=delimiter,

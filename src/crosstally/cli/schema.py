@@ -10,7 +10,7 @@ import typer
 
 from crosstally.budget import Budget
 from crosstally.cli.checks import CheckFailedError
-from crosstally.cli.database_options import DatabaseUrl, DsnEnv, Query, SparkName, read_source, words_of
+from crosstally.cli.database_options import DatabaseUrl, DsnEnv, Query, RowsAreUnits, SparkName, read_source, words_of
 from crosstally.cli.options import Force, Json, Quiet, check_output
 from crosstally.cli.reading_options import (
     DecimalMarks,
@@ -77,6 +77,7 @@ def draft(
     database: DatabaseUrl = None,
     dsn_env: DsnEnv = None,
     query: Query = None,
+    rows_are_units: RowsAreUnits = False,
     spark: SparkName = None,
     force: Force = False,
     quiet: Quiet = False,
@@ -91,7 +92,8 @@ def draft(
     from crosstally.cli.output.screen import joined, number_of, people, progress
     from crosstally.sources import draft as draft_schema
 
-    rows = read_source([source] if source else None, database, dsn_env, query, spark)
+    files = [source] if source else None
+    rows = read_source(files, database, dsn_env, query, spark, rows_are_units=rows_are_units)
     if output is not None:
         check_output(output, force=force)
     payment = _payment(epsilon, ledger, output)
@@ -129,7 +131,8 @@ def draft(
             "no other user of this machine may read it."
         )
     screen.say('Review it: labels become public. Remove what is not publicly known, then the line "draft": true.')
-    where = [*words_of(source, database, dsn_env, query, spark), str(output or "people.schema.json")]
+    asserted = ["--rows-are-units"] if rows_are_units else []
+    where = [*words_of(source, database, dsn_env, query, spark), *asserted, str(output or "people.schema.json")]
     screen.put(f"Next: {shlex.join(['crosstally', 'schema', 'check', *where])}")
 
 
@@ -236,6 +239,7 @@ def check(
     database: DatabaseUrl = None,
     dsn_env: DsnEnv = None,
     query: Query = None,
+    rows_are_units: RowsAreUnits = False,
     spark: SparkName = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -254,7 +258,8 @@ def check(
         schema, source = Path(source), None
     if schema is None:
         raise SchemaError("a check needs a source and a schema: crosstally schema check SOURCE SCHEMA")
-    rows = read_source([source] if source else None, database, dsn_env, query, spark)
+    files = [source] if source else None
+    rows = read_source(files, database, dsn_env, query, spark, rows_are_units=rows_are_units)
     read = Schema.load(schema)
     written = read_reading(
         delimiter=delimiter,

@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-__all__ = ["SMALL_CELLS", "SMALL_SIZE", "count_large", "count_small"]
+__all__ = ["SMALL_CELLS", "SMALL_SIZE", "count_large", "count_small", "count_weighted"]
 
 SMALL_SIZE = 256
 """Attributes of a small table have at most this many cells: a code is one byte."""
@@ -120,3 +120,27 @@ def count_large(  # noqa: PLR0917 (a kernel gets arrays and numbers)
                 _extend_large(keys, codes[members[j], start:stop], np.uint32(sizes[members[j]]))
             for i in range(stop - start):
                 counts[offset + keys[i]] += 1
+
+
+@njit("void(uint32[:, ::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1])", cache=True)
+def count_weighted(  # noqa: PLR0917 (a kernel gets arrays and numbers)
+    codes: NDArray[np.uint32],
+    weights: NDArray[np.int64],
+    sizes: NDArray[np.int64],
+    members: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    offsets: NDArray[np.int64],
+    counts: NDArray[np.int64],
+) -> None:
+    """The same for rows that each stand for as many as ``weights`` say, of which there are as many as rows."""
+    keys = np.empty(_BLOCK, np.uint32)
+    rows = weights.size
+    for table in range(starts.size - 1):
+        offset = offsets[table]
+        for start in range(0, rows, _BLOCK):
+            stop = min(start + _BLOCK, rows)
+            keys[:] = 0
+            for j in range(starts[table], starts[table + 1]):
+                _extend_large(keys, codes[members[j], start:stop], np.uint32(sizes[members[j]]))
+            for i in range(stop - start):
+                counts[offset + keys[i]] += weights[start + i]

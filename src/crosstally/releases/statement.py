@@ -37,8 +37,9 @@ def installed_versions() -> Mapping[str, str]:
 class Statement:
     """The privacy promise of a release, and what was taken as public when it was made.
 
-    ``rows`` is a number of rows that the steward asserted as public, or None. ``entry`` names the ledger entry that
-    paid. ``plain`` says it all in sentences.
+    ``rows`` is a number of rows that the steward asserted as public, or None; ``rows_are_units`` says that the steward
+    answers for a query whose rows may depend on other rows. ``entry`` names the ledger entry that paid. ``plain`` says
+    it all in sentences.
 
     >>> statement = Statement(strategy="flat", budget=Budget(epsilon=1), neighbours=Neighbours.ADD_REMOVE)
     >>> print(statement)
@@ -53,6 +54,7 @@ class Statement:
     rows: int | None = None
     versions: Mapping[str, str] | None = None
     entry: str | None = None
+    rows_are_units: bool = False
 
     def __post_init__(self) -> None:
         for name, kind, rule in (("strategy", str, "a text"), ("budget", Budget, "a Budget")):
@@ -70,6 +72,8 @@ class Statement:
             raise ReleaseError("statement: rows must be below 2^63")
         if self.entry is not None and not isinstance(self.entry, str):
             raise ReleaseError(f"statement: entry must be a text, got {type(self.entry).__name__}")
+        if not isinstance(self.rows_are_units, bool):
+            raise ReleaseError(f"statement: rows_are_units must be true or false, got {self.rows_are_units!r}")
         object.__setattr__(self, "neighbours", Neighbours(self.neighbours))
         object.__setattr__(self, "versions", _read_versions(self.versions))
 
@@ -92,7 +96,8 @@ class Statement:
 
     def plain(self, schema: Schema) -> tuple[str, ...]:
         """What is promised, to whom, and what is not protected, in a release about a schema: sentences for people."""
-        promise = (*_model_sentences(self), _promise(self), _unit_sentence(self), *_public_sentences(self))
+        units = (_unit_sentence(self), *_asserted_sentences(self))
+        promise = (*_model_sentences(self), _promise(self), *units, *_public_sentences(self))
         return (*promise, *_fact_sentences(schema), *caveats(schema))
 
     def to_dict(self) -> dict[str, Any]:
@@ -110,6 +115,8 @@ class Statement:
         out["versions"] = dict(self.versions or {})
         if self.entry is not None:
             out["entry"] = self.entry
+        if self.rows_are_units:
+            out["rows_are_units"] = True
         return out
 
     @classmethod
@@ -117,7 +124,7 @@ class Statement:
         """A statement from its JSON; errors name the field."""
         if not isinstance(given, Mapping):
             raise ReleaseError(f"statement must be an object, got {type(given).__name__}")
-        known = ("model", "strategy", "budget", "neighbours", "unit", "rows", "versions", "entry")
+        known = ("model", "strategy", "budget", "neighbours", "unit", "rows", "versions", "entry", "rows_are_units")
         for key in given:
             if key not in known:
                 raise ReleaseError(f"statement: unknown field {key!r}{did_you_mean(str(key), known)}")
@@ -199,6 +206,14 @@ def _unit_sentence(statement: Statement) -> str:
         return "This protects one row: someone with several rows is protected for each of them alone."
     rows = "one row is counted" if unit.max_rows == 1 else f"{unit.max_rows:,} rows are counted"
     return f"This protects everything about one {unit.id}, of which at most {rows}."
+
+
+def _asserted_sentences(statement: Statement) -> tuple[str, ...]:
+    if not statement.rows_are_units:
+        return ()
+    unit = "person" if statement.unit is None else statement.unit.id
+    query = "The rows come of a query in which rows may depend on each other"
+    return (f"{query}; its maker asserted that each row is of one {unit} alone, and the promise rests on that.",)
 
 
 def _public_sentences(statement: Statement) -> tuple[str, ...]:

@@ -68,8 +68,12 @@ class Columns:
         refuse_unclear: bool = True,
         progress: Callable[[int], None] | None = None,
         batch_rows: int = BATCH_ROWS,
+        may_group: bool = False,
     ) -> Iterator[pa.RecordBatch]:
-        """The rows of a source with the columns needed; arguments as for ``count``."""
+        """The rows of a source with the columns needed; arguments as for ``count`` and ``batches``.
+
+        Where there are units no rows are grouped: each must come with its id.
+        """
         return batches(
             rows,
             self.needed,
@@ -78,6 +82,7 @@ class Columns:
             verbatim=self._verbatim,
             progress=progress,
             batch_rows=batch_rows,
+            may_group=may_group and self.schema.unit is None,
         )
 
     def numbers(self, reading: Reading, *, refuse_unclear: bool) -> Numbers:

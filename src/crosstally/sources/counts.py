@@ -64,10 +64,10 @@ def count(
     tally = Tally(schema, asked, batch_rows)
     names = [attribute.name for attribute in needed]
     read = columns.batches(
-        rows, reading=reading, refuse_unclear=refuse_unclear, progress=progress, batch_rows=batch_rows
+        rows, reading=reading, refuse_unclear=refuse_unclear, progress=progress, batch_rows=batch_rows, may_group=True
     )
-    for size, cells in kept_rows(read, columns, needed, batch_rows):
-        tally.add(size, dict(zip(names, cells, strict=True)))
+    for size, cells, weights in kept_rows(read, columns, needed, batch_rows):
+        tally.add(size, dict(zip(names, cells, strict=True)), weights)
     return tally.tables()
 
 
@@ -97,11 +97,11 @@ class EncodedRows:
         if is_spark(rows):
             self._in_spark = KeptInSpark(rows, columns, reading=reading, batch_rows=batch_rows)
             return
-        read = columns.batches(rows, reading=reading, progress=progress, batch_rows=batch_rows)
+        read = columns.batches(rows, reading=reading, progress=progress, batch_rows=batch_rows, may_group=True)
         self._codes = KeptCodes(schema.shape, work_dir=work_dir)
         try:
-            for size, cells in kept_rows(read, columns, schema.attributes, batch_rows):
-                self._codes.add(size, cells)
+            for size, cells, weights in kept_rows(read, columns, schema.attributes, batch_rows):
+                self._codes.add(size, cells, weights)
         except BaseException:
             self.close()
             raise
@@ -122,8 +122,8 @@ class EncodedRows:
         if self._in_spark is not None:
             return self._in_spark.count(asked)
         tally = Tally(self._schema, asked, self._batch_rows)
-        for size, cells in self._codes.batches():
-            tally.add(size, dict(zip(self._schema.names, cells, strict=True)))
+        for size, cells, weights in self._codes.batches():
+            tally.add(size, dict(zip(self._schema.names, cells, strict=True)), weights)
         return tally.tables()
 
 

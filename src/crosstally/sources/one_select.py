@@ -46,17 +46,26 @@ _OF_WHOLE_ROWS = frozenset(("array_agg", "count", "json_agg", "jsonb_agg"))
 _WORDS = {"SetOperation": "UNION", "Union": "UNION", "Intersect": "INTERSECT", "Except": "EXCEPT", "Fetch": "LIMIT"}
 _WORDS |= {"Group": "GROUP BY", "Window": "a window function", "Rand": "random()", "Uuid": "a random UUID"}
 _WORDS |= {"TableSample": "TABLESAMPLE", "Lock": "FOR UPDATE"}
-_HOW = "leave it out, or select from a view in which each row is a row of one unit"
+_HOW = (
+    "leave it out, or say --rows-are-units (in Python rows_are_units=True) if one person more or less changes one row "
+    "of the result all the same, which the release will state"
+)
+_READING = "leave it out, or select from a view"
 
 
-def check_one_select(query: str, dialect: str | None) -> None:
+def check_one_select(query: str, dialect: str | None, *, rows_are_units: bool = False) -> None:
     """Raise unless the query is one SELECT, changes nothing, and each of its rows depends on no other row.
 
     ``dialect`` is sqlglot's name for the database's SQL, None for SQL as most databases speak it. Two tables may be
     joined, where a row of the first one finds its own rows of the other by an equality. What a view does inside the
-    database cannot be seen from here.
+    database cannot be seen from here. With ``rows_are_units`` the steward answers for how rows depend on each other;
+    functions that are not known, and those in FROM, are refused all the same, since they may do anything.
     """
     tree = _parsed(query, dialect)
+    if rows_are_units:
+        for node in tree.walk():
+            _check_reading(node)
+        return
     for node in tree.walk():
         _check_node(node)
     for join in tree.find_all(optional("sqlglot", extra="databases").exp.Join):
@@ -110,6 +119,17 @@ def _check_node(node: Any) -> None:
         raise _depends("a subquery outside of FROM")
     if kind == "Subquery" and type(node.parent).__name__ not in ("From", "Join"):
         raise _depends("a subquery outside of FROM")
+
+
+def _check_reading(node: Any) -> None:
+    """Raise where a part of a query may do more than read tables."""
+    kind = type(node).__name__
+    if kind in _CHANGING or kind == "Lock":
+        raise SourceError(f"a query must change nothing, got one with {_WORDS.get(kind) or kind.upper()}")
+    if kind in ("Anonymous", "AnonymousAggFunc") and node.name.lower() not in _NAMED:
+        raise SourceError(f"the query has the function {node.name!r}, which is not known here: {_READING}")
+    if kind == "Table" and type(node.this).__name__ != "Identifier":
+        raise SourceError(f"the query has a function in FROM: {_READING}")
 
 
 def _check_join(join: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -15,6 +16,7 @@ import pyarrow as pa
 from crosstally.errors import SourceError
 from crosstally.sources.databases import Database, plain_columns, read_query
 from crosstally.sources.files import ending_of, is_text_file, open_file
+from crosstally.sources.grouped_query import WEIGHT
 from crosstally.sources.guard import DAMAGED, guarded
 from crosstally.sources.numbers import Numbers
 from crosstally.sources.option_words import how_to_say
@@ -40,17 +42,19 @@ def batches(
     verbatim: Sequence[str] = (),
     batch_rows: int = BATCH_ROWS,
     progress: Callable[[int], None] | None = None,
+    may_group: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """The rows, a batch at a time, each with the needed columns in the order named; all columns when None.
 
     Texts in the ``numeric`` columns must be numbers in one way alone, or ``reading`` must say in which: after the last
     batch an error says so. The ``verbatim`` columns stay as they are written: two ids that a style would make one
     number belong to two people. ``progress`` is called with the bytes read so far of all files; for a table in memory
-    never, since its bytes would tell how many rows there are.
+    never, since its bytes would tell how many rows there are. With ``may_group`` a database may send equal rows once,
+    with a column more, ``WEIGHT``, that says how many they are.
     """
     before = 0
     numbers = Numbers(reading, numeric, verbatim)
-    for source, size, stream in _streams(rows, needed, reading):
+    for source, size, stream in _streams(rows, needed, reading, may_group=may_group):
         otherwise = DAMAGED if size is not None else _CUT_SHORT
         while (read := guarded(source, partial(next, stream, None), otherwise=otherwise)) is not None:
             batch, position = read
@@ -77,7 +81,7 @@ def bytes_of(rows: Any) -> int | None:
 
 
 def _streams(
-    rows: Any, needed: Sequence[str] | None, reading: Reading
+    rows: Any, needed: Sequence[str] | None, reading: Reading, *, may_group: bool
 ) -> Iterator[tuple[str, int | None, Iterator[tuple[pa.RecordBatch, int]]]]:
     """The name of each source, its size in bytes if it is a file, and its batches with the bytes read by then."""
     if is_spark(rows):  # it speaks Arrow too, and would bring all rows here at once
@@ -88,13 +92,28 @@ def _streams(
         yield source, None, _from_table(source, rows, needed)
         return
     if isinstance(rows, Database):
-        yield "the database", None, _from_database(rows, needed)
+        yield "the database", None, _from_database(rows, needed, may_group=may_group)
         return
     for path in paths_of(rows):
         source = repr(str(path))
+        before = guarded(source, path.stat)
         names, read = guarded(source, partial(open_file, path, reading, needed))
         chosen = chosen_columns(source, names, needed, is_text=is_text_file(path))
-        yield source, guarded(source, path.stat).st_size, read(chosen)
+        yield source, before.st_size, _unchanged(path, before, read(chosen))
+
+
+def _unchanged(
+    path: Path, before: os.stat_result, stream: Iterator[tuple[pa.RecordBatch, int]]
+) -> Iterator[tuple[pa.RecordBatch, int]]:
+    """The stream of a file; raises after the last batch where the file is not what it was before the first."""
+    yield from stream
+    after = path.stat()
+    same = [(each.st_ino, each.st_size, each.st_mtime_ns) for each in (before, after)]
+    if stat.S_ISREG(before.st_mode) and same[0] != same[1]:
+        raise SourceError(
+            f"{str(path)!r} changed while it was read, so that no one moment's rows were counted; nothing was spent: "
+            "try again when nobody writes to it"
+        )
 
 
 def _from_table(source: str, rows: Any, needed: Sequence[str] | None) -> Iterator[tuple[pa.RecordBatch, int]]:
@@ -105,9 +124,12 @@ def _from_table(source: str, rows: Any, needed: Sequence[str] | None) -> Iterato
     return ((batch.select(chosen), 0) for batch in reader)
 
 
-def _from_database(rows: Database, needed: Sequence[str] | None) -> Iterator[tuple[pa.RecordBatch, int]]:
-    with read_query(rows) as (names, found):
-        chosen = chosen_columns("the query", names, needed)
+def _from_database(
+    rows: Database, needed: Sequence[str] | None, *, may_group: bool
+) -> Iterator[tuple[pa.RecordBatch, int]]:
+    choose = partial(chosen_columns, "the query", needed=needed)
+    with read_query(rows, choose if may_group else None) as (names, found):
+        chosen = [*choose([name for name in names if name != WEIGHT]), *(name for name in names if name == WEIGHT)]
         for batch in found:
             yield plain_columns(batch.select(chosen)), 0
 

@@ -30,19 +30,38 @@ class Tally:
             is_small = math.prod(shape) <= counting.SMALL_CELLS and max(shape, default=0) <= counting.SMALL_SIZE
             if table.attributes:
                 parts[0 if is_small else 1].append(table)
-        self._rows = 0
+        self._rows, self._batch_rows = 0, batch_rows
+        self._weighted: _Part | None = None
         self._small = _Part(schema, parts[0], np.empty((0, batch_rows), np.uint8), counting.count_small)
         self._large = _Part(schema, parts[1], np.empty((0, batch_rows), np.uint32), counting.count_large)
 
-    def add(self, rows: int, cells: Mapping[str, NDArray[Any]]) -> None:
-        """Count a batch of at most ``batch_rows`` rows, given the cell of each by attribute."""
+    def add(self, rows: int, cells: Mapping[str, NDArray[Any]], weights: NDArray[np.int64] | None = None) -> None:
+        """Count a batch of at most ``batch_rows`` rows, given the cell of each by attribute.
+
+        Each stands for as many rows as ``weights`` say, for one where they are not given.
+        """
+        if weights is not None:
+            self._rows += int(weights.sum())
+            self._of_weights().add(rows, cells, weights)
+            return
         self._rows += rows
         self._small.add(rows, cells)
         self._large.add(rows, cells)
 
+    def _of_weights(self) -> _Part:
+        if self._weighted is None:
+            from crosstally.kernels.counting import count_weighted
+
+            tables = [table for table in self._tables if table.attributes]
+            empty = np.empty((0, self._batch_rows), np.uint32)
+            self._weighted = _Part(self._schema, tables, empty, count_weighted)
+        return self._weighted
+
     def tables(self) -> tuple[ExactTable, ...]:
         """The counts so far, in the order of the tables asked for."""
         counts = {**self._small.counts_by_table(), **self._large.counts_by_table()}
+        if self._weighted is not None:
+            counts = {table: counts[table] + more for table, more in self._weighted.counts_by_table().items()}
         total = np.array(self._rows, np.int64)
         schemas = {names: self._schema.subset(*names) for names in dict.fromkeys(t.attributes for t in self._tables)}
         return tuple(
@@ -78,13 +97,14 @@ class _Part:
         self._offsets = np.array([0, *accumulate(map(math.prod, shapes))], np.int64)
         self.counts = np.zeros(self._offsets[-1], np.int64)
 
-    def add(self, rows: int, cells: Mapping[str, NDArray[Any]]) -> None:
+    def add(self, rows: int, cells: Mapping[str, NDArray[Any]], weights: NDArray[np.int64] | None = None) -> None:
         """Count a batch."""
         if not self._tables or not rows:
             return
         for line, (name, groups) in enumerate(self._lines):
             self._codes[line, :rows] = cells[name] if groups is None else groups[cells[name]]
-        self._kernel(self._codes, rows, self._sizes, self._members, self._starts, self._offsets, self.counts)
+        number = rows if weights is None else np.array(weights, np.int64)  # a copy, since Arrow's arrays are read-only
+        self._kernel(self._codes, number, self._sizes, self._members, self._starts, self._offsets, self.counts)
 
     def counts_by_table(self) -> dict[Cells, NDArray[np.int64]]:
         """The counts of each table."""

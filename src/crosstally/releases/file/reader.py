@@ -224,6 +224,8 @@ def _read_fields(fields: Any, rows: int) -> Header:
     schema, statement = Schema.from_dict(fields["schema"]).public(), Statement.from_dict(fields["statement"])
     if statement.unit != schema.unit:
         raise ReleaseError("the unit of the statement must be that of the schema")
+    if statement.rows_are_units and fields["format"] < 4:
+        raise ReleaseError("statement: unknown field 'rows_are_units'")
     if not isinstance(fields["mechanisms"], list) or not isinstance(fields["measurements"], list):
         raise ReleaseError("mechanisms and measurements must be lists")
     kinds = [_read_kind(each, f"mechanism {i}") for i, each in enumerate(fields["mechanisms"])]
@@ -232,7 +234,8 @@ def _read_fields(fields: Any, rows: int) -> Header:
     measurements = _read_measurements(fields["measurements"], kinds, dict(maps), schema, rows)
     groups = Groups.of(schema, (query for _, query, _ in measurements))
     choices = _read_choices(fields.get("choices", []), schema)
-    if maps != (() if groups is None else groups.maps) or (groups is None and not choices and fields["format"] == 4):
+    of_format_4 = groups is not None or bool(choices) or statement.rows_are_units
+    if maps != (() if groups is None else groups.maps) or (fields["format"] == 4 and not of_format_4):
         raise ReleaseError("groups must be those of its measurements")
     fit = _read_made_by(fields["estimate"], fields["format"])
     left = _read_variances(fit.pop("variances", []), schema)

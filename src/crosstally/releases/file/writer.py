@@ -92,7 +92,7 @@ def header_bytes(release: Release) -> bytes:
 
 def _needs_newest(release: Release) -> bool:
     """Whether only format 4 can say it."""
-    return release.estimate.groups is not None or bool(release.choices)
+    return release.estimate.groups is not None or bool(release.choices) or release.statement.rows_are_units
 
 
 def _choice_fields(chosen: Chosen, positions: Mapping[str, int]) -> dict[str, Any]:

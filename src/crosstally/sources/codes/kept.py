@@ -42,16 +42,18 @@ class KeptCodes:
         self._types = [np.min_scalar_type(size - 1) for size in sizes]
         self._folder = tempfile.gettempdir() if work_dir is None else str(work_dir)
         self._memory_left = memory_bytes
-        self._in_memory: list[tuple[int, bytes]] = []
-        self._in_file: list[tuple[int, int]] = []
+        self._in_memory: list[tuple[int, bytes, bool]] = []  # the last says whether there are weights
+        self._in_file: list[tuple[int, int, bool]] = []
         self._file: FileIO | None = None
 
-    def add(self, rows: int, codes: Sequence[NDArray[Any]]) -> None:
-        """Keep a batch: the number of its rows, and the codes of each attribute."""
-        typed = zip(codes, self._types, strict=True)
-        packed = b"".join([np.ascontiguousarray(column, kind).data for column, kind in typed])
+    def add(self, rows: int, codes: Sequence[NDArray[Any]], weights: NDArray[np.int64] | None = None) -> None:
+        """Keep a batch: the number of its rows, the codes of each attribute, and what each row counts for, if not 1."""
+        typed = [np.ascontiguousarray(column, kind) for column, kind in zip(codes, self._types, strict=True)]
+        if weights is not None:
+            typed.append(np.ascontiguousarray(weights, np.int64))
+        packed = b"".join([column.data for column in typed])
         if self._file is None and len(packed) <= self._memory_left:
-            self._in_memory.append((rows, packed))
+            self._in_memory.append((rows, packed, weights is not None))
             self._memory_left -= len(packed)
             return
         try:
@@ -61,7 +63,7 @@ class KeptCodes:
             _write(self._file, packed)
         except OSError as error:
             raise self._lost("keep", error) from None
-        self._in_file.append((rows, len(packed)))
+        self._in_file.append((rows, len(packed), weights is not None))
 
     def close(self) -> None:
         """Let go of everything."""
@@ -70,13 +72,13 @@ class KeptCodes:
         if self._file is not None:
             self._file.close()
 
-    def batches(self) -> Iterator[tuple[int, list[NDArray[Any]]]]:
+    def batches(self) -> Iterator[tuple[int, list[NDArray[Any]], NDArray[np.int64] | None]]:
         """The batches as they were added."""
-        for rows, packed in self._in_memory:
-            yield rows, self._columns(rows, packed)
+        for rows, packed, weighted in self._in_memory:
+            yield self._batch(rows, packed, weighted=weighted)
         start = 0
-        for rows, length in self._in_file:
-            yield rows, self._columns(rows, self._read(start, length))
+        for rows, length, weighted in self._in_file:
+            yield self._batch(rows, self._read(start, length), weighted=weighted)
             start += length
 
     def _read(self, start: int, length: int) -> bytes:
@@ -92,6 +94,12 @@ class KeptCodes:
         except OSError as error:
             raise self._lost("read", error) from None
         return b"".join(parts)
+
+    def _batch(
+        self, rows: int, packed: bytes, *, weighted: bool
+    ) -> tuple[int, list[NDArray[Any]], NDArray[np.int64] | None]:
+        columns = self._columns(rows, packed)
+        return rows, columns, np.frombuffer(packed[-8 * rows :], np.int64) if weighted and rows else None
 
     def _columns(self, rows: int, packed: bytes) -> list[NDArray[Any]]:
         out, start = [], 0
