@@ -25,6 +25,7 @@ from crosstally.questions.queries import Cells
 from crosstally.releases import Release, Statement, publish
 from crosstally.schema.about import About
 from crosstally.tables import Measurement
+from hostile_labels import MANY
 from released import views
 from simulated import measured, people, schema_of
 
@@ -37,6 +38,54 @@ HOSTILE = [
     "{{ 7 * 7 }}",
     "a\u202eb",
 ]
+
+
+TAGS = frozenset(
+    [
+        "html",
+        "head",
+        "meta",
+        "title",
+        "style",
+        "body",
+        "a",
+        "header",
+        "h1",
+        "h2",
+        "h3",
+        "p",
+        "nav",
+        "ul",
+        "li",
+        "main",
+        "section",
+        "dl",
+        "div",
+        "dt",
+        "dd",
+        "details",
+        "summary",
+        "table",
+        "caption",
+        "thead",
+        "tbody",
+        "tr",
+        "th",
+        "td",
+        "bdi",
+        "span",
+        "svg",
+        "g",
+        "path",
+        "line",
+        "rect",
+        "text",
+        "blockquote",
+        "pre",
+        "code",
+        "footer",
+    ]
+)
 
 
 class Read(HTMLParser):
@@ -94,6 +143,18 @@ def test_labels_are_texts_and_nothing_else(hostile: str) -> None:
     assert "49" not in re.findall(r"\b49\b", shown)
     assert hostile.count("<bdi>a\u202eb</bdi>") == 1
     assert "crosstally inspect '$(reboot).parquet'" in shown
+
+
+def test_two_hundred_hostile_labels_are_texts_in_html_and_svg() -> None:
+    parts = [MANY[i : i + 20] for i in range(0, len(MANY), 20)]
+    schema = ct.Schema([ct.Attribute(f"a{i}", part) for i, part in enumerate(parts)])
+    html = release_page(released(schema))
+    page = Read(html)
+    assert {tag for tag, _ in page.tags} <= TAGS
+    assert not [name for _, own in page.tags for name in own if name.startswith("on")]
+    assert set(MANY) <= set(page.texts)
+    pictures = re.findall("<svg.*?</svg>", html, re.DOTALL)
+    assert sum(picture.count("&lt;script&gt;") for picture in pictures) >= len(MANY) // 30
 
 
 def test_nothing_is_loaded_and_the_policy_allows_nothing_but_its_own_style(hostile: str) -> None:

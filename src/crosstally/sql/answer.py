@@ -78,6 +78,13 @@ def answer_sql(text: str, schema: Schema, tables: Tables, *, level: float = 0.95
         caption: Where the tables come from.
     """
     check_level(level)
+    try:
+        return _answered(text, schema, tables, level=level, caption=caption)
+    except RecursionError:
+        raise QueryError("the statement is nested too deeply; ask a simpler one") from None
+
+
+def _answered(text: str, schema: Schema, tables: Tables, *, level: float, caption: str) -> SqlAnswer:
     statement = read_statement(text, schema)
     condition = None if statement.where is None else condition_of_sql(statement.where, schema)
     evaluation = Evaluation(statement, Groups(schema, tables, condition, statement.sets, level), tables)

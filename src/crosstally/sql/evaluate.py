@@ -166,7 +166,8 @@ class Evaluation:
         out = np.zeros(len(self.kept))
         for each in node.expressions:
             codes = self.key(each)
-            assert codes is not None
+            if codes is None:
+                raise QueryError(f"grouping() takes attributes that stand in GROUP BY, got {shown(each.sql('duckdb'))}")
             out = 2 * out + (codes == NULL)
         return out
 
