@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import math
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +32,16 @@ _SUFFIXES = (".svg", ".png", ".json")
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """Which attribute, by position, runs along the axis, which is told by colour, which by small charts of its own."""
+    """Which attribute, by position, runs along the axis, which is told by colour, which by small charts of its own.
+
+    ``across`` says whether bars lie; where it is None they do if their labels are too long to stand side by side.
+    """
 
     axis: int
     _: KW_ONLY
     colour: int | None = None
     facet: int | None = None
+    across: bool | None = None
 
 
 def roles(schema: Schema) -> Roles:
@@ -65,6 +69,7 @@ def bar_chart(
     interval: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None,
     caption: str = "",
     width: int = 480,
+    across: bool | None = None,
 ) -> Any:
     """A chart of a table over one to three attributes: bars in the schema's order, lines for intervals.
 
@@ -75,10 +80,11 @@ def bar_chart(
         interval: The low and high end of the interval around each, where its sides differ, instead of a half width.
         caption: Where the table comes from.
         width: How wide the bars may spread, in pixels; small charts share it.
+        across: Whether bars lie; None leaves that to their labels.
     """
     _check(schema, width)
     altair = optional("altair", extra="charts")
-    part = roles(schema)
+    part = replace(roles(schema), across=across)
     if interval is None and half_width is not None:
         interval = np.maximum(values - half_width, np.minimum(values, 0.0)), values + half_width
     layers = _bars(altair, schema, part, interval is not None, width)
@@ -131,10 +137,14 @@ def _horizontal(attribute: Attribute, room: float) -> bool:
     return longest * _LETTER + 8 > room / attribute.size
 
 
+def _lying(schema: Schema, part: Roles, room: float) -> bool:
+    return _horizontal(schema.attributes[part.axis], room) if part.across is None else part.across
+
+
 def _bars(altair: Any, schema: Schema, part: Roles, known: bool, width: int) -> list[Any]:
     """Bars, and above them a line for each interval."""
     room = width if part.facet is None else _facet_width(schema, part, width)
-    across = _horizontal(schema.attributes[part.axis], room)
+    across = _lying(schema, part, room)
     labels, counts, offset = ("y", "x", "yOffset") if across else ("x", "y", "xOffset")
     number = altair.X if across else altair.Y
     shared = {labels: _label_axis(altair, schema.attributes[part.axis], part.axis, across)}
@@ -190,7 +200,7 @@ def _size(schema: Schema, part: Roles, width: int) -> dict[str, Any]:
     """A width and a height; horizontal bars get as much height as they need."""
     attribute = schema.attributes[part.axis]
     bars = 1 if part.colour is None else schema.shape[part.colour]
-    if _horizontal(attribute, width):
+    if _lying(schema, part, width):
         return {"width": width, "height": attribute.size * max(18, 8 * bars + 6)}
     needed = attribute.size * max(_WIDEST_BAR * bars, _LETTER * max(map(len, attribute.labels)) + 16)
     return {"width": min(width, round(needed)), "height": max(160, round(width * 0.55))}

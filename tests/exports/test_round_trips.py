@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import warnings
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from crosstally.exports.sdmx_csv import sdmx_csv_text
 from crosstally.exports.xlsx import write_xlsx
 from crosstally.schema import Attribute, Schema
 from crosstally.tables import ErrorKind, Marginal
+from hostile_labels import MANY
 from released import views
 
 SCHEMA = Schema([Attribute("sex", ["Female", "Male"]), Attribute("age, in years", edges=[0, 18, 65.5], missing=True)])
@@ -184,6 +186,21 @@ def test_formulas_are_texts_in_csv_and_numbers_are_numbers() -> None:
     assert frame["label"].nunique() == len(HOSTILE)
     raw = pd.read_csv(io.StringIO(csv_text(unknown(HOSTILE), raw=True)))
     assert raw["label"].tolist() == HOSTILE
+
+
+def test_two_hundred_hostile_labels() -> None:
+    """In CSV none begins, after what cannot be seen, with what begins a formula; in a workbook each is a text."""
+    assert len(MANY) >= 200
+    for label in pd.read_csv(io.StringIO(csv_text(unknown(MANY))), keep_default_na=False)["label"]:
+        assert label.strip(" \t\u200f\u00a0\ufeff")[0] not in "=+-@|＝＋－＠"
+        assert not re.search("[\u202a-\u202e\u2066-\u2069]", label)
+    book = io.BytesIO()
+    write_xlsx(unknown(MANY), book)
+    rows = list(openpyxl.load_workbook(book)["table"].iter_rows(min_row=2))
+    assert [row[0].value for row in rows] == MANY
+    assert {row[0].data_type for row in rows} == {"s"}
+    assert all(row[0].hyperlink is None for row in rows)
+    assert {row[1].data_type for row in rows} == {"n"}
 
 
 def test_labels_that_are_numbers_stay_as_they_are() -> None:

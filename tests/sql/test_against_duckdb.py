@@ -91,6 +91,11 @@ SELECT sex, region, count(*) AS n, n / sum(n) OVER () AS share FROM people GROUP
 SELECT count(*) FROM people WHERE region = 'North' AND region = 'South'
 SELECT region, count(*) FROM people WHERE rooms < 0 GROUP BY region
 SELECT count(*) FROM people WHERE TRUE AND NOT FALSE
+SELECT CASE WHEN age >= 40 THEN 'old' ELSE 'young' END AS s, sex, count(*) FROM people GROUP BY s, sex
+SELECT CASE WHEN age < 18 THEN 'a' WHEN age < 40 THEN 'b' WHEN rooms > 1 THEN 'a' END s, count(*) FROM people GROUP BY 1
+SELECT CASE sex WHEN 'Male' THEN 'm' ELSE 'f' END s, region, count(*) FROM people GROUP BY ROLLUP (s, region)
+SELECT CASE WHEN job = 'paid' THEN 'p' ELSE 'q' END AS s, count(*) / sum(count(*)) OVER () AS n FROM people GROUP BY 1
+SELECT region, CASE WHEN region = 'North' THEN 'n' ELSE 'r' END AS s, count(*) FROM people GROUP BY ALL HAVING s = 'r'
 """.strip().splitlines()
 
 
@@ -190,12 +195,12 @@ def in_intervals(statement: str, seed: int) -> list[bool]:
 
 def test_sixty_statements() -> None:
     """Each statement counts alike. Intervals of differences and ratios are never too narrow: there is no upper rate."""
-    assert len(STATEMENTS) == 60
+    assert len(STATEMENTS) >= 60
     held = {
         statement: [each for seed in range(5) for each in in_intervals(statement, seed)] for statement in STATEMENTS
     }
     rates = {statement: np.mean(each) for statement, each in held.items() if each}
-    assert len(rates) == 58  # one has no numbers, one no rows
+    assert len(rates) == len(STATEMENTS) - 2  # one has no numbers, one no rows
     assert np.mean(list(rates.values())) > 0.95
     assert min(rates.values()) >= 0.75, min(rates, key=lambda statement: rates[statement])
 

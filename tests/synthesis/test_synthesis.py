@@ -165,6 +165,13 @@ def test_every_row_of_a_file_says_what_it_is(tmp_path: Path) -> None:
     assert "as if they were people are too narrow: make them" in made.warning
 
 
+def test_few_rows_have_intervals_that_are_wide_enough() -> None:
+    release, _ = released()
+    made = release.synthesize(50)
+    assert made.factor < 1
+    assert "They are few: intervals computed from them are wide enough" in made.warning
+
+
 def test_labels_of_rows_are_no_formulas(tmp_path: Path) -> None:
     schema = ct.Schema([ct.Attribute("=x", ["=1+1", "-5"])])
     query = Measurement(Cells(("=x",)), np.array([5, 6]), variance=NOISE.variance, noise=NOISE, origin="test")

@@ -21,6 +21,7 @@ from crosstally.cli import (
     inspect,
     interrupts,
     ledger,
+    page,
     plan,
     release,
     reproduce,
@@ -106,6 +107,7 @@ _add(_collect, collect.release, *collect.RELEASE_EXAMPLES)
 _add(app, table.table, *table.EXAMPLES, panel=_READ)
 _add(app, sql.sql, *sql.EXAMPLES, panel=_READ)
 _add(app, synth.synth, *synth.EXAMPLES, panel=_READ)
+_add(app, page.page, *page.EXAMPLES, panel=_READ)
 _add(app, inspect.inspect, *inspect.EXAMPLES, panel=_READ)
 _add(app, reproduce.reproduce, *reproduce.EXAMPLES, panel="Research")
 

@@ -38,7 +38,7 @@ def write_rows(rows: SyntheticRows, path: Path, *, raw: bool = False) -> None:
 
 
 def _note(rows: SyntheticRows) -> pa.DictionaryArray:
-    wider = "" if math.isnan(rows.factor) else f" {rows.factor:.2g} times"
+    wider = "" if math.isnan(rows.factor) else f" {max(rows.factor, 1.0):.2g} times"
     return pa.DictionaryArray.from_arrays(
         pa.array(np.zeros(len(rows), np.int8)), pa.array([f"not a person; widen intervals{wider}"])
     )

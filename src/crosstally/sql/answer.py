@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from crosstally.errors import QueryError
 from crosstally.extras import optional
 from crosstally.schema import Schema
-from crosstally.sql.conditions import condition_of_sql
+from crosstally.sql.conditions import branches_of_case, condition_of_sql
 from crosstally.sql.evaluate import Evaluation
 from crosstally.sql.groups import NULL, Groups, Tables
 from crosstally.sql.statement import Statement, expressions, read_statement
@@ -78,9 +78,17 @@ def answer_sql(text: str, schema: Schema, tables: Tables, *, level: float = 0.95
         caption: Where the tables come from.
     """
     check_level(level)
+    try:
+        return _answered(text, schema, tables, level=level, caption=caption)
+    except RecursionError:
+        raise QueryError("the statement is nested too deeply; ask a simpler one") from None
+
+
+def _answered(text: str, schema: Schema, tables: Tables, *, level: float, caption: str) -> SqlAnswer:
     statement = read_statement(text, schema)
     condition = None if statement.where is None else condition_of_sql(statement.where, schema)
-    evaluation = Evaluation(statement, Groups(schema, tables, condition, statement.sets, level), tables)
+    cases = {name: branches_of_case(case, schema) for name, case in statement.cases.items()}
+    evaluation = Evaluation(statement, Groups(schema, tables, condition, statement.sets, level, cases), tables)
     if statement.having is not None:
         evaluation.kept = np.flatnonzero(evaluation.holds(statement.having))
     columns: dict[str, tuple[str | float | None, ...]] = {}

@@ -16,7 +16,7 @@ from crosstally.schema import Schema
 from crosstally.schema.attribute import MISSING, Outside
 from crosstally.sql.statement import attribute_of, expressions, refused
 
-__all__ = ["condition_of_sql", "not_missing"]
+__all__ = ["branches_of_case", "condition_of_sql", "not_missing"]
 
 _TRUE: Condition = And(())
 _FALSE: Condition = Or(())
@@ -50,6 +50,28 @@ def not_missing(name: str, schema: Schema) -> Condition:
     if attribute.outside is Outside.OTHER:
         raise QueryError(f"{name!r} counts missing values as '(other)': IS NULL cannot be answered; ask for '(other)'")
     return _TRUE
+
+
+def branches_of_case(case: Any, schema: Schema) -> dict[str | None, Condition]:
+    """The labels that a CASE gives, and when it does: no two of these conditions are true of one row.
+
+    A branch is taken where its condition is true and none before it was; that one was not true because a value is
+    missing does not matter here, so the opposite is that of sets.
+    """
+    exp = expressions()
+    branches: dict[str | None, list[Condition]] = {}
+    before: list[Condition] = []
+    for each in case.args["ifs"]:
+        test = each.this if case.this is None else exp.EQ(this=case.this, expression=each.this)
+        own = condition_of_sql(test, schema)
+        branches.setdefault(_label(each.args["true"]), []).append(And((own, *map(Not, before))))
+        before.append(own)
+    branches.setdefault(_label(case.args.get("default")), []).append(And(tuple(map(Not, before))))
+    return {label: parts[0] if len(parts) == 1 else Or(tuple(parts)) for label, parts in branches.items()}
+
+
+def _label(node: Any) -> str | None:
+    return None if node is None or isinstance(node, expressions().Null) else _constant(node)
 
 
 def _leaf(node: Any, schema: Schema, negated: bool) -> Condition:

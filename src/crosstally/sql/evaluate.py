@@ -12,7 +12,7 @@ from crosstally.questions.conditions import Condition, shown
 from crosstally.sql.conditions import condition_of_sql, not_missing
 from crosstally.sql.groups import NULL, Groups, Tables
 from crosstally.sql.numbers import Numbers
-from crosstally.sql.statement import Statement, expressions, read_statement, refused
+from crosstally.sql.statement import Statement, case_name, expressions, read_statement, refused
 from crosstally.typing import Floats
 
 __all__ = ["Evaluation"]
@@ -34,14 +34,22 @@ class Evaluation:
     # Keys
 
     def key(self, node: Any) -> NDArray[np.intp] | None:
-        """The codes of an attribute in each row, where the tree is a column that stands in GROUP BY."""
+        """The codes of a key in each row, where the tree is a column or a CASE that stands in GROUP BY."""
+        name = self._key_name(node)
+        return None if name is None else self.groups.codes[name][self.kept]
+
+    def _key_name(self, node: Any) -> str | None:
         exp = expressions()
+        if isinstance(node, exp.Case):
+            return case_name(node) if case_name(node) in self.groups.codes else None
+        if isinstance(node, exp.Column) and isinstance(self._aliased(node), exp.Case):
+            return self._key_name(self._aliased(node))
         if not isinstance(node, exp.Column) or self._aliased(node) is not None:
             return None
         name = self.statement.attribute(node)
         if name not in self.groups.codes:
             raise QueryError(f"{name!r} must stand in GROUP BY, or in a condition")
-        return self.groups.codes[name][self.kept]
+        return name
 
     def labels(self, node: Any) -> list[str | None] | None:
         """The texts of a column of labels, where the tree is one: an attribute, or COALESCE of one and a text."""
@@ -52,11 +60,11 @@ class Evaluation:
                 return [other.name if each is None else each for each in inner]
         if isinstance(node, exp.Literal) and node.is_string:
             return [node.name] * len(self.kept)
-        codes = self.key(node)
-        if codes is None:
+        name = self._key_name(node)
+        if name is None:
             return None
-        texts = [*self.groups.schema[self.statement.attribute(node)].labels, None]
-        return [texts[code] for code in codes.tolist()]
+        texts = self.groups.labels_of(name)
+        return [texts[code] for code in self.groups.codes[name][self.kept].tolist()]
 
     def _aliased(self, column: Any) -> Any:
         """What a name stands for that SELECT gave: never an attribute's own, which comes first."""
@@ -149,24 +157,28 @@ class Evaluation:
             raise refused(
                 f"the window {shown(node.sql('duckdb'))}: windows are SUM(...) OVER (PARTITION BY ...), and others"
             )
-        keys = [self.statement.attribute(each) for each in node.args.get("partition_by") or []]
-        unknown = [name for name in keys if name not in self.groups.codes]
-        if unknown:
-            raise QueryError(f"{unknown[0]!r} must stand in GROUP BY to partition by it")
+        keys = [self._partition_key(each) for each in node.args.get("partition_by") or []]
         inner = self.numbers(node.this.this, depth + 1)
         parts = _parts([self.groups.codes[name][self.kept] for name in keys], len(self.kept))
         sums = Numbers(*(_summed(column, parts) for column in (inner.value, inner.low, inner.high)))
-        if len(self.statement.sets) > 1 or self._filtered or not _is_count(node.this.this):
+        if len(self.statement.sets) > 1 or self._filtered or self.groups.cases or not _is_count(node.this.this):
             return sums
         own = self.groups.count_over(tuple(keys), self._counted(node.this.this)).take(self.kept)
         return Numbers(sums.value, own.low, own.high).holding_value()
+
+    def _partition_key(self, node: Any) -> str:
+        name = self._key_name(node)
+        if name is None:
+            raise QueryError(f"{shown(node.sql('duckdb'))} must stand in GROUP BY to partition by it")
+        return name
 
     def _grouping(self, node: Any) -> Floats:
         """A bit for each column named: one where the row's grouping set does not have it."""
         out = np.zeros(len(self.kept))
         for each in node.expressions:
             codes = self.key(each)
-            assert codes is not None
+            if codes is None:
+                raise QueryError(f"grouping() takes attributes that stand in GROUP BY, got {shown(each.sql('duckdb'))}")
             out = 2 * out + (codes == NULL)
         return out
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +24,20 @@ NULL = -1
 """The code of an attribute that a row's grouping set does not have."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Rows that one table answers: its attributes, a condition that CASEs add, and the codes of these."""
+
+    names: tuple[str, ...]
+    condition: Condition | None
+    cases: Mapping[str, int]
+
+
 @dataclass(slots=True, eq=False)
 class Groups:
-    """The rows before HAVING: ``codes`` has for each attribute the code of its value in each row, or NULL.
+    """The rows before HAVING: ``codes`` has for each key the code of its value in each row, or NULL.
+
+    Keys are attributes and ``cases``: labels with the conditions under which rows get them.
 
     Attributes have only the values that a row satisfying the condition can have. Values that nobody has are there: a
     release does not know that nobody has them.
@@ -36,61 +48,80 @@ class Groups:
     condition: Condition | None
     sets: tuple[tuple[str, ...], ...]
     level: float
+    cases: Mapping[str, Mapping[str | None, Condition]] = field(default_factory=dict)
     codes: dict[str, NDArray[np.intp]] = field(init=False)
-    set_numbers: NDArray[np.intp] = field(init=False)
+    _blocks: list[_Block] = field(init=False)
+    _block_numbers: NDArray[np.intp] = field(init=False)
     _counts: dict[Condition | None, Numbers] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         keys = tuple(dict.fromkeys(name for names in self.sets for name in names))
-        found = self._answers(self.sets, self.condition)
+        self._blocks = [block for names in self.sets for block in self._blocks_of(names)]
         codes: dict[str, list[NDArray[np.intp]]] = {name: [] for name in keys}
         numbers, sizes = [], []
-        for names, answer in zip(self.sets, found, strict=True):
-            own = {} if answer is None else dict(zip(names, self._codes(answer), strict=True))
-            size = int(not names) if answer is None else answer.values.size
+        for block, answer in zip(self._blocks, self._answers(self._blocks, None), strict=True):
+            own = {} if answer is None else dict(zip(block.names, self._codes(answer), strict=True))
+            size = int(not block.names and not block.cases) if answer is None else answer.values.size
             for name in keys:
-                codes[name].append(own.get(name, np.full(size, NULL)))
+                codes[name].append(own.get(name, np.full(size, block.cases.get(name, NULL))))
             numbers.append(Numbers.exactly(0.0, size) if answer is None else self._numbers(answer))
             sizes.append(size)
         self.codes = {name: np.concatenate(parts) for name, parts in codes.items()}
-        self.set_numbers = np.repeat(np.arange(len(self.sets)), sizes)
+        self._block_numbers = np.repeat(np.arange(len(self._blocks)), sizes)
         self._counts[None] = _joined(numbers)
+
+    def _blocks_of(self, names: tuple[str, ...]) -> Iterator[_Block]:
+        """The blocks of a grouping set: one for each combination of the branches of its CASEs."""
+        cases = [name for name in names if name in self.cases]
+        plain = tuple(name for name in names if name not in self.cases)
+        for chosen in product(*(enumerate(self.cases[name].values()) for name in cases)):
+            conditions = tuple(condition for _, condition in chosen)
+            codes = {name: code for name, (code, _) in zip(cases, chosen, strict=True)}
+            yield _Block(plain, And(conditions) if conditions else None, codes)
+
+    def labels_of(self, name: str) -> list[str | None]:
+        """The label of each code of a key; the last one, which NULL finds, is None."""
+        own = self.cases[name] if name in self.cases else self.schema[name].labels
+        return [*own, None]
 
     @property
     def rows(self) -> int:
         """How many rows there are."""
-        return len(self.set_numbers)
+        return len(self._block_numbers)
 
     def count(self, condition: Condition | None) -> Numbers:
         """The number of people in each group, or of those of them for whom a condition is true."""
         if condition not in self._counts:
-            found = self._answers(self.sets, self._both(condition))
+            found = self._answers(self._blocks, condition)
             parts = [
-                self._placed(number, names, answer)
-                for number, (names, answer) in enumerate(zip(self.sets, found, strict=True))
+                self._placed(number, block.names, answer)
+                for number, (block, answer) in enumerate(zip(self._blocks, found, strict=True))
             ]
             self._counts[condition] = _joined(parts)
         return self._counts[condition]
 
     def count_over(self, names: tuple[str, ...], condition: Condition | None) -> Numbers:
         """The number of people in the group of each row by some of the attributes of its set alone."""
-        (answer,) = self._answers((names,), self._both(condition))
+        (answer,) = self._answers([_Block(names, None, {})], condition)
         if answer is None:
             return Numbers.exactly(0.0, self.rows)
         return self._looked_up(names, answer, np.arange(self.rows))
 
-    def _both(self, condition: Condition | None) -> Condition | None:
-        """The condition of the statement, and one more."""
-        both = tuple(each for each in (self.condition, condition) if each is not None)
-        return And(both) if both else None
-
-    def _answers(self, sets: Sequence[tuple[str, ...]], condition: Condition | None) -> Sequence[Marginal | None]:
-        """The tables; None where no combination of values satisfies the condition."""
-        if condition is None:
-            return self.tables(sets, None)
-        if not condition.boxes(self.schema):
-            return [None] * len(sets)
-        return self.tables(sets, Question((Part(1, condition),)))
+    def _answers(self, blocks: Sequence[_Block], condition: Condition | None) -> list[Marginal | None]:
+        """The table of each block under one condition more; None where no combination of values satisfies all."""
+        out: list[Marginal | None] = [None] * len(blocks)
+        alike: dict[Condition | None, list[int]] = {}
+        for number, block in enumerate(blocks):
+            alike.setdefault(block.condition, []).append(number)
+        for own, numbers in alike.items():
+            all_of = tuple(each for each in (self.condition, own, condition) if each is not None)
+            if all_of and not And(all_of).boxes(self.schema):
+                continue
+            names = [blocks[number].names for number in numbers]
+            found = self.tables(names, Question((Part(1, And(all_of)),)) if all_of else None)
+            for number, answer in zip(numbers, found, strict=True):
+                out[number] = answer
+        return out
 
     def _codes(self, answer: Marginal) -> list[NDArray[np.intp]]:
         """The codes of each attribute in the whole schema, for each cell."""
@@ -108,7 +139,7 @@ class Groups:
         return Numbers(answer.values.ravel(), low.ravel(), high.ravel())
 
     def _placed(self, number: int, names: tuple[str, ...], answer: Marginal | None) -> Numbers:
-        rows = np.flatnonzero(self.set_numbers == number)
+        rows = np.flatnonzero(self._block_numbers == number)
         return Numbers.exactly(0.0, len(rows)) if answer is None else self._looked_up(names, answer, rows)
 
     def _looked_up(self, names: tuple[str, ...], answer: Marginal, rows: NDArray[np.intp]) -> Numbers:

@@ -6,7 +6,7 @@ What is not known here is refused: a release holds counts, and a statement that 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -16,7 +16,7 @@ from crosstally.extras import optional
 from crosstally.questions.conditions import shown
 from crosstally.schema import Schema
 
-__all__ = ["Item", "Statement", "expressions", "read_statement", "refused"]
+__all__ = ["Item", "Statement", "case_name", "expressions", "read_statement", "refused"]
 
 _LONGEST = 20_000  # characters of a statement
 _MOST_SETS = 4_096  # grouping sets: CUBE over 12 attributes
@@ -47,11 +47,12 @@ class Item:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """A SELECT, read: names of attributes are those of the schema."""
+    """A SELECT, read: names of attributes are those of the schema; ``cases`` are keys that group their values."""
 
     schema: Schema
     items: tuple[Item, ...]
     sets: tuple[tuple[str, ...], ...]
+    cases: Mapping[str, Any]
     where: Any
     having: Any
     order: tuple[Any, ...]
@@ -80,6 +81,18 @@ def attribute_of(column: Any, schema: Schema) -> str:
     return alike[0]
 
 
+def case_name(case: Any) -> str:
+    """What a CASE is called among the keys: its own text, which no attribute has that is written as a name."""
+    return str(case.sql("duckdb"))
+
+
+def _cases(tree: Any, sets: Sequence[Sequence[str]]) -> dict[str, Any]:
+    """The CASEs among the keys, by their names."""
+    keys = {name for names in sets for name in names}
+    found = {case_name(case): case for case in tree.find_all(expressions().Case)}
+    return {name: case for name, case in found.items() if name in keys}
+
+
 def read_statement(given: str | Any, schema: Schema) -> Statement:
     """The statement, from its text or its tree."""
     exp = expressions()
@@ -100,6 +113,7 @@ def read_statement(given: str | Any, schema: Schema) -> Statement:
         schema=schema,
         items=_distinct(items),
         sets=sets,
+        cases=_cases(tree, sets),
         where=None if where is None else where.this,
         having=None if having is None else having.this,
         order=() if order is None else tuple(order.expressions),
@@ -170,7 +184,8 @@ def _sets(group: Any, items: Sequence[Item], schema: Schema) -> tuple[tuple[str,
     """The grouping sets: of several parts every combination, as SQL has it."""
     exp = expressions()
     if group.args.get("all"):
-        return (tuple(attribute_of(item.node, schema) for item in items if isinstance(item.node, exp.Column)),)
+        keys = [item.node for item in items if isinstance(item.node, exp.Column | exp.Case)]
+        return (tuple(name for node in keys for name in _names(node, items, schema)),)
     parts = []
     for node in group.expressions:
         parts.append(_part(node, items, schema))
@@ -205,7 +220,7 @@ def _part(node: Any, items: Sequence[Item], schema: Schema) -> list[tuple[str, .
 
 
 def _names(node: Any, items: Sequence[Item], schema: Schema) -> tuple[str, ...]:
-    """The attributes of an element: a column, the name or number of a selected one, or several in brackets."""
+    """The keys of an element: a column or CASE, the name or number of a selected one, or several in brackets."""
     exp = expressions()
     if isinstance(node, exp.Tuple):
         return tuple(name for each in node.expressions for name in _names(each, items, schema))
@@ -215,7 +230,10 @@ def _names(node: Any, items: Sequence[Item], schema: Schema) -> tuple[str, ...]:
         node = items[int(node.name) - 1].node
     if isinstance(node, exp.Column):
         aliased = [item.node for item in items if item.name.lower() == node.name.lower()]
-        if aliased and node.name not in schema.names and isinstance(aliased[0], exp.Column):
+        if aliased and node.name not in schema.names and isinstance(aliased[0], exp.Column | exp.Case):
             node = aliased[0]
+    if isinstance(node, exp.Case):
+        return (case_name(node),)
+    if isinstance(node, exp.Column):
         return (attribute_of(node, schema),)
-    raise refused(f"GROUP BY {shown(node.sql('duckdb'))}, which is no attribute,")
+    raise refused(f"GROUP BY {shown(node.sql('duckdb'))}, which is neither an attribute nor CASE,")

@@ -40,6 +40,7 @@ _WORK = 150_000_000  # rows times tables times sweeps: about ten seconds
 _BATCH = 2_000_000  # cells asked for at once
 _JUDGED_TABLES = 60  # tables whose intervals are looked at
 _LEAST_COUNT = 5.0  # cells of fewer rows have no normal intervals to speak of
+_WIDE_ENOUGH = 1.05  # nobody need multiply an interval by less
 _NORMAL = 1.959963984540054  # the quantile of the normal law that 95% intervals have
 
 
@@ -53,7 +54,7 @@ class SyntheticRows:
         method: How they were made: "sampling" or "integers".
         distances: For each table that was fitted the share of rows that would have to move for it to be the release's.
         factor: By this much, in 19 of 20 cells at most, intervals computed from the rows as if they were people are
-            too narrow; NaN where the release does not know its errors.
+            too narrow; below 1 where rows are fewer than people, NaN where the release does not know its errors.
         median_factor: The same for half of the cells.
         caption: Where they come from.
     """
@@ -91,9 +92,12 @@ class SyntheticRows:
     @property
     def warning(self) -> str:
         """What everybody who gets the rows must know."""
-        start = (
-            "These rows are made up and are nobody. Intervals computed from them as if they were people are too narrow"
-        )
+        nobody = "These rows are made up and are nobody."
+        if self.factor < _WIDE_ENOUGH:
+            return (
+                f"{nobody} They are few: intervals computed from them are wide enough, those of the release narrower."
+            )
+        start = f"{nobody} Intervals computed from them as if they were people are too narrow"
         if math.isnan(self.factor):
             return f"{start}, by how much is not known."
         return (

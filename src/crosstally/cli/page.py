@@ -1,0 +1,38 @@
+"""``crosstally page``: one page about a release, to hand on."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from crosstally.cli.options import Force, Quiet, check_output
+from crosstally.errors import CrosstallyError
+
+__all__ = ["EXAMPLES", "page"]
+
+EXAMPLES = ("crosstally page people.release.parquet -o people.html",)
+
+
+def page(
+    release: Annotated[Path, typer.Argument(metavar="RELEASE", help="A release file.")],
+    *,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The page to write, such as x.html.")],
+    quiet: Quiet = False,
+    force: Force = False,
+) -> None:
+    """Write one self-contained page: charts, links, how reliable what is, the promise."""
+    from crosstally.cli.output.screen import people
+    from crosstally.pages.release_page import release_page
+    from crosstally.releases import open_release
+
+    check_output(output, force=force)
+    opened = open_release(release)
+    try:
+        digest = hashlib.sha256(release.read_bytes()).hexdigest()
+        output.write_text(release_page(opened, digest=digest, file_name=release.name), encoding="utf-8")
+    except OSError as error:
+        raise CrosstallyError(f"cannot write {str(output)!r}: {error.strerror}") from None
+    people(quiet=quiet).say(f"{str(output)!r} is one file that loads nothing: open it in a browser, or send it.")

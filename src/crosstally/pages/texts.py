@@ -1,0 +1,95 @@
+"""Every text of the pages, in one catalogue, so that other languages can follow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+__all__ = ["ENGLISH", "text"]
+
+ENGLISH: Mapping[str, str] = {
+    "skip": "Skip to the content",
+    "untitled": "A table about people, published under differential privacy",
+    "contents": "On this page",
+    "summary": "Summary",
+    "rows": "people",
+    "records": "records",
+    "rows_between": "{rows}, most likely {low} to {high}",
+    "rows_public": "{rows} (a public number)",
+    "attributes": "attributes",
+    "budget": "privacy budget",
+    "measured": "numbers measured",
+    "lead": (
+        "Nobody's answers can be read from this page. Every number on it was computed from noisy measurements, so "
+        "every number has an error, and the error is told."
+    ),
+    "attribute_list": "The attributes",
+    "attribute": "attribute",
+    "values": "values",
+    "description": "description",
+    "charts": "One attribute at a time",
+    "charts_lead": (
+        "Bars are estimates. The thin line at the end of a bar is an interval that holds the true count with 95% "
+        "confidence."
+    ),
+    "chart_of": "Count by {name}",
+    "top_values": "The {shown} most frequent of {all} values.",
+    "table_of": "The numbers",
+    "value": "value",
+    "count": "count",
+    "low": "from",
+    "high": "to",
+    "reliability": "reliability",
+    "share": "share",
+    "more_values": "{number} more values are in the release.",
+    "associations": "What has to do with what",
+    "associations_lead": (
+        "Cramér's V says how strongly two attributes are linked: 0 is not at all, 1 is completely. The intervals "
+        "hold it with 95% confidence, as far as the noise of the release goes. Pairs whose interval begins at 0 may "
+        "not be linked."
+    ),
+    "associations_none": "No two attributes were measured together.",
+    "associations_some": "The {shown} strongest of {all} pairs that were measured.",
+    "pair": "attributes",
+    "cramers_v": "Cramér's V",
+    "interval": "95% interval",
+    "unknown": "not known",
+    "reliable": "How reliable what is",
+    "reliable_lead": (
+        "A count is reliable when its error is small beside it. The signs follow the coefficient of variation, half of "
+        "the interval's width over 1.96 times the count: ●●● below 16.5%, ●●○ below 33.3%, ●○○ above."
+    ),
+    "flag_good": "reliable",
+    "flag_fair": "use with caution",
+    "flag_poor": "unreliable",
+    "flag_unknown": "not known",
+    "cells_by_flag": "Counts on this page by reliability",
+    "cells": "counts",
+    "errors_lead": "The standard error of one count, by how many attributes a table has, before any correction:",
+    "ways": "attributes of the table",
+    "covered": "tables measured",
+    "least": "least",
+    "median": "median",
+    "most": "most",
+    "uncovered": (
+        "Tables that were not measured can be asked for too. Their intervals rest on an assumption: that links which "
+        "nobody measured are as strong as those that were."
+    ),
+    "privacy": "What is promised",
+    "cite": "How to cite",
+    "citation": (
+        "{title}. {source}Table published under differential privacy ({budget}) with crosstally {version}.{digest}"
+    ),
+    "digest": " SHA-256 of the release file: {digest}.",
+    "about_source": "Source",
+    "about_period": "Period",
+    "about_contact": "Contact",
+    "about_licence": "Licence",
+    "how": "How to ask further",
+    "how_lead": "Whoever has the release file can ask for any table, at no cost to privacy:",
+    "made_by": "Written by crosstally {version}. This page is one file: it loads nothing and runs nothing.",
+}
+
+
+def text(key: str, **values: object) -> str:
+    """A text of the catalogue, with values put into it."""
+    return ENGLISH[key].format(**values) if values else ENGLISH[key]
