@@ -15,11 +15,12 @@ from crosstally.plans.stages import stage_key
 from crosstally.privacy.ledger import Ledger
 from crosstally.questions.groups import Groups
 from crosstally.releases import Release, Statement, publish
+from crosstally.releases.publish import rows_known
 from crosstally.schema import Schema
 from crosstally.strategies.base import Strategy
 from crosstally.strategies.planner import chosen_by_default, compare
 from crosstally.strategies.rules import check_rules, next_stage
-from crosstally.tables import ExactTable, Measurement
+from crosstally.tables import ExactTable, Measurement, public_counts
 from crosstally.workload import Workload
 
 if TYPE_CHECKING:
@@ -94,6 +95,7 @@ def release(
         )
     if schema is None:
         raise PlanError("a release needs a schema, or a plan")
+    rows = rows_known(schema, rows)
     budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
     if isinstance(ledger, str | Path):
         ledger = Ledger.open(ledger)
@@ -141,13 +143,14 @@ def run(
     from crosstally.sources import Reading
 
     _check(plan, rows)
+    rows = rows_known(plan.schema, rows)
     counted = _with_reading(plan, schema)
     key = uuid.uuid4().hex if key is None else key
     if not isinstance(ledger, Ledger):
         ledger = _open(ledger, plan)
     keys = [stage_key(key, stage + 1) for stage in range(1 + len(plan.later))]
     _check_keys(ledger, keys)
-    public = () if rows is None else (public_total(rows),)
+    public = (*(() if rows is None else (public_total(rows),)), *public_counts(plan.schema))
     measured: tuple[Measurement, ...] = ()
     used: list[str] = []
     stage: Plan | None = plan

@@ -19,7 +19,23 @@ from crosstally.questions.queries import Cells, GroupMaps, Query
 from crosstally.schema import Schema
 from crosstally.text_table import text_table
 
-__all__ = ["CellEnds", "CellError", "Chosen", "ErrorKind", "ExactTable", "Marginal", "Measurement"]
+__all__ = [
+    "PUBLIC",
+    "CellEnds",
+    "CellError",
+    "Chosen",
+    "ErrorKind",
+    "ExactTable",
+    "Marginal",
+    "Measurement",
+    "public_counts",
+]
+
+PUBLIC = "public"
+"""The origin of counts that nobody measured: the steward asserted them as public."""
+
+_LEAST_ERROR = 0.01
+"""The standard error of public counts that are exact: far below any noise, and above what rounding would notice."""
 
 
 def read_only(array: ArrayLike, dtype: type[np.generic]) -> NDArray[Any]:
@@ -92,6 +108,21 @@ class Measurement:
         object.__setattr__(self, "values", read_only(self.values, kind))
         if not (0 < self.variance < math.inf):
             raise CrosstallyError(f"the variance of a measurement must be positive, got {self.variance}")
+
+
+def public_counts(schema: Schema) -> tuple[Measurement, ...]:
+    """The public counts of a schema's facts in the form of measurements, each with its error; without exact totals."""
+    return tuple(
+        Measurement(
+            Cells(() if fact.attribute is None else (fact.attribute,)),
+            np.array(fact.counts[0] if fact.attribute is None else fact.counts),
+            variance=max(fact.error, _LEAST_ERROR) ** 2,
+            noise=None,
+            origin=PUBLIC,
+        )
+        for fact in schema.public_counts()
+        if fact.attribute is not None or fact.error > 0
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -86,11 +86,6 @@ def test_a_format_that_is_too_new_is_refused() -> None:
             Schema.from_dict({**FORMAT_1, "crosstally-schema": number})
 
 
-def test_facts_are_refused_until_they_are_used() -> None:
-    with pytest.raises(SchemaError, match="facts are not used by this crosstally yet"):
-        Schema.from_dict({**FORMAT_2, "facts": {}})
-
-
 def test_the_identity_is_that_of_the_cells() -> None:
     assert Schema.from_dict(FORMAT_2).identity() == FORMAT_1
     cells = {

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from crosstally.answers.error_bars import ErrorBars
 from crosstally.answers.intervals import CoveredEnds
 from crosstally.answers.modelled import ModelledEnds
+from crosstally.answers.possible import PossibleEnds, emptied, raked_to_possible
 from crosstally.answers.reconstruct.least_squares import least_norm, linear_tables
 from crosstally.answers.reconstruct.linear_program import least_differences
 from crosstally.answers.reconstruct.maximum_entropy import greatest_entropy
@@ -82,11 +83,22 @@ def answer_all(
     answers: dict[int, Marginal] = {}
     for positions, known in known_alike(estimate, tables):
         names = [tables[i] for i in positions]
-        if known.covered.all():
-            answers.update(zip(positions, _straight(estimate, errors, names, known, method), strict=True))
-        else:
-            answers.update(zip(positions, _filled(estimate, errors, names, known, method), strict=True))
+        found = (_straight if known.covered.all() else _filled)(estimate, errors, names, known, method)
+        answers.update(zip(positions, (_possible(estimate, each, known) for each in found), strict=True))
     return [answers[i] for i in range(len(tables))]
+
+
+def _possible(estimate: Estimate, found: Marginal, known: Known) -> Marginal:
+    """The answer with nobody where nobody can be; linear answers stay as they are."""
+    possible = estimate.schema.possible(found.attributes) if found.corrected else None
+    if possible is None:
+        return found
+    values = found.values
+    values = emptied(values, possible) if known.covered.all() else raked_to_possible(values, possible, known.subsets)
+    ends = found.ends
+    if isinstance(ends, CoveredEnds | ModelledEnds):
+        ends = PossibleEnds(ends, possible)
+    return replace(found, values=values, ends=ends)
 
 
 def _from_groups(
@@ -134,6 +146,7 @@ def _straight(
     corrected, ndim = estimate.corrected != "none", len(known.shape)
     stack = rebuild(known.coefficients.reshape(-1, *known.shape), ndim)
     laws = map(errors.covered_law, tables)
+    cells = clip_and_keep_total(stack, ndim) if corrected else stack
     repeats = errors.repeats if corrected else None
     return [
         Marginal(
@@ -145,9 +158,7 @@ def _straight(
             ends=None if repeats is None else CoveredEnds(repeats, estimate, tuple(names)),
             corrected=corrected,
         )
-        for names, values, law in zip(
-            tables, clip_and_keep_total(stack, ndim) if corrected else stack, laws, strict=True
-        )
+        for names, values, law in zip(tables, cells, laws, strict=True)
     ]
 
 
@@ -206,7 +217,7 @@ def _where(joint: Marginal, names: Sequence[str], where: Where, errors: ErrorBar
         schema=replace(joint.schema, attributes=tuple(attributes)),
         values=added(joint.values[None])[0],
         error=None if joint.error is None else errors.sums(asked, summed, chosen),
-        ends=joint.ends.mapped(added) if isinstance(joint.ends, CoveredEnds | ModelledEnds) else None,
+        ends=joint.ends.mapped(added) if isinstance(joint.ends, CoveredEnds | ModelledEnds | PossibleEnds) else None,
         where=where.text,
     )
 

@@ -37,7 +37,7 @@ from crosstally.residuals.layout import outer_product
 from crosstally.residuals.nested import Nesting
 from crosstally.residuals.variances import Variances
 from crosstally.schema import Schema
-from crosstally.tables import CellError, ErrorKind, Measurement
+from crosstally.tables import PUBLIC, CellError, ErrorKind, Measurement
 
 __all__ = ["ErrorBars", "ErrorLaw", "ErrorLaws"]
 
@@ -73,13 +73,14 @@ class _Shared:
 class ErrorBars:
     """The errors of all tables of one estimate; each is worked out when it is first asked for.
 
-    Noise of a measurement whose ``noise`` is None (the local model) is taken as normal with its variance: standard
-    errors are right, intervals approximate, and the kind of the error says ``estimated``. Where an estimate knows more
-    than its measurements, ``variances_left`` are those of the coefficients of sets of attributes; errors are then taken
-    as normal too. Where values are in ``groups``, schema and measurements are the extended ones; tables that are spread
-    over values have no error here. ``repeats`` makes replicates of the inference when they are first needed. Without
-    them, and where errors are approximate, corrected cells have the intervals that they had before correction. With the
-    ``sizes`` of interactions (``interactions``) tables that nobody measured have intervals too.
+    Noise of a measurement whose ``noise`` is None (the local model, public counts) is taken as normal with its
+    variance: standard errors are right, and of the local model the kind of the error says ``estimated``: intervals are
+    approximate. Where an estimate knows more than its measurements, ``variances_left`` are those of the coefficients of
+    sets of attributes; errors are then taken as normal too. Where values are in ``groups``, schema and measurements are
+    the extended ones; tables that are spread over values have no error here. ``repeats`` makes replicates of the
+    inference when they are first needed. Without them, and where errors are approximate, corrected cells have the
+    intervals that they had before correction. With the ``sizes`` of interactions (``interactions``) tables that nobody
+    measured have intervals too.
     """
 
     def __init__(
@@ -97,7 +98,7 @@ class ErrorBars:
         self.rows = rows
         self.groups = groups
         self.variances_left = dict(variances_left or {})
-        approximate = self.variances_left or any(m.noise is None for m in measurements)
+        approximate = self.variances_left or any(m.noise is None and m.origin != PUBLIC for m in measurements)
         self.kind = ErrorKind.ESTIMATED if approximate else ErrorKind.EXACT
         self.repeats = None if approximate else repeats
         self.sizes = None if approximate else sizes

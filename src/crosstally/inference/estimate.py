@@ -223,7 +223,19 @@ def _smallest(combined: Estimate, groups: Sequence[ViewGroup]) -> float:
 
 def _view_groups(combined: Estimate, views: Sequence[tuple[str, ...]]) -> list[ViewGroup]:
     shapes = by_shape([combined.schema.sizes(view) for view in views])
-    return [ViewGroup(shape, combined.places([views[i] for i in group])[0]) for shape, group in shapes.items()]
+    return [
+        ViewGroup(shape, combined.places(tables)[0], _possible(combined.schema, tables))
+        for shape, tables in ((shape, [views[i] for i in group]) for shape, group in shapes.items())
+    ]
+
+
+def _possible(schema: Schema, tables: Sequence[tuple[str, ...]]) -> NDArray[np.bool_]:
+    """For each cell of tables of one shape whether someone can be in it; no rows where none is impossible."""
+    cells = [schema.possible(names) for names in tables]
+    if all(each is None for each in cells):
+        return np.empty((0, 0), np.bool_)
+    everywhere = np.ones(schema.sizes(tables[0]), np.bool_)
+    return np.stack([(everywhere if each is None else each).ravel() for each in cells])
 
 
 def _corrected(combined: Estimate, groups: Sequence[ViewGroup], correct: Correction) -> NDArray[np.float64]:

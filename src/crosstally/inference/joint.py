@@ -8,7 +8,7 @@ combined, v_c its variance and j_c its number of attributes (its order), the coe
 with p = 1 unless said otherwise. With p = 0 that would be the constrained least squares estimate. But where most cells
 are empty, removing negative noise adds to all of them, and in sums over many cells that adds up; with j_c the
 interactions of many attributes, each known badly, give way before the counts of few attributes do. Coefficients may
-also be held: they stay as they are.
+also be held: they stay as they are. Cells that nobody can be in become zero.
 
 It is solved by splitting (the alternating direction method of multipliers): views are clipped, and coefficients move
 towards the clipped views. In the residual basis both steps are sums over cells; nothing is factored.
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,10 +37,14 @@ LEAST_VARIANCE = 1e-12
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ViewGroup:
-    """Views of one shape: for each where its coefficients stand, the last attribute fastest."""
+    """Views of one shape: for each where its coefficients stand, the last attribute fastest.
+
+    ``possible`` says of each cell whether someone can be in it; it has no rows where everybody can be anywhere.
+    """
 
     shape: tuple[int, ...]
     places: NDArray[np.intp]
+    possible: NDArray[np.bool_] = field(default_factory=lambda: np.empty((0, 0), np.bool_))
 
 
 def nearest_above_zero(
@@ -81,7 +85,7 @@ def nearest_above_zero(
         penalised += np.bincount(group.places.ravel(), shares.ravel(), number)
         above_zero, owed = np.zeros(group.places.shape), np.zeros(group.places.shape)
         fixed = np.ascontiguousarray(group.places, np.int64), view_factors(group.shape), np.array(group.shape, np.int64)
-        views.append((*fixed, penalties, above_zero, owed))
+        views.append((*fixed, penalties, group.possible, above_zero, owed))
     weights = np.where(penalised > 0, 1 / (variances * orders ** (2 * power)), 1.0)
     kept = np.zeros(number, np.bool_) if held is None else held.copy()
     kept[total] = True

@@ -192,6 +192,7 @@ class _Shape:
     back: Floats
     sizes: NDArray[np.int64]
     variances: Floats
+    possible: NDArray[np.bool_]
 
     @classmethod
     def of(cls, group: ViewGroup, variances: Floats) -> _Shape:
@@ -204,7 +205,13 @@ class _Shape:
             factors * outer_product([[n] + [1] * (n - 1) for n in shape]),
             np.array(shape, np.int64),
             (variances[group.places] * shares).sum(axis=1),
+            group.possible,
         )
+
+    def emptied(self, tables: Floats) -> None:
+        """Set the cells that nobody can be in to zero, in place."""
+        if len(self.possible):
+            tables *= self.possible
 
 
 class _Model:
@@ -295,6 +302,10 @@ class _Model:
         for view in self.views:
             guess = np.empty(view.places.shape)
             independent_guesses(found, view.places, view.factors, view.sizes, guess)
+            if len(view.possible):
+                totals = guess.sum(axis=1, keepdims=True)
+                view.emptied(guess)
+                guess *= totals / np.maximum(guess.sum(axis=1, keepdims=True), _LEAST_PAIR_CELL)
             if pairs and len(view.sizes) > 2:
                 sweeps = min(max(_VISITS // math.comb(len(view.sizes), 2), _LEAST_SWEEPS), _MOST_SWEEPS)
                 pair_guesses(found, view.places, view.factors, view.sizes, _LEAST_PAIR_CELL, sweeps, guess)
@@ -317,6 +328,7 @@ class _Model:
         for view, guess, tables in zip(self.views, guesses, noisy, strict=True):
             spread = np.empty(len(tables))
             shrink_cells(tables, guess, view.variances, COMPONENTS, EDGES, weights, spread)
+            view.emptied(tables)
             precisions.append(1 / np.maximum(spread, _LEAST_SPREAD))
         return self._averaged(noisy, precisions)
 

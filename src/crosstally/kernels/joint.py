@@ -13,8 +13,8 @@ __all__ = ["split_step"]
 
 
 @njit(
-    "UniTuple(float64, 2)(float64[::1], int64[:, ::1], float64[::1], int64[::1], float64[::1], float64[:, ::1],"
-    " float64[:, ::1], float64[::1])",
+    "UniTuple(float64, 2)(float64[::1], int64[:, ::1], float64[::1], int64[::1], float64[::1], boolean[:, ::1],"
+    " float64[:, ::1], float64[:, ::1], float64[::1])",
     cache=True,
 )
 def split_step(  # noqa: PLR0917 (a kernel gets arrays)
@@ -23,6 +23,7 @@ def split_step(  # noqa: PLR0917 (a kernel gets arrays)
     factors: NDArray[np.float64],
     sizes: NDArray[np.int64],
     penalties: NDArray[np.float64],
+    possible: NDArray[np.bool_],
     above_zero: NDArray[np.float64],
     owed: NDArray[np.float64],
     sums: NDArray[np.float64],
@@ -35,6 +36,7 @@ def split_step(  # noqa: PLR0917 (a kernel gets arrays)
         factors: What turns a coefficient of a view into one of Helmert's vectors in whole numbers, and back.
         sizes: How many values each attribute of the views has.
         penalties: For each view what a squared difference costs.
+        possible: For each view the cells that someone can be in; the others become zero. No rows where all can.
         above_zero: The views without negative cells; changed.
         owed: What clipping has changed so far, cell by cell; changed.
         sums: What the views want of each coefficient, times penalties; added to.
@@ -52,7 +54,7 @@ def split_step(  # noqa: PLR0917 (a kernel gets arrays)
         expand(view, sizes)
         unit = np.sqrt(penalties[v])
         for c in range(cells):
-            clipped = max(view[c] + owed[v, c], 0.0)
+            clipped = max(view[c] + owed[v, c], 0.0) if len(possible) == 0 or possible[v, c] else 0.0
             owed[v, c] += view[c] - clipped
             apart = max(apart, unit * abs(view[c] - clipped))
             moved = max(moved, unit * abs(clipped - above_zero[v, c]))

@@ -29,7 +29,7 @@ from crosstally.questions.query_json import query_from_dict
 from crosstally.residuals.closure import Closure, closure_of
 from crosstally.residuals.variances import Variances
 from crosstally.schema import Schema
-from crosstally.tables import Measurement
+from crosstally.tables import PUBLIC, Measurement
 from crosstally.workload import Workload
 
 __all__ = [
@@ -301,4 +301,4 @@ def known_total(seen: Sequence[Measurement]) -> float | None:
 
 def public_total(rows: int) -> Measurement:
     """A public number of rows, in the form in which strategies see it."""
-    return Measurement(Cells(()), np.array(rows), variance=_EXACT, noise=None, origin="public")
+    return Measurement(Cells(()), np.array(rows), variance=_EXACT, noise=None, origin=PUBLIC)

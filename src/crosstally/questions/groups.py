@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from crosstally.errors import PlanError, SchemaError
 from crosstally.questions.queries import Cells, Contrast, GroupMaps, Query
-from crosstally.schema import Schema
+from crosstally.schema import Impossible, PublicCounts, Schema
 
 __all__ = ["Groups", "full_part"]
 
@@ -83,9 +83,13 @@ class Groups:
         grouped = [a.grouped(maps[a.name]) if a.name in maps else a for a in self.schema.attributes]
         in_full = [self.schema[name].renamed(full) for name, full in self.full_names.items()]
         try:
-            return Schema([*grouped, *in_full])
+            return Schema([*grouped, *in_full], facts=[fact for fact in self.schema.facts if self._without(fact)])
         except SchemaError as error:
             raise PlanError(f"too many attributes have groups: with each of them twice, {error}") from None
+
+    def _without(self, fact: Impossible | PublicCounts) -> bool:
+        """Whether a fact says that some values are impossible, none of them of an attribute in groups."""
+        return isinstance(fact, Impossible) and not any(name in self.codes for name in fact.values)
 
     def names(self, names: Sequence[str]) -> tuple[str, ...]:
         """A table as it is called in the extended schema where it may be had in full there: one attribute alone may."""

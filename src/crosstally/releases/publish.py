@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from crosstally.errors import CrosstallyError, ReleaseError
 from crosstally.inference.estimate import ROUNDS, SHRUNK, estimate
@@ -12,9 +13,9 @@ from crosstally.questions.queries import MAX_CELLS, Cells, Contrast
 from crosstally.releases.release import Release
 from crosstally.releases.statement import Statement
 from crosstally.schema import Schema
-from crosstally.tables import Chosen, Measurement
+from crosstally.tables import PUBLIC, Chosen, Measurement, public_counts
 
-__all__ = ["check_measurements", "check_variance", "publish"]
+__all__ = ["check_measurements", "check_variance", "publish", "rows_known"]
 
 # How far, relatively, a file's variance may be from the one that its noise has: it was computed with another machine's
 # exponential function, and a false claim would be larger.
@@ -33,17 +34,19 @@ def publish(
 
     Args:
         schema: What the measured table is about.
-        measurements: Noisy answers, central or local. Of choices the release tells what was chosen; they say nothing
-            about counts.
+        measurements: Noisy answers, central or local; public counts of the schema's facts join them. Of choices the
+            release tells what was chosen; they say nothing about counts.
         statement: The privacy promise they were bought under.
         nonnegative: How negative cells are corrected; ``none`` leaves the unbiased least squares estimate.
         rounds: How often tables are corrected and made consistent again.
     """
     schema, measured = schema.public(), tuple(measurements)
+    statement = replace(statement, rows=rows_known(schema, statement.rows))
     if statement.unit != schema.unit:
         raise ReleaseError("the unit of the statement must be that of the schema")
     choices = tuple(Chosen.of(each) for each in measured if isinstance(each.query, Choice))
     measured = tuple(each for each in measured if not isinstance(each.query, Choice))
+    measured += () if any(each.origin == PUBLIC for each in measured) else public_counts(schema)
     check_measurements(schema, measured)
     consistent = estimate(schema, measured, rows=statement.rows, nonnegative=nonnegative, rounds=rounds)
     return Release(
@@ -55,6 +58,14 @@ def publish(
         rounds=rounds,
         choices=choices,
     )
+
+
+def rows_known(schema: Schema, asserted: int | None) -> int | None:
+    """The number of rows that is public: asserted for this release, or a fact of the schema; both must be the same."""
+    fact = schema.public_rows
+    if asserted is not None and fact is not None and asserted != fact:
+        raise ReleaseError(f"rows must be the public total of the schema's facts, {fact:,}, got {asserted:,}")
+    return fact if asserted is None else asserted
 
 
 def check_measurements(schema: Schema, measurements: Sequence[Measurement]) -> None:

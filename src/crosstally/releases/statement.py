@@ -81,7 +81,7 @@ class Statement:
     def plain(self, schema: Schema) -> tuple[str, ...]:
         """What is promised, to whom, and what is not protected, in a release about a schema: sentences for people."""
         promise = (*_model_sentences(self), _promise(self), _unit_sentence(self), *_public_sentences(self))
-        return (*promise, *caveats(schema))
+        return (*promise, *_fact_sentences(schema), *caveats(schema))
 
     def to_dict(self) -> dict[str, Any]:
         """The statement as JSON; what is absent is left out."""
@@ -196,6 +196,15 @@ def _public_sentences(statement: Statement) -> tuple[str, ...]:
     if statement.neighbours == Neighbours.REPLACE:
         return (public, "Nothing is promised about the number of rows: replacing one leaves it as it is.")
     return (public, "The number of rows is protected too: what the release says about it is a noisy measurement.")
+
+
+def _fact_sentences(schema: Schema) -> tuple[str, ...]:
+    if not schema.facts:
+        return ()
+    listed = "; ".join(map(str, schema.facts))
+    return (
+        f"Asserted by the steward as public: {listed}. The guarantee is given these facts; they are not protected.",
+    )
 
 
 def caveats(schema: Schema) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from crosstally.schema.about import About
 from crosstally.schema.attribute import MAX_VALUES, MISSING, OTHER, Attribute, Outside
 from crosstally.schema.canonical import canonical_text
 from crosstally.schema.dates import DateReading
+from crosstally.schema.facts import Impossible, PublicCounts
 from crosstally.schema.hierarchy import Level
 from crosstally.schema.reading import ColumnName, ColumnReading, RowReading, ValueRule
 from crosstally.schema.schema import MAX_ATTRIBUTES, Schema, Unit
@@ -18,8 +19,10 @@ __all__ = [
     "ColumnName",
     "ColumnReading",
     "DateReading",
+    "Impossible",
     "Level",
     "Outside",
+    "PublicCounts",
     "RowReading",
     "Schema",
     "Unit",

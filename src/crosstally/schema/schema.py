@@ -8,15 +8,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from crosstally.errors import QueryError, SchemaError, did_you_mean
 from crosstally.json_text import JsonError, read_json_file
 from crosstally.platform_files import write_text
 from crosstally.schema.about import About
 from crosstally.schema.attribute import Attribute, Outside, read_attribute
+from crosstally.schema.facts import Fact, PublicCounts, possible_cells, read_facts
 from crosstally.schema.fields import DATA, read_fields, read_from
 from crosstally.schema.reading import WITHHELD, RowReading
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 __all__ = ["MAX_ATTRIBUTES", "Schema", "Unit"]
 
@@ -56,7 +61,8 @@ class Schema:
 
     All of it is public but ``reading``, which says how the steward's columns become these attributes: it is written
     into the steward's own file and nowhere else, and neither printed nor compared. Where it was left behind, in a
-    plan, a ledger or a release, it is "withheld", and no rows can be read.
+    plan, a ledger or a release, it is "withheld", and no rows can be read. ``facts`` are what the steward asserts as
+    known to everybody.
 
     >>> schema = Schema([Attribute("sex", ["Female", "Male"]), Attribute("age", edges=[0, 18, 65, 120])])
     >>> print(schema, schema.cells)
@@ -70,6 +76,7 @@ class Schema:
     _: KW_ONLY
     draft: bool = False
     about: About | None = None
+    facts: tuple[Fact, ...] = ()
     reading: RowReading | Literal["withheld"] | None = field(default=None, compare=False, repr=False)
 
     def __init__(
@@ -79,12 +86,14 @@ class Schema:
         *,
         draft: bool = False,
         about: About | None = None,
+        facts: Iterable[Fact] = (),
         reading: RowReading | Literal["withheld"] | None = None,
     ) -> None:
         object.__setattr__(self, "attributes", tuple(attributes))
         object.__setattr__(self, "unit", unit)
         object.__setattr__(self, "draft", draft)
         object.__setattr__(self, "about", about)
+        object.__setattr__(self, "facts", tuple(facts))
         object.__setattr__(self, "reading", reading)
         for attribute in self.attributes:
             if not isinstance(attribute, Attribute):
@@ -96,6 +105,8 @@ class Schema:
             raise SchemaError(f"attributes must have different names, got {twice!r} twice")
         if self.unit is not None and self.unit.id in self.names:
             raise SchemaError(f"unit: id must not be an attribute too, got {self.unit.id!r}")
+        for fact in self.facts:
+            fact.check({attribute.name: attribute for attribute in self.attributes})
         if isinstance(reading, RowReading):
             reading.check(self.attributes, None if self.unit is None else self.unit.id)
 
@@ -154,14 +165,31 @@ class Schema:
         return tuple(sorted(names, key=self.positions.__getitem__))
 
     def subset(self, *names: str) -> Schema:
-        """The schema of a table over these attributes, in the order named; a reading is of all of them."""
+        """The schema of a table over these attributes, in the order named; reading and facts are of all of them."""
         self.check(names)
-        return replace(self.public(), attributes=tuple(self.attributes[self.positions[name]] for name in names))
+        attributes = tuple(self.attributes[self.positions[name]] for name in names)
+        return replace(self.public(), attributes=attributes, facts=())
 
     def sizes(self, names: Sequence[str]) -> tuple[int, ...]:
         """How many cells each of these attributes has."""
         self.check(names)
         return tuple(self.shape[self.positions[name]] for name in names)
+
+    # What everybody knows
+
+    def public_counts(self) -> tuple[PublicCounts, ...]:
+        """The counts that are public."""
+        return tuple(fact for fact in self.facts if isinstance(fact, PublicCounts))
+
+    @property
+    def public_rows(self) -> int | None:
+        """The number of rows where it is public and exact."""
+        totals = [fact.counts[0] for fact in self.public_counts() if fact.attribute is None and not fact.error]
+        return totals[0] if totals else None
+
+    def possible(self, names: Sequence[str]) -> NDArray[np.bool_] | None:
+        """For each cell of a table whether someone can be in it; None where everybody can be anywhere."""
+        return possible_cells(self.facts, [self.attributes[self.positions[name]] for name in names])
 
     # What others see of it
 
@@ -178,7 +206,7 @@ class Schema:
     def identity(self) -> dict[str, Any]:
         """Names, cells, rules for outside values and the unit: a ledger pays for schemas that agree in these.
 
-        A better description, names for bins, or another reading makes no other schema of it.
+        A better description, names for bins, facts, or another reading makes no other schema of it.
         """
         out: dict[str, Any] = {} if self.unit is None else {"unit": self.unit.identity()}
         return {**out, "attributes": [attribute.identity() for attribute in self.attributes]}
@@ -190,7 +218,7 @@ class Schema:
         """The lowest number of the format that can say all of it."""
         of_parts = any(attribute.needs_format_2 for attribute in self.attributes)
         of_unit = self.unit is not None and self.unit.from_data
-        return 2 if of_parts or of_unit or self.about is not None or self.reading is not None else 1
+        return 2 if of_parts or of_unit or self.about is not None or self.facts or self.reading is not None else 1
 
     def to_dict(self) -> dict[str, Any]:
         """The schema as JSON that may be published: of a reading it says only that there is one."""
@@ -202,6 +230,9 @@ class Schema:
         if self.unit is not None:
             out["unit"] = self.unit.to_dict()
         out["attributes"] = [attribute.to_dict() for attribute in self.attributes]
+        if self.facts:
+            by_name = {attribute.name: attribute for attribute in self.attributes}
+            out["facts"] = [fact.to_dict(by_name) for fact in self.facts]
         if self.reading is not None:
             out["reading"] = WITHHELD
         return out
@@ -218,9 +249,7 @@ class Schema:
         if isinstance(number, bool) or number not in (1, 2):
             raise SchemaError("the schema has a format that this crosstally does not read: it reads 1 and 2")
         known = {"attributes", "unit", "draft"}
-        known |= {"crosstally-schema", "$schema", "about", "reading"} if number == 2 else set()
-        if isinstance(given, Mapping) and number == 2 and "facts" in given:
-            raise SchemaError("facts are not used by this crosstally yet: leave them out")
+        known |= {"crosstally-schema", "$schema", "about", "facts", "reading"} if number == 2 else set()
         found = read_fields(given, "schema", known=known, needed={"attributes"})
         if not isinstance(found["attributes"], list):
             raise SchemaError(f"attributes must be a list, got {type(found['attributes']).__name__}")
@@ -237,6 +266,7 @@ class Schema:
             _read_unit(found.get("unit"), number),
             draft=draft,
             about=None if found.get("about") is None else About.from_dict(found["about"]),
+            facts=read_facts(found.get("facts", []), attributes),
             reading=_read_reading(found.get("reading")),
         )
 
@@ -266,10 +296,10 @@ class Schema:
 
 
 def _file_text(given: Mapping[str, Any]) -> str:
-    """JSON with a line for each attribute and each column of a reading."""
+    """JSON with a line for each attribute, each fact and each column of a reading."""
     parts = []
     for key, value in given.items():
-        if key == "attributes":
+        if key in {"attributes", "facts"}:
             text = "[\n" + ",\n".join(f"    {_json(each)}" for each in value) + "\n  ]"
         elif key == "reading" and isinstance(value, Mapping):
             text = "{\n" + ",\n".join(f"    {_json(name)}: {_reading_text(each)}" for name, each in value.items())

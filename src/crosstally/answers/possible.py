@@ -1,0 +1,76 @@
+"""Answers in which nobody is where nobody can be: cells that facts of the schema say are impossible are zero.
+
+A covered table that was corrected has (nearly) zeros there; they become exact, and the other cells keep its total. A
+table that nobody measured is q, the one of greatest entropy with its covered margins. With m the cells that are
+possible, raking q m back to the margins of q gives the table of greatest entropy among those with these zeros: it stays
+a product of functions of the margins, on the possible cells. Answers of an estimate that was not corrected stay linear.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosstally.answers.intervals import CoveredEnds, RepeatedEnds
+from crosstally.answers.modelled import ModelledEnds
+from crosstally.typing import Floats
+
+__all__ = ["PossibleEnds", "emptied", "raked_to_possible"]
+
+_SWEEPS = 200
+_CLOSE = 1e-6
+"""Raking ends when no margin is off by more than this share of the total, or after so many sweeps."""
+
+
+def emptied(table: Floats, possible: NDArray[np.bool_]) -> Floats:
+    """A table without negative cells with zeros where nobody can be; its total is kept."""
+    inside = np.where(possible, table, 0.0)
+    return np.asarray(inside * (table.sum() / inside.sum()) if inside.sum() > 0 else inside)
+
+
+def raked_to_possible(table: Floats, possible: NDArray[np.bool_], margins: Sequence[int]) -> Floats:
+    """A table with zeros where nobody can be and the same margins over sets of axes (as bits), as nearly as can be."""
+    out, axes = np.where(possible, table, 0.0), range(table.ndim)
+    wanted = []
+    for bits in margins:
+        summed = tuple(axis for axis in axes if not bits >> axis & 1)
+        wanted.append((summed, table.sum(axis=summed, keepdims=True)))
+    for _ in range(_SWEEPS):
+        off = 0.0
+        for summed, margin in wanted:
+            found = out.sum(axis=summed, keepdims=True)
+            off = max(off, float(np.abs(found - margin).max()))
+            out = out * np.divide(margin, found, out=np.zeros_like(margin), where=found > 0)
+        if off <= _CLOSE * table.sum():
+            break
+    return out
+
+
+class PossibleEnds:
+    """The intervals of a table in which some cells are zero for certain."""
+
+    def __init__(self, ends: CoveredEnds | ModelledEnds, possible: NDArray[np.bool_]) -> None:
+        self._ends, self._possible = ends, possible
+
+    def mapped(self, change: Callable[[Floats], Floats]) -> RepeatedEnds | ModelledEnds:
+        """The intervals of what becomes of the table: ``change`` turns a stack of tables into a stack of others."""
+        return self._ends.mapped(_Emptied(self._possible, change))
+
+    def interval(self, values: Floats, level: float) -> tuple[Floats, Floats]:
+        """The ends of the interval of each cell."""
+        low, high = self._ends.interval(values, level)
+        return low * self._possible, high * self._possible
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Emptied:
+    """Sets cells that nobody can be in to zero, then does something else to a stack of tables."""
+
+    possible: NDArray[np.bool_]
+    then: Callable[[Floats], Floats]
+
+    def __call__(self, stack: Floats) -> Floats:
+        return self.then(stack * self.possible)
