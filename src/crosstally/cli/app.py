@@ -25,6 +25,7 @@ from crosstally.cli import (
     release,
     reproduce,
     schema,
+    serve,
     sql,
     synth,
     table,
@@ -106,6 +107,7 @@ _add(_collect, collect.release, *collect.RELEASE_EXAMPLES)
 _add(app, table.table, *table.EXAMPLES, panel=_READ)
 _add(app, sql.sql, *sql.EXAMPLES, panel=_READ)
 _add(app, synth.synth, *synth.EXAMPLES, panel=_READ)
+_add(app, serve.serve, *serve.EXAMPLES, panel=_READ)
 _add(app, inspect.inspect, *inspect.EXAMPLES, panel=_READ)
 _add(app, reproduce.reproduce, *reproduce.EXAMPLES, panel="Research")
 
