@@ -20,6 +20,8 @@ PLANTED = {  # file of the package: what it must not import
     "local/bulk.py": "crosstally.privacy.ledger_file",
     "notebook/history/prior.py": "opendp",
     "privacy/measure.py": "opendp.measurements",
+    "web/pages.py": "crosstally.privacy.accounting",
+    "web/served.py": "crosstally.pipeline",
     "local/client.py": "numpy",
     "plans/plan.py": "crosstally.strategies",
     "schema/schema.py": "crosstally.workload",

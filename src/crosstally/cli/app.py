@@ -26,6 +26,7 @@ from crosstally.cli import (
     release,
     reproduce,
     schema,
+    serve,
     sql,
     synth,
     table,
@@ -108,6 +109,7 @@ _add(app, table.table, *table.EXAMPLES, panel=_READ)
 _add(app, sql.sql, *sql.EXAMPLES, panel=_READ)
 _add(app, synth.synth, *synth.EXAMPLES, panel=_READ)
 _add(app, page.page, *page.EXAMPLES, panel=_READ)
+_add(app, serve.serve, *serve.EXAMPLES, panel=_READ)
 _add(app, inspect.inspect, *inspect.EXAMPLES, panel=_READ)
 _add(app, reproduce.reproduce, *reproduce.EXAMPLES, panel="Research")
 

@@ -1,0 +1,58 @@
+"""``crosstally serve``: a release to look at in a browser, and an API for programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from crosstally.errors import CrosstallyError
+from crosstally.extras import optional
+
+__all__ = ["EXAMPLES", "serve"]
+
+EXAMPLES = (
+    "crosstally serve people.release.parquet",
+    "crosstally serve people.release.parquet --port 8080 --host 0.0.0.0 --allow-host tables.example.org",
+)
+
+
+def serve(
+    release: Annotated[Path, typer.Argument(metavar="RELEASE", help="A release file.")],
+    *,
+    port: Annotated[int, typer.Option(metavar="N", help="Where to listen; 0 takes a free one.")] = 8000,
+    host: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="The address to listen on; others than loopback need --allow-host.")
+    ] = "127.0.0.1",
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Answer under this name too. There is no login and no TLS."),
+    ] = None,
+    root_path: Annotated[str, typer.Option(metavar="PATH", help="The path under which a proxy serves it.")] = "",
+) -> None:
+    """Look at a release in a browser: tables, charts, downloads, an API. Only this machine can reach it."""
+    from crosstally.cli.output.screen import people
+
+    for module in ("fastapi", "jinja2", "uvicorn"):
+        optional(module, extra="web")
+    from crosstally.web.guard import is_loopback
+    from crosstally.web.served import served
+    from crosstally.web.server import listen, run
+
+    names = allow_host or []
+    if not is_loopback(host) and not names:
+        raise CrosstallyError(
+            f"--host {host!r} can be reached by others: say under which name with --allow-host NAME; there is no login "
+            "and no TLS"
+        )
+    if root_path and not root_path.startswith("/"):
+        raise CrosstallyError(f"--root-path must begin with a slash, got {root_path!r}")
+    screen = people(quiet=False)
+    found = served(release, root_path=root_path)
+    with listen(host, port) as socket:
+        shown = f"[{host}]" if ":" in host else host
+        screen.say(f"{release.name} at http://{shown}:{socket.getsockname()[1]}{root_path}/ (Ctrl-C ends)")
+        if names:
+            screen.say(f"Also answered as {', '.join(names)}. There is no login and no TLS: put a proxy before it.")
+        run(found, socket, hosts=names)

@@ -1,0 +1,106 @@
+"""What stands before every request and on every answer: the host is checked, the headers are set, errors get an id."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import sys
+import traceback
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from typing import Any
+
+__all__ = ["LOOPBACK", "POLICY", "Guard", "is_loopback"]
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; form-action 'self'; "
+    "frame-ancestors 'none'; base-uri 'none'"
+)
+"""The browser loads what this server sends, runs its one script and nothing that stands in a page."""
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+_HEADERS = {
+    b"content-security-policy": POLICY.encode(),
+    b"x-content-type-options": b"nosniff",
+    b"referrer-policy": b"no-referrer",
+    b"cross-origin-opener-policy": b"same-origin",
+    b"cross-origin-resource-policy": b"same-origin",
+    b"permissions-policy": b"camera=(), geolocation=(), microphone=()",
+}
+_HOST = re.compile(rb"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?")
+
+Message = MutableMapping[str, Any]
+Send = Callable[[Message], Awaitable[None]]
+Receive = Callable[[], Awaitable[Message]]
+App = Callable[[Message, Receive, Send], Awaitable[None]]
+Refusal = Callable[[int, str, Message], App]
+"""From a status, an id of the error and the request to an answer."""
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach the address."""
+    return host in LOOPBACK or re.fullmatch(r"127(?:\.[0-9]{1,3}){3}", host) is not None
+
+
+class Guard:
+    """Refuses requests for other hosts, which is what a page that rebinds its name to loopback would send.
+
+    Args:
+        app: What answers the others.
+        hosts: Names that are allowed beside those of loopback.
+        refuse: Makes the answer to what is refused or went wrong.
+    """
+
+    def __init__(self, app: App, *, hosts: Iterable[str], refuse: Refusal) -> None:
+        self.app, self.refuse = app, refuse
+        self.hosts = frozenset(host.lower() for host in (*LOOPBACK, *hosts))
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self.app(scope, receive, send)
+            return
+        begun = False
+
+        async def with_headers(message: Message) -> None:
+            nonlocal begun
+            if message["type"] == "http.response.start":
+                begun = True
+                message["headers"] = _with_headers(message.get("headers", ()))
+            await send(message)
+
+        if not self._allowed(scope):
+            await self.refuse(400, "host", scope)(scope, receive, with_headers)
+            return
+        try:
+            await self.app(scope, receive, with_headers)
+        except Exception as error:  # noqa: BLE001 - what nobody foresaw must end without its text
+            own = secrets.token_hex(6)
+            _log(own, error)
+            if not begun:
+                await self.refuse(500, own, scope)(scope, receive, with_headers)
+
+    def _allowed(self, scope: Message) -> bool:
+        given = [value for name, value in scope["headers"] if name == b"host"]
+        if len(given) != 1:
+            return False
+        found = _HOST.fullmatch(given[0])
+        return found is not None and found.group(1).decode("ascii").strip("[]").lower() in self.hosts
+
+
+def _with_headers(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    kept = [(name, value) for name, value in headers if name.lower() not in _HEADERS]
+    if not any(name.lower() == b"cache-control" for name, _ in kept):
+        kept.append((b"cache-control", b"no-store"))
+    return [*kept, *_HEADERS.items()]
+
+
+def _log(own: str, error: Exception) -> None:
+    """Say where and of which kind, never what."""
+    where = "an unknown place"
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        module = frame.f_globals.get("__name__", "")
+        if module.startswith("crosstally."):
+            where = f"{module} {frame.f_code.co_name} line {line}"
+    sys.stderr.write(f"crosstally: error {own}: {type(error).__name__} in {where}\n")

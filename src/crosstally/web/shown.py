@@ -1,0 +1,193 @@
+"""A table as a page shows it: numbers in rows and columns, in order, with intervals and signs of reliability."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from itertools import groupby, product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosstally.tables import Marginal
+from crosstally.typing import Floats
+from crosstally.web.view import Order, Show, View
+
+__all__ = [
+    "MAX_SHOWN",
+    "THRESHOLDS",
+    "Cell",
+    "Grid",
+    "Reliability",
+    "Row",
+    "grid",
+    "joined",
+    "number_text",
+    "percent_text",
+]
+
+MAX_SHOWN = 5_000
+"""Cells of a table on a page: a browser lays them out in a second, and nobody reads more."""
+
+THRESHOLDS = (0.165, 0.333)
+"""Coefficients of variation, as Statistics Canada has them: up to 16.5% as it is, up to 33.3% with care (E), above that
+not at all (F)."""
+
+_NORMAL = {0.9: 1.644854, 0.95: 1.959964, 0.99: 2.575829}
+"""Where there is no standard error, half of an interval over the normal quantile stands for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reliability:
+    """A class of reliability: its name, which is also that of its pattern, and its sign."""
+
+    name: str
+    sign: str
+
+
+GOOD, CARE, POOR, UNKNOWN = (
+    Reliability("good", ""),
+    Reliability("care", "E"),
+    Reliability("poor", "F"),
+    Reliability("unknown", "?"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A number, the ends of its interval (NaN where not known), and how reliable it is."""
+
+    value: float
+    low: float
+    high: float
+    reliability: Reliability
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row: its labels, one for each attribute on rows, and its cells."""
+
+    labels: tuple[str, ...]
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Grid:
+    """The rows shown, of ``all_rows``; ``left_out`` is the share of what is counted that the others hold."""
+
+    row_names: tuple[str, ...]
+    column_names: tuple[str, ...]
+    column_labels: tuple[tuple[str, ...], ...]
+    rows: tuple[Row, ...]
+    _: KW_ONLY
+    all_rows: int
+    left_out: float
+    shares: bool
+
+    @property
+    def heads(self) -> list[list[tuple[str, int]]]:
+        """The lines above the columns, one for each attribute: labels, and how many columns each stands above."""
+        out = []
+        for depth in range(len(self.column_names)):
+            runs = groupby(self.column_labels, key=lambda labels, depth=depth: labels[: depth + 1])  # type: ignore[misc]
+            out.append([(key[-1], len(list(run))) for key, run in runs])
+        return out
+
+    @property
+    def size(self) -> int:
+        """How many cells are shown."""
+        return len(self.rows) * len(self.column_labels)
+
+    @property
+    def intervals(self) -> bool:
+        """Whether any interval is known."""
+        return any(math.isfinite(cell.low) for row in self.rows for cell in row.cells)
+
+
+def grid(marginal: Marginal, view: View) -> Grid:
+    """The table of a view, laid out; ``marginal`` is over its attributes, those of rows first."""
+    attributes = marginal.schema.attributes
+    down, across = attributes[: len(view.rows)], attributes[len(view.rows) :]
+    row_labels = tuple(product(*(attribute.labels for attribute in down)))
+    column_labels = tuple(product(*(attribute.labels for attribute in across)))
+    shape = len(row_labels), len(column_labels)
+    low, high = (np.asarray(end, np.float64).reshape(shape) for end in marginal.interval(view.level))
+    counts = marginal.values.reshape(shape)
+    classes = _classes(_variation(counts, marginal.std_error.reshape(shape), low, high, view.level))
+    values, low, high = _quantity(counts, low, high, view.show)
+    order = _order(counts, view)
+    left = counts.sum() - counts[order].sum()
+    return Grid(
+        view.rows,
+        view.columns,
+        column_labels,
+        tuple(_row(row_labels[i], values[i], low[i], high[i], classes[i]) for i in order),
+        all_rows=shape[0],
+        left_out=float(left / counts.sum()) if counts.sum() else 0.0,
+        shares=view.show is not Show.COUNT,
+    )
+
+
+def _row(labels: tuple[str, ...], *columns: NDArray[np.generic]) -> Row:
+    cells = zip(*(column.tolist() for column in columns), strict=True)
+    known = (GOOD, CARE, POOR, UNKNOWN)
+    return Row(labels, tuple(Cell(value, low, high, known[place]) for value, low, high, place in cells))
+
+
+def _variation(counts: Floats, errors: Floats, low: Floats, high: Floats, level: float) -> Floats:
+    """The coefficient of variation of each count; infinite for zero, NaN where the error is not known."""
+    spread = np.where(np.isnan(errors), (high - low) / (2 * _NORMAL[level]), errors)
+    whole = np.abs(counts)
+    ratio = np.divide(spread, whole, out=np.full_like(whole, np.inf), where=whole > 0)
+    return np.where(np.isnan(spread), np.nan, ratio)
+
+
+def _classes(variation: Floats) -> NDArray[np.intp]:
+    return np.where(np.isnan(variation), len(THRESHOLDS) + 1, np.searchsorted(THRESHOLDS, variation))
+
+
+def _quantity(counts: Floats, low: Floats, high: Floats, show: Show) -> tuple[Floats, Floats, Floats]:
+    """Counts, or their shares; ends of intervals are divided by the same estimated totals."""
+    if show is Show.COUNT:
+        return counts, low, high
+    axis = {Show.ROW: 1, Show.COLUMN: 0, Show.TOTAL: None}[show]
+    whole = np.broadcast_to(counts.sum(axis=axis, keepdims=True), counts.shape)
+    parts = [np.divide(part, whole, out=np.full(counts.shape, np.nan), where=whole > 0) for part in (counts, low, high)]
+    return parts[0], np.clip(parts[1], 0, 1), np.clip(parts[2], 0, 1)
+
+
+def _order(counts: Floats, view: View) -> NDArray[np.intp]:
+    """Which rows are shown, in order. The top n are the n largest, whatever the order."""
+    totals = counts.sum(axis=1)
+    largest = np.argsort(-totals, kind="stable")
+    kept = largest if view.top is None else largest[: view.top]
+    if view.order is Order.SCHEMA:
+        return np.sort(kept)
+    if view.order is Order.MOST:
+        return kept
+    return kept[np.argsort(totals[kept], kind="stable")]
+
+
+# Numbers in words
+
+
+def number_text(value: float, *, shares: bool = False) -> str:
+    """A number for people: whole counts, shares in percent."""
+    if not math.isfinite(value):
+        return "–"
+    return percent_text(value) if shares else f"{round(value) + 0:,}".replace("-", "−")
+
+
+def percent_text(share: float) -> str:
+    """A share in percent.
+
+    >>> percent_text(0.95), percent_text(0.165), percent_text(0.1234)
+    ('95%', '16.5%', '12.3%')
+    """
+    return f"{100 * share:.1f}".removesuffix(".0") + "%"
+
+
+def joined(labels: Sequence[str]) -> str:
+    """Several labels as one."""
+    return " · ".join(labels)
