@@ -11,8 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
-from crosstally.exports.cells import LEVEL, MEASURES, free_name, without_dust
+from crosstally.exports.cells import MEASURES, free_name, without_dust
 from crosstally.exports.inert import inert
+from crosstally.tables import USUAL_LEVEL
 
 if TYPE_CHECKING:
     from crosstally.tables import Marginal
@@ -60,7 +61,7 @@ def _names(marginal: Marginal) -> list[str]:
 
 def _pieces(marginal: Marginal, level: float | None) -> Iterator[tuple[list[np.ndarray], list[Floats]]]:
     """The codes of each attribute and the numbers of each measure, some rows at a time, the last attribute fastest."""
-    low, high = marginal.interval(LEVEL if level is None else level)
+    low, high = marginal.interval(USUAL_LEVEL if level is None else level)
     numbers = [np.asarray(each).reshape(-1) for each in (marginal.values, marginal.std_error, low, high)]
     for start in range(0, marginal.values.size, _ROWS):
         places = np.arange(start, min(start + _ROWS, marginal.values.size))
