@@ -97,7 +97,7 @@ def test_the_reference_is_up_to_date() -> None:
 def test_what_nobody_foresaw_ends_without_its_text(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     write_schema(tmp_path / "s.json")
 
-    def broken(*_: object) -> None:
+    def broken(*_: object, **__: object) -> None:
         raise RuntimeError("4711 people in Zanzibar")
 
     monkeypatch.setattr(plan_command, "_show", broken)
@@ -123,7 +123,7 @@ def test_a_chained_error_of_a_reader_is_not_shown(tmp_path: Path) -> None:
 def test_ctrl_c_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     write_schema(tmp_path / "s.json")
 
-    def interrupted(*_: object) -> None:
+    def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(plan_command, "_show", interrupted)

@@ -41,9 +41,10 @@ def with_bought_edges(draft: Draft, source: Any, budget: Budget, *, ledger: Path
     )
     plan = Direct(budgets="uniform").plan(ladder, Workload.all_ways(ladder, 1), budget)
     noisy, entry = _counted(source, plan, ladder, ledger=ledger, reading=reading)
+    scales = {request.query.attributes[0]: request.noise.scale for request in plan.requests}
     edges = {
-        name: edges_near_quantiles(ladder[name].edges, noisy[name][: len(ladder[name].edges) - 1], scale=scale)
-        for name, scale in zip(names, (request.noise.scale for request in plan.requests), strict=True)
+        name: edges_near_quantiles(ladder[name].edges, noisy[name][: len(ladder[name].edges) - 1], scale=scales[name])
+        for name in names
     }
     spent = decimal_text(plan.budget.amount)
     return _with_edges(draft, edges, Bought(epsilon=spent, attributes=tuple(names), entry=entry))
@@ -94,7 +95,7 @@ def _with_edges(draft: Draft, edges: dict[str, tuple[float, ...]], bought: Bough
         else:
             left_out.append((name, "this epsilon tells nothing about its bins: spend more, or give edges by hand"))
     if not columns:
-        raise SchemaError("this epsilon tells nothing about any column: spend more, or give edges by hand")
+        raise SchemaError("this epsilon, which is spent, tells nothing about any column: give edges by hand")
     kept = {column.attribute.name for column in columns}
     reading = draft.schema.reading
     if isinstance(reading, RowReading):
@@ -108,5 +109,5 @@ def _with_edges(draft: Draft, edges: dict[str, tuple[float, ...]], bought: Bough
 
 def _binned(attribute: Attribute, edges: tuple[float, ...]) -> Attribute:
     """Values beyond the noisy ends are counted as other ones: a release must not refuse them."""
-    named = bin_names(edges) if all(isinstance(edge, int) for edge in edges) else ()
+    named = bin_names(edges) if attribute.bins else ()  # as the draft did: numbers that are whole
     return Attribute(attribute.name, edges=edges, bins=named, missing=attribute.missing, outside=Outside.OTHER)

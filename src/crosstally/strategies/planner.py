@@ -144,6 +144,8 @@ def plan(
 ) -> Comparison:
     """What every strategy would measure, with the error to expect, and the one to choose. Free.
 
+    Printed, the comparison says in words what to expect; its ``advice()`` is what would change that most.
+
     Args:
         schema: The table's attributes.
         rows: About how many rows there are: strategies may choose by it, and it puts errors in proportion.
