@@ -34,7 +34,6 @@ def create_app(served: Served, *, hosts: Iterable[str] = ()) -> FastAPI:
         docs_url=None,  # they would load scripts from another host
         redoc_url=None,
         openapi_url=None,
-        root_path=served.root_path,
     )
     pages = Pages(served)
     app.include_router(pages.router())
@@ -66,7 +65,7 @@ def create_app(served: Served, *, hosts: Iterable[str] = ()) -> FastAPI:
         problem = Problem(400, text("error.host")) if status == 400 else unforeseen(own)
         return pages.problem(problem) if _wants_page(scope) else problem_response(problem)
 
-    app.add_middleware(Guard, hosts=tuple(hosts), refuse=refuse)
+    app.add_middleware(Guard, hosts=tuple(hosts), refuse=refuse, root_path=served.root_path)
     return app
 
 

@@ -49,10 +49,11 @@ class Guard:
         app: What answers the others.
         hosts: Names that are allowed beside those of loopback.
         refuse: Makes the answer to what is refused or went wrong.
+        root_path: The path under which a proxy serves it, whether or not the proxy takes it off.
     """
 
-    def __init__(self, app: App, *, hosts: Iterable[str], refuse: Refusal) -> None:
-        self.app, self.refuse = app, refuse
+    def __init__(self, app: App, *, hosts: Iterable[str], refuse: Refusal, root_path: str = "") -> None:
+        self.app, self.refuse, self.root_path = app, refuse, root_path
         self.hosts = frozenset(host.lower() for host in (*LOOPBACK, *hosts))
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -74,12 +75,17 @@ class Guard:
             await self.refuse(400, "host", scope)(scope, receive, with_headers)
             return
         try:
-            await self.app(scope, receive, with_headers)
+            await self.app(self._below_root(scope), receive, with_headers)
         except Exception as error:  # noqa: BLE001 - what nobody foresaw must end without its text
             own = secrets.token_hex(6)
             _log(own, error)
             if not begun:
                 await self.refuse(500, own, scope)(scope, receive, with_headers)
+
+    def _below_root(self, scope: Message) -> Message:
+        if self.root_path and f"{scope['path']}/".startswith(f"{self.root_path}/"):
+            return {**scope, "path": scope["path"][len(self.root_path) :] or "/"}
+        return scope
 
     def _allowed(self, scope: Message) -> bool:
         given = [value for name, value in scope["headers"] if name == b"host"]

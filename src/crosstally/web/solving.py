@@ -88,12 +88,14 @@ class Solver:
             return found
         with self._lock:
             future = self._running.get(key)
+            begun = future is None
             if future is None:
                 if len(self._running) >= WAITING:
                     raise BusyError
                 future = self._threads.submit(self._keep, key, work, size)
                 self._running[key] = future
-                future.add_done_callback(lambda _: self._forget(key))
+        if begun:  # outside the lock: what is done already calls back at once
+            future.add_done_callback(lambda _: self._forget(key))
         try:
             return future.result(timeout=self.seconds)
         except StillRunningError:
