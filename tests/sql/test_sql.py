@@ -72,6 +72,23 @@ def test_counts_are_those_of_the_marginal() -> None:
     assert answer.rows()[5][:2] == ("Male", "[18, 65.5)")
 
 
+@pytest.mark.parametrize(
+    ("share", "most"),
+    [
+        ("count(*) / sum(count(*)) OVER ()", 1),
+        ("100.0 * count(*)::DOUBLE / nullif(sum(count(*)) OVER (), 0)", 100),
+        ("count(*) FILTER (WHERE value = 'va') / count(*)", 1),
+        ("count(*) / (1 * sum(count(*)) OVER ())", None),
+        ("count(*) / count(*) FILTER (WHERE value = 'va')", None),
+    ],
+)
+def test_a_share_is_at_most_the_whole(share: str, most: float | None) -> None:
+    columns = views().sql(f"SELECT sex, {share} AS s FROM x GROUP BY sex").columns
+    low, value, high = (np.array(columns[name], float) for name in ("s_low", "s", "s_high"))  # None becomes NaN
+    assert not (low > value).any()
+    assert (high <= most).all() if most else not (high <= 1).all()
+
+
 def test_an_answer_is_a_table_for_other_tools() -> None:
     answer = views().sql("SELECT sex, count(*) AS n FROM x GROUP BY ROLLUP (sex)")
     assert pa.table(answer).column_names == ["sex", "n", "n_low", "n_high"]

@@ -111,7 +111,10 @@ class Evaluation:
             return left + right
         if isinstance(node, exp.Sub):
             return left - right
-        return left * right if isinstance(node, exp.Mul) else left / right
+        if isinstance(node, exp.Mul):
+            return left * right
+        most = _greatest_share(node.this, node.expression)
+        return left / right if most is None else (left / right).within(0.0, most)
 
     def _changed(self, node: Any, depth: int) -> Numbers:
         exp = expressions()
@@ -236,6 +239,29 @@ def _literal(node: Any) -> str:
     if not isinstance(node, exp.Literal):
         raise refused(f"{shown(node.sql('duckdb'))}, where a constant must stand,")
     return str(node.name)
+
+
+def _greatest_share(part: Any, whole: Any) -> float | None:
+    """The most that a ratio can be where it is a part of the people over all of them, or a number of times that."""
+    exp = expressions()
+    times = 1.0
+    while isinstance(part, exp.Paren | exp.Cast | exp.Mul):
+        factors = [each for each in (part.this, part.args.get("expression")) if isinstance(each, exp.Literal)]
+        if isinstance(part, exp.Mul):
+            if len(factors) != 1 or factors[0].is_string:
+                return None
+            times *= float(factors[0].name)
+            part = part.expression if part.this is factors[0] else part.this
+        else:
+            part = part.this
+    while isinstance(whole, exp.Paren | exp.Cast | exp.Nullif):
+        whole = whole.this
+    inner = whole.this.this if isinstance(whole, exp.Window) and isinstance(whole.this, exp.Sum) else whole
+    same = inner is not whole and inner.sql() == part.sql()
+    smaller = (
+        isinstance(part, exp.Filter | exp.CountIf) and isinstance(inner, exp.Count) and isinstance(inner.this, exp.Star)
+    )
+    return times if _is_count(part) and (same or smaller) else None
 
 
 def _is_count(node: Any) -> bool:

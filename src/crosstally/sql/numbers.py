@@ -40,6 +40,11 @@ class Numbers:
         """Intervals stretched to hold the value."""
         return Numbers(self.value, np.minimum(self.low, self.value), np.maximum(self.high, self.value))
 
+    def within(self, least: float, most: float) -> Numbers:
+        """The same where it is known that no true number is below or above these; ends not known become these."""
+        low, high = np.nan_to_num(self.low, nan=least), np.nan_to_num(self.high, nan=most)
+        return Numbers(self.value, np.clip(low, least, most), np.clip(high, least, most))
+
     def __neg__(self) -> Numbers:
         return Numbers(-self.value, -self.high, -self.low)
 
