@@ -29,6 +29,7 @@ COMMANDS = (
     "plan",
     "release",
     "table",
+    "serve",
     "inspect",
     "reproduce",
 )

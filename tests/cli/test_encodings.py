@@ -51,6 +51,7 @@ HELP = (
     "collect simulate",
     "collect release",
     "table",
+    "serve",
     "inspect",
     "reproduce",
 )

@@ -112,10 +112,10 @@ def grid(marginal: Marginal, view: View) -> Grid:
     row_labels = tuple(product(*(attribute.labels for attribute in down)))
     column_labels = tuple(product(*(attribute.labels for attribute in across)))
     shape = len(row_labels), len(column_labels)
-    low, high = (np.asarray(end, np.float64).reshape(shape) for end in marginal.interval(view.level))
-    counts = marginal.values.reshape(shape)
-    classes = _classes(_variation(counts, marginal.std_error.reshape(shape), low, high, view.level))
-    values, low, high = _quantity(counts, low, high, view.show)
+    counts, shown = marginal.values.reshape(shape), _quantity(marginal, view)
+    values, errors = (each.reshape(shape) for each in (shown.values, shown.std_error))
+    low, high = (np.asarray(end, np.float64).reshape(shape) for end in shown.interval(view.level))
+    classes = _classes(_variation(values, errors, low, high, view.level))
     order = _order(counts, view)
     left = counts.sum() - counts[order].sum()
     return Grid(
@@ -136,7 +136,7 @@ def _row(labels: tuple[str, ...], *columns: NDArray[np.generic]) -> Row:
 
 
 def _variation(counts: Floats, errors: Floats, low: Floats, high: Floats, level: float) -> Floats:
-    """The coefficient of variation of each count; infinite for zero, NaN where the error is not known."""
+    """The coefficient of variation of each number; infinite for zero, NaN where the error is not known."""
     spread = np.where(np.isnan(errors), (high - low) / (2 * _NORMAL[level]), errors)
     whole = np.abs(counts)
     ratio = np.divide(spread, whole, out=np.full_like(whole, np.inf), where=whole > 0)
@@ -147,14 +147,10 @@ def _classes(variation: Floats) -> NDArray[np.intp]:
     return np.where(np.isnan(variation), len(THRESHOLDS) + 1, np.searchsorted(THRESHOLDS, variation))
 
 
-def _quantity(counts: Floats, low: Floats, high: Floats, show: Show) -> tuple[Floats, Floats, Floats]:
-    """Counts, or their shares; ends of intervals are divided by the same estimated totals."""
-    if show is Show.COUNT:
-        return counts, low, high
-    axis = {Show.ROW: 1, Show.COLUMN: 0, Show.TOTAL: None}[show]
-    whole = np.broadcast_to(counts.sum(axis=axis, keepdims=True), counts.shape)
-    parts = [np.divide(part, whole, out=np.full(counts.shape, np.nan), where=whole > 0) for part in (counts, low, high)]
-    return parts[0], np.clip(parts[1], 0, 1), np.clip(parts[2], 0, 1)
+def _quantity(marginal: Marginal, view: View) -> Marginal:
+    """Counts, or their shares, which have errors of their own."""
+    within = {Show.ROW: view.rows, Show.COLUMN: view.columns, Show.TOTAL: ()}
+    return marginal if view.show is Show.COUNT else marginal.shares(*within[view.show])
 
 
 def _order(counts: Floats, view: View) -> NDArray[np.intp]:

@@ -123,6 +123,8 @@ TEXTS: Mapping[str, str] = {
     "the corrected numbers, found by repeating the same computation on noise drawn again.",
     "how.modelled": "Nobody measured this table. It was put together from smaller tables that were, by {method}; "
     "intervals assume that what is missing is as large as what was measured elsewhere.",
+    "how.bounds": "Some of these attributes were never measured together. The numbers are put together by {method}; the "
+    "intervals are all that the measured tables allow, whatever the truth is.",
     "how.estimated": "This table was measured, with noise whose size is itself estimated.",
     "how.none": "Nobody measured all of this table. It was put together from smaller ones, by {method}; how far it is "
     "from the truth is not known.",
