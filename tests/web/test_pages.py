@@ -11,10 +11,11 @@ from starlette.testclient import TestClient
 import released
 from crosstally.releases import Release
 from crosstally.schema import Attribute, Schema
+from crosstally.tables import ErrorKind
 from crosstally.web import snippets
 from crosstally.web.drawing import chart_of
 from crosstally.web.shown import grid, number_text
-from crosstally.web.texts import TEXTS
+from crosstally.web.texts import TEXTS, text
 from crosstally.web.view import Chart, Order, Show, View, read_view
 from web_clients import HOSTILE, client_of, hostile, measured, serving, wide
 
@@ -123,6 +124,11 @@ def test_signs_follow_the_coefficient_of_variation() -> None:
     found = grid(counted().marginal("age", "sex"), View(("age",), ("sex",)))
     signs = [[cell.reliability.sign for cell in row.cells] for row in found.rows]
     assert signs == [["E", ""], ["", "F"], ["", ""]]
+
+
+def test_every_kind_of_error_has_its_words() -> None:
+    for kind in ErrorKind:
+        assert text(f"how.{kind.value}", method="x")
 
 
 def test_several_attributes_on_both_sides(release: Release) -> None:

@@ -95,8 +95,6 @@ TEXTS: Mapping[str, str] = {
     "quantity.row": "Share of the row",
     "quantity.column": "Share of the column",
     "quantity.total": "Share of the total",
-    "shares.ends": "The intervals are those of the counts, divided by the estimated totals: the error of the totals "
-    "themselves is left out.",
     "chart.title": "Chart",
     "chart.alt": "Chart of {caption}. The table beside it has the same numbers.",
     "chart.too_large": "A chart shows at most {most} numbers, this table has {cells}: ask for its largest rows.",
@@ -123,8 +121,8 @@ TEXTS: Mapping[str, str] = {
     "the corrected numbers, found by repeating the same computation on noise drawn again.",
     "how.modelled": "Nobody measured this table. It was put together from smaller tables that were, by {method}; "
     "intervals assume that what is missing is as large as what was measured elsewhere.",
-    "how.bounds": "Some of these attributes were never measured together. The numbers are put together by {method}; the "
-    "intervals are all that the measured tables allow, whatever the truth is.",
+    "how.bounds": "Some of these attributes were never measured together. The numbers are put together by {method}; "
+    "the intervals are all that the measured tables allow, whatever the truth is.",
     "how.estimated": "This table was measured, with noise whose size is itself estimated.",
     "how.none": "Nobody measured all of this table. It was put together from smaller ones, by {method}; how far it is "
     "from the truth is not known.",
