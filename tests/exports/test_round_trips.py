@@ -91,7 +91,7 @@ def check(frame: pd.DataFrame, numbers: list[str]) -> None:
 
 
 def test_pandas_reads_csv() -> None:
-    check(pd.read_csv(io.StringIO(csv_text(marginal(), raw=True)), keep_default_na=False), ["count", "std_error"])
+    check(pd.read_csv(io.StringIO(csv_text(marginal(), raw=True)), keep_default_na=False), list(NUMBERS))
 
 
 def test_pandas_reads_xlsx() -> None:
@@ -105,7 +105,7 @@ def test_pandas_reads_xlsx() -> None:
 
 def test_pyarrow_reads_parquet(tmp_path: Path) -> None:
     write_parquet(marginal(), tmp_path / "table.parquet")
-    check(pyarrow.parquet.read_table(tmp_path / "table.parquet").to_pandas(), ["count", "std_error"])
+    check(pyarrow.parquet.read_table(tmp_path / "table.parquet").to_pandas(), list(NUMBERS))
 
 
 def test_pyjstat_reads_json_stat() -> None:
@@ -113,8 +113,8 @@ def test_pyjstat_reads_json_stat() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # it calls what it deprecates
         frame = pyjstat.Dataset.read(text).write("dataframe")
-    errors = json.loads(text)["extension"]["std_error"]
-    check(frame.rename(columns={"value": "count"}).assign(std_error=errors), ["count", "std_error"])
+    errors = {name: json.loads(text)["extension"][name] for name in ("std_error", "count_low", "count_high")}
+    check(frame.rename(columns={"value": "count"}).assign(**errors), list(NUMBERS))
 
 
 def test_pyaxis_reads_px(tmp_path: Path) -> None:

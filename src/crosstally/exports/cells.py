@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING
 
-from crosstally.tables import USUAL_LEVEL
-
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -64,7 +62,7 @@ def measures(marginal: Marginal, *, level: float | None = None) -> list[list[flo
 
     Intervals are 95% sure unless a level is said.
     """
-    low, high = marginal.interval(USUAL_LEVEL if level is None else level)
+    low, high = marginal.interval() if level is None else marginal.interval(level)
     arrays = (marginal.values, marginal.std_error, low, high)
     return [[known(without_dust(number)) for number in array.ravel().tolist()] for array in arrays]
 

@@ -19,8 +19,8 @@ __all__ = ["csv_text"]
 def csv_text(marginal: Marginal, *, level: float | None = None, raw: bool = False) -> str:
     """One line for each cell: its labels, its count, its standard error and the ends of its interval.
 
-    What is not known is empty. Intervals are of 95% where no level is asked. Labels that a spreadsheet would take for a
-    formula are made inert, unless they are wanted ``raw``.
+    What is not known is empty. Intervals are of 95% where no level is asked. Labels that a spreadsheet would take for
+    a formula are made inert, unless they are wanted ``raw``.
     """
     text_of = str if raw else inert
     text = io.StringIO()
