@@ -8,7 +8,7 @@
 Sums, shares, differences and ratios are methods and operators of ``Marginal`` itself.
 """
 
-from crosstally.analysis.association import Association, association
+from crosstally.analysis.association import Association, association, cramers_v
 from crosstally.analysis.crosstabs import crosstab
 from crosstally.analysis.independence import independent
 from crosstally.analysis.quality import coefficient_of_variation, quality, suppress
@@ -18,6 +18,7 @@ __all__ = [
     "Association",
     "association",
     "coefficient_of_variation",
+    "cramers_v",
     "crosstab",
     "independent",
     "mean",

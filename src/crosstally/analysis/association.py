@@ -20,7 +20,7 @@ from crosstally.errors import QueryError
 from crosstally.tables import Marginal
 from crosstally.typing import Floats
 
-__all__ = ["Association", "association"]
+__all__ = ["Association", "association", "cramers_v", "squared_v"]
 
 _REFERENCES = 2_000
 """Tables drawn under independence: a p-value of 0.05 is known to 0.005."""
@@ -63,18 +63,29 @@ def association(table: Marginal) -> Association:
     if table.origin is None:
         raise QueryError("the error of this table is not known, so noise and association cannot be told apart")
     first, second = table.attributes
-    smaller = min(table.values.shape) - 1
-
-    def v_squared(stack: Floats) -> Floats:
-        return np.asarray(chi_squares(stack) / np.maximum(stack.sum(axis=(1, 2)) * smaller, 1e-12))
-
     return Association(
         (first, second),
         chi_square=float(chi_squares(table.values[None])[0]),
         p_value=_p_value(table.values, table.origin.draws),
-        cramers_v=table.statistic(v_squared, "V squared").unbiased().statistic(_root, "Cramér's V"),
+        cramers_v=cramers_v(table),
         mutual_information=table.statistic(mutual_informations, "mutual information").unbiased(),
     )
+
+
+def cramers_v(table: Marginal) -> Marginal:
+    """Cramér's V of a table of two attributes, with the part that is noise taken off."""
+    return table.statistic(squared_v, "V squared").unbiased().statistic(_root, "Cramér's V")
+
+
+def squared_v(stack: Floats) -> Floats:
+    """V^2 of each table of a stack; 0 where nobody is.
+
+    >>> squared_v(np.array([[[10.0, 0.0], [0.0, 10.0]], [[5.0, 5.0], [5.0, 5.0]]]))
+    array([1., 0.])
+    """
+    stack = np.maximum(stack, 0.0)
+    smaller = max(min(stack.shape[1:]) - 1, 1)
+    return np.asarray(chi_squares(stack) / np.maximum(stack.sum(axis=(1, 2)) * smaller, 1e-12))
 
 
 def chi_squares(stack: Floats) -> Floats:
