@@ -41,7 +41,8 @@ def held(table: RealTable, release: ct.Release, rng: np.random.Generator) -> Ite
             answer = release.marginal(*asked)
             ends = answer.interval(0.95)
             numbers = (table.counts(asked), answer.values, *ends)
-            yield f"{order} {kind}", np.stack([np.asarray(each, float).ravel() for each in numbers])
+            shown = "bounds" if answer.error_kind is ct.ErrorKind.BOUNDS else kind
+            yield f"{order} {shown}", np.stack([np.asarray(each, float).ravel() for each in numbers])
 
 
 def line(cells: Cells) -> str:

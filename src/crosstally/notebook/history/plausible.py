@@ -4,6 +4,10 @@ A few answers do not tell how far rows stray from the prior. The variance of eac
 about a level that sets of as many attributes share, and the level about a scale that is natural for counts. Levels
 are looked at on a grid, each point weighed by the likelihood of the answers; of each single variance the mean is taken
 that its own answers leave it. With many answers one point is left, and error bars are those of the best fit.
+
+Real attributes often have one dominant value, and levels learned from mild ones do not expect it. So one more way to
+read the answers, with a weight that they do not change, lets each set of attributes stray by nearly all rows. What was
+asked is known under it too: it counts where nothing near was asked.
 """
 
 from __future__ import annotations
@@ -31,6 +35,12 @@ _LEAST = 0.02
 _MOST_POINTS = 60
 _CERTAIN = 100.0
 _REPLACEMENTS = 2
+_DOMINANT, _DOMINANT_SPREAD = 0.7, 3.0
+"""How likely it is that values dominate, and how far rows then stray, in units of the scale of levels.
+
+Three times 0.3 is nearly all rows. Chosen on FARS-16, where 60 past answers and a weight of 0.5 held 91%, 0.7 held 93%,
+none 85%.
+"""
 
 Point = tuple[int, ...]
 
@@ -149,8 +159,27 @@ def plausible(
             size: min(_unseen(pool, left, size) * shift.get(size, 1.0), scale.most)
             for size in range(1, MAX_ATTRIBUTES + 1)
         }
-        out.append(Plausible(solution, unseen=unseen, weight=weight / total))
-    return tuple(out)
+        out.append(Plausible(solution, unseen=unseen, weight=(1 - _DOMINANT) * weight / total))
+    return (*out, _dominant(best, past, pool, scales=scales))
+
+
+def _dominant(best: Solution, past: Past, pool: _Pool, *, scales: Floats) -> Plausible:
+    """The way to read answers in which one value of each attribute, or cell of each table, may hold most of the rows.
+
+    The levels of others, and answers to questions that miss it, say nothing about such a value; nor do the matrices
+    learned from them, so that here every cell is by itself.
+    """
+    scale = pool.scale
+    dominant = {
+        size: min((_DOMINANT_SPREAD / size) ** 2 * scale.variance, scale.most) for size in range(1, MAX_ATTRIBUTES + 1)
+    }
+    variances = pool.variances({})
+    for part in pool.free:
+        variances[part] = max(variances[part], dominant[len(part)])
+    even = best.structure.with_matrices({a: np.eye(len(root)) for a, root in best.structure.loadings.items()})
+    return Plausible(
+        _solved(even.solve(best.past, best.variances), past, variances, scales), unseen=dominant, weight=_DOMINANT
+    )
 
 
 def _solved(best: Solution, past: Past, variances: Variances, scales: Floats) -> Solution:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from crosstally.budget import NoiseKind
 from crosstally.errors import QueryError
-from crosstally.notebook.history.bundles import Batch, Positions, parts_of, projected
+from crosstally.notebook.history.bundles import Batch, Bundle, Positions, parts_of, projected
 from crosstally.notebook.history.components import Features, Past, Solution, Structure
 from crosstally.notebook.history.likelihood import Belief, Fit, fit
 from crosstally.notebook.history.plausible import Plausible, Scale, plausible
@@ -220,7 +220,7 @@ class History:
         for bundle in batch.bundles:
             features = self._solution.structure.all_features(bundle, known=known)
             if features:
-                moved[bundle.rows], squares[bundle.rows] = self._read(features)
+                moved[bundle.rows], squares[bundle.rows] = self._read(bundle, features)
         return Estimates(
             self._tables.of(batch, self.prior) + moved,
             np.sqrt(squares),
@@ -238,15 +238,18 @@ class History:
         noise = np.array([own.get(query, math.inf) for query in queries])
         return np.asarray(np.minimum(squares / noise, 1.0) ** 2)
 
-    def _read(self, features: Features) -> tuple[Floats, Floats]:
+    def _read(self, bundle: Bundle, features: Features) -> tuple[Floats, Floats]:
         """The best fit's estimates, and their expected squared errors over all that is plausible."""
         best = self._solution.estimates_of(features)
         fixed = self._fixed(features, self._reach)
         errors = np.zeros_like(best)
         for each in self._plausible:
-            unseen = {part: each.unseen[len(part)] for part in features if part} | fixed
-            gaps = each.solution.estimates_of(features) - best
-            errors += each.weight * (each.solution.errors_of(features, unseen) + gaps**2)
+            structure, own = each.solution.structure, features
+            if structure is not self._solution.structure:  # it has matrices of its own
+                own = structure.all_features(bundle, known=self._known())
+            unseen = {part: each.unseen[len(part)] for part in own if part} | fixed
+            gaps = each.solution.estimates_of(own) - best
+            errors += each.weight * (each.solution.errors_of(own, unseen) + gaps**2)
         return best, errors
 
 
