@@ -29,6 +29,7 @@ PATHS = {
     "/static/explorer.css": 200,
     "/static/explorer.js": 200,
     "/static/icon.svg": 200,
+    "/favicon.ico": 200,
     "/static/nothing.css": 404,
     "/nothing": 404,
     "/api/v2/config": 200,

@@ -291,6 +291,10 @@ class Pages:
         def static(name: str) -> Response:
             return self.static(name)
 
+        @routes.get("/favicon.ico", response_model=None)
+        def icon() -> Response:  # what browsers ask for where a picture stands alone
+            return self.static("icon.svg")
+
         return routes
 
 
