@@ -8,8 +8,8 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-import released
 
+import released
 from cli_runs import run
 
 MISTAKES = {
