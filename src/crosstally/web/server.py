@@ -26,6 +26,7 @@ def listen(host: str, port: int) -> socket.socket:
     opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         opened.bind((host, port))
+        opened.listen(_CLIENTS)
     except OSError as error:
         opened.close()
         raise CrosstallyError(f"cannot listen on {host} port {port}: {error.strerror}; name another --port") from None
