@@ -29,6 +29,8 @@ from web_clients import hostile, serving, wide
 
 ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--disable-quic", "--no-first-run",
              "--disable-background-networking", "--disable-component-update", "--disable-sync"]  # fmt: skip
+BROWSERS = ("chromium", "google-chrome", "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome")
+"""Debian's, that of Linux runners, that of runners of macOS; the first that is there."""
 DOCS = Path(__file__).parents[2] / "docs/how-to"
 
 
@@ -73,7 +75,7 @@ def site() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    path = which("chromium")
+    path = next(filter(None, map(which, BROWSERS)), None)
     assert path, "install chromium: make system"
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)

@@ -168,6 +168,15 @@ def test_what_takes_too_long_is_to_be_asked_again(release: Release) -> None:
     assert (page.status_code, "retry-after" in page.headers) == (503, True)
 
 
+def test_too_many_requests_at_once_are_to_be_asked_again(release: Release, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = client_of(serving(release))
+    assert client.get("/api/v2/tables").status_code == 200
+    monkeypatch.setattr("crosstally.web.guard.MOST_REQUESTS", 0)
+    answer = client.get("/api/v2/tables")
+    assert (answer.status_code, answer.headers["content-type"]) == (503, MEDIA_TYPE)
+    assert (answer.headers["content-security-policy"], int(answer.headers["retry-after"])) == (POLICY, 5)
+
+
 def test_two_at_once_and_the_rest_waits_and_the_same_work_is_done_once() -> None:
     solver, begun, go = Solver(seconds=5.0), [], threading.Event()
     running, most = 0, 0

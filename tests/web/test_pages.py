@@ -209,6 +209,17 @@ def test_which_chart_fits(release: Release) -> None:
     assert chart_of(grid(release.marginal(), View()), Chart.AUTO) is Chart.NONE
 
 
+def test_bars_tell_reliability_by_pattern_and_sign() -> None:
+    """Of six bars one needs care and one, of nobody, is too unreliable: pale with an outline, hollow with dashes."""
+    svg = client_of(serving(counted())).get("/chart.svg?rows=age&columns=sex").text
+    bars = re.findall(r'<path aria-label="[^"]*"[^>]*aria-roledescription="bar"[^>]*>', svg)
+    assert len(bars) == 6
+    assert [bar.count('fill-opacity="0.4"') for bar in bars].count(1) == 1
+    hollow = [bar for bar in bars if 'fill-opacity="0"' in bar]
+    assert [bar.count('stroke-dasharray="3,2"') for bar in hollow] == [1]
+    assert re.findall(r">([EF])</text>", svg) == ["E", "F"]
+
+
 # Labels that mean harm
 
 

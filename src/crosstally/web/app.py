@@ -62,7 +62,8 @@ def create_app(served: Served, *, hosts: Iterable[str] = ()) -> FastAPI:
         return told(request, Problem(error.status_code, words))
 
     def refuse(status: int, own: str, scope: Message) -> Any:
-        problem = Problem(400, text("error.host")) if status == 400 else unforeseen(own)
+        known = {400: Problem(400, text("error.host")), 503: served.busy()}
+        problem = known.get(status) or unforeseen(own)
         return pages.problem(problem) if _wants_page(scope) else problem_response(problem)
 
     app.add_middleware(Guard, hosts=tuple(hosts), refuse=refuse, root_path=served.root_path)

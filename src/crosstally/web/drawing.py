@@ -100,13 +100,14 @@ def specification(
     known = lines if grid.intervals else text("chart.no_interval")
     letters = 38 if theme.narrow else 76
     subtitle = [line for each in (source, known + text("chart.signs")) for line in wrap(each, letters)]
+    longest = min(40, max(map(len, rows), default=0))  # a pixel a letter, for browsers with wider ones
     body = _bars if kind is Chart.BARS else _tiles
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
         "data": {"values": records},
         "title": {"text": wrap(title, letters * 3 // 4)[:4], "subtitle": subtitle},
         "background": theme.background,
-        "padding": 12,
+        "padding": {"left": 12 + longest, "right": 12, "top": 12, "bottom": 12},
         "config": _config(theme),
         **body(grid, rows, columns, quantity, theme),
     }
@@ -155,8 +156,8 @@ def _bars(grid: Grid, rows: list[str], columns: list[str], quantity: str, theme:
         legend |= {"orient": "top", "columns": 2} if theme.narrow else {}
         colour = {"field": "column", "type": "nominal", "sort": columns, "scale": scale, "legend": legend}
     classes = ["good", "care", "poor", "unknown"]
-    filled = {"domain": classes, "range": [1, 0.45, 0, 0.2]}
-    dashed = {"domain": classes, "range": [[1, 0], [1, 0], [3, 2], [1, 2]]}
+    filled = {"type": "ordinal", "domain": classes, "range": [1, 0.4, 0, 0.15]}
+    dashed = {"type": "ordinal", "domain": classes, "range": [[1, 0], [1, 0], [3, 2], [1, 2]]}
     bar = {
         "mark": {"type": "bar", "strokeWidth": 1.2, "cornerRadiusEnd": 1},
         "encoding": {
@@ -187,7 +188,7 @@ def _tiles(grid: Grid, rows: list[str], columns: list[str], quantity: str, theme
     values = [cell.value for row in grid.rows for cell in row.cells if math.isfinite(cell.value)]
     low, high = min(values, default=0.0), max(values, default=1.0)
     longest = max(map(len, columns), default=1)
-    wide = max(34, min(72, round(560 / len(columns))))
+    wide = max(34, min(72, round((240 if theme.narrow else 560) / len(columns))))
     steep = longest * _LETTER > wide
     across = {
         "field": "column",
@@ -196,15 +197,14 @@ def _tiles(grid: Grid, rows: list[str], columns: list[str], quantity: str, theme
         "title": joined(grid.column_names) or None,
         "axis": {"labelLimit": 200, "ticks": False, "labelAngle": -50 if steep else 0, "orient": "bottom"},
     }
+    legend: dict[str, Any] = {"title": quantity.lower(), "format": _axis_format(grid), "tickCount": 3}
+    legend["gradientLength"] = max(70, min(140, 24 * len(rows)))
+    legend |= {"orient": "top", "gradientLength": 140} if theme.narrow else {}
     shade = {
         "field": "value",
         "type": "quantitative",
         "scale": {"domain": [min(0.0, low), high], "range": list(theme.tiles)},
-        "legend": {
-            "title": quantity.lower(),
-            "format": _axis_format(grid),
-            "gradientLength": max(70, min(140, 24 * len(rows))),
-        },
+        "legend": legend,
     }
     tile = {
         "mark": {"type": "rect", "stroke": theme.background, "strokeWidth": 1},

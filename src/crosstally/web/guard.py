@@ -9,13 +9,16 @@ import traceback
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
-__all__ = ["LOOPBACK", "POLICY", "Guard", "is_loopback"]
+__all__ = ["LOOPBACK", "MOST_REQUESTS", "POLICY", "Guard", "is_loopback"]
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; form-action 'self'; "
     "frame-ancestors 'none'; base-uri 'none'"
 )
 """The browser loads what this server sends, runs its one script and nothing that stands in a page."""
+
+MOST_REQUESTS = 200
+"""Requests at once, most of which wait for a solve; more are told to come again."""
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
@@ -54,6 +57,7 @@ class Guard:
 
     def __init__(self, app: App, *, hosts: Iterable[str], refuse: Refusal, root_path: str = "") -> None:
         self.app, self.refuse, self.root_path = app, refuse, root_path
+        self.running = 0
         self.hosts = frozenset(host.lower() for host in (*LOOPBACK, *hosts))
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -74,6 +78,10 @@ class Guard:
         if not self._allowed(scope):
             await self.refuse(400, "host", scope)(scope, receive, with_headers)
             return
+        if self.running >= MOST_REQUESTS:
+            await self.refuse(503, "busy", scope)(scope, receive, with_headers)
+            return
+        self.running += 1
         try:
             await self.app(self._below_root(scope), receive, with_headers)
         except Exception as error:  # noqa: BLE001 - what nobody foresaw must end without its text
@@ -81,6 +89,8 @@ class Guard:
             _log(own, error)
             if not begun:
                 await self.refuse(500, own, scope)(scope, receive, with_headers)
+        finally:
+            self.running -= 1
 
     def _below_root(self, scope: Message) -> Message:
         if self.root_path and f"{scope['path']}/".startswith(f"{self.root_path}/"):

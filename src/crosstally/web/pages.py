@@ -194,7 +194,7 @@ class Pages:
     def _picture(self, laid: Grid, view: View) -> Picture:
         kind = chart_of(laid, view.chart)
         if kind is Chart.NONE:
-            return Picture(instead=text("chart.nothing") if view.chart is not Chart.NONE else "")
+            return Picture()
         most = too_large(laid, kind)
         if most is not None:
             return Picture(instead=text("chart.too_large", most=f"{most:,}", cells=f"{laid.size:,}"))

@@ -72,8 +72,11 @@ class Served:
         try:
             return self.solver.run(key, work, size)
         except BusyError:
-            words = text("error.busy", seconds=round(self.solver.seconds))
-            raise Problem(503, words, retry_after=_RETRY_SECONDS) from None
+            raise self.busy() from None
+
+    def busy(self) -> Problem:
+        """What is told where there is no time."""
+        return Problem(503, text("error.busy", seconds=round(self.solver.seconds)), retry_after=_RETRY_SECONDS)
 
     def tag(self, *parts: str) -> str:
         """The entity tag of an answer: of this release, this program and what was asked."""

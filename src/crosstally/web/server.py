@@ -13,8 +13,8 @@ from crosstally.web.served import Served
 
 __all__ = ["listen", "run", "server"]
 
-_CLIENTS = 200
-"""Connections at once; more are told to come again."""
+_WAITING = 200
+"""Connections that wait to be taken up."""
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -26,7 +26,7 @@ def listen(host: str, port: int) -> socket.socket:
     opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         opened.bind((host, port))
-        opened.listen(_CLIENTS)
+        opened.listen(_WAITING)
     except OSError as error:
         opened.close()
         raise CrosstallyError(f"cannot listen on {host} port {port}: {error.strerror}; name another --port") from None
@@ -42,7 +42,6 @@ def server(served: Served, *, hosts: Iterable[str] = ()) -> uvicorn.Server:
         server_header=False,
         date_header=True,
         proxy_headers=False,
-        limit_concurrency=_CLIENTS,
         timeout_graceful_shutdown=2,
         lifespan="off",
     )
