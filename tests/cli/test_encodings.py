@@ -173,8 +173,7 @@ def test_words_are_spelled_and_columns_stay_aligned(folder: Path) -> None:
     lines = [line for line in found["table level"][1].splitlines() if "\\" in line]
     assert [line.split()[0] for line in lines] == ["Z\\xfcrich", "\\u6771\\u4eac", "\\u0141\\xf3d\\u017a"]
     assert len({len(line) for line in lines}) == 1
-    assert all("+-" in line for line in lines)
-    assert "±" in printed(folder, "cp1252")["table level"][1]
+    assert all(" to " in line for line in lines)
 
 
 def test_a_locale_of_plain_ascii(folder: Path) -> None:
@@ -207,4 +206,4 @@ def test_the_demo_in_ascii(tmp_path: Path) -> None:
     command = [sys.executable, "-c", code]
     ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, timeout=600, check=False)
     assert ran.returncode == 0, ran.stderr
-    assert b"+-" in ran.stdout
+    assert b"epsilon = 1" in ran.stdout
