@@ -448,6 +448,13 @@ class Marginal(LabelledTable):
         Path(path).write_text(csv_text(self), encoding="utf-8")
         return None
 
+    def to_excel(self, path: str | Path) -> None:
+        """Write a workbook of Excel: a sheet with a row for each cell, and one that says what they are."""
+        from crosstally.exports.xlsx import write_xlsx
+
+        with Path(path).open("wb") as book:
+            write_xlsx(self, book)
+
     def to_pandas(self) -> Any:
         """A pandas DataFrame with a row for each cell; labels are categories in the schema's order."""
         optional("pandas", extra="frames")

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from crosstally.errors import QueryError
 from crosstally.extras import optional
+from crosstally.html_text import MOST_ROWS, html_table
 from crosstally.schema import Schema
 from crosstally.sql.conditions import branches_of_case, condition_of_sql
 from crosstally.sql.evaluate import Evaluation
@@ -53,6 +54,14 @@ class SqlAnswer:
         ]
         more = len(self) - _SHOWN_ROWS
         return "\n".join([*lines, *([f"... {more:,} more rows"] if more > 0 else [])])
+
+    def _repr_html_(self) -> str:
+        texts = [any(isinstance(cell, str) for cell in column) for column in self.columns.values()]
+        rows = [["" if cell is None else _shown(cell) for cell in row] for row in self.rows()[:MOST_ROWS]]
+        left = texts.index(False) if False in texts else len(texts)
+        note = f"_low and _high are the ends of {100 * self.level:.4g}% intervals"
+        note += f" ({self.caption})" if self.caption else ""
+        return html_table(list(self.columns), rows, note=note, left=left, more=len(self) - MOST_ROWS)
 
     def to_arrow(self) -> pa.Table:
         """A row for each row: texts and numbers."""
