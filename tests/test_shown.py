@@ -92,6 +92,9 @@ def test_everything_has_html_and_a_short_text(tmp_path: Path) -> None:
     for thing in things:
         assert len(repr(thing).splitlines()) <= 12, type(thing)
         assert len(repr(thing)) <= 1200, type(thing)
+    related = ct.analysis.association(release.marginal("age", "region"))
+    assert repr(related).startswith("age and region: Cramér's V ")
+    assert len(repr(related).splitlines()) == 1
     assert "direct" in shown(ledger).text
     assert "(chosen)" in shown(comparison).text
     assert "... 340 more rows" in shown(wide).text

@@ -111,8 +111,9 @@ class SyntheticRows:
         start = f"{nobody} Intervals computed from them as if they were people are too narrow"
         if math.isnan(self.factor):
             return f"{start}, by how much is not known."
+        half = f"need {self.median_factor:.2g}" if self.median_factor >= _WIDE_ENOUGH else "are wide enough"
         return (
-            f"{start}: make them {self.factor:.2g} times as wide (half of the cells need {self.median_factor:.2g}), "
+            f"{start}: make them {self.factor:.2g} times as wide (half of the cells {half}), "
             "or ask the release, which knows its errors."
         )
 
