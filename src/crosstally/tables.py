@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, overload
 
 import numpy as np
 import pyarrow as pa
@@ -448,6 +448,12 @@ class Marginal(LabelledTable):
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    @overload
+    def to_csv(self, path: None = None) -> str: ...
+
+    @overload
+    def to_csv(self, path: str | Path) -> None: ...
 
     def to_csv(self, path: str | Path | None = None) -> str | None:
         """The table as CSV, a line for each cell: into a file, or as a text where no path is given."""
