@@ -61,7 +61,7 @@ system:
 .venv/crosstally: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@echo "Installing crosstally into .venv (once, one or two minutes) ..." >&2
-	@$(BIN)/pip install -q --disable-pip-version-check -e '.[charts,frames]'
+	@$(BIN)/pip install -q --disable-pip-version-check -e '.[charts,frames,web]'
 	@$(BIN)/python -m crosstally.kernels
 	@touch $@
 
