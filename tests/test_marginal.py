@@ -100,7 +100,7 @@ def test_cells_that_have_ends_show_them() -> None:
         "sex                      count",
         "Male      1,000 (980 to 1,060)",
         "Female  1,100 (1,080 to 1,160)",
-        "(... to ...) 95% intervals: corrected (least-squares)",
+        "(... to ...) 95% intervals, after the correction of negative cells (least-squares)",
     ]
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import crosstally as ct
@@ -62,6 +63,7 @@ def test_labels_are_inert_in_html() -> None:
         release.marginal(*release.attributes),
     ]
     things += [release.marginal(HOSTILE_NAME).shares(), release.marginal("sex").sel(sex="<u>")]
+    things += [release.sql("SELECT sex, count(*) FROM x GROUP BY sex"), release.synthesize(20, seed=1)]
     for thing in things:
         found = shown(thing)
         assert found.tags <= {"table", "caption", "thead", "tbody", "tr", "th", "td", "p"}
@@ -82,6 +84,7 @@ def test_everything_has_html_and_a_short_text(tmp_path: Path) -> None:
         schema,
         wide,
     ]
+    things += [release.sql("SELECT age, region, count(*) FROM x GROUP BY ALL"), release.synthesize(100, seed=1)]
     things += [release.statement, comparison, comparison.chosen, ledger, release.measurements[0]]
     for thing in things:
         assert "table" in shown(thing).tags
@@ -89,6 +92,9 @@ def test_everything_has_html_and_a_short_text(tmp_path: Path) -> None:
     for thing in things:
         assert len(repr(thing).splitlines()) <= 12, type(thing)
         assert len(repr(thing)) <= 1200, type(thing)
+    related = ct.analysis.association(release.marginal("age", "region"))
+    assert repr(related).startswith("age and region: Cramér's V ")
+    assert len(repr(related).splitlines()) == 1
     assert "direct" in shown(ledger).text
     assert "(chosen)" in shown(comparison).text
     assert "... 340 more rows" in shown(wide).text
@@ -115,9 +121,33 @@ def test_a_release_says_what_it_holds() -> None:
 def test_a_table_is_written_as_csv(tmp_path: Path) -> None:
     answer = hostile().marginal("sex")
     text = answer.to_csv()
-    assert text is not None
     assert text.splitlines()[0] == "sex,count,std_error,count_low,count_high"
     assert len(text.splitlines()) == 3
-    assert answer.to_csv(tmp_path / "sex.csv") is None
+    answer.to_csv(tmp_path / "sex.csv")
     assert (tmp_path / "sex.csv").read_text(encoding="utf-8") == text
-    assert (answer.shares().to_csv() or "").startswith("sex,share,std_error,share_low,share_high")
+    assert answer.shares().to_csv().startswith("sex,share,std_error,share_low,share_high")
+
+
+def test_statements_and_made_up_rows_say_what_they_are() -> None:
+    release = hostile()
+    answer = shown(release.sql("SELECT sex, count(*) AS n FROM x GROUP BY ROLLUP (sex) ORDER BY n", level=0.9))
+    assert answer.text.startswith("sexnn_lown_high")
+    assert "ends of 90% intervals" in answer.text
+    assert "NULL" not in answer.text
+    made = shown(release.synthesize(20, seed=1))
+    assert "20 made-up rows of 2 attributes" in made.text
+    assert "... 15 more rows" in made.text
+    assert "are nobody" in made.text
+
+
+def test_a_table_is_written_as_a_workbook(tmp_path: Path) -> None:
+    answer = hostile().marginal("sex")
+    answer.to_excel(tmp_path / "sex.xlsx")
+    answer.shares().to_excel(str(tmp_path / "shares.xlsx"))
+    counts, shares = (pd.read_excel(tmp_path / name) for name in ("sex.xlsx", "shares.xlsx"))
+    assert list(counts.columns) == ["sex", "count", "std_error", "count_low", "count_high"]
+    assert list(shares.columns) == ["sex", "share", "std_error", "share_low", "share_high"]
+    assert counts["count"].tolist() == pytest.approx(answer.values)
+    assert shares["share"].sum() == pytest.approx(1)
+    about = pd.read_excel(tmp_path / "shares.xlsx", sheet_name="about", header=None)
+    assert "share_low and share_high are the ends" in about.iloc[-1, 1]

@@ -55,7 +55,8 @@ def blocks() -> Iterator[tuple[str, str]]:
     """Each block of Python on a page, by the page and a number."""
     for page in PAGES:
         found = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
-        for number, block in enumerate(found):
+        whole = page.name == "analyst.md"  # a notebook: each cell goes on from those before
+        for number, block in enumerate(["\n".join(found)] if whole else found):
             yield f"{page.stem.replace('-', '_').lower()}_{number}", GIVEN + block
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, overload
 
 import numpy as np
 import pyarrow as pa
@@ -219,6 +219,9 @@ class ErrorKind(StrEnum):
 _SHORT = 8
 """Rows of a table in a notebook or at the prompt, where nothing is longer than twelve lines; ``print`` shows more."""
 
+_WIDE = 250
+"""Letters of a row in a notebook, which scrolls: six columns of shares with their intervals stand side by side."""
+
 _KINDS = (
     ErrorKind.EXACT,
     ErrorKind.CORRECTED,
@@ -384,15 +387,22 @@ class Marginal(LabelledTable):
 
     def _repr_html_(self) -> str:
         heads, rows, left = cell_rows(
-            self.schema, self.values, self.std_error, quantity=self.quantity, interval=self._shown(), rows=MOST_ROWS
+            self.schema,
+            self.values,
+            self.std_error,
+            quantity=self.quantity,
+            interval=self._shown(),
+            rows=MOST_ROWS,
+            width=_WIDE,
         )
         more = self.values.size // max(len(heads) - left, 1) - MOST_ROWS
         return html_table(heads, rows, caption=self._title(), note=self._footnote(), left=left, more=more)
 
     def _footnote(self) -> str:
         if self.ends is not None or (self.quantity != COUNT and self.error is not None):
-            known = self.error_kind.assumption or self.error_kind.value
-            return f"(... to ...) {USUAL_LEVEL:.0%} intervals: {known} ({self.method})"
+            assumed = f": {self.error_kind.assumption}" if self.error_kind.assumption else ""
+            after = ", after the correction of negative cells" if self.error_kind is ErrorKind.CORRECTED else ""
+            return f"(... to ...) {USUAL_LEVEL:.0%} intervals{after}{assumed} ({self.method})"
         if self.error is None:
             return f"± ?: the error is not known ({self.method})"
         before = ", before negative cells were corrected" if self.corrected else ""
@@ -439,6 +449,12 @@ class Marginal(LabelledTable):
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
+    @overload
+    def to_csv(self, path: None = None) -> str: ...
+
+    @overload
+    def to_csv(self, path: str | Path) -> None: ...
+
     def to_csv(self, path: str | Path | None = None) -> str | None:
         """The table as CSV, a line for each cell: into a file, or as a text where no path is given."""
         from crosstally.exports.csv_table import csv_text
@@ -447,6 +463,13 @@ class Marginal(LabelledTable):
             return csv_text(self)
         Path(path).write_text(csv_text(self), encoding="utf-8")
         return None
+
+    def to_excel(self, path: str | Path) -> None:
+        """Write a workbook of Excel: a sheet with a row for each cell, and one that says what they are."""
+        from crosstally.exports.xlsx import write_xlsx
+
+        with Path(path).open("wb") as book:
+            write_xlsx(self, book)
 
     def to_pandas(self) -> Any:
         """A pandas DataFrame with a row for each cell; labels are categories in the schema's order."""

@@ -111,13 +111,17 @@ def cell_rows(
     quantity: str = "count",
     interval: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None,
     rows: int = MAX_ROWS,
+    width: int = MAX_WIDTH,
 ) -> tuple[list[str], list[list[str]], int]:
-    """The heads of the columns, the first rows of cells, and how many columns hold labels."""
+    """The heads of the columns, the first rows of cells, and how many columns hold labels.
+
+    The last attribute runs across when it is short and the rows are at most ``width`` letters long then.
+    """
     across = len(schema.attributes) >= 2 and schema.shape[-1] <= MAX_ACROSS
     cells = rows * (schema.shape[-1] if across else 1)
     texts = _texts(values.ravel(), np.broadcast_to(std_error, values.shape).ravel(), quantity, interval, cells)
     found = _rows(schema, texts, quantity, rows, across=1 if across else 0)
-    if across and _width(aligned([found[0], *found[1]], left=found[2])[0]) > MAX_WIDTH:
+    if across and _width(aligned([found[0], *found[1]], left=found[2])[0]) > width:
         found = _rows(schema, texts, quantity, rows, across=0)
     return found
 

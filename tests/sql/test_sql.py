@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -125,5 +126,12 @@ def test_the_command(tmp_path: Path) -> None:
     target = tmp_path / "answer.parquet"
     assert run("sql", tmp_path / "given.parquet", statement, "-o", target).code == 0
     assert target.read_bytes()[:4] == b"PAR1"
+    book = tmp_path / "answer.xlsx"
+    assert run("sql", tmp_path / "given.parquet", statement, "-o", book).code == 0
+    frame = pd.read_excel(book)
+    assert list(frame.columns) == ["sex", "n", "n_low", "n_high"]
+    assert frame["n"].tolist() == pytest.approx([row["n"] for row in rows])
+    assert "95% intervals" in pd.read_excel(book, sheet_name="about", header=None).iloc[1, 1]
+    assert "name a file with -o" in run("sql", tmp_path / "given.parquet", statement, "--format", "xlsx").err
     wrong = run("sql", tmp_path / "given.parquet", "SELECT avg(sex) FROM people")
     assert (wrong.code, len(wrong.err.splitlines())) == (2, 1)

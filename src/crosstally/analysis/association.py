@@ -28,7 +28,7 @@ _REFERENCES = 2_000
 _SEED = 0x6173736F63696174
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Association:
     """How two attributes are related.
 
@@ -44,7 +44,7 @@ class Association:
     cramers_v: Marginal
     mutual_information: Marginal
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         low, high = self.cramers_v.interval()
         return (
             f"{' and '.join(self.attributes)}: Cramér's V {self.cramers_v.value:.3f} (95% {low:.3f} to {high:.3f}), "

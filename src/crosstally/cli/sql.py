@@ -30,6 +30,7 @@ class Format(StrEnum):
     CSV = "csv"
     JSON = "json"
     PARQUET = "parquet"
+    XLSX = "xlsx"
 
 
 def sql(
@@ -56,8 +57,8 @@ def sql(
         check_output(output, force=force)
     endings = {f".{each.value}": each for each in Format}
     wanted = format or endings.get("" if output is None else output.suffix.lower(), Format.TABLE)
-    if wanted is Format.PARQUET and output is None:
-        raise CrosstallyError("parquet is not text and cannot go to the terminal: name a file with -o")
+    if wanted in {Format.PARQUET, Format.XLSX} and output is None:
+        raise CrosstallyError(f"{wanted.value} is not text and cannot go to the terminal: name a file with -o")
     answer = open_release(release).sql(statement, level=level)
     if output is None and wanted is Format.TABLE:
         _show(answer)
@@ -73,6 +74,13 @@ def _write_file(answer: SqlAnswer, wanted: Format, output: Path, *, raw: bool) -
             import pyarrow.parquet
 
             pyarrow.parquet.write_table(answer.to_arrow(), output)
+        elif wanted is Format.XLSX:
+            from crosstally.exports.xlsx import write_columns_xlsx
+
+            ends = f"_low and _high are the ends of {100 * answer.level:.4g}% intervals. Empty cells are not known."
+            about = {"source": f"crosstally release, {answer.caption}", "intervals": ends}
+            with output.open("wb") as book:
+                write_columns_xlsx(answer.columns, about, book)
         else:
             # a table for people has no file of its own: CSV has the same columns
             output.write_text(_text(answer, wanted, raw=raw), encoding="utf-8")

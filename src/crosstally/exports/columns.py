@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from crosstally.exports.inert import inert
 
-__all__ = ["columns_csv", "columns_json"]
+__all__ = ["Columns", "columns_csv", "columns_json"]
 
 Columns = Mapping[str, Sequence[str | float | None]]
 

@@ -1,25 +1,28 @@
-"""An answer as a workbook of Excel: a sheet with the cells, and one that says what they are."""
+"""Answers as a workbook of Excel: a sheet with the cells, and one that says what they are."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import product
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from crosstally.arithmetic.operations import COUNT
 from crosstally.errors import QueryError
-from crosstally.exports.cells import MEASURES, free_name, measures
+from crosstally.exports.cells import measures
+from crosstally.exports.columns import Columns
 from crosstally.extras import optional
 from crosstally.tables import USUAL_LEVEL
 
 if TYPE_CHECKING:
     from crosstally.tables import Marginal
 
-__all__ = ["write_xlsx"]
+__all__ = ["write_columns_xlsx", "write_xlsx"]
 
 _MOST_ROWS = 1_048_575  # of a sheet, without the line of names
 _LONGEST_TEXT = 32_767  # characters of a cell
 _WIDEST, _NARROWEST = 60, 9  # columns, in letters
+_COUNTS, _FIGURES = "#,##0.##", "General"  # how numbers are shown: shares need more digits than counts
 _PLAIN_TEXTS = {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}
 
 
@@ -30,34 +33,62 @@ def write_xlsx(marginal: Marginal, target: Path | BinaryIO, *, level: float | No
     empty.
     """
     _check(marginal)
-    names = [*marginal.attributes, *(free_name(name, marginal.attributes) for name in MEASURES)]
+    names = [*marginal.attributes, *marginal.number_columns(), *marginal.interval_columns()]
     labels = product(*(attribute.labels for attribute in marginal.schema.attributes))
     numbers = zip(*measures(marginal, level=level), strict=True)
+    rows = ((*texts, *four) for texts, four in zip(labels, numbers, strict=True))
+    longest = [max(map(len, attribute.labels)) for attribute in marginal.schema.attributes]
+    kind = _COUNTS if marginal.quantity == COUNT else _FIGURES
+    _write_book(target, dict(zip(names, [*longest, *[kind] * 4], strict=True)), rows, _about(marginal, level))
+
+
+def write_columns_xlsx(columns: Columns, about: Mapping[str, str], target: Path | BinaryIO) -> None:
+    """Write columns of labels and numbers, as a statement of SQL gives them, and what is to be said about them."""
+    rows = max((len(column) for column in columns.values()), default=0)
+    if rows > _MOST_ROWS:
+        raise QueryError(f"a sheet of Excel must have at most {_MOST_ROWS:,} rows, got {rows:,}; write CSV or Parquet")
+    widths: dict[str, int | str] = {}
+    for name, column in columns.items():
+        lengths = [len(cell) for cell in column if isinstance(cell, str)]
+        widths[name] = max(lengths) if lengths else _FIGURES
+    _check_texts([*columns, *(cell for column in columns.values() for cell in column if isinstance(cell, str))])
+    _write_book(target, widths, zip(*columns.values(), strict=True), about.items())
+
+
+def _write_book(
+    target: Path | BinaryIO,
+    columns: Mapping[str, int | str],
+    rows: Iterable[Sequence[str | float | None]],
+    about: Iterable[tuple[str, str]],
+) -> None:
+    """A sheet with rows and one with sentences; for each column the length of its longest label, or a number format."""
     book = optional("xlsxwriter", extra="exports").Workbook(target, {"in_memory": True, **_PLAIN_TEXTS})
+    labels, last = len(list(takewhile(lambda kind: isinstance(kind, int), columns.values()))), 0
     with book:
         sheet, bold = book.add_worksheet("table"), book.add_format({"bold": True, "bottom": 1})
-        count = book.add_format({"num_format": "#,##0.##"})
-        for column, (name, width) in enumerate(zip(names, _widths(marginal, names), strict=True)):
-            sheet.set_column(column, column, width, count if column >= len(marginal.attributes) else None)
+        for column, (name, kind) in enumerate(columns.items()):
+            longest, form = (kind, None) if isinstance(kind, int) else (0, book.add_format({"num_format": kind}))
+            width = max(_NARROWEST, min(_WIDEST, max(len(name) + 3, longest) + 1))
+            sheet.set_column(column, column, width, form)
             sheet.write_string(0, column, name, bold)
-        for row, (texts, values) in enumerate(zip(labels, numbers, strict=True), start=1):
-            _write_row(sheet, row, texts, values)
-        sheet.freeze_panes(1, len(marginal.attributes))
-        sheet.autofilter(0, 0, marginal.schema.cells, len(names) - 1)
-        about = book.add_worksheet("about")
-        about.set_column(0, 0, 14)
-        about.set_column(1, 1, 100, book.add_format({"text_wrap": True}))
-        for row, (word, sentence) in enumerate(_about(marginal, level)):
-            about.write_string(row, 0, word)
-            about.write_string(row, 1, sentence)
+        for last, cells in enumerate(rows, start=1):
+            _write_row(sheet, last, cells)
+        sheet.freeze_panes(1, labels)
+        sheet.autofilter(0, 0, last, len(columns) - 1)
+        words = book.add_worksheet("about")
+        words.set_column(0, 0, 14)
+        words.set_column(1, 1, 100, book.add_format({"text_wrap": True}))
+        for row, (word, sentence) in enumerate(about):
+            words.write_string(row, 0, word)
+            words.write_string(row, 1, sentence)
 
 
-def _write_row(sheet: Any, row: int, texts: Sequence[str], values: Sequence[float | None]) -> None:
-    for column, text in enumerate(texts):
-        sheet.write_string(row, column, text)
-    for column, value in enumerate(values, start=len(texts)):
-        if value is not None:
-            sheet.write_number(row, column, value)
+def _write_row(sheet: Any, row: int, cells: Sequence[str | float | None]) -> None:
+    for column, cell in enumerate(cells):
+        if isinstance(cell, str):
+            sheet.write_string(row, column, cell)
+        elif cell is not None:
+            sheet.write_number(row, column, cell)
 
 
 def _check(marginal: Marginal) -> None:
@@ -66,23 +97,22 @@ def _check(marginal: Marginal) -> None:
             f"a sheet of Excel must have at most {_MOST_ROWS:,} rows, got {marginal.schema.cells:,}; write CSV or "
             "Parquet"
         )
-    texts = (text for attribute in marginal.schema.attributes for text in (attribute.name, *attribute.labels))
+    _check_texts(text for attribute in marginal.schema.attributes for text in (attribute.name, *attribute.labels))
+
+
+def _check_texts(texts: Iterable[str]) -> None:
     if any(len(text) > _LONGEST_TEXT for text in texts):
         raise QueryError(f"a cell of Excel must have at most {_LONGEST_TEXT:,} characters; write CSV or Parquet")
 
 
-def _widths(marginal: Marginal, names: Sequence[str]) -> Iterator[int]:
-    longest = [max(map(len, attribute.labels)) for attribute in marginal.schema.attributes]
-    for name, labels in zip(names, [*longest, *[0] * len(MEASURES)], strict=True):
-        yield max(_NARROWEST, min(_WIDEST, max(len(name) + 3, labels) + 1))
-
-
 def _about(marginal: Marginal, level: float | None) -> Iterator[tuple[str, str]]:
-    yield "table", " by ".join(marginal.attributes) or "number of rows"
+    number = "number of rows" if marginal.quantity == COUNT else marginal.quantity
+    yield "table", " by ".join(marginal.attributes) or number
     if marginal.where:
         yield "where", marginal.where
     yield "source", f"crosstally release, {marginal.caption}"
     yield "method", marginal.method
     yield "error", marginal.error_kind.value
-    ends = "count_low and count_high are the ends of an interval that holds the true count with this confidence"
+    low, high = marginal.interval_columns()
+    ends = f"{low} and {high} are the ends of an interval that holds the true {marginal.quantity} with this confidence"
     yield "intervals", f"{USUAL_LEVEL if level is None else level:.4g}: {ends}. Empty cells are not known."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import KW_ONLY, dataclass
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,14 @@ from numpy.typing import NDArray
 
 from crosstally.errors import QueryError
 from crosstally.extras import optional
+from crosstally.html_text import MOST_ROWS, html_table
 from crosstally.schema import Schema
 from crosstally.sql.conditions import branches_of_case, condition_of_sql
 from crosstally.sql.evaluate import Evaluation
 from crosstally.sql.groups import NULL, Groups, Tables
 from crosstally.sql.statement import Statement, expressions, read_statement
 from crosstally.tables import check_level
+from crosstally.text_table import aligned
 from crosstally.typing import Floats
 
 __all__ = ["SqlAnswer", "answer_sql"]
@@ -47,12 +50,20 @@ class SqlAnswer:
 
     def __repr__(self) -> str:
         texts = [list(self.columns), *([_shown(cell) for cell in row] for row in self.rows()[:_SHOWN_ROWS])]
-        widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
-        lines = [
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in texts
-        ]
+        lines = aligned(texts, left=self._label_columns())
         more = len(self) - _SHOWN_ROWS
         return "\n".join([*lines, *([f"... {more:,} more rows"] if more > 0 else [])])
+
+    def _label_columns(self) -> int:
+        """How many columns of labels stand before the first one of numbers."""
+        texts = (any(isinstance(cell, str) for cell in column) for column in self.columns.values())
+        return len(list(takewhile(bool, texts)))
+
+    def _repr_html_(self) -> str:
+        rows = [["" if cell is None else _shown(cell) for cell in row] for row in self.rows()[:MOST_ROWS]]
+        note = f"_low and _high are the ends of {100 * self.level:.4g}% intervals"
+        note += f" ({self.caption})" if self.caption else ""
+        return html_table(list(self.columns), rows, note=note, left=self._label_columns(), more=len(self) - MOST_ROWS)
 
     def to_arrow(self) -> pa.Table:
         """A row for each row: texts and numbers."""
@@ -161,4 +172,4 @@ def _array(column: tuple[str | float | None, ...]) -> pa.Array:
 def _shown(cell: str | float | None) -> str:
     if cell is None:
         return "NULL"
-    return cell if isinstance(cell, str) else f"{cell:,.6g}" if abs(cell) < 1e6 else f"{cell:,.0f}"
+    return cell if isinstance(cell, str) else f"{cell:,.0f}" if abs(cell) >= 1000 else f"{cell:.4g}"

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from crosstally.errors import QueryError
 from crosstally.extras import optional
 from crosstally.generate.labelled import labelled_rows
+from crosstally.html_text import html_table
 from crosstally.schema import Schema
 from crosstally.synthesis.drawing import Wanted, drawn, fitted
 from crosstally.synthesis.tree import drawing_order, mutual_information
@@ -38,6 +39,7 @@ _MOST_TABLES = 3_000
 _MOST_SWEEPS, _LEAST_SWEEPS = 8, 2
 _WORK = 150_000_000  # rows times tables times sweeps: about ten seconds
 _BATCH = 2_000_000  # cells asked for at once
+_SHOWN_ROWS = 5  # of a notebook: they show what rows look like, and nothing can be learned from them
 _JUDGED_TABLES = 60  # tables whose intervals are looked at
 _LEAST_COUNT = 5.0  # cells of fewer rows have no normal intervals to speak of
 _WIDE_ENOUGH = 1.05  # nobody need multiply an interval by less
@@ -77,6 +79,15 @@ class SyntheticRows:
     def __repr__(self) -> str:
         return "\n".join([f"{len(self):,} made-up rows of {len(self.schema.names)} attributes", *self.report()])
 
+    def _repr_html_(self) -> str:
+        some = [
+            [attribute.labels[code] for attribute, code in zip(self.schema.attributes, row, strict=True)]
+            for row in self.codes[:_SHOWN_ROWS].tolist()
+        ]
+        title = f"{len(self):,} made-up rows of {len(self.schema.names)} attributes"
+        more = len(self) - _SHOWN_ROWS
+        return html_table(self.schema.names, some, caption=title, note=" ".join(self.report()), left=0, more=more)
+
     def report(self) -> tuple[str, ...]:
         """How far the tables of the rows are from those of the release, and the warning, in sentences."""
         if not self.distances:
@@ -100,8 +111,9 @@ class SyntheticRows:
         start = f"{nobody} Intervals computed from them as if they were people are too narrow"
         if math.isnan(self.factor):
             return f"{start}, by how much is not known."
+        half = f"need {self.median_factor:.2g}" if self.median_factor >= _WIDE_ENOUGH else "are wide enough"
         return (
-            f"{start}: make them {self.factor:.2g} times as wide (half of the cells need {self.median_factor:.2g}), "
+            f"{start}: make them {self.factor:.2g} times as wide (half of the cells {half}), "
             "or ask the release, which knows its errors."
         )
 
