@@ -38,11 +38,13 @@ def test_share_and_width_by_hand() -> None:
         ((80, 81, 80, 79, 80), ErrorKind.CORRECTED, "too seldom"),
         ((60, 95, 99, 70, 98), ErrorKind.CORRECTED, "too few releases to tell whether they hold as they should"),
         ((80,), ErrorKind.CORRECTED, "too few releases to tell whether they hold as they should"),
-        ((100,) * 5, ErrorKind.CORRECTED, "more often than they need to: they are too wide"),
+        ((100,) * 5, ErrorKind.CORRECTED, "too few releases to tell whether they hold as they should"),
+        ((100,) * 8, ErrorKind.CORRECTED, "more often than they need to: they are too wide"),
         ((100,) * 5, ErrorKind.BOUNDS, "as they should"),
     ],
 )
 def test_a_verdict_rules_chance_out(held: tuple[float, ...], kind: ErrorKind, verdict: str) -> None:
+    """All of n cells held is beyond 98.5% for sure if 0.015 > 3.29 sqrt(0.985 x 0.015 / n): above 710."""
     assert coverage(*((100, each, 1, 1) for each in held), kind=kind).verdict == verdict
 
 

@@ -7,14 +7,14 @@ pipeline like any other, with a ledger in memory that ends with it: no ledger fi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
+from scipy.special import ndtri, stdtrit
 
 from crosstally.budget import Budget
 from crosstally.errors import CrosstallyError
@@ -26,7 +26,7 @@ from crosstally.sources import EncodedRows
 from crosstally.tables import ErrorKind, Marginal
 from crosstally.typing import Floats
 
-__all__ = ["CLASSES", "LEVEL", "Calibration", "Coverage", "calibrate_generated", "calibrate_public"]
+__all__ = ["CLASSES", "LEVEL", "Calibration", "Coverage", "Held", "calibrate_generated", "calibrate_public", "summed"]
 
 LEVEL = 0.95
 ORDERS = (1, 2, 3, 4, 6)
@@ -47,12 +47,9 @@ Sums = Floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Coverage:
-    """Of the cells of one class, in tables of one order and error kind: the share held, and the width."""
+class Held:
+    """Of some cells the share whose intervals held, and how wide these are."""
 
-    order: int
-    kind: ErrorKind
-    size: str
     _: KW_ONLY
     sums: Sums
 
@@ -82,6 +79,29 @@ class Coverage:
         beyond = held - self.held * counts
         return float(math.sqrt(len(counts) / (len(counts) - 1) * (beyond**2).sum()) / counts.sum())
 
+    def misses(self, least: float, most: float) -> bool:
+        """Whether the share is outside of a window, and chance cannot explain it.
+
+        Releases that happen to agree, as where all cells were held, do not make it surer than as many independent
+        cells would.
+        """
+        edge = least if self.held < least else most
+        degrees = np.count_nonzero(self.sums[:, 0]) - 1
+        if least <= self.held <= most or degrees < 1:
+            return False
+        over_releases = stdtrit(degrees, (1 + SURE) / 2) * self.std_error
+        over_cells = ndtri((1 + SURE) / 2) * math.sqrt(edge * (1 - edge) / self.cells)
+        return bool(abs(self.held - edge) > max(over_releases, over_cells))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Coverage(Held):
+    """The cells of one class, in tables of one order and error kind."""
+
+    order: int
+    kind: ErrorKind
+    size: str
+
     @property
     def window(self) -> tuple[float, float]:
         """The shares that are as they should be."""
@@ -93,14 +113,9 @@ class Coverage:
         least, most = self.window
         if least <= self.held <= most:
             return "as they should"
-        if not self._is_sure(least - self.held if self.held < least else self.held - most):
+        if not self.misses(least, most):
             return "too few releases to tell whether they hold as they should"
         return "too seldom" if self.held < least else "more often than they need to: they are too wide"
-
-    def _is_sure(self, beyond: float) -> bool:
-        """Whether chance cannot explain that the share lies so far outside."""
-        degrees = np.count_nonzero(self.sums[:, 0]) - 1
-        return bool(degrees > 0 and beyond > stdtrit(degrees, (1 + SURE) / 2) * self.std_error)
 
     def to_dict(self) -> dict[str, Any]:
         """The figures as JSON."""
@@ -207,7 +222,7 @@ def _calibrated(
             if answer.error_kind is ErrorKind.NONE:
                 without += 1
                 continue
-            for size, sums in _sums(exact.counts, answer):
+            for size, sums in _by_class(exact.counts, answer):
                 key = (len(names), answer.error_kind, size)
                 found.setdefault(key, np.zeros((releases, 4)))[draw] += sums
         if progress is not None:
@@ -233,11 +248,16 @@ def _asked(one: Release, random: np.random.Generator) -> list[tuple[str, ...]]:
     return out
 
 
-def _sums(truth: NDArray[np.int64], answer: Marginal) -> Iterator[tuple[str, Sequence[float]]]:
-    """For each class of cells that the table has: cells, cells held, widths and squared errors added up."""
+def summed(inside: NDArray[np.bool_], truth: Floats, values: Floats, low: Floats, high: Floats) -> list[float]:
+    """Of the cells inside a class how many there are and were held, and the sums of widths and of squared errors."""
+    held, width, squares = (low <= truth) & (truth <= high), high - low, (values - truth) ** 2
+    return [float(each[inside].sum()) for each in (inside, held, width, squares)]
+
+
+def _by_class(truth: NDArray[np.int64], answer: Marginal) -> Iterator[tuple[str, list[float]]]:
+    """The sums of each class of cells that the table has."""
     low, high = answer.interval(LEVEL)
-    held, width, squares = (low <= truth) & (truth <= high), high - low, (answer.values - truth) ** 2
     for size, (least, most) in CLASSES.items():
         inside = (truth >= least) & (truth <= most)
         if inside.any():
-            yield size, [float(each[inside].sum()) for each in (np.ones(truth.shape), held, width, squares)]
+            yield size, summed(inside, truth.astype(np.float64), answer.values, low, high)
