@@ -13,7 +13,19 @@ from benchmarks.accuracy.comparison import DRAWS
 
 __all__ = ["run"]
 
-LINES = ("analytic", "advice", "inference", "regret", "named", "priview", "wide", "papers")
+LINES = (
+    "analytic",
+    "advice",
+    "inference",
+    "regret",
+    "named",
+    "priview",
+    "wide",
+    "papers",
+    "intervals",
+    "local_intervals",
+    "notebook_intervals",
+)
 QUICK_DRAWS = 3
 
 

@@ -1,6 +1,6 @@
-"""How often 95% intervals of default releases hold, and how wide they are, on real tables: ``python -m`` this module.
+"""How often 95% intervals of default releases hold, and how wide they are, on real tables.
 
-Width is the mean over cells divided by the oracle's, 3.92 x RMS error of the same cells.
+``python -m`` this module prints a line for each table, budget, order and kind, for as many draws as asked.
 """
 
 from __future__ import annotations
@@ -8,54 +8,98 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import crosstally as ct
+from benchmarks.accuracy.coverage import Aim, Cells, Draw, add, coverage_line, in_words, over_draws
+from benchmarks.accuracy.kept import code_digest, kept, table_digest
 from benchmarks.accuracy.real_tables import RealTable, real_table
+from benchmarks.accuracy.settings import DELTA, Setting, in_processes, present, settings
 
-__all__ = ["held", "line", "main"]
+__all__ = ["MOST_CELLS", "held", "main", "run"]
 
 TABLES = ("adult", "fars-16", "acs", "census-9", "msnbc", "kosarak")
-BUDGETS = {"pure": {"epsilon": "1"}, "delta": {"epsilon": "1", "delta": "1e-9"}}
+QUICK_TABLES = ("msnbc",)
+DRAWS = 10
+"""At most so many of each setting: a draw takes minutes, nearly all of them for tables that nobody measured."""
 MOST_TABLES = 25
 """Tables asked of each order, drawn anew for every release."""
 MOST_CELLS = 4_000
-CLASSES = {"0": (0, 0), "1-20": (1, 20), ">20": (21, math.inf)}
+CLASSES = {"all": (0, math.inf), "0": (0, 0), "1-20": (1, 20), ">20": (21, math.inf)}
+AIMS = {
+    "covered": Aim(
+        {"all": (0.93, 0.985), "0": (0.93, 1), "1-20": (0.90, 1), ">20": (0.92, 1)}, width={"all": 1.25, ">20": 1.5}
+    ),
+    "not measured": Aim({"all": (0.92, 0.99), "1-20": (0.90, 1), ">20": (0.90, 1)}, width={"all": 1.5}),
+    "bounds": Aim({"all": (0.92, 1)}),
+}
 
-Cells = NDArray[np.float64]
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One draw of a setting; ``tables`` of each order and kind are asked."""
+
+    setting: Setting
+    draw: int
+    tables: int = MOST_TABLES
 
 
-def held(table: RealTable, release: ct.Release, rng: np.random.Generator) -> Iterator[tuple[str, Cells]]:
-    """For tables of one to six attributes their kind and (truth, answer, low, high) of their cells."""
+def run(draws: int, *, quick: bool = False) -> Iterator[dict[str, Any]]:
+    """Width beside the oracle's, and the share held, for each setting, order and kind of table."""
+    wanted, _ = present(settings(QUICK_TABLES if quick else TABLES, ["1"], [None, DELTA]))
+    draws, tables = min(draws, DRAWS), 8 if quick else MOST_TABLES
+    jobs = [Trial(setting, draw, tables) for setting in wanted for draw in range(draws)]
+    found = dict(zip(jobs, in_processes(_kept, jobs), strict=True))
+    for setting in wanted:
+        of_setting = [found[job] for job in jobs if job.setting == setting]
+        for kind, classes in over_draws(of_setting).items():
+            order, words = kind.split(" ", 1)
+            work = f"k={order}, {words} tables, 95% intervals of {setting}, width over 3.92 x RMS"
+            yield coverage_line(work, classes, AIMS[words], draws=draws)
+
+
+def _kept(trial: Trial) -> Any:
+    key = {"line": "intervals", "job": repr(trial), "code": code_digest(), "table": table_digest(trial.setting.table)}
+    return kept("draws", key, lambda: draw_of(trial))
+
+
+def draw_of(trial: Trial) -> Draw:
+    """One release, its tables against the truth."""
+    table, budget = real_table(trial.setting.table), trial.setting.budget
+    release = ct.release(table.rows, table.schema, epsilon=budget.epsilon, delta=budget.delta)
+    out: Draw = {}
+    for kind, cells in held(table, release, np.random.default_rng(trial.draw), trial.tables):
+        add(
+            out,
+            kind,
+            cells,
+            {name: (cells[0] >= least) & (cells[0] <= most) for name, (least, most) in CLASSES.items()},
+        )
+    return out
+
+
+def held(
+    table: RealTable, release: ct.Release, rng: np.random.Generator, tables: int = MOST_TABLES
+) -> Iterator[tuple[str, Cells]]:
+    """For different tables of one to six attributes order and kind, and (truth, answer, low, high) of their cells."""
     names = table.schema.names
     for order in (1, 2, 3, 4, 6):
-        seen: dict[str, int] = {}
-        for _ in range(40 * MOST_TABLES):
-            asked = [names[i] for i in sorted(rng.choice(len(names), order, replace=False))]
+        seen: dict[tuple[str, ...], str] = {}
+        for _ in range(40 * tables):
+            asked = tuple(names[i] for i in sorted(rng.choice(len(names), order, replace=False)))
             kind = "covered" if release.estimate.covers(asked) else "not measured"
-            if seen.get(kind, 0) >= MOST_TABLES or math.prod(table.schema.sizes(asked)) > MOST_CELLS:
+            enough = list(seen.values()).count(kind) >= tables
+            if enough or asked in seen or math.prod(table.schema.sizes(asked)) > MOST_CELLS:
                 continue
-            seen[kind] = seen.get(kind, 0) + 1
+            seen[asked] = kind
             answer = release.marginal(*asked)
             ends = answer.interval(0.95)
             numbers = (table.counts(asked), answer.values, *ends)
             shown = "bounds" if answer.error_kind is ct.ErrorKind.BOUNDS else kind
             yield f"{order} {shown}", np.stack([np.asarray(each, float).ravel() for each in numbers])
-
-
-def line(cells: Cells) -> str:
-    """Coverage and width over the oracle's, of all cells and by their size."""
-    truth, values, low, high = cells
-    out = []
-    for name, (least, most) in {"all": (0, math.inf), **CLASSES}.items():
-        inside = (truth >= least) & (truth <= most)
-        if inside.any():
-            ok = ((low <= truth) & (truth <= high))[inside].mean()
-            oracle = 3.92 * math.sqrt(((values - truth)[inside] ** 2).mean())
-            out.append(f"{name}: {100 * ok:.1f}% {(high - low)[inside].mean() / max(oracle, 1e-9):.2f}")
-    return " | ".join(out)
 
 
 def main(given: Sequence[str] | None = None) -> None:
@@ -64,16 +108,10 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--draws", type=int, default=3)
     parser.add_argument("--tables", nargs="*", default=TABLES)
     options = parser.parse_args(given)
-    for name in options.tables:
-        table = real_table(name)
-        for budget, amounts in BUDGETS.items():
-            found: dict[str, list[Cells]] = {}
-            for draw in range(options.draws):
-                release = ct.release(table.rows, table.schema, **amounts)
-                for kind, cells in held(table, release, np.random.default_rng(draw)):
-                    found.setdefault(kind, []).append(cells)
-            for kind, parts in sorted(found.items()):
-                print(f"{name} {budget} {kind}: {line(np.concatenate(parts, axis=1))}", flush=True)
+    for setting in settings(options.tables, ["1"], [None, DELTA]):
+        draws = [draw_of(Trial(setting, draw)) for draw in range(options.draws)]
+        for kind, classes in over_draws(draws).items():
+            print(f"{setting}, {kind}: {in_words(classes)}", flush=True)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,16 @@ from typing import Any
 import crosstally
 from benchmarks.accuracy.real_tables import real_table
 
-YARDSTICKS = ("errors.py", "real_tables.py", "references.py", "settings.py")
+YARDSTICKS = (
+    "coverage.py",
+    "errors.py",
+    "intervals.py",
+    "local_intervals.py",
+    "notebook_intervals.py",
+    "real_tables.py",
+    "references.py",
+    "settings.py",
+)
 
 __all__ = ["code_digest", "folder", "forget", "kept", "table_digest"]
 

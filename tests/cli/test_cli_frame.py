@@ -27,6 +27,7 @@ COMMANDS = (
     "ledger verify",
     "ledger export",
     "plan",
+    "calibrate",
     "release",
     "table",
     "serve",

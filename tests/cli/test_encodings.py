@@ -38,6 +38,7 @@ HELP = (
     "schema draft",
     "schema check",
     "plan",
+    "calibrate",
     "release",
     "ask",
     "ledger",

@@ -16,6 +16,7 @@ from crosstally import __version__
 from crosstally.budget import fraction_of_text
 from crosstally.cli import (
     ask,
+    calibrate,
     collect,
     demo,
     inspect,
@@ -93,6 +94,7 @@ _schema = _group("schema", "Say what a table is about and whom to protect: draft
 _add(_schema, schema.draft, *schema.DRAFT_EXAMPLES)
 _add(_schema, schema.check, *schema.CHECK_EXAMPLES)
 _add(app, plan.plan, *plan.EXAMPLES, panel=_BEFORE)
+_add(app, calibrate.calibrate, *calibrate.EXAMPLES, panel=_BEFORE)
 _add(app, release.release, *release.EXAMPLES, panel=_SPEND)
 _add(app, ask.ask, *ask.EXAMPLES, panel=_SPEND)
 _ledger = _group("ledger", "Keep count of what was spent: create, show, verify, export.", _SPEND)
