@@ -64,8 +64,8 @@ class Belief:
     def slopes(self, precision: Floats) -> Floats:
         """By how much that error falls with precision."""
         inverse = 1 / self.scale
-        parts = (w / (precision + inverse / f + 1e-150) ** 2 for w, f in zip(_WEIGHTS, self.factors, strict=True))
-        return np.asarray(sum(parts))
+        known = (precision + inverse / f + 1e-150 for f in self.factors)
+        return np.asarray(sum(w / each / each for w, each in zip(_WEIGHTS, known, strict=True)))  # a square may overflow
 
     def precision_at(self, slopes: Floats) -> Floats:
         """The precision at which the error falls by this much; zero where it never falls as fast.
