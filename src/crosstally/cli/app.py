@@ -22,6 +22,7 @@ from crosstally.cli import (
     interrupts,
     ledger,
     page,
+    part,
     plan,
     release,
     reproduce,
@@ -93,6 +94,7 @@ _schema = _group("schema", "Say what a table is about and whom to protect: draft
 _add(_schema, schema.draft, *schema.DRAFT_EXAMPLES)
 _add(_schema, schema.check, *schema.CHECK_EXAMPLES)
 _add(app, plan.plan, *plan.EXAMPLES, panel=_BEFORE)
+_add(app, part.part, *part.EXAMPLES, panel=_SPEND)
 _add(app, release.release, *release.EXAMPLES, panel=_SPEND)
 _add(app, ask.ask, *ask.EXAMPLES, panel=_SPEND)
 _ledger = _group("ledger", "Keep count of what was spent: create, show, verify, export.", _SPEND)
