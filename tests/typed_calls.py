@@ -86,6 +86,8 @@ def releases(frame: Any, schema: ct.Schema, plan: ct.Plan) -> ct.Release:
     ct.release(["a.csv", "b.csv"], schema, rho=Fraction(1, 2), rows=48_842, key="first", progress=print)
     ct.release("adult.csv", plan=plan, ledger="adult.ledger")
     ct.release(ct.Database(query="SELECT * FROM people", url="postgresql://host/name"), schema, epsilon=1)
+    ct.count_part("adult.csv", Path("part-1.counts"), plan=plan, share="1/2", schema=schema)
+    ct.release(ct.Parts("part-*.counts"), plan=plan, ledger="adult.ledger")
     ct.release(frame, schema, epsilon=1.0, strategy=ct.strategies.Views(size=8, cover=3))
     ct.release(frame, schema, epsilon=1.0, strategy=ct.strategies.Direct(budgets="optimal"))
     ct.release(frame, schema, epsilon=1, strategy=OneTable(), workload=ct.Workload([("sex",)]))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from crosstally.inference.integers.tables import IntegerTables
     from crosstally.notebook.history.maximum_entropy import Synthetic
     from crosstally.notebook.notebook import Answer, Improvement, Notebook, Price, TableImprovement, open_notebook
-    from crosstally.pipeline import release
+    from crosstally.pipeline import count_part, release
     from crosstally.plans.plan import Plan
     from crosstally.privacy.ledger import Entry, Ledger
     from crosstally.questions.question import Question, count, total
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from crosstally.schema import Attribute, Outside, Schema, Unit
     from crosstally.sources.databases import Database
     from crosstally.sources.detection import Detected, detect_reading
+    from crosstally.sources.parts import Parts
     from crosstally.sources.reading import Reading
     from crosstally.sources.spark import SparkTable
     from crosstally.sql import SqlAnswer
@@ -52,6 +53,7 @@ _HOMES = {
     "Neighbours": "budget",
     "Notebook": "notebook.notebook",
     "Outside": "schema",
+    "Parts": "sources.parts",
     "Plan": "plans.plan",
     "Price": "notebook.notebook",
     "Question": "questions.question",
@@ -67,6 +69,7 @@ _HOMES = {
     "Unit": "schema",
     "Workload": "workload",
     "count": "questions.question",
+    "count_part": "pipeline",
     "detect_reading": "sources.detection",
     "open_notebook": "notebook.notebook",
     "open_release": "releases",
@@ -94,6 +97,7 @@ __all__ = [
     "Neighbours",
     "Notebook",
     "Outside",
+    "Parts",
     "Plan",
     "Price",
     "Question",
@@ -110,6 +114,7 @@ __all__ = [
     "Workload",
     "analysis",
     "count",
+    "count_part",
     "detect_reading",
     "errors",
     "local",

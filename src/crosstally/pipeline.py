@@ -25,8 +25,9 @@ from crosstally.workload import Workload
 
 if TYPE_CHECKING:
     from crosstally.sources import EncodedRows, Reading
+    from crosstally.sources.parts import MergedParts
 
-__all__ = ["release", "run"]
+__all__ = ["count_part", "release", "run"]
 
 
 def release(
@@ -52,8 +53,8 @@ def release(
 
     Args:
         source: A path, a folder, a glob, a list of paths, a table of pandas, Polars, DuckDB, PyArrow or Spark, a
-            ``SparkTable``, or a ``Database`` with a query. It is read once, whatever the plan: a reader or a
-            database's cursor will do.
+            ``SparkTable``, a ``Database`` with a query, or ``Parts`` that were counted for the plan. It is read once,
+            whatever the plan: a reader or a database's cursor will do.
         schema: The attributes to publish. Beside a plan only where it has a reading, which a plan does not hold.
         epsilon: The privacy budget; with ``delta`` it is approximate, alone it is pure.
         delta: See epsilon.
@@ -94,8 +95,8 @@ def release(
             progress=progress,
             work_dir=work_dir,
         )
-    if schema is None:
-        raise PlanError("a release needs a schema, or a plan")
+    if schema is None or _are_parts(source):
+        raise PlanError("a release needs a schema, or a plan; parts need the plan for which they were counted")
     rows = rows_known(schema, rows)
     budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
     if isinstance(ledger, str | Path):
@@ -145,6 +146,7 @@ def run(
     from crosstally.sources.databases import are_units_asserted
 
     _check(plan, rows)
+    parts = _merged(source, plan) if _are_parts(source) else None
     rows = rows_known(plan.schema, rows)
     counted = _with_reading(plan, schema)
     key = uuid.uuid4().hex if key is None else key
@@ -156,7 +158,12 @@ def run(
     measured: tuple[Measurement, ...] = ()
     used: list[str] = []
     stage: Plan | None = plan
-    with closing(_Rows(source, counted, reading=reading or Reading(), work_dir=work_dir, progress=progress)) as people:
+    people: _Rows | _PartRows = (
+        _Rows(source, counted, reading=reading or Reading(), work_dir=work_dir, progress=progress)
+        if parts is None
+        else _PartRows(parts)
+    )
+    with closing(people):
         while stage is not None and stage.requests:
             used.append(keys[len(used)])
             Groups.of(plan.schema, (*(m.query for m in measured), *(r.query for r in stage.requests)))
@@ -172,12 +179,71 @@ def run(
         unit=plan.schema.unit,
         rows=rows,
         entry=measured[0].origin if measured else None,
-        rows_are_units=are_units_asserted(source),
+        rows_are_units=are_units_asserted(source) if parts is None else parts.origin.rows_are_units,
     )
     published = publish(plan.schema, measured, statement)
     for each in used:
         ledger.delivered(each)
     return published
+
+
+def count_part(
+    source: Any,
+    path: str | Path,
+    *,
+    plan: Plan,
+    share: str,
+    schema: Schema | None = None,
+    reading: Reading | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> None:
+    """Count one share of a source for a plan, and write the **exact, confidential** counts to a file of mode 0600.
+
+    When all n shares are counted, by any processes or machines, ``release(Parts(...), plan=plan)`` adds them up. With
+    a unit, the hash of the id says which share a row is in, so that no person is in two. Without one, whole files are
+    shared out if there are at least n, and otherwise rows by their number. Nothing is spent.
+
+    Args:
+        source: The whole source, the same for all shares, to which nobody writes until all are counted.
+        path: The file to write.
+        plan: The approved plan, of one stage.
+        share: Which share, such as "3/8".
+        schema: The schema of the plan with its reading, where it has one.
+        reading: How the source is written; see ``release``.
+        progress: Called with the number of bytes read so far.
+    """
+    from crosstally.sources import PartOrigin, Reading, Share, count_share, reading_digest, write_part
+    from crosstally.sources.databases import are_units_asserted
+
+    place = Share.read(share)
+    _check(plan, None)
+    _check_one_stage(plan)
+    counted, written = _with_reading(plan, schema), reading or Reading()
+    exact, seen = count_share(source, counted, plan.tables, place, reading=written, progress=progress)
+    digest = reading_digest(counted, written)
+    origin = PartOrigin.of(plan, reading=digest, source=seen, rows_are_units=are_units_asserted(source))
+    write_part(Path(path), exact, place, origin)
+
+
+def _check_one_stage(plan: Plan) -> None:
+    if plan.later:
+        raise PlanError(
+            f"parts are counted for plans of one stage, {plan.strategy} plans more after it has seen noisy numbers: "
+            "name another strategy, such as direct, or release the source whole"
+        )
+
+
+def _are_parts(source: Any) -> bool:
+    from crosstally.sources import Parts
+
+    return isinstance(source, Parts)
+
+
+def _merged(parts: Any, plan: Plan) -> MergedParts:
+    from crosstally.sources import merge_parts
+
+    _check_one_stage(plan)
+    return merge_parts(parts, plan)
 
 
 def _check_keys(ledger: Ledger, keys: Sequence[str]) -> None:
@@ -248,20 +314,45 @@ class _Rows:
             )
         return self._encoded.count(plan.tables)
 
+    def reading_digest(self) -> str | None:
+        """The digest of how they are read."""
+        from crosstally.sources import reading_digest
+
+        return reading_digest(self.schema, self.reading)
+
     def close(self) -> None:
         """Let go of what was kept."""
         if self._encoded is not None:
             self._encoded.close()
 
 
-def _measured(rows: _Rows, plan: Plan, ledger: Ledger, key: str) -> tuple[Measurement, ...]:
+class _PartRows:
+    """The counts of all parts together, in the place of rows, for the one stage of their plan."""
+
+    def __init__(self, parts: MergedParts) -> None:
+        self._parts = parts
+
+    def count(self, plan: Plan) -> tuple[ExactTable, ...]:
+        """The exact tables that the plan asks for: ``measure`` sees that they are its own."""
+        assert not plan.later
+        return self._parts.tables
+
+    def reading_digest(self) -> str | None:
+        """The digest of how rows were read when they were counted."""
+        return self._parts.origin.reading
+
+    def close(self) -> None:
+        """Nothing is kept."""
+
+
+def _measured(rows: _Rows | _PartRows, plan: Plan, ledger: Ledger, key: str) -> tuple[Measurement, ...]:
     """What the plan's requests got: now, or when the same key asked before."""
     from crosstally.privacy.measure import measure_counted
-    from crosstally.sources import note_reading
+    from crosstally.sources import note_digest
 
     def exact() -> tuple[ExactTable, ...]:
         counted = rows.count(plan)
-        note_reading(rows.schema, rows.reading, ledger.path, key)
+        note_digest(rows.reading_digest(), ledger.path, key)
         return counted
 
     return measure_counted(exact, plan, ledger=ledger, key=key)

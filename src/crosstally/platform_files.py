@@ -35,6 +35,7 @@ __all__ = [
     "try_lock",
     "unlock",
     "user_number",
+    "write_private",
     "write_text",
 ]
 
@@ -130,10 +131,15 @@ def write_text(path: Path, text: str, *, private: bool) -> None:
     if not private:
         path.write_text(text, encoding="utf-8")
         return
+    write_private(path, text.encode("utf-8"))
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Write a file that is its owner's alone (mode 600) from the start, whole or not at all."""
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".new")
     try:
-        with open(descriptor, "w", encoding="utf-8") as file:  # noqa: PTH123 (a descriptor has no path)
-            file.write(text)
+        with open(descriptor, "wb") as file:  # noqa: PTH123 (a descriptor has no path)
+            file.write(content)
         Path(name).replace(path)
     except BaseException:
         Path(name).unlink(missing_ok=True)

@@ -206,6 +206,12 @@ def release_4_choice(path: Path) -> None:
     ct.release(PEOPLE, plan=with_choice()).save(path)
 
 
+def part_1(path: Path) -> None:
+    """Exact counts of a share of two, for the plan with groups; whose people are made up."""
+    share = "1/2" if path.name == "part-1-share-1.counts" else "2/2"
+    ct.count_part(PEOPLE, path, plan=in_groups(), share=share)
+
+
 def protocol_1(path: Path) -> None:
     ct.local.design(DEVICES, epsilon="2", people=200, ways=2, minimum=100).save(path)
 
@@ -242,6 +248,8 @@ FILES: dict[str, Callable[[Path], None]] = {
     "release-3-schema-2.parquet": release_3_schema_2,
     "release-4.parquet": release_4,
     "release-4-choice.parquet": release_4_choice,
+    "part-1-share-1.counts": part_1,
+    "part-1-share-2.counts": part_1,
     "protocol-1.json": protocol_1,
     "reports-1.bin": reports_1,  # this and what follows need the protocol's file
     "collector-1.state": collector_1,

@@ -25,6 +25,7 @@ from crosstally.privacy.ledger import State, request_digest
 from crosstally.questions.choice import Choice
 from crosstally.questions.queries import Cells, Contrast, Linear, Term
 from crosstally.schema import About, Level, RowReading
+from crosstally.sources import merge_parts
 from crosstally.tables import ErrorKind
 
 HERE = Path(__file__).parent
@@ -33,6 +34,8 @@ DIGESTS = {
     "device-store-1.json": "b9b785881bc8cfbed642813c2a48fc7efbda6848880a12539712f0b6c5eefead",
     "ledger-1-two-stages.ledger": "26d39645dd9bb8dfd9f0068c9ee4bd38fd51b89fa58b7f87e45adfd53fd7fa0b",
     "ledger-1.ledger": "1df562c8ec1b97d6d767be437086e6190e28d4fc1f6f379b9cb2f93d196da336",
+    "part-1-share-1.counts": "98a7161dc6d24812438420c29b8ad34e2fd4e9a28fdf6c688c942a1f914f4baf",
+    "part-1-share-2.counts": "61f349d5fe0b0ec62d54dba43f2830daa36ffa094fae7ec586a33bb5decd4f0e",
     "plan-1.json": "e2b8add0027d09adfe3f8c9bb97100fff2faa08b3c030dc80bdbf65fe04351ee",
     "plan-2.json": "50c6e9a1eb288c1162cfb7fb593a3367c4e20dd4dacb7edebd1744db7bc33142",
     "plan-3-choice.json": "4c27fb9c4ff8c4e7926a0728770bacc09d875790b01689125e04de16982cd129",
@@ -137,6 +140,12 @@ def test_plan_3() -> None:
     ]
     assert (plan.cost, plan.later) == (Fraction(1, 2), ())
     assert request_digest(plan) == "ed3163f357106723523338e371f823ddaa47525a054299f7b5e3873b0bf3c0b3"
+
+
+def test_part_1() -> None:
+    """240 people have 0 to 4 rooms in turn and are women and men in turn; 1 and 2 rooms are a group."""
+    merged = merge_parts(ct.Parts(str(HERE / "part-1-share-*.counts")), Plan.load(HERE / "plan-3.json"))
+    assert [table.counts.tolist() for table in merged.tables[:3]] == [240, [48, 48, 48, 96], [[48, 72], [48, 72]]]
 
 
 def test_plan_3_choice() -> None:

@@ -23,6 +23,7 @@ from crosstally.cli import (
     interrupts,
     ledger,
     page,
+    part,
     plan,
     release,
     reproduce,
@@ -95,6 +96,7 @@ _add(_schema, schema.draft, *schema.DRAFT_EXAMPLES)
 _add(_schema, schema.check, *schema.CHECK_EXAMPLES)
 _add(app, plan.plan, *plan.EXAMPLES, panel=_BEFORE)
 _add(app, calibrate.calibrate, *calibrate.EXAMPLES, panel=_BEFORE)
+_add(app, part.part, *part.EXAMPLES, panel=_SPEND)
 _add(app, release.release, *release.EXAMPLES, panel=_SPEND)
 _add(app, ask.ask, *ask.EXAMPLES, panel=_SPEND)
 _ledger = _group("ledger", "Keep count of what was spent: create, show, verify, export.", _SPEND)

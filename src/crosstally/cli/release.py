@@ -48,7 +48,7 @@ from crosstally.cli.reading_options import (
     read_reading,
     settled,
 )
-from crosstally.errors import CrosstallyError, LedgerError, PlanError, SchemaError
+from crosstally.errors import CrosstallyError, LedgerError, PlanError, SchemaError, SourceError
 from crosstally.schema import Schema
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ EXAMPLES = (
     "crosstally release 'parts/*.csv' --plan people.plan.json --ledger people.ledger -o people.parquet",
     "crosstally release --dsn-env DSN --query 'SELECT * FROM people' --plan p.plan.json --ledger p.ledger -o p.parquet",
     "crosstally release --spark warehouse.people --plan p.plan.json --ledger p.ledger -o p.parquet",
+    "crosstally release --parts 'part-*.counts' --plan p.plan.json --ledger p.ledger -o p.parquet",
 )
 _COMPRESSED = (".gz", ".bz2", ".zst", ".xz", ".lz4")
 
@@ -91,6 +92,10 @@ def release(
     ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="The release file; else beside the source.")
+    ] = None,
+    parts: Annotated[
+        list[str] | None,
+        typer.Option(metavar="GLOB", help="Instead of SOURCE: all files that crosstally part wrote for --plan."),
     ] = None,
     work_dir: Annotated[
         Path | None,
@@ -130,7 +135,11 @@ def release(
     from crosstally.cli.output.screen import progress
     from crosstally.strategies.planner import chosen_by_default, compare
 
-    found = read_source(source, database, dsn_env, query, spark, rows_are_units=rows_are_units)
+    found: Any
+    if parts:
+        found = _read_parts(parts, plan, named=any((source, database, dsn_env, query, spark, rows_are_units)))
+    else:
+        found = read_source(source, database, dsn_env, query, spark, rows_are_units=rows_are_units)
     paths = source or []
     written = read_reading(
         delimiter=delimiter,
@@ -142,6 +151,10 @@ def release(
         sheet=sheet,
         table=table,
     )
+    if parts and (schema is not None or written.to_dict()):
+        raise SourceError("parts were read when they were counted: leave out --schema and how the source is written")
+    if parts and (ledger is None or output is None):
+        raise CrosstallyError(f"parts have no name to go by: say {'--ledger' if ledger is None else '-o'} FILE")
     fixed_by_plan = {
         "--epsilon": epsilon,
         "--delta": delta,
@@ -199,6 +212,16 @@ def release(
 
 
 # What to measure
+
+
+def _read_parts(parts: list[str], plan: Path | None, *, named: bool) -> Any:
+    from crosstally.sources import Parts
+
+    if named:
+        raise SourceError("rows come from a source or were counted in parts: leave out the source, or --parts")
+    if plan is None:
+        raise PlanError("parts are counted for one plan: say it with --plan FILE")
+    return Parts(parts)
 
 
 def _approved(path: Path, given: list[str]) -> Plan:

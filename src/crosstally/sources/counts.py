@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+import pyarrow as pa
+
 from crosstally.errors import CrosstallyError, TooManyCellsError
 from crosstally.questions.queries import MAX_CELLS, Cells
-from crosstally.schema import Outside, Schema
+from crosstally.schema import Attribute, Outside, Schema
 from crosstally.sources.codes.kept import KeptCodes
 from crosstally.sources.columns import Columns
 from crosstally.sources.reading import Reading
 from crosstally.sources.row_cells import kept_rows
 from crosstally.sources.rows import AS_IT_IS, BATCH_ROWS
+from crosstally.sources.shares import RowsOfShare, Share
 from crosstally.sources.spark import is_spark
 from crosstally.sources.spark_counts import KeptInSpark, count_in_spark
 from crosstally.sources.tally import Tally
 from crosstally.tables import ExactTable
 
-__all__ = ["EncodedRows", "count"]
+__all__ = ["EncodedRows", "count", "count_share"]
 
 
 def count(
@@ -49,6 +52,40 @@ def count(
         progress: Called with the number of bytes read so far of all files; never for a table in memory.
         batch_rows: How many rows are counted at once.
     """
+    columns, asked, needed = _prepared(schema, tables)
+    if is_spark(rows):
+        return count_in_spark(
+            rows, columns, needed, asked, reading=reading, refuse_unclear=refuse_unclear, batch_rows=batch_rows
+        )
+    read = columns.batches(
+        rows, reading=reading, refuse_unclear=refuse_unclear, progress=progress, batch_rows=batch_rows, may_group=True
+    )
+    return _counted(read, columns, needed, asked, batch_rows)
+
+
+def count_share(
+    rows: Any,
+    schema: Schema,
+    tables: Sequence[Cells | Sequence[str]],
+    share: Share,
+    *,
+    reading: Reading = AS_IT_IS,
+    progress: Callable[[int], None] | None = None,
+    batch_rows: int = BATCH_ROWS,
+) -> tuple[tuple[ExactTable, ...], str]:
+    """The exact counts of one share of the rows, and a digest of what all shares must have seen alike.
+
+    The counts of all shares add up to those of ``count``, whose arguments these are.
+    """
+    columns, asked, needed = _prepared(schema, tables)
+    ours = RowsOfShare(rows, columns, share)
+    read = columns.batches(ours.source, reading=reading, progress=progress, batch_rows=batch_rows)
+    counted = _counted(ours.chosen(read), columns, needed, asked, batch_rows)
+    return counted, ours.digest
+
+
+def _prepared(schema: Schema, tables: Sequence[Cells | Sequence[str]]) -> tuple[Columns, list[Cells], list[Attribute]]:
+    """The columns of a schema, the tables as queries, and the attributes whose cells must be known to count them."""
     columns, schema = Columns.of(schema), schema.public()
     asked = _asked(schema, tables)
     used = {name for table in asked for name in table.attributes}
@@ -57,15 +94,18 @@ def count(
         for attribute in schema.attributes
         if schema.unit is not None or attribute.name in used or attribute.outside is not Outside.OTHER
     ]
-    if is_spark(rows):
-        return count_in_spark(
-            rows, columns, needed, asked, reading=reading, refuse_unclear=refuse_unclear, batch_rows=batch_rows
-        )
-    tally = Tally(schema, asked, batch_rows)
+    return columns, asked, needed
+
+
+def _counted(
+    read: Iterable[pa.RecordBatch],
+    columns: Columns,
+    needed: Sequence[Attribute],
+    asked: Sequence[Cells],
+    batch_rows: int,
+) -> tuple[ExactTable, ...]:
+    tally = Tally(columns.schema.public(), asked, batch_rows)
     names = [attribute.name for attribute in needed]
-    read = columns.batches(
-        rows, reading=reading, refuse_unclear=refuse_unclear, progress=progress, batch_rows=batch_rows, may_group=True
-    )
     for size, cells, weights in kept_rows(read, columns, needed, batch_rows):
         tally.add(size, dict(zip(names, cells, strict=True)), weights)
     return tally.tables()

@@ -16,11 +16,16 @@ from crosstally.schema import Schema
 from crosstally.sources.columns import Columns
 from crosstally.sources.reading import Reading
 
-__all__ = ["note_reading"]
+__all__ = ["note_digest", "note_reading", "reading_digest"]
 
 
 def note_reading(schema: Schema, given: Reading, ledger: Path | None, key: str) -> None:
-    """Add a line with the key of a spend and the digest of its reading; nothing without a reading or a file.
+    """Add a line with the key of a spend and the digest of its reading; nothing without a reading or a file."""
+    note_digest(reading_digest(schema, given), ledger, key)
+
+
+def reading_digest(schema: Schema, given: Reading) -> str | None:
+    """The digest of how rows are read, None where nothing is said of it.
 
     What was given beside the schema is part of the reading, as if it stood there.
     """
@@ -28,10 +33,15 @@ def note_reading(schema: Schema, given: Reading, ledger: Path | None, key: str) 
     reading = columns.reading
     if given.to_dict():
         reading = replace(reading, file=columns.written(given).to_dict())
-    if ledger is None or not reading.to_dict():
+    return reading.digest if reading.to_dict() else None
+
+
+def note_digest(digest: str | None, ledger: Path | None, key: str) -> None:
+    """The same with a digest that was made before, when parts were counted."""
+    if ledger is None or digest is None:
         return
     path = ledger.with_name(f"{ledger.name}.readings")
-    line = json.dumps({"key": key, "reading": reading.digest}) + "\n"
+    line = json.dumps({"key": key, "reading": digest}) + "\n"
     try:
         add_private_line(path, line)
     except OSError as error:

@@ -1,0 +1,117 @@
+"""``crosstally part``: count one share of a source for a plan, into a confidential file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from crosstally.cli.database_options import DatabaseUrl, DsnEnv, Query, RowsAreUnits, read_source
+from crosstally.cli.options import Force, Quiet, check_output, check_reviewed
+from crosstally.cli.reading_options import (
+    DecimalMarks,
+    Delimiter,
+    Encoding,
+    Header,
+    Quote,
+    Sheet,
+    TableName,
+    ThousandsMarks,
+    read_reading,
+    settled,
+)
+from crosstally.schema import Schema
+
+if TYPE_CHECKING:
+    from crosstally.plans.plan import Plan
+    from crosstally.sources import Reading
+
+__all__ = ["EXAMPLES", "part"]
+
+EXAMPLES = (
+    "crosstally part people.parquet --plan people.plan.json --share 3/8 -o part-3.counts",
+    "crosstally part people.csv --plan people.plan.json --schema people.schema.json --share 1/2 -o part-1.counts",
+    "crosstally release --parts 'part-*.counts' --plan people.plan.json --ledger people.ledger -o people.parquet",
+)
+
+
+def part(
+    source: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="SOURCE", help="Files, a folder or a glob: all of them, the same for every share."),
+    ] = None,
+    *,
+    plan: Annotated[Path, typer.Option(metavar="FILE", help="The approved plan, of one stage.")],
+    share: Annotated[str, typer.Option(metavar="I/N", help="Which share of the rows, such as 3/8.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="The file of exact counts; only its owner reads it.")
+    ],
+    schema: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The plan's schema, for its reading, where it has one.")
+    ] = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    quote: Quote = None,
+    decimal: DecimalMarks = None,
+    thousands: ThousandsMarks = None,
+    header: Header = None,
+    sheet: Sheet = None,
+    table: TableName = None,
+    database: DatabaseUrl = None,
+    dsn_env: DsnEnv = None,
+    query: Query = None,
+    rows_are_units: RowsAreUnits = False,
+    force: Force = False,
+    quiet: Quiet = False,
+) -> None:
+    """Count a share of the rows for a plan: exact counts, confidential, for release --parts.
+
+    Any number of processes or machines may count a share each. Nothing is spent; noise comes when all are added up.
+    """
+    from crosstally.plans.plan import Plan
+
+    found = read_source(source, database, dsn_env, query, None, rows_are_units=rows_are_units)
+    written = read_reading(
+        delimiter=delimiter,
+        encoding=encoding,
+        quote=quote,
+        decimal=decimal,
+        thousands=thousands,
+        header=header,
+        sheet=sheet,
+        table=table,
+    )
+    approved = Plan.load(plan)
+    check_reviewed(approved.schema, plan)
+    read = None if schema is None else Schema.load(schema)
+    check_output(output, force=force)
+    settled(
+        lambda each: _count(found, output, approved, share=share, schema=read, reading=each, quiet=quiet),
+        written,
+        quiet=quiet,
+    )
+    if not quiet:
+        _tell(output, plan, share)
+
+
+def _count(
+    source: Any, path: Path, plan: Plan, *, share: str, schema: Schema | None, reading: Reading, quiet: bool
+) -> None:
+    from crosstally.cli.output.screen import progress_of_reading
+    from crosstally.pipeline import count_part
+
+    with progress_of_reading("counting", source, quiet=quiet) as tell:
+        count_part(source, path, plan=plan, share=share, schema=schema, reading=reading, progress=tell)
+
+
+def _tell(output: Path, plan: Path, share: str) -> None:
+    from crosstally.cli.output.screen import facts, people
+
+    screen = people()
+    after = f"when all shares are counted: crosstally release --parts GLOB --plan {plan} --ledger FILE -o FILE"
+    screen.put_table(facts([("counted", f"share {share}"), ("written", str(output)), ("next", after)]))
+    screen.say(
+        "CONFIDENTIAL: this file holds exact counts of people, without noise. Show it to nobody, send it over nothing "
+        "that others read, and delete it after the release."
+    )

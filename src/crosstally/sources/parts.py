@@ -1,0 +1,198 @@
+"""Parts: exact counts that several processes made of one source, in files, to be added up before noise.
+
+A part's file is the one export of exact counts, and confidential. It names its plan, its reading, what was seen of the
+source, and which share it is; only the whole of one source, counted once, can be added up.
+
+It holds a line ``crosstally-part-1``, a line of JSON, the counts of all tables of the plan in its order as
+little-endian 64-bit numbers, and the SHA-256 of everything before it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosstally.errors import SourceError
+from crosstally.json_text import JsonError, read_json
+from crosstally.plans.plan import Plan
+from crosstally.platform_files import write_private
+from crosstally.questions.queries import MAX_CELLS
+from crosstally.sources.guard import guarded
+from crosstally.sources.rows import paths_of
+from crosstally.sources.shares import MOST_SHARES, Share
+from crosstally.tables import ExactTable
+
+__all__ = ["MergedParts", "PartOrigin", "Parts", "merge_parts", "write_part"]
+
+_FIRST_LINE = b"crosstally-part-1\n"
+_FAMILY = b"crosstally-part-"
+_DIGEST_BYTES = 32
+_HEADER_BYTES = 1_000
+"""Three digests of 64 digits, a share, and the names of the fields; a header has about 300."""
+_MOST_BYTES = len(_FIRST_LINE) + _HEADER_BYTES + 8 * MAX_CELLS + _DIGEST_BYTES
+_MOST_COUNT = 2**63 // MOST_SHARES // 2
+"""Counts below it add up to less than 2^62 over all shares; it is 70 trillion."""
+_DAMAGED = "it is damaged, cut short, or no part"
+
+
+class Parts:
+    """The files of all parts of one source, as a source of a release by the plan for which they were counted.
+
+    Args:
+        paths: A path, a glob, or a list of them; all n parts, in any order.
+
+    >>> Parts("part-*.counts")
+    Parts('part-*.counts')
+    """
+
+    def __init__(self, paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> None:
+        self.paths = paths
+
+    def __repr__(self) -> str:
+        return f"Parts({self.paths!r})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartOrigin:
+    """What all parts that are added up must have in common."""
+
+    plan: str
+    reading: str | None
+    source: str
+    rows_are_units: bool
+
+    @classmethod
+    def of(cls, plan: Plan, *, reading: str | None, source: str, rows_are_units: bool) -> PartOrigin:
+        """The origin of counts for a plan; ``reading`` and ``source`` are digests."""
+        return cls(plan=_digest_of(plan), reading=reading, source=source, rows_are_units=rows_are_units)
+
+
+@dataclass(frozen=True, slots=True)
+class MergedParts:
+    """The exact tables of all parts together, and where they are from."""
+
+    tables: tuple[ExactTable, ...]
+    origin: PartOrigin
+
+
+def write_part(path: Path, exact: Sequence[ExactTable], share: Share, origin: PartOrigin) -> None:
+    """Write the counts of a share into a file that only its owner can read."""
+    counts = np.concatenate([np.empty(0, np.int64), *(table.counts.ravel() for table in exact)])
+    header = {
+        "plan": origin.plan,
+        "reading": origin.reading,
+        "source": origin.source,
+        "rows_are_units": origin.rows_are_units,
+        "share": [share.number, share.of],
+    }
+    line = json.dumps(header, separators=(",", ":")).encode() + b"\n"
+    content = _FIRST_LINE + line + counts.astype("<i8").tobytes()
+    try:
+        write_private(path, content + hashlib.sha256(content).digest())
+    except OSError as error:
+        raise SourceError(f"cannot write the part {str(path)!r}: {error.strerror}") from None
+
+
+def merge_parts(parts: Parts, plan: Plan) -> MergedParts:
+    """The tables of a plan, summed over its parts; raises unless all shares are there once and belong together."""
+    shape = [table.shape(plan.schema) for table in plan.tables]
+    cells = sum(map(math.prod, shape))
+    total = np.zeros(cells, np.int64)
+    seen: dict[int, str] = {}
+    first: tuple[PartOrigin, int] | None = None
+    for path in paths_of(parts.paths):
+        name = repr(str(path))
+        share, origin, counts = _read(name, guarded(name, partial(_bytes_of, path)))
+        if origin.plan != _digest_of(plan):
+            raise SourceError(f"the part {name} was counted for another plan; count it again for this one")
+        first = first or (origin, share.of)
+        if origin.reading != first[0].reading:
+            raise SourceError(f"the part {name} was read in another way than the first; read all by one schema")
+        if (origin, share.of) != first:
+            raise SourceError(
+                f"the part {name} is a share of other rows, or of another number of shares, than the first; count all "
+                "parts of one source while nobody writes to it"
+            )
+        if share.number in seen:
+            raise SourceError(f"share {share} is there twice, in {seen[share.number]} and {name}; give each once")
+        if len(counts) != cells:
+            raise SourceError(f"cannot read {name}: {_DAMAGED}")
+        seen[share.number] = name
+        total += counts
+    assert first is not None  # there is a path, or paths_of raises
+    missing = next((number for number in range(1, first[1] + 1) if number not in seen), None)
+    if missing is not None:
+        raise SourceError(f"share {missing}/{first[1]} is missing; a release needs all {first[1]} parts, each once")
+    return MergedParts(_tables(plan, total), first[0])
+
+
+def _tables(plan: Plan, counts: NDArray[np.int64]) -> tuple[ExactTable, ...]:
+    out, start = [], 0
+    for table in plan.tables:
+        shape = table.shape(plan.schema)
+        end = start + math.prod(shape)
+        of_table = counts[start:end].reshape(shape)
+        out.append(ExactTable(plan.schema.subset(*table.attributes), of_table, table.groups))
+        start = end
+    return tuple(out)
+
+
+def _digest_of(plan: Plan) -> str:
+    text = json.dumps(plan.to_dict(), sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+# A file's bytes
+
+
+def _bytes_of(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(_MOST_BYTES + 1)
+
+
+def _read(name: str, content: bytes) -> tuple[Share, PartOrigin, NDArray[np.int64]]:
+    """What a part's bytes say; raises, without a word of them, when they are not what was written."""
+    if content.startswith(_FAMILY) and not content.startswith(_FIRST_LINE):
+        raise SourceError(f"cannot read {name}: it is of a newer format than 1; use a newer crosstally")
+    body, digest = content[:-_DIGEST_BYTES], content[-_DIGEST_BYTES:]
+    if not content.startswith(_FIRST_LINE) or len(content) > _MOST_BYTES or hashlib.sha256(body).digest() != digest:
+        raise SourceError(f"cannot read {name}: {_DAMAGED}")
+    header, _, packed = body[len(_FIRST_LINE) :].partition(b"\n")
+    found = _header(header)
+    if found is None or len(packed) % 8:
+        raise SourceError(f"cannot read {name}: {_DAMAGED}")
+    counts = np.frombuffer(packed, "<i8").astype(np.int64)
+    if ((counts < 0) | (counts >= _MOST_COUNT)).any():
+        raise SourceError(f"cannot read {name}: it holds counts that no rows have")
+    return *found, counts
+
+
+def _header(line: bytes) -> tuple[Share, PartOrigin] | None:
+    try:
+        found = read_json(line) if len(line) <= _HEADER_BYTES else None
+    except JsonError:
+        return None
+    if not isinstance(found, Mapping) or set(found) != {"plan", "reading", "source", "rows_are_units", "share"}:
+        return None
+    place: Any = found["share"]
+    texts = [found["plan"], found["source"], found["reading"] or ""]
+    if not isinstance(place, list) or len(place) != 2 or not all(isinstance(each, str) for each in texts):
+        return None
+    if not isinstance(found["rows_are_units"], bool):
+        return None
+    try:
+        share = Share(*place)
+    except SourceError:
+        return None
+    origin = PartOrigin(**{field: found[field] for field in ("plan", "reading", "source", "rows_are_units")})
+    return share, origin
