@@ -120,11 +120,11 @@ def change(path: Path, statement: str) -> None:
 def test_another_format_is_refused(tmp_path: Path) -> None:
     ledger_in(tmp_path)
     path = tmp_path / "people.ledger"
-    change(path, "PRAGMA user_version = 2")
-    assert "has format 2; this version reads format 1" in broken(path)
+    change(path, "PRAGMA user_version = 3")
+    assert "has format 3; this version reads formats 1 and 2" in broken(path)
 
 
-@pytest.mark.parametrize("body", ["", "[]", "{}", '{"crosstally-ledger":2}', '{"crosstally-ledger":1,"id":"x"}'])
+@pytest.mark.parametrize("body", ["", "[]", "{}", '{"crosstally-ledger":3}', '{"crosstally-ledger":1,"id":"x"}'])
 def test_a_header_that_cannot_be_read_is_refused(tmp_path: Path, body: str) -> None:
     from hashlib import sha256
 
@@ -138,7 +138,7 @@ def test_a_header_that_cannot_be_read_is_refused(tmp_path: Path, body: str) -> N
 def test_other_tables_are_refused(tmp_path: Path) -> None:
     ledger_in(tmp_path)
     change(tmp_path / "people.ledger", "CREATE TABLE more (x)")
-    assert "does not have the tables of format 1" in broken(tmp_path / "people.ledger")
+    assert "does not have the tables of a ledger" in broken(tmp_path / "people.ledger")
 
 
 def test_events_cannot_be_changed_by_accident(tmp_path: Path) -> None:

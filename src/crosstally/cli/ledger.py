@@ -1,4 +1,4 @@
-"""``crosstally ledger``: create, show, verify, export."""
+"""``crosstally ledger``: create, show, verify, export, raise, anchor, upgrade."""
 
 from __future__ import annotations
 
@@ -28,19 +28,31 @@ if TYPE_CHECKING:
     from crosstally.privacy.ledger import Ledger
 
 __all__ = [
+    "ANCHOR_EXAMPLES",
     "CREATE_EXAMPLES",
     "EXPORT_EXAMPLES",
+    "RAISE_EXAMPLES",
     "SHOW_EXAMPLES",
+    "UPGRADE_EXAMPLES",
     "VERIFY_EXAMPLES",
+    "anchor",
     "create",
     "export",
+    "raise_",
     "show",
+    "upgrade",
     "verify",
 ]
 
 CREATE_EXAMPLES = ("crosstally ledger create people.ledger --schema people.schema.json --epsilon 3",)
 SHOW_EXAMPLES = ("crosstally ledger show people.ledger",)
-VERIFY_EXAMPLES = ("crosstally ledger verify people.ledger",)
+VERIFY_EXAMPLES = (
+    "crosstally ledger verify people.ledger",
+    'crosstally ledger verify people.ledger --anchor "$(cat people.anchor)"',
+)
+RAISE_EXAMPLES = ("crosstally ledger raise people.ledger --epsilon 5",)
+ANCHOR_EXAMPLES = ("crosstally ledger anchor people.ledger > elsewhere/people.anchor",)
+UPGRADE_EXAMPLES = ("crosstally ledger upgrade people.ledger",)
 EXPORT_EXAMPLES = ("crosstally ledger export people.ledger release-1f2e3d4c -o people.release.parquet",)
 
 LedgerFile = Annotated[Path, typer.Argument(metavar="LEDGER", help="A ledger file.")]
@@ -93,6 +105,7 @@ def show(ledger: LedgerFile, *, json: Json = False) -> None:
                 ("protects", "one row" if unit is None else f"one {unit.id}, at most {unit.max_rows:,} rows"),
                 ("neighbours", opened.neighbours.value),
                 ("cap", str(opened.budget)),
+                *((f"raised to {each.budget}", f"{each.when:%Y-%m-%d %H:%M} (UTC)") for each in opened.caps),
                 ("spent", amount(opened.spent, currency)),
                 ("remains", amount(opened.remaining, currency)),
             ]
@@ -112,7 +125,16 @@ def show(ledger: LedgerFile, *, json: Json = False) -> None:
         screen.say(f"Paid for and not delivered: crosstally ledger export {ledger} {printable(waiting[0].key)} -o FILE")
 
 
-def verify(ledger: LedgerFile, *, json: Json = False, quiet: Quiet = False) -> None:
+def verify(
+    ledger: LedgerFile,
+    *,
+    anchor: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="What `ledger anchor` printed once: finds an older copy put back."),
+    ] = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
     """Check that the file is whole and nothing in it was changed.
 
     Exit code 1 if not.
@@ -124,7 +146,7 @@ def verify(ledger: LedgerFile, *, json: Json = False, quiet: Quiet = False) -> N
         raise LedgerError(f"there is no ledger {str(ledger)!r}")
     try:
         opened = Ledger.open(ledger)
-        opened.verify()
+        opened.verify(anchor)
     except LedgerError as error:
         if json:
             print_json({"ledger": str(ledger), "sound": False, "reason": str(error)})
@@ -176,6 +198,44 @@ def export(
     people(quiet=quiet).say(f"Written {output}: {tables} of {key}; nothing spent.")
 
 
+def raise_(
+    ledger: LedgerFile,
+    *,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    rho: Rho = None,
+    quiet: Quiet = False,
+) -> None:
+    """Put a higher cap on record. It weakens the promise to everybody in the data, and stays in the ledger."""
+    from crosstally.cli.output.screen import amount, people
+    from crosstally.privacy.ledger import Ledger
+
+    opened = Ledger.open(ledger)
+    before = opened.budget
+    opened.raise_cap(read_budget(epsilon, delta, rho))
+    left = amount(opened.remaining, opened.currency)
+    people(quiet=quiet).say(
+        f"The cap of {ledger} is {opened.budget} from now on; it was {before}. {left} remains. The raise is on record."
+    )
+
+
+def anchor(ledger: LedgerFile) -> None:
+    """Print the last hash, to keep elsewhere: ledger verify --anchor finds an older copy by it."""
+    from crosstally.cli.output.screen import data
+    from crosstally.privacy.ledger import Ledger
+
+    data().print(Ledger.open(ledger).anchor)
+
+
+def upgrade(ledger: LedgerFile, *, quiet: Quiet = False) -> None:
+    """Give a ledger of format 1 the newest format, in its place. Nothing is spent; the old file is kept, retired."""
+    from crosstally.cli.output.screen import people
+    from crosstally.privacy.ledger import Ledger
+
+    kept = Ledger.upgrade(ledger)
+    people(quiet=quiet).say(f"{ledger} has format 2. The old file is kept as {kept}; nothing can be spent there.")
+
+
 def _print(ledger: Ledger) -> None:
     from crosstally.cli.output.screen import print_json
 
@@ -185,6 +245,7 @@ def _print(ledger: Ledger) -> None:
             "id": ledger.id,
             "neighbours": ledger.neighbours.value,
             "cap": ledger.budget.to_dict(),
+            "raised": [{"cap": each.budget.to_dict(), "when": each.when.isoformat()} for each in ledger.caps],
             "currency": ledger.currency,
             "spent": decimal_text(ledger.spent),
             "remaining": decimal_text(ledger.remaining),

@@ -34,6 +34,7 @@ from crosstally.json_text import JsonError, read_json
 from crosstally.plans.plan import Plan
 from crosstally.privacy.ledger_file import (
     FORMAT,
+    FORMATS,
     Event,
     Store,
     append,
@@ -41,18 +42,23 @@ from crosstally.privacy.ledger_file import (
     check_chain,
     digest,
     events,
+    head,
     read_header,
+    spends,
 )
 from crosstally.questions.queries import read_group_maps
 from crosstally.questions.query_json import query_from_dict
 from crosstally.schema import Schema
 from crosstally.tables import Measurement
 
-__all__ = ["Entry", "Ledger", "State", "request_digest"]
+__all__ = ["Entry", "Ledger", "RaisedCap", "State", "request_digest"]
 
 _MAX_KEY = 200
+_TEXTS = ("request", "strategy", "cost", "charged_at", "digest")
 _ROUNDED = Fraction(1, 10**27)  # version 0.1.0 charged budgets exactly, but wrote them into plans to 28 digits
 _SIGNS = {"epsilon": "ε", "rho": "ρ"}
+_RAISED, _UPGRADED = "raised", "upgraded"
+"""Events of the ledger itself; their keys begin with a tab, which the key of a spend cannot have."""
 
 
 class State(StrEnum):
@@ -79,6 +85,14 @@ class Entry:
     hash: str
 
 
+@dataclass(frozen=True, slots=True)
+class RaisedCap:
+    """A higher cap, and when it was put on record."""
+
+    budget: Budget
+    when: datetime
+
+
 class Ledger:
     """A cap on the privacy of one table's people, the spends so far, and the measurements they bought.
 
@@ -92,7 +106,7 @@ class Ledger:
         self._before_charge = before_charge
         with store.reading() as connection:
             header = read_header(connection)
-        self._id, self._schema, self._budget, self._neighbours = _read_header(header, store)
+        self._format, self._id, self._schema, self._first_cap, self._neighbours = _read_header(header, store)
 
     @classmethod
     def create(
@@ -158,8 +172,22 @@ class Ledger:
 
     @property
     def budget(self) -> Budget:
-        """The cap, as it was given."""
-        return self._budget
+        """The cap, as it was given or raised last."""
+        with self._store.reading() as connection:
+            return self._cap(connection)
+
+    @property
+    def caps(self) -> tuple[RaisedCap, ...]:
+        """Every higher cap that was put on record since the ledger was created, in order."""
+        with self._store.reading() as connection:
+            return _raised(connection)
+
+    @property
+    def anchor(self) -> str:
+        """The ledger's name, the number of its last event and its hash: kept elsewhere, it finds an older copy."""
+        with self._store.reading() as connection:
+            number, last = head(connection)
+        return f"{self.id}:{number}:{last}"
 
     @property
     def neighbours(self) -> Neighbours:
@@ -169,7 +197,7 @@ class Ledger:
     @property
     def currency(self) -> str:
         """What is summed: ``epsilon`` when the cap is a pure epsilon, otherwise ``rho``."""
-        return "epsilon" if self.budget.pure else "rho"
+        return "epsilon" if self._first_cap.pure else "rho"
 
     # What was spent
 
@@ -182,7 +210,8 @@ class Ledger:
     @property
     def remaining(self) -> Fraction:
         """What is left of the cap, in the ledger's currency."""
-        return self.budget.amount - self.spent
+        with self._store.reading() as connection:
+            return self._cap(connection).amount - _spent(connection)
 
     def price(self, budget: Budget) -> Fraction:
         """What a budget costs in this ledger's currency; a pure epsilon counts epsilon^2 / 2 in rho."""
@@ -208,7 +237,8 @@ class Ledger:
 
     def check_left(self, plan: Plan) -> None:
         """Raise unless what is left now pays for all stages of the plan; only charges make sure that it still does."""
-        self._check_cap(self.spent, sum(map(self.price, plan.stage_budgets), Fraction(0)))
+        with self._store.reading() as connection:
+            self._check_cap(connection, sum(map(self.price, plan.stage_budgets), Fraction(0)))
 
     # What was bought
 
@@ -217,8 +247,8 @@ class Ledger:
         with self._store.reading() as connection:
             if key is not None:
                 return self._measured(connection, self._stored_lines(connection, key))
-            spends = _by_entry(events(connection)).values()
-            return tuple(each for lines in spends if len(lines) > 1 for each in self._measured(connection, lines))
+            bought = _by_entry(events(connection)).values()
+            return tuple(each for lines in bought if len(lines) > 1 for each in self._measured(connection, lines))
 
     def export(self, key: str) -> tuple[Plan, tuple[Measurement, ...]]:
         """The plan of a spend and what it bought: all that a release is made of."""
@@ -255,7 +285,7 @@ class Ledger:
             if _is_known(connection, plan, key):
                 self._stored_lines(connection, key)
                 return False
-            self._check_cap(_spent(connection), cost)
+            self._check_cap(connection, cost)
             (entry,) = connection.execute("SELECT count(*) + 1 FROM events WHERE kind = 'charged'").fetchone()
             connection.execute("INSERT INTO plans VALUES (?, ?)", (entry, body))
             append(
@@ -296,10 +326,67 @@ class Ledger:
         """Remove the file if nothing was ever charged. A spend that comes meanwhile keeps it, or is refused."""
         self._store.remove_unused()
 
+    # Over the years
+
+    def raise_cap(self, budget: Budget) -> None:
+        """Put a higher cap on record. It is an event like any other: it stays in the ledger, and counts from now on.
+
+        Args:
+            budget: The new cap, of the kind of the old one; what was spent counts towards it.
+        """
+        with self._store.writing() as connection:
+            if self._format < 2:
+                raise LedgerError(f"{self._store} has format 1, whose cap cannot be raised; upgrade it first")
+            cap = self._cap(connection)
+            if budget.pure != cap.pure:
+                raise LedgerError(f"the cap {cap} cannot become {budget}: this ledger counts {self.currency}")
+            if budget.amount <= cap.amount:
+                raise LedgerError(f"a cap can only be raised: it is {cap}, got {budget}")
+            append(
+                connection,
+                _RAISED,
+                entry=0,
+                key=f"\tcap {len(_raised(connection)) + 1}",
+                request=canonical(budget.to_dict()),
+                charged_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            )
+
+    @classmethod
+    def upgrade(cls, path: str | Path) -> Path:
+        """Give a ledger of format 1 the newest format, in its place; return where the old file is kept, retired.
+
+        The first event of the new file names the last hash of the old one. Entries, keys, plans and measurements are
+        the same.
+        """
+        ledger = cls.open(path)
+        if ledger._format == FORMAT:
+            raise LedgerError(f"{ledger._store} has the newest format already, {FORMAT}")
+        ledger.verify()
+        with ledger._store.reading() as connection:
+            header = {**read_json(read_header(connection)), "crosstally-ledger": FORMAT}
+
+        def copied(old: sqlite3.Connection, new: sqlite3.Connection) -> None:
+            number, last = head(old)
+            append(new, _UPGRADED, entry=0, key="\tupgraded", request=str(number), digest=last)
+            for event in events(old):
+                fields = {name: getattr(event, name) for name in _TEXTS if getattr(event, name) is not None}
+                append(new, event.kind, entry=event.entry, key=event.key, **fields)
+            for table in ("plans", "measurements"):
+                for row in old.execute(f"SELECT * FROM {table} ORDER BY entry"):
+                    new.execute(f"INSERT INTO {table} VALUES (?, ?)", row)
+
+        return ledger._store.replace_by(canonical(header), copied)
+
     # Whether it is sound
 
-    def verify(self) -> None:
-        """Raise unless the file is whole, no event, plan or measurement was changed, and the sums are right."""
+    def verify(self, anchor: str | None = None) -> None:
+        """Raise unless the file is whole, no event, plan or measurement was changed, and the sums are right.
+
+        Args:
+            anchor: What ``anchor`` said once: the ledger must go on from there.
+        """
+        if anchor is not None:
+            self._check_anchor(anchor)
         with self._store.writing_lock() as connection:
             if connection.execute("PRAGMA integrity_check").fetchall() != [("ok",)]:
                 raise LedgerError(f"{self._store} is damaged; restore the file from a copy")
@@ -308,12 +395,53 @@ class Ledger:
             _entries(lines)
             for spend in _by_entry(lines).values():
                 self._verify_spend(connection, spend)
+            self._verify_own(lines)
             for table, kind in (("plans", State.CHARGED), ("measurements", State.STORED)):
                 kept = [entry for (entry,) in connection.execute(f"SELECT entry FROM {table} ORDER BY entry")]
                 if kept != sorted(event.entry for event in lines if event.kind == kind):
                     raise LedgerError(f"{self._store}: its {table} do not belong to its events")
-            if _spent(connection) > self.budget.amount:
+            if _spent(connection) > self._cap(connection).amount:
                 raise LedgerError(f"{self._store}: more is spent than its cap allows")
+
+    def _check_anchor(self, anchor: str) -> None:
+        own, _, rest = anchor.strip().partition(":")
+        number, _, last = rest.partition(":")
+        if not (own and number.isascii() and number.isdigit() and len(number) < 19 and len(last) == 64):
+            raise LedgerError("an anchor has the form ID:NUMBER:HASH, as `crosstally ledger anchor` prints it")
+        if own != self.id:
+            raise LedgerError(f"the anchor is that of ledger {own}, {self._store} is {self.id}")
+        with self._store.reading() as connection:
+            reached, _ = head(connection)
+            found = digest(read_header(connection))
+            if int(number):
+                found = "".join(event.hash for event in events(connection, "WHERE number = ?", (int(number),)))
+        if reached < int(number):
+            raise LedgerError(
+                f"{self._store} ends at event {reached} and the anchor was taken at {number}: it was restored from an "
+                "older copy, and what was spent since is missing; find the newest copy"
+            )
+        if found != last:
+            raise LedgerError(f"{self._store} is not the one that the anchor was taken of: event {number} differs")
+
+    def _verify_own(self, lines: Sequence[Event]) -> None:
+        """Raise unless the events of the ledger itself are such as its format has: raises that raise, one upgrade."""
+        cap, raises = self._first_cap, 0
+        for event in lines:
+            if event.entry or event.kind in set(State):
+                if not event.entry or event.kind not in set(State):
+                    raise LedgerError(f"{self._store}: event {event.number} is none that a ledger has")
+                continue
+            if self._format < 2 or event.kind not in (_RAISED, _UPGRADED):
+                raise LedgerError(f"{self._store}: event {event.number} is none that a ledger has")
+            if event.kind == _UPGRADED:
+                if event.number != 1:
+                    raise LedgerError(f"{self._store}: only the first event can name an older ledger")
+                continue
+            raises += 1
+            new = _read_cap(event)
+            if event.key != f"\tcap {raises}" or new.pure != cap.pure or new.amount <= cap.amount:
+                raise LedgerError(f"{self._store}: event {event.number} does not raise the cap")
+            cap = new
 
     def _verify_spend(self, connection: sqlite3.Connection, lines: Sequence[Event]) -> None:
         plan, cost = self._plan(connection, lines), Fraction(lines[0].cost or 0)
@@ -325,11 +453,17 @@ class Ledger:
 
     # Inside a transaction
 
-    def _check_cap(self, spent: Fraction, cost: Fraction) -> None:
-        cap, currency = self.budget.amount, self.currency
+    def _cap(self, connection: sqlite3.Connection) -> Budget:
+        """The cap on record."""
+        raised = _raised(connection)
+        return raised[-1].budget if raised else self._first_cap
+
+    def _check_cap(self, connection: sqlite3.Connection, cost: Fraction) -> None:
+        budget, spent, currency = self._cap(connection), _spent(connection), self.currency
+        cap = budget.amount
         if spent + cost <= cap:
             return
-        stated = "" if self.budget.delta is None else f" ({self.budget})"
+        stated = "" if budget.delta is None else f" ({budget})"
         left = f"{_amount(cap - spent, currency)} is left: ask for no more, or" if spent < cap else "nothing is left:"
         raise OverspendError(
             f"the cap of {_amount(cap, currency)}{stated} would be passed: {_amount(spent, currency)} is spent and"
@@ -399,11 +533,24 @@ def _plan_body(connection: sqlite3.Connection, charged: Event) -> dict[str, Any]
     return body
 
 
+def _raised(connection: sqlite3.Connection) -> tuple[RaisedCap, ...]:
+    """The higher caps on record, in order."""
+    found = events(connection, "WHERE kind = ?", (_RAISED,))
+    return tuple(RaisedCap(_read_cap(event), datetime.fromisoformat(event.charged_at or "")) for event in found)
+
+
+def _read_cap(event: Event) -> Budget:
+    try:
+        return Budget.from_dict(read_json(event.request or ""))
+    except (JsonError, CrosstallyError):
+        raise LedgerError(f"event {event.number} of the ledger does not name a cap; restore the file") from None
+
+
 def _by_entry(lines: Sequence[Event]) -> dict[int, list[Event]]:
-    spends: dict[int, list[Event]] = {}
-    for event in lines:
-        spends.setdefault(event.entry, []).append(event)
-    return spends
+    found: dict[int, list[Event]] = {}
+    for event in spends(lines):
+        found.setdefault(event.entry, []).append(event)
+    return found
 
 
 def request_digest(plan: Plan) -> str:
@@ -443,8 +590,8 @@ def _cost(text: object) -> Fraction:
 
 def _entries(lines: Sequence[Event]) -> tuple[Entry, ...]:
     """One entry for each charge; raises unless each is charged, then stored, then delivered, under one key."""
-    spends = _by_entry(lines)
-    for number, (entry, spend) in enumerate(spends.items(), 1):
+    found = _by_entry(lines)
+    for number, (entry, spend) in enumerate(found.items(), 1):
         kinds = [event.kind for event in spend]
         if entry != number or kinds != list(State)[: len(kinds)] or len({event.key for event in spend}) > 1:
             raise LedgerError(f"entry {entry} of the ledger is not charged, stored and delivered in this order")
@@ -458,7 +605,7 @@ def _entries(lines: Sequence[Event]) -> tuple[Entry, ...]:
             when=datetime.fromisoformat(charged.charged_at or ""),
             hash=charged.hash,
         )
-        for charged, last in ((spend[0], spend[-1]) for spend in spends.values())
+        for charged, last in ((spend[0], spend[-1]) for spend in found.values())
     )
 
 
@@ -487,12 +634,13 @@ def _header(schema: Schema, budget: Budget, neighbours: Neighbours | str) -> str
     )
 
 
-def _read_header(header: str, store: Store) -> tuple[str, Schema, Budget, Neighbours]:
+def _read_header(header: str, store: Store) -> tuple[int, str, Schema, Budget, Neighbours]:
     try:
         given = read_json(header)
-        if not isinstance(given, Mapping) or given.get("crosstally-ledger") != FORMAT:
-            raise LedgerError(f"{store} does not say that it has format {FORMAT}")
+        number = given.get("crosstally-ledger") if isinstance(given, Mapping) else None
+        if isinstance(number, bool) or number not in FORMATS:
+            raise LedgerError(f"{store} does not say which format it has")
         schema, budget = Schema.from_dict(given["schema"]).public(), Budget.from_dict(given["budget"])
-        return str(given["id"]), schema, budget, Neighbours(given["neighbours"])
+        return number, str(given["id"]), schema, budget, Neighbours(given["neighbours"])
     except (ValueError, KeyError, TypeError, CrosstallyError):
         raise LedgerError(f"{store} has a header that cannot be read; restore the file from a copy") from None

@@ -18,7 +18,7 @@ import threading
 import time
 import uuid
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
@@ -27,9 +27,26 @@ from crosstally.errors import LedgerError
 from crosstally.platform_files import name_new_file
 from crosstally.privacy.ledger_lock import check_place, holding
 
-__all__ = ["FORMAT", "Event", "Store", "append", "canonical", "digest", "events"]
+__all__ = [
+    "FORMAT",
+    "FORMATS",
+    "Event",
+    "Store",
+    "append",
+    "canonical",
+    "check_chain",
+    "digest",
+    "events",
+    "head",
+    "read_header",
+    "spends",
+]
 
-FORMAT = 1
+FORMAT = 2
+"""Of new ledgers: their cap can be raised. Format 1 has the same tables and no such events; it goes on as it is."""
+FORMATS = (1, 2)
+_RETIRED = -1
+"""The format of a file that was upgraded: what took its place has all of its events, and nothing more is spent here."""
 _APPLICATION = 0x6374_616C  # "ctal"
 _PATIENCE = 120.0  # seconds to wait for others; 64 processes with 32 spends each took 36 in all on two busy cores
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
@@ -103,6 +120,17 @@ def events(connection: sqlite3.Connection, where: str = "", values: tuple[Any, .
         }:
             raise LedgerError("an event of the ledger was changed; restore the file from a copy")
     return [Event(**dict(zip(Event.__slots__, row, strict=True))) for row in rows]
+
+
+def spends(lines: Sequence[Event]) -> list[Event]:
+    """The events of spends; those of the ledger itself have no entry."""
+    return [event for event in lines if event.entry]
+
+
+def head(connection: sqlite3.Connection) -> tuple[int, str]:
+    """The number of the last event, and its hash; before the first event the hash is that of the header."""
+    number, last = connection.execute("SELECT number, hash FROM head").fetchone()
+    return int(number), str(last)
 
 
 def read_header(connection: sqlite3.Connection) -> str:
@@ -201,6 +229,41 @@ class Store:
             connection.execute("COMMIT")
             self._write_back(connection)
 
+    def replace_by(self, header: str, copy: Callable[[sqlite3.Connection, sqlite3.Connection], None]) -> Path:
+        """Put a new file in the place of this one, while nobody else can use either; return where the old one went.
+
+        ``copy`` writes what the new file holds. The old file is kept beside it, retired: nothing can be spent there.
+        """
+        assert self.path is not None
+        path = self.path.resolve()
+        old, new = path.with_name(f"{path.name}.format-1"), path.with_name(f".{uuid.uuid4().hex}.new")
+        if os.path.lexists(old):
+            raise LedgerError(f"cannot upgrade {self}: {str(old)!r} is in the way; move it elsewhere")
+        with self.writing_lock() as connection:
+            check_chain(connection)
+            try:
+                with contextlib.closing(sqlite3.connect(new, isolation_level=None)) as filled:
+                    _fill(filled, header)
+                    filled.execute("PRAGMA synchronous = FULL")
+                    filled.execute("BEGIN IMMEDIATE")
+                    copy(connection, filled)
+                    filled.execute("COMMIT")
+                    check_chain(filled)
+                    filled.execute("PRAGMA journal_mode = WAL")
+                shutil.copyfile(path, old)  # all that was acknowledged is in the main file
+                with contextlib.closing(sqlite3.connect(old, isolation_level=None)) as kept:
+                    kept.execute(f"PRAGMA user_version = {_RETIRED}")
+                new.replace(path)
+            except (OSError, sqlite3.Error) as error:
+                old.unlink(missing_ok=True)
+                raise LedgerError(f"cannot upgrade {self}: {_reason(error)}") from None
+            finally:
+                for name in (new, old):
+                    for suffix in ("-wal", "-shm", "-journal"):
+                        name.with_name(name.name + suffix).unlink(missing_ok=True)
+                new.unlink(missing_ok=True)
+        return old
+
     def remove_unused(self) -> None:
         """Remove the file if it has no event; nobody else can add one meanwhile."""
         if self.path is None:
@@ -276,11 +339,13 @@ def _check_tables(store: Store, connection: sqlite3.Connection) -> None:
     if connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
         raise LedgerError(f"{str(store.path)!r} is not a ledger")
     (found,) = connection.execute("PRAGMA user_version").fetchone()
-    if found != FORMAT:
-        raise LedgerError(f"{store} has format {found}; this version reads format {FORMAT}")
+    if found == _RETIRED:
+        raise LedgerError(f"{store} was upgraded and is kept for the record only: use the ledger that took its place")
+    if found not in FORMATS:
+        raise LedgerError(f"{store} has format {found}; this version reads formats 1 and 2")
     statements = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
     if statements != {*_TABLES, *_GUARDS}:
-        raise LedgerError(f"{store} does not have the tables of format {FORMAT}; restore the file from a copy")
+        raise LedgerError(f"{store} does not have the tables of a ledger; restore the file from a copy")
 
 
 def _check_length(store: Store, path: Path, connection: sqlite3.Connection) -> None:
