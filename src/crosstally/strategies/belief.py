@@ -65,7 +65,9 @@ class Belief:
         """By how much that error falls with precision."""
         inverse = 1 / self.scale
         known = (precision + inverse / f + 1e-150 for f in self.factors)
-        return np.asarray(sum(w / each / each for w, each in zip(_WEIGHTS, known, strict=True)))  # a square may overflow
+        return np.asarray(
+            sum(w / each / each for w, each in zip(_WEIGHTS, known, strict=True))
+        )  # a square may overflow
 
     def precision_at(self, slopes: Floats) -> Floats:
         """The precision at which the error falls by this much; zero where it never falls as fast.
