@@ -8,7 +8,7 @@ a product of functions of the margins, on the possible cells. Answers of an esti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from crosstally.answers.bounds import BoundedEnds
 from crosstally.answers.intervals import CoveredEnds, RepeatedEnds
 from crosstally.answers.modelled import ModelledEnds
-from crosstally.arithmetic.changes import Change
+from crosstally.arithmetic.changes import Change, Then
 from crosstally.arithmetic.linear import Linear
 from crosstally.typing import Floats
 
@@ -58,9 +58,9 @@ class PossibleEnds:
     def __init__(self, ends: CoveredEnds | ModelledEnds | BoundedEnds, possible: NDArray[np.bool_]) -> None:
         self._ends, self._possible = ends, possible
 
-    def mapped(self, change: Callable[[Floats], Floats]) -> RepeatedEnds | ModelledEnds | BoundedEnds:
+    def mapped(self, change: Change) -> RepeatedEnds | ModelledEnds | BoundedEnds:
         """The intervals of what becomes of the table: ``change`` turns a stack of tables into a stack of others."""
-        return self._ends.mapped(_After(Emptied(self._possible), change))
+        return self._ends.mapped(Then(Emptied(self._possible), change))
 
     def interval(self, values: Floats, level: float) -> tuple[Floats, Floats]:
         """The ends of the interval of each cell."""
@@ -81,14 +81,3 @@ class Emptied(Change):
     def linear(self, before: Linear) -> Linear:
         """See Change."""
         return before
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _After:
-    """One function after another; a class, so that an answer can be pickled."""
-
-    first: Callable[[Floats], Floats]
-    second: Callable[[Floats], Floats]
-
-    def __call__(self, stack: Floats) -> Floats:
-        return self.second(self.first(stack))
