@@ -98,3 +98,28 @@ def test_a_table_that_is_too_large_is_named_by_its_size() -> None:
     wide = Schema([Attribute(n, [str(i) for i in range(3000)]) for n in "ab"])
     with pytest.raises(TooManyCellsError, match="the table of a x b would have 9,000,000 cells, at most 5,000,000 fit"):
         Workload([("a",), (), ("a", "b")]).for_schema(wide)
+
+
+def test_tables_that_nobody_can_hold_are_left_out_of_all_ways() -> None:
+    """3,000 x 3,000 cells do not fit; 3,000 x 1,000 do, and so does each pair with two values."""
+    sizes = {"a": 3000, "b": 3000, "c": 1000, "d": 2}
+    wide = Schema([Attribute(n, [str(i) for i in range(size)]) for n, size in sizes.items()])
+    assert Workload.all_ways(wide, 2).tables == (("a", "c"), ("a", "d"), ("b", "c"), ("b", "d"), ("c", "d"))
+    assert len(Workload.up_to(wide, 2)) == 4 + 5
+    assert Workload.small_tables(wide) == Workload.up_to(wide, 2)
+    with pytest.raises(TooManyCellsError, match="no table over 4 attributes has at most 5,000,000 cells"):
+        Workload.all_ways(wide, 4)
+
+
+def test_a_workload_is_checked_for_each_schema_that_it_is_used_with() -> None:
+    made = Workload.all_ways(SCHEMA, 2)
+    turned = Schema([SCHEMA[name] for name in "cba"])
+    assert made.for_schema(SCHEMA) is made
+    assert made.for_schema(turned).tables == (("b", "a"), ("c", "a"), ("c", "b"))
+    with pytest.raises(QueryError, match="unknown attribute"):
+        made.for_schema(Schema([SCHEMA["a"], SCHEMA["b"]]))
+
+
+def test_attributes_of_a_workload_stand_in_the_schema_s_order() -> None:
+    assert Workload([("c", "a"), ()]).attributes(SCHEMA) == ("a", "c")
+    assert Workload.all_ways(SCHEMA, 1).attributes(SCHEMA) == ("a", "b", "c")

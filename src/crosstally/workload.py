@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import chain, combinations
+from dataclasses import dataclass, field
+from itertools import chain, combinations, compress
 from typing import Any
 
 import numpy as np
@@ -31,12 +31,15 @@ class Workload:
 
     tables: tuple[tuple[str, ...], ...]
     weights: tuple[float, ...] = ()
+    _fits: Schema | None = field(default=None, init=False, compare=False)
+    """The schema that it was last seen to fit: a million tables are not checked again by each part of planning."""
 
     def __init__(self, tables: Iterable[Sequence[str]], weights: Iterable[float] = ()) -> None:
         object.__setattr__(self, "tables", _read_tables(tuple(tables)))
         if not self.tables:
             raise WorkloadError("tables must not be empty")
         object.__setattr__(self, "weights", tuple(map(_read_weight, weights)) or (1.0,) * len(self.tables))
+        object.__setattr__(self, "_fits", None)
         if len(self.weights) != len(self.tables):
             raise WorkloadError(f"weights must be one for each table, got {len(self.weights)} for {len(self.tables)}")
 
@@ -46,13 +49,13 @@ class Workload:
 
     @classmethod
     def all_ways(cls, schema: Schema, k: int) -> Workload:
-        """Every table over exactly k attributes."""
-        return cls(_tables(schema, k, k))
+        """Every table over exactly k attributes that can be held: of at most 5,000,000 cells."""
+        return cls._of(schema, _tables(schema, k, k))
 
     @classmethod
     def up_to(cls, schema: Schema, k: int) -> Workload:
-        """Every table over 1 to k attributes."""
-        return cls(_tables(schema, 1, k))
+        """Every table over 1 to k attributes that can be held."""
+        return cls._of(schema, _tables(schema, 1, k))
 
     @classmethod
     def half_more(cls, schema: Schema, k: int) -> Workload:
@@ -60,22 +63,27 @@ class Workload:
 
         The half is every second table in the schema's order, from the second; the paper does not say which it took.
         """
-        return cls(_tables(schema, k, k) + _tables(schema, k + 1, k + 1)[1::2])
+        return cls._of(schema, _tables(schema, k, k) + _tables(schema, k + 1, k + 1)[1::2])
 
     @classmethod
     def through(cls, schema: Schema, k: int, attribute: str) -> Workload:
         """Every table over k attributes and those over k + 1 that hold one attribute (Q_k^a of ICDE 2013)."""
         schema.check((attribute,))
         more = (table for table in _tables(schema, k + 1, k + 1) if attribute in table)
-        return cls((*_tables(schema, k, k), *more))
+        return cls._of(schema, (*_tables(schema, k, k), *more))
 
     @classmethod
     def small_tables(cls, schema: Schema) -> Workload:
         """Every table over one or two attributes that can be held: what matters when nothing else was said."""
-        every = cls.up_to(schema, min(2, len(schema.names)))
-        if max(schema.shape, default=0) ** 2 <= MAX_CELLS:
-            return every
-        return cls(tuple(table for table in every.tables if math.prod(schema.sizes(table)) <= MAX_CELLS))
+        return cls.up_to(schema, min(2, len(schema.names)))
+
+    @classmethod
+    def _of(cls, schema: Schema, tables: tuple[tuple[str, ...], ...]) -> Workload:
+        """Different tables in the schema's order, which need no check."""
+        made = object.__new__(cls)
+        for name, value in {"tables": tables, "weights": (1.0,) * len(tables), "_fits": schema}.items():
+            object.__setattr__(made, name, value)
+        return made
 
     def __iter__(self) -> Iterator[tuple[tuple[str, ...], float]]:
         return iter(zip(self.tables, self.weights, strict=True))
@@ -85,6 +93,8 @@ class Workload:
 
     def for_schema(self, schema: Schema) -> Workload:
         """The same workload with each table in the schema's order; raises when it does not fit."""
+        if self._fits is schema:
+            return self
         for name in set(chain.from_iterable(self.tables)):
             schema.check((name,))
         known = schema.positions
@@ -98,9 +108,20 @@ class Workload:
             raise TooManyCellsError(too_many_cells(largest, schema.sizes(largest), "name tables of fewer attributes"))
         rises = np.diff(positions) > 0
         rises[ends[(ends > 0) & (ends < len(positions))] - 1] = True
-        if rises.all():
-            return self
-        return Workload(tuple(tuple(sorted(table, key=known.__getitem__)) for table in self.tables), self.weights)
+        fits = self
+        if not rises.all():
+            fits = Workload(tuple(tuple(sorted(table, key=known.__getitem__)) for table in self.tables), self.weights)
+        object.__setattr__(fits, "_fits", schema)
+        return fits
+
+    def attributes(self, schema: Schema) -> tuple[str, ...]:
+        """The attributes of the tables, in the schema's order."""
+        used: set[str] = set()
+        for table in self.tables:
+            used.update(table)
+            if len(used) == len(schema.names):  # a million tables over all attributes: a few of them tell
+                break
+        return tuple(name for name in schema.names if name in used)
 
     def cells(self, schema: Schema) -> int:
         """How many cells all tables have together."""
@@ -134,7 +155,20 @@ def _tables(schema: Schema, least: int, most: int) -> tuple[tuple[str, ...], ...
     number = sum(math.comb(d, k) for k in range(least, most + 1))
     if number > MAX_TABLES:
         raise WorkloadError(f"a workload must have at most {MAX_TABLES:,} tables, got {number:,}")
-    return tuple(table for k in range(least, most + 1) for table in combinations(schema.names, k))
+    held = tuple(table for k in range(least, most + 1) for table in _held(schema, k))
+    if not held:
+        raise TooManyCellsError(f"no table over {most} attributes has at most {MAX_CELLS:,} cells; ask for fewer")
+    return held
+
+
+def _held(schema: Schema, k: int) -> Iterable[tuple[str, ...]]:
+    """The tables over k attributes of at most ``MAX_CELLS`` cells: nobody can read others."""
+    tables = combinations(schema.names, k)
+    if math.prod(sorted(schema.shape)[-k:]) <= MAX_CELLS:
+        return tables
+    positions = np.array(list(combinations(range(len(schema.names)), k)))
+    cells = np.array(schema.shape, float)[positions].prod(axis=1)
+    return compress(tables, cells <= MAX_CELLS)
 
 
 def _read_tables(tables: tuple[object, ...]) -> tuple[tuple[str, ...], ...]:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from itertools import combinations
+from itertools import combinations, islice
 from typing import ClassVar
 
 import numpy as np
@@ -152,7 +152,7 @@ def _score(goal: Goal, plan: Plan) -> float:
 
 def _one_ways(task: Task, budget: Budget) -> Sequence[Request]:
     """The total and the one-way tables, each as precise as the others on average over its cells."""
-    names = _attributes(task)
+    names = task.workload.attributes(task.schema)
     if budget.pure:
         return requests_with_shares(
             [Cells((name,)) for name in names], [1.0] * len(names), task.schema, budget, task.neighbours
@@ -160,12 +160,6 @@ def _one_ways(task: Task, budget: Budget) -> Sequence[Request]:
     tables = [(), *((name,) for name in names)]
     weights = [1 / math.prod(task.schema.sizes(table)) for table in tables]
     return Residual().plan(task.schema, Workload(tables, weights), budget, neighbours=task.neighbours).requests
-
-
-def _attributes(task: Task) -> tuple[str, ...]:
-    """The attributes of the tables that matter, in the schema's order."""
-    used = {name for table in task.workload.tables for name in table}
-    return tuple(name for name in task.schema.names if name in used)
 
 
 def _known(goal: Goal, plan: Plan) -> Floats:
@@ -218,15 +212,20 @@ def _best_views(task: Task, goal: Goal, belief: Belief, already: Floats) -> View
 
 def _families(task: Task, goal: Goal) -> Iterator[Sequence[tuple[int, ...]]]:
     """Families of views to choose from, each with the one-way tables beside it."""
-    positions = tuple(task.schema.positions[name] for name in _attributes(task))
+    positions = tuple(task.schema.positions[name] for name in task.workload.attributes(task.schema))
     ones: list[tuple[int, ...]] = [(i,) for i in positions]
     yield ones
     for family in _families_over(tuple(task.schema.shape[i] for i in positions), _widest(goal)):
         yield ones + [tuple(positions[i] for i in view) for view in family]
-    named = [tuple(sorted(task.schema.positions[name] for name in table)) for table in task.workload.tables]
-    wide = [table for table in named if len(table) > 1]
+    wide = [tuple(map(task.schema.positions.__getitem__, table)) for table in _few_wide(task.workload)]
     if wide and _fits(task.schema.shape, wide):
         yield ones + wide
+
+
+def _few_wide(workload: Workload) -> Sequence[tuple[str, ...]]:
+    """The tables over more than one attribute, if there are so few that each may be a view."""
+    wide = list(islice((table for table in workload.tables if len(table) > 1), _MOST_VIEWS + 1))
+    return wide if len(wide) <= _MOST_VIEWS else []
 
 
 def _widest(goal: Goal) -> int:
@@ -238,13 +237,13 @@ def _widest(goal: Goal) -> int:
 
 def _is_wide(task: Task) -> bool:
     """Whether the pairs of the tables that matter have more cells than can be measured."""
-    sizes = np.array(task.schema.sizes(_attributes(task)), float)
+    sizes = np.array(task.schema.sizes(task.workload.attributes(task.schema)), float)
     return bool((sizes.sum() ** 2 - (sizes**2).sum()) / 2 > MOST_CELLS)
 
 
 def _grouped_views(task: Task, plan: Plan, rows: float, shares: list[Floats]) -> Sequence[Request]:
     """Views over groups of values that hold enough rows to be told from noise; one-way tables stay in full."""
-    names = _attributes(task)
+    names = task.workload.attributes(task.schema)
     schema = task.schema.subset(*names)
     counts = {name: rows * shares[task.schema.positions[name]] for name in names}
     budget = TableBudget.of(task)
