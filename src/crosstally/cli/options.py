@@ -67,7 +67,9 @@ Relation = Annotated[
 ]
 Ways = Annotated[
     int | None,
-    typer.Option(metavar="K", rich_help_panel=_TABLES, help="Every table over exactly K attributes, of at most 5,000,000 cells."),
+    typer.Option(
+        metavar="K", rich_help_panel=_TABLES, help="Every table over exactly K attributes, of at most 5,000,000 cells."
+    ),
 ]
 Tables = Annotated[
     list[str] | None,
