@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from fractions import Fraction
 from itertools import combinations
 from pathlib import Path
@@ -311,3 +312,15 @@ def test_a_wide_schema_is_measured_in_groups_and_answered_in_its_own_values(budg
     independent = np.outer(truth.sum(axis=1), truth.sum(axis=0)) / 50_000
     assert answer.shape == (600, 600)
     assert ((answer - truth) ** 2).sum() < 0.5 * ((independent - truth) ** 2).sum()
+
+
+@pytest.mark.parametrize("delta", [None, "1e-9"])
+def test_a_named_table_over_sixteen_attributes_is_planned(delta: str | None) -> None:
+    """It has 65,536 sets: trying every family of views took a minute, and every subset of every set as long."""
+    schema = ct.Schema([ct.Attribute(f"a{i}", ["0", "1"]) for i in range(20)])
+    begun = time.process_time()
+    chosen = ct.plan(
+        schema, epsilon=1, delta=delta, workload=ct.Workload([schema.names[:16]]), strategy="stepwise"
+    ).chosen
+    assert {name for request in chosen.requests for name in request.query.attributes} == set(schema.names[:16])
+    assert time.process_time() - begun < 30

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, reduce
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -100,6 +102,10 @@ class Closure:
         """Where the subsets of other tables stand, and whether they are there."""
         return find(self.keys, self.keys_of(positions))
 
+    def places_of(self, positions: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Where sets that are here stand, given by their positions, a row each."""
+        return find(self.keys, self.whole_keys(positions))[0][:, 0]
+
     @cached_property
     def members(self) -> tuple[tuple[NDArray[np.intp], NDArray[np.intp]], ...]:
         """The sets by their number of attributes, fewest first: where they stand, and their positions, a row each."""
@@ -107,14 +113,18 @@ class Closure:
         parts: dict[int, list[tuple[NDArray[np.intp], NDArray[np.intp]]]] = {}
         for block, subsets in zip(self.blocks, self.subsets, strict=True):
             width = block.positions.shape[1]
-            for number in range(2**width):
-                chosen = [axis for axis in range(width) if number >> (width - 1 - axis) & 1]
-                column = subsets[:, number]
-                fresh = np.flatnonzero(~found[column])
-                if len(fresh):
-                    sets, first = np.unique(column[fresh], return_index=True)
+            for number in range(width + 1):
+                chosen = np.array(list(combinations(range(width), number)), np.intp).reshape(
+                    math.comb(width, number), number
+                )
+                columns = subsets[:, (1 << (width - 1 - chosen)).sum(axis=1)]
+                sets, first = np.unique(columns, return_index=True)
+                fresh = ~found[sets]
+                sets, (table, which) = sets[fresh], np.unravel_index(first[fresh], columns.shape)
+                if len(sets):
                     found[sets] = True
-                    parts.setdefault(len(chosen), []).append((sets, block.positions[fresh[first]][:, chosen]))
+                    positions = block.positions[table[:, None], chosen[which]]
+                    parts.setdefault(number, []).append((sets, positions))
         out = []
         for _, pieces in sorted(parts.items()):
             sets, positions = (np.concatenate([piece[i] for piece in pieces]) for i in (0, 1))

@@ -56,6 +56,9 @@ _WORTH_STAGES = 1.05
 tables are never all worth measuring without a look at the one-way tables."""
 
 _MOST_VIEWS = 3_000
+_MOST_SETS = 500_000
+"""Families of views are tried as long as all sets of the goal, once for each, are fewer than this: some seconds. All
+are, but for named tables over fourteen attributes and more; two are always."""
 _BINARY_SIZES = (4, 6, 8, 10)
 _CELL_LIMITS = (100, 316, 1_000, 3_162, 10_000)
 """Sizes of views to try: attributes of binary ones, cells of mixed ones, in half powers of ten."""
@@ -206,20 +209,21 @@ def _views(task: Task, goal: Goal, belief: Belief, already: Floats) -> Sequence[
 def _best_views(task: Task, goal: Goal, belief: Belief, already: Floats) -> ViewShares:
     """The family with the lowest expected score, with its shares."""
     budget = TableBudget.of(task)
-    found = (best_shares(goal, belief, views, budget, already=already) for views in _families(task, goal))
+    families = islice(_families(task, goal), max(2, _MOST_SETS // len(goal.closure)))
+    found = (best_shares(goal, belief, views, budget, already=already) for views in families)
     return min(found, key=lambda each: each.score)
 
 
 def _families(task: Task, goal: Goal) -> Iterator[Sequence[tuple[int, ...]]]:
-    """Families of views to choose from, each with the one-way tables beside it."""
+    """Families of views to choose from, each with the one-way tables beside it; the plainest first."""
     positions = tuple(task.schema.positions[name] for name in task.workload.attributes(task.schema))
     ones: list[tuple[int, ...]] = [(i,) for i in positions]
     yield ones
-    for family in _families_over(tuple(task.schema.shape[i] for i in positions), _widest(goal)):
-        yield ones + [tuple(positions[i] for i in view) for view in family]
     wide = [tuple(map(task.schema.positions.__getitem__, table)) for table in _few_wide(task.workload)]
     if wide and _fits(task.schema.shape, wide):
         yield ones + wide
+    for family in _families_over(tuple(task.schema.shape[i] for i in positions), _widest(goal)):
+        yield ones + [tuple(positions[i] for i in view) for view in family]
 
 
 def _few_wide(workload: Workload) -> Sequence[tuple[str, ...]]:

@@ -23,6 +23,8 @@ from crosstally.typing import Floats
 __all__ = ["TableBudget", "ViewShares", "best_shares"]
 
 _STEPS = 60
+_STILL = 1e-4
+"""Steps end when none moves a share by this part of a mean share."""
 _LEAST = 0.02
 """A view with less than this part of a mean share is left out: its noise would be fifty times the others'."""
 
@@ -88,8 +90,11 @@ def _tuned(
         slopes = (goal.shares / errors) @ goal.weights * belief.slopes(precision)
         brought = np.bincount(holders, parts * slopes[sets], number) * shares ** (budget.power - 1)
         # This power solves unrelated tables at once: there the error is a constant over the power of the share
+        before = shares
         shares = shares * (np.maximum(brought, 1e-300) / (brought @ shares)) ** (1 / (1 + budget.power))
         shares = shares / shares.sum()
+        if np.abs(shares - before).max() < _STILL / number:
+            break
     return best
 
 

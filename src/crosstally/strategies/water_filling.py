@@ -104,9 +104,10 @@ def _worth_it(
     order = np.argsort(-gain / cells, kind="stable")
     kept[order[np.cumsum(np.where(kept, cells, 0.0)[order]) > most_cells]] = False
     known = kept | (already > 0)
-    for places, positions in closure.members:  # fewest attributes first
-        subsets, _ = closure.find(positions)
-        inside = known[subsets[:, :-1]].all(axis=1) if positions.shape[1] else np.ones(len(places), np.bool_)
+    for places, positions in closure.members:  # fewest attributes first, so that one attribute less is enough to see
+        inside = np.ones(len(places), np.bool_)
+        for axis in range(positions.shape[1]):
+            inside &= known[closure.places_of(np.delete(positions, axis, axis=1))]
         kept[places] &= inside
         known[places] &= inside
     return kept
