@@ -323,4 +323,4 @@ def test_a_named_table_over_sixteen_attributes_is_planned(delta: str | None) -> 
         schema, epsilon=1, delta=delta, workload=ct.Workload([schema.names[:16]]), strategy="stepwise"
     ).chosen
     assert {name for request in chosen.requests for name in request.query.attributes} == set(schema.names[:16])
-    assert time.process_time() - begun < 30
+    assert time.process_time() - begun < 60
