@@ -98,8 +98,9 @@ def weighing_tables(schema: Schema, named: Workload) -> Workload:
     ``_ONE_WAYS`` times as much as another order.
     """
     weights = {
-        table: (_ONE_WAYS if len(table) <= 1 else 1.0) * weight / sum(order.weights) / math.prod(schema.sizes(table))
+        table: (_ONE_WAYS if len(table) <= 1 else 1.0) * weight / together / math.prod(schema.sizes(table))
         for order in _named_orders(named)
+        for together in [sum(order.weights)]
         for table, weight in zip(order.tables, order.weights, strict=True)
     }
     return Workload(weights.keys(), weights.values())
