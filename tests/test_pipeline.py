@@ -91,7 +91,7 @@ def test_what_a_release_cannot_hold_is_refused_before_it_is_charged(ledger) -> N
         budget=ct.Budget(epsilon=1),
         neighbours=ct.Neighbours.ADD_REMOVE,
     )
-    with pytest.raises(ReleaseError, match="a release holds cells and contrasts, got Linear"):
+    with pytest.raises(ReleaseError, match="contrasts and Kronecker queries, got Linear"):
         ct.release(ROWS, plan=plan, ledger=ledger)
     assert ledger.spent == 0
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from crosstally.errors import CrosstallyError, ReleaseError
 from crosstally.inference.estimate import ROUNDS, SHRUNK, estimate
 from crosstally.questions.choice import Choice
+from crosstally.questions.kronecker import matrices_of
 from crosstally.questions.queries import MAX_CELLS, Cells, Contrast, Query
 from crosstally.releases.release import Release
 from crosstally.releases.statement import Statement
@@ -73,13 +74,16 @@ def check_queries(schema: Schema, queries: Iterable[Query]) -> None:
 
     Choices are not held among them; linear queries of single numbers stay in a notebook's ledger.
     """
-    cells = 0
-    for i, query in enumerate(queries):
+    cells, asked = 0, tuple(queries)
+    matrices_of(asked)
+    for i, query in enumerate(asked):
         if isinstance(query, Choice):
             continue
         where = f"measurement {i}"
         if not isinstance(query, Cells | Contrast):
-            raise ReleaseError(f"{where}: a release holds cells and contrasts, got {type(query).__name__}")
+            raise ReleaseError(
+                f"{where}: a release holds cells, contrasts and Kronecker queries, got {type(query).__name__}"
+            )
         try:
             query.shape(schema)
             cells += math.prod(query.tables[0].shape(schema))

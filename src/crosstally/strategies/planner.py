@@ -37,10 +37,11 @@ __all__ = [
 ]
 
 
-_NOT_COMPARED = ("clustered", "mwem", "adaptive")
+_NOT_COMPARED = ("clustered", "mwem", "adaptive", "linear")
 CONSIDERED: tuple[Strategy, ...] = tuple(strategy for name, strategy in NAMED.items() if name not in _NOT_COMPARED)
 """What "auto" compares: all strategies but clustered, from which optimum starts and which it is never worse than, and
-those that choose privately what to measure, whose error cannot be told beforehand."""
+those that choose privately what to measure, whose error cannot be told beforehand. Where a workload asks for ranges or
+rows of a matrix, linear strategies alone are asked: no other looks at them."""
 
 DEFAULT: tuple[Strategy, ...] = (NAMED["stepwise"],)
 """What a release without options goes by."""
@@ -210,6 +211,8 @@ def compare(
     check_rows(rows)
     if workload is not None:
         workload = workload.for_schema(schema)
+        if workload.along and strategies in (CONSIDERED, DEFAULT):
+            strategies, objective = (NAMED["linear"],), Objective.CELLS
     pure = _pure_part(budget, currency)
     plans: list[Plan] = []
     outlooks: list[Plan] = []
