@@ -112,7 +112,7 @@ def weighing_tables(schema: Schema, named: Workload) -> Workload:
         for order in _named_orders(named)
         for table, weight in zip(order.tables, order.weights, strict=True)
     }
-    return Workload(weights.keys(), weights.values())
+    return Workload(weights.keys(), weights.values(), named.along)
 
 
 _ONE_WAYS = 3.0

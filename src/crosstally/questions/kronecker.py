@@ -38,7 +38,7 @@ Matrices = tuple[tuple[str, Matrix], ...]
 MAX_ENTRIES = 2**20
 """Entries of one matrix: 1,024 values squared, 8 MB of numbers, seconds of linear algebra."""
 
-_WORST_CONDITION = 1e8  # of a matrix: half of the digits of a double are then left of what it says
+_WORST_CONDITION = 1e6  # of a matrix: its Gram matrix, which is inverted, still has four digits then
 _MAX_ENTRY = 2**20  # so that sums of squares of a column are exact in 64 bits
 _MAX_PAIRS = 4_000_000  # pairs of cells that are looked at for how far a replaced row moves a query: a second
 _MAX_KINDS = 200_000  # kinds of such pairs whose exact whole numbers are multiplied: half a second

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from crosstally.errors import CrosstallyError, ReleaseError
-from crosstally.inference.estimate import ROUNDS, SHRUNK, estimate
+from crosstally.inference.estimate import ROUNDS, estimate, usual_correction
 from crosstally.questions.choice import Choice
-from crosstally.questions.kronecker import matrices_of
+from crosstally.questions.kronecker import Kronecker, matrices_of
 from crosstally.questions.queries import MAX_CELLS, Cells, Contrast, Query
 from crosstally.releases.release import Release
 from crosstally.releases.statement import Statement
@@ -28,7 +28,7 @@ def publish(
     measurements: Iterable[Measurement],
     statement: Statement,
     *,
-    nonnegative: str = SHRUNK,
+    nonnegative: str | None = None,
     rounds: int = ROUNDS,
 ) -> Release:
     """The release that these measurements make. It costs nothing and cannot reach rows.
@@ -38,7 +38,8 @@ def publish(
         measurements: Noisy answers, central or local; public counts of the schema's facts join them. Of choices the
             release tells what was chosen; they say nothing about counts.
         statement: The privacy promise they were bought under.
-        nonnegative: How negative cells are corrected; ``none`` leaves the unbiased least squares estimate.
+        nonnegative: How negative cells are corrected; ``none`` leaves the unbiased least squares estimate. By default
+            it is what ``usual_correction`` says.
         rounds: How often tables are corrected and made consistent again.
     """
     schema, measured = schema.public(), tuple(measurements)
@@ -49,6 +50,7 @@ def publish(
     measured = tuple(each for each in measured if not isinstance(each.query, Choice))
     measured += () if any(each.origin == PUBLIC for each in measured) else public_counts(schema)
     check_measurements(schema, measured)
+    nonnegative = usual_correction(measured) if nonnegative is None else nonnegative
     consistent = estimate(schema, measured, rows=statement.rows, nonnegative=nonnegative, rounds=rounds)
     return Release(
         schema,
@@ -80,7 +82,7 @@ def check_queries(schema: Schema, queries: Iterable[Query]) -> None:
         if isinstance(query, Choice):
             continue
         where = f"measurement {i}"
-        if not isinstance(query, Cells | Contrast):
+        if not isinstance(query, Cells | Contrast | Kronecker):
             raise ReleaseError(
                 f"{where}: a release holds cells, contrasts and Kronecker queries, got {type(query).__name__}"
             )

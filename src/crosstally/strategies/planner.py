@@ -211,7 +211,7 @@ def compare(
     check_rows(rows)
     if workload is not None:
         workload = workload.for_schema(schema)
-        if workload.along and strategies in (CONSIDERED, DEFAULT):
+        if _is_for_linear(workload, strategies):
             strategies, objective = (NAMED["linear"],), Objective.CELLS
     pure = _pure_part(budget, currency)
     plans: list[Plan] = []
@@ -248,6 +248,11 @@ def compare(
         rows=rows,
         currency=currency,
     )
+
+
+def _is_for_linear(workload: Workload | None, strategies: Sequence[Strategy]) -> bool:
+    """Whether nobody named a strategy and ranges or rows of a matrix are asked, which linear ones alone look at."""
+    return workload is not None and bool(workload.along) and (strategies is CONSIDERED or strategies is DEFAULT)
 
 
 def _pure_part(budget: Budget, currency: str | None) -> Budget | None:
@@ -307,7 +312,8 @@ def rows_matter(
         except PlanError:
             return None
 
-    told = ((strategy, strategy.with_rows(rows)) for strategy in strategies)
+    asked = (NAMED["linear"],) if _is_for_linear(workload, strategies) else strategies
+    told = ((strategy, strategy.with_rows(rows)) for strategy in asked)
     return any(strategy != informed and planned(strategy) != planned(informed) for strategy, informed in told)
 
 
