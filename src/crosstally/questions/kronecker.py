@@ -123,6 +123,10 @@ class Kronecker:
             counts = axis.apply(counts, place)
         return counts
 
+    def along(self, schema: Schema) -> list[NDArray[np.int64]]:
+        """The matrix along each attribute, also where it is a contrast or counts cells."""
+        return [axis.matrix for axis in self._axes(schema.sizes(self.attributes))]
+
     def to_dict(self) -> dict[str, Any]:
         """The query as JSON."""
         matrices = {name: [list(row) for row in matrix] for name, matrix in self.matrices}
