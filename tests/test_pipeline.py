@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 import crosstally as ct
+from crosstally.budget import Noise, NoiseKind
 from crosstally.errors import (
     BudgetError,
     KeyReusedError,
@@ -14,8 +15,11 @@ from crosstally.errors import (
     OutsideValueError,
     OverspendError,
     PlanError,
+    ReleaseError,
     SchemaError,
 )
+from crosstally.plans.plan import Plan, Request
+from crosstally.questions.queries import Cells, Linear, Term
 from crosstally.strategies import Direct, Flat, Uniform
 
 SCHEMA = ct.Schema.from_dict(
@@ -72,6 +76,23 @@ def test_uniform_spends_nothing_and_needs_rows(ledger) -> None:
         ct.release(ROWS, SCHEMA, epsilon=1.0, strategy=Uniform(), ledger=ledger)
     release = ct.release(ROWS, SCHEMA, epsilon=1.0, strategy=Uniform(), rows=800, ledger=ledger)
     assert release.marginal("sex", "age").values == pytest.approx(np.full((2, 4), 100.0))
+    assert ledger.spent == 0
+
+
+def test_what_a_release_cannot_hold_is_refused_before_it_is_charged(ledger) -> None:
+    """A plan may ask a linear question, whose answer a notebook can keep; a release would have nowhere to put it."""
+    women = Linear((Term(1, (("sex", (1, 0)),)),))
+    requests = (Request(women, Noise(NoiseKind.LAPLACE, 2.0)), Request(Cells(("age",)), Noise(NoiseKind.LAPLACE, 2.0)))
+    plan = Plan(
+        SCHEMA,
+        requests,
+        strategy="own",
+        workload=ct.Workload([("sex",)]),
+        budget=ct.Budget(epsilon=1),
+        neighbours=ct.Neighbours.ADD_REMOVE,
+    )
+    with pytest.raises(ReleaseError, match="contrasts and Kronecker queries, got Linear"):
+        ct.release(ROWS, plan=plan, ledger=ledger)
     assert ledger.spent == 0
 
 

@@ -15,7 +15,7 @@ from crosstally.plans.stages import stage_key
 from crosstally.privacy.ledger import Ledger
 from crosstally.questions.groups import Groups
 from crosstally.releases import Release, Statement, publish
-from crosstally.releases.publish import rows_known
+from crosstally.releases.publish import check_queries, rows_known
 from crosstally.schema import Schema
 from crosstally.strategies.base import Strategy
 from crosstally.strategies.planner import chosen_by_default, compare
@@ -166,7 +166,9 @@ def run(
     with closing(people):
         while stage is not None and stage.requests:
             used.append(keys[len(used)])
-            Groups.of(plan.schema, (*(m.query for m in measured), *(r.query for r in stage.requests)))
+            queries = (*(m.query for m in measured), *(r.query for r in stage.requests))
+            Groups.of(plan.schema, queries)
+            check_queries(plan.schema, queries)
             measured += _measured(people, stage, ledger, used[-1])
             stage = _next(ledger, keys[len(used) - 1 : len(used) + 1], (*public, *measured)) if stage.later else None
     if not measured and rows is None:
@@ -369,4 +371,5 @@ def _check(plan: Plan, rows: int | None) -> None:
     if plan.schema.draft:
         raise SchemaError("the schema is a draft: review its labels, which would become public, then remove 'draft'")
     plan.check_countable()
+    check_queries(plan.schema, (request.query for request in plan.requests))
     check_rules(plan)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from crosstally.errors import TooManyCellsError, WorkloadError, did_you_mean
+from crosstally.questions.along import RANGES, Along, AskedAlong, along_as_json, asked_along, read_along
 from crosstally.questions.queries import MAX_CELLS, too_many_cells
 from crosstally.schema import Schema
 
@@ -19,11 +20,14 @@ __all__ = ["Workload"]
 MAX_TABLES = 2_000_000
 
 _SHOWN = 12  # tables at the prompt
+_FIELDS = ("tables", "weights", "along")
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
     """Tables, each a tuple of attribute names, and a weight for each: a higher weight asks for more accuracy.
+
+    ``along`` says of which attributes not single values are asked but ranges, prefixes or rows of a matrix.
 
     >>> Workload([("sex",), ("sex", "age")], weights=[1, 2]).to_dict()
     {'tables': [['sex'], ['sex', 'age']], 'weights': [1.0, 2.0]}
@@ -31,10 +35,16 @@ class Workload:
 
     tables: tuple[tuple[str, ...], ...]
     weights: tuple[float, ...] = ()
+    along: Along = ()
     _fits: Schema | None = field(default=None, init=False, compare=False)
     """The schema that it was last seen to fit: a million tables are not checked again by each part of planning."""
 
-    def __init__(self, tables: Iterable[Sequence[str]], weights: Iterable[float] = ()) -> None:
+    def __init__(
+        self,
+        tables: Iterable[Sequence[str]],
+        weights: Iterable[float] = (),
+        along: Mapping[str, str | Sequence[Sequence[int]]] | Along = (),
+    ) -> None:
         object.__setattr__(self, "tables", _read_tables(tuple(tables)))
         if not self.tables:
             raise WorkloadError("tables must not be empty")
@@ -42,10 +52,13 @@ class Workload:
         object.__setattr__(self, "_fits", None)
         if len(self.weights) != len(self.tables):
             raise WorkloadError(f"weights must be one for each table, got {len(self.weights)} for {len(self.tables)}")
+        object.__setattr__(self, "along", read_along(along) if along else ())
 
     def __repr__(self) -> str:
         shown = ", ".join(" x ".join(names) or "total" for names in self.tables[:_SHOWN])
-        return f"Workload({shown}{f', ... ({len(self.tables):,} tables)' if len(self.tables) > _SHOWN else ''})"
+        more = f", ... ({len(self.tables):,} tables)" if len(self.tables) > _SHOWN else ""
+        asked = "".join(f"; {a if isinstance(a, str) else 'a matrix'} of {name}" for name, a in self.along)
+        return f"Workload({shown}{more}{asked})"
 
     @classmethod
     def all_ways(cls, schema: Schema, k: int) -> Workload:
@@ -73,6 +86,29 @@ class Workload:
         return cls._of(schema, (*_tables(schema, k, k), *more))
 
     @classmethod
+    def ranges(cls, schema: Schema, *attributes: str, ways: int = 1) -> Workload:
+        """Every range of values of these ordered attributes; with two ways every box of ranges of two of them too.
+
+        >>> schema = Schema.from_dict({"attributes": [{"name": "age", "edges": [0, 18, 30, 65, 120]}]})
+        >>> Workload.ranges(schema, "age")
+        Workload(age; ranges of age)
+        """
+        own = schema.subset(*attributes)
+        if not attributes:
+            raise WorkloadError("ranges must be of at least one attribute")
+        return cls(_tables(own, 1, ways), along=dict.fromkeys(attributes, RANGES))
+
+    def asking(
+        self, along: Mapping[str, str | Sequence[Sequence[int]]] | None = None, /, **more: str | Sequence[Sequence[int]]
+    ) -> Workload:
+        """The same tables, asked along some attributes for "ranges", "prefixes" or rows of whole numbers, not cells.
+
+        >>> Workload([("sex", "age")]).asking(age="prefixes")
+        Workload(sex x age; prefixes of age)
+        """
+        return Workload(self.tables, self.weights, {**dict(self.along), **(along or {}), **more})
+
+    @classmethod
     def small_tables(cls, schema: Schema) -> Workload:
         """Every table over one or two attributes that can be held: what matters when nothing else was said."""
         return cls.up_to(schema, min(2, len(schema.names)))
@@ -81,7 +117,7 @@ class Workload:
     def _of(cls, schema: Schema, tables: tuple[tuple[str, ...], ...]) -> Workload:
         """Different tables in the schema's order, which need no check."""
         made = object.__new__(cls)
-        for name, value in {"tables": tables, "weights": (1.0,) * len(tables), "_fits": schema}.items():
+        for name, value in {"tables": tables, "weights": (1.0,) * len(tables), "along": (), "_fits": schema}.items():
             object.__setattr__(made, name, value)
         return made
 
@@ -97,6 +133,9 @@ class Workload:
             return self
         for name in set(chain.from_iterable(self.tables)):
             schema.check((name,))
+        for name, asked in self.along:
+            schema.check((name,))
+            asked_along(asked, schema[name].size)
         known = schema.positions
         positions = np.fromiter(map(known.__getitem__, chain.from_iterable(self.tables)), np.intp)
         lengths = np.fromiter(map(len, self.tables), np.intp, len(self.tables))
@@ -110,7 +149,8 @@ class Workload:
         rises[ends[(ends > 0) & (ends < len(positions))] - 1] = True
         fits = self
         if not rises.all():
-            fits = Workload(tuple(tuple(sorted(table, key=known.__getitem__)) for table in self.tables), self.weights)
+            ordered = tuple(tuple(sorted(table, key=known.__getitem__)) for table in self.tables)
+            fits = Workload(ordered, self.weights, self.along)
         object.__setattr__(fits, "_fits", schema)
         return fits
 
@@ -123,6 +163,10 @@ class Workload:
                 break
         return tuple(name for name in schema.names if name in used)
 
+    def asked(self, schema: Schema) -> Mapping[str, AskedAlong]:
+        """What is asked along each attribute of which not the cells are asked."""
+        return {name: asked_along(asked, schema[name].size) for name, asked in self.along}
+
     def cells(self, schema: Schema) -> int:
         """How many cells all tables have together."""
         return sum(math.prod(schema.sizes(table)) for table in self.tables)
@@ -132,6 +176,8 @@ class Workload:
         out: dict[str, Any] = {"tables": [list(table) for table in self.tables]}
         if set(self.weights) != {1.0}:
             out["weights"] = list(self.weights)
+        if self.along:
+            out["along"] = {name: along_as_json(asked) for name, asked in self.along}
         return out
 
     @classmethod
@@ -140,12 +186,12 @@ class Workload:
         if not isinstance(given, Mapping):
             raise WorkloadError(f"workload must be an object, got {type(given).__name__}")
         for key in given:
-            if key not in ("tables", "weights"):
-                raise WorkloadError(f"workload: unknown field {key!r}{did_you_mean(str(key), ['tables', 'weights'])}")
+            if key not in _FIELDS:
+                raise WorkloadError(f"workload: unknown field {key!r}{did_you_mean(str(key), _FIELDS)}")
         for key in ("tables", "weights"):
             if not isinstance(given.get(key, []), list):
                 raise WorkloadError(f"{key} must be a list, got {type(given[key]).__name__}")
-        return cls(given.get("tables", ()), given.get("weights", ()))
+        return cls(given.get("tables", ()), given.get("weights", ()), given.get("along", {}))
 
 
 def _tables(schema: Schema, least: int, most: int) -> tuple[tuple[str, ...], ...]:

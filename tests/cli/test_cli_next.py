@@ -52,6 +52,8 @@ def follow(command: str, source: str) -> None:
         "--epsilon 1 --ways 1 --neighbours replace --strategy fourier",
         "--epsilon 1 --rows 1000 --ways 1",
         "--target-error 200 --delta 1e-7 --ways 1",
+        "--rho 0.5 --ways 1 --ranges âge",
+        "--target-error 20 --ranges âge",
     ],
 )
 def test_next_repeats_exactly_what_was_planned(options: str, folder: Path) -> None:

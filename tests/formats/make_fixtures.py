@@ -25,6 +25,7 @@ from crosstally.local.collector import Collector
 from crosstally.local.protocol import Protocol
 from crosstally.plans.plan import Plan, Request
 from crosstally.questions.choice import Choice
+from crosstally.questions.kronecker import Kronecker
 from crosstally.questions.queries import Cells
 
 HERE = Path(__file__).parent
@@ -206,6 +207,29 @@ def release_4_choice(path: Path) -> None:
     ct.release(PEOPLE, plan=with_choice()).save(path)
 
 
+def by_matrix() -> Plan:
+    """Prefixes of rooms, and the total."""
+    prefixes = Kronecker(("rooms",), {"rooms": [[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0]]})
+    return Plan(
+        SCHEMA,
+        tuple(Request(query, Noise(NoiseKind.GAUSSIAN, 4.0)) for query in (Cells(()), prefixes)),
+        strategy="by hand",
+        workload=ct.Workload([("rooms",)]).asking(rooms="ranges"),
+        budget=ct.Budget(rho="1/2"),
+        neighbours="add-remove",
+    )
+
+
+def plan_4(path: Path) -> None:
+    """A matrix along an attribute, and ranges in the workload."""
+    by_matrix().save(path)
+
+
+def release_5(path: Path) -> None:
+    """What a matrix measured."""
+    ct.release(PEOPLE, plan=by_matrix()).save(path)
+
+
 def part_1(path: Path) -> None:
     """Exact counts of a share of two, for the plan with groups; whose people are made up."""
     share = "1/2" if path.name == "part-1-share-1.counts" else "2/2"
@@ -241,6 +265,7 @@ FILES: dict[str, Callable[[Path], None]] = {
     "plan-2.json": plan_2,
     "plan-3.json": plan_3,
     "plan-3-choice.json": plan_3_choice,
+    "plan-4.json": plan_4,
     "ledger-1.ledger": ledger_1,
     "release-1.parquet": release_1,
     "release-1-cells.parquet": release_1_cells,
@@ -248,6 +273,7 @@ FILES: dict[str, Callable[[Path], None]] = {
     "release-3-schema-2.parquet": release_3_schema_2,
     "release-4.parquet": release_4,
     "release-4-choice.parquet": release_4_choice,
+    "release-5.parquet": release_5,
     "part-1-share-1.counts": part_1,
     "part-1-share-2.counts": part_1,
     "protocol-1.json": protocol_1,

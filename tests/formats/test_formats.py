@@ -23,6 +23,7 @@ from crosstally.local.protocol import Protocol
 from crosstally.plans.plan import Plan, Rule
 from crosstally.privacy.ledger import State, request_digest
 from crosstally.questions.choice import Choice
+from crosstally.questions.kronecker import Kronecker
 from crosstally.questions.queries import Cells, Contrast, Linear, Term
 from crosstally.schema import About, Level, RowReading
 from crosstally.sources import merge_parts
@@ -39,6 +40,7 @@ DIGESTS = {
     "plan-1.json": "e2b8add0027d09adfe3f8c9bb97100fff2faa08b3c030dc80bdbf65fe04351ee",
     "plan-2.json": "50c6e9a1eb288c1162cfb7fb593a3367c4e20dd4dacb7edebd1744db7bc33142",
     "plan-3-choice.json": "4c27fb9c4ff8c4e7926a0728770bacc09d875790b01689125e04de16982cd129",
+    "plan-4.json": "a89073bec4f5c4836dc19b6e31589c9c5b409a7a814fc7719fdb10a5150524c7",
     "plan-3.json": "9d8cc13c923cdbde1f22bb84755170b34ac83adae3843030a4b749229b75a237",
     "protocol-1.json": "7f95d7b1ec672c4df44c3bb8fb658b938398a508622671225a28e7f85f5606c4",
     "release-1-cells.parquet": "e93d04a9a39b2ae868337faa5d2a289ffb5d8b83053848a2b09ae21d6578ef36",
@@ -48,6 +50,7 @@ DIGESTS = {
     "release-3.parquet": "acc80c5c593a1157720a0dc45fc971803a60d166966dd9b407ea15052085046c",
     "release-4-choice.parquet": "673f0a97df92382e6f75d1c8ffc547901564a0762e448761f048f113581133ca",
     "release-4.parquet": "ab10cc6de0290303b2f0818e742fb91d968b6d99d47df14eca071e5dba0ecb61",
+    "release-5.parquet": "8b04a9da379d86f007d724ccdc8fea762ed5841f18533fbb24884421ea56dab0",
     "reports-1.bin": "aa981c851f6672f261847d0cc1dd26e8e842fa52dae44e09853068e95172c0bc",
     "schema-1-draft.json": "67e7c753c244b3cae1737a9f960942a0b18c294d58f845ea21c67270cd9a533a",
     "schema-1.json": "99a14a342e9ea17f604821355ee713ddddf8f85cb5da0c8e8f0d20c3d9102341",
@@ -319,6 +322,22 @@ def test_release_4_choice() -> None:
     assert (chosen.noise, chosen.origin) == (Noise(NoiseKind.GUMBEL, 48.0), "entry 1 of ledger 7674fde4df5d4451")
     assert [each.values.tolist() for each in release.measurements] == [[126, 118]]
     np.testing.assert_allclose(release.marginal("sex").values, [126, 118])
+
+
+def test_plan_4_and_release_5() -> None:
+    """Prefixes 46, 99, 149 and the total 245, each with a standard deviation of 4: cells are their differences.
+
+    The plan costs (4 + 4 x 3) / (2 x 16) = 1/2: a unit has two rows, and the first value is in all three prefixes.
+    """
+    plan = Plan.load(HERE / "plan-4.json")
+    prefixes = Kronecker(("rooms",), {"rooms": [[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0]]})
+    assert [request.query for request in plan.requests] == [Cells(()), prefixes]
+    assert (plan.workload.along, plan.cost) == ((("rooms", "ranges"),), Fraction(1, 2))
+    release = ct.open_release(HERE / "release-5.parquet")
+    assert [each.query for each in release.measurements] == [Cells(()), prefixes]
+    assert [each.values.tolist() for each in release.measurements] == [245, [46, 99, 149]]
+    np.testing.assert_allclose(release.marginal("rooms").values, [46, 53, 50, 96])
+    np.testing.assert_allclose(release.marginal("rooms").std_error, [4, 32**0.5, 32**0.5, 32**0.5])
 
 
 # The local model

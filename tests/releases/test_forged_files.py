@@ -143,7 +143,7 @@ BINARY = {"attributes": [{"name": f"a{i}", "values": ["0", "1"]} for i in range(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (set_in("format", to=5), "it has format 5, made by a newer crosstally; this one reads up to format 4"),
+        (set_in("format", to=6), "it has format 6, made by a newer crosstally; this one reads up to format 5"),
         (set_in("format", to=3), "exactly the fields inference, corrected"),
         (set_in("format", to=2), "exactly the fields nonnegative, rounds, corrected, variances"),
         (set_in("estimate", "variances", to=[]), "estimate must be an object with exactly the fields"),
@@ -176,7 +176,10 @@ BINARY = {"attributes": [{"name": f"a{i}", "values": ["0", "1"]} for i in range(
         (set_in("mechanisms", 0, "noise", "scale", to=0.75), "mechanism 0: the variance must be that of its noise"),
         (set_in("mechanisms", 0, "noise", "scale", to="7.5"), "scale of noise must be positive"),
         (set_in("mechanisms", 0, "noise", "kind", to="cauchy"), "kind must be laplace, gaussian or gumbel"),
-        (set_in("mechanisms", 0, "query", to="linear"), "mechanism 0: query must be cells, groups or contrast"),
+        (
+            set_in("mechanisms", 0, "query", to="linear"),
+            "mechanism 0: query must be cells, groups, contrast or kronecker",
+        ),
         (set_in("mechanisms", 0, "values", to="real"), "of the types of a release"),
         (set_in("mechanisms", 0, "origin", to=1), "mechanism 0: origin must be a text"),
         (set_in("mechanisms", 0, to=[]), "mechanism 0 must be an object with exactly the fields"),
@@ -192,6 +195,28 @@ BINARY = {"attributes": [{"name": f"a{i}", "values": ["0", "1"]} for i in range(
 )
 def test_forged_headers(change: Callable[[dict[str, Any]], object], message: str, tmp_path: Path) -> None:
     refused(forge(saved(tmp_path), change), message)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (set_in("format", to=4), "header must be an object with exactly the fields"),
+        (set_in("matrices", to={}), "along at least one of its attributes"),
+        (set_in("matrices", "sex", to=[[1, 0]]), "matrices must be those of its measurements"),
+        (set_in("matrices", "nobody", to=[[1, 0]]), "unknown attribute 'nobody'"),
+        (set_in("matrices", "rooms", to=[[1, 0, 0, 0]] * 3), "must say every cell"),
+        (set_in("matrices", "rooms", to=[[1, 0, 0], [0, 1, 0], [0, 0, 1]]), "each of its 4 values, got 3"),
+        (set_in("matrices", "rooms", 0, 0, to=1e9), "must hold whole numbers"),
+        (set_in("matrices", "rooms", 0, 0, to=[[]]), "must hold whole numbers"),
+        (set_in("mechanisms", 1, "query", to="cells"), "matrices must be those|numbers, but it has"),
+        (set_in("measurements", 0, to=[0, 2]), "inside it and the total must be too|numbers, but it has"),
+    ],
+)
+def test_forged_matrices(change: Callable[[dict[str, Any]], object], message: str, tmp_path: Path) -> None:
+    path = tmp_path / "matrix.parquet"
+    path.write_bytes((Path(__file__).parent.parent / "formats" / "release-5.parquet").read_bytes())
+    open_release(path)
+    refused(forge(path, change), message)
 
 
 @pytest.mark.parametrize(

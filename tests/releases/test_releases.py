@@ -117,7 +117,10 @@ def test_local_measurements_make_the_same_release() -> None:
     [
         (measured(Cells(("sex",)), [1, 2, 3]), "measurement 0 must have values of shape"),
         (measured(Cells(("sx",)), [1, 2]), "measurement 0: unknown attribute 'sx'"),
-        (measured(Linear((Term(1, ()),)), 3), "measurement 0: a release holds cells and contrasts, got Linear"),
+        (
+            measured(Linear((Term(1, ()),)), 3),
+            "measurement 0: a release holds cells, contrasts and Kronecker queries, got Linear",
+        ),
         (
             Measurement(Cells(("sex",)), np.array([1, 2]), variance=1.0, noise=LAPLACE, origin="test"),
             "measurement 0: the variance must be that of its noise",

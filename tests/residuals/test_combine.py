@@ -216,9 +216,9 @@ def test_variances_are_known_before_anything_is_measured(seed: int) -> None:
 def test_linear_queries_and_unknown_attributes_are_refused() -> None:
     schema = schema_of(2, 2)
     query = Linear((Term(1, (("a0", (1, 0)),)),))
-    with pytest.raises(QueryError, match="only cells and contrasts can be combined, got Linear"):
+    with pytest.raises(QueryError, match="only cells, contrasts and Kronecker queries combine, got Linear"):
         combine(schema, [measured(query, np.array(3), 1.0)])
-    with pytest.raises(QueryError, match="only cells and contrasts can be combined, got Linear"):
+    with pytest.raises(QueryError, match="only cells, contrasts and Kronecker queries combine, got Linear"):
         Variances.of_queries(schema, [(query, 1.0)])
     with pytest.raises(QueryError, match="unknown attribute 'b'"):
         combine(schema, [measured(Cells(("b",)), np.array([1, 2]), 1.0)])

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from crosstally.answers.bounds import BoundedEnds
 from crosstally.answers.error_bars import ErrorBars, ErrorLaw
 from crosstally.answers.intervals import CoveredEnds, TotalEnds
+from crosstally.answers.matrix_errors import MatrixError
 from crosstally.answers.modelled import ModelledEnds
 from crosstally.answers.moments import MomentEnds
 from crosstally.answers.nested_errors import NestedError
@@ -159,16 +160,20 @@ def _straight(
 
     moments = errors.moments(estimate)
 
-    def ends(names: Sequence[str], values: NDArray[np.float64], law: ErrorLaw | NestedError) -> CoveredOrMoments:
+    def ends(
+        names: Sequence[str], values: NDArray[np.float64], law: ErrorLaw | NestedError | MatrixError
+    ) -> CoveredOrMoments:
         if moments is not None and names:
             return MomentEnds(moments, tuple(names), values)
         if repeats is None:
             return None
         if not names and isinstance(law, ErrorLaw):
             return TotalEnds(repeats, estimate, law.half_width)
+        if not names and isinstance(law, MatrixError):
+            return TotalEnds(repeats, estimate, lambda level: float(law.half_width(level)))
         return CoveredEnds(repeats, estimate, tuple(names))
 
-    def found(names: Sequence[str], values: NDArray[np.float64], law: ErrorLaw | NestedError) -> Marginal:
+    def found(names: Sequence[str], values: NDArray[np.float64], law: ErrorLaw | NestedError | MatrixError) -> Marginal:
         own = ends(names, values, law)
         return Marginal(
             estimate.schema.subset(*names),
@@ -260,7 +265,7 @@ def _where(joint: Marginal, names: Sequence[str], where: Where, errors: ErrorBar
         joint,
         schema=replace(joint.schema, attributes=tuple(attributes)),
         values=added(joint.values[None])[0],
-        error=None if joint.error is None else errors.sums(asked, summed, chosen),
+        error=None if joint.error is None else errors.sums(asked, summed, chosen, kept),
         ends=joint.ends.mapped(added) if isinstance(joint.ends, Ends | PossibleEnds) else None,
         where=where.text,
         origin=None if joint.origin is None else joint.origin.changed(added, counts=True),

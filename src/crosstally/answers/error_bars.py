@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.answers.cell_sums import CellSums
+from crosstally.answers.matrix_errors import MatrixError
 from crosstally.answers.moments import Moments
 from crosstally.answers.nested_errors import NestedError
 from crosstally.answers.noise_sums import NoiseTerm, half_width
@@ -34,8 +35,10 @@ from crosstally.inference.repeats import Repeats
 from crosstally.inference.replicates import seed_of
 from crosstally.questions.contrast_map import ContrastMap
 from crosstally.questions.groups import Groups
+from crosstally.questions.kronecker import Kronecker, matrices_of
 from crosstally.questions.queries import Cells, Query
 from crosstally.residuals import Estimate
+from crosstally.residuals.axes import LinearAxis, linear_axes
 from crosstally.residuals.layout import outer_product
 from crosstally.residuals.nested import Nesting
 from crosstally.residuals.variances import Variances
@@ -105,7 +108,7 @@ class ErrorBars:
         self.kind = ErrorKind.ESTIMATED if approximate else ErrorKind.EXACT
         self.repeats = None if approximate else repeats
         self.sizes = None if approximate else sizes
-        self._measurements = tuple(measurements)
+        self.measurements = tuple(measurements)
         self._moments: Moments | None = None
         self._laws: dict[tuple[str, ...], ErrorLaw] = {}
 
@@ -115,7 +118,7 @@ class ErrorBars:
             return None
         if self._moments is None or self._moments.estimate is not estimate:
             total = float(estimate.table(()))
-            self._moments = Moments(estimate, self._measurements, self.variances_left, total)
+            self._moments = Moments(estimate, self.measurements, self.variances_left, total)
         return self._moments
 
     def law(self, names: Sequence[str]) -> ErrorLaw | None:
@@ -123,8 +126,24 @@ class ErrorBars:
         law = self.covered_law(names)
         return law if isinstance(law, ErrorLaw) and not math.isnan(law.std_error) else None
 
-    def covered_law(self, names: Sequence[str]) -> ErrorLaw | NestedError:
+    @cached_property
+    def linear(self) -> Mapping[str, LinearAxis]:
+        """The bases along attributes that are measured by a matrix."""
+        return linear_axes(matrices_of(m.query for m in self.measurements))
+
+    @cached_property
+    def _in_views(self) -> bool:
+        """Whether matrices measure views, whose sums along an attribute are in the answers of other tables too."""
+        queries = (m.query for m in self.measurements)
+        return any(isinstance(query, Kronecker) and not query.is_residual for query in queries)
+
+    def _is_linear(self, names: Sequence[str]) -> bool:
+        return self._in_views or any(name in self.linear for name in names)
+
+    def covered_law(self, names: Sequence[str]) -> ErrorLaw | NestedError | MatrixError:
         """The error of each cell of a table that is known to be covered; nothing is worked out yet."""
+        if self._is_linear(names):
+            return MatrixError.of_cells(self, names)
         if self.groups is not None and len(names) == 1 and names[0] in self.groups.full_names.values():
             name = next(name for name, full in self.groups.full_names.items() if full == names[0])
             return NestedError.of_cells(self._nesting(name), float(self.variances(())[0]))
@@ -139,12 +158,22 @@ class ErrorBars:
         p, q = (1 / float(self.predicted.of_subsets((each,))[1]) for each in (name, self.groups.full_names[name]))
         return Nesting(self.groups.codes[name], p, q)
 
-    def sums(self, names: Sequence[str], summed: Sequence[str], chosen: NDArray[np.bool_]) -> CellError:
+    def sums(
+        self,
+        names: Sequence[str],
+        summed: Sequence[str],
+        chosen: NDArray[np.bool_],
+        kept: Sequence[NDArray[np.intp]] | None = None,
+    ) -> CellError:
         """The errors of a table whose cells are sums over chosen cells of further attributes; all must be covered.
 
         ``chosen`` has an axis for each of ``names``, of length one where all values choose alike, then one for each of
-        ``summed``. Cells that choose alike have the same law.
+        ``summed``. Cells that choose alike have the same law, unless an attribute is measured by a matrix: then it
+        depends on which values of ``names`` are ``kept``, all by default.
         """
+        if self._is_linear([*names, *summed]):
+            values = [np.arange(n) for n in self.schema.sizes(names)] if kept is None else kept
+            return MatrixError(self, names, summed, kept=values, chosen=chosen)
         if self.groups is not None and self.groups.names([*names, *summed]) != (*names, *summed):
             nesting, of_total = self._nesting([*names, *summed][0]), float(self.variances(())[0])
             if summed:
@@ -163,12 +192,12 @@ class ErrorBars:
     @cached_property
     def digest(self) -> int:
         """What tells these measurements from others."""
-        return seed_of(self.schema, self._measurements)
+        return seed_of(self.schema, self.measurements)
 
     @cached_property
     def predicted(self) -> Variances:
         """The variance of every coefficient, as if the number of rows were not known."""
-        measured = Variances.of_queries(self.schema, [(m.query, m.variance) for m in self._measurements])
+        measured = Variances.of_queries(self.schema, [(m.query, m.variance) for m in self.measurements])
         return measured.replacing(self.variances_left)
 
     def variances(self, names: Sequence[str]) -> NDArray[np.float64]:
@@ -204,7 +233,7 @@ class ErrorBars:
                 sum(1 << positions[name] for name in m.query.attributes),
                 math.prod(self.schema.sizes(m.query.attributes)),
             )
-            for m in self._measurements
+            for m in self.measurements
         )
 
 

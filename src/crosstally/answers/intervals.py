@@ -22,10 +22,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from crosstally.inference.joint import view_orders
 from crosstally.inference.nonnegativity import clip_and_keep_total
 from crosstally.inference.repeats import Repeats
 from crosstally.residuals import Estimate, rebuild
-from crosstally.residuals.variances import cell_variance
+from crosstally.residuals.combine import mean_squares
 from crosstally.typing import Floats
 
 __all__ = ["CoveredEnds", "RepeatedEnds", "TotalEnds", "whole_ends"]
@@ -88,9 +89,9 @@ class CoveredEnds(RepeatedEnds):
 
     def expected(self) -> float:
         """See RepeatedEnds."""
-        of_subsets = self._places().reshape(self.shape)[np.ix_(*[(0, 1)] * len(self.shape))].ravel()
-        orders = np.bitwise_count(np.arange(len(of_subsets)))
-        return cell_variance(self._estimate.variances[of_subsets] * self._repeats().left[orders], self.shape)
+        orders = np.rint(view_orders(self.shape)).astype(np.intp)
+        left = self._estimate.variances[self._places()] * self._repeats().left[orders]
+        return float(left @ mean_squares(self.shape))
 
     def _places(self) -> NDArray[np.intp]:
         return np.asarray(self._estimate.places([self._names])[0][0])

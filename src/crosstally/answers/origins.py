@@ -27,6 +27,7 @@ from crosstally.answers.bounds import BoundedEnds
 from crosstally.answers.error_bars import ErrorBars, ErrorLaw
 from crosstally.answers.interactions import SIZES, centred, raked
 from crosstally.answers.intervals import CoveredEnds
+from crosstally.answers.matrix_errors import MatrixError
 from crosstally.answers.moments import MomentEnds
 from crosstally.answers.reconstruct.maximum_entropy import greatest_entropy
 from crosstally.answers.reconstruct.reconstruction import Known
@@ -36,6 +37,7 @@ from crosstally.arithmetic.origin import Origin
 from crosstally.inference.replicates import Normals
 from crosstally.questions.where import Where
 from crosstally.residuals import Estimate, rebuild
+from crosstally.residuals.axes import map_axis
 from crosstally.typing import Floats
 
 __all__ = ["WhereAdded", "covered_origin", "modelled_origin", "moment_origin"]
@@ -70,6 +72,11 @@ class ReleaseSource:
         """See ``arithmetic.linear.Source``."""
         return self.errors.variances(names)
 
+    def basis(self, name: str) -> Floats | None:
+        """See ``arithmetic.linear.Source``."""
+        axis = self.errors.linear.get(name)
+        return None if axis is None else axis.basis
+
 
 def covered_origin(
     errors: ErrorBars,
@@ -80,7 +87,9 @@ def covered_origin(
 ) -> Origin | None:
     """The origin of a covered table, with ``ends`` where its cells were corrected."""
     source, own = ReleaseSource(errors, estimate.corrected), tuple(names)
-    exact = isinstance(errors.covered_law(names), ErrorLaw)  # otherwise its values are in groups and in full
+    exact = isinstance(
+        errors.covered_law(names), ErrorLaw | MatrixError
+    )  # otherwise its values are in groups and in full
     if ends is None and not exact:
         return None
 
@@ -159,6 +168,9 @@ def _normal_draws(errors: ErrorBars, names: tuple[str, ...], values: Floats) -> 
         drawn = Normals(_seed(errors.digest, "noise", part)).draw((number, *own))
         at = tuple(slice(1, None) if within else 0 for within in inside)
         coefficients[:, *at] = np.sqrt(variance) * drawn
+    for axis, name in enumerate(ordered, start=1):
+        if name in errors.linear:
+            coefficients = map_axis(errors.linear[name].to_helmert, coefficients, axis)
     noise = rebuild(coefficients, len(shape)).transpose(0, *(ordered.index(name) + 1 for name in names))
     return np.concatenate([values[None], values + noise])
 

@@ -8,8 +8,9 @@ the residual basis coefficients of different sets B are uncorrelated and those o
     cov(f, g)  =  sum over B in both tables of  v_B  x  prod(<w_i, w'_i> - n_i m_i m'_i, i in B)
                   x  prod(m_i, i in A, not B)  x  prod(m'_i, i in A', not B),
 
-m_i being the mean of w_i. Differences and sums of such functions are sums of terms; terms of different releases are
-taken as independent, which whoever mixes them has stated.
+m_i being the mean of w_i. Along an attribute that is measured by a matrix u'w_i stands for the mean, and the inner
+product of K'w_i and K'w'_i for that of the centred weights (``residuals.axes``). Differences and sums of such functions
+are sums of terms; terms of different releases are taken as independent, which whoever mixes them has stated.
 """
 
 from __future__ import annotations
@@ -48,6 +49,9 @@ class Source(Protocol):
     def variances(self, names: Sequence[str]) -> Floats:
         """The variance of the coefficients of each subset of some attributes, the last attribute fastest."""
 
+    def basis(self, name: str) -> Floats | None:
+        """[u K] along an attribute that is measured by a matrix (``residuals.axes``); None along others."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Term:
@@ -84,11 +88,15 @@ class Term:
         outside = np.asarray(self.factor * other.factor)
         for term, names in ((self, other.names), (other, self.names)):
             for name, weights in zip(term.names, term.weights, strict=True):
-                outside = outside * weights.mean(axis=-1) if name not in names else outside
+                outside = outside * self._mean(name, weights) if name not in names else outside
         for name in both:
             mine, others = self.weights[self.names.index(name)], other.weights[other.names.index(name)]
-            means = mine.mean(axis=-1) * others.mean(axis=-1)
-            common.append((means, np.einsum("...i,...i->...", mine, others) - mine.shape[-1] * means))
+            means, basis = self._mean(name, mine) * self._mean(name, others), self.source.basis(name)
+            if basis is None:
+                inside_of = np.einsum("...i,...i->...", mine, others) - mine.shape[-1] * means
+            else:
+                inside_of = np.einsum("...i,...i->...", mine @ basis[:, 1:], others @ basis[:, 1:])
+            common.append((means, inside_of))
         total = np.zeros(())
         for inside, variance in zip(product((0, 1), repeat=len(both)), self.source.variances(both), strict=True):
             part = np.asarray(variance)
@@ -96,6 +104,11 @@ class Term:
                 part = part * factors[within]
             total = total + part
         return np.asarray(outside * total)
+
+    def _mean(self, name: str, weights: Floats) -> Floats:
+        """What weights along an attribute make of the total: their mean, or by u where it is measured by a matrix."""
+        basis = self.source.basis(name)
+        return np.asarray(weights.mean(axis=-1) if basis is None else weights @ basis[:, 0])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -71,6 +71,10 @@ def _measured(release: Release) -> Iterator[_Measured]:
 
 
 def _kind(measured: Measurement) -> str:
+    from crosstally.questions.kronecker import Kronecker
+
+    if isinstance(measured.query, Kronecker):
+        return "linear queries"
     return "groups of cells" if measured.query.groups else type(measured.query).__name__.lower()
 
 

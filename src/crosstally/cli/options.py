@@ -24,6 +24,7 @@ __all__ = [
     "Output",
     "PlanObjective",
     "Quiet",
+    "Ranges",
     "Relation",
     "Rho",
     "Rows",
@@ -83,6 +84,15 @@ WorkloadFile = Annotated[
         "--workload", metavar="FILE", rich_help_panel=_TABLES, help="A JSON file with tables and, if wanted, weights."
     ),
 ]
+Ranges = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--ranges",
+        metavar="NAME",
+        rich_help_panel=_TABLES,
+        help="Of this ordered attribute ranges matter, not single values; may be repeated.",
+    ),
+]
 StrategyName = Annotated[
     str | None,
     typer.Option(
@@ -116,8 +126,24 @@ def read_budget(epsilon: str | None, delta: str | None, rho: str | None) -> Budg
     return Budget(epsilon=epsilon, delta=delta, rho=rho)
 
 
-def read_workload(schema: Schema, ways: int | None, tables: list[str] | None, file: Path | None) -> Workload | None:
-    """The tables that matter, or None when nothing was said."""
+def read_workload(
+    schema: Schema,
+    ways: int | None,
+    tables: list[str] | None,
+    file: Path | None,
+    ranges: list[str] | None = None,
+) -> Workload | None:
+    """The tables that matter, and of which attributes ranges do; None when nothing was said."""
+    from crosstally.workload import Workload
+
+    named = _read_tables(schema, ways, tables, file)
+    if not ranges:
+        return named
+    asked = (named or Workload.small_tables(schema)).asking(dict.fromkeys(ranges, "ranges"))
+    return asked.for_schema(schema)
+
+
+def _read_tables(schema: Schema, ways: int | None, tables: list[str] | None, file: Path | None) -> Workload | None:
     from crosstally.workload import Workload
 
     if sum(option is not None for option in (ways, tables or None, file)) > 1:

@@ -18,6 +18,7 @@ from crosstally.cli.options import (
     Json,
     PlanObjective,
     Quiet,
+    Ranges,
     Relation,
     Rho,
     StrategyName,
@@ -71,6 +72,7 @@ def plan(
     ways: Ways = None,
     tables: Tables = None,
     workload: WorkloadFile = None,
+    ranges: Ranges = None,
     strategy: StrategyName = None,
     objective: PlanObjective = None,
     rows: Annotated[
@@ -99,7 +101,7 @@ def plan(
     if output is not None:
         check_output(output, force=force)
         check_reviewed(read, schema)
-    wanted = read_workload(read, ways, tables, workload)
+    wanted = read_workload(read, ways, tables, workload, ranges)
     relation, aim = neighbours or Neighbours.ADD_REMOVE, objective or Objective.TABLES
     by_default = chosen_by_default(strategy or "auto", aim)
     if target_error is None:
@@ -141,7 +143,7 @@ def plan(
     if quiet or json:
         return
     given = {"neighbours": neighbours, "ways": ways, "workload": workload, "strategy": strategy, "objective": objective}
-    options = _options(given, tables)
+    options = _options(given, tables, ranges)
     payment = [] if ledger is None else ["--ledger", str(ledger)]
     # `release --rows` takes the number as exact; here it is a guess. A plan that rests on it goes through a file.
     by_rows = (
@@ -289,6 +291,11 @@ def _show(found: Comparison, advice: Sequence[Advice], *, strategies: bool) -> N
     screen.print()
     for expected in found.expected:
         screen.say(str(expected))
+    if wanted.along and chosen.covers:
+        asked = ", ".join(
+            f"{each if isinstance(each, str) else 'rows'} of {printable(name)}" for name, each in wanted.along
+        )
+        screen.say(f"What is asked of the tables wanted, {asked}, will be within ± {chosen.rms_error:,.3g} (RMS).")
     if words := stages_in_words(chosen):
         screen.say(words, style="dim")
     if advice:
@@ -343,10 +350,11 @@ def stages_in_words(plan: Plan) -> str:
     )
 
 
-def _options(given: Mapping[str, object], tables: Sequence[str] | None) -> list[str]:
+def _options(given: Mapping[str, object], tables: Sequence[str] | None, ranges: Sequence[str] | None) -> list[str]:
     """The options that were given, as they are written."""
     found = [text for name, value in given.items() if value is not None for text in (f"--{name}", str(value))]
-    return found + [text for table in tables or () for text in ("--tables", table)]
+    found += [text for table in tables or () for text in ("--tables", table)]
+    return found + [text for name in ranges or () for text in ("--ranges", name)]
 
 
 def _tell(

@@ -23,6 +23,7 @@ from crosstally.cli.options import (
     Json,
     PlanObjective,
     Quiet,
+    Ranges,
     Relation,
     Rho,
     Rows,
@@ -109,6 +110,7 @@ def release(
     ways: Ways = None,
     tables: Tables = None,
     workload: WorkloadFile = None,
+    ranges: Ranges = None,
     strategy: StrategyName = None,
     objective: PlanObjective = None,
     delimiter: Delimiter = None,
@@ -163,6 +165,7 @@ def release(
         "--ways": ways,
         "--tables": tables or None,
         "--workload": workload,
+        "--ranges": ranges or None,
         "--strategy": strategy,
         "--objective": objective,
     }
@@ -174,7 +177,7 @@ def release(
     elif read is None:
         raise SchemaError("a release needs --schema, or --plan; make one with: crosstally schema draft FILE")
     else:
-        wanted, budget = read_workload(read, ways, tables, workload), read_budget(epsilon, delta, rho)
+        wanted, budget = read_workload(read, ways, tables, workload, ranges), read_budget(epsilon, delta, rho)
         aim = objective or Objective.TABLES
         with progress("planning", quiet=quiet or json):
             approved = compare(

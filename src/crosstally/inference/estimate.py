@@ -16,21 +16,42 @@ from crosstally.inference.nonnegativity import CORRECTIONS, Correction
 from crosstally.inference.shrinkage import shrunk
 from crosstally.questions.choice import Choice
 from crosstally.questions.groups import Groups
+from crosstally.questions.kronecker import Kronecker
 from crosstally.residuals import Estimate, decompose, rebuild
 from crosstally.residuals.combine import Averages, by_shape
 from crosstally.residuals.nested import extended_measurements, shares_in_groups
 from crosstally.schema import Schema
 from crosstally.tables import Measurement
 
-__all__ = ["CORRECTED", "JOINT", "ROUNDS", "SHRUNK", "Inference", "estimate", "infer", "maximal_views", "smallest_cell"]
+__all__ = [
+    "CORRECTED",
+    "JOINT",
+    "ROUNDS",
+    "SHRUNK",
+    "Inference",
+    "estimate",
+    "infer",
+    "maximal_views",
+    "smallest_cell",
+    "usual_correction",
+]
 
 SHRUNK = "shrunk"
 JOINT = "joint"
 CORRECTED = (SHRUNK, JOINT, *CORRECTIONS)
-"""Ways to correct negative cells; the first is that of a release unless another is asked for."""
+"""Ways to correct negative cells; ``usual_correction`` says which is that of a release."""
 
 ROUNDS = 3
 """How often views that are corrected one by one are made to agree again: after once, large tables feel what is left."""
+
+
+def usual_correction(measurements: Sequence[Measurement]) -> str:
+    """How a release corrects negative cells unless another way is asked for: by shrinkage.
+
+    Where ranges were measured by a matrix, not at all. Noise of neighbouring cells is then made to cancel in ranges,
+    and corrections that look at single cells undo that: ranges of 64 ages had up to twice the error (rho = 0.02).
+    """
+    return "none" if any(isinstance(m.query, Kronecker) for m in measurements) else SHRUNK
 
 
 def estimate(

@@ -249,7 +249,7 @@ class Notebook:
                 after_error=float(error),
             )
             for query, measurement, value, error in zip(
-                _queries(history), history.linear, found.values, found.std_errors, strict=True
+                _queries(history), history.linear[: history.asked], found.values, found.std_errors, strict=True
             )
         )
 
@@ -311,7 +311,8 @@ class Notebook:
 
 
 def _queries(history: History) -> list[Linear]:
-    return [m.query for m in history.linear if isinstance(m.query, Linear)]
+    """The questions that were asked; what matrices measured for releases helps, and is not among them."""
+    return [m.query for m in history.linear[: history.asked] if isinstance(m.query, Linear)]
 
 
 def _table_improvement(measurement: Measurement, together: Estimate) -> TableImprovement:

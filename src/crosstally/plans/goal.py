@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.residuals.closure import Closure
+from crosstally.residuals.variances import Variances
 from crosstally.schema import Schema
 from crosstally.typing import Floats
 from crosstally.workload import Workload
@@ -41,7 +42,7 @@ class Goal:
     ``weights`` has a row for each order: what the variance of the coefficients of each set of ``closure`` counts for in
     the mean squared error of a cell. ``shares`` of the orders sum to one. ``sampled`` marks sets that only tables of a
     sample have: nobody should measure these rather than others that are not here. ``cells`` is for each order the mean
-    number of cells of its tables, the total aside.
+    number of cells of its tables, the total aside. ``of_tables`` has a row for each order: the weights of its tables.
     """
 
     orders: tuple[int, ...]
@@ -50,11 +51,19 @@ class Goal:
     shares: Floats
     sampled: NDArray[np.bool_]
     cells: tuple[float, ...]
+    of_tables: Floats
 
     def errors(self, variances: Floats) -> Floats:
         """The mean squared error of each order, from that of the coefficients of each set; NaN where one is missing."""
         # A weight of zero times a variance that is not known is nothing
         return np.array([row[row > 0] @ variances[row > 0] for row in self.weights])
+
+    def errors_of(self, variances: Variances) -> Floats:
+        """The mean squared error of each order, also where an attribute is measured by a matrix."""
+        if not variances.linear:
+            return self.errors(variances.of_sets)
+        found = variances.of_tables
+        return np.array([row[row > 0] @ found[row > 0] for row in self.of_tables])
 
     def score(self, errors: Floats) -> float:
         """The geometric mean of the orders' RMS errors."""
@@ -72,10 +81,11 @@ def goal_of(schema: Schema, named: Workload | None) -> Goal:
     tables = tuple(table for order in orders for table in order.tables)
     closure = Closure(schema, tables)
     ends = np.cumsum([len(order.tables) for order in orders])
-    rows = []
+    rows, of_tables = [], []
     for order, end in zip(orders, ends, strict=True):
         counts = np.zeros(len(tables))
         counts[end - len(order.tables) : end] = np.array(order.weights) / sum(order.weights)
+        of_tables.append(counts)
         rows.append(closure.weights(counts))
     whole = np.zeros(len(closure), np.bool_)
     for row, order in zip(rows, orders, strict=True):
@@ -83,7 +93,7 @@ def goal_of(schema: Schema, named: Workload | None) -> Goal:
             whole |= row > 0
     numbers = tuple(max(map(len, order.tables)) for order in orders)
     cells = tuple(_mean_cells(schema, order.tables) for order in orders)
-    return Goal(numbers, closure, np.array(rows), _shares(len(orders)), ~whole, cells)
+    return Goal(numbers, closure, np.array(rows), _shares(len(orders)), ~whole, cells, np.array(of_tables))
 
 
 def _mean_cells(schema: Schema, tables: Sequence[tuple[str, ...]]) -> float:
@@ -103,7 +113,7 @@ def weighing_tables(schema: Schema, named: Workload) -> Workload:
         for together in [sum(order.weights)]
         for table, weight in zip(order.tables, order.weights, strict=True)
     }
-    return Workload(weights.keys(), weights.values())
+    return Workload(weights.keys(), weights.values(), named.along)
 
 
 _ONE_WAYS = 3.0

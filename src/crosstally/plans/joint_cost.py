@@ -28,6 +28,7 @@ from crosstally.plans.linear_cost import linear_cost
 from crosstally.plans.request import Request, RequestGroup, grouped
 from crosstally.questions.choice import Choice
 from crosstally.questions.contrast_moves import numbers_changed
+from crosstally.questions.kronecker import Kronecker
 from crosstally.questions.queries import Cells, Contrast, Linear, Query
 from crosstally.schema import Schema
 
@@ -54,7 +55,7 @@ def privacy_cost(requests: Sequence[Request], schema: Schema, neighbours: Neighb
     """What all requests cost together: attained by some pair of neighbours where it can be computed, never too low.
 
     Epsilon when pure, otherwise rho, of which Laplace noise costs epsilon^2 / 2. Linear queries are charged together,
-    and beside the others; so is each choice.
+    and beside the others; so are each choice and each Kronecker query.
     """
     return groups_cost(grouped(requests, schema), schema, neighbours, pure=pure)
 
@@ -68,10 +69,10 @@ def groups_cost(groups: Sequence[RequestGroup], schema: Schema, neighbours: Neig
     if pure and any(group.noise.kind is NoiseKind.GAUSSIAN for group in groups):
         raise BudgetError("Gaussian noise cannot be paid with a pure epsilon; give rho, or epsilon and delta")
     linear = [(g.query, g.noise) for g in groups if isinstance(g.query, Linear) for _ in range(len(g))]
-    tables = [group for group in groups if not isinstance(group.query, Linear | Choice)]
-    choices = [group for group in groups if isinstance(group.query, Choice)]
+    tables = [group for group in groups if not isinstance(group.query, Linear | Choice | Kronecker)]
+    alone = [group for group in groups if isinstance(group.query, Choice | Kronecker)]
     beside = linear_cost(linear, schema, neighbours, pure=pure)
-    beside += _sum_of_single_costs(choices, schema, neighbours, pure=pure)
+    beside += _sum_of_single_costs(alone, schema, neighbours, pure=pure)
     separate = _sum_of_single_costs(tables, schema, neighbours, pure=pure)
     if Neighbours(neighbours) == Neighbours.ADD_REMOVE or not tables:
         return separate + beside

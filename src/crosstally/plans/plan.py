@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -23,12 +23,15 @@ from crosstally.plans.joint_cost import groups_cost
 from crosstally.plans.request import Request, RequestGroup, grouped
 from crosstally.plans.stages import Rule, part_of, rest_of, sum_of_stages
 from crosstally.platform_files import write_text
+from crosstally.questions.along import AskedAlong
 from crosstally.questions.choice import Choice
 from crosstally.questions.groups import Groups, full_part
+from crosstally.questions.kronecker import Kronecker, Matrices, Matrix, matrices_of, read_matrices
 from crosstally.questions.queries import MAX_CELLS, Cells, Query, read_group_maps, too_many_cells
 from crosstally.questions.query_json import query_from_dict
+from crosstally.residuals.axes import Axes, linear_axes
 from crosstally.residuals.closure import Closure, closure_of
-from crosstally.residuals.variances import Variances
+from crosstally.residuals.variances import Variances, without_matrices
 from crosstally.schema import Schema
 from crosstally.tables import PUBLIC, Measurement
 from crosstally.workload import Workload
@@ -43,9 +46,9 @@ __all__ = [
     "spent_by",
 ]
 
-FORMAT = 3
-"""Plans with an objective, choices or groups of values. A plan is written in the least format that can say it, which
-older readers know: 2 has later stages, 1 has none of these."""
+FORMAT = 4
+"""Plans with matrices, or a workload of ranges. A plan is written in the least format that can say it, which older
+readers know: 3 has an objective, choices or groups of values, 2 has later stages, 1 has none of these."""
 _EXACT = 1e-300
 _MOST_ROWS = 2**63  # what a release file holds, in 64 bits
 
@@ -67,6 +70,7 @@ class Plan:
     neighbours: Neighbours
     later: tuple[Rule, ...] = ()
     objective: Objective = Objective.CELLS
+    matrices: Matrices = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "schema", self.schema.public())  # how rows are read is its steward's alone
@@ -79,6 +83,7 @@ class Plan:
                     advice = "put values into groups, or measure fewer attributes together"
                     raise TooManyCellsError(too_many_cells(table.attributes, shape, advice))
         Groups.of(self.schema, (group.query for group in self.groups))
+        object.__setattr__(self, "matrices", matrices_of(group.query for group in self.groups))
         subsets = sum(len(group) * 2 ** len(group.query.attributes) for group in self._measuring)
         if subsets > MAX_CELLS:
             raise TooManyCellsError(f"a plan must be over at most {MAX_CELLS:,} sets of attributes, got {subsets:,}")
@@ -171,7 +176,7 @@ class Plan:
 
     @cached_property
     def errors(self) -> Mapping[tuple[str, ...], float]:
-        """For each table of the workload the RMS error of its cells; NaN when the plan does not cover it."""
+        """For each table of the workload the RMS error of what is asked of it; NaN when the plan does not cover it."""
         return dict(zip(self.workload.tables, np.sqrt(self._variances).tolist(), strict=True))
 
     @property
@@ -180,12 +185,16 @@ class Plan:
 
     @cached_property
     def _variances(self) -> NDArray[np.float64]:
-        """The variance of each cell of each table of the workload."""
-        return self.variances_of(self._closure).of_tables
+        """The mean variance of what is asked of each table of the workload."""
+        return self._variances_of(self._closure, self.workload.asked(self.schema)).of_tables
 
     def variances_of(self, closure: Closure) -> Variances:
         """The variances of the sets and tables of a closure, as this stage measures them."""
-        return Variances(closure, [_in_full(group, self.schema) for group in self._measuring])
+        return self._variances_of(closure, {})
+
+    def _variances_of(self, closure: Closure, asked: Mapping[str, AskedAlong]) -> Variances:
+        measured = [_in_full(group, self.schema) for group in self._measuring]
+        return Variances(closure, measured, linear_axes(self.matrices), asked)
 
     @property
     def covers(self) -> bool:
@@ -194,7 +203,7 @@ class Plan:
 
     @cached_property
     def rms_error(self) -> float:
-        """The root of the mean variance over all cells of the workload, whatever its weights."""
+        """The root of the mean variance over all that the workload asks, its cells or ranges, whatever its weights."""
         return self._root_mean(np.ones(len(self.workload)))
 
     @cached_property
@@ -204,7 +213,7 @@ class Plan:
         Within an order all tables count alike, whatever their cells; NaN where one is not covered.
         """
         goal = goal_of(self.schema, self.workload)
-        errors = np.sqrt(goal.errors(self.variances_of(goal.closure).of_sets))
+        errors = np.sqrt(goal.errors_of(self.variances_of(goal.closure)))
         return dict(zip(goal.orders, errors.tolist(), strict=True))
 
     @cached_property
@@ -213,20 +222,21 @@ class Plan:
         if self.objective == Objective.CELLS:
             return self._root_mean(np.array(self.workload.weights))
         goal = goal_of(self.schema, self.workload)
-        return goal.score(goal.errors(self.variances_of(goal.closure).of_sets))
+        return goal.score(goal.errors_of(self.variances_of(goal.closure)))
 
     def _root_mean(self, weights: NDArray[np.float64]) -> float:
-        shares = weights * self._closure.cells()
+        shares = weights * self._closure.cells(Axes.of(self.schema, None, self.workload.asked(self.schema)))
         return math.sqrt(float(shares @ self._variances / shares.sum()))
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as JSON."""
         groups = dict(each for request in self.requests for each in request.query.groups)
         choices = any(isinstance(request.query, Choice) for request in self.requests)
-        newest = bool(groups) or choices or self.objective != Objective.CELLS
+        linear = bool(self.matrices or self.workload.along)
+        newest = linear or bool(groups) or choices or self.objective != Objective.CELLS
         later = {"later": [rule.to_dict() for rule in self.later]} if self.later or newest else {}
         return {
-            "crosstally-plan": 3 if newest else 2 if self.later else 1,
+            "crosstally-plan": 4 if linear else 3 if newest else 2 if self.later else 1,
             "strategy": self.strategy,
             "budget": self.budget.to_dict(),
             "neighbours": self.neighbours.value,
@@ -236,6 +246,7 @@ class Plan:
             **later,
             **({"groups": {name: list(maps) for name, maps in sorted(groups.items())}} if newest else {}),
             **({"objective": self.objective.value} if newest else {}),
+            **({"matrices": {name: [list(row) for row in each] for name, each in self.matrices}} if linear else {}),
         }
 
     @classmethod
@@ -245,7 +256,8 @@ class Plan:
         if not isinstance(given, Mapping) or type(number) is not int or not 1 <= number <= FORMAT:
             raise PlanError(f"not a crosstally plan of format 1 to {FORMAT}")
         fields = {"crosstally-plan", "strategy", "budget", "neighbours", "schema", "workload", "requests"}
-        fields |= {1: set(), 2: {"later"}, 3: {"later", "groups", "objective"}}[number]
+        newest = {"later", "groups", "objective"}
+        fields |= {1: set(), 2: {"later"}, 3: newest, 4: newest | {"matrices"}}[number]
         if set(given) != fields:
             raise PlanError(f"a plan must have exactly the fields {', '.join(sorted(fields))}")
         if given["neighbours"] not in list(Neighbours) or not isinstance(given["strategy"], str):
@@ -254,17 +266,23 @@ class Plan:
             raise PlanError("the objective of a plan must be tables or cells")
         if not isinstance(given["requests"], list) or not isinstance(given.get("later", []), list):
             raise PlanError("requests and later stages must be lists")
-        groups = dict(read_group_maps(given.get("groups", {})))
-        return cls(
+        groups, matrices = dict(read_group_maps(given.get("groups", {}))), read_matrices(given.get("matrices", {}))
+        workload = Workload.from_dict(given["workload"])
+        if workload.along and number < 4:
+            raise PlanError("a plan before format 4 cannot ask for ranges or rows of a matrix")
+        plan = cls(
             Schema.from_dict(given["schema"]),
-            tuple(_read_request(each, groups) for each in given["requests"]),
+            tuple(_read_request(each, groups, dict(matrices)) for each in given["requests"]),
             strategy=given["strategy"],
-            workload=Workload.from_dict(given["workload"]),
+            workload=workload,
             budget=Budget.from_dict(given["budget"]),
             neighbours=Neighbours(given["neighbours"]),
             later=tuple(map(Rule.from_dict, given.get("later", []))),
             objective=Objective(given.get("objective", Objective.CELLS)),
         )
+        if plan.matrices != matrices:
+            raise PlanError("the matrices of a plan must be those of its requests, and stand there for format 4 alone")
+        return plan
 
     def save(self, path: str | Path) -> None:
         """Write the plan as a JSON file; if its schema is a draft, as one that only its owner can read."""
@@ -289,21 +307,23 @@ def spent_by(stages: Sequence[Plan]) -> Budget:
     return stages[0].budget if complete else sum_of_stages([stage.own_budget for stage in stages])
 
 
-def _read_request(given: object, groups: Mapping[str, tuple[int, ...]]) -> Request:
+def _read_request(given: object, groups: Mapping[str, tuple[int, ...]], matrices: Mapping[str, Matrix]) -> Request:
     if not isinstance(given, Mapping) or set(given) != {"query", "noise"}:
         raise PlanError("each request must be an object with query and noise")
-    return Request(query_from_dict(given["query"], groups), Noise.from_dict(given["noise"]))
+    return Request(query_from_dict(given["query"], groups, matrices), Noise.from_dict(given["noise"]))
 
 
 def _query_dict(query: Query) -> dict[str, Any]:
-    """The query as JSON; groups are named, since the plan holds them once for all."""
+    """The query as JSON; groups and matrices are named, since the plan holds them once for all."""
+    if isinstance(query, Kronecker):
+        return {"kronecker": list(query.attributes), "matrices": [name for name, _ in query.matrices]}
     named = {"groups": [name for name, _ in query.groups]} if query.groups else {}
     return {**query.to_dict(), **named}
 
 
 def _in_full(group: RequestGroup, schema: Schema) -> tuple[type[Query], NDArray[np.intp], float]:
     """What requests that are alike say about tables in full: kind of query, attributes, variance."""
-    query, cells = full_part(group.query)
+    query, cells = full_part(without_matrices(group.query))
     if cells == 1:
         return type(query), group.positions, group.noise.variance
     kept = np.array([[schema.positions[name] for name in query.attributes]], np.intp)

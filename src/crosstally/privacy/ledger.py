@@ -46,6 +46,7 @@ from crosstally.privacy.ledger_file import (
     read_header,
     spends,
 )
+from crosstally.questions.kronecker import read_matrices
 from crosstally.questions.queries import read_group_maps
 from crosstally.questions.query_json import query_from_dict
 from crosstally.schema import Schema
@@ -498,8 +499,10 @@ class Ledger:
         plan = _plan_body(connection, charged)
         noisy = _content(connection, "SELECT noisy FROM measurements WHERE entry = ?", stored)
         groups = dict(read_group_maps(plan.get("groups", {})))
+        matrices = dict(read_matrices(plan.get("matrices", {})))
         requests = [
-            (query_from_dict(each["query"], groups), Noise.from_dict(each["noise"])) for each in plan["requests"]
+            (query_from_dict(each["query"], groups, matrices), Noise.from_dict(each["noise"]))
+            for each in plan["requests"]
         ]
         shapes = [query.shape(self.schema) for query, _ in requests]
         ends = np.cumsum([math.prod(shape) for shape in shapes])
@@ -562,7 +565,7 @@ def request_digest(plan: Plan) -> str:
 
 
 def _asked_digest(given: Mapping[str, Any], schema: Schema) -> str:
-    fields = ("requests", "budget", "neighbours", "later", "groups")
+    fields = ("requests", "budget", "neighbours", "later", "groups", "matrices")
     asked = {field: given[field] for field in fields if field in given}
     return digest(canonical({**asked, "schema": schema.identity()}))
 

@@ -6,17 +6,24 @@ from collections.abc import Mapping
 
 from crosstally.errors import QueryError
 from crosstally.questions.choice import Choice
+from crosstally.questions.kronecker import Kronecker, Matrix, read_matrices
 from crosstally.questions.queries import Cells, Contrast, Linear, Query, Term
 
 __all__ = ["query_from_dict"]
 
 
-def query_from_dict(given: object, groups: Mapping[str, tuple[int, ...]] | None = None) -> Query:
-    """A query from its JSON; ``groups`` are maps that it may name instead of holding them."""
+def query_from_dict(
+    given: object,
+    groups: Mapping[str, tuple[int, ...]] | None = None,
+    matrices: Mapping[str, Matrix] | None = None,
+) -> Query:
+    """A query from its JSON; ``groups`` and ``matrices`` are those that it may name instead of holding them."""
+    if isinstance(given, Mapping) and set(given) == {"kronecker", "matrices"}:
+        return _read_kronecker(given["kronecker"], given["matrices"], matrices or {})
     if isinstance(given, Mapping) and set(given) == {"cells", "groups"}:
         return _read_grouped(given["cells"], given["groups"], groups or {})
     if not isinstance(given, Mapping) or len(given) != 1:
-        raise QueryError("a query must be an object with one of cells, contrast, linear or choice")
+        raise QueryError("a query must be an object with one of cells, contrast, linear, kronecker or choice")
     ((kind, body),) = given.items()
     if kind in ("cells", "contrast"):
         if not isinstance(body, list) or not all(isinstance(name, str) for name in body):
@@ -39,6 +46,16 @@ def _read_grouped(names: object, groups: object, known: Mapping[str, tuple[int, 
     if not isinstance(groups, Mapping) or not groups:
         raise QueryError("groups must be an object: for each attribute the group of each value")
     return Cells(cells.attributes, groups)
+
+
+def _read_kronecker(names: object, matrices: object, known: Mapping[str, Matrix]) -> Kronecker:
+    """A Kronecker query whose matrices stand with it, by name of attribute, or are named only."""
+    attributes = query_from_dict({"cells": names}).attributes
+    if isinstance(matrices, list):
+        if not all(isinstance(name, str) and name in known for name in matrices):
+            raise QueryError("a Kronecker query must name attributes whose matrices are given")
+        matrices = {name: known[name] for name in matrices}
+    return Kronecker(attributes, read_matrices(matrices))
 
 
 def _read_term(given: object) -> Term:

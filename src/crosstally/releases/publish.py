@@ -7,15 +7,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from crosstally.errors import CrosstallyError, ReleaseError
-from crosstally.inference.estimate import ROUNDS, SHRUNK, estimate
+from crosstally.inference.estimate import ROUNDS, estimate, usual_correction
 from crosstally.questions.choice import Choice
-from crosstally.questions.queries import MAX_CELLS, Cells, Contrast
+from crosstally.questions.kronecker import Kronecker, matrices_of
+from crosstally.questions.queries import MAX_CELLS, Cells, Contrast, Query
 from crosstally.releases.release import Release
 from crosstally.releases.statement import Statement
 from crosstally.schema import Schema
 from crosstally.tables import PUBLIC, Chosen, Measurement, public_counts
 
-__all__ = ["check_measurements", "check_variance", "publish", "rows_known"]
+__all__ = ["check_measurements", "check_queries", "check_variance", "publish", "rows_known"]
 
 # How far, relatively, a file's variance may be from the one that its noise has: it was computed with another machine's
 # exponential function, and a false claim would be larger.
@@ -27,7 +28,7 @@ def publish(
     measurements: Iterable[Measurement],
     statement: Statement,
     *,
-    nonnegative: str = SHRUNK,
+    nonnegative: str | None = None,
     rounds: int = ROUNDS,
 ) -> Release:
     """The release that these measurements make. It costs nothing and cannot reach rows.
@@ -37,7 +38,8 @@ def publish(
         measurements: Noisy answers, central or local; public counts of the schema's facts join them. Of choices the
             release tells what was chosen; they say nothing about counts.
         statement: The privacy promise they were bought under.
-        nonnegative: How negative cells are corrected; ``none`` leaves the unbiased least squares estimate.
+        nonnegative: How negative cells are corrected; ``none`` leaves the unbiased least squares estimate. By default
+            it is what ``usual_correction`` says.
         rounds: How often tables are corrected and made consistent again.
     """
     schema, measured = schema.public(), tuple(measurements)
@@ -48,6 +50,7 @@ def publish(
     measured = tuple(each for each in measured if not isinstance(each.query, Choice))
     measured += () if any(each.origin == PUBLIC for each in measured) else public_counts(schema)
     check_measurements(schema, measured)
+    nonnegative = usual_correction(measured) if nonnegative is None else nonnegative
     consistent = estimate(schema, measured, rows=statement.rows, nonnegative=nonnegative, rounds=rounds)
     return Release(
         schema,
@@ -68,20 +71,35 @@ def rows_known(schema: Schema, asserted: int | None) -> int | None:
     return fact if asserted is None else asserted
 
 
-def check_measurements(schema: Schema, measurements: Sequence[Measurement]) -> None:
-    """Raise unless the measurements fit the schema and the limits, and claim the variance their noise has."""
-    cells = 0
-    for i, measurement in enumerate(measurements):
-        query, where = measurement.query, f"measurement {i}"
-        if not isinstance(query, Cells | Contrast):
-            raise ReleaseError(f"{where}: a release holds cells and contrasts, got {type(query).__name__}")
+def check_queries(schema: Schema, queries: Iterable[Query]) -> None:
+    """Raise unless the answers to these queries can be published together: before anything is spent on them.
+
+    Choices are not held among them; linear queries of single numbers stay in a notebook's ledger.
+    """
+    cells, asked = 0, tuple(queries)
+    matrices_of(asked)
+    for i, query in enumerate(asked):
+        if isinstance(query, Choice):
+            continue
+        where = f"measurement {i}"
+        if not isinstance(query, Cells | Contrast | Kronecker):
+            raise ReleaseError(
+                f"{where}: a release holds cells, contrasts and Kronecker queries, got {type(query).__name__}"
+            )
         try:
-            shape, sizes = query.shape(schema), query.tables[0].shape(schema)
+            query.shape(schema)
+            cells += math.prod(query.tables[0].shape(schema))
         except CrosstallyError as error:
             raise ReleaseError(f"{where}: {error}") from None
-        cells += math.prod(sizes)
         if cells > MAX_CELLS:
             raise ReleaseError(f"a release must hold at most {MAX_CELLS:,} cells; {where} goes beyond")
+
+
+def check_measurements(schema: Schema, measurements: Sequence[Measurement]) -> None:
+    """Raise unless the measurements fit the schema and the limits, and claim the variance their noise has."""
+    check_queries(schema, (measurement.query for measurement in measurements))
+    for i, measurement in enumerate(measurements):
+        shape, where = measurement.query.shape(schema), f"measurement {i}"
         if measurement.values.shape != shape:
             raise ReleaseError(f"{where} must have values of shape {shape}, got {measurement.values.shape}")
         if measurement.noise is not None:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from crosstally.errors import TooManyCellsError
 from crosstally.questions.queries import MAX_CELLS
+from crosstally.residuals.axes import Axes
 from crosstally.residuals.layout import Layout, find
 from crosstally.schema import Schema
 from crosstally.typing import Floats
@@ -139,27 +140,34 @@ class Closure:
             out[places] = factors[positions].prod(axis=1)
         return out
 
-    def cells(self) -> Floats:
-        """How many cells each table has."""
+    def cells(self, axes: Axes | None = None) -> Floats:
+        """How many cells each table has; with axes, how many numbers are asked of it."""
+        sizes = self.sizes if axes is None else axes.asked
         out = np.empty(self.tables)
         for block in self.blocks:
-            out[block.places] = self.sizes[block.positions].prod(axis=1)
+            out[block.places] = sizes[block.positions].prod(axis=1)
         return out
 
-    def weights(self, tables: Floats) -> Floats:
-        """What the variance of each set counts for in a weighted sum of the tables' cell variances."""
+    def weights(self, tables: Floats, axes: Axes | None = None) -> Floats:
+        """What the variance of each set counts for in a weighted sum of the tables' mean variances."""
         out = np.zeros(len(self))
         for block, subsets in zip(self.blocks, self.subsets, strict=True):
-            parts = subset_shares(self.sizes[block.positions]) * tables[block.places][:, None]
+            parts = self._shares(block, axes) * tables[block.places][:, None]
             out += np.bincount(subsets.ravel(), parts.ravel(), len(self))
         return out
 
-    def table_variances(self, variances: Floats) -> Floats:
-        """The variance of a cell of each table, from the variance of the coefficients of each set."""
+    def table_variances(self, variances: Floats, axes: Axes | None = None) -> Floats:
+        """The mean variance of what is asked of each table, from the variance of the coefficients of each set.
+
+        Without axes that is the variance of a cell, which all cells of a table share.
+        """
         out = np.empty(self.tables)
         for block, subsets in zip(self.blocks, self.subsets, strict=True):
-            out[block.places] = np.einsum("ij,ij->i", variances[subsets], subset_shares(self.sizes[block.positions]))
+            out[block.places] = np.einsum("ij,ij->i", variances[subsets], self._shares(block, axes))
         return out
+
+    def _shares(self, block: TableBlock, axes: Axes | None) -> Floats:
+        return subset_shares(self.sizes[block.positions]) if axes is None else axes.shares(block.positions)
 
 
 def interleaved(without: NDArray[Any], within: NDArray[Any]) -> NDArray[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -14,17 +14,19 @@ from numpy.typing import NDArray
 
 from crosstally.errors import QueryError
 from crosstally.questions.choice import Choice
-from crosstally.questions.contrast_map import ContrastMap
+from crosstally.questions.contrast_map import ContrastAxis, ContrastMap
 from crosstally.questions.groups import Groups
-from crosstally.questions.queries import Cells, Contrast
+from crosstally.questions.kronecker import Kronecker, matrices_of
+from crosstally.questions.queries import Cells, Contrast, Query
+from crosstally.residuals.axes import LinearAxis, linear_axes, map_axis
 from crosstally.residuals.basis import decompose, rebuild
 from crosstally.residuals.layout import Layout, find, outer_product
 from crosstally.residuals.nested import Nesting, PlacedNesting
-from crosstally.residuals.variances import cell_variance
 from crosstally.schema import Schema
 from crosstally.tables import Measurement
+from crosstally.typing import Floats
 
-__all__ = ["Averages", "Estimate", "by_shape", "combine"]
+__all__ = ["Averages", "Estimate", "by_shape", "combine", "mean_squares"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -80,13 +82,13 @@ class Estimate:
         return out
 
     def variance(self, names: Sequence[str]) -> float:
-        """The variance of each cell of a table before any correction; NaN where it is not covered."""
+        """The mean variance of a cell of a table before any correction; NaN where it is not covered.
+
+        All cells have the same, unless an attribute is measured by a matrix. Different vectors of the basis are
+        orthogonal, so that covariances of coefficients leave the mean as it is.
+        """
         places, found = self.places([names])
-        if not found.all():
-            return math.nan
-        sizes = self.schema.sizes(names)
-        of_subsets = self.variances[places[0]].reshape(sizes)[np.ix_(*[(0, 1)] * len(sizes))]  # shared within a set
-        return cell_variance(of_subsets.ravel(), sizes)
+        return float(self.variances[places[0]] @ mean_squares(self.schema.sizes(names))) if found.all() else math.nan
 
     def with_total(self, total: float) -> Estimate:
         """The same estimate with the number of rows known."""
@@ -102,8 +104,15 @@ class Estimate:
         return find(self.keys, self.layout.keys([[self.schema.positions[name] for name in names] for names in tables]))
 
 
-def combine(schema: Schema, measurements: Sequence[Measurement], groups: Groups | None = None) -> Estimate:
-    """The best linear unbiased estimate of everything that was measured.
+def mean_squares(sizes: Sequence[int]) -> NDArray[np.float64]:
+    """For each coefficient of a table the mean square of its vector over all cells."""
+    return outer_product([[1 / n**2] + [1 / n] * (n - 1) for n in sizes])
+
+
+def combine(
+    schema: Schema, measurements: Sequence[Measurement], groups: Groups | None = None, *, rows: int | None = None
+) -> Estimate:
+    """The best linear unbiased estimate of everything that was measured, with the number of rows where it is known.
 
     For each coefficient the average over the measurements that hold it, weighted by inverse variance. A view of cell
     variance v gives the coefficient of B the variance v x prod(n_i, i outside B). Where values are in ``groups``,
@@ -112,7 +121,80 @@ def combine(schema: Schema, measurements: Sequence[Measurement], groups: Groups 
     measurements = [m for m in measurements if not isinstance(m.query, Choice)]
     averages = Averages.of(schema, measurements) if groups is None else Averages.in_groups(groups, measurements)
     means = averages.of_values([m.values for m in measurements])
-    return Estimate(schema, averages.keys, coefficients=means, variances=averages.variances, groups=groups)
+    found = Estimate(schema, averages.keys, coefficients=means, variances=averages.variances, groups=groups)
+    return found if rows is None else averages.with_total(found, rows)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TurnedAxes:
+    """How averages in the bases of matrices become coefficients of the residual basis, and back: table by table.
+
+    Along an axis with a matrix, the coefficients of a set and of the same set without that axis turn together
+    (``LinearAxis.to_helmert``). ``tables`` are the largest measured tables that hold such an axis: the places of their
+    coefficients, and the bases along their axes.
+    """
+
+    keys: NDArray[Any]
+    tables: tuple[tuple[NDArray[np.intp], tuple[LinearAxis | None, ...]], ...]
+
+    @classmethod
+    def of(
+        cls,
+        schema: Schema,
+        keys: NDArray[Any],
+        linear: Mapping[str, LinearAxis],
+        measured: Sequence[tuple[str, ...]],
+    ) -> TurnedAxes:
+        """From the keys of all averages; raises when a table is measured and a part of it is not."""
+        layout = Layout.of(schema.shape)
+        wanted = {schema.ordered(names) for names in measured if any(name in linear for name in names)}
+        largest = [names for names in wanted if not any(set(names) < set(other) for other in wanted)]
+        out = []
+        for names in sorted(largest):
+            places, found = find(keys, layout.keys([[schema.positions[name] for name in names]])[0])
+            if not found.all():
+                raise QueryError(
+                    f"{' x '.join(names)} is measured by a matrix, so all tables inside it and the total must be too"
+                )
+            sizes = schema.sizes(names)
+            out.append((places.reshape(sizes), tuple(linear.get(name) for name in names)))
+        return cls(keys, tuple(out))
+
+    def _each(self, numbers: NDArray[np.float64], turn: Callable[[LinearAxis], NDArray[np.float64]]) -> Floats:
+        out = numbers.copy()
+        for places, axes in self.tables:
+            table = numbers[places]
+            for place, axis in enumerate(axes):
+                if axis is not None:
+                    table = map_axis(turn(axis), table, place)
+            out[places] = table
+        return out
+
+    def to_helmert(self, means: Floats) -> Floats:
+        """Coefficients of the residual basis from averages."""
+        return self._each(means, lambda axis: axis.to_helmert)
+
+    def variances(self, averaged: Floats) -> Floats:
+        """The variances of these coefficients from those of independent averages."""
+        return self._each(averaged, lambda axis: axis.to_helmert**2)
+
+    def with_total(self, combined: Estimate, total: float) -> Estimate:
+        """The same with the number of rows known: all else that was averaged stays."""
+        known = combined.with_total(total)
+        averages = self._each(combined.coefficients, lambda axis: axis.from_helmert)
+        zero = combined.places([()])[0]
+        before, averages[zero] = self._total_variance(combined), total
+        variances = combined.variances - before * self._each(self._only(zero), lambda axis: axis.to_helmert**2)
+        return replace(known, coefficients=self.to_helmert(averages), variances=np.maximum(variances, 0.0))
+
+    def _only(self, place: NDArray[np.intp]) -> Floats:
+        out = np.zeros(len(self.keys))
+        out[place] = 1.0
+        return out
+
+    @staticmethod
+    def _total_variance(combined: Estimate) -> float:
+        return float(combined.variances[combined.places([()])[0]].item())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,22 +203,28 @@ class Averages:
 
     keys: NDArray[Any]
     variances: NDArray[np.float64]
-    _groups: tuple[tuple[type, tuple[int, ...], list[int]], ...]
+    _groups: tuple[tuple[type | Kronecker, tuple[int, ...], list[int]], ...]
     _places: NDArray[np.intp]
     _own_variances: NDArray[np.float64]
     _nested: tuple[PlacedNesting, ...] = ()
+    _turned: TurnedAxes | None = None
 
     @classmethod
     def of(cls, schema: Schema, measurements: Sequence[Measurement]) -> Averages:
         """The averages of these measurements."""
         layout = Layout.of(schema.shape)
-        shapes = by_shape([(type(m.query), schema.sizes(m.query.attributes)) for m in measurements])
+        linear = linear_axes(matrices_of(m.query for m in measurements))
+        shapes = by_shape([_kind(m.query, schema) for m in measurements])
         parts = [_keys(schema, layout, [measurements[i] for i in group]) for group in shapes.values()]
         keys = np.concatenate([part[0] for part in parts]) if parts else layout.keys([()])[0][:0]
         variances = np.concatenate([part[1] for part in parts] or [np.empty(0)])
         unique, places = np.unique(keys, return_inverse=True)
         groups = tuple((kind, sizes, group) for (kind, sizes), group in shapes.items())
-        return cls(unique, 1 / np.bincount(places, 1 / variances, len(unique)), groups, places, variances)
+        averaged = 1 / np.bincount(places, 1 / variances, len(unique))
+        if not linear:
+            return cls(unique, averaged, groups, places, variances)
+        turned = TurnedAxes.of(schema, unique, linear, [m.query.attributes for m in measurements])
+        return cls(unique, turned.variances(averaged), groups, places, variances, _turned=turned)
 
     @classmethod
     def in_groups(cls, groups: Groups, measurements: Sequence[Measurement]) -> Averages:
@@ -158,6 +246,8 @@ class Averages:
 
     def with_total(self, combined: Estimate, total: float) -> Estimate:
         """An estimate made by these averages, with the number of rows known."""
+        if self._turned is not None:
+            return self._turned.with_total(combined, total)
         known = combined.with_total(total)
         for each in self._nested:
             each.move_total(known.coefficients, total - float(combined.coefficients[each.total]))
@@ -175,7 +265,12 @@ class Averages:
         means = np.asarray(np.bincount(self._places, own / self._own_variances, number) / precision)
         for each in self._nested:
             each.put_together(means)
-        return means
+        return means if self._turned is None else self._turned.to_helmert(means)
+
+
+def _kind(query: Query, schema: Schema) -> tuple[type | Kronecker, tuple[int, ...]]:
+    """What is averaged alike: the kind of query, which has its matrices with it, and the sizes of its attributes."""
+    return query if isinstance(query, Kronecker) else type(query), schema.sizes(query.attributes)
 
 
 def _keys(schema: Schema, layout: Layout, group: Sequence[Measurement]) -> tuple[NDArray[Any], NDArray[np.float64]]:
@@ -194,13 +289,49 @@ def _keys(schema: Schema, layout: Layout, group: Sequence[Measurement]) -> tuple
             keys = keys[:, inside]
             scale = query.map(schema).coefficient_scale
             variances = np.broadcast_to((own * scale**2)[:, None], keys.shape)
+        case Kronecker():
+            precisions = outer_product(_precisions_along(query, sizes))
+            keys = keys[:, precisions > 0]
+            variances = own[:, None] / precisions[precisions > 0]
         case _:
-            raise QueryError(f"only cells and contrasts can be combined, got {type(query).__name__}")
+            raise QueryError(f"only cells, contrasts and Kronecker queries combine, got {type(query).__name__}")
     return keys.ravel(), variances.ravel()
 
 
-def _coefficients(kind: type, sizes: Sequence[int], values: NDArray[Any]) -> NDArray[np.float64]:
+def _precisions_along(query: Kronecker, sizes: Sequence[int]) -> list[list[float]]:
+    """Along each attribute the precision that unit noise gives each coefficient, that of the total first."""
+    axes = linear_axes(query.matrices)
+    out = []
+    for name, n in zip(query.attributes, sizes, strict=True):
+        if name in axes:
+            out.append([axes[name].of_total] + [1.0] * (n - 1))
+        elif query.is_residual:
+            out.append([0.0] + [float(ContrastAxis(n).squared_scale)] * (n - 1))
+        else:
+            out.append([1 / n] + [1.0] * (n - 1))
+    return out
+
+
+def _kronecker_coefficients(query: Kronecker, sizes: Sequence[int], values: NDArray[Any]) -> NDArray[np.float64]:
+    """The coefficients of answers to one Kronecker query: along axes with a matrix in its own basis."""
+    axes = linear_axes(query.matrices)
+    out = np.asarray(values, np.float64)
+    for place, (name, n) in enumerate(zip(query.attributes, sizes, strict=True), start=1):
+        if name in axes:
+            out = map_axis(axes[name].reader, out, place)
+        else:
+            along = decompose(np.moveaxis(out, place, -1), 1) if out.shape[place] > 1 else np.moveaxis(out, place, -1)
+            if query.is_residual:
+                contrast = along[..., 1:] if along.shape[-1] > 1 else along
+                along = contrast / math.sqrt(ContrastAxis(n).squared_scale)
+            out = np.moveaxis(along, -1, place)
+    return out.ravel()
+
+
+def _coefficients(kind: type | Kronecker, sizes: Sequence[int], values: NDArray[Any]) -> NDArray[np.float64]:
     """The coefficients of a stack of answers of one kind and shape, in the order of their keys."""
+    if isinstance(kind, Kronecker):
+        return _kronecker_coefficients(kind, sizes, values)
     if kind is Contrast:
         return (_contrast_coefficients(values) * ContrastMap(tuple(sizes)).coefficient_scale).ravel()
     return decompose(values, len(sizes)).ravel()

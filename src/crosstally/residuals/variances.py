@@ -2,7 +2,8 @@
 
 All coefficients of one attribute set B share a variance, and precisions add. A view over V whose cells have variance v
 tells the coefficients of each B inside V with variance v x prod(n_i, i in V but not B); a contrast over B tells those
-of B alone, with v over its squared scale. What is not measured is NaN, and so is all that needs it.
+of B alone, with v over its squared scale. Attributes that are measured by a matrix have other numbers in place of 1/n
+and of the scale (``axes``). What is not measured is NaN, and so is all that needs it.
 """
 
 from __future__ import annotations
@@ -14,15 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.errors import QueryError
-from crosstally.questions.contrast_map import ContrastAxis
+from crosstally.questions.along import AskedAlong
 from crosstally.questions.groups import full_part
+from crosstally.questions.kronecker import Kronecker, matrices_of
 from crosstally.questions.queries import Cells, Contrast, Query
+from crosstally.residuals.axes import Axes, LinearAxis, linear_axes
 from crosstally.residuals.closure import Closure, blocks_of, interleaved, subset_shares
 from crosstally.residuals.layout import find
 from crosstally.schema import Schema
 from crosstally.typing import Floats
 
-__all__ = ["MeasuredAlike", "Variances", "cell_variance", "inverse_cells_outside"]
+__all__ = ["MeasuredAlike", "Variances", "cell_variance", "inverse_cells_outside", "without_matrices"]
 
 _TINY = 1e-300  # in place of a precision of zero, whose inverse is not used
 
@@ -34,9 +37,18 @@ MeasuredAlike = tuple[type[Query], NDArray[np.intp], float]
 class Variances:
     """The variance of the coefficients of each set of a closure, after all measurements are combined."""
 
-    def __init__(self, closure: Closure, measured: Sequence[MeasuredAlike]) -> None:
+    def __init__(
+        self,
+        closure: Closure,
+        measured: Sequence[MeasuredAlike],
+        linear: Mapping[str, LinearAxis] | None = None,
+        asked: Mapping[str, AskedAlong] | None = None,
+    ) -> None:
+        """From what is measured, with the bases of attributes that have a matrix, and what is asked along some."""
         self.closure = closure
-        precision = _precision(closure, measured)
+        self.linear = bool(linear)
+        self.axes = Axes.of(closure.schema, linear, asked)
+        precision = _precision(closure, measured, self.axes)
         self.of_sets = np.where(precision > 0, 1 / np.maximum(precision, _TINY), np.nan)
 
     @classmethod
@@ -46,7 +58,8 @@ class Variances:
         Of cells in groups it counts what they say about tables in full.
         """
         alike: dict[tuple[type[Query], int, float], list[tuple[str, ...]]] = {}
-        in_full = [(*full_part(query), variance) for query, variance in measured]
+        linear = linear_axes(matrices_of(query for query, _ in measured))
+        in_full = [(*full_part(without_matrices(query)), variance) for query, variance in measured]
         for query, cells, variance in in_full:
             names = query.attributes
             alike.setdefault((type(query), len(names), variance * cells), []).append(names)
@@ -56,7 +69,7 @@ class Variances:
             for (kind, _, variance), tables in alike.items()
         ]
         tables = dict.fromkeys([(), *(query.attributes for query, _, _ in in_full)])
-        return cls(Closure(schema, tuple(tables)), groups)
+        return cls(Closure(schema, tuple(tables)), groups, linear)
 
     def replacing(self, known: Mapping[tuple[str, ...], float]) -> Variances:
         """The same with other variances for the coefficients of some sets, as far as these are measured at all."""
@@ -72,8 +85,8 @@ class Variances:
 
     @property
     def of_tables(self) -> Floats:
-        """The variance of each cell of each table of the closure."""
-        return self.closure.table_variances(self.of_sets)
+        """The mean variance of what is asked of each table of the closure: its cells, unless rows of a matrix are."""
+        return self.closure.table_variances(self.of_sets, self.axes)
 
     def of_subsets(self, names: Sequence[str]) -> Floats:
         """The variance of the coefficients of each subset of some attributes, the last attribute fastest."""
@@ -93,11 +106,11 @@ class Variances:
         return self.of_all([names])[0]
 
     def of_all(self, tables: Sequence[Sequence[str]]) -> list[float]:
-        """The variance of each cell of many tables, whether the closure knows them or not; NaN where not covered."""
+        """The mean variance of a cell of many tables, whether the closure knows them or not; NaN where not covered."""
         out = np.empty(len(tables))
         for block in blocks_of(self.closure.schema, tables):
             positions = np.sort(block.positions, axis=1)
-            shares = subset_shares(self.closure.sizes[positions])
+            shares = self.axes.shares(positions)
             out[block.places] = np.einsum("ij,ij->i", self._of_subsets(positions), shares)
         return out.tolist()
 
@@ -111,20 +124,24 @@ def cell_variance(of_subsets: Floats, sizes: Sequence[int]) -> float:
     return float(of_subsets @ subset_shares(np.array([sizes], float))[0])
 
 
-def _precision(closure: Closure, measured: Sequence[MeasuredAlike]) -> Floats:
+def without_matrices(query: Query) -> Query:
+    """The query that says as much about the same sets: of a Kronecker query cells or a contrast."""
+    return query.plain if isinstance(query, Kronecker) else query
+
+
+def _precision(closure: Closure, measured: Sequence[MeasuredAlike], axes: Axes) -> Floats:
     """The sum over all measurements of one over the variance of each set's coefficients."""
     alike: dict[tuple[type[Query], int], list[tuple[NDArray[np.intp], float]]] = {}
     for kind, rows, variance in measured:
         alike.setdefault((kind, rows.shape[1]), []).append((rows, variance))
-    squared_scales = np.array([ContrastAxis(n).squared_scale for n in closure.schema.shape], float)
     precision = np.zeros(len(closure))
     for (kind, _), groups in alike.items():
         positions = np.sort(np.concatenate([rows for rows, _ in groups]), axis=1)
         variances = np.concatenate([np.full((len(rows), 1), variance) for rows, variance in groups])
         if kind is Cells:
-            keys, parts = closure.keys_of(positions), inverse_cells_outside(closure.sizes[positions])
+            keys, parts = closure.keys_of(positions), axes.totals_outside(positions)
         elif kind is Contrast:
-            keys, parts = closure.whole_keys(positions), squared_scales[positions].prod(axis=1)[:, None]
+            keys, parts = closure.whole_keys(positions), axes.of_contrast[positions].prod(axis=1)[:, None]
         else:
             raise QueryError(f"only cells and contrasts can be combined, got {kind.__name__}")
         places, found = find(closure.keys, keys)

@@ -9,6 +9,7 @@ from crosstally.strategies.clustered import Clustered
 from crosstally.strategies.direct import Direct
 from crosstally.strategies.flat import Flat
 from crosstally.strategies.fourier import Fourier
+from crosstally.strategies.linear import LinearStrategies
 from crosstally.strategies.mwem import MWEM
 from crosstally.strategies.optimum import Optimum
 from crosstally.strategies.residual import Residual
@@ -24,6 +25,7 @@ __all__ = [
     "Direct",
     "Flat",
     "Fourier",
+    "LinearStrategies",
     "Optimum",
     "Plan",
     "Request",
@@ -51,6 +53,7 @@ NAMED: dict[str, Strategy] = {
         MWEM(),
         Adaptive(),
         Stepwise(),
+        LinearStrategies(),
         Uniform(),
     )
 }

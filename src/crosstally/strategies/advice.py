@@ -227,11 +227,11 @@ def _fewer_tables(same: Alternative, workload: Workload, largest: Expected) -> A
         return None
     if same.asked is None or not largest.known:
         by_cells = sorted((table for table, _ in tables), key=lambda table: math.prod(same.schema.sizes(table)))
-        named = Workload([by_cells[len(by_cells) // 2]])
+        named = Workload([by_cells[len(by_cells) // 2]], along=workload.along)
         change = f"name the tables you need; {' by '.join(named.tables[0])} alone, for one"
     else:
         half = _half(tables)
-        named = Workload([table for table, _ in half], [weight for _, weight in half])
+        named = Workload([table for table, _ in half], [weight for _, weight in half], workload.along)
         count = f"{number_in_words(len(half))} of the {number_in_words(len(tables))}"
         change = f"name fewer tables; {count}, for example"
     return replace(same, kind=AdviceKind.TABLES, change=change, asked=named, options=_table_options(named))

@@ -138,7 +138,7 @@ class StrategyWithOptions(Strategy):
     """
 
     family: ClassVar[str]
-    options: ClassVar[Mapping[str, tuple[str, str]]]
+    options: ClassVar[Mapping[str, tuple[str, ...]]]
 
     def __post_init__(self) -> None:
         for option, known in self.options.items():

@@ -37,10 +37,11 @@ __all__ = [
 ]
 
 
-_NOT_COMPARED = ("clustered", "mwem", "adaptive")
+_NOT_COMPARED = ("clustered", "mwem", "adaptive", "linear")
 CONSIDERED: tuple[Strategy, ...] = tuple(strategy for name, strategy in NAMED.items() if name not in _NOT_COMPARED)
 """What "auto" compares: all strategies but clustered, from which optimum starts and which it is never worse than, and
-those that choose privately what to measure, whose error cannot be told beforehand."""
+those that choose privately what to measure, whose error cannot be told beforehand. Where a workload asks for ranges or
+rows of a matrix, linear strategies alone are asked: no other looks at them."""
 
 DEFAULT: tuple[Strategy, ...] = (NAMED["stepwise"],)
 """What a release without options goes by."""
@@ -210,6 +211,8 @@ def compare(
     check_rows(rows)
     if workload is not None:
         workload = workload.for_schema(schema)
+        if _is_for_linear(workload, strategies):
+            strategies, objective = (NAMED["linear"],), Objective.CELLS
     pure = _pure_part(budget, currency)
     plans: list[Plan] = []
     outlooks: list[Plan] = []
@@ -245,6 +248,11 @@ def compare(
         rows=rows,
         currency=currency,
     )
+
+
+def _is_for_linear(workload: Workload | None, strategies: Sequence[Strategy]) -> bool:
+    """Whether nobody named a strategy and ranges or rows of a matrix are asked, which linear ones alone look at."""
+    return workload is not None and bool(workload.along) and (strategies is CONSIDERED or strategies is DEFAULT)
 
 
 def _pure_part(budget: Budget, currency: str | None) -> Budget | None:
@@ -304,7 +312,8 @@ def rows_matter(
         except PlanError:
             return None
 
-    told = ((strategy, strategy.with_rows(rows)) for strategy in strategies)
+    asked = (NAMED["linear"],) if _is_for_linear(workload, strategies) else strategies
+    told = ((strategy, strategy.with_rows(rows)) for strategy in asked)
     return any(strategy != informed and planned(strategy) != planned(informed) for strategy, informed in told)
 
 

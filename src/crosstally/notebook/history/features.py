@@ -21,6 +21,7 @@ from crosstally.notebook.history.bundles import Batch, Positions
 from crosstally.notebook.history.prior import Prior
 from crosstally.notebook.history.record import History
 from crosstally.questions.choice import Choice
+from crosstally.questions.kronecker import Kronecker
 from crosstally.questions.queries import MAX_CELLS, Linear
 from crosstally.residuals.combine import Estimate, combine
 from crosstally.residuals.nested import full_part_measured
@@ -100,8 +101,9 @@ def problem(schema: Schema, measurements: Iterable[Measurement], *, total: float
     """
     if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not 0 < alpha < math.inf:
         raise QueryError(f"alpha must be a positive number, got {alpha!r}")
-    measured = tuple(full_part_measured(each) for each in measurements if not isinstance(each.query, Choice))
-    history = History(schema, measured, total=total)
+    given = tuple(measurements)
+    measured = tuple(full_part_measured(each) for each in given if not isinstance(each.query, Choice | Kronecker))
+    history = History(schema, given, total=total)
     tables = [m for m in measured if not isinstance(m.query, Linear)]
     combined = _consistent(schema, tables, total)
     size = history.size

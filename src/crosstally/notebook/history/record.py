@@ -20,9 +20,11 @@ from crosstally.errors import QueryError
 from crosstally.notebook.history.bundles import Batch, Bundle, Positions, parts_of, projected
 from crosstally.notebook.history.components import Features, Past, Solution, Structure
 from crosstally.notebook.history.likelihood import Belief, Fit, fit
+from crosstally.notebook.history.matrices import answers_of_matrices
 from crosstally.notebook.history.plausible import Plausible, Scale, plausible
 from crosstally.notebook.history.prior import Prior, shares
 from crosstally.questions.choice import Choice
+from crosstally.questions.kronecker import Kronecker
 from crosstally.questions.queries import Linear
 from crosstally.residuals.basis import rebuild
 from crosstally.residuals.combine import Estimate, combine
@@ -99,14 +101,18 @@ class History:
         Args:
             schema: What they are about.
             measurements: Tables, contrasts and linear queries, in any order. Of tables whose values are in groups it
-                takes what they say about values in full. Choices say nothing, and are passed over.
+                takes what they say about values in full. What matrices measured stands after the linear queries that
+                were ``asked``, number by number. Choices say nothing, and are passed over.
             total: The number of rows, where that is public.
         """
-        measured = tuple(full_part_measured(each) for each in measurements if not isinstance(each.query, Choice))
+        given = tuple(measurements)
+        measured = tuple(full_part_measured(each) for each in given if not isinstance(each.query, Choice | Kronecker))
+        asked = tuple(m for m in measured if isinstance(m.query, Linear))
         self.schema = schema
-        self.linear = tuple(m for m in measured if isinstance(m.query, Linear))
+        self.asked = len(asked)
+        self.linear = (*asked, *answers_of_matrices(schema, given))
         tables = [m for m in measured if not isinstance(m.query, Linear)]
-        if not measured and total is None:
+        if not (measured or self.linear) and total is None:
             raise QueryError("nothing was answered yet, so that nothing can be estimated; ask first")
         self.prior, self._tables = _read_tables(schema, tables, total)
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from crosstally.budget import Noise
+from crosstally.questions.kronecker import Kronecker
 from crosstally.questions.queries import Cells
 from crosstally.schema import Schema
 from crosstally.tables import Measurement
@@ -31,6 +32,7 @@ __all__ = [
     "HEADER_KEY",
     "INFERENCE_FIELDS",
     "KIND_FIELDS",
+    "MATRIX_FIELDS",
     "MAX_EXACT",
     "MAX_HEADER",
     "TEXTS",
@@ -41,19 +43,21 @@ __all__ = [
     "places",
 ]
 
-FORMAT = 4  # the newest number; what needs nothing of it is still written as format 1, 2 or 3
+FORMAT = 5  # the newest number; what needs nothing of it is still written as format 1, 2, 3 or 4
 CONTENT = ("measurement", "cell", "value", "estimate")  # the columns that hold the release
 READABLE = ("table", "variance")  # columns for people: they repeat what the header says
 HEADER_KEY, DIGEST_KEY = b"crosstally", b"crosstally.sha256"  # entries of the Parquet metadata
 HEADER_FIELDS = ("format", "schema", "statement", "estimate", "mechanisms", "measurements")
 GROUP_FIELDS = (*HEADER_FIELDS, "groups")  # of format 4: the group of each value, for attributes that have groups
 CHOICE_FIELDS = (*GROUP_FIELDS, "choices")  # of format 4 where tables were chosen privately
+MATRIX_FIELDS = (*CHOICE_FIELDS, "matrices")  # of format 5: the matrix along each attribute that is measured by one
 CHOSEN_FIELDS = ("tables", "chosen", "noise", "origin")
 ESTIMATE_FIELDS = {
     1: ("nonnegative", "rounds", "corrected"),
     2: ("nonnegative", "rounds", "corrected", "variances"),
     3: ("inference", "corrected"),
     4: ("inference", "corrected"),
+    5: ("inference", "corrected"),
 }
 INFERENCE_FIELDS = ("name", "version", "options")
 KIND_FIELDS = ("query", "values", "noise", "variance", "origin")
@@ -75,8 +79,11 @@ class MeasurementKind:
     @classmethod
     def of(cls, measurement: Measurement) -> MeasurementKind:
         """The kind of a measurement."""
-        kind = "groups" if measurement.query.groups else "cells"
-        query = kind if isinstance(measurement.query, Cells) else "contrast"
+        query = "contrast"
+        if isinstance(measurement.query, Cells):
+            query = "groups" if measurement.query.groups else "cells"
+        elif isinstance(measurement.query, Kronecker):
+            query = "kronecker"
         values = "whole" if measurement.values.dtype == np.int64 else "real"
         return cls(query, values, measurement.noise, measurement.variance, measurement.origin)
 

@@ -23,6 +23,7 @@ from crosstally.inference.estimate import CORRECTED, ROUNDS, SHRUNK, smallest_ce
 from crosstally.inference.shrinkage import VERSION
 from crosstally.json_text import JsonError, read_json
 from crosstally.questions.groups import Groups
+from crosstally.questions.kronecker import Kronecker, Matrix, matrices_of, read_matrices
 from crosstally.questions.queries import MAX_CELLS, Cells, Contrast, read_group_maps
 from crosstally.releases.file.format import (
     CHOICE_FIELDS,
@@ -36,6 +37,7 @@ from crosstally.releases.file.format import (
     HEADER_KEY,
     INFERENCE_FIELDS,
     KIND_FIELDS,
+    MATRIX_FIELDS,
     MAX_EXACT,
     MAX_HEADER,
     MeasurementKind,
@@ -57,6 +59,10 @@ __all__ = ["open_release"]
 MAX_FILE = 512 * 2**20
 _MORE_GROUPS = 16  # groups of rows of a small file; each takes some tenths of a millisecond to open
 _CONSISTENT = 1e-9
+_QUERIES = ("cells", "groups", "contrast", "kronecker")
+
+Asked = Cells | Contrast | Kronecker
+
 _BAD_PARQUET = (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError)
 
 
@@ -167,13 +173,15 @@ def _estimate(header: Header, fitted: Sequence[Measurement]) -> Estimate:
         (header.schema, fitted) if groups is None else (groups.extended, extended_measurements(groups, fitted))
     )
     with np.errstate(all="ignore"):
-        combined = combine(schema, fitted, groups)
+        linear = any(isinstance(m.query, Kronecker) for m in fitted)
+        combined = combine(schema, fitted, groups, rows=header.statement.rows if linear else None)
         if header.statement.rows is not None:
             combined = combined.with_total(header.statement.rows)
         tables = combined.tables([m.query.attributes for m in fitted])
         for measurement, table in zip(fitted, tables, strict=True):
             again = measurement.query.answer(table)  # type: ignore[arg-type]
-            scale = 1 + float(np.abs(table).max(initial=0)) * table.size
+            largest = max(float(np.abs(each).max(initial=0)) for each in (table, again))
+            scale = 1 + largest * table.size
             if not (np.abs(again - measurement.values) <= _CONSISTENT * scale).all():
                 raise ReleaseError("its column estimate must hold tables that agree with each other")
     smallest = smallest_cell(combined, [m.query.attributes for m in fitted])
@@ -193,7 +201,7 @@ class Header:
     rounds: int
     corrected: str
     variances_left: Mapping[tuple[str, ...], float]
-    measurements: tuple[tuple[MeasurementKind, Cells | Contrast, tuple[int, ...]], ...]
+    measurements: tuple[tuple[MeasurementKind, Asked, tuple[int, ...]], ...]
     groups: Groups | None
     choices: tuple[Chosen, ...]
 
@@ -219,8 +227,8 @@ def read_header(text: bytes | None, rows: int) -> Header:
 
 
 def _read_fields(fields: Any, rows: int) -> Header:
-    newest = CHOICE_FIELDS if "choices" in fields else GROUP_FIELDS
-    fields = _fields(fields, "header", newest if fields["format"] == 4 else HEADER_FIELDS)
+    newest = {4: CHOICE_FIELDS if "choices" in fields else GROUP_FIELDS, 5: MATRIX_FIELDS}
+    fields = _fields(fields, "header", newest.get(fields["format"], HEADER_FIELDS))
     schema, statement = Schema.from_dict(fields["schema"]).public(), Statement.from_dict(fields["statement"])
     if statement.unit != schema.unit:
         raise ReleaseError("the unit of the statement must be that of the schema")
@@ -231,7 +239,11 @@ def _read_fields(fields: Any, rows: int) -> Header:
     kinds = [_read_kind(each, f"mechanism {i}") for i, each in enumerate(fields["mechanisms"])]
     maps = read_group_maps(fields.get("groups", {}))
     schema.check([name for name, _ in maps])
-    measurements = _read_measurements(fields["measurements"], kinds, dict(maps), schema, rows)
+    matrices = read_matrices(fields.get("matrices", {}))
+    schema.check([name for name, _ in matrices])
+    measurements = _read_measurements(fields["measurements"], kinds, (dict(maps), dict(matrices)), schema, rows)
+    if matrices_of(query for _, query, _ in measurements) != matrices or (fields["format"] == 5 and not matrices):
+        raise ReleaseError("matrices must be those of its measurements")
     groups = Groups.of(schema, (query for _, query, _ in measurements))
     choices = _read_choices(fields.get("choices", []), schema)
     of_format_4 = groups is not None or bool(choices) or statement.rows_are_units
@@ -365,8 +377,10 @@ def _read_choices(given: Any, schema: Schema) -> tuple[Chosen, ...]:
 
 def _read_kind(given: Any, where: str) -> MeasurementKind:
     fields = _fields(given, where, KIND_FIELDS)
-    if fields["query"] not in ("cells", "groups", "contrast") or fields["values"] not in ("whole", "real"):
-        raise ReleaseError(f"{where}: query must be cells, groups or contrast, and values whole or real")
+    if fields["query"] not in _QUERIES or fields["values"] not in ("whole", "real"):
+        raise ReleaseError(
+            f"{where}: query must be {', '.join(_QUERIES[:-1])} or {_QUERIES[-1]}, and values whole or real"
+        )
     if not isinstance(fields["origin"], str):
         raise ReleaseError(f"{where}: origin must be a text")
     variance = fields["variance"]
@@ -385,13 +399,14 @@ def _read_kind(given: Any, where: str) -> MeasurementKind:
 def _read_measurements(
     given: list[Any],
     kinds: Sequence[MeasurementKind],
-    maps: Mapping[str, tuple[int, ...]],
+    known: tuple[Mapping[str, tuple[int, ...]], Mapping[str, Matrix]],
     schema: Schema,
     rows: int,
-) -> tuple[tuple[MeasurementKind, Cells | Contrast, tuple[int, ...]], ...]:
+) -> tuple[tuple[MeasurementKind, Asked, tuple[int, ...]], ...]:
     """All measurements; their sizes are added up exactly and must make the number of rows that the file has."""
     out = []
     cells = values = 0
+    maps, matrices = known
     for i, numbers in enumerate(given):
         where = f"measurement {i}"
         if not isinstance(numbers, list) or not numbers or not all(type(n) is int for n in numbers):
@@ -404,7 +419,9 @@ def _read_measurements(
         cells += math.prod(table.shape(schema))
         if cells > MAX_CELLS:
             raise ReleaseError(f"a release must hold at most {MAX_CELLS:,} cells; {where} goes beyond")
-        query = Contrast(names) if kind.query == "contrast" else table
+        query: Asked = Contrast(names) if kind.query == "contrast" else table
+        if kind.query == "kronecker":
+            query = Kronecker(names, {name: matrices[name] for name in names if name in matrices})
         shape = query.shape(schema)
         values += math.prod(shape)
         out.append((kind, query, shape))

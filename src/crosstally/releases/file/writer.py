@@ -18,6 +18,7 @@ from crosstally.errors import ReleaseError
 from crosstally.inference.estimate import SHRUNK
 from crosstally.inference.shrinkage import VERSION
 from crosstally.platform_files import sync_folder
+from crosstally.questions.kronecker import Kronecker, matrices_of
 from crosstally.questions.queries import Contrast
 from crosstally.releases.file.format import (
     CONTENT,
@@ -71,8 +72,9 @@ def header_bytes(release: Release) -> bytes:
         measurements.append([number, *(positions[name] for name in measurement.query.attributes)])
     left = [[variance, *(positions[name] for name in names)] for names, variance in release.variances_left.items()]
     groups, newest = release.estimate.groups, _needs_newest(release)
+    matrices = matrices_of(m.query for m in release.measurements)
     header: dict[str, Any] = {
-        "format": 4 if newest else 3 if release.nonnegative == SHRUNK else 2 if left else 1,
+        "format": 5 if matrices else 4 if newest else 3 if release.nonnegative == SHRUNK else 2 if left else 1,
         "schema": release.schema.to_dict(),
         "statement": release.statement.to_dict(),
         "estimate": _estimate_fields(release, left),
@@ -81,7 +83,9 @@ def header_bytes(release: Release) -> bytes:
     }
     if newest:
         header["groups"] = {} if groups is None else {name: list(each) for name, each in groups.maps}
-    if release.choices:
+    if matrices:
+        header["matrices"] = {name: [list(row) for row in matrix] for name, matrix in matrices}
+    if release.choices or matrices:
         header["choices"] = [_choice_fields(each, positions) for each in release.choices]
     text = json.dumps(header, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     encoded = text.encode("utf-8", "backslashreplace")  # half a surrogate pair becomes its JSON escape
@@ -91,7 +95,9 @@ def header_bytes(release: Release) -> bytes:
 
 
 def _needs_newest(release: Release) -> bool:
-    """Whether only format 4 can say it."""
+    """Whether only format 4 or 5 can say it."""
+    if any(isinstance(m.query, Kronecker) for m in release.measurements):
+        return True
     return release.estimate.groups is not None or bool(release.choices) or release.statement.rows_are_units
 
 
@@ -229,7 +235,10 @@ def _codes(schema: Schema, pieces: Sequence[tuple[Measurement, range]], rows: in
         names, grouped = measurement.query.attributes, dict(measurement.query.groups)
         cells = np.arange(piece.start, piece.stop)
         values = np.unravel_index(cells, measurement.values.shape) if names else ()
+        by_matrix = dict(measurement.query.matrices) if isinstance(measurement.query, Kronecker) else {}
         for name, value in zip(names, values, strict=True):
+            if name in by_matrix:  # a row of its matrix is no value
+                continue
             axis = schema.positions[name]
             if axis not in codes:
                 codes[axis] = np.full(rows, -1, np.int32)
@@ -245,4 +254,6 @@ def _labelled(codes: NDArray[np.int32], labels: pa.Array) -> pa.Array:
 def table_text(measurement: Measurement) -> str:
     """What was measured, for people."""
     names = " x ".join(measurement.query.attributes).encode("utf-8", "replace").decode()
+    if isinstance(measurement.query, Kronecker):
+        return f"linear queries of {names}"
     return f"contrast of {names}" if isinstance(measurement.query, Contrast) else names or "total"

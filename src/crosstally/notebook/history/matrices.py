@@ -1,0 +1,48 @@
+"""What a matrix measured for a release, as linear answers that a history can weigh with others."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from itertools import product
+
+import numpy as np
+
+from crosstally.errors import QueryError
+from crosstally.questions.kronecker import Kronecker
+from crosstally.questions.queries import Linear, Term
+from crosstally.schema import Schema
+from crosstally.tables import Measurement
+
+__all__ = ["answers_of_matrices"]
+
+_MOST_ANSWERS = 1_500
+"""Answers taken from all such measurements together, about ten seconds of a history; the largest are left out first."""
+
+
+def answers_of_matrices(schema: Schema, measurements: Iterable[Measurement]) -> tuple[Measurement, ...]:
+    """Each number of the measurements by matrices as one linear answer; those of few numbers first."""
+    out: list[Measurement] = []
+    by_matrix = (m for m in measurements if isinstance(m.query, Kronecker))
+    for measurement in sorted(by_matrix, key=lambda m: m.values.size):
+        if len(out) + measurement.values.size > _MOST_ANSWERS:
+            break
+        try:
+            out.extend(_answers(schema, measurement))
+        except QueryError:  # whole numbers that are too large for one answer
+            continue
+    return tuple(out)
+
+
+def _answers(schema: Schema, measurement: Measurement) -> Iterator[Measurement]:
+    query = measurement.query
+    assert isinstance(query, Kronecker)
+    rows = [[tuple(row) for row in axis.tolist()] for axis in query.along(schema)]
+    for own, value in zip(product(*rows), measurement.values.ravel().tolist(), strict=True):
+        if math.prod(max(map(abs, row)) for row in own) == 0:  # a row of zeros says nothing
+            continue
+        linear = Linear((Term(1, tuple(zip(query.attributes, own, strict=True))),))
+        linear.shape(schema)
+        yield Measurement(
+            linear, np.array(value), variance=measurement.variance, noise=measurement.noise, origin=measurement.origin
+        )

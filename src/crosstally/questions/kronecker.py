@@ -1,0 +1,289 @@
+"""Linear queries of a whole table: a Kronecker product of matrices along some attributes and residuals along others.
+
+Along an attribute of n values a matrix S has n columns: what one row of the data adds to the answer. It has
+
+    n - 1 rows        and says, together with the total, everything: [1'; S] is invertible. Along attributes without a
+                      matrix the query is then a contrast, as in ``Contrast``: it is about its own attribute set alone.
+    n rows or more    of rank n, so that it says everything by itself. Along attributes without a matrix the query then
+                      counts cells, as in ``Cells``.
+
+One query has matrices of one of the two kinds. ``residuals.axes`` has the algebra.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosstally.budget import Neighbours, Sensitivity
+from crosstally.errors import PlanError, QueryError, TooManyCellsError
+from crosstally.questions.contrast_map import ContrastAxis
+from crosstally.questions.queries import Cells, Contrast, GroupMaps, Query
+from crosstally.schema import Schema
+
+__all__ = ["MAX_ENTRIES", "Kronecker", "Matrices", "Matrix", "matrices_of", "read_matrices", "read_matrix"]
+
+Matrix = tuple[tuple[int, ...], ...]
+"""A matrix of whole numbers, row by row."""
+
+Matrices = tuple[tuple[str, Matrix], ...]
+"""For some attributes, sorted by name, the matrix along each."""
+
+MAX_ENTRIES = 2**20
+"""Entries of one matrix: 1,024 values squared, 8 MB of numbers, seconds of linear algebra."""
+
+_WORST_CONDITION = 1e6  # of a matrix: its Gram matrix, which is inverted, still has four digits then
+_MAX_ENTRY = 2**20  # so that sums of squares of a column are exact in 64 bits
+_MAX_PAIRS = 4_000_000  # pairs of cells that are looked at for how far a replaced row moves a query: a second
+_MAX_KINDS = 200_000  # kinds of such pairs whose exact whole numbers are multiplied: half a second
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Kronecker:
+    """The answers to a Kronecker product of matrices over the table of some attributes.
+
+    >>> query = Kronecker(("sex", "age"), {"age": [[1, 0, 0], [1, 1, 0]]})  # prefixes; with the total they say all
+    >>> query.answer(np.array([[1, 2, 3], [4, 5, 6]])).tolist()
+    [[-3, -6]]
+    """
+
+    attributes: tuple[str, ...]
+    matrices: Matrices
+
+    def __init__(
+        self, attributes: Iterable[str], matrices: Mapping[str, Sequence[Sequence[int]]] | Matrices = ()
+    ) -> None:
+        object.__setattr__(self, "attributes", tuple(attributes))
+        object.__setattr__(self, "matrices", read_matrices(matrices))
+        if not self.matrices:
+            raise QueryError("a Kronecker query must have a matrix along at least one of its attributes")
+        for name, _ in self.matrices:
+            if name not in self.attributes:
+                raise QueryError(f"only attributes of the query can have a matrix, got {name!r}")
+        if len({_is_residual(matrix) for _, matrix in self.matrices}) > 1:
+            raise QueryError(
+                "the matrices of one query must all have one row less than values, or all at least as many rows"
+            )
+
+    @property
+    def is_residual(self) -> bool:
+        """Whether it is about its own attribute set alone, as a contrast is; otherwise about all sets inside."""
+        return _is_residual(self.matrices[0][1])
+
+    @property
+    def plain(self) -> Cells | Contrast:
+        """The query over the same attributes that says as much about which sets, without matrices."""
+        return Contrast(self.attributes) if self.is_residual else Cells(self.attributes)
+
+    @property
+    def tables(self) -> tuple[Cells, ...]:
+        """The table over its attributes."""
+        return (Cells(self.attributes),)
+
+    @property
+    def groups(self) -> GroupMaps:
+        """None: it is about values."""
+        return ()
+
+    def shape(self, schema: Schema) -> tuple[int, ...]:
+        """A number for each combination of rows of the matrices."""
+        sizes = schema.sizes(self.attributes)
+        maps = dict(self.matrices)
+        for name, size in zip(self.attributes, sizes, strict=True):
+            if name in maps and len(maps[name][0]) != size:
+                raise QueryError(
+                    f"the matrix along {name!r} must have a column for each of its {size:,} values, got "
+                    f"{len(maps[name][0]):,}"
+                )
+        return tuple(axis.numbers for axis in self._axes(sizes))
+
+    def sensitivity(self, schema: Schema, neighbours: Neighbours) -> Sensitivity:
+        """From the columns: the largest of one row of the data, or the largest difference of two.
+
+        Under replacement it is exact for tables of up to 2,000 cells, and for squared L2 with one matrix; otherwise it
+        is twice the largest column, or its square, which is never too low.
+        """
+        self.shape(schema)
+        axes, m = self._axes(schema.sizes(self.attributes)), schema.max_rows
+        l1, l2_squared = (math.prod(numbers) for numbers in zip(*((a.l1, a.l2_squared) for a in axes), strict=True))
+        if Neighbours(neighbours) == Neighbours.REPLACE:
+            moved = _pair_distances(tuple(axes))
+            l1, l2_squared = (max(l1, moved[0]), max(l2_squared, moved[1])) if schema.may_drop else moved
+        return Sensitivity(m * l1, m**2 * l2_squared)
+
+    def answer(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The matrices applied along their axes, whole numbers where counts are."""
+        for place, axis in enumerate(self._axes(counts.shape)):
+            counts = axis.apply(counts, place)
+        return counts
+
+    def along(self, schema: Schema) -> list[NDArray[np.int64]]:
+        """The matrix along each attribute, also where it is a contrast or counts cells."""
+        return [axis.matrix for axis in self._axes(schema.sizes(self.attributes))]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The query as JSON."""
+        matrices = {name: [list(row) for row in matrix] for name, matrix in self.matrices}
+        return {"kronecker": list(self.attributes), "matrices": matrices}
+
+    def _axes(self, sizes: Sequence[int]) -> list[_Axis]:
+        maps = dict(self.matrices)
+        return [
+            _Axis.of(maps[name]) if name in maps else _plain_axis(size, self.is_residual)
+            for name, size in zip(self.attributes, sizes, strict=True)
+        ]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Axis:
+    """A matrix along one attribute: (numbers, values)."""
+
+    matrix: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, matrix: Matrix) -> _Axis:
+        return _matrix_axis(matrix)
+
+    @property
+    def numbers(self) -> int:
+        return len(self.matrix)
+
+    @property
+    def l1(self) -> int:
+        return int(np.abs(self.matrix).sum(axis=0).max())
+
+    @property
+    def l2_squared(self) -> int:
+        return int((self.matrix**2).sum(axis=0).max())
+
+    def apply(self, counts: NDArray[np.int64], axis: int) -> NDArray[np.int64]:
+        return np.moveaxis(np.tensordot(self.matrix, counts, axes=(1, axis)), 0, axis)
+
+
+@lru_cache(maxsize=256)  # a release has one matrix for each attribute, and a thousand queries that hold it
+def _matrix_axis(matrix: Matrix) -> _Axis:
+    return _Axis(np.array(matrix, np.int64))
+
+
+@lru_cache(maxsize=256)
+def _plain_axis(size: int, residual: bool) -> _Axis:
+    eye = np.arange(size)
+    return _Axis(ContrastAxis(size).columns(eye) if residual else np.eye(size, dtype=np.int64))
+
+
+@lru_cache(maxsize=256)
+def _pair_distances(axes: tuple[_Axis, ...]) -> tuple[int, int]:
+    """The largest L1 and squared L2 distance of two columns of the Kronecker product, or bounds that are not lower."""
+    cells = math.prod(axis.matrix.shape[1] for axis in axes)
+    l1, l2_squared = (math.prod(numbers) for numbers in zip(*((a.l1, a.l2_squared) for a in axes), strict=True))
+    largest = _largest_square(axes)
+    numbers = math.prod(axis.numbers for axis in axes)
+    if cells**2 > _MAX_PAIRS or cells**2 * numbers > 100 * _MAX_PAIRS:
+        return 2 * l1, min(4 * l2_squared, largest)
+    columns = np.ones((1, 1), np.int64)
+    for axis in axes:
+        columns = np.kron(columns, axis.matrix)
+    return max(int(np.abs(columns - each[:, None]).sum(axis=0).max()) for each in columns.T), largest
+
+
+def _largest_square(axes: Sequence[_Axis]) -> int:
+    """The largest squared distance |a|^2 + |b|^2 - 2 a'b of two columns: each term is a product over the axes.
+
+    Pairs of values of an axis with the same three numbers are kept once, so that residuals have two kinds of pairs.
+    """
+    kinds = np.ones((1, 3), object)
+    for axis in axes:
+        gram = axis.matrix.T @ axis.matrix
+        own = np.diagonal(gram)
+        n = len(own)
+        pairs = np.stack([np.repeat(own, n), np.tile(own, n), gram.ravel()], axis=1)
+        pairs = np.unique(pairs, axis=0)
+        if len(kinds) * len(pairs) > _MAX_KINDS:
+            return 4 * math.prod(each.l2_squared for each in axes)
+        kinds = (kinds[:, None, :] * pairs.astype(object)[None]).reshape(-1, 3)
+    return int((kinds[:, 0] + kinds[:, 1] - 2 * kinds[:, 2]).max())
+
+
+def _is_residual(matrix: Matrix) -> bool:
+    return len(matrix) == len(matrix[0]) - 1
+
+
+def read_matrix(given: object, name: str) -> Matrix:
+    """A matrix of whole numbers along an attribute, checked; its rank too."""
+    if isinstance(given, np.ndarray):
+        given = given.tolist()
+    if not isinstance(given, list | tuple) or not given or not all(isinstance(row, list | tuple) for row in given):
+        raise QueryError(f"the matrix along {name!r} must be a list of rows of whole numbers")
+    matrix, columns = tuple(map(tuple, given)), len(given[0])
+    if columns < 2 or any(len(row) != columns for row in matrix):
+        raise QueryError(f"the rows of the matrix along {name!r} must be equally long, and at least two numbers")
+    if len(matrix) * columns > MAX_ENTRIES:
+        raise TooManyCellsError(
+            f"the matrix along {name!r} must have at most {MAX_ENTRIES:,} entries, got {len(matrix):,} x {columns:,}"
+        )
+    if {type(entry) for row in matrix for entry in row} != {int} or not all(
+        abs(entry) <= _MAX_ENTRY for row in matrix for entry in row
+    ):
+        raise QueryError(f"the matrix along {name!r} must hold whole numbers of at most {_MAX_ENTRY:,} in size")
+    if len(matrix) < columns - 1:
+        raise QueryError(
+            f"the matrix along {name!r} must have at least {columns - 1:,} rows, one less than values, got "
+            f"{len(matrix):,}: fewer cannot say every cell"
+        )
+    if not _says_every_cell(matrix):
+        raise QueryError(
+            f"the matrix along {name!r} must say every cell, with the total where it has one row less than values; "
+            "some combination of cells is in none of its rows"
+        )
+    return matrix
+
+
+@lru_cache(maxsize=256)
+def _says_every_cell(matrix: Matrix) -> bool:
+    """Whether it has full rank, with the total where it has one row less than columns; no numbers are lost then."""
+    whole = np.array(matrix, np.float64)
+    if _is_residual(matrix):
+        whole = np.vstack([np.full(whole.shape[1], max(np.abs(whole).max(), 1.0)), whole])
+    return bool(np.linalg.cond(whole) < _WORST_CONDITION)
+
+
+def read_matrices(given: object) -> Matrices:
+    """Matrices by attribute, checked."""
+    maps = dict(given) if isinstance(given, tuple) else given
+    if not isinstance(maps, Mapping) or not all(isinstance(name, str) for name in maps):
+        raise QueryError("matrices must map names of attributes to matrices of whole numbers")
+    return tuple(sorted((name, read_matrix(matrix, name)) for name, matrix in maps.items()))
+
+
+def matrices_of(queries: Iterable[Query]) -> Matrices:
+    """The matrices that some queries have together: one for each attribute that has any.
+
+    Raises:
+        PlanError: An attribute has two matrices, or is measured with its matrix here and without there, or values are
+            in groups somewhere: coefficients would not be independent.
+    """
+    found: dict[str, Matrix] = {}
+    asked = list(queries)
+    for query in asked:
+        for name, matrix in query.matrices if isinstance(query, Kronecker) else ():
+            if found.setdefault(name, matrix) is not matrix and found[name] != matrix:
+                raise PlanError(f"the attribute {name!r} must have the same matrix in every query of a release")
+    if not found:
+        return ()
+    for query in asked:
+        own = dict(query.matrices) if isinstance(query, Kronecker) else {}
+        if query.groups:
+            raise PlanError("a release with linear strategies cannot count values in groups")
+        without = next((name for name in query.attributes if name in found and name not in own), None)
+        if without is not None and isinstance(query, Cells | Contrast | Kronecker):
+            raise PlanError(
+                f"the attribute {without!r} is measured by its matrix, so every table that holds it must be; "
+                f"{' x '.join(query.attributes)} is not"
+            )
+    return tuple(sorted(found.items()))

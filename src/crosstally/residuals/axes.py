@@ -1,0 +1,192 @@
+"""The basis along an attribute that is measured by a matrix (``questions.kronecker``), and all that follows from it.
+
+Let S be the matrix along an attribute of n values. Every vector of counts x with the total T = 1'x is written as
+
+    x = T u + K c,        1'u = 1,  1'K = 0,
+
+such that noise of equal variance on S x gives T (where S says it) and all of c independent noise, of c with the same
+variance. Where S has n - 1 rows, c = S x itself, and [u K] is the inverse of [1'; S]. Where S has rank n, with the Gram
+matrix X = S'S,
+
+    tau = 1 / (1' X^-1 1),    u = tau X^-1 1,    c = C x with C'C = X - tau 1 1',
+
+since then X = C'C + tau 1 1': precision tau for T, one for each of c, nothing between. Cells are the special case
+S = I: tau = 1/n, u = 1/n, K has Helmert's vectors as its columns. So a Kronecker product of such matrices gives each
+attribute set B inside its table coefficients that are independent and share a variance,
+
+    1 / variance_B  =  prod(tau_i, i in V, not B) / variance of the noise,
+
+the same as for cells, with tau_i for 1/n_i; one whose matrices have n - 1 rows gives those of its own set alone. All
+measurements of an attribute with one S can be averaged as any others are. The variance of a sum with the weights w
+along each axis is the sum over B of variance_B x prod((u_i'w_i)^2, i not in B) x prod(|K_i'w_i|^2, i in B).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosstally.questions.along import AskedAlong
+from crosstally.questions.contrast_map import ContrastAxis
+from crosstally.questions.kronecker import Matrices, Matrix
+from crosstally.residuals.basis import decompose, rebuild
+from crosstally.schema import Schema
+from crosstally.typing import Floats
+
+__all__ = ["Axes", "LinearAxis", "basis_along", "linear_axes", "map_axis", "squares_by_subset"]
+
+
+@dataclass(frozen=True, eq=False)
+class LinearAxis:
+    """The basis of one matrix: ``basis`` is [u K], ``reader`` turns the numbers measured along the axis into (T, c).
+
+    Where the matrix has n - 1 rows the reader gives c alone. ``of_total`` is tau, zero there.
+    """
+
+    basis: Floats
+    reader: Floats
+    of_total: float
+
+    @classmethod
+    def of(cls, matrix: Matrix) -> LinearAxis:
+        """The basis of a matrix along an attribute."""
+        return _axis_of(matrix)
+
+    @property
+    def size(self) -> int:
+        """How many values the attribute has."""
+        return len(self.basis)
+
+    @property
+    def is_residual(self) -> bool:
+        """Whether it says nothing about the total."""
+        return self.of_total == 0
+
+    @cached_property
+    def coordinates(self) -> Floats:
+        """The inverse of the basis: from counts to (T, c)."""
+        return np.asarray(np.linalg.inv(self.basis), np.float64)
+
+    @cached_property
+    def to_helmert(self) -> Floats:
+        """From (T, c) to the coefficients of the residual basis; its first row is (1, 0, ..., 0)."""
+        out = decompose(self.basis.T, 1).T
+        out[0] = 0.0
+        out[0, 0] = 1.0
+        return out
+
+    @cached_property
+    def from_helmert(self) -> Floats:
+        """From the coefficients of the residual basis to (T, c)."""
+        return self.coordinates @ rebuild(np.eye(self.size), 1).T
+
+    @cached_property
+    def cell_squares(self) -> Floats:
+        """For each value u_j^2 and |K_j|^2: (values, 2)."""
+        return np.stack([self.basis[:, 0] ** 2, (self.basis[:, 1:] ** 2).sum(axis=1)], axis=1)
+
+
+@lru_cache(maxsize=256)
+def _axis_of(matrix: Matrix) -> LinearAxis:
+    s = np.array(matrix, np.float64)
+    rows, n = s.shape
+    if rows == n - 1:
+        size = np.abs(s).max()  # rows of one size keep the inverse accurate
+        inverse = np.linalg.inv(np.vstack([np.ones(n), s / size]))
+        inverse[:, 1:] /= size
+        return LinearAxis(inverse, np.eye(rows), 0.0)
+    inverse = np.linalg.inv(s.T @ s)
+    tau = 1 / float(inverse.sum())
+    u = tau * inverse.sum(axis=1)
+    values, vectors = np.linalg.eigh(s.T @ s - tau)
+    c = np.sqrt(values[1:, None]) * vectors[:, 1:].T  # the least eigenvalue is zero, that of u
+    coordinates = np.vstack([np.ones(n), c])
+    basis = np.linalg.inv(coordinates)
+    basis[:, 0] = u
+    return LinearAxis(basis, coordinates @ inverse @ s.T, tau)
+
+
+def linear_axes(matrices: Matrices) -> Mapping[str, LinearAxis]:
+    """The basis along each attribute that has a matrix."""
+    return {name: LinearAxis.of(matrix) for name, matrix in matrices}
+
+
+def basis_along(axis: LinearAxis | None, size: int) -> Floats:
+    """[u K] along an attribute; Helmert's where it has no matrix."""
+    return rebuild(np.eye(size), 1).T if axis is None else axis.basis
+
+
+def map_axis(matrix: Floats, stack: NDArray[np.float64], axis: int) -> Floats:
+    """A matrix applied along one axis of a stack."""
+    return np.moveaxis(np.tensordot(matrix, stack, axes=(1, axis)), 0, axis)
+
+
+@dataclass(frozen=True, eq=False)
+class Axes:
+    """For each attribute of a schema, in its order, what variances need to know about it.
+
+    ``of_total`` is tau, ``of_contrast`` the precision of its coefficients in a contrast of unit noise. ``outside`` and
+    ``inside`` are the means, over what is asked along it (its cells, or the rows of a matrix W), of (u'w)^2 and
+    |K'w|^2; ``asked`` is how many these are.
+    """
+
+    of_total: Floats
+    of_contrast: Floats
+    outside: Floats
+    inside: Floats
+    asked: Floats
+
+    @classmethod
+    def of(
+        cls,
+        schema: Schema,
+        linear: Mapping[str, LinearAxis] | None = None,
+        queries: Mapping[str, AskedAlong] | None = None,
+    ) -> Axes:
+        """Those of a schema, of the bases along some attributes, and of what is asked along some."""
+        sizes = np.array(schema.shape, np.float64)
+        scales = np.array([ContrastAxis(n).squared_scale for n in schema.shape], np.float64)
+        out = cls(1 / sizes, scales, 1 / sizes**2, 1 - 1 / sizes, sizes.copy())
+        bases, asked = linear or {}, queries or {}
+        for name in {**bases, **asked}:
+            i, axis = schema.positions[name], bases.get(name)
+            basis = basis_along(axis, schema.shape[i])
+            own = asked.get(name) or AskedAlong(np.eye(schema.shape[i]), schema.shape[i])
+            weights = np.einsum("jk,jk->k", basis, own.gram @ basis) / own.number
+            out.outside[i], out.inside[i], out.asked[i] = weights[0], weights[1:].sum(), own.number
+            if axis is not None:
+                out.of_total[i], out.of_contrast[i] = axis.of_total, 1.0
+        return out
+
+    def shares(self, positions: NDArray[np.intp]) -> Floats:
+        """What the variance of each subset counts for in what is asked of tables (a row each): (tables, subsets)."""
+        return _products(self.outside, self.inside, positions)
+
+    def totals_outside(self, positions: NDArray[np.intp]) -> Floats:
+        """The product of tau over the attributes outside each subset: (tables, subsets)."""
+        return _products(self.of_total, np.ones_like(self.of_total), positions)
+
+
+def _products(outside: Floats, inside: Floats, positions: NDArray[np.intp]) -> Floats:
+    out = np.ones((len(positions), 1))
+    for column in positions.T:
+        parts = np.stack([outside[column], inside[column]], axis=1)
+        out = (out[:, :, None] * parts[:, None, :]).reshape(len(positions), -1)
+    return out
+
+
+def squares_by_subset(weights: Floats, bases: Sequence[Floats]) -> Floats:
+    """For weights of the cells of some attributes the sum of squares of each subset's part: 2^attributes numbers.
+
+    Each number times the variance of its subset, added up, is the variance of the weighted sum.
+    """
+    for axis, basis in enumerate(bases):
+        weights = map_axis(basis.T, weights, axis)
+    squares = weights**2
+    for axis in range(squares.ndim):
+        squares = np.stack([squares.take(0, axis), squares.take(range(1, squares.shape[axis]), axis).sum(axis)], axis)
+    return np.asarray(squares.ravel())
