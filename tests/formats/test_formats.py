@@ -7,6 +7,7 @@ files were made; test_stages.py runs the two of version 0.1.0.
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 import struct
 from fractions import Fraction
@@ -48,6 +49,7 @@ DIGESTS = {
     "release-3.parquet": "acc80c5c593a1157720a0dc45fc971803a60d166966dd9b407ea15052085046c",
     "release-4-choice.parquet": "673f0a97df92382e6f75d1c8ffc547901564a0762e448761f048f113581133ca",
     "release-4.parquet": "ab10cc6de0290303b2f0818e742fb91d968b6d99d47df14eca071e5dba0ecb61",
+    "release-5.parquet": "2f2f04be9f6ba4798b3e2169e29f6a146475b0b27f00dd9bf1fefa48f10faba7",
     "reports-1.bin": "aa981c851f6672f261847d0cc1dd26e8e842fa52dae44e09853068e95172c0bc",
     "schema-1-draft.json": "67e7c753c244b3cae1737a9f960942a0b18c294d58f845ea21c67270cd9a533a",
     "schema-1.json": "99a14a342e9ea17f604821355ee713ddddf8f85cb5da0c8e8f0d20c3d9102341",
@@ -319,6 +321,18 @@ def test_release_4_choice() -> None:
     assert (chosen.noise, chosen.origin) == (Noise(NoiseKind.GUMBEL, 48.0), "entry 1 of ledger 7674fde4df5d4451")
     assert [each.values.tolist() for each in release.measurements] == [[126, 118]]
     np.testing.assert_allclose(release.marginal("sex").values, [126, 118])
+
+
+def test_release_5() -> None:
+    """The whole weights of 1/2 and 1/3 are 3 and 2. The digest is that of what the plan asks for, in canonical JSON."""
+    release = ct.open_release(HERE / "release-5.parquet")
+    (chosen,) = release.choices
+    assert (chosen.number, chosen.weight, chosen.origin) == (1, 3, "entry 1 of ledger 477180c447504fa5")
+    assert [each.values.tolist() for each in release.measurements] == [[124, 81]]
+    plan = json.loads((HERE / "plan-3-choice.json").read_text(encoding="utf-8"))
+    asked = {field: plan[field] for field in ("requests", "budget", "neighbours", "later", "groups", "schema")}
+    text = json.dumps(asked, sort_keys=True, separators=(",", ":"))
+    assert release.statement.plan == hashlib.sha256(text.encode()).hexdigest()
 
 
 # The local model

@@ -143,7 +143,10 @@ BINARY = {"attributes": [{"name": f"a{i}", "values": ["0", "1"]} for i in range(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (set_in("format", to=5), "it has format 5, made by a newer crosstally; this one reads up to format 4"),
+        (set_in("format", to=6), "it has format 6, made by a newer crosstally; this one reads up to format 5"),
+        (set_in("format", to=5), "must be an object with exactly the fields .*, groups"),
+        (set_in("statement", "plan", to="0" * 64), "from format 5 on, and not before, it must have the field 'plan'"),
+        (set_in("statement", "plan", to="0" * 63), "plan must be a SHA-256 in hexadecimal"),
         (set_in("format", to=3), "exactly the fields inference, corrected"),
         (set_in("format", to=2), "exactly the fields nonnegative, rounds, corrected, variances"),
         (set_in("estimate", "variances", to=[]), "estimate must be an object with exactly the fields"),
