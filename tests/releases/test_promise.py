@@ -25,8 +25,8 @@ from crosstally.releases.promise import costs_of_entries, foreign_origins
 from crosstally.schema import Attribute, Schema, Unit
 from crosstally.tables import Chosen, Measurement
 from crosstally.workload import Workload
+from forged_release import forge, set_in
 from released import noisy, people, statement, views
-from releases.test_forged_files import forge, set_in
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE
 LAPLACE_2 = Noise(NoiseKind.LAPLACE, 2.0)
@@ -43,7 +43,7 @@ def cost(
     choices: tuple[Chosen, ...] = (),
 ) -> Fraction:
     schema = people(Unit("person", unit))
-    measured = [replace(noisy(schema, query, noise), origin="e") for query in queries]  # type: ignore[arg-type]
+    measured = [replace(noisy(schema, query, noise), origin="e") for query in queries]
     for i, origin in enumerate(origins):
         measured[i] = replace(measured[i], origin=origin)
     pure = noise.kind is NoiseKind.LAPLACE
