@@ -53,7 +53,7 @@ def contrasts() -> Release:
     schema = people()
     queries = [Cells(()), Contrast(("sex",)), Contrast(("âge",)), Contrast(("sex", "âge")), Contrast(("âge", "value"))]
     measurements = [noisy(schema, query, GAUSSIAN, seed) for seed, query in enumerate(queries)]
-    return publish(schema, measurements, statement(budget=Budget(rho=1)))
+    return publish(schema, measurements, statement(budget=Budget(rho=64)))  # six numbers of sensitivity up to 6 x 8
 
 
 def local() -> Release:
@@ -70,7 +70,9 @@ def local_with_variances() -> Release:
 KINDS: dict[str, Callable[[], Release]] = {
     "views": views,
     "public rows": lambda: views(rows=1_000),
-    "a unit of several rows": lambda: views(people(Unit("person", 3)), unit=Unit("person", 3), entry="entry-1"),
+    "a unit of several rows": lambda: views(
+        people(Unit("person", 3)), unit=Unit("person", 3), entry="entry-1", budget=Budget(epsilon=2)
+    ),
     "contrasts": contrasts,
     "local": local,
     "local, variances left": local_with_variances,

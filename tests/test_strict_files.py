@@ -184,18 +184,28 @@ def forge_ledger(path: Path, *, cost: str | None = None, header: Callable[[str],
 
 def test_the_forger_of_these_tests_can_make_a_sound_ledger(tmp_path: Path) -> None:
     spend(ledger_in(tmp_path), "a")
-    forge_ledger(tmp_path / "people.ledger", cost="1/5")
-    assert Ledger.open(tmp_path / "people.ledger").spent == Fraction(1, 5)
+    forge_ledger(tmp_path / "people.ledger", cost="2/20")
+    assert Ledger.open(tmp_path / "people.ledger").spent == Fraction(1, 10)
 
 
-@pytest.mark.parametrize("cost", ["1e30000000", "1_0", "٢", "nan", "inf", " 1", "-1/2", "1/0", "", "9" * 9000])
+@pytest.mark.parametrize("cost", ["1/5", "0.0999", "1/11"])
+def test_a_charge_must_be_the_price_of_its_plan_on_opening(cost: str, tmp_path: Path) -> None:
+    spend(ledger_in(tmp_path), "a")
+    forge_ledger(tmp_path / "people.ledger", cost=cost)
+    with pytest.raises(LedgerError, match="entry 1 was charged for another plan"):
+        Ledger.open(tmp_path / "people.ledger")
+
+
+@pytest.mark.parametrize(
+    "cost", ["1e30000000", "1_0", "٢", "nan", "inf", " 1", "-1/2", "1/0", "0", "0.0", "", "9" * 9000]
+)
 def test_a_cost_that_is_no_number_is_refused(cost: str, tmp_path: Path) -> None:
     spend(ledger_in(tmp_path), "a")
     forge_ledger(tmp_path / "people.ledger", cost=cost)
     started = time.process_time()
-    with pytest.raises(LedgerError, match="a charge of the ledger has no cost that is a number"):
+    with pytest.raises(LedgerError, match="a charge of the ledger has no cost that is a positive number"):
         _ = Ledger.open(tmp_path / "people.ledger").spent
-    with pytest.raises(LedgerError, match="a charge of the ledger has no cost that is a number"):
+    with pytest.raises(LedgerError, match="a charge of the ledger has no cost that is a positive number"):
         _ = Ledger.open(tmp_path / "people.ledger").entries()
     assert time.process_time() - started < 1
 

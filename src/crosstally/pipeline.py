@@ -12,7 +12,7 @@ from crosstally.budget import Amount, Budget, Neighbours, Objective
 from crosstally.errors import KeyReusedError, PlanError, SchemaError
 from crosstally.plans.plan import Plan, check_rows, public_total
 from crosstally.plans.stages import stage_key
-from crosstally.privacy.ledger import Ledger
+from crosstally.privacy.ledger import Ledger, request_digest
 from crosstally.questions.groups import Groups
 from crosstally.releases import Release, Statement, publish
 from crosstally.releases.publish import check_queries, rows_known
@@ -181,6 +181,7 @@ def run(
         unit=plan.schema.unit,
         rows=rows,
         entry=measured[0].origin if measured else None,
+        plan=request_digest(plan) if measured else None,
         rows_are_units=are_units_asserted(source) if parts is None else parts.origin.rows_are_units,
     )
     published = publish(plan.schema, measured, statement)

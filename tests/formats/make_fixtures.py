@@ -3,6 +3,8 @@
 A file that stands is never written again: noise and identities cannot be repeated, and test_formats.py states what the
 bytes say. Whoever adds a format adds a function here, runs the script, and commits the new file beside the old ones.
 
+Releases of format 1, 3 and 4 come of functions that write format 5 since a statement names its plan.
+
 Two files were written by version 0.1.0, which had one stage to a plan file, and cannot be made here:
 
 ``plan-1.json``                 Direct(budgets="optimal") for epsilon = 1 and the tables sex, age, and sex with age
@@ -207,6 +209,11 @@ def release_4_choice(path: Path) -> None:
     ct.release(PEOPLE, plan=with_choice()).save(path)
 
 
+def release_5(path: Path) -> None:
+    """The statement names the plan, and a choice has its weight."""
+    ct.release(PEOPLE, plan=with_choice()).save(path)
+
+
 def by_matrix() -> Plan:
     """Prefixes of rooms, and the total."""
     prefixes = Kronecker(("rooms",), {"rooms": [[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0]]})
@@ -225,7 +232,7 @@ def plan_4(path: Path) -> None:
     by_matrix().save(path)
 
 
-def release_5(path: Path) -> None:
+def release_6(path: Path) -> None:
     """What a matrix measured."""
     ct.release(PEOPLE, plan=by_matrix()).save(path)
 
@@ -274,6 +281,7 @@ FILES: dict[str, Callable[[Path], None]] = {
     "release-4.parquet": release_4,
     "release-4-choice.parquet": release_4_choice,
     "release-5.parquet": release_5,
+    "release-6.parquet": release_6,
     "part-1-share-1.counts": part_1,
     "part-1-share-2.counts": part_1,
     "protocol-1.json": protocol_1,

@@ -7,6 +7,7 @@ files were made; test_stages.py runs the two of version 0.1.0.
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 import struct
 from fractions import Fraction
@@ -50,7 +51,8 @@ DIGESTS = {
     "release-3.parquet": "acc80c5c593a1157720a0dc45fc971803a60d166966dd9b407ea15052085046c",
     "release-4-choice.parquet": "673f0a97df92382e6f75d1c8ffc547901564a0762e448761f048f113581133ca",
     "release-4.parquet": "ab10cc6de0290303b2f0818e742fb91d968b6d99d47df14eca071e5dba0ecb61",
-    "release-5.parquet": "8b04a9da379d86f007d724ccdc8fea762ed5841f18533fbb24884421ea56dab0",
+    "release-5.parquet": "2f2f04be9f6ba4798b3e2169e29f6a146475b0b27f00dd9bf1fefa48f10faba7",
+    "release-6.parquet": "277da24cd87ab7c7ff8077e8f976ae944255755d0ececac6e2d7156445af374f",
     "reports-1.bin": "aa981c851f6672f261847d0cc1dd26e8e842fa52dae44e09853068e95172c0bc",
     "schema-1-draft.json": "67e7c753c244b3cae1737a9f960942a0b18c294d58f845ea21c67270cd9a533a",
     "schema-1.json": "99a14a342e9ea17f604821355ee713ddddf8f85cb5da0c8e8f0d20c3d9102341",
@@ -324,8 +326,20 @@ def test_release_4_choice() -> None:
     np.testing.assert_allclose(release.marginal("sex").values, [126, 118])
 
 
-def test_plan_4_and_release_5() -> None:
-    """Prefixes 46, 99, 149 and the total 245, each with a standard deviation of 4: cells are their differences.
+def test_release_5() -> None:
+    """The whole weights of 1/2 and 1/3 are 3 and 2. The digest is that of what the plan asks for, in canonical JSON."""
+    release = ct.open_release(HERE / "release-5.parquet")
+    (chosen,) = release.choices
+    assert (chosen.number, chosen.weight, chosen.origin) == (1, 3, "entry 1 of ledger 477180c447504fa5")
+    assert [each.values.tolist() for each in release.measurements] == [[124, 81]]
+    plan = json.loads((HERE / "plan-3-choice.json").read_text(encoding="utf-8"))
+    asked = {field: plan[field] for field in ("requests", "budget", "neighbours", "later", "groups", "schema")}
+    text = json.dumps(asked, sort_keys=True, separators=(",", ":"))
+    assert release.statement.plan == hashlib.sha256(text.encode()).hexdigest()
+
+
+def test_plan_4_and_release_6() -> None:
+    """Prefixes 43, 103, 144 and the total 243, each with a standard deviation of 4: cells are their differences.
 
     The plan costs (4 + 4 x 3) / (2 x 16) = 1/2: a unit has two rows, and the first value is in all three prefixes.
     """
@@ -333,10 +347,10 @@ def test_plan_4_and_release_5() -> None:
     prefixes = Kronecker(("rooms",), {"rooms": [[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0]]})
     assert [request.query for request in plan.requests] == [Cells(()), prefixes]
     assert (plan.workload.along, plan.cost) == ((("rooms", "ranges"),), Fraction(1, 2))
-    release = ct.open_release(HERE / "release-5.parquet")
+    release = ct.open_release(HERE / "release-6.parquet")
     assert [each.query for each in release.measurements] == [Cells(()), prefixes]
-    assert [each.values.tolist() for each in release.measurements] == [245, [46, 99, 149]]
-    np.testing.assert_allclose(release.marginal("rooms").values, [46, 53, 50, 96])
+    assert [each.values.tolist() for each in release.measurements] == [243, [43, 103, 144]]
+    np.testing.assert_allclose(release.marginal("rooms").values, [43, 60, 41, 99])
     np.testing.assert_allclose(release.marginal("rooms").std_error, [4, 32**0.5, 32**0.5, 32**0.5])
 
 

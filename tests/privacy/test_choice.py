@@ -227,7 +227,13 @@ def test_only_the_number_is_stored_and_published(tmp_path) -> None:
     assert (choice.query, choice.values.shape, choice.values.dtype) == (CHOICE, (), np.int64)
     assert 0 <= int(choice.values) < 3
     assert [each.query for each in release.measurements] == [cells.query]
-    told = Chosen(tables=CHOICE.candidates, number=int(choice.values), noise=choice.noise, origin=choice.origin)
+    told = Chosen(
+        tables=CHOICE.candidates,
+        number=int(choice.values),
+        noise=choice.noise,
+        origin=choice.origin,
+        weight=max(CHOICE.whole_weights),
+    )
     assert release.choices == (told,)
     assert told.table == CHOICE.candidates[told.number]
     release.save(tmp_path / "x.parquet")
@@ -343,6 +349,8 @@ def test_noise_belongs_to_its_kind_of_query() -> None:
         ({"number": -1}, "one of 3 tables, got -1"),
         ({"number": True}, "one of 3 tables"),
         ({"noise": Noise(NoiseKind.LAPLACE, 1.0)}, "must be Gumbel noise, got laplace"),
+        ({"weight": 0}, "whole number of at least 1"),
+        ({"weight": 1.5}, "whole number of at least 1"),
     ],
     ids=str,
 )
@@ -369,6 +377,8 @@ def test_a_release_of_a_choice_alone_needs_the_number_of_rows() -> None:
         ({"tables": [[0], []]}, "choice 0: tables must be a list of lists"),
         ({"origin": 5}, "choice 0: origin must be a text"),
         ({"noise": {"kind": "laplace", "scale": 1.0}}, "must be Gumbel noise"),
+        ({"weight": 0}, "choice 0: the weight of a choice"),
+        ({"weight": None}, "choice 0: weight must be"),
         ({"scores": [1, 2, 3]}, "choice 0 must be an object with exactly the fields"),
     ],
     ids=str,
@@ -384,6 +394,9 @@ def test_a_forged_choice_in_a_file_is_refused(tmp_path, changes, message) -> Non
 @pytest.mark.parametrize("choices", [{}, []], ids=str)
 def test_a_file_of_format_4_has_choices_or_groups(tmp_path, choices) -> None:
     header = json.loads(header_bytes(released(tmp_path)[0]))
+    header["format"] = 4
+    del header["statement"]["plan"], header["choices"][0]["weight"]
+    read_header(json.dumps(header).encode(), 4)
     with pytest.raises(ReleaseError, match="must be a list|groups must be those"):
         read_header(json.dumps({**header, "choices": choices}).encode(), 4)
     noise = {"kind": "gumbel", "scale": 1.0}

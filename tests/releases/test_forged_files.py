@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import struct
 import subprocess
@@ -25,6 +23,7 @@ from crosstally.releases import open_release, publish
 from crosstally.releases.file import reader as release_file
 from crosstally.releases.file.format import column_names
 from crosstally.schema import Attribute, Schema
+from forged_release import forge, set_in
 from released import LAPLACE, local, local_with_variances, noisy, people, saved, statement, views
 
 # Files that are not what they say
@@ -38,41 +37,6 @@ def refused(path: Path, message: str) -> None:
     assert text.startswith(f"cannot read the release {str(path)!r}: ")
     assert "\n" not in text
     assert len(text) < 600
-
-
-def forge(
-    path: Path,
-    change: Callable[[dict[str, Any]], object] | None = None,
-    *,
-    header: bytes | None = None,
-    columns: Callable[[dict[str, Any]], object] | None = None,
-    rehash: bool = True,
-    codec: str = "zstd",
-    options: dict[str, Any] | None = None,
-    group_rows: int | None = None,
-) -> Path:
-    """The same file with another header or other columns, its checksum made to fit, as a forger would."""
-    table = pq.read_table(path)
-    metadata = pq.read_metadata(path).metadata
-    text = metadata[b"crosstally"] if header is None else header
-    if change is not None:
-        fields = json.loads(text)
-        change(fields)
-        text = json.dumps(fields, ensure_ascii=False).encode()
-    arrays: dict[str, Any] = {name: table[name].combine_chunks() for name in table.column_names}
-    if columns is not None:
-        columns(arrays)
-    digest = hashlib.sha256(text)
-    for name in ("measurement", "cell", "value", "estimate"):
-        if name in arrays:
-            digest.update(np.ascontiguousarray(arrays[name].to_numpy(zero_copy_only=False)).data)
-    own = digest.hexdigest().encode() if rehash else metadata[b"crosstally.sha256"]
-    with pq.ParquetWriter(
-        path, pa.table(arrays).schema, store_schema=False, compression=codec, **(options or {})
-    ) as writer:
-        writer.write_table(pa.table(arrays), row_group_size=group_rows)
-        writer.add_key_value_metadata({b"crosstally": text, b"crosstally.sha256": own})
-    return path
 
 
 def test_the_forger_of_these_tests_can_make_a_sound_file(tmp_path: Path) -> None:
@@ -120,18 +84,6 @@ def test_a_file_with_any_bit_changed_is_refused_or_means_the_same(flips: int, tm
         assert again.statement == release.statement
 
 
-def set_in(*keys: Any, to: Any) -> Callable[[dict[str, Any]], None]:
-    """A change of one field, however deep."""
-
-    def change(header: dict[str, Any]) -> None:
-        inner: Any = header
-        for key in keys[:-1]:
-            inner = inner[key]
-        inner[keys[-1]] = to
-
-    return change
-
-
 def remove(key: str) -> Callable[[dict[str, Any]], object]:
     return lambda header: header.pop(key)
 
@@ -143,7 +95,10 @@ BINARY = {"attributes": [{"name": f"a{i}", "values": ["0", "1"]} for i in range(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (set_in("format", to=6), "it has format 6, made by a newer crosstally; this one reads up to format 5"),
+        (set_in("format", to=7), "it has format 7, made by a newer crosstally; this one reads up to format 6"),
+        (set_in("format", to=5), "must be an object with exactly the fields .*, groups"),
+        (set_in("statement", "plan", to="0" * 64), "from format 5 on, and not before, it must have the field 'plan'"),
+        (set_in("statement", "plan", to="0" * 63), "plan must be a SHA-256 in hexadecimal"),
         (set_in("format", to=3), "exactly the fields inference, corrected"),
         (set_in("format", to=2), "exactly the fields nonnegative, rounds, corrected, variances"),
         (set_in("estimate", "variances", to=[]), "estimate must be an object with exactly the fields"),
@@ -214,7 +169,7 @@ def test_forged_headers(change: Callable[[dict[str, Any]], object], message: str
 )
 def test_forged_matrices(change: Callable[[dict[str, Any]], object], message: str, tmp_path: Path) -> None:
     path = tmp_path / "matrix.parquet"
-    path.write_bytes((Path(__file__).parent.parent / "formats" / "release-5.parquet").read_bytes())
+    path.write_bytes((Path(__file__).parent.parent / "formats" / "release-6.parquet").read_bytes())
     open_release(path)
     refused(forge(path, change), message)
 

@@ -10,32 +10,51 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from crosstally.budget import decimal_text
 from crosstally.cli.options import Json
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from crosstally.cli.paid import Paid
     from crosstally.releases import Release
     from crosstally.tables import Measurement
 
 __all__ = ["EXAMPLES", "inspect"]
 
-EXAMPLES = ("crosstally inspect people.release.parquet", "crosstally inspect people.release.parquet --json")
+EXAMPLES = (
+    "crosstally inspect people.release.parquet",
+    "crosstally inspect people.release.parquet --json",
+    "crosstally inspect people.release.parquet --ledger people.ledger",
+)
 
 
 def inspect(
-    release: Annotated[Path, typer.Argument(metavar="RELEASE", help="A release file.")], json: Json = False
+    release: Annotated[Path, typer.Argument(metavar="RELEASE", help="A release file.")],
+    ledger: Annotated[
+        Path | None,
+        typer.Option("--ledger", metavar="FILE", help="Check cost, plan and numbers against the ledger that paid."),
+    ] = None,
+    json: Json = False,
 ) -> None:
     """Show a release's attributes, promise, measurements and expected errors."""
     from crosstally.releases import open_release
 
     opened = open_release(release)
+    paid = None if ledger is None else _paid(opened, ledger)
     if json:
         from crosstally.cli.output.screen import print_json
 
-        print_json(_as_json(opened))
+        print_json(_as_json(opened, paid))
     else:
-        _show(opened)
+        _show(opened, paid)
+
+
+def _paid(release: Release, path: Path) -> Paid:
+    from crosstally.cli.paid import check_paid
+    from crosstally.privacy.ledger import Ledger
+
+    return check_paid(release, Ledger.open(path))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,10 +97,17 @@ def _kind(measured: Measurement) -> str:
     return "groups of cells" if measured.query.groups else type(measured.query).__name__.lower()
 
 
-def _as_json(release: Release) -> dict[str, Any]:
+def _as_json(release: Release, paid: Paid | None) -> dict[str, Any]:
     from crosstally.releases.expected import expected_errors
+    from crosstally.releases.promise import foreign_origins
 
+    checked = {}
+    if paid is not None:
+        cost = {"currency": paid.currency, "charged": decimal_text(paid.cost)}
+        checked["ledger"] = {"entries": list(paid.entries), **cost, "plan_checked": paid.plan_known}
     return {
+        **checked,
+        "foreign": list(foreign_origins(release.statement, release.measurements)),
         "attributes": [
             {"name": attribute.name, "cells": attribute.size, "labels": list(attribute.labels)}
             for attribute in release.schema.attributes
@@ -117,8 +143,9 @@ def _number(number: float) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _show(release: Release) -> None:
+def _show(release: Release, paid: Paid | None) -> None:
     from crosstally.cli.output.screen import data, number_of
+    from crosstally.releases.promise import foreign_origins
 
     screen, statement = data(), release.statement
     screen.print(number_of(len(release.schema.names), "attribute", "attributes"), style="bold")
@@ -128,6 +155,10 @@ def _show(release: Release) -> None:
         screen.say(sentence)
     if statement.entry is not None:
         screen.say(f"Paid by {statement.entry}.", style="dim")
+    for origin in foreign_origins(statement, release.measurements):
+        screen.say(f"Beside what this promise covers it uses answers of {origin}, whose promise is their own.")
+    if paid is not None:
+        screen.say(_paid_words(paid))
     screen.print("\nmeasured", style="bold")
     screen.put_table(_measurements(release))
     if release.choices:
@@ -135,6 +166,13 @@ def _show(release: Release) -> None:
     screen.print("\nstandard error of a cell", style="bold")
     screen.put_table(_errors(release))
     screen.say("Tables that are not covered can be asked for too, without an error bar.", style="dim")
+
+
+def _paid_words(paid: Paid) -> str:
+    entries = f"entr{'y' if len(paid.entries) == 1 else 'ies'} {', '.join(map(str, paid.entries))}"
+    plan = "The plan is the one that was charged." if paid.plan_known else "The file is too old to name its plan."
+    charged = f"{decimal_text(paid.cost)} of {paid.currency}"
+    return f"Checked with the ledger: {entries} charged {charged} and bought exactly these numbers. {plan}"
 
 
 def _attributes(release: Release) -> Table:

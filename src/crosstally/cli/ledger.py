@@ -179,7 +179,8 @@ def export(
 
     opened = Ledger.open(ledger)
     check_output(output, force=force)
-    keys = stage_keys(key, {each.key for each in opened.entries()}) or (key,)
+    entries = {each.key: each for each in opened.entries()}
+    keys = stage_keys(key, entries) or (key,)
     bought = [opened.export(each) for each in keys]
     plans, measurements = [plan for plan, _ in bought], [each for _, stage in bought for each in stage]
     statement = Statement(
@@ -189,6 +190,7 @@ def export(
         unit=opened.schema.unit,
         rows=rows,
         entry=measurements[0].origin,
+        plan=entries[keys[0]].request,
         rows_are_units=rows_are_units,
     )
     publish(opened.schema, measurements, statement).save(output)

@@ -21,7 +21,7 @@ from crosstally.json_text import JsonError, read_json_file
 from crosstally.plans.goal import goal_of
 from crosstally.plans.joint_cost import groups_cost
 from crosstally.plans.request import Request, RequestGroup, grouped
-from crosstally.plans.stages import Rule, part_of, rest_of, sum_of_stages
+from crosstally.plans.stages import Rule, first_share, part_of, rest_of, sum_of_stages
 from crosstally.platform_files import write_text
 from crosstally.questions.along import AskedAlong
 from crosstally.questions.choice import Choice
@@ -112,7 +112,7 @@ class Plan:
     @cached_property
     def share(self) -> Fraction:
         """This stage's share of the budget: what later stages leave."""
-        return 1 - sum((rule.share for rule in self.later), Fraction(0))
+        return first_share(self.later)
 
     @cached_property
     def own_budget(self) -> Budget:

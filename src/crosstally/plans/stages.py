@@ -10,7 +10,7 @@ from typing import Any
 from crosstally.budget import Budget, decimal_text, exact
 from crosstally.errors import PlanError
 
-__all__ = ["Rule", "cost_of_stages", "part_of", "rest_of", "stage_key", "stage_keys", "sum_of_stages"]
+__all__ = ["Rule", "cost_of_stages", "first_share", "part_of", "rest_of", "stage_key", "stage_keys", "sum_of_stages"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +70,11 @@ def part_of(budget: Budget, share: Fraction) -> Budget:
     if share == 1:
         return budget
     return Budget(epsilon=budget.amount * share) if budget.pure else Budget(rho=budget.amount * share)
+
+
+def first_share(rules: Sequence[Rule]) -> Fraction:
+    """The share of the budget that these later stages leave to the first one."""
+    return 1 - sum((rule.share for rule in rules), Fraction(0))
 
 
 def rest_of(rules: Sequence[Rule]) -> tuple[Rule, ...]:

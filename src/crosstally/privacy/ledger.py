@@ -32,6 +32,7 @@ from crosstally.errors import (
 from crosstally.html_text import MOST_ROWS, html_table
 from crosstally.json_text import JsonError, read_json
 from crosstally.plans.plan import Plan
+from crosstally.plans.stages import Rule, first_share, part_of
 from crosstally.privacy.ledger_file import (
     FORMAT,
     FORMATS,
@@ -75,7 +76,10 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One spend: ``cost`` in the ledger's currency, ``when`` it was charged, ``hash`` of the charge in the chain."""
+    """One spend: ``cost`` in the ledger's currency, ``when`` it was charged, ``hash`` of the charge in the chain.
+
+    ``request`` is the digest of the plan that was charged, as the statement of its release has it.
+    """
 
     number: int
     key: str
@@ -84,6 +88,7 @@ class Entry:
     state: State
     when: datetime
     hash: str
+    request: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +129,12 @@ class Ledger:
 
     @classmethod
     def open(cls, path: str | Path, *, before_charge: Callable[[], None] | None = None) -> Ledger:
-        """The ledger in a file."""
-        return cls(Store.open(Path(path)), before_charge)
+        """The ledger in a file, if every charge in it is above zero and the price of its plan."""
+        ledger = cls(Store.open(Path(path)), before_charge)
+        with ledger._store.reading() as connection:
+            for charged in events(connection, "WHERE kind = 'charged'"):
+                ledger._check_price(connection, charged)
+        return ledger
 
     @classmethod
     def in_memory(
@@ -444,10 +453,23 @@ class Ledger:
                 raise LedgerError(f"{self._store}: event {event.number} does not raise the cap")
             cap = new
 
+    def _check_price(self, connection: sqlite3.Connection, charged: Event) -> None:
+        """Raise unless a charge is what the budget of its plan's stage costs here, and more than nothing."""
+        body, cost = _plan_body(connection, charged), _cost(charged.cost)
+        try:
+            if not isinstance(later := body.get("later", []), list):
+                raise LedgerError("later stages must be a list")
+            share = first_share(tuple(map(Rule.from_dict, later)))
+            price = self.price(part_of(Budget.from_dict(body.get("budget")), share))
+        except CrosstallyError as error:
+            raise LedgerError(f"{self._store}: the plan of entry {charged.entry} is not sound: {error}") from None
+        if abs(price - cost) > cost * _ROUNDED:
+            raise LedgerError(f"{self._store}: entry {charged.entry} was charged for another plan")
+
     def _verify_spend(self, connection: sqlite3.Connection, lines: Sequence[Event]) -> None:
-        plan, cost = self._plan(connection, lines), Fraction(lines[0].cost or 0)
-        asked = _asked_digest(self._plan_dict(connection, lines), self.schema)
-        if asked != lines[0].request or abs(self.price(plan.own_budget) - cost) > cost * _ROUNDED:
+        self._plan(connection, lines)
+        self._check_price(connection, lines[0])
+        if _asked_digest(self._plan_dict(connection, lines), self.schema) != lines[0].request:
             raise LedgerError(f"{self._store}: entry {lines[0].entry} was charged for another plan")
         if len(lines) > 1:
             self._measured(connection, lines)
@@ -586,8 +608,8 @@ def _spent(connection: sqlite3.Connection) -> Fraction:
 def _cost(text: object) -> Fraction:
     """What a charge costs, as the ledger keeps it."""
     cost = fraction_of_text(text)
-    if cost is None or cost < 0:
-        raise LedgerError("a charge of the ledger has no cost that is a number; restore the file from a copy")
+    if cost is None or cost <= 0:
+        raise LedgerError("a charge of the ledger has no cost that is a positive number; restore the file from a copy")
     return cost
 
 
@@ -607,6 +629,7 @@ def _entries(lines: Sequence[Event]) -> tuple[Entry, ...]:
             state=State(last.kind),
             when=datetime.fromisoformat(charged.charged_at or ""),
             hash=charged.hash,
+            request=charged.request or "",
         )
         for charged, last in ((spend[0], spend[-1]) for spend in found.values())
     )

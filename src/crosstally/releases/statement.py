@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -19,6 +20,7 @@ __all__ = ["Statement", "caveats", "installed_versions"]
 
 MODELS = ("central", "local")
 _USUAL_DELTA = Fraction(1, 10**6)
+_DIGEST = re.compile("[0-9a-f]{64}")
 
 
 @cache
@@ -38,8 +40,8 @@ class Statement:
     """The privacy promise of a release, and what was taken as public when it was made.
 
     ``rows`` is a number of rows that the steward asserted as public, or None; ``rows_are_units`` says that the steward
-    answers for a query whose rows may depend on other rows. ``entry`` names the ledger entry that paid. ``plain`` says
-    it all in sentences.
+    answers for a query whose rows may depend on other rows. ``entry`` names the ledger entry that paid, ``plan`` is the
+    digest of the plan that it was charged for, as the ledger has it. ``plain`` says it all in sentences.
 
     >>> statement = Statement(strategy="flat", budget=Budget(epsilon=1), neighbours=Neighbours.ADD_REMOVE)
     >>> print(statement)
@@ -55,6 +57,7 @@ class Statement:
     versions: Mapping[str, str] | None = None
     entry: str | None = None
     rows_are_units: bool = False
+    plan: str | None = None
 
     def __post_init__(self) -> None:
         for name, kind, rule in (("strategy", str, "a text"), ("budget", Budget, "a Budget")):
@@ -72,6 +75,8 @@ class Statement:
             raise ReleaseError("statement: rows must be below 2^63")
         if self.entry is not None and not isinstance(self.entry, str):
             raise ReleaseError(f"statement: entry must be a text, got {type(self.entry).__name__}")
+        if self.plan is not None and not (isinstance(self.plan, str) and _DIGEST.fullmatch(self.plan)):
+            raise ReleaseError("statement: plan must be a SHA-256 in hexadecimal")
         if not isinstance(self.rows_are_units, bool):
             raise ReleaseError(f"statement: rows_are_units must be true or false, got {self.rows_are_units!r}")
         object.__setattr__(self, "neighbours", Neighbours(self.neighbours))
@@ -117,6 +122,8 @@ class Statement:
             out["entry"] = self.entry
         if self.rows_are_units:
             out["rows_are_units"] = True
+        if self.plan is not None:
+            out["plan"] = self.plan
         return out
 
     @classmethod
@@ -124,11 +131,12 @@ class Statement:
         """A statement from its JSON; errors name the field."""
         if not isinstance(given, Mapping):
             raise ReleaseError(f"statement must be an object, got {type(given).__name__}")
-        known = ("model", "strategy", "budget", "neighbours", "unit", "rows", "versions", "entry", "rows_are_units")
+        needed = ("model", "strategy", "budget", "neighbours", "versions")
+        known = (*needed, "unit", "rows", "entry", "rows_are_units", "plan")
         for key in given:
             if key not in known:
                 raise ReleaseError(f"statement: unknown field {key!r}{did_you_mean(str(key), known)}")
-        for key in ("model", "strategy", "budget", "neighbours", "versions"):
+        for key in needed:
             if key not in given:
                 raise ReleaseError(f"statement: the field {key!r} is missing")
         try:

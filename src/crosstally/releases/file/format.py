@@ -23,6 +23,7 @@ from crosstally.tables import Measurement
 __all__ = [
     "CHOICE_FIELDS",
     "CHOSEN_FIELDS",
+    "CHOSEN_WEIGHT_FIELDS",
     "CONTENT",
     "DIGEST_KEY",
     "ESTIMATE_FIELDS",
@@ -32,7 +33,7 @@ __all__ = [
     "HEADER_KEY",
     "INFERENCE_FIELDS",
     "KIND_FIELDS",
-    "MATRIX_FIELDS",
+    "MATRICES",
     "MAX_EXACT",
     "MAX_HEADER",
     "TEXTS",
@@ -43,21 +44,23 @@ __all__ = [
     "places",
 ]
 
-FORMAT = 5  # the newest number; what needs nothing of it is still written as format 1, 2, 3 or 4
+FORMAT = 6  # the newest number; a release whose statement names no plan is still written as format 1 to 4
 CONTENT = ("measurement", "cell", "value", "estimate")  # the columns that hold the release
 READABLE = ("table", "variance")  # columns for people: they repeat what the header says
 HEADER_KEY, DIGEST_KEY = b"crosstally", b"crosstally.sha256"  # entries of the Parquet metadata
 HEADER_FIELDS = ("format", "schema", "statement", "estimate", "mechanisms", "measurements")
-GROUP_FIELDS = (*HEADER_FIELDS, "groups")  # of format 4: the group of each value, for attributes that have groups
-CHOICE_FIELDS = (*GROUP_FIELDS, "choices")  # of format 4 where tables were chosen privately
-MATRIX_FIELDS = (*CHOICE_FIELDS, "matrices")  # of format 5: the matrix along each attribute that is measured by one
+GROUP_FIELDS = (*HEADER_FIELDS, "groups")  # from format 4 on: the group of each value, where attributes have groups
+CHOICE_FIELDS = (*GROUP_FIELDS, "choices")  # from format 4 on, where tables were chosen privately
+MATRICES = "matrices"  # from format 6 on: the matrix along each attribute that is measured by one
 CHOSEN_FIELDS = ("tables", "chosen", "noise", "origin")
+CHOSEN_WEIGHT_FIELDS = (*CHOSEN_FIELDS, "weight")  # from format 5 on: with it the cost of a choice is known
 ESTIMATE_FIELDS = {
     1: ("nonnegative", "rounds", "corrected"),
     2: ("nonnegative", "rounds", "corrected", "variances"),
     3: ("inference", "corrected"),
     4: ("inference", "corrected"),
     5: ("inference", "corrected"),
+    6: ("inference", "corrected"),
 }
 INFERENCE_FIELDS = ("name", "version", "options")
 KIND_FIELDS = ("query", "values", "noise", "variance", "origin")

@@ -28,6 +28,7 @@ from crosstally.questions.queries import MAX_CELLS, Cells, Contrast, read_group_
 from crosstally.releases.file.format import (
     CHOICE_FIELDS,
     CHOSEN_FIELDS,
+    CHOSEN_WEIGHT_FIELDS,
     CONTENT,
     DIGEST_KEY,
     ESTIMATE_FIELDS,
@@ -37,7 +38,7 @@ from crosstally.releases.file.format import (
     HEADER_KEY,
     INFERENCE_FIELDS,
     KIND_FIELDS,
-    MATRIX_FIELDS,
+    MATRICES,
     MAX_EXACT,
     MAX_HEADER,
     MeasurementKind,
@@ -46,6 +47,7 @@ from crosstally.releases.file.format import (
     places,
 )
 from crosstally.releases.file.pages import PAGE_ROWS, check_pages
+from crosstally.releases.promise import check_promise
 from crosstally.releases.publish import check_variance
 from crosstally.releases.release import Release
 from crosstally.releases.statement import Statement
@@ -148,6 +150,7 @@ def _release(header: Header, columns: Mapping[str, NDArray[Any]]) -> Release:
         measurement = Measurement(query, values, variance=kind.variance, noise=kind.noise, origin=kind.origin)
         measured.append(measurement)
         fitted.append(replace(measurement, values=columns["estimate"][rows].reshape(shape)))
+    check_promise(header.schema, header.statement, measured, header.choices)
     return Release(
         header.schema,
         tuple(measured),
@@ -227,29 +230,32 @@ def read_header(text: bytes | None, rows: int) -> Header:
 
 
 def _read_fields(fields: Any, rows: int) -> Header:
-    newest = {4: CHOICE_FIELDS if "choices" in fields else GROUP_FIELDS, 5: MATRIX_FIELDS}
-    fields = _fields(fields, "header", newest.get(fields["format"], HEADER_FIELDS))
+    number = fields["format"]
+    newest = (*(CHOICE_FIELDS if "choices" in fields else GROUP_FIELDS), *([MATRICES] if number >= 6 else []))
+    fields = _fields(fields, "header", newest if number >= 4 else HEADER_FIELDS)
     schema, statement = Schema.from_dict(fields["schema"]).public(), Statement.from_dict(fields["statement"])
     if statement.unit != schema.unit:
         raise ReleaseError("the unit of the statement must be that of the schema")
-    if statement.rows_are_units and fields["format"] < 4:
+    if statement.rows_are_units and number < 4:
         raise ReleaseError("statement: unknown field 'rows_are_units'")
+    if (statement.plan is None) != (number < 5):
+        raise ReleaseError("statement: from format 5 on, and not before, it must have the field 'plan'")
     if not isinstance(fields["mechanisms"], list) or not isinstance(fields["measurements"], list):
         raise ReleaseError("mechanisms and measurements must be lists")
     kinds = [_read_kind(each, f"mechanism {i}") for i, each in enumerate(fields["mechanisms"])]
     maps = read_group_maps(fields.get("groups", {}))
     schema.check([name for name, _ in maps])
-    matrices = read_matrices(fields.get("matrices", {}))
+    matrices = read_matrices(fields.get(MATRICES, {}))
     schema.check([name for name, _ in matrices])
     measurements = _read_measurements(fields["measurements"], kinds, (dict(maps), dict(matrices)), schema, rows)
-    if matrices_of(query for _, query, _ in measurements) != matrices or (fields["format"] == 5 and not matrices):
+    if matrices_of(query for _, query, _ in measurements) != matrices or (number == 6 and not matrices):
         raise ReleaseError("matrices must be those of its measurements")
     groups = Groups.of(schema, (query for _, query, _ in measurements))
-    choices = _read_choices(fields.get("choices", []), schema)
+    choices = _read_choices(fields.get("choices", []), schema, CHOSEN_FIELDS if number < 5 else CHOSEN_WEIGHT_FIELDS)
     of_format_4 = groups is not None or bool(choices) or statement.rows_are_units
-    if maps != (() if groups is None else groups.maps) or (fields["format"] == 4 and not of_format_4):
+    if maps != (() if groups is None else groups.maps) or (number == 4 and not of_format_4):
         raise ReleaseError("groups must be those of its measurements")
-    fit = _read_made_by(fields["estimate"], fields["format"])
+    fit = _read_made_by(fields["estimate"], number)
     left = _read_variances(fit.pop("variances", []), schema)
     if left and statement.model != "local":
         raise ReleaseError(
@@ -351,14 +357,14 @@ def _read_variances(given: Any, schema: Schema) -> dict[tuple[str, ...], float]:
     return out
 
 
-def _read_choices(given: Any, schema: Schema) -> tuple[Chosen, ...]:
+def _read_choices(given: Any, schema: Schema, names: Sequence[str]) -> tuple[Chosen, ...]:
     """What was chosen privately. Whether there is such a field at all says whether there is a choice."""
     if not isinstance(given, list):
         raise ReleaseError("choices must be a list")
     out = []
     for i, each in enumerate(given):
         where = f"choice {i}"
-        fields = _fields(each, where, CHOSEN_FIELDS)
+        fields = _fields(each, where, names)
         tables = fields["tables"]
         if not isinstance(tables, list) or not all(isinstance(places, list) and places for places in tables):
             raise ReleaseError(f"{where}: tables must be a list of lists of positions")
@@ -366,10 +372,12 @@ def _read_choices(given: Any, schema: Schema) -> tuple[Chosen, ...]:
             raise ReleaseError(f"{where} must name attributes that are there")
         if not isinstance(fields["origin"], str):
             raise ReleaseError(f"{where}: origin must be a text")
-        names = tuple(tuple(schema.names[n] for n in places) for places in tables)
-        noise = Noise.from_dict(fields["noise"])
+        candidates = tuple(tuple(schema.names[n] for n in places) for places in tables)
+        noise, origin, weight = Noise.from_dict(fields["noise"]), fields["origin"], fields.get("weight")
+        if weight is None and "weight" in fields:
+            raise ReleaseError(f"{where}: weight must be a whole number of at least 1")
         try:
-            out.append(Chosen(tables=names, number=fields["chosen"], noise=noise, origin=fields["origin"]))
+            out.append(Chosen(tables=candidates, number=fields["chosen"], noise=noise, origin=origin, weight=weight))
         except CrosstallyError as error:
             raise ReleaseError(f"{where}: {error}") from None
     return tuple(out)

@@ -24,6 +24,7 @@ from crosstally.releases.file.format import (
     CONTENT,
     DIGEST_KEY,
     HEADER_KEY,
+    MATRICES,
     MAX_EXACT,
     MAX_HEADER,
     TEXTS,
@@ -32,6 +33,7 @@ from crosstally.releases.file.format import (
     digest,
     places,
 )
+from crosstally.releases.promise import check_promise
 from crosstally.releases.release import Release
 from crosstally.schema import Schema
 from crosstally.tables import Chosen, Measurement
@@ -43,6 +45,7 @@ _GROUP_ROWS = 2**17
 
 def save_release(release: Release, path: str | Path) -> None:
     """Write a release as a Parquet file; whoever looks sees the old file or the whole new one."""
+    check_promise(release.schema, release.statement, release.measurements, release.choices)
     target = Path(path)
     header, columns = header_bytes(release), _content(release)
     metadata = {HEADER_KEY: header, DIGEST_KEY: digest(header, columns)}
@@ -71,22 +74,22 @@ def header_bytes(release: Release) -> bytes:
         number = kinds.setdefault(MeasurementKind.of(measurement), len(kinds))
         measurements.append([number, *(positions[name] for name in measurement.query.attributes)])
     left = [[variance, *(positions[name] for name in names)] for names, variance in release.variances_left.items()]
-    groups, newest = release.estimate.groups, _needs_newest(release)
-    matrices = matrices_of(m.query for m in release.measurements)
+    groups, matrices = release.estimate.groups, matrices_of(m.query for m in release.measurements)
+    number = _format_number(release)
     header: dict[str, Any] = {
-        "format": 5 if matrices else 4 if newest else 3 if release.nonnegative == SHRUNK else 2 if left else 1,
+        "format": number,
         "schema": release.schema.to_dict(),
         "statement": release.statement.to_dict(),
-        "estimate": _estimate_fields(release, left),
+        "estimate": _estimate_fields(release, left, number),
         "mechanisms": [kind.to_dict() for kind in kinds],
         "measurements": measurements,
     }
-    if newest:
+    if number >= 4:
         header["groups"] = {} if groups is None else {name: list(each) for name, each in groups.maps}
     if matrices:
-        header["matrices"] = {name: [list(row) for row in matrix] for name, matrix in matrices}
-    if release.choices or matrices:
-        header["choices"] = [_choice_fields(each, positions) for each in release.choices]
+        header[MATRICES] = {name: [list(row) for row in matrix] for name, matrix in matrices}
+    if release.choices:
+        header["choices"] = [_choice_fields(each, positions, number) for each in release.choices]
     text = json.dumps(header, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     encoded = text.encode("utf-8", "backslashreplace")  # half a surrogate pair becomes its JSON escape
     if len(encoded) > MAX_HEADER:
@@ -94,28 +97,33 @@ def header_bytes(release: Release) -> bytes:
     return encoded
 
 
-def _needs_newest(release: Release) -> bool:
-    """Whether only format 4 or 5 can say it."""
+def _format_number(release: Release) -> int:
+    """The least format that can say it."""
     if any(isinstance(m.query, Kronecker) for m in release.measurements):
-        return True
-    return release.estimate.groups is not None or bool(release.choices) or release.statement.rows_are_units
+        return 6
+    if release.statement.plan is not None:
+        return 5
+    if release.estimate.groups is not None or release.choices or release.statement.rows_are_units:
+        return 4
+    return 3 if release.nonnegative == SHRUNK else 2 if release.variances_left else 1
 
 
-def _choice_fields(chosen: Chosen, positions: Mapping[str, int]) -> dict[str, Any]:
-    return {
+def _choice_fields(chosen: Chosen, positions: Mapping[str, int], number: int) -> dict[str, Any]:
+    fields = {
         "tables": [[positions[name] for name in names] for names in chosen.tables],
         "chosen": chosen.number,
         "noise": chosen.noise.to_dict(),
         "origin": chosen.origin,
     }
+    return {**fields, "weight": chosen.weight} if number >= 5 else fields
 
 
-def _estimate_fields(release: Release, left: list[list[float]]) -> dict[str, Any]:
+def _estimate_fields(release: Release, left: list[list[float]], number: int) -> dict[str, Any]:
     """What made the estimate: by its name and version, or as formats 1 and 2 say it."""
     if release.nonnegative == SHRUNK:
         inference: dict[str, Any] = {"name": SHRUNK, "version": VERSION, "options": {}}
         return {"inference": inference, "corrected": release.estimate.corrected}
-    if _needs_newest(release):
+    if number >= 4:
         inference = {"name": release.nonnegative, "version": 1, "options": {"rounds": release.rounds}}
         return {"inference": inference, "corrected": release.estimate.corrected}
     fields = {"nonnegative": release.nonnegative, "rounds": release.rounds, "corrected": release.estimate.corrected}

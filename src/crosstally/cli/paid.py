@@ -1,0 +1,103 @@
+"""Whether a ledger paid for a release: entries, cost, plan and numbers of both, side by side."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from crosstally.cli.checks import CheckFailedError
+from crosstally.errors import CrosstallyError
+from crosstally.questions.choice import Choice
+from crosstally.releases.promise import costs_of_entries
+from crosstally.tables import Chosen
+
+if TYPE_CHECKING:
+    from crosstally.privacy.ledger import Entry, Ledger
+    from crosstally.releases import Release
+
+__all__ = ["Paid", "check_paid"]
+
+_ORIGIN = re.compile(r"entry ([1-9][0-9]{0,17}) of ledger (.+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Paid:
+    """What a ledger charged for a release, in its currency, and by which entries."""
+
+    entries: tuple[int, ...]
+    cost: Fraction
+    currency: str
+    plan_known: bool
+    """Whether the statement names the plan: files before format 5 do not."""
+
+
+def check_paid(release: Release, ledger: Ledger) -> Paid:
+    """What the ledger charged for this release; raises unless it paid for all of it, and for nothing else.
+
+    The release's own numbers must be those that the ledger keeps, the plan that the statement names must be the one
+    that was charged, each entry must have charged at least what its measurements and choices cost, and the statement
+    must promise no less than all of them together cost.
+    """
+    statement = release.statement
+    if (release.schema.identity(), statement.neighbours) != (ledger.schema.identity(), ledger.neighbours):
+        raise CheckFailedError("the ledger is about other attributes, cells, units or neighbours than the release")
+    bought = [each for each in release.measurements if each.noise is not None]
+    origins = list(dict.fromkeys([*(each.origin for each in bought), *(each.origin for each in release.choices)]))
+    entries = [_entry(origin, ledger) for origin in origins]
+    if not entries or statement.entry not in origins:
+        raise CheckFailedError("the entry that the release names as paying did not buy any of its numbers")
+    if statement.plan is not None and statement.plan != entries[origins.index(statement.entry)].request:
+        raise CheckFailedError(f"the plan of the release is not the one that {statement.entry} was charged for")
+    for origin, entry in zip(origins, entries, strict=True):
+        kept = ledger.measurements(entry.key)
+        stored = [(m.query, m.noise, m.values.tobytes()) for m in kept if not isinstance(m.query, Choice)]
+        shown = [(m.query, m.noise, np.asarray(m.values, np.int64).tobytes()) for m in bought if m.origin == origin]
+        chosen = [_told(Chosen.of(m)) for m in kept if isinstance(m.query, Choice)]
+        if stored != shown or chosen != [_told(each) for each in release.choices if each.origin == origin]:
+            raise CheckFailedError(f"the numbers of the release are not those that {origin} bought")
+    return Paid(
+        tuple(sorted(entry.number for entry in entries)),
+        _checked_cost(release, ledger, dict(zip(origins, entries, strict=True))),
+        ledger.currency,
+        statement.plan is not None,
+    )
+
+
+def _entry(origin: str, ledger: Ledger) -> Entry:
+    found = _ORIGIN.fullmatch(origin)
+    if found is None or found[2] != ledger.id:
+        raise CheckFailedError(f"the release was paid by {origin}, this is ledger {ledger.id}")
+    entries = ledger.entries()
+    if int(found[1]) > len(entries):
+        raise CheckFailedError(f"the release was paid by {origin}, which has {len(entries)} entries")
+    return entries[int(found[1]) - 1]
+
+
+def _told(chosen: Chosen) -> tuple[object, ...]:
+    """What a file of any format says of a choice."""
+    return chosen.tables, chosen.number, chosen.noise
+
+
+def _checked_cost(release: Release, ledger: Ledger, entries: dict[str, Entry]) -> Fraction:
+    costs = costs_of_entries(
+        release.schema,
+        ledger.neighbours,
+        release.measurements,
+        release.choices,
+        pure=ledger.currency == "epsilon",
+    )
+    for origin, entry in entries.items():
+        if costs[origin] > entry.cost:
+            raise CheckFailedError(f"the numbers of {origin} cost more than it was charged")
+    charged = sum((entry.cost for entry in entries.values()), Fraction(0))
+    try:
+        promised = ledger.price(release.statement.budget)
+    except CrosstallyError as error:
+        raise CheckFailedError(f"the statement's budget is not of this ledger: {error}") from None
+    if charged > promised:
+        raise CheckFailedError("the ledger charged more for the release than its statement says")
+    return charged
