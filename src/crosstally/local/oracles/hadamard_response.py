@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crosstally.local.oracles.answers import Answers, AnswerSpace, Counts
 from crosstally.local.oracles.base import Codes, ViewOracle, cell_numbers
@@ -74,6 +75,12 @@ class HadamardResponse(ViewOracle):
         signs = slots.reshape(-1, 2)
         agreement = hadamard_transform(signs[:, 0] - signs[:, 1])[: self.cells]
         return np.asarray((slots.sum() + agreement) // 2)
+
+    def support_extremes(self, weights: NDArray[np.float64]) -> tuple[float, float]:
+        """Over all rows but the first, and both signs, the cells with that sign."""
+        signed = hadamard_transform(np.concatenate([weights, np.zeros(self.order - self.cells)]))[1:]
+        most = float(np.abs(signed).max())
+        return (float(weights.sum()) - most) / 2, (float(weights.sum()) + most) / 2
 
     def draw(self, codes: Codes) -> Answers:
         """A row and a sign by a kernel."""

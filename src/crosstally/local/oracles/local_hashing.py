@@ -86,6 +86,12 @@ class LocalHashing(ViewOracle):
         hashed = hashes(self.cells, self.buckets, self.digits)
         return np.asarray(by_function[np.arange(len(by_function))[:, None], hashed].sum(axis=0, dtype=np.int64))
 
+    def support_extremes(self, weights: NDArray[np.float64]) -> tuple[float, float]:
+        """Over all functions and hashes the cells with that hash."""
+        hashed = hashes(self.cells, self.buckets, self.digits)
+        sums = np.stack([(hashed == bucket) @ weights for bucket in range(self.buckets)])
+        return float(sums.min()), float(sums.max())
+
     def draw(self, codes: Codes) -> Answers:
         """A function and a hash by a kernel, from a table of all hashes."""
         from crosstally.kernels.local import draw_hashed
