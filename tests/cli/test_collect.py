@@ -67,6 +67,8 @@ def test_plan_tells_what_it_chose(tmp_path, protocol) -> None:
         told = json.loads(done.out)
         assert set(told) == {"protocol", "method", "groups", "minimum", "predicted_l2_error"}
         assert told["minimum"] == 1000
+        low, high = told["predicted_l2_error"]
+        assert 0 < low < high < 1
     assert "Saved" in ran_well(
         "collect", "plan", schema, "--epsilon", 1, "--people", 4000, "-o", protocol, "--force"
     ).err  # fmt: skip

@@ -91,7 +91,6 @@ def plan(
     """Design a collection: a public protocol that says what every device is asked. Free: no data is read."""
     from crosstally.cli.output.screen import people as screen_for_people
     from crosstally.cli.output.screen import print_json, progress
-    from crosstally.local.planning.groups import predicted_error
     from crosstally.local.protocol import design
 
     if epsilon is None:
@@ -100,15 +99,18 @@ def plan(
     check_output(output, force=force)
     with progress("planning", quiet=quiet or json):
         made = design(read, epsilon=epsilon, people=people, ways=ways, method=method, minimum=minimum, tokens=tokens)
-        error = predicted_error(read.shape, made.groups, people=people, ways=ways, shrunk=True) ** 0.5
+        low, high = made.predicted_error
     _write(output, lambda: made.save(output))
     if json:
         facts = {"protocol": made.id, "method": made.method, "groups": len(made.groups), "minimum": made.minimum}
-        print_json({**facts, "predicted_l2_error": error})
+        print_json({**facts, "predicted_l2_error": [low, high]})
         return
     screen = screen_for_people(quiet=quiet)
     screen.say(f"Saved {output}: {made.method}, {len(made.groups):,} groups, at least {made.minimum:,} reports.")
-    screen.say(f"A table over {ways} attributes is expected to be off by {100 * error:.2g}% of all people (L2).")
+    screen.say(
+        f"A table over {ways} attributes is expected to be off by {100 * low:.2g}% to {100 * high:.2g}% of all people "
+        "(L2), the more the stronger attributes depend on each other."
+    )
     if made.tokens:
         screen.put(
             f"Next: crosstally collect tokens {output} --number {people} -o FILE, and hand out one to each person"

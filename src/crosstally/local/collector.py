@@ -22,6 +22,7 @@ from crosstally.local.estimate.shrinkage import Shrunk, shrunk_measurements
 from crosstally.local.group_sizes import GroupSizes
 from crosstally.local.influence import shift_by_liars
 from crosstally.local.oracles.answers import Tally
+from crosstally.local.planning.methods import SHRUNK
 from crosstally.local.protocol import Protocol
 from crosstally.local.received import Reason, Received
 from crosstally.local.report_ids import ReportIds
@@ -306,7 +307,7 @@ def _checked_tokens(protocol: Protocol, tokens: Tokens | None) -> Tokens | None:
 
 
 def _chosen(protocol: Protocol, nonnegative: str, widest: int) -> str:
-    if protocol.method not in ("residuals", "views") or nonnegative == "none":
+    if protocol.method not in SHRUNK or nonnegative == "none":
         return "none"
     return "expected" if widest <= MOST_ATTRIBUTES else "independence"
 

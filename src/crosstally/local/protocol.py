@@ -15,8 +15,8 @@ from crosstally.errors import BudgetError, CrosstallyError, PlanError, SchemaErr
 from crosstally.json_text import JsonError, read_json_file
 from crosstally.local import client
 from crosstally.local.oracles import oracle_of
-from crosstally.local.planning.groups import Group
-from crosstally.local.planning.methods import groups_of
+from crosstally.local.planning.groups import Group, predicted_range
+from crosstally.local.planning.methods import SHRUNK, groups_of
 from crosstally.schema import Outside, Schema
 
 __all__ = ["Protocol", "design"]
@@ -67,6 +67,16 @@ class Protocol:
     def id(self) -> str:
         """Sixteen hexadecimal digits that name it: any change of the document gives other ones."""
         return client.protocol_id(self.document).hex()
+
+    @property
+    def predicted_error(self) -> tuple[float, float]:
+        """How far off a table over ``ways`` attributes is expected to be, in L2 and as a part of all people.
+
+        The first is for attributes that hardly depend on each other, the second for strong dependence. Nobody knows
+        which before people have reported.
+        """
+        sizes, shrunk = self.schema.shape, self.method in SHRUNK
+        return predicted_range(sizes, self.groups, people=self.people, ways=self.ways, shrunk=shrunk)
 
     def report(
         self,

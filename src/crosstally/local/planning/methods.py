@@ -1,7 +1,8 @@
 """Methods: who is asked what. Each gives the groups of a protocol.
 
 ==============  ======================================================================================
-``full``        one group, the table of all attributes (FC in the CALM paper)
+``full``        one group, the table of all attributes (FC in the CALM paper; beyond 4,096 cells by Hadamard response,
+                since the hashes of OLH would not fit into memory)
 ``marginals``   a group for every table over ``ways`` attributes (AM)
 ``fourier``     a group for every residual of up to ``ways`` attributes, all alike (FT)
 ``each``        every attribute with a part of epsilon (EM)
@@ -21,6 +22,7 @@ from fractions import Fraction
 from itertools import combinations, product
 
 from crosstally.errors import PlanError, did_you_mean
+from crosstally.local.oracles.hadamard_response import HadamardResponse
 from crosstally.local.oracles.local_hashing import LocalHashing
 from crosstally.local.oracles.randomised_response import RandomisedResponse
 from crosstally.local.oracles.residual_bit import ResidualBit
@@ -35,9 +37,12 @@ from crosstally.local.planning.groups import (
     view_groups,
 )
 
-__all__ = ["METHODS", "PAPER_KINDS", "Views", "calm_views", "groups_of", "view_candidates"]
+__all__ = ["METHODS", "PAPER_KINDS", "SHRUNK", "Views", "calm_views", "groups_of", "view_candidates"]
 
 PAPER_KINDS = (RandomisedResponse.kind, UnaryEncoding.kind, LocalHashing.kind)
+SHRUNK = ("residuals", "views")
+"""The methods whose releases are shrunk unless somebody says otherwise; the papers' are released as the papers do."""
+
 _MOST_GROUPS = 50_000
 _VIEW_CELLS = (4, 8, 16, 32, 64, 256)
 _MOST_CELLS = 4096
@@ -66,7 +71,8 @@ def groups_of(
 
 
 def _full(sizes: Sequence[int], epsilon: Fraction, people: int, ways: int) -> tuple[Group, ...]:  # noqa: ARG001
-    return view_groups(sizes, [range(len(sizes))], epsilon)
+    kinds = PAPER_KINDS if math.prod(sizes) <= LocalHashing.most_cells else (HadamardResponse.kind,)
+    return view_groups(sizes, [range(len(sizes))], epsilon, kinds)
 
 
 def _marginals(sizes: Sequence[int], epsilon: Fraction, people: int, ways: int) -> tuple[Group, ...]:  # noqa: ARG001
