@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from fractions import Fraction
 from itertools import combinations
 
@@ -20,6 +21,7 @@ from crosstally.local.planning.groups import (
     measured_sets,
     predicted_error,
     residual_groups,
+    unmeasured_error,
     view_groups,
 )
 from crosstally.local.planning.methods import METHODS, calm_views, groups_of, view_candidates
@@ -125,6 +127,25 @@ def test_many_attributes_are_designed_for_too() -> None:
     assert protocol.method == "residuals"
     asked = {group.attributes for group in protocol.groups}
     assert asked >= set(combinations(range(60), 1)) | set(combinations(range(60), 2))
+
+
+def test_a_hundred_mixed_attributes_are_designed_for_in_seconds() -> None:
+    """Two to fifty values; three CPU seconds when it was written; before that nobody saw it end."""
+    sizes = [(2, 2, 3, 4, 5, 7, 10, 16, 30, 50)[i * 7 % 10] for i in range(100)]
+    schema = Schema(tuple(Attribute(f"a{i}", tuple(map(str, range(n)))) for i, n in enumerate(sizes)))
+    start = time.process_time()
+    protocol = design(schema, epsilon=1, people=1_000_000, ways=3)
+    assert time.process_time() - start < 30
+    assert len(protocol.groups) == 100 + math.comb(100, 2)
+
+
+def test_what_sets_add_that_nobody_is_asked_about() -> None:
+    """Over all tables of three of four attributes: 0.001 for each pair, times one over the cells of the third."""
+    sizes = (2, 3, 4, 5)
+    pairs = [0.001 / sizes[i] for table in combinations(range(4), 3) for i in table]
+    assert unmeasured_error(sizes, 2, 3) == pytest.approx(sum(pairs) / 4)
+    assert unmeasured_error(sizes, 3, 3) == pytest.approx(0.000002)
+    assert unmeasured_error(sizes, 4, 4) == 0
 
 
 def test_sets_of_many_among_many_attributes_are_told_apart() -> None:

@@ -31,6 +31,7 @@ __all__ = [
     "predicted_error",
     "predicted_range",
     "residual_groups",
+    "unmeasured_error",
     "view_groups",
 ]
 
@@ -198,7 +199,7 @@ def error_of(
     from their pairs as well.
     """
     told = _told(sizes, measured[2], beliefs) if shrunk and 2 in measured else np.zeros(len(sizes))
-    total = sum(_unmeasured(tuple(sizes), order, ways, beliefs=beliefs) for order in range(1, ways + 1))
+    total = sum(unmeasured_error(sizes, order, ways, beliefs) for order in range(1, ways + 1))
     for order, found in measured.items():
         shapes = np.asarray(sizes)[found.sets]
         coefficients, expected = (shapes - 1).prod(axis=1), beliefs.moment(order)
@@ -212,12 +213,21 @@ def error_of(
     return total
 
 
-@lru_cache(maxsize=1000)
-def _unmeasured(sizes: tuple[int, ...], order: int, ways: int, beliefs: Beliefs) -> float:
+def unmeasured_error(sizes: Sequence[int], order: int, ways: int, beliefs: Beliefs = TYPICAL) -> float:
     """What the moments of so many attributes add to the error of a table where none of them is measured."""
-    shapes = np.array(list(combinations(sizes, order)))
-    spreads = _spreads(sizes, shapes, ways, beliefs)
-    return beliefs.moment(order) * float(spreads.sum()) / math.comb(len(sizes), ways)
+    moment = beliefs.moment(order)
+    return moment * _mean_spread(tuple(sorted(sizes)), order, ways, beliefs.concentration) if moment else 0.0
+
+
+@lru_cache(maxsize=1000)
+def _mean_spread(sizes: tuple[int, ...], order: int, ways: int, concentration: float) -> float:
+    """The mean over all tables of how much of the error of all their sets of so many attributes is left in them.
+
+    Of all tables of ``ways`` attributes, and all sets within each, that is the sum of all products of what is left in
+    the attributes outside, each as often as the rest of the attributes has sets of ``order``.
+    """
+    left = len(sizes) - (ways - order)
+    return _spread(sizes, (), ways - order, concentration) * math.comb(left, order) / math.comb(len(sizes), ways)
 
 
 def _spreads(
