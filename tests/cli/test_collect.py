@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 import json
+import stat
 
 import numpy as np
 import pytest
 
 import crosstally as ct
 from cli_runs import ran_well, run
+from crosstally.local.collector import RECORD
 
 SCHEMA = {
     "attributes": [
@@ -65,6 +67,8 @@ def test_plan_tells_what_it_chose(tmp_path, protocol) -> None:
         told = json.loads(done.out)
         assert set(told) == {"protocol", "method", "groups", "minimum", "predicted_l2_error"}
         assert told["minimum"] == 1000
+        low, high = told["predicted_l2_error"]
+        assert 0 < low < high < 1
     assert "Saved" in ran_well(
         "collect", "plan", schema, "--epsilon", 1, "--people", 4000, "-o", protocol, "--force"
     ).err  # fmt: skip
@@ -146,3 +150,56 @@ def test_a_lost_report_and_a_damaged_store_end_in_one_line(tmp_path, protocol) -
         ran = run("collect", "report", protocol, "{}", "--store", tmp_path / "b", "--cap", "100")
         assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
         assert message in ran.err
+
+
+def test_the_whole_way_with_tokens(tmp_path, protocol) -> None:
+    """Tokens are handed out, a device uses one, rows use the rest; a report without a token is not counted."""
+    schema, tokens, rows = tmp_path / "usage.schema.json", tmp_path / "usage.tokens", tmp_path / "rows.csv"
+    ran_well(
+        "collect", "plan", schema, "--epsilon", 4, "--people", 4000, "-o", protocol, "--force", "--tokens", "--quiet"
+    )
+    ran_well("collect", "tokens", protocol, "--number", 4001, "-o", tokens)
+    assert stat.S_IMODE(tokens.stat().st_mode) == 0o600
+    write_rows(rows)
+    reports, release = tmp_path / "usage.reports", tmp_path / "usage.release.parquet"
+    ran_well("collect", "simulate", protocol, rows, "-o", reports, "--tokens", tokens)
+    (tmp_path / "token.txt").write_text(tokens.read_text().splitlines()[-1])
+    device = ("collect", "report", protocol, "{}", "--store", tmp_path / "device.json", "--cap", 4)
+    sent = base64.b64decode(ran_well(*device, "--token", tmp_path / "token.txt").out)
+    forged = sent[:9] + bytes(16) + sent[25:]
+    (tmp_path / "more.reports").write_bytes(sent + sent + forged)
+    ending = (protocol, reports, tmp_path / "more.reports", "-o", release, "--tokens", tokens)
+    told = json.loads(ran_well("collect", "release", *ending, "--json").out)
+    assert told["reports"] == {
+        "accepted": 4001,
+        "a report with this id was counted already": 1,
+        "the report holds a token that was not handed out": 1,
+    }
+    assert told["unusual_groups"] == []
+    assert told["liars"]["table"] == ["plan", "age"]
+    assert 40 < told["liars"]["people"] < 400
+    said = ran_well("collect", "release", *ending, "--force", "--liars", "0.02").err
+    assert "2% liars whose tokens give their groups could have moved a cell of plan x age" in said
+    for mistake, message in (
+        (device, "this protocol needs a token of 32 hexadecimal digits, got none"),
+        ((*device, "--token", "no"), "cannot read the token"),
+        (("collect", "release", protocol, reports, "-o", release, "--force"), "name the file of those"),
+        (("collect", "release", protocol, reports, "-o", release, "--force", "--tokens", rows), "no file of tokens"),
+    ):
+        assert message in run(*mistake).err
+
+
+def test_a_crowded_group_is_shown(tmp_path, protocol) -> None:
+    """500 reports more in one group: the sizes do not fit their shares."""
+    design = ("--epsilon", 4, "--people", 4000, "--method", "residuals", "--force", "--quiet")
+    ran_well("collect", "plan", tmp_path / "usage.schema.json", *design, "-o", protocol)
+    reports = tmp_path / "usage.reports"
+    write_rows(tmp_path / "rows.csv")
+    ran_well("collect", "simulate", protocol, tmp_path / "rows.csv", "-o", reports)
+    crowd = np.frombuffer(reports.read_bytes()[:37] * 500, RECORD).copy()
+    crowd["id"] = np.frombuffer(np.random.default_rng(1).bytes(16 * 500), "V16")
+    reports.write_bytes(reports.read_bytes() + crowd.tobytes())
+    said = ran_well("collect", "release", protocol, reports, "-o", tmp_path / "r.parquet").err
+    assert f"group {crowd['group'][0]} (" in said
+    assert "liars may have chosen it" in said
+    assert "1% liars who choose their groups" in said

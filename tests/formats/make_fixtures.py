@@ -25,6 +25,7 @@ from crosstally.budget import Noise, NoiseKind
 from crosstally.local.client import FileStore
 from crosstally.local.collector import Collector
 from crosstally.local.protocol import Protocol
+from crosstally.local.tokens import Tokens
 from crosstally.plans.plan import Plan, Request
 from crosstally.questions.choice import Choice
 from crosstally.questions.kronecker import Kronecker
@@ -254,6 +255,22 @@ def reports_1(path: Path) -> None:
     path.write_bytes(b"".join([*reports, reports[0]]))
 
 
+def protocol_2(path: Path) -> None:
+    replace(Protocol.load(HERE / "protocol-1.json"), tokens=True).save(path)
+
+
+def tokens_1(path: Path) -> None:
+    Tokens.issue(Protocol.load(HERE / "protocol-2.json"), 100).save(path)
+
+
+def reports_2(path: Path) -> None:
+    """100 reports, and again the first one: its token counts once."""
+    protocol = Protocol.load(HERE / "protocol-2.json")
+    tokens = Tokens.load(HERE / "tokens-1.txt", protocol).texts()
+    reports = [protocol.report(device(number), store={}, cap="2", token=token) for number, token in enumerate(tokens)]
+    path.write_bytes(b"".join([*reports, reports[0]]))
+
+
 def collector_1(path: Path) -> None:
     collector = Collector(Protocol.load(HERE / "protocol-1.json"))
     collector.add_many((HERE / "reports-1.bin").read_bytes())
@@ -287,6 +304,9 @@ FILES: dict[str, Callable[[Path], None]] = {
     "protocol-1.json": protocol_1,
     "reports-1.bin": reports_1,  # this and what follows need the protocol's file
     "collector-1.state": collector_1,
+    "protocol-2.json": protocol_2,
+    "tokens-1.txt": tokens_1,
+    "reports-2.bin": reports_2,
     "device-store-1.json": device_store_1,
     "release-2.parquet": release_2,
 }

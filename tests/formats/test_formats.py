@@ -21,6 +21,7 @@ from crosstally.budget import Noise, NoiseKind
 from crosstally.local.client import FileStore
 from crosstally.local.collector import Collector
 from crosstally.local.protocol import Protocol
+from crosstally.local.tokens import Tokens
 from crosstally.plans.plan import Plan, Rule
 from crosstally.privacy.ledger import State, request_digest
 from crosstally.questions.choice import Choice
@@ -44,6 +45,7 @@ DIGESTS = {
     "plan-4.json": "a89073bec4f5c4836dc19b6e31589c9c5b409a7a814fc7719fdb10a5150524c7",
     "plan-3.json": "9d8cc13c923cdbde1f22bb84755170b34ac83adae3843030a4b749229b75a237",
     "protocol-1.json": "7f95d7b1ec672c4df44c3bb8fb658b938398a508622671225a28e7f85f5606c4",
+    "protocol-2.json": "7510c02890d20084d9715a9a8da237a1be5de34998fdfa34d9759b1c6129b18c",
     "release-1-cells.parquet": "e93d04a9a39b2ae868337faa5d2a289ffb5d8b83053848a2b09ae21d6578ef36",
     "release-1.parquet": "9974c8a9fbfbcb3b7459f08cca0742cd50f6b4f36789605a59095bbf47fc68f4",
     "release-2.parquet": "975b6f0fdc0ccc941ad81f5529b961560bdc711d4adf836bf2bd75080427e1d4",
@@ -54,9 +56,11 @@ DIGESTS = {
     "release-5.parquet": "2f2f04be9f6ba4798b3e2169e29f6a146475b0b27f00dd9bf1fefa48f10faba7",
     "release-6.parquet": "277da24cd87ab7c7ff8077e8f976ae944255755d0ececac6e2d7156445af374f",
     "reports-1.bin": "aa981c851f6672f261847d0cc1dd26e8e842fa52dae44e09853068e95172c0bc",
+    "reports-2.bin": "4537accf645b07b187d6873eb89b1c6784b8b74f7ed8a6e5fa49b56abb4022c7",
     "schema-1-draft.json": "67e7c753c244b3cae1737a9f960942a0b18c294d58f845ea21c67270cd9a533a",
     "schema-1.json": "99a14a342e9ea17f604821355ee713ddddf8f85cb5da0c8e8f0d20c3d9102341",
     "schema-2.json": "880feaa156a2018f595616080043ca7a9c9137a3803809e78dcf10e78847603a",
+    "tokens-1.txt": "90f63e675533097b9c20412aaf712a06d1c28750afe4ec2ac1a6b0f416ceb973",
 }
 
 
@@ -403,6 +407,21 @@ def test_collector_1(protocol: Protocol) -> None:
     for one, other in zip(collector.measurements(), read_off(protocol).measurements(), strict=True):
         np.testing.assert_array_equal(one.values, other.values)
     assert collector.add_many((HERE / "reports-1.bin").read_bytes()).accepted == 0
+
+
+def test_protocol_2_tokens_1_and_reports_of_wire_2() -> None:
+    """Version, protocol, token, group, answer: 100 people, whose tokens put 35, 26 and 39 into three groups."""
+    protocol = Protocol.load(HERE / "protocol-2.json")
+    assert (protocol.id, protocol.tokens) == ("ec34831e10645976", True)
+    tokens = Tokens.load(HERE / "tokens-1.txt", protocol)
+    assert (len(tokens), tokens.texts()[0]) == (100, "d12e6845ed8632e4c5b0b1e814e4aa50")
+    sent = (HERE / "reports-2.bin").read_bytes()
+    first = struct.unpack("<B8s16sIQ", sent[:37])
+    assert first == (2, bytes.fromhex("ec34831e10645976"), bytes.fromhex("d12e6845ed8632e4c5b0b1e814e4aa50"), 2, 0)
+    collector = Collector(protocol, tokens=tokens)
+    received = collector.add_many(sent)
+    assert (received.accepted, len(received.codes)) == (100, 101)
+    assert collector.group_sizes().reports.tolist() == [35, 26, 39]
 
 
 def test_device_store_1(protocol: Protocol, tmp_path: Path) -> None:

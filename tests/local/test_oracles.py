@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import permutations
 
+import numpy as np
 import pytest
 from oracle_contract import EPSILONS, ResidualContract, ViewContract
 
@@ -11,13 +13,14 @@ from crosstally.errors import BudgetError, PlanError
 from crosstally.local.oracles import ORACLES, best_oracle, view_oracles
 from crosstally.local.oracles.each_attribute import EachAttribute
 from crosstally.local.oracles.hadamard_response import HadamardResponse
-from crosstally.local.oracles.local_hashing import LocalHashing
+from crosstally.local.oracles.local_hashing import LocalHashing, collinear_triples
 from crosstally.local.oracles.odds import odds_below
 from crosstally.local.oracles.randomised_response import RandomisedResponse
 from crosstally.local.oracles.registry import register
 from crosstally.local.oracles.residual_bit import ResidualBit
 from crosstally.local.oracles.subset_selection import SubsetSelection
 from crosstally.local.oracles.unary_encoding import UnaryEncoding
+from crosstally.papers.calm.simulated import report_law
 from reference_local import exponential_below
 
 
@@ -109,3 +112,29 @@ def test_what_is_too_large_is_refused() -> None:
         ResidualBit.of((64, 64, 64, 64), Fraction(1))
     with pytest.raises(PlanError, match="no oracle"):
         best_oracle((128,), Fraction(1), (UnaryEncoding.kind,))
+
+
+@pytest.mark.parametrize(
+    ("cells", "buckets", "digits"), [(2, 2, 1), (5, 2, 3), (7, 3, 2), (9, 3, 2), (14, 5, 2), (6, 7, 1)]
+)
+def test_triples_on_a_line_are_counted(cells, buckets, digits) -> None:
+    """Against all triples: the differences to the first one have no two digits whose cross product is not 0."""
+    vectors = [[cell // buckets**i % buckets for i in range(digits)] for cell in range(cells)]
+    found = 0
+    for v, w, x in permutations(vectors, 3):
+        first, second = ([(b - a) % buckets for a, b in zip(v, other, strict=True)] for other in (w, x))
+        found += all(
+            (first[i] * second[j] - first[j] * second[i]) % buckets == 0 for i in range(digits) for j in range(i)
+        )
+    assert collinear_triples(cells, buckets, digits) == found
+
+
+@pytest.mark.parametrize("cells", [2, 3, 6, 8, 11])
+@pytest.mark.parametrize("kind", [HadamardResponse, LocalHashing])
+def test_the_variance_of_how_many_cells_are_supported(kind, cells) -> None:
+    """Against the law of all reports from all cells, each as likely as the other."""
+    oracle = kind.of((cells,), Fraction(1))
+    law, _ = report_law(oracle)
+    supported = np.array([oracle.supports(slots).sum() for slots in np.eye(law.shape[1], dtype=np.int64)])
+    mean, square = (float((law @ supported**power).mean()) for power in (1, 2))
+    assert oracle.support_variance == pytest.approx(square - mean**2, abs=1e-9)

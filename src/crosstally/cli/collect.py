@@ -1,8 +1,10 @@
-"""``crosstally collect``: the local model, in which nobody holds the rows: plan, report, simulate, release."""
+"""``crosstally collect``: the local model, in which nobody holds the rows: plan, tokens, report, simulate, release."""
 
 from __future__ import annotations
 
 import base64
+import math
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,22 +30,27 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from crosstally.local.collector import Collector
     from crosstally.local.protocol import Protocol
+    from crosstally.local.tokens import Tokens
 
 __all__ = [
     "PLAN_EXAMPLES",
     "RELEASE_EXAMPLES",
     "REPORT_EXAMPLES",
     "SIMULATE_EXAMPLES",
+    "TOKENS_EXAMPLES",
     "plan",
     "release",
     "report",
     "simulate",
+    "tokens",
 ]
 
 PLAN_EXAMPLES = (
     "crosstally collect plan usage.schema.json --epsilon 1 --people 1000000 --ways 3 -o usage.protocol.json",
 )
+TOKENS_EXAMPLES = ("crosstally collect tokens usage.protocol.json --number 1000000 -o usage.tokens",)
 REPORT_EXAMPLES = (
     """crosstally collect report usage.protocol.json '{"country": "FR", "plan": "paid"}' --store device.json --cap 4""",
 )
@@ -51,6 +58,10 @@ SIMULATE_EXAMPLES = ("crosstally collect simulate usage.protocol.json rows.csv -
 RELEASE_EXAMPLES = ("crosstally collect release usage.protocol.json usage.reports -o usage.release.parquet",)
 
 ProtocolFile = Annotated[Path, typer.Argument(metavar="PROTOCOL", help="A protocol file.")]
+TokenFiles = Annotated[
+    list[Path] | None,
+    typer.Option(metavar="FILE", help="The tokens that were handed out, where the protocol has them; may be repeated."),
+]
 OutputFile = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The file to write.")]
 
 
@@ -69,6 +80,9 @@ def plan(
     minimum: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="The fewest reports from which anything is released.")
     ] = None,
+    tokens: Annotated[
+        bool, typer.Option("--tokens", help="Groups go by one-time tokens, so that liars cannot choose theirs.")
+    ] = False,
     output: OutputFile,
     force: Force = False,
     json: Json = False,
@@ -77,7 +91,6 @@ def plan(
     """Design a collection: a public protocol that says what every device is asked. Free: no data is read."""
     from crosstally.cli.output.screen import people as screen_for_people
     from crosstally.cli.output.screen import print_json, progress
-    from crosstally.local.planning.groups import predicted_error
     from crosstally.local.protocol import design
 
     if epsilon is None:
@@ -85,17 +98,62 @@ def plan(
     read = Schema.load(schema)
     check_output(output, force=force)
     with progress("planning", quiet=quiet or json):
-        made = design(read, epsilon=epsilon, people=people, ways=ways, method=method, minimum=minimum)
-        error = predicted_error(read.shape, made.groups, people=people, ways=ways, shrunk=True) ** 0.5
+        made = design(read, epsilon=epsilon, people=people, ways=ways, method=method, minimum=minimum, tokens=tokens)
+        low, high = made.predicted_error
     _write(output, lambda: made.save(output))
     if json:
         facts = {"protocol": made.id, "method": made.method, "groups": len(made.groups), "minimum": made.minimum}
-        print_json({**facts, "predicted_l2_error": error})
+        print_json({**facts, "predicted_l2_error": [low, high]})
         return
     screen = screen_for_people(quiet=quiet)
     screen.say(f"Saved {output}: {made.method}, {len(made.groups):,} groups, at least {made.minimum:,} reports.")
-    screen.say(f"A table over {ways} attributes is expected to be off by {100 * error:.2g}% of all people (L2).")
-    screen.put(f"Next, on each device: crosstally collect report {output} ROW --store FILE --cap NUMBER")
+    screen.say(
+        f"A table over {ways} attributes is expected to be off by {100 * low:.2g}% to {100 * high:.2g}% of all people "
+        "(L2), the more the stronger attributes depend on each other."
+    )
+    if made.tokens:
+        screen.put(
+            f"Next: crosstally collect tokens {output} --number {people} -o FILE, and hand out one to each person"
+        )
+    else:
+        screen.put(f"Next, on each device: crosstally collect report {output} ROW --store FILE --cap NUMBER")
+
+
+def tokens(
+    protocol: ProtocolFile,
+    *,
+    number: Annotated[int, typer.Option(metavar="N", min=1, help="How many tokens: one for each person.")],
+    output: OutputFile,
+    force: Force = False,
+    quiet: Quiet = False,
+) -> None:
+    """Make one-time tokens to hand out, one to each person; the file is secret and stays with the collector."""
+    from crosstally.cli.output.screen import people
+    from crosstally.local.protocol import Protocol
+    from crosstally.local.tokens import Tokens
+
+    read = Protocol.load(protocol)
+    check_output(output, force=force)
+    made = Tokens.issue(read, number)
+    _write(output, lambda: made.save(output))
+    screen = people(quiet=quiet)
+    screen.say(f"Saved {output}: {number:,} tokens, one in a line. Each counts once: whoever has two counts twice.")
+    screen.put(
+        f"Next, on each device: crosstally collect report {protocol} ROW --token TOKEN --store FILE --cap NUMBER"
+    )
+
+
+def _read_tokens(protocol: Protocol, paths: list[Path] | None) -> Tokens | None:
+    """The tokens of all files together."""
+    from crosstally.local.tokens import Tokens
+
+    found: Tokens | None = None
+    for path in paths or ():
+        held = Tokens.load(path, protocol)
+        found = held if found is None else found.joined(held)
+    if protocol.tokens and found is None:
+        raise CrosstallyError("this protocol has tokens: name the file of those that were handed out (--tokens)")
+    return found
 
 
 def report(
@@ -108,6 +166,10 @@ def report(
         Path, typer.Option(metavar="FILE", help="What this device keeps: reports are drawn once and sent again.")
     ],
     cap: Annotated[str, typer.Option(metavar="NUMBER", help="The most ε that this device may spend in its life.")],
+    token: Annotated[
+        str | None,
+        typer.Option(metavar="TOKEN", help="The one-time token, or a file that holds it, where the protocol has them."),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Draw a person's report, or print again the one drawn before. Prints base64, nothing of the row."""
@@ -117,7 +179,7 @@ def report(
 
     read, values = Protocol.load(protocol), _read_row(row)
     try:
-        drawn = read.report(values, store=client.FileStore(store), cap=cap)
+        drawn = read.report(values, store=client.FileStore(store), cap=cap, token=_read_token(token))
     except client.AmountError as error:
         raise BudgetError(f"--{error}") from None
     except client.ClientError as error:
@@ -129,6 +191,18 @@ def report(
         print_json({"protocol": read.id, "report": text})
     else:
         data().put(text)
+
+
+def _read_token(given: str | None) -> str | None:
+    """The token itself, or what a file holds: that is in no list of running commands."""
+    from crosstally.local.client import is_token
+
+    if given is None or is_token(given):
+        return given
+    try:
+        return Path(given).read_text(encoding="utf-8").strip()
+    except (OSError, ValueError):
+        raise CrosstallyError("cannot read the token; give its 32 hexadecimal digits, or a file with them") from None
 
 
 def _read_row(given: str) -> dict[str, Any]:
@@ -152,6 +226,7 @@ def simulate(
     rows: Annotated[str, typer.Argument(metavar="ROWS", help="A file, a folder or a glob: a row for each person.")],
     *,
     output: OutputFile,
+    tokens: TokenFiles = None,
     delimiter: Delimiter = None,
     encoding: Encoding = None,
     quote: Quote = None,
@@ -167,7 +242,6 @@ def simulate(
     import numpy as np
 
     from crosstally.cli.output.screen import people, progress_of_reading
-    from crosstally.local.bulk import reports
     from crosstally.local.protocol import Protocol
     from crosstally.sources.rows import batches
 
@@ -182,13 +256,26 @@ def simulate(
         table=table,
     )
     read = Protocol.load(protocol)
+    held = _read_tokens(read, tokens)
     check_output(output, force=force)
     with progress_of_reading("drawing reports", rows, quiet=quiet) as tell:
         found = batches(rows, read.schema.names, reading=written, progress=tell)
-        parts = [reports(read, _codes(read, batch)) for batch in found]
-    drawn = np.concatenate(parts) if parts else reports(read, np.zeros((len(read.schema.names), 0), np.int64))
+        drawn = np.concatenate(list(_simulated(read, found, held)))
     _write(output, lambda: output.write_bytes(drawn.tobytes()))
     people(quiet=quiet).say(f"Saved {output}: a report of 37 bytes for each row.")
+
+
+def _simulated(protocol: Protocol, found: Iterable[Any], tokens: Tokens | None) -> Iterator[NDArray[Any]]:
+    """The reports of each batch of rows, people taking tokens in their order; first those of nobody."""
+    import numpy as np
+
+    from crosstally.local.bulk import reports
+
+    yield reports(protocol, np.zeros((len(protocol.schema.names), 0), np.int64), tokens=tokens)
+    for batch in found:
+        codes = _codes(protocol, batch)
+        yield reports(protocol, codes, tokens=tokens)
+        tokens = None if tokens is None else tokens.after(codes.shape[1])
 
 
 def _codes(protocol: Protocol, batch: Any) -> NDArray[np.int64]:
@@ -213,6 +300,10 @@ def release(
     reports: Annotated[list[Path], typer.Argument(metavar="REPORTS", help="Files of reports, 37 bytes each.")],
     *,
     output: OutputFile,
+    tokens: TokenFiles = None,
+    liars: Annotated[
+        float, typer.Option(metavar="SHARE", min=0, max=1, help="The share of liars whose reach is shown.")
+    ] = 0.01,
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
@@ -224,7 +315,7 @@ def release(
 
     read = Protocol.load(protocol)
     check_output(output, force=force)
-    collector = Collector(read)
+    collector = Collector(read, tokens=_read_tokens(read, tokens))
     numbers: dict[str, int] = {}
     for path in reports:
         try:
@@ -235,13 +326,43 @@ def release(
             numbers[reason.value] = numbers.get(reason.value, 0) + number
     made = collector.release()
     made.save(output)
+    table, unusual = _first_table(read.schema), collector.group_sizes().unusual
+    moved = collector.shift_by_liars(*table, liars=liars) if table else None
     if json:
-        print_json({"reports": numbers, "release": str(output), "statement": made.statement.to_dict()})
+        facts = {"reports": numbers, "release": str(output), "statement": made.statement.to_dict()}
+        reach = {"liars": liars, "table": list(table), "people": moved}
+        print_json({**facts, "unusual_groups": list(unusual), "liars": reach})
         return
     screen = people(quiet=quiet)
     for words, number in numbers.items():
         screen.say(f"{number:,}: {words}")
+    screen.say(_sizes_in_words(collector, unusual))
+    if moved is not None:
+        chosen = "whose tokens give their groups" if read.tokens else "who choose their groups"
+        name = " x ".join(table)
+        screen.say(f"{100 * liars:g}% liars {chosen} could have moved a cell of {name} by {moved:,.0f} people at most.")
     screen.put(f"Saved {output}. Next: crosstally table {output} {' '.join(read.schema.names[:2])}")
+
+
+def _first_table(schema: Schema) -> tuple[str, ...]:
+    """The first two attributes, or one, or none, as many as the reach of liars can be told of."""
+    from crosstally.local.influence import MOST_CELLS
+
+    return next(schema.names[:k] for k in (2, 1, 0) if math.prod(schema.shape[:k]) <= MOST_CELLS)
+
+
+def _sizes_in_words(collector: Collector, unusual: tuple[int, ...]) -> str:
+    from crosstally.local.group_sizes import FALSE_ALARM
+
+    rate = f"1 of {1 / FALSE_ALARM:,.0f} honest collections"
+    if not unusual:
+        return f"The sizes of all groups fit their shares (checked with a false alarm in {rate})."
+    worst, sizes = unusual[0], collector.group_sizes()
+    asked = " x ".join(collector.protocol.schema.names[place] for place in collector.protocol.groups[worst].attributes)
+    return (
+        f"Warning: {len(unusual):,} groups have sizes that chance gives in fewer than {rate}; group {worst} ({asked}) "
+        f"has {sizes.reports[worst]:,} reports, expected {sizes.expected[worst]:,.0f}: liars may have chosen it."
+    )
 
 
 def _write(path: Path, write: Any) -> None:

@@ -14,5 +14,6 @@ from crosstally.local.client import FileStore
 from crosstally.local.collector import Collector
 from crosstally.local.protocol import Protocol, design
 from crosstally.local.received import Reason
+from crosstally.local.tokens import Tokens
 
-__all__ = ["Collector", "FileStore", "Protocol", "Reason", "design"]
+__all__ = ["Collector", "FileStore", "Protocol", "Reason", "Tokens", "design"]

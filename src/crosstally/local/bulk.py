@@ -13,30 +13,36 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from crosstally.errors import CrosstallyError
-from crosstally.local import client
 from crosstally.local.collector import RECORD
 from crosstally.local.oracles import Oracle
 from crosstally.local.oracles.answers import Answers
 from crosstally.local.protocol import Protocol
+from crosstally.local.tokens import Tokens, groups_of_tokens
 
 __all__ = ["answers", "reports"]
 
 _CHUNK = 2**14
 
 
-def reports(protocol: Protocol, codes: ArrayLike) -> NDArray[Any]:
+def reports(protocol: Protocol, codes: ArrayLike, *, tokens: Tokens | None = None) -> NDArray[Any]:
     """A report for each person, as an array that ``Collector.add_many`` takes.
 
     Args:
         protocol: What is asked.
         codes: A row for each attribute of the schema, a column for each person: the cells' numbers.
+        tokens: A token for each person, in their order, where the protocol has tokens; more than needed are left over.
     """
     given = _checked(protocol, codes)
     people = given.shape[1]
     out = np.empty(people, RECORD)
-    out["version"], out["protocol"] = client.VERSION, np.frombuffer(bytes.fromhex(protocol.id), "V8")[0]
-    out["id"] = np.frombuffer(ssl.RAND_bytes(16 * people), RECORD["id"])
-    groups = _groups(protocol, people)
+    out["version"] = protocol.document["version"]
+    out["protocol"] = np.frombuffer(bytes.fromhex(protocol.id), "V8")[0]
+    if protocol.tokens:
+        out["id"] = _tokens(protocol, tokens, people)
+        groups = groups_of_tokens(protocol, out["id"])
+    else:
+        out["id"] = np.frombuffer(ssl.RAND_bytes(16 * people), RECORD["id"])
+        groups = _groups(protocol, people)
     out["group"] = groups
     order = np.argsort(groups, kind="stable")
     ends = np.cumsum(np.bincount(groups, minlength=len(protocol.groups)))
@@ -54,6 +60,13 @@ def _checked(protocol: Protocol, codes: ArrayLike) -> NDArray[Any]:
     if given.size and (given.min() < 0 or (given.max(axis=1) >= np.array(sizes)).any()):
         raise CrosstallyError("codes must be numbers of the attributes' cells")
     return given
+
+
+def _tokens(protocol: Protocol, tokens: Tokens | None, people: int) -> NDArray[Any]:
+    if tokens is None or tokens.protocol != protocol.id or len(tokens) < people:
+        held = 0 if tokens is None or tokens.protocol != protocol.id else len(tokens)
+        raise CrosstallyError(f"this protocol needs a token of its own for each of {people:,} people, got {held:,}")
+    return tokens.numbers[:people]
 
 
 def _groups(protocol: Protocol, people: int) -> NDArray[np.int64]:

@@ -1,9 +1,10 @@
 """A person's own device: one row to one report, with the Python standard library and nothing else.
 
 This file may be copied to a device as it is. It checks the public protocol, which may come from anyone, charges what
-a report costs to the device's store, turns the row into codes, draws a group, and draws the report for it with the
-probabilities that the protocol states as fractions. Randomness comes from the operating system's secure source, and
-every draw is exact: there are no floating point numbers in it.
+a report costs to the device's store, turns the row into codes, draws a group (or works it out from the one-time token
+that the collector handed out), and draws the report for it with the probabilities that the protocol states as
+fractions. Randomness comes from the operating system's secure source, and every draw is exact: there are no floating
+point numbers in it.
 
 What leaves the device is 37 bytes (docs/reference/local-wire-format.md). Group, report and id are drawn once for each
 protocol, stored before anything is sent, and sent again byte for byte whatever the row becomes. That a call fails must
@@ -15,6 +16,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import hashlib
+import hmac
 import json
 import math
 import os
@@ -28,7 +30,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from decimal import ROUND_FLOOR, Context, Decimal, InvalidOperation, localcontext
 from fractions import Fraction
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -46,15 +48,22 @@ __all__ = [
     "ReportLostError",
     "SecureSource",
     "StoreError",
+    "TokenError",
     "check_protocol",
     "draw",
     "encode_row",
+    "group_of_token",
+    "protocol_digest",
     "protocol_id",
     "report",
 ]
 
-VERSION = 1
+DRAWN, BY_TOKEN = 1, 2  # versions of protocols and reports: the device draws its group, or its token gives it
+TOKEN_BYTES = 16  # a token is the id of its report, so that both versions have records of one size
+GROUP_HASH = "hmac-sha256"  # how a token gives a group, by its name in protocols
+_GROUP_LABEL = b"crosstally group 2"  # nothing else is hashed with a token as the key
 RECORD = struct.Struct("<B8s16sIQ")
+_TOKEN = re.compile(f"[0-9a-f]{{{2 * TOKEN_BYTES}}}")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
 
 _ANSWERS = 2**64  # a report holds an answer as an unsigned number of 64 bits
@@ -85,7 +94,7 @@ class CapReachedError(ClientError):
 
 
 class ProtocolError(ClientError):
-    """The protocol is not one of version 1, or does not keep the epsilon that it states."""
+    """The protocol is not one of version 1 or 2, or does not keep the epsilon that it states."""
 
 
 class ReportLostError(ClientError):
@@ -94,6 +103,10 @@ class ReportLostError(ClientError):
 
 class StoreError(ClientError):
     """The device's store cannot be read or locked."""
+
+
+class TokenError(ClientError):
+    """The protocol needs a one-time token and none was given, or the other way round, or it is not a token."""
 
 
 class SecureSource:
@@ -117,7 +130,12 @@ class SecureSource:
 
 def protocol_id(protocol: Mapping[str, Any]) -> bytes:
     """Eight bytes that name a protocol: the start of the SHA-256 of its JSON without blanks, keys sorted."""
-    return hashlib.sha256(_written(protocol)).digest()[:8]
+    return protocol_digest(protocol)[:8]
+
+
+def protocol_digest(protocol: Mapping[str, Any]) -> bytes:
+    """The SHA-256 of a protocol's JSON without blanks, keys sorted."""
+    return hashlib.sha256(_written(protocol)).digest()
 
 
 def _written(protocol: object) -> bytes:
@@ -131,21 +149,25 @@ def report(
     *,
     store: MutableMapping[str, str],
     cap: str | int | Fraction,
+    token: str | None = None,
     source: Any = None,
 ) -> bytes:
     """The 37 bytes to send: those of the store if the protocol was answered before, else charged, drawn and stored.
 
     Whatever fails after the charge spends it: the report is lost, and the protocol is never answered by this device.
-    To draw again would show which draws fail, and with them the row.
+    To draw again would show which draws fail, and with them the row. A second token changes nothing: what was drawn for
+    the first one is sent again.
 
     Args:
         protocol: The public protocol, as JSON. It is checked whole before anything else happens.
         row: The person's values by attribute. Values outside the schema are mapped, never refused.
         store: What the device keeps: a ``FileStore`` or any mapping of texts. It must outlive the process.
         cap: The most epsilon that this device may spend in its life, such as ``"4"``.
+        token: The one-time token that the collector handed out, 32 hexadecimal digits, where the protocol has tokens.
         source: Where randomness comes from; the operating system when None.
     """
     checked = check_protocol(protocol)
+    given_token = _checked_token(checked, token)
     limit = _amount(cap)
     if limit is None:
         given = repr(cap[:40]) if isinstance(cap, str) else f"a {type(cap).__name__}"
@@ -155,11 +177,13 @@ def report(
     with store.lock() if isinstance(store, FileStore) else _THREADS:
         known = store.get(name.hex())
         if known is not None:
-            return _stored_report(known, name)
+            return _stored_report(known, bytes([checked["version"]]) + name)
         _charge(store, name, Fraction(checked["epsilon"]), limit)
         codes = read_row(checked["schema"]["attributes"], row)
-        group, answer = _drawn(checked, codes, source)
-        record = RECORD.pack(VERSION, name, source.identity(), group, answer)
+        group = _group(checked, given_token, source)
+        answer = _answer(checked, group, codes, source)
+        identity = source.identity() if given_token is None else given_token
+        record = RECORD.pack(checked["version"], name, identity, group, answer)
         store.update({name.hex(): base64.b64encode(record).decode("ascii")})
     return record
 
@@ -167,8 +191,26 @@ def report(
 _THREADS = threading.RLock()  # a plain mapping has no lock of its own
 
 
-def _stored_report(text: object, name: bytes) -> bytes:
-    """The report that the store holds for a protocol."""
+def _checked_token(protocol: Mapping[str, Any], token: object) -> bytes | None:
+    """The bytes of a token; None where groups are drawn."""
+    if protocol["version"] == DRAWN:
+        if token is not None:
+            raise TokenError("this protocol has no tokens: leave the token out")
+        return None
+    if not is_token(token):
+        given = "none" if token is None else f"a {type(token).__name__} that is not one"
+        raise TokenError(f"this protocol needs a token of {2 * TOKEN_BYTES} hexadecimal digits, got {given}")
+    return bytes.fromhex(str(token))
+
+
+def is_token(given: object) -> bool:
+    """Whether this is a token as people get it: a text of 32 hexadecimal digits."""
+    return isinstance(given, str) and _TOKEN.fullmatch(given) is not None
+
+
+def _stored_report(text: object, start: bytes) -> bytes:
+    """The report that the store holds for a protocol: the version, then the name of the protocol, then the rest."""
+    name = start[1:]
     if text == _CHARGED:
         raise ReportLostError(
             f"protocol {name.hex()} was charged to this device and its report was lost; it is never drawn again"
@@ -177,7 +219,7 @@ def _stored_report(text: object, name: bytes) -> bytes:
         record = base64.b64decode(text, validate=True) if isinstance(text, str) else b""
     except ValueError:
         record = b""
-    if len(record) != RECORD.size or record[:9] != bytes([VERSION]) + name:
+    if len(record) != RECORD.size or record[:9] != start:
         raise StoreError(f"the store is damaged: what it holds for protocol {name.hex()} is not a report")
     return record
 
@@ -204,16 +246,44 @@ def _amount(given: object) -> Fraction | None:
     return None
 
 
-def _drawn(protocol: Mapping[str, Any], codes: Sequence[int | None], source: Any) -> tuple[int, int]:
-    """A group, each as likely as its share of all shares, and the perturbed answer to what it is asked."""
-    attributes, groups = protocol["schema"]["attributes"], protocol["groups"]
-    place = source.below(sum(group["share"] for group in groups))
+def _group(protocol: Mapping[str, Any], token: bytes | None, source: Any) -> int:
+    """The number of a group, each as likely as its share of all shares, whatever the row."""
+    groups = protocol["groups"]
+    shares = sum(group["share"] for group in groups)
+    place = source.below(shares) if token is None else place_of_token(protocol_digest(protocol), token, shares)
     number = -1
     while place >= 0:
         number += 1
         place -= groups[number]["share"]
-    asked = [_settled(attributes[axis], codes[axis], source) for axis in groups[number]["attributes"]]
-    return number, draw(protocol["oracles"][groups[number]["oracle"]], asked, source)
+    return number
+
+
+def group_of_token(protocol: Mapping[str, Any], token: bytes) -> int:
+    """The group that a token gives; the device and the collector both work it out."""
+    return _group(protocol, token, None)
+
+
+def place_of_token(digest: bytes, token: bytes, shares: int) -> int:
+    """A whole number below the sum of all shares that token and protocol determine, each equally likely.
+
+    The token is the key of the hash. Whoever does not hold it cannot tell its group, and whoever holds it cannot
+    change its group: a liar would need another token. The collector, who made it, knows the group beforehand; that
+    costs the device nothing, since what it may tell is at most epsilon in every group.
+    """
+    limit = _ANSWERS - _ANSWERS % shares  # beyond it some places would be more likely than others
+    for attempt in count():
+        message = _GROUP_LABEL + digest + attempt.to_bytes(4, "little")
+        word = int.from_bytes(hmac.digest(token, message, "sha256")[:8], "little")
+        if word < limit:
+            break
+    return word % shares
+
+
+def _answer(protocol: Mapping[str, Any], number: int, codes: Sequence[int | None], source: Any) -> int:
+    """The perturbed answer to what a group is asked."""
+    attributes, group = protocol["schema"]["attributes"], protocol["groups"][number]
+    asked = [_settled(attributes[axis], codes[axis], source) for axis in group["attributes"]]
+    return draw(protocol["oracles"][group["oracle"]], asked, source)
 
 
 class FileStore(MutableMapping[str, str]):
@@ -341,8 +411,10 @@ def check_protocol(protocol: object) -> dict[str, Any]:
         copy = json.loads(_written(protocol))
     except (TypeError, ValueError, RecursionError):
         raise ProtocolError("the protocol must be plain JSON") from None
-    _fields(copy, "the protocol", _PROTOCOL_FIELDS)
-    _need(type(copy["version"]) is int and copy["version"] == VERSION, f"version must be {VERSION}")
+    by_token = isinstance(copy, dict) and copy.get("version") == BY_TOKEN
+    _fields(copy, "the protocol", _PROTOCOL_FIELDS | {"tokens"} if by_token else _PROTOCOL_FIELDS)
+    _whole(copy["version"], "version", DRAWN, BY_TOKEN)
+    _need(not by_token or copy["tokens"] == GROUP_HASH, f"tokens must be {GROUP_HASH}")
     for field in ("people", "ways", "minimum"):
         _whole(copy[field], field, 1, _MOST)
     _need(isinstance(copy["method"], str), "method must be a text")

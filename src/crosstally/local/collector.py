@@ -16,14 +16,17 @@ from crosstally.budget import Budget, Neighbours
 from crosstally.errors import CrosstallyError
 from crosstally.inference.estimate import estimate
 from crosstally.json_text import JsonError, read_json
-from crosstally.local import client
 from crosstally.local.estimate.expectation import MOST_ATTRIBUTES, expected_measurements
 from crosstally.local.estimate.measurements import measurements_of
 from crosstally.local.estimate.shrinkage import Shrunk, shrunk_measurements
+from crosstally.local.group_sizes import GroupSizes
+from crosstally.local.influence import shift_by_liars
 from crosstally.local.oracles.answers import Tally
+from crosstally.local.planning.methods import SHRUNK
 from crosstally.local.protocol import Protocol
 from crosstally.local.received import Reason, Received
 from crosstally.local.report_ids import ReportIds
+from crosstally.local.tokens import Tokens, groups_of_tokens
 from crosstally.releases import Release, Statement, publish
 from crosstally.residuals import Estimate, combine
 from crosstally.tables import Measurement
@@ -46,11 +49,14 @@ class Collector:
     """Counts the reports of one protocol. States add up: merged in any order they give identical results.
 
     A device sends the same bytes again whenever it is not sure that they arrived, so each id counts once. Where several
-    collectors share the work, reports go by their id, so that the same one always reaches the same collector.
+    collectors share the work, reports go by their id, so that the same one always reaches the same collector. Where the
+    protocol has tokens, the token is the id: only one that was handed out counts, once, and in the group it gives.
     """
 
-    def __init__(self, protocol: Protocol) -> None:
+    def __init__(self, protocol: Protocol, *, tokens: Tokens | None = None) -> None:
         self.protocol = protocol
+        self._tokens = _checked_tokens(protocol, tokens)
+        self._issued = None if self._tokens is None else ReportIds(self._tokens.numbers)
         self._tally = Tally.of([group.oracle.answers for group in protocol.groups])
         self._counts = np.zeros(self._tally.slots, np.int64)
         self._people = np.zeros(len(protocol.groups), np.int64)
@@ -120,8 +126,20 @@ class Collector:
         codes[impossible] = Reason.IMPOSSIBLE_ANSWER.code
         codes[~known] = Reason.UNKNOWN_GROUP.code
         codes[records["protocol"] != np.frombuffer(self._name, "V8")[0]] = Reason.OTHER_PROTOCOL.code
-        codes[records["version"] != client.VERSION] = Reason.WRONG_VERSION.code
+        codes[records["version"] != self.protocol.document["version"]] = Reason.WRONG_VERSION.code
+        if self._issued is not None:
+            self._check_tokens(records, codes)
         return codes
+
+    def _check_tokens(self, records: NDArray[Any], codes: NDArray[np.uint8]) -> None:
+        """Refuse what is well formed but holds no token that was handed out, or not the group that it gives."""
+        assert self._issued is not None
+        good = np.flatnonzero(codes == Reason.ACCEPTED.code)
+        tokens = np.ascontiguousarray(records["id"][good])
+        known = self._issued.holds(tokens)
+        codes[good[~known]] = Reason.NOT_HANDED_OUT.code
+        given = groups_of_tokens(self.protocol, tokens[known])
+        codes[good[known][given != records["group"][good[known]]]] = Reason.OTHER_GROUP.code
 
     def _count(self, records: NDArray[Any]) -> NDArray[np.uint8]:
         codes = self._codes(records)
@@ -145,7 +163,8 @@ class Collector:
             raise CrosstallyError("only collectors of the same protocol can be merged")
         self._flush()
         other._flush()
-        out = Collector(self.protocol)
+        both = None if self._tokens is None or other._tokens is None else self._tokens.joined(other._tokens)
+        out = Collector(self.protocol, tokens=both)
         if self._ids.holds(other._ids.sorted()).any():
             raise CrosstallyError("collectors hold reports with the same id: send each id to one collector only")
         out._ids = ReportIds(np.concatenate([self._ids.sorted(), other._ids.sorted()]))
@@ -163,13 +182,13 @@ class Collector:
         beside.replace(path)
 
     @classmethod
-    def load(cls, path: str | Path, protocol: Protocol) -> Collector:
-        """A collector from its file; one that is cut short or changed is refused."""
+    def load(cls, path: str | Path, protocol: Protocol, *, tokens: Tokens | None = None) -> Collector:
+        """A collector from its file; one that is cut short or changed is refused. Tokens are in a file of their own."""
         try:
             data = Path(path).read_bytes()
         except OSError as error:
             raise CrosstallyError(f"cannot read the collector {str(path)!r}: {error.strerror}") from None
-        out = cls(protocol)
+        out = cls(protocol, tokens=tokens)
         body, digest = data[:-32], data[-32:]
         if not data.startswith(_MAGIC) or hashlib.sha256(body).digest() != digest:
             raise CrosstallyError(f"{str(path)!r} is no state of a collector, or it is cut short or was changed")
@@ -197,6 +216,22 @@ class Collector:
             for counts, people in zip(self._tally.split(self._counts), self._people.tolist(), strict=True)
         ):
             raise CrosstallyError(f"{path!r} has more answers in a group than people")
+
+    # What liars could do
+
+    def group_sizes(self) -> GroupSizes:
+        """The reports of each group against its share: whoever crowds into one group shows here."""
+        self._flush()
+        return GroupSizes.of(self._people.copy(), [group.share for group in self.protocol.groups])
+
+    def shift_by_liars(self, *attributes: str, liars: float) -> float:
+        """How far a share of liars among those who reported could have moved a cell of a table, in people, at most.
+
+        It is about the unbiased estimate, before cells are corrected or shrunk. Where there are no tokens, liars choose
+        the groups in which they move the most; with tokens each group has its share of them, on average over tokens.
+        """
+        self._flush()
+        return shift_by_liars(self.protocol, self._people, attributes, liars=liars)
 
     # A release out
 
@@ -261,8 +296,18 @@ def release_of(
     return replace(release, estimate=drawn, variances_left=fitted.variances)
 
 
+def _checked_tokens(protocol: Protocol, tokens: Tokens | None) -> Tokens | None:
+    if tokens is not None and not protocol.tokens:
+        raise CrosstallyError("this protocol has no tokens: leave them out")
+    if tokens is None and protocol.tokens:
+        raise CrosstallyError("this protocol has tokens: a collector must be given those that were handed out")
+    if tokens is not None and tokens.protocol != protocol.id:
+        raise CrosstallyError("these are the tokens of another protocol")
+    return tokens
+
+
 def _chosen(protocol: Protocol, nonnegative: str, widest: int) -> str:
-    if protocol.method not in ("residuals", "views") or nonnegative == "none":
+    if protocol.method not in SHRUNK or nonnegative == "none":
         return "none"
     return "expected" if widest <= MOST_ATTRIBUTES else "independence"
 

@@ -15,13 +15,12 @@ from crosstally.errors import BudgetError, CrosstallyError, PlanError, SchemaErr
 from crosstally.json_text import JsonError, read_json_file
 from crosstally.local import client
 from crosstally.local.oracles import oracle_of
-from crosstally.local.planning.groups import Group
-from crosstally.local.planning.methods import groups_of
+from crosstally.local.planning.groups import Group, predicted_range
+from crosstally.local.planning.methods import SHRUNK, groups_of
 from crosstally.schema import Outside, Schema
 
 __all__ = ["Protocol", "design"]
 
-VERSION = 1
 _MINIMUM = 1_000
 _MOST_PEOPLE = 10**12
 
@@ -31,7 +30,8 @@ class Protocol:
     """A collection that anyone may read: groups, what each is asked, and exact probabilities; JSON both ways.
 
     ``people`` is the number expected when it was designed, ``ways`` the size of the tables that matter, ``minimum`` the
-    fewest reports from which anything is released.
+    fewest reports from which anything is released. Where there are ``tokens``, a one-time token gives each device its
+    group, otherwise the device draws it.
     """
 
     schema: Schema
@@ -41,6 +41,7 @@ class Protocol:
     method: str
     minimum: int
     groups: tuple[Group, ...]
+    tokens: bool = False
 
     def __repr__(self) -> str:
         return f"Protocol({self.id}, {self.method}, ε = {decimal_text(self.epsilon)}, {len(self.groups):,} groups)"
@@ -51,7 +52,7 @@ class Protocol:
         oracles: list[dict[str, Any]] = []
         groups = [group.to_dict(oracles) for group in self.groups]
         return {
-            "version": VERSION,
+            **({"version": client.BY_TOKEN, "tokens": client.GROUP_HASH} if self.tokens else {"version": client.DRAWN}),
             "epsilon": decimal_text(self.epsilon),
             "people": self.people,
             "ways": self.ways,
@@ -67,15 +68,26 @@ class Protocol:
         """Sixteen hexadecimal digits that name it: any change of the document gives other ones."""
         return client.protocol_id(self.document).hex()
 
+    @property
+    def predicted_error(self) -> tuple[float, float]:
+        """How far off a table over ``ways`` attributes is expected to be, in L2 and as a part of all people.
+
+        The first is for attributes that hardly depend on each other, the second for strong dependence. Nobody knows
+        which before people have reported.
+        """
+        sizes, shrunk = self.schema.shape, self.method in SHRUNK
+        return predicted_range(sizes, self.groups, people=self.people, ways=self.ways, shrunk=shrunk)
+
     def report(
         self,
         row: Mapping[str, Any],
         *,
         store: MutableMapping[str, str],
         cap: str | int | Fraction,
+        token: str | None = None,
     ) -> bytes:
         """The 37 bytes that a person's device sends; see ``client.report``, which needs nothing but this document."""
-        return client.report(self.document, row, store=store, cap=cap)
+        return client.report(self.document, row, store=store, cap=cap, token=token)
 
     def save(self, path: str | Path) -> None:
         """Write the document as a JSON file."""
@@ -97,7 +109,7 @@ class Protocol:
         try:
             made = _read(client.check_protocol(given))
         except client.ProtocolError as error:
-            raise PlanError(f"this is not a protocol of version {VERSION}: {error}") from None
+            raise PlanError(f"this is not a protocol of version {client.DRAWN} or {client.BY_TOKEN}: {error}") from None
         if made.document != given:
             raise PlanError("a protocol must be written as it would be written again; this one is not")
         return made
@@ -117,6 +129,7 @@ def _read(checked: Mapping[str, Any]) -> Protocol:
             Group(tuple(each["attributes"]), oracle=oracles[each["oracle"]], share=each["share"])
             for each in checked["groups"]
         ),
+        tokens=checked["version"] == client.BY_TOKEN,
     )
 
 
@@ -134,6 +147,7 @@ def design(
     ways: int,
     method: str = "auto",
     minimum: int | None = None,
+    tokens: bool = False,
 ) -> Protocol:
     """A protocol for collecting tables from people who keep their rows to themselves.
 
@@ -145,6 +159,8 @@ def design(
         ways: The size of the tables that matter most. Any other table can be asked for afterwards.
         method: Who is asked what; the one of least predicted error when ``auto``.
         minimum: The fewest reports from which anything is released; 1,000, or all expected if they are fewer.
+        tokens: Whether the collector hands out one-time tokens, which give each device its group, so that people who
+            lie cannot choose theirs (``Tokens``). Without them each device draws its own.
     """
     _check_schema(schema)
     schema = schema.bare()  # format 1 of a protocol, which devices know, has no place for descriptions
@@ -163,6 +179,7 @@ def design(
         method=chosen,
         minimum=_whole(min(_MINIMUM, number) if minimum is None else minimum, "minimum"),
         groups=groups,
+        tokens=tokens,
     )
     try:
         client.check_protocol(made.document)

@@ -16,11 +16,13 @@ class Reason(StrEnum):
 
     ACCEPTED = "accepted"
     WRONG_SIZE = "a report must have 37 bytes"
-    WRONG_VERSION = "a report must have version 1"
+    WRONG_VERSION = "a report must have the version of its protocol"
     OTHER_PROTOCOL = "the report belongs to another protocol"
     UNKNOWN_GROUP = "the report names a group that the protocol does not have"
     IMPOSSIBLE_ANSWER = "the report holds an answer that its group cannot give"
     DUPLICATE = "a report with this id was counted already"
+    NOT_HANDED_OUT = "the report holds a token that was not handed out"
+    OTHER_GROUP = "the report names another group than its token gives"
 
     @property
     def code(self) -> int:

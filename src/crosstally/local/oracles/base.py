@@ -44,7 +44,7 @@ from numpy.typing import NDArray
 from crosstally.local import client
 from crosstally.local.oracles.answers import Answers, AnswerSpace, Counts
 
-__all__ = ["Codes", "Oracle", "Residual", "ResidualOracle", "ViewOracle", "cell_numbers"]
+__all__ = ["Codes", "Oracle", "Residual", "ResidualOracle", "ViewOracle", "cell_numbers", "centred"]
 
 Codes = NDArray[np.int64]
 
@@ -83,6 +83,14 @@ class Oracle(ABC):
         """The variance of a coefficient of the residual over some axes in one report, sampling included.
 
         It is None where a report says nothing about that residual.
+        """
+
+    @abstractmethod
+    def extremes(self, wanted: Mapping[tuple[int, ...], NDArray[np.float64]]) -> tuple[float, float]:
+        """The least and the most that one report can say about a weighted sum of residuals.
+
+        ``wanted`` has the weights of the residual over each of some sets of axes. What a report says is what it adds
+        to the unbiased estimate, and may be far more than any row is worth.
         """
 
     def draw(self, codes: Codes) -> Answers:
@@ -148,6 +156,28 @@ class ViewOracle(Oracle):
         outside = math.prod(n for axis, n in enumerate(self.sizes) if axis not in axes)
         return (self.coefficient_variance + 1 / self.cells) * outside
 
+    def extremes(self, wanted: Mapping[tuple[int, ...], NDArray[np.float64]]) -> tuple[float, float]:
+        """By the weights of cells, a residual being the sum of centred indicators, and the supported cells' sum."""
+        weights = np.zeros(self.sizes)
+        for axes, each in wanted.items():
+            weights = weights + np.expand_dims(centred(each), tuple(i for i in range(weights.ndim) if i not in axes))
+        true, false = float(self.true), float(self.false)
+        least, most = self.support_extremes(weights.ravel())
+        always = false * float(weights.sum())
+        return (least - always) / (true - false), (most - always) / (true - false)
+
+    def support_extremes(self, weights: NDArray[np.float64]) -> tuple[float, float]:
+        """The least and the most that the weights of the cells that one report supports add up to.
+
+        Here a report supports the cell that it names, or those of its mask: all masks, or those of so many bits.
+        """
+        ordered = np.sort(weights)
+        if not self.answers.masked:
+            return float(ordered[0]), float(ordered[-1])
+        if self.answers.bits is None:
+            return float(ordered[ordered < 0].sum()), float(ordered[ordered > 0].sum())
+        return float(ordered[: self.answers.bits].sum()), float(ordered[len(ordered) - self.answers.bits :].sum())
+
 
 @lru_cache(maxsize=10_000)
 def _coefficient_variance(oracle: ViewOracle) -> float:
@@ -176,6 +206,18 @@ class ResidualOracle(Oracle):
     @abstractmethod
     def residuals(self, slots: Counts, ways: int) -> Iterator[Residual]:
         """The residuals that matter for tables over so many attributes, from what the collector keeps."""
+
+
+def centred(table: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A table less its mean along every axis.
+
+    >>> centred(np.array([[1.0, 0.0], [0.0, 0.0]]))
+    array([[ 0.25, -0.25],
+           [-0.25,  0.25]])
+    """
+    for axis in range(table.ndim):
+        table = table - table.mean(axis=axis, keepdims=True)
+    return table
 
 
 def cell_numbers(lines: Iterable[NDArray[Any]], sizes: Sequence[int], people: int) -> Codes:

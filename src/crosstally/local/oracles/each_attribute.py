@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from crosstally.errors import PlanError
 from crosstally.local.oracles.answers import MOST_SLOTS, Answers, AnswerSpace, Counts
-from crosstally.local.oracles.base import Codes, Residual, ResidualOracle
+from crosstally.local.oracles.base import Codes, Residual, ResidualOracle, centred
 from crosstally.local.oracles.odds import odds_below, read_probability, rounded_down
 from crosstally.local.oracles.randomised_response import RandomisedResponse
 from crosstally.local.oracles.registry import register
@@ -78,6 +78,15 @@ class EachAttribute(ResidualOracle):
         for order in range(1, ways + 1):
             for axes in combinations(range(len(self.sizes)), order):
                 yield Residual(axes, self.residual(slots, axes), self.response(axes))
+
+    def extremes(self, wanted: Mapping[tuple[int, ...], NDArray[np.float64]]) -> tuple[float, float]:
+        """Over all values of the attributes that matter."""
+        scales, axes = self.scales(), sorted({axis for own in wanted for axis in own})
+        said = np.zeros([self.sizes[axis] for axis in axes])
+        for own, weights in wanted.items():
+            each = centred(weights) / math.prod(scales[axis] for axis in own)
+            said = said + np.expand_dims(each, tuple(i for i, axis in enumerate(axes) if axis not in own))
+        return float(said.min()), float(said.max())
 
     def draw(self, codes: Codes) -> Answers:
         """Randomised response of each attribute, the last one fastest."""

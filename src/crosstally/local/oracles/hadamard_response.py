@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crosstally.local.oracles.answers import Answers, AnswerSpace, Counts
 from crosstally.local.oracles.base import Codes, ViewOracle, cell_numbers
@@ -58,22 +59,28 @@ class HadamardResponse(ViewOracle):
 
     @property
     def support_variance(self) -> float:
-        """Half of a whole matrix is supported; of a part of it, a number that depends on the row."""
-        cells = self.cells
-        if cells == self.order:
-            return 0.0
-        positive = hadamard_transform((np.arange(self.order) < cells).astype(float))[1:]
-        own = (((cells + positive) / 2) ** 3 + ((cells - positive) / 2) ** 3) / cells
-        others = ((cells + positive) / 2) ** 2 + ((cells - positive) / 2) ** 2 - own
-        keep = float(self.keep)
-        square = float((keep * own + (1 - keep) * others).mean())
-        return square - (keep + (cells - 1) * float(self.false)) ** 2
+        """Half of a whole matrix is supported; of a part of it, a number that depends on the row.
+
+        With w the sum of a row's signs over the cells, (c + w) / 2 and (c - w) / 2 cells have each sign. What is needed
+        of all rows is the mean of w^2, and the squares of all rows, the first among them, add up to order x c.
+        """
+        cells, keep = self.cells, float(self.keep)
+        square_sum = (self.order * cells - cells**2) / (self.order - 1)
+        own = (cells**2 + 3 * square_sum) / 4  # the mean over cells of the squared number of cells with their own sign
+        others = (cells**2 + square_sum) / 2 - own
+        return keep * own + (1 - keep) * others - (keep + (cells - 1) * float(self.false)) ** 2
 
     def supports(self, slots: Counts) -> Counts:
         """For each cell the reports whose sign it has."""
         signs = slots.reshape(-1, 2)
         agreement = hadamard_transform(signs[:, 0] - signs[:, 1])[: self.cells]
         return np.asarray((slots.sum() + agreement) // 2)
+
+    def support_extremes(self, weights: NDArray[np.float64]) -> tuple[float, float]:
+        """Over all rows but the first, and both signs, the cells with that sign."""
+        signed = hadamard_transform(np.concatenate([weights, np.zeros(self.order - self.cells)]))[1:]
+        most = float(np.abs(signed).max())
+        return (float(weights.sum()) - most) / 2, (float(weights.sum()) + most) / 2
 
     def draw(self, codes: Codes) -> Answers:
         """A row and a sign by a kernel."""

@@ -71,20 +71,27 @@ class LocalHashing(ViewOracle):
     @property
     def support_variance(self) -> float:
         """The number of supported cells depends on the function; its variance is averaged over cells."""
-        cells, g = self.cells, self.buckets
-        hashed = hashes(cells, g, self.digits)
-        sizes = np.stack([(hashed == bucket).sum(axis=1) for bucket in range(g)], axis=1).astype(float)
-        own = (sizes**3).sum(axis=1) / cells  # the mean over cells of the squared size of their own bucket
-        others = ((sizes**2).sum(axis=1) - own) / (g - 1)
-        keep = float(self.keep)
-        square = float((keep * own + (1 - keep) * others).mean())
-        return square - (keep + (cells - 1) / g) ** 2
+        cells, g, keep = self.cells, self.buckets, float(self.keep)
+        lines = collinear_triples(cells, g, self.digits)
+        triples = cells * (cells - 1) * (cells - 2)
+        # the mean over functions of the sums of the squares and of the cubes of the buckets' sizes
+        squares = cells + cells * (cells - 1) / g
+        cubes = cells + 3 * cells * (cells - 1) / g + lines / g + (triples - lines) / g**2
+        own = cubes / cells  # the mean over cells of the squared size of their own bucket
+        others = (squares - own) / (g - 1)
+        return keep * own + (1 - keep) * others - (keep + (cells - 1) / g) ** 2
 
     def supports(self, slots: Counts) -> Counts:
         """For each cell the reports whose function gives it the reported hash."""
         by_function = slots.reshape(-1, self.buckets)
         hashed = hashes(self.cells, self.buckets, self.digits)
         return np.asarray(by_function[np.arange(len(by_function))[:, None], hashed].sum(axis=0, dtype=np.int64))
+
+    def support_extremes(self, weights: NDArray[np.float64]) -> tuple[float, float]:
+        """Over all functions and hashes the cells with that hash."""
+        hashed = hashes(self.cells, self.buckets, self.digits)
+        sums = np.stack([(hashed == bucket) @ weights for bucket in range(self.buckets)])
+        return float(sums.min()), float(sums.max())
 
     def draw(self, codes: Codes) -> Answers:
         """A function and a hash by a kernel, from a table of all hashes."""
@@ -113,6 +120,27 @@ def hashes(cells: int, buckets: int, digits: int) -> NDArray[np.uint8]:
     powers = buckets ** np.arange(digits)
     functions = np.arange(buckets**digits)[:, None] // powers % buckets
     return np.asarray(functions @ (np.arange(cells)[:, None] // powers % buckets).T % buckets).astype(np.uint8)
+
+
+@lru_cache(maxsize=10_000)
+def collinear_triples(cells: int, buckets: int, digits: int) -> int:
+    """How many ordered triples of different cells lie on a line, as vectors of digits over the field.
+
+    Three cells have one hash by one function in ``buckets`` if they lie on a line, and else by one in its square. The
+    third one is (1 - l) v + l w for some l other than 0 and 1. With F the Fourier transform of the set of cells over
+    the group of all vectors, the mean of F((1 - l) k) F(l k) conj(F(k)) over all k counts the pairs v, w, equal
+    ones too, whose third one is a cell.
+
+    >>> collinear_triples(9, 3, 2), collinear_triples(5, 7, 1)
+    (72, 60)
+    """
+    held = (np.arange(buckets**digits) < cells).astype(np.float64).reshape((buckets,) * digits)
+    transform = np.fft.fftn(held)
+    total = 0.0
+    for scale in range(2, buckets):
+        first, second = (transform[np.ix_(*[np.arange(buckets) * by % buckets] * digits)] for by in (1 - scale, scale))
+        total += float((first * second * transform.conj()).sum().real) / held.size - cells
+    return round(total)
 
 
 def _digits(cells: int, buckets: int) -> int:

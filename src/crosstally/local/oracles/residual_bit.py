@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from crosstally.errors import PlanError
 from crosstally.local.oracles.answers import MOST_SLOTS, Answers, AnswerSpace, Counts
-from crosstally.local.oracles.base import Codes, Residual, ResidualOracle
+from crosstally.local.oracles.base import Codes, Residual, ResidualOracle, centred
 from crosstally.local.oracles.hadamard_matrix import hadamard_order, hadamard_transform
 from crosstally.local.oracles.odds import odds_below, read_probability, rounded_down
 from crosstally.local.oracles.registry import register
@@ -81,6 +81,17 @@ class ResidualBit(ResidualOracle):
     def residuals(self, slots: Counts, ways: int) -> Iterator[Residual]:  # noqa: ARG002 (there is only one)
         """The residual over all its attributes."""
         yield Residual(tuple(range(len(self.sizes))), self.residual(slots), self.response)
+
+    def extremes(self, wanted: Mapping[tuple[int, ...], NDArray[np.float64]]) -> tuple[float, float]:
+        """Over all rows of all attributes, and both signs; it is what ``residual`` does, the other way round."""
+        out = centred(wanted[tuple(range(len(self.sizes)))])
+        for axis, (n, order) in enumerate(zip(self.sizes, self.orders, strict=True)):
+            lines = np.moveaxis(out, axis, -1)
+            whole = np.concatenate([lines, np.zeros((*lines.shape[:-1], order - n))], axis=-1)
+            signs = np.apply_along_axis(hadamard_transform, -1, whole)[..., 1:]
+            out = np.moveaxis(signs * (order - 1) / order, -1, axis)
+        most = float(np.abs(out).max() / float(2 * self.keep - 1))
+        return -most, most
 
     def draw(self, codes: Codes) -> Answers:
         """Rows and a bit by a kernel; attributes of two values need no word for their row."""

@@ -1,7 +1,8 @@
 """Methods: who is asked what. Each gives the groups of a protocol.
 
 ==============  ======================================================================================
-``full``        one group, the table of all attributes (FC in the CALM paper)
+``full``        one group, the table of all attributes (FC in the CALM paper; beyond 4,096 cells by Hadamard response,
+                since the hashes of OLH would not fit into memory)
 ``marginals``   a group for every table over ``ways`` attributes (AM)
 ``fourier``     a group for every residual of up to ``ways`` attributes, all alike (FT)
 ``each``        every attribute with a part of epsilon (EM)
@@ -21,6 +22,7 @@ from fractions import Fraction
 from itertools import combinations, product
 
 from crosstally.errors import PlanError, did_you_mean
+from crosstally.local.oracles.hadamard_response import HadamardResponse
 from crosstally.local.oracles.local_hashing import LocalHashing
 from crosstally.local.oracles.randomised_response import RandomisedResponse
 from crosstally.local.oracles.residual_bit import ResidualBit
@@ -32,15 +34,21 @@ from crosstally.local.planning.groups import (
     measured_sets,
     predicted_error,
     residual_groups,
+    unmeasured_error,
     view_groups,
 )
 
-__all__ = ["METHODS", "PAPER_KINDS", "Views", "calm_views", "groups_of", "view_candidates"]
+__all__ = ["METHODS", "PAPER_KINDS", "SHRUNK", "Views", "calm_views", "groups_of", "view_candidates"]
 
 PAPER_KINDS = (RandomisedResponse.kind, UnaryEncoding.kind, LocalHashing.kind)
+SHRUNK = ("residuals", "views")
+"""The methods whose releases are shrunk unless somebody says otherwise; the papers' are released as the papers do."""
+
 _MOST_GROUPS = 50_000
 _VIEW_CELLS = (4, 8, 16, 32, 64, 256)
 _MOST_CELLS = 4096
+_QUICK_SETS = 5_000  # of three attributes: all of 32 attributes, whose designs are made in a second or two
+_NEXT_TO_NOTHING = 0.01  # of the predicted error, which is known no better than to a third
 _STEPS = 20
 _LEAST_BINARY, _LEAST_STEPS = (2, 12), (4, 6)
 _CLEARLY = 0.9
@@ -66,7 +74,8 @@ def groups_of(
 
 
 def _full(sizes: Sequence[int], epsilon: Fraction, people: int, ways: int) -> tuple[Group, ...]:  # noqa: ARG001
-    return view_groups(sizes, [range(len(sizes))], epsilon)
+    kinds = PAPER_KINDS if math.prod(sizes) <= LocalHashing.most_cells else (HadamardResponse.kind,)
+    return view_groups(sizes, [range(len(sizes))], epsilon, kinds)
 
 
 def _marginals(sizes: Sequence[int], epsilon: Fraction, people: int, ways: int) -> tuple[Group, ...]:  # noqa: ARG001
@@ -94,15 +103,25 @@ def _check_number(groups: int) -> None:
 
 def view_candidates(sizes: Sequence[int], ways: int, *, least_cover: int = 1) -> Iterator[Views]:
     """Sets of views that hold every one, two, ... attributes together, from small views to large ones."""
-    for cover in range(least_cover, min(3, ways, len(sizes)) + 1):
-        least = math.prod(sorted(sizes)[-cover:])
-        seen: set[Views] = {()}
-        for cells in sorted({max(cells, least) for cells in _VIEW_CELLS}):
-            if cells <= max(_MOST_CELLS, least):
-                views = _covering(sizes, cells, cover)
-                if views not in seen and len(views) <= _MOST_GROUPS:
-                    seen.add(views)
-                    yield views
+    for cover in range(least_cover, _most_cover(sizes, ways) + 1):
+        yield from _views_that_cover(sizes, cover)
+
+
+def _most_cover(sizes: Sequence[int], ways: int) -> int:
+    """How many attributes views hold together at most: three, where there are not too many sets of three."""
+    most = min(3, ways, len(sizes))
+    return most if math.comb(len(sizes), most) <= _MOST_GROUPS else 2
+
+
+def _views_that_cover(sizes: Sequence[int], cover: int) -> Iterator[Views]:
+    least = math.prod(sorted(sizes)[-cover:])
+    seen: set[Views] = {()}
+    for cells in sorted({max(cells, least) for cells in _VIEW_CELLS}):
+        if cells <= max(_MOST_CELLS, least):
+            views = _covering(sizes, cells, cover)
+            if views not in seen and len(views) <= _MOST_GROUPS:
+                seen.add(views)
+                yield views
 
 
 def _covering(sizes: Sequence[int], cells: int, cover: int) -> Views:
@@ -117,12 +136,32 @@ def _covering(sizes: Sequence[int], cells: int, cover: int) -> Views:
 
 def calm_views(sizes: Sequence[int], *, epsilon: Fraction, people: int, ways: int) -> Views:
     """The views of CALM's own rule: noise, sampling and reconstruction together the least."""
-    return min(
-        view_candidates(sizes, ways),
-        key=lambda views: predicted_error(
-            sizes, view_groups(sizes, views, epsilon, PAPER_KINDS), people=people, ways=ways, shrunk=False
-        ),
-    )
+    return _least_error(sizes, (epsilon, people, ways), least_cover=1, kinds=PAPER_KINDS, shrunk=False)
+
+
+def _least_error(
+    sizes: Sequence[int],
+    asked: tuple[Fraction, int, int],
+    *,
+    least_cover: int,
+    kinds: tuple[str, ...],
+    shrunk: bool,
+) -> Views:
+    """The views of least predicted error.
+
+    Designs that hold three attributes together take long to make where attributes are many. What they save is at most
+    what three attributes add when nobody is asked about them; where that is next to nothing they are not made.
+    """
+    epsilon, people, ways = asked
+    errors: dict[Views, float] = {}
+    for cover in range(least_cover, _most_cover(sizes, ways) + 1):
+        many = math.comb(len(sizes), cover) > _QUICK_SETS
+        if many and errors and unmeasured_error(sizes, cover, ways) < _NEXT_TO_NOTHING * min(errors.values()):
+            break
+        for views in _views_that_cover(sizes, cover):
+            groups = view_groups(sizes, views, epsilon, kinds)
+            errors[views] = predicted_error(sizes, groups, people=people, ways=ways, shrunk=shrunk)
+    return min(errors, key=errors.__getitem__)
 
 
 def _calm(sizes: Sequence[int], epsilon: Fraction, people: int, ways: int) -> tuple[Group, ...]:
@@ -131,9 +170,9 @@ def _calm(sizes: Sequence[int], epsilon: Fraction, people: int, ways: int) -> tu
 
 
 def _views(sizes: Sequence[int], epsilon: Fraction, people: int, ways: int) -> tuple[Group, ...]:
-    candidates = view_candidates(sizes, ways, least_cover=min(2, ways, len(sizes)))
-    made = (view_groups(sizes, views, epsilon) for views in candidates)
-    return min(made, key=lambda groups: predicted_error(sizes, groups, people=people, ways=ways, shrunk=True))
+    least_cover = min(2, ways, len(sizes))
+    views = _least_error(sizes, (epsilon, people, ways), least_cover=least_cover, kinds=(), shrunk=True)
+    return view_groups(sizes, views, epsilon)
 
 
 # Residuals
