@@ -20,10 +20,11 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 import released
 from crosstally.generate.people import people
+from crosstally.pages.site import listen, server
 from crosstally.questions.queries import Cells
 from crosstally.releases import Release, publish
 from crosstally.tables import Measurement
-from crosstally.web.server import listen, server
+from crosstally.web.app import create_app
 from crosstally.web.view import View
 from web_clients import hostile, serving, wide
 
@@ -55,7 +56,7 @@ def generated() -> Release:
 def running(release: Release) -> Iterator[str]:
     """A server in a thread, on a free port of loopback."""
     with listen("127.0.0.1", 0) as socket:
-        serves = server(serving(release))
+        serves = server(create_app(serving(release)))
         thread = threading.Thread(target=serves.run, kwargs={"sockets": [socket]})
         thread.start()
         while not serves.started:

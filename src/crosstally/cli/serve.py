@@ -33,12 +33,13 @@ def serve(
 ) -> None:
     """Look at a release in a browser: tables, charts, downloads, an API. Only this machine can reach it."""
     from crosstally.cli.output.screen import people
+    from crosstally.pages.guard import is_loopback
+    from crosstally.pages.site import NEEDED, listen, server
 
-    for module in ("fastapi", "jinja2", "uvicorn"):
+    for module in NEEDED:
         optional(module, extra="web")
-    from crosstally.web.guard import is_loopback
+    from crosstally.web.app import create_app
     from crosstally.web.served import served
-    from crosstally.web.server import listen, run
 
     names = allow_host or []
     if not is_loopback(host) and not names:
@@ -55,4 +56,7 @@ def serve(
         screen.say(f"{release.name} at http://{shown}:{socket.getsockname()[1]}{root_path}/ (Ctrl-C ends)")
         if names:
             screen.say(f"Also answered as {', '.join(names)}. There is no login and no TLS: put a proxy before it.")
-        run(found, socket, hosts=names)
+        try:
+            server(create_app(found, hosts=names)).run(sockets=[socket])
+        finally:
+            found.solver.close()
