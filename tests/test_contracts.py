@@ -24,6 +24,7 @@ PLANTED = {  # file of the package: what it must not import
     "web/served.py": "crosstally.pipeline",
     "web/app.py": "crosstally.review.state",
     "review/app.py": "crosstally.privacy.accounting",
+    "plan_page/app.py": "crosstally.sources.checks",
     "review/state.py": "crosstally.pipeline",
     "local/client.py": "numpy",
     "plans/plan.py": "crosstally.strategies",
