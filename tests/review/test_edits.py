@@ -54,6 +54,7 @@ def test_bins_are_merged_side_by_side_and_cut(schema: Schema) -> None:
     cut = edits.cut(schema, "age", " 0 30; 60 120 ", names=bin_names)["age"]
     assert (cut.edges, cut.bins, cut.from_data) == ((0, 30, 60, 120), ("0-29", "30-59", "60-120"), True)
     assert edits.cut(schema, "age", "0 0.5 120", names=bin_names)["age"].bins == ()
+    assert not edits.cut(schema, "age", "0 50 120", names=bin_names, public=True)["age"].from_data
     for wrong in ("", "18", "0 x", "5 4", "0,5 10", "1e999 2", "nan 1"):
         with pytest.raises(SchemaError):
             edits.cut(schema, "age", wrong, names=bin_names)

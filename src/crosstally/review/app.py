@@ -265,7 +265,9 @@ def _edit(page: str, form: Form, schema: Schema) -> Callable[[Schema], Schema] |
     known: dict[str, Callable[[Schema], Schema]] = {
         "merge": partial(edits.merge, name=name, chosen=form.get("chosen", []), into=_one(form, "into")),
         "reorder": lambda given: edits.reorder(given, name, _order(form, given[name].values)),
-        "cut": partial(edits.cut, name=name, edges=_one(form, "edges"), names=bin_names),
+        "cut": partial(
+            edits.cut, name=name, edges=_one(form, "edges"), names=bin_names, public=_one(form, "public") == "yes"
+        ),
         "origin": partial(edits.choose_origin, name=name, from_data=_one(form, "from") == "data"),
         "outside": partial(
             edits.set_outside, name=name, rule=_one(form, "rule"), missing=_one(form, "missing") == "yes"

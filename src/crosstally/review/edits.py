@@ -68,19 +68,22 @@ def reorder(schema: Schema, name: str, labels: Sequence[str]) -> Schema:
     return _with(schema, replace(attribute, values=tuple(labels)))
 
 
-def cut(schema: Schema, name: str, edges: str, *, names: Callable[[Sequence[float]], tuple[str, ...]]) -> Schema:
+def cut(
+    schema: Schema, name: str, edges: str, *, names: Callable[[Sequence[float]], tuple[str, ...]], public: bool = False
+) -> Schema:
     """Other bins: the edges as a text, with blanks or semicolons between them.
 
-    ``names`` gives names to bins between whole numbers, where bins had names before. The bins were chosen while the
-    rows were on the screen: that is noted, and ``choose_origin`` says otherwise.
+    ``names`` gives names to bins of whole numbers: of years, and where bins had names before. Edges that are typed
+    while the rows are on the screen were chosen by looking at them, and that is noted, unless they are ``public``.
     """
     attribute = _editable(schema, name)
     if not attribute.edges:
         raise SchemaError("only bins can be cut: this attribute has labels")
     numbers = [_number(text) for text in re.split(r"[;\s]+", edges.strip()) if text]
     whole = all(isinstance(number, int) for number in numbers)
-    named = names(numbers) if attribute.bins and whole and len(numbers) > 1 else ()
-    return _with(schema, replace(attribute, edges=tuple(numbers), bins=named, hierarchy=(), from_data=True))
+    counted = bool(attribute.bins) or _own_reading(schema, name).date is not None
+    named = names(numbers) if counted and whole and len(numbers) > 1 else ()
+    return _with(schema, replace(attribute, edges=tuple(numbers), bins=named, hierarchy=(), from_data=not public))
 
 
 def choose_origin(schema: Schema, name: str, *, from_data: bool) -> Schema:

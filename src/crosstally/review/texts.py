@@ -100,6 +100,7 @@ TEXTS: Mapping[str, str] = {
     "cut.title": "Cut",
     "cut.edges": "Edges of the bins",
     "cut.hint": "Numbers with blanks between them; a decimal point, no thousands marks.",
+    "cut.public": "These edges are publicly known, not chosen by these rows",
     "cut.button": "Cut here",
     "origin.title": "Where these cells come from",
     "origin.data": "They were chosen by looking at the rows: the privacy statement will say that ε does not cover it.",
