@@ -15,6 +15,8 @@ def test_the_tutorial(tmp_path: Path) -> None:
     shown = [block["output"] for block in TOOL["BLOCK"].finditer(text)]
     outputs = list(TOOL["walked"](tmp_path, text))
     assert len(shown) == 6
+    first = "\n".join((tmp_path / "leute.csv").read_text("cp1252").splitlines()[:3])
+    assert f"```text\n{first}\n```" in text
     assert [shape(each) for each in outputs] == [shape(each) for each in shown]
     assert len(TOOL["edits_of"](text)) == 14  # at most 15
     schema = ct.open_release(tmp_path / "leute.release.parquet").schema
