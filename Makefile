@@ -5,7 +5,7 @@
 #               (CROSSTALLY_DATA=folder uses the public files in it: docs/how-to/benchmarks.md)
 # make bench-peers  draw OpenDP's AIM and MST again (hours); make bench draws only what is not kept in .bench
 # make docs     the site, into site/, with the command line reference from --help
-# make tour     the output shown in the README and in the analyst's notebook
+# make tour     the output shown in the README, in the tutorial of the messy file and in the analyst's notebook
 # make lock     requirements-test.lock from pyproject.toml
 # make setup    just install; make system installs the Debian packages of packages.txt (root), or says how
 
@@ -47,6 +47,7 @@ docs: .venv/developer
 
 tour: .venv/developer
 	$(BIN)/python docs/tour.py
+	$(BIN)/python docs/messy_page.py
 	$(BIN)/python docs/notebook_page.py
 
 lock:

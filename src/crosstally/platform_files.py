@@ -140,6 +140,8 @@ def write_private(path: Path, content: bytes) -> None:
     try:
         with open(descriptor, "wb") as file:  # noqa: PTH123 (a descriptor has no path)
             file.write(content)
+            file.flush()
+            os.fsync(file.fileno())  # before it takes the place of another, which would be lost with it
         Path(name).replace(path)
     except BaseException:
         Path(name).unlink(missing_ok=True)

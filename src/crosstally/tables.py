@@ -25,7 +25,7 @@ from crosstally.questions.choice import Choice
 from crosstally.questions.queries import Cells, GroupMaps, Query
 from crosstally.schema import Schema
 from crosstally.text_table import MAX_ROWS, cell_rows, text_table
-from crosstally.typing import Floats
+from crosstally.typing import Floats, Interval
 
 __all__ = [
     "PUBLIC",
@@ -314,7 +314,7 @@ class Marginal(LabelledTable):
         check_level(level)
         return np.full(self.schema.shape, math.nan if self.error is None else self.error.half_width(level))
 
-    def interval(self, level: float = USUAL_LEVEL) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def interval(self, level: float = USUAL_LEVEL) -> Interval:
         """The ends of an interval around each cell that holds the true count with this probability; NaN if unknown.
 
         Of corrected cells they are whole numbers, not below zero, and not the same on both sides. Those of the linear
@@ -323,9 +323,9 @@ class Marginal(LabelledTable):
         check_level(level)
         if self.ends is not None:
             low, high = self.ends.interval(self.values, level)
-            return low[()], high[()]
+            return Interval(low[()], high[()])
         half = self.half_width(level)
-        return (self.values - half)[()], (self.values + half)[()]
+        return Interval((self.values - half)[()], (self.values + half)[()])
 
     # What is computed from it
 

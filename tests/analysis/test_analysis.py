@@ -105,6 +105,7 @@ def test_counts_are_single_numbers() -> None:
     assert found.value == pytest.approx(release.marginal("a0", "a1").values[1, :2].sum())
     low, high = found.interval()
     assert low < found.value < high
+    assert repr(found.interval()) == f"({float(low)}, {float(high)})"
     assert str(found).splitlines()[0].startswith("total where a0 = 1 and not a1 = 2: ")
 
 
@@ -112,6 +113,9 @@ def test_quality_by_the_coefficient_of_variation() -> None:
     ages = table(AGE, values=[100, 60, 30, 0], error=10.0)
     np.testing.assert_allclose(ct.analysis.coefficient_of_variation(ages), [0.1, 1 / 6, 1 / 3, math.inf])
     assert ct.analysis.quality(ages).tolist() == ["", "E", "F", "F"]
+    assert str(ct.analysis.quality(ages)).splitlines()[:3] == ["age        quality", "[0, 20)", "[20, 60)   E"]
+    assert np.asarray(ct.analysis.quality(ages)).tolist() == ["", "E", "F", "F"]
+    assert "<td>E</td>" in ct.analysis.quality(ages)._repr_html_()
     assert ct.analysis.quality(ages, thresholds=[0.5], flags=["good", "bad"]).tolist() == ["good"] * 3 + ["bad"]
     assert ct.analysis.quality(table(SEX, values=[1, 2])).tolist() == ["F", "F"]
     shown = ct.analysis.suppress(ages, above=0.2)

@@ -10,27 +10,23 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import combinations
 from pathlib import Path
-from shutil import which
 
 import numpy as np
 import pandas as pd
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 import released
+from browsers import check_axe, launched
 from crosstally.generate.people import people
+from crosstally.pages.site import listen, server
 from crosstally.questions.queries import Cells
 from crosstally.releases import Release, publish
 from crosstally.tables import Measurement
-from crosstally.web.server import listen, server
+from crosstally.web.app import create_app
 from crosstally.web.view import View
 from web_clients import hostile, serving, wide
 
-ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--disable-quic", "--no-first-run",
-             "--disable-background-networking", "--disable-component-update", "--disable-sync"]  # fmt: skip
-BROWSERS = ("chromium", "google-chrome", "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome")
-"""Debian's, that of Linux runners, that of runners of macOS; the first that is there."""
 DOCS = Path(__file__).parents[2] / "docs/how-to"
 
 
@@ -55,7 +51,7 @@ def generated() -> Release:
 def running(release: Release) -> Iterator[str]:
     """A server in a thread, on a free port of loopback."""
     with listen("127.0.0.1", 0) as socket:
-        serves = server(serving(release))
+        serves = server(create_app(serving(release)))
         thread = threading.Thread(target=serves.run, kwargs={"sockets": [socket]})
         thread.start()
         while not serves.started:
@@ -75,12 +71,8 @@ def site() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    path = next(filter(None, map(which, BROWSERS)), None)
-    assert path, "install chromium: make system"
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
+    with launched() as started:
         yield started
-        started.close()
 
 
 @contextmanager
@@ -99,14 +91,6 @@ def page_of(browser: Browser, site: str, **options: object) -> Iterator[Page]:
 def picture(page: Page, name: str) -> None:
     if os.environ.get("CROSSTALLY_PICTURES") == "1":
         page.screenshot(path=DOCS / f"explore-{name}.png")
-
-
-def check_axe(page: Page) -> None:
-    found = Axe().run(page).response["violations"]
-    serious = [
-        f"{each['id']}: {each['nodes'][0]['html']}" for each in found if each["impact"] in ("serious", "critical")
-    ]
-    assert serious == []
 
 
 def test_an_analysts_way(browser: Browser, site: str, tmp_path: Path) -> None:

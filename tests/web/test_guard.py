@@ -6,8 +6,8 @@ import threading
 import pytest
 
 import released
+from crosstally.pages.guard import is_loopback
 from crosstally.releases import Release
-from crosstally.web.guard import is_loopback
 from crosstally.web.problems import MEDIA_TYPE
 from crosstally.web.solving import BusyError, Cache, Solver
 from web_clients import busy, client_of, serving
@@ -26,7 +26,7 @@ PATHS = {
     "/chart.png?rows=sex": 200,
     "/download/csv?rows=sex": 200,
     "/download/doc?rows=sex": 422,
-    "/static/explorer.css": 200,
+    "/static/site.css": 200,
     "/static/explorer.js": 200,
     "/static/icon.svg": 200,
     "/favicon.ico": 200,
@@ -171,7 +171,7 @@ def test_what_takes_too_long_is_to_be_asked_again(release: Release) -> None:
 def test_too_many_requests_at_once_are_to_be_asked_again(release: Release, monkeypatch: pytest.MonkeyPatch) -> None:
     client = client_of(serving(release))
     assert client.get("/api/v2/tables").status_code == 200
-    monkeypatch.setattr("crosstally.web.guard.MOST_REQUESTS", 0)
+    monkeypatch.setattr("crosstally.pages.guard.MOST_REQUESTS", 0)
     answer = client.get("/api/v2/tables")
     assert (answer.status_code, answer.headers["content-type"]) == (503, MEDIA_TYPE)
     assert (answer.headers["content-security-policy"], int(answer.headers["retry-after"])) == (POLICY, 5)

@@ -11,11 +11,12 @@ Sums, shares, differences and ratios are methods and operators of ``Marginal`` i
 from crosstally.analysis.association import Association, association, cramers_v
 from crosstally.analysis.crosstabs import crosstab
 from crosstally.analysis.independence import independent
-from crosstally.analysis.quality import coefficient_of_variation, quality, suppress
+from crosstally.analysis.quality import Quality, coefficient_of_variation, quality, suppress
 from crosstally.analysis.ratios import mean, odds_ratio, relative_risk
 
 __all__ = [
     "Association",
+    "Quality",
     "association",
     "coefficient_of_variation",
     "cramers_v",

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice, product
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.errors import QueryError
+from crosstally.html_text import MOST_ROWS, html_table
+from crosstally.schema import Schema
 from crosstally.tables import Marginal
+from crosstally.text_table import MAX_ROWS, aligned
 from crosstally.typing import Floats
 
-__all__ = ["coefficient_of_variation", "quality", "suppress"]
+__all__ = ["Quality", "coefficient_of_variation", "quality", "suppress"]
 
 THRESHOLDS = (0.165, 0.333)
 """As Statistics Canada has them: up to 16.5% as it is, up to 33.3% with care (E), above that not at all (F)."""
 
 FLAGS = ("", "E", "F")
+_SHORT = 10  # rows at the prompt
 _LEVEL, _NORMAL = 0.95, 1.959964
 """Where there is no standard error, half of a 95% interval over the normal quantile stands for it."""
 
@@ -32,9 +38,55 @@ def coefficient_of_variation(table: Marginal) -> Floats:
         return np.asarray(np.where(table.values == 0, np.inf, errors / np.abs(table.values)))
 
 
-def quality(
-    table: Marginal, *, thresholds: Sequence[float] = THRESHOLDS, flags: Sequence[str] = FLAGS
-) -> NDArray[np.str_]:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Quality:
+    """A flag for each number of a table, with the labels of the table; ``numpy.asarray`` gives the flags alone.
+
+    >>> from crosstally.schema import Attribute
+    >>> Quality(Schema([Attribute("sex", ["Female", "Male"])]), np.array(["", "E"]))
+    sex     quality
+    Female
+    Male    E
+    """
+
+    schema: Schema
+    flags: NDArray[np.str_]
+
+    def __array__(self, dtype: object = None, copy: bool | None = None) -> NDArray[np.str_]:
+        return self.flags
+
+    def __repr__(self) -> str:
+        return self._text(_SHORT)
+
+    def __str__(self) -> str:
+        return self._text(MAX_ROWS)
+
+    def _text(self, rows: int) -> str:
+        shown = list(islice(self._rows(), rows))
+        more = self.flags.size - len(shown)
+        lines = aligned([[*self.schema.names, "quality"], *shown], left=len(self.schema.names) + 1)
+        return "\n".join([*map(str.rstrip, lines), *([f"... {more:,} more"] if more else [])])
+
+    def _repr_html_(self) -> str:
+        shown = list(islice(self._rows(), MOST_ROWS))
+        heads = [*self.schema.names, "quality"]
+        return html_table(heads, shown, left=len(heads) - 1, more=self.flags.size - MOST_ROWS)
+
+    def _rows(self) -> Iterator[list[str]]:
+        labels = product(*(attribute.labels for attribute in self.schema.attributes))
+        return ([*each, str(flag)] for each, flag in zip(labels, self.flags.ravel(), strict=True))
+
+    def ravel(self) -> NDArray[np.str_]:
+        """The flags one after the other, in the order of the rows of ``to_pandas``."""
+        return self.flags.ravel()
+
+    def tolist(self) -> list[Any]:
+        """The flags as nested lists."""
+        found: list[Any] = self.flags.tolist()
+        return found
+
+
+def quality(table: Marginal, *, thresholds: Sequence[float] = THRESHOLDS, flags: Sequence[str] = FLAGS) -> Quality:
     """A flag for each number: the first where its coefficient of variation is at most the first threshold, and so on.
 
     Args:
@@ -46,7 +98,7 @@ def quality(
         raise QueryError("thresholds must increase, and flags be one more than thresholds")
     variation = coefficient_of_variation(table)
     places = np.where(np.isnan(variation), len(thresholds), np.searchsorted(thresholds, variation))
-    return np.asarray(np.array(flags)[places])
+    return Quality(table.schema, np.asarray(np.array(flags)[places]))
 
 
 def suppress(table: Marginal, *, above: float = THRESHOLDS[-1]) -> Marginal:

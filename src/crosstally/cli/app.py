@@ -27,6 +27,7 @@ from crosstally.cli import (
     plan,
     release,
     reproduce,
+    review,
     schema,
     serve,
     sql,
@@ -91,9 +92,10 @@ def _group(name: str, words: str, panel: str) -> typer.Typer:
 _BEFORE, _SPEND, _READ = "Before anything is spent", "Spend", "Read, for anyone"
 
 _add(app, demo.demo, *demo.EXAMPLES, panel="Start here")
-_schema = _group("schema", "Say what a table is about and whom to protect: draft, check.", _BEFORE)
+_schema = _group("schema", "Say what a table is about and whom to protect: draft, check, review.", _BEFORE)
 _add(_schema, schema.draft, *schema.DRAFT_EXAMPLES)
 _add(_schema, schema.check, *schema.CHECK_EXAMPLES)
+_add(_schema, review.review, *review.EXAMPLES)
 _add(app, plan.plan, *plan.EXAMPLES, panel=_BEFORE)
 _add(app, calibrate.calibrate, *calibrate.EXAMPLES, panel=_BEFORE)
 _add(app, part.part, *part.EXAMPLES, panel=_SPEND)

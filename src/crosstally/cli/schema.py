@@ -40,7 +40,6 @@ DRAFT_EXAMPLES = (
 )
 CHECK_EXAMPLES = ("crosstally schema check people.csv people.schema.json",)
 
-_FEWEST = 10  # rows; labels of fewer are shown to the steward one by one
 _MOST_SHOWN = 8
 
 Source = Annotated[
@@ -130,7 +129,10 @@ def draft(
             "a draft that only the steward should see; "
             "no other user of this machine may read it."
         )
-    screen.say('Review it: labels become public. Remove what is not publicly known, then the line "draft": true.')
+    screen.say(
+        "Review it, in an editor or with crosstally schema review: labels become public. Remove what is not publicly "
+        'known, then the line "draft": true.'
+    )
     asserted = ["--rows-are-units"] if rows_are_units else []
     where = [*words_of(source, database, dsn_env, query, spark), *asserted, str(output or "people.schema.json")]
     screen.put(f"Next: {shlex.join(['crosstally', 'schema', 'check', *where])}")
@@ -207,12 +209,14 @@ def _frequencies(column: DraftedColumn) -> str:
 
 def _rare(column: DraftedColumn) -> list[str]:
     """The labels of few rows: a label of one person would tell that they are there."""
-    rare = column.rare(_FEWEST)
+    from crosstally.sources.distributions import FEW_ROWS
+
+    rare = column.rare(FEW_ROWS)
     if not rare:
         return []
     shown = ", ".join(f"{label} {rows}" for label, rows in rare[:_MOST_SHOWN])
     more = f", {len(rare) - _MOST_SHOWN} more" if len(rare) > _MOST_SHOWN else ""
-    return [f"of fewer than {_FEWEST} rows: {shown}{more}; merge them, or keep only what is publicly known"]
+    return [f"of fewer than {FEW_ROWS} rows: {shown}{more}; merge them, or keep only what is publicly known"]
 
 
 def _save(schema: Schema, output: Path) -> None:

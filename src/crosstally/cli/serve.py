@@ -1,4 +1,4 @@
-"""``crosstally serve``: a release to look at in a browser, and an API for programs."""
+"""``crosstally serve``: a release to look at in a browser, and an API for programs; or a plan, before there is one."""
 
 from __future__ import annotations
 
@@ -9,18 +9,24 @@ import typer
 
 from crosstally.errors import CrosstallyError
 from crosstally.extras import optional
+from crosstally.schema import Schema
 
 __all__ = ["EXAMPLES", "serve"]
 
 EXAMPLES = (
     "crosstally serve people.release.parquet",
     "crosstally serve people.release.parquet --port 8080 --host 0.0.0.0 --allow-host tables.example.org",
+    "crosstally serve --design people.schema.json",
 )
 
 
 def serve(
-    release: Annotated[Path, typer.Argument(metavar="RELEASE", help="A release file.")],
+    release: Annotated[Path | None, typer.Argument(metavar="RELEASE", help="A release file.")] = None,
     *,
+    design: Annotated[
+        Path | None,
+        typer.Option(metavar="SCHEMA", help="Plan a release for this schema instead; no data is read."),
+    ] = None,
     port: Annotated[int, typer.Option(metavar="N", help="Where to listen; 0 takes a free one.")] = 8000,
     host: Annotated[
         str, typer.Option(metavar="ADDRESS", help="The address to listen on; others than loopback need --allow-host.")
@@ -33,14 +39,17 @@ def serve(
 ) -> None:
     """Look at a release in a browser: tables, charts, downloads, an API. Only this machine can reach it."""
     from crosstally.cli.output.screen import people
+    from crosstally.pages.guard import is_loopback
+    from crosstally.pages.site import NEEDED, listen, server
 
-    for module in ("fastapi", "jinja2", "uvicorn"):
+    for module in NEEDED:
         optional(module, extra="web")
-    from crosstally.web.guard import is_loopback
+    from crosstally.web.app import create_app
     from crosstally.web.served import served
-    from crosstally.web.server import listen, run
 
     names = allow_host or []
+    if (release is None) == (design is None):
+        raise CrosstallyError("name a release file, or a schema with --design, and not both")
     if not is_loopback(host) and not names:
         raise CrosstallyError(
             f"--host {host!r} can be reached by others: say under which name with --allow-host NAME; there is no login "
@@ -49,10 +58,28 @@ def serve(
     if root_path and not root_path.startswith("/"):
         raise CrosstallyError(f"--root-path must begin with a slash, got {root_path!r}")
     screen = people(quiet=False)
+    if design is not None:
+        if names or root_path or not is_loopback(host):
+            raise CrosstallyError("--design is for this machine alone: leave out --host, --allow-host and --root-path")
+        from crosstally.plan_page.app import create_app as create_plan_page
+
+        app = create_plan_page(Schema.load(design), design.name)
+        with listen(host, port) as socket:
+            screen.say(f"{design.name}: plan at http://{_shown(host)}:{socket.getsockname()[1]}/ (Ctrl-C ends)")
+            server(app).run(sockets=[socket])
+        return
+    assert release is not None
     found = served(release, root_path=root_path)
     with listen(host, port) as socket:
-        shown = f"[{host}]" if ":" in host else host
-        screen.say(f"{release.name} at http://{shown}:{socket.getsockname()[1]}{root_path}/ (Ctrl-C ends)")
+        screen.say(f"{release.name} at http://{_shown(host)}:{socket.getsockname()[1]}{root_path}/ (Ctrl-C ends)")
         if names:
             screen.say(f"Also answered as {', '.join(names)}. There is no login and no TLS: put a proxy before it.")
-        run(found, socket, hosts=names)
+        try:
+            server(create_app(found, hosts=names)).run(sockets=[socket])
+        finally:
+            found.solver.close()
+
+
+def _shown(host: str) -> str:
+    """An address as it stands in a URL."""
+    return f"[{host}]" if ":" in host else host

@@ -51,6 +51,7 @@ def sql(
     force: Force = False,
 ) -> None:
     """Answer SQL from a release, with both ends of an interval beside each number."""
+    from crosstally.cli.output.screen import progress
     from crosstally.releases import open_release
 
     if output is not None:
@@ -59,7 +60,8 @@ def sql(
     wanted = format or endings.get("" if output is None else output.suffix.lower(), Format.TABLE)
     if wanted in {Format.PARQUET, Format.XLSX} and output is None:
         raise CrosstallyError(f"{wanted.value} is not text and cannot go to the terminal: name a file with -o")
-    answer = open_release(release).sql(statement, level=level)
+    with progress("computing the answer and its intervals"):
+        answer = open_release(release).sql(statement, level=level)
     if output is None and wanted is Format.TABLE:
         _show(answer)
     elif output is None:

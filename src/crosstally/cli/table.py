@@ -76,7 +76,9 @@ def table(
     force: Force = False,
 ) -> None:
     """Read any table of a release, with its errors. Free, and needs no data."""
+    from crosstally.cli.output.screen import progress
     from crosstally.releases import open_release
+    from crosstally.tables import USUAL_LEVEL
 
     for path in (output, plot):
         if path is not None:
@@ -84,9 +86,9 @@ def table(
     wanted = format or _format_of(output)
     if wanted in _BINARY and output is None:
         raise CrosstallyError(f"{wanted.value} is not text and cannot go to the terminal: name a file with -o")
-    marginal = open_release(release).marginal(*(attributes or ()), where=where, method=method)
-    if level is not None:
-        marginal.half_width(level)  # a level that is none is refused before anything is written
+    with progress("computing the table and its intervals"):  # the first of a release draws its noise again: seconds
+        marginal = open_release(release).marginal(*(attributes or ()), where=where, method=method)
+        marginal.interval(USUAL_LEVEL if level is None else level)  # a level that is none is refused before a file
     if plot is not None:
         from crosstally.charts import save
 

@@ -22,7 +22,7 @@ from crosstally.workload import Workload
 if TYPE_CHECKING:
     from crosstally.strategies.planner import Comparison
 
-__all__ = ["Advice", "AdviceKind", "Alternative", "advised"]
+__all__ = ["Advice", "AdviceKind", "Alternative", "advised", "merged"]
 
 DELTA = Fraction(1, 10**9)
 """The delta that is suggested: below one over the number of people in the largest registers, as it must be, since a
@@ -177,9 +177,9 @@ def _fewer_values(same: Alternative, workload: Workload) -> Alternative | None:
     chosen = sorted((name for name in saved if saved[name]), key=lambda name: -saved[name])[:_MOST_MERGED]
     if not chosen:
         return None
-    merged = [_merged(each, fewer[each.name]) if each.name in chosen else each for each in schema.attributes]
+    changed = [merged(each, fewer[each.name]) if each.name in chosen else each for each in schema.attributes]
     sizes = ", ".join(f"{name} ({schema[name].size} into {fewer[name]})" for name in chosen)
-    return replace(same, kind=AdviceKind.VALUES, change=f"merge values of {sizes}", schema=Schema(merged, schema.unit))
+    return replace(same, kind=AdviceKind.VALUES, change=f"merge values of {sizes}", schema=Schema(changed, schema.unit))
 
 
 def _merged_size(attribute: Attribute) -> int | None:
@@ -197,7 +197,7 @@ def _values(attribute: Attribute) -> int:
     return len(attribute.values) or len(attribute.edges) - 1
 
 
-def _merged(attribute: Attribute, size: int) -> Attribute:
+def merged(attribute: Attribute, size: int) -> Attribute:
     """Neighbouring values together, about as many in each: which ones is the steward's to say, and costs the same."""
     count = _values(attribute)
     kept = max(1, size - (attribute.size - count))

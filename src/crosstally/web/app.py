@@ -10,9 +10,9 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from crosstally.errors import CrosstallyError
+from crosstally.pages.guard import Guard, Message, named_hosts
 from crosstally.releases.statement import installed_versions
 from crosstally.web import api
-from crosstally.web.guard import Guard, Message
 from crosstally.web.pages import Pages
 from crosstally.web.problems import Problem, problem_response, unforeseen
 from crosstally.web.served import Served, problem_of
@@ -66,7 +66,7 @@ def create_app(served: Served, *, hosts: Iterable[str] = ()) -> FastAPI:
         problem = known.get(status) or unforeseen(own)
         return pages.problem(problem) if _wants_page(scope) else problem_response(problem)
 
-    app.add_middleware(Guard, hosts=tuple(hosts), refuse=refuse, root_path=served.root_path)
+    app.add_middleware(Guard, allows=named_hosts(hosts), refuse=refuse, root_path=served.root_path)
     return app
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, Request
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import HTMLResponse, Response
 
+from crosstally.pages.site import STATIC, environment, static_file
 from crosstally.schema import Attribute, Schema
 from crosstally.tables import ErrorKind, Marginal
 from crosstally.web import snippets
@@ -27,12 +27,7 @@ from crosstally.web.view import LEVELS, Chart, Order, Show, View, read_view
 __all__ = ["Pages"]
 
 _FOLDER = Path(__file__).parent
-_STATIC = {
-    "explorer.css": "text/css; charset=utf-8",
-    "explorer.js": "text/javascript; charset=utf-8",
-    "icon.svg": "image/svg+xml",
-}
-"""The files that pages load, by name: no other path leads to a file."""
+_STATIC = {**STATIC, "explorer.js": (_FOLDER / "static/explorer.js", "text/javascript; charset=utf-8")}
 
 _VALUES_LISTED = 12
 _BY_DEFAULT_ROWS = 60
@@ -64,14 +59,8 @@ class Pages:
     def __init__(self, served: Served) -> None:
         self.served = served
         self.schema: Schema = served.release.schema
-        self.environment = Environment(
-            loader=FileSystemLoader(_FOLDER / "templates"),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        self.environment.globals.update(t=text, root=served.root_path, release_title=self.title, api=PREFIX)
+        self.environment = environment(_FOLDER / "templates", text)
+        self.environment.globals.update(root=served.root_path, release_title=self.title, api=PREFIX)
         self.environment.filters.update(percent=percent_text)
 
     @property
@@ -254,10 +243,10 @@ class Pages:
 
     def static(self, name: str) -> Response:
         """One of the few files that pages load."""
-        if name not in _STATIC:
+        found = static_file(name, _STATIC)
+        if found is None:
             raise Problem(404, text("error.not_found"))
-        content = (_FOLDER / "static" / name).read_bytes()
-        return Response(content, media_type=_STATIC[name], headers={"Cache-Control": "private, max-age=300"})
+        return Response(found[0], media_type=found[1], headers={"Cache-Control": "private, max-age=300"})
 
     def router(self) -> APIRouter:
         """The routes of all pages."""

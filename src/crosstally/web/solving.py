@@ -90,6 +90,9 @@ class Solver:
             future = self._running.get(key)
             begun = future is None
             if future is None:
+                found = self.cache.get(key)  # it may have ended since the first look
+                if found is not None:
+                    return found
                 if len(self._running) >= WAITING:
                     raise BusyError
                 future = self._threads.submit(self._keep, key, work, size)

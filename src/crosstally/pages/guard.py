@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
-__all__ = ["LOOPBACK", "MOST_REQUESTS", "POLICY", "Guard", "is_loopback"]
+__all__ = ["LOOPBACK", "MOST_REQUESTS", "POLICY", "Guard", "Message", "host_of", "is_loopback", "named_hosts"]
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; form-action 'self'; "
@@ -38,6 +38,7 @@ Receive = Callable[[], Awaitable[Message]]
 App = Callable[[Message, Receive, Send], Awaitable[None]]
 Refusal = Callable[[int, str, Message], App]
 """From a status, an id of the error and the request to an answer."""
+Allows = Callable[[Message], bool]
 
 
 def is_loopback(host: str) -> bool:
@@ -45,20 +46,36 @@ def is_loopback(host: str) -> bool:
     return host in LOOPBACK or re.fullmatch(r"127(?:\.[0-9]{1,3}){3}", host) is not None
 
 
+def host_of(scope: Message) -> bytes | None:
+    """The host that a request is for, as it is written; None where it names none or several."""
+    given = [value for name, value in scope["headers"] if name == b"host"]
+    return given[0] if len(given) == 1 else None
+
+
+def named_hosts(hosts: Iterable[str]) -> Allows:
+    """Allows requests for loopback and for these names, on any port."""
+    names = frozenset(host.lower() for host in (*LOOPBACK, *hosts))
+
+    def allows(scope: Message) -> bool:
+        found = _HOST.fullmatch(host_of(scope) or b"")
+        return found is not None and found.group(1).decode("ascii").strip("[]").lower() in names
+
+    return allows
+
+
 class Guard:
     """Refuses requests for other hosts, which is what a page that rebinds its name to loopback would send.
 
     Args:
         app: What answers the others.
-        hosts: Names that are allowed beside those of loopback.
+        allows: Whether a request may be answered, by its headers.
         refuse: Makes the answer to what is refused or went wrong.
         root_path: The path under which a proxy serves it, whether or not the proxy takes it off.
     """
 
-    def __init__(self, app: App, *, hosts: Iterable[str], refuse: Refusal, root_path: str = "") -> None:
-        self.app, self.refuse, self.root_path = app, refuse, root_path
+    def __init__(self, app: App, *, allows: Allows, refuse: Refusal, root_path: str = "") -> None:
+        self.app, self.allows, self.refuse, self.root_path = app, allows, refuse, root_path
         self.running = 0
-        self.hosts = frozenset(host.lower() for host in (*LOOPBACK, *hosts))
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -75,7 +92,7 @@ class Guard:
                 message["headers"] = _with_headers(message.get("headers", ()))
             await send(message)
 
-        if not self._allowed(scope):
+        if not self.allows(scope):
             await self.refuse(400, "host", scope)(scope, receive, with_headers)
             return
         if self.running >= MOST_REQUESTS:
@@ -96,13 +113,6 @@ class Guard:
         if self.root_path and f"{scope['path']}/".startswith(f"{self.root_path}/"):
             return {**scope, "path": scope["path"][len(self.root_path) :] or "/"}
         return scope
-
-    def _allowed(self, scope: Message) -> bool:
-        given = [value for name, value in scope["headers"] if name == b"host"]
-        if len(given) != 1:
-            return False
-        found = _HOST.fullmatch(given[0])
-        return found is not None and found.group(1).decode("ascii").strip("[]").lower() in self.hosts
 
 
 def _with_headers(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:

@@ -1,0 +1,131 @@
+"""``crosstally schema review``: a confidential page on which a steward looks at a schema and its rows, and edits it."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from crosstally.budget import Budget
+from crosstally.cli.database_options import DatabaseUrl, DsnEnv, Query, RowsAreUnits, SparkName, read_source
+from crosstally.cli.options import Delta, Quiet, Tables, Ways
+from crosstally.cli.reading_options import (
+    DecimalMarks,
+    Delimiter,
+    Encoding,
+    Header,
+    Quote,
+    Sheet,
+    TableName,
+    ThousandsMarks,
+    read_reading,
+    settled,
+)
+from crosstally.errors import SchemaError, WorkloadError
+from crosstally.extras import optional
+from crosstally.schema import Schema
+
+if TYPE_CHECKING:
+    from crosstally.sources import Reading
+    from crosstally.sources.distributions import Distributions
+
+__all__ = ["EXAMPLES", "review"]
+
+EXAMPLES = (
+    "crosstally schema review people.csv people.schema.json",
+    "crosstally schema review people.csv people.schema.json --epsilon 0.5 --tables sex,age --tables region",
+)
+
+
+def review(
+    source: Annotated[
+        str | None, typer.Argument(metavar="SOURCE", help="A file, a folder or a glob: CSV, Parquet, Excel, SPSS ...")
+    ] = None,
+    schema: Annotated[
+        Path | None, typer.Argument(metavar="SCHEMA", help="The schema to review.", show_default=False)
+    ] = None,
+    *,
+    epsilon: Annotated[
+        str,
+        typer.Option(metavar="NUMBER", help="The ε of the release, for the error to expect."),
+    ] = "1",
+    delta: Delta = None,
+    ways: Ways = None,
+    tables: Tables = None,
+    port: Annotated[int, typer.Option(metavar="N", help="Where to listen; 0 takes a free one.")] = 0,
+    browser: Annotated[bool, typer.Option(help="Open the page in the browser of this machine.")] = True,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    quote: Quote = None,
+    decimal: DecimalMarks = None,
+    thousands: ThousandsMarks = None,
+    header: Header = None,
+    sheet: Sheet = None,
+    table: TableName = None,
+    database: DatabaseUrl = None,
+    dsn_env: DsnEnv = None,
+    query: Query = None,
+    rows_are_units: RowsAreUnits = False,
+    spark: SparkName = None,
+    quiet: Quiet = False,
+) -> None:
+    """Review a schema on a page of your own: who has which label; merge, rename, reorder, cut, drop.
+
+    The page is confidential. It can be reached from this machine alone, by the person who opens the file that is
+    written for it, and it ends after 30 minutes without a click. Nothing is spent. The file is written when you save.
+    """
+    from crosstally.cli.output.screen import people
+    from crosstally.pages.site import NEEDED, listen
+
+    for module in NEEDED:
+        optional(module, extra="web")
+    from crosstally.review.serving import serve
+    from crosstally.review.state import Review, Wanted
+
+    if schema is None and source and (database or dsn_env or spark):
+        schema, source = Path(source), None  # the only argument beside a database is the schema
+    if schema is None:
+        raise SchemaError("a review needs a source and a schema: crosstally schema review SOURCE SCHEMA")
+    rows = read_source([source] if source else None, database, dsn_env, query, spark, rows_are_units=rows_are_units)
+    written = read_reading(
+        delimiter=delimiter,
+        encoding=encoding,
+        quote=quote,
+        decimal=decimal,
+        thousands=thousands,
+        header=header,
+        sheet=sheet,
+        table=table,
+    )
+    if ways is not None and tables:
+        raise WorkloadError("the tables that matter must be said in one way: --ways or --tables")
+    named = tuple(tuple(name.strip() for name in each.split(",")) for each in tables or ())
+    wanted = Wanted(Budget(epsilon=epsilon, delta=delta), ways, named)
+    read = Schema.load(schema)
+    wanted.workload(read)  # raises where a table names no attribute, before rows are read
+    counted = settled(lambda each: _read(rows, read, each, quiet=quiet), written, quiet=quiet)
+    screen = people(quiet=quiet)
+
+    def show(entrance: Path) -> None:
+        screen.say("Confidential: the page shows exact numbers about people, to you alone.", style="bold")
+        if browser:
+            typer.launch(entrance.as_uri())
+        screen.put(f"Open {entrance} in a browser on this machine, once{' (it should open by itself)' * browser}.")
+        screen.say("The page ends after 30 idle minutes, by its own button, or by Ctrl-C here.")
+
+    with listen("127.0.0.1", port) as socket:
+        found = Review(schema, counted, wanted)
+        serve(found, socket, show)
+    if found.changed:
+        screen.say(f"Changes that were not saved are gone; {schema} is as it was saved last.")
+    screen.put(f"Next: {shlex.join(['crosstally', 'plan', str(schema), '--epsilon', epsilon])}")
+
+
+def _read(rows: Any, schema: Schema, reading: Reading, *, quiet: bool) -> Distributions:
+    from crosstally.cli.output.screen import progress
+    from crosstally.sources.distributions import read_distributions
+
+    with progress("reading", quiet=quiet):
+        return read_distributions(rows, schema, reading=reading)

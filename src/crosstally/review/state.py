@@ -1,0 +1,166 @@
+"""A review in progress: the schema as it is being changed, what it was before, and the file it is saved to."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from crosstally.budget import Budget
+from crosstally.errors import CrosstallyError, SchemaError
+from crosstally.platform_files import write_private
+from crosstally.schema import RowReading, Schema
+from crosstally.sources.distributions import Distribution, Distributions
+from crosstally.strategies.planner import DEFAULT, compare
+from crosstally.strategies.verdicts import Expected
+from crosstally.workload import Workload
+
+__all__ = ["Outlook", "Review", "Wanted", "previous_of"]
+
+_MOST_KEPT = 64  # distributions and outlooks that are not computed again
+_MOST_UNDONE = 200
+
+
+def previous_of(path: Path) -> Path:
+    """Where the file stays that a save replaced."""
+    return path.with_name(f"{path.name}.previous")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the release is to be: its budget, and the tables that matter (all of one and two attributes if none)."""
+
+    budget: Budget
+    ways: int | None = None
+    tables: tuple[tuple[str, ...], ...] = ()
+
+    def workload(self, schema: Schema) -> Workload | None:
+        """The tables that matter, of a schema in which all their attributes may not be left."""
+        if self.ways is not None:
+            return Workload.all_ways(schema, self.ways)
+        return Workload(self.tables).for_schema(schema) if self.tables else None
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """The error to expect of the tables that matter, or why there is none."""
+
+    expected: tuple[Expected, ...] = ()
+    instead: str = ""
+
+
+class Review:
+    """One schema under review. Every change makes a new schema; those before are kept, to be taken back.
+
+    Args:
+        path: The steward's file, which is only written by ``save``.
+        distributions: What was counted in the rows.
+        wanted: What the release is to be.
+    """
+
+    def __init__(self, path: Path, distributions: Distributions, wanted: Wanted) -> None:
+        self.path, self.distributions, self.wanted = path.resolve(), distributions, wanted
+        self._digest = _digest(path)
+        self.schema = self.opened = Schema.load(path)
+        self.version = 0
+        self._before: list[Schema] = []
+        self._distributions: dict[str, Distribution | None] = {}
+        self._outlooks: dict[str, Outlook] = {}
+
+    @property
+    def changed(self) -> bool:
+        """Whether there is something to save."""
+        return self.schema.file_text() != self.opened.file_text()
+
+    @property
+    def can_undo(self) -> bool:
+        """Whether a change can be taken back."""
+        return bool(self._before)
+
+    def change(self, edit: Callable[[Schema], Schema]) -> None:
+        """Change the schema; raises ``SchemaError`` and changes nothing where the edit cannot be made."""
+        changed = edit(self.schema)
+        if changed.file_text() == self.schema.file_text():
+            raise SchemaError("this changes nothing")
+        self._before = [*self._before, self.schema][-_MOST_UNDONE:]
+        self.schema = changed
+        self.version += 1
+
+    def undo(self) -> None:
+        """Take the last change back."""
+        if self._before:
+            *self._before, self.schema = self._before
+            self.version += 1
+
+    def want(self, wanted: Wanted) -> None:
+        """Plan for something else."""
+        self.wanted = wanted
+
+    def save(self) -> None:
+        """Write the file, whole or not at all; the one that was there stays beside it.
+
+        Raises where it is not the file that was read: somebody else has changed it since.
+        """
+        try:
+            before = self.path.read_bytes()
+        except OSError:
+            before = b""
+        if hashlib.sha256(before).hexdigest() != self._digest:
+            raise CrosstallyError(
+                f"{self.path.name} has changed on disk since it was read here, and was left as it is; "
+                "look at it, then begin the review again"
+            )
+        try:
+            write_private(previous_of(self.path), before)
+            write_private(self.path, self.schema.file_text().encode())
+        except OSError as error:
+            raise CrosstallyError(f"cannot write {self.path.name}: {error.strerror}") from None
+        self._digest = _digest(self.path)
+        self.opened = self.schema
+
+    # What is shown of it
+
+    def distribution(self, name: str) -> Distribution | None:
+        """The rows of each cell of an attribute as it stands; None where they are not counted."""
+        key = _key(self.schema, name)
+        if key not in self._distributions:
+            _make_room(self._distributions)
+            self._distributions[key] = self.distributions.of(self.schema, name)
+        return self._distributions[key]
+
+    def outlook(self, schema: Schema) -> Outlook:
+        """The error to expect of the tables that matter, from a schema. Free."""
+        key = json.dumps([schema.identity(), str(self.wanted)])
+        if key not in self._outlooks:
+            _make_room(self._outlooks)
+            self._outlooks[key] = _outlook(schema, self.wanted, self.distributions.rows)
+        return self._outlooks[key]
+
+
+def _outlook(schema: Schema, wanted: Wanted, rows: int) -> Outlook:
+    try:
+        workload = wanted.workload(schema)
+        return Outlook(compare(schema.public(), workload, wanted.budget, strategies=DEFAULT, rows=rows).expected)
+    except CrosstallyError as error:
+        return Outlook(instead=str(error))
+
+
+def _make_room(kept: dict[str, Distribution | None] | dict[str, Outlook]) -> None:
+    while len(kept) >= _MOST_KEPT:
+        del kept[next(iter(kept))]
+
+
+def _key(schema: Schema, name: str) -> str:
+    """What the cells of an attribute's column depend on."""
+    reading = schema.reading if isinstance(schema.reading, RowReading) else RowReading()
+    own = {name: reading.columns[name]} if name in reading.columns else {}
+    return json.dumps([schema[name].to_dict(), replace(reading, columns=own).to_dict()])
+
+
+def _digest(path: Path) -> str:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise SchemaError(f"cannot read the schema {str(path)!r}: {error.strerror}") from None

@@ -1,0 +1,109 @@
+"""How the rows of a table are spread over the cells of its attributes, for the steward's own eyes.
+
+A table is read once. What is kept is, for each column, how often each text occurs; the cells are then found again
+whenever the steward changes a label, an edge or a group, by the same rules as for a release.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+from crosstally.schema import MISSING, Attribute, Schema
+from crosstally.sources.codes.columns import matcher_of
+from crosstally.sources.codes.texts import canonical_texts
+from crosstally.sources.columns import Columns
+from crosstally.sources.reading import Reading
+from crosstally.sources.rows import AS_IT_IS
+
+__all__ = ["FEW_ROWS", "Distribution", "Distributions", "read_distributions"]
+
+FEW_ROWS = 10
+"""A label of fewer rows is shown as one of few people: it may tell that one of them is there."""
+MOST_TEXTS = 200_000
+"""Different texts of a column that are counted one by one: about 20 MB. Columns of numbers with more are rare."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Distribution:
+    """Confidential: the rows of each cell of an attribute, in the order of its labels.
+
+    ``texts`` are the texts of the source that mean each label, the most frequent first; ``outside`` those that mean
+    none and have no cell, with their rows, and ``missing`` the rows without a value where these have no cell.
+    """
+
+    rows: tuple[int, ...]
+    _: KW_ONLY
+    texts: tuple[tuple[str, ...], ...]
+    outside: tuple[tuple[str, int], ...]
+    missing: int
+
+    def __repr__(self) -> str:
+        return f"Distribution({len(self.rows)} cells)"  # what was found never reaches a log
+
+
+class Distributions:
+    """Confidential: how often each text occurs in each column. None of it is printed, pickled or written."""
+
+    def __init__(self, rows: int, columns: Mapping[str, Counter[str | None] | None]) -> None:
+        self.rows = rows
+        self._columns = columns
+
+    def __repr__(self) -> str:
+        return f"Distributions({len(self._columns)} columns)"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("distributions are confidential and cannot be pickled")
+
+    def of(self, schema: Schema, name: str) -> Distribution | None:
+        """The rows of each cell of an attribute; None where its column has too many different texts to count each."""
+        columns, attribute = Columns.of(schema), schema[name]
+        counted = self._columns.get(columns.reading.column(name))
+        return None if counted is None else _distribution(attribute, columns, counted)
+
+
+def read_distributions(rows: Any, schema: Schema, *, reading: Reading = AS_IT_IS) -> Distributions:
+    """How often each text occurs in each column that the schema needs. Spends nothing, and is confidential."""
+    columns = Columns.of(schema)
+    counted: dict[str, Counter[str | None] | None] = {
+        columns.reading.column(attribute.name): Counter() for attribute in schema.attributes
+    }
+    total = 0
+    for batch in columns.batches(rows, reading=reading):
+        total += batch.num_rows
+        for name, times in counted.items():
+            if times is not None:
+                found = canonical_texts(name, batch.column(name)).value_counts()
+                pairs = zip(found.field("values").to_pylist(), found.field("counts").to_pylist(), strict=True)
+                times.update(dict(pairs))
+                if len(times) > MOST_TEXTS:
+                    counted[name] = None
+    return Distributions(total, counted)
+
+
+def _distribution(attribute: Attribute, columns: Columns, counted: Counter[str | None]) -> Distribution:
+    rule, matcher = columns.reading.rule(attribute.name, attribute), matcher_of(attribute)
+    rows, texts = [0] * attribute.size, [Counter[str]() for _ in attribute.labels]
+    outside: Counter[str] = Counter()
+    missing = 0
+    for text, times in counted.items():
+        meaning = text if rule is None or text is None else rule.text(text)
+        code = matcher.scalar(meaning)
+        is_missing = code > matcher.labels
+        cell = (attribute.missing_code if is_missing else attribute.other_code) if code >= matcher.labels else code
+        if cell is not None:
+            rows[cell] += times
+            if text is not None and attribute.labels[cell] != MISSING:
+                texts[cell][text] += times
+        elif is_missing or text is None:
+            missing += times
+        else:
+            outside[text] += times
+    return Distribution(
+        tuple(rows),
+        texts=tuple(tuple(text for text, _ in each.most_common()) for each in texts),
+        outside=tuple(outside.most_common()),
+        missing=missing,
+    )

@@ -1,0 +1,142 @@
+"""A steward's way through the review in a real browser, from the file that lets in to the saved schema."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page
+
+from browsers import check_axe, launched
+from crosstally.pages.site import listen
+from crosstally.review.serving import serve
+from crosstally.review.session import Session
+from crosstally.schema import Schema
+from reviewing import reviewed
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with launched() as started:
+        yield started
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[tuple[Path, Session, threading.Thread]]:
+    """A review in a thread, and the file that lets in."""
+    review, session, shown = reviewed(folder), Session(), []
+    with listen("127.0.0.1", 0) as socket:
+        thread = threading.Thread(target=serve, args=(review, socket, shown.append, session))
+        thread.start()
+        while not shown:
+            time.sleep(0.01)
+        try:
+            yield shown[0], session, thread
+        finally:
+            session.close()
+            thread.join(10)
+
+
+def page_of(context: BrowserContext, words: list[str]) -> Page:
+    page = context.new_page()
+    page.on("console", lambda message: words.append(message.text))
+    page.on("pageerror", lambda error: words.append(str(error)))
+    return page
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_a_stewards_way(browser: Browser, tmp_path: Path, scripts: bool) -> None:
+    words: list[str] = []
+    with serving(tmp_path) as (entrance, session, thread):
+        context = browser.new_context(viewport={"width": 1280, "height": 900}, java_script_enabled=scripts)
+        page = page_of(context, words)
+        page.goto(entrance.as_uri())
+        if not scripts:
+            page.get_by_role("button").click()
+        page.get_by_role("heading", name="people.schema.json").wait_for()
+        assert session.path in page.url
+        assert session.code not in page.url
+        if scripts:
+            check_axe(page)
+        page.get_by_role("link", name="sex").click()
+        for label, into in (("m", "männlich"), ("w", "weiblich"), ("divers", "(other)")):
+            page.get_by_label(label, exact=True).check()
+            page.get_by_label("It becomes").fill(into)
+            page.get_by_role("button", name="Merge or rename").click()
+        assert page.locator("tr.label").count() == 2
+        assert "times smaller" in page.locator(".outlook").inner_text()
+        if scripts:
+            check_axe(page)
+        page.get_by_label("Public name of the attribute").fill("gender")
+        page.get_by_role("button", name="Rename").last.click()
+        page.get_by_role("link", name="All attributes").click()
+        page.get_by_role("link", name="age").click()
+        page.get_by_label("Edges of the bins").fill("0 30 120")
+        page.get_by_role("button", name="Cut here").click()
+        page.get_by_role("link", name="All attributes").click()
+        page.get_by_role("button", name="I have reviewed it").click()
+        page.get_by_role("button", name="Save people.schema.json").click()
+        assert "kept as people.schema.json.previous" in page.get_by_role("status").inner_text()
+        assert words == []  # the last page may ask in vain for its icon
+        page.get_by_role("button", name="End the review").click()
+        assert page.get_by_role("heading").inner_text() == "The review has ended"
+        thread.join(10)
+        assert not thread.is_alive()
+        assert not entrance.exists()
+        context.close()
+    saved = Schema.load(tmp_path / "people.schema.json")
+    assert saved["gender"].labels == ("männlich", "weiblich", "(other)", "(missing)")
+    assert (saved["age"].edges, saved["age"].bins, saved["age"].from_data) == ((0, 30, 120), ("0-29", "30-120"), True)
+    assert saved.draft is False
+
+
+def test_the_server_of_a_second_user_is_not_sent_the_cookie(browser: Browser, tmp_path: Path) -> None:
+    """Browsers send cookies to all ports of a host; the path keeps this one at home."""
+    seen: list[str] = []
+
+    class Neighbour(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            seen.append(str(self.headers.get("cookie")))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *given: object) -> None:
+            pass
+
+    other = HTTPServer(("127.0.0.1", 0), Neighbour)
+    threading.Thread(target=other.serve_forever, daemon=True).start()
+    with serving(tmp_path) as (entrance, session, _):
+        context = browser.new_context()
+        page = page_of(context, [])
+        page.goto(entrance.as_uri())
+        page.get_by_role("heading", name="people.schema.json").wait_for()
+        address = f"http://127.0.0.1:{other.server_port}"
+        page.goto(f"{address}/")
+        assert set(seen) == {"None"}
+        page.goto(f"{address}{session.path}/")  # who knew the path would be sent it: the test can fail
+        assert any("crosstally-review=" in each for each in seen)
+        context.close()
+    other.shutdown()
+    other.server_close()
+
+
+def test_another_site_cannot_send_a_form(browser: Browser, tmp_path: Path) -> None:
+    """A page of another origin, in the same browser, that even knows path and token."""
+    with serving(tmp_path) as (entrance, session, _):
+        context = browser.new_context()
+        page = page_of(context, [])
+        page.goto(entrance.as_uri())
+        page.get_by_role("heading", name="people.schema.json").wait_for()
+        target = page.url
+        evil = tmp_path / "evil.html"
+        fields = f"<input name=token value={session.form_token}><input name=version value=0><input name=name value=sex>"
+        evil.write_text(f"<form method=post action={target}drop>{fields}<button>x</button></form>")
+        page.goto(evil.as_uri())
+        page.get_by_role("button").click()
+        assert page.get_by_role("heading").inner_text() == "Not for you"
+        page.goto(target)
+        assert page.get_by_role("link", name="sex").count() == 1
+        context.close()

@@ -1,0 +1,52 @@
+"""Distributions for the steward: the rows of each cell are those that a release would count."""
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from crosstally.schema import Schema
+from crosstally.sources import count, distributions
+from crosstally.sources.distributions import Distribution, read_distributions
+from reviewing import files
+
+
+def test_rows_texts_and_what_is_outside(tmp_path: Path) -> None:
+    rows, path = files(tmp_path)
+    schema = Schema.load(path)
+    found = read_distributions(rows, schema)
+    assert found.rows == 12
+    assert found.of(schema, "sex").rows == (1, 3, 2, 3, 2, 1)
+    assert found.of(schema, "sex").texts[3] == ("w", "W")
+    assert found.of(schema, "age").rows == (1, 7, 3, 1)
+    town = found.of(schema, "town")
+    assert (town.rows, town.outside, town.missing) == ((6, 1, 4), (("Köln", 1),), 0)
+
+
+def test_they_are_the_counts_of_a_release(tmp_path: Path) -> None:
+    rows, path = files(tmp_path)
+    text = path.read_text().replace('"Kiel"]}', '"Kiel"], "outside": "other"}').replace('"draft": true,\n', "")
+    path.write_text(text)
+    schema = Schema.load(path)
+    found = read_distributions(rows, schema)
+    for name, table in zip(schema.names, count(rows, schema, [(n,) for n in schema.names]), strict=True):
+        assert np.array_equal(found.of(schema, name).rows, table.counts)
+
+
+def test_too_many_texts_are_not_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(distributions, "MOST_TEXTS", 6)
+    rows, path = files(tmp_path)
+    schema = Schema.load(path)
+    found = read_distributions(rows, schema)
+    assert found.of(schema, "sex") is None
+    assert found.of(schema, "town") is not None
+
+
+def test_they_tell_nothing_by_themselves(tmp_path: Path) -> None:
+    rows, path = files(tmp_path)
+    found = read_distributions(rows, Schema.load(path))
+    assert repr(found) == "Distributions(3 columns)"
+    assert repr(Distribution((7, 7), texts=(), outside=(("Köln", 1),), missing=0)) == "Distribution(2 cells)"
+    with pytest.raises(TypeError, match="confidential"):
+        pickle.dumps(found)

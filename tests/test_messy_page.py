@@ -1,0 +1,34 @@
+"""The tutorial of the messy file prints what it shows, but for the noise, and needs few edits and no other program."""
+
+import runpy
+from pathlib import Path
+
+import crosstally as ct
+from crosstally.schema import Schema
+from test_readme import shape
+
+TOOL = runpy.run_path(str(Path(__file__).parent.parent / "docs/messy_page.py"))
+
+
+def test_the_tutorial(tmp_path: Path) -> None:
+    text = TOOL["PAGE"].read_text(encoding="utf-8")
+    shown = [block["output"] for block in TOOL["BLOCK"].finditer(text)]
+    outputs = list(TOOL["walked"](tmp_path, text))
+    assert len(shown) == 6
+    first = "\n".join((tmp_path / "leute.csv").read_text("cp1252").splitlines()[:3])
+    assert f"```text\n{first}\n```" in text
+    assert [shape(each) for each in outputs] == [shape(each) for each in shown]
+    assert len(TOOL["edits_of"](text)) == 14  # at most 15
+    schema = ct.open_release(tmp_path / "leute.release.parquet").schema
+    assert {each.name: each.labels for each in schema.attributes} == {
+        "Geschlecht": ("divers", "männlich", "weiblich", "(missing)"),
+        "Geburtsjahr": ("1935-1949", "1950-1964", "1965-1979", "1980-1994", "1995-2010"),
+        "Region": ("Nordrhein-Westfalen", "Norden", "Bayern"),
+        "Einkommen": ("[0, 1000)", "[1000, 2000)", "[2000, 3000)", "[3000, 5000)", "[5000, 100000]", "(missing)"),
+        "Schulabschluss": ("Hauptschule", "Realschule", "Abitur", "Promotion"),
+        "Kinder": ("0", "1", "2", "3+"),
+        "Zufriedenheit": ("1", "2", "3", "4", "5", "(missing)"),
+    }
+    published = (tmp_path / "leute.release.parquet").read_bytes()
+    assert not [spelling for spelling in ("Emden", "Geb_Datum", "k.A.") if spelling.encode() in published]
+    assert Schema.load(tmp_path / "leute.schema.json").draft is False
