@@ -6,7 +6,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from types import FunctionType
 from typing import Annotated, Any, get_args, get_type_hints
 
@@ -149,14 +149,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    command = typer.main.get_command(app)
-    _take_plain_numbers(command)
+    command = _command()
     try:
         with command.make_context("crosstally", arguments) as context:
             command.invoke(context)
     except typer.Exit as ended:
         return ended.exit_code
     return DONE
+
+
+@cache  # making it takes longer than a small release, of which the audit makes very many
+def _command() -> Any:
+    command = typer.main.get_command(app)
+    _take_plain_numbers(command)
+    return command
 
 
 def _take_plain_numbers(command: Any) -> None:
