@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 from statistics import NormalDist
 from typing import Any
 
@@ -44,7 +44,7 @@ from crosstally.schema import Schema, Unit
 from crosstally.strategies import MWEM, Adaptive, Clustered, Direct, Flat, Fourier, Residual, Stepwise, Strategy, Views
 from crosstally.workload import Workload
 
-__all__ = ["DRAWS", "Game", "audit_sampled", "games", "play"]
+__all__ = ["DRAWS", "Game", "audit_sampled", "games", "play", "subjects"]
 
 DRAWS = 400_000
 """Tosses of the coin in each game: about 200,000 for each table."""
@@ -79,14 +79,17 @@ class Game:
     least: int = 1
 
 
-def audit_sampled(draws: int = DRAWS, only: str | None = None) -> Iterator[Finding]:
-    """Play every game; ``only`` plays those whose subject holds it. Bounds share one rate of false alarms."""
-    every = list(games())
-    alarm = FALSE_ALARMS / sum(len(game.rules) for game in every)
+def subjects() -> list[str]:
+    """What is played, by name."""
+    return [game.subject for game in games()]
+
+
+def audit_sampled(subject: str, draws: int = DRAWS) -> Finding:
+    """Play a game. All games together have one rate of false alarms, whichever are played."""
+    (game,) = (each for each in games() if each.subject == subject)
+    alarm = FALSE_ALARMS / sum(len(each.rules) for each in games())
     random = np.random.default_rng()  # which table is answered: nothing is kept private by it
-    for game in every:
-        if only is None or only in game.subject:
-            yield play(game, draws, alarm, random, sharp=draws >= DRAWS)
+    return play(game, draws, alarm, random, sharp=draws >= DRAWS)
 
 
 def play(game: Game, draws: int, alarm: float, random: np.random.Generator, *, sharp: bool) -> Finding:
@@ -111,8 +114,14 @@ def play(game: Game, draws: int, alarm: float, random: np.random.Generator, *, s
     )
 
 
-def games() -> Iterator[Game]:
-    """All games: releases of one stage, questions of every kind, stages one by one, reports."""
+@cache
+def games() -> tuple[Game, ...]:
+    """All games, planned once; nothing is drawn before they are played."""
+    return tuple(_games())
+
+
+def _games() -> Iterator[Game]:
+    """Releases of one stage, stages one by one, the same draw again and again, reports."""
     for subject, plan in _plans().items():
         yield _plan_game(subject, plan)
     for subject, plan in _staged_plans().items():
@@ -168,7 +177,7 @@ def _staged_plans() -> dict[str, Plan]:
 def _plan_game(subject: str, plan: Plan, share: float | None = None) -> Game:
     requests, schema = json_requests(plan), plan.schema.to_dict()
     pairs = worst_pairs(requests, schema, str(plan.neighbours), pure=plan.budget.pure)
-    pair = min(pairs, key=lambda each: _numbers_moved(plan, each))
+    pair = min(pairs, key=lambda each: _places_moved(plan, each))
     laws = [
         Law(noise["kind"], noise["scale"], *(answer(query, schema, rows) for rows in (pair.before, pair.after)))
         for query, noise in requests
@@ -189,11 +198,17 @@ def _plan_game(subject: str, plan: Plan, share: float | None = None) -> Game:
     )
 
 
-def _numbers_moved(plan: Plan, pair: Pair) -> int:
-    """How many numbers differ: the fewer, the oftener all of them lie beyond."""
+def _places_moved(plan: Plan, pair: Pair) -> tuple[int, int]:
+    """Which pair to play, of those with the same loss: the least one.
+
+    The fewer numbers differ, the oftener all of them lie beyond. And if they stand at different places of their
+    answers, then a number that moves has one that does not at its own place of another answer: noise that is used for
+    both answers cancels in the difference.
+    """
     schema = plan.schema.to_dict()
     both = ([answer(query, schema, rows) for query, _ in json_requests(plan)] for rows in (pair.before, pair.after))
-    return sum(int((a != b).sum()) for a, b in zip(*both, strict=True))
+    moved = [np.flatnonzero(a != b).tolist() for a, b in zip(*both, strict=True)]
+    return sum(map(len, moved)), -len({place for places in moved for place in places})
 
 
 def _central_draw(plan: Plan, laws: Sequence[Law], coins: NDArray[np.bool_]) -> Drawn:
@@ -229,12 +244,12 @@ def _repeat_game() -> Game:
     plan = Flat().plan(schema_of(2, 2, 2, 3), None, Budget(epsilon="0.1"))
     first = np.full(24, 5, np.int64)
     second = first + (np.arange(24) == 0)
-    before = sampler_of(plan)([first])[0]
 
     def draw(coins: NDArray[np.bool_]) -> Drawn:
-        return [np.array([sampler_of(plan)([first if coin else second])[0] for coin in coins])]
+        before = sampler_of(plan)([first])[0]
+        return [np.array([sampler_of(plan)([first if coin else second])[0] for coin in coins]), before]
 
-    rule = Rule("the same again", lambda seen: (seen[0] == before).all(axis=1).astype(np.int8))
+    rule = Rule("the same again", lambda seen: (seen[0] == seen[1]).all(axis=1).astype(np.int8))
     return Game("flat, drawn again and again", draw, (rule,), claimed=0.1, exact=0.1, fewer=DRAWS, least=2 * _REPEATS)
 
 

@@ -16,6 +16,7 @@ from crosstally import __version__
 from crosstally.budget import fraction_of_text
 from crosstally.cli import (
     ask,
+    audit,
     calibrate,
     collect,
     demo,
@@ -119,6 +120,7 @@ _add(app, page.page, *page.EXAMPLES, panel=_READ)
 _add(app, serve.serve, *serve.EXAMPLES, panel=_READ)
 _add(app, inspect.inspect, *inspect.EXAMPLES, panel=_READ)
 _add(app, reproduce.reproduce, *reproduce.EXAMPLES, panel="Research")
+_add(app, audit.audit, *audit.EXAMPLES, panel="Research")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
