@@ -6,7 +6,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from types import FunctionType
 from typing import Annotated, Any, get_args, get_type_hints
 
@@ -16,6 +16,7 @@ from crosstally import __version__
 from crosstally.budget import fraction_of_text
 from crosstally.cli import (
     ask,
+    audit,
     calibrate,
     collect,
     demo,
@@ -122,6 +123,7 @@ _add(app, page.page, *page.EXAMPLES, panel=_READ)
 _add(app, serve.serve, *serve.EXAMPLES, panel=_READ)
 _add(app, inspect.inspect, *inspect.EXAMPLES, panel=_READ)
 _add(app, reproduce.reproduce, *reproduce.EXAMPLES, panel="Research")
+_add(app, audit.audit, *audit.EXAMPLES, panel="Research")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -152,14 +154,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    command = typer.main.get_command(app)
-    _take_plain_numbers(command)
+    command = _command()
     try:
         with command.make_context("crosstally", arguments) as context:
             command.invoke(context)
     except typer.Exit as ended:
         return ended.exit_code
     return DONE
+
+
+@cache  # making it takes longer than a small release, of which the audit makes very many
+def _command() -> Any:
+    command = typer.main.get_command(app)
+    _take_plain_numbers(command)
+    return command
 
 
 def _take_plain_numbers(command: Any) -> None:
