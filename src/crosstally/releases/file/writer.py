@@ -72,7 +72,7 @@ def header_bytes(release: Release) -> bytes:
         measurements.append([number, *(positions[name] for name in measurement.query.attributes)])
     left = [[variance, *(positions[name] for name in names)] for names, variance in release.variances_left.items()]
     groups, newest = release.estimate.groups, _needs_newest(release)
-    matrices = matrices_of(m.query for m in release.measurements)
+    matrices = matrices_of([m.query for m in release.measurements])
     header: dict[str, Any] = {
         "format": 5 if matrices else 4 if newest else 3 if release.nonnegative == SHRUNK else 2 if left else 1,
         "schema": release.schema.to_dict(),
