@@ -129,7 +129,7 @@ class ErrorBars:
     @cached_property
     def linear(self) -> Mapping[str, LinearAxis]:
         """The bases along attributes that are measured by a matrix."""
-        return linear_axes(matrices_of(m.query for m in self.measurements))
+        return linear_axes(matrices_of([m.query for m in self.measurements]))
 
     @cached_property
     def _in_views(self) -> bool:

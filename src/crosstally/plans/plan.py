@@ -83,7 +83,7 @@ class Plan:
                     advice = "put values into groups, or measure fewer attributes together"
                     raise TooManyCellsError(too_many_cells(table.attributes, shape, advice))
         Groups.of(self.schema, (group.query for group in self.groups))
-        object.__setattr__(self, "matrices", matrices_of(group.query for group in self.groups))
+        object.__setattr__(self, "matrices", matrices_of([group.query for group in self.groups]))
         subsets = sum(len(group) * 2 ** len(group.query.attributes) for group in self._measuring)
         if subsets > MAX_CELLS:
             raise TooManyCellsError(f"a plan must be over at most {MAX_CELLS:,} sets of attributes, got {subsets:,}")

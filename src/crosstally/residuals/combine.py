@@ -213,7 +213,7 @@ class Averages:
     def of(cls, schema: Schema, measurements: Sequence[Measurement]) -> Averages:
         """The averages of these measurements."""
         layout = Layout.of(schema.shape)
-        linear = linear_axes(matrices_of(m.query for m in measurements))
+        linear = linear_axes(matrices_of([m.query for m in measurements]))
         shapes = by_shape([_kind(m.query, schema) for m in measurements])
         parts = [_keys(schema, layout, [measurements[i] for i in group]) for group in shapes.values()]
         keys = np.concatenate([part[0] for part in parts]) if parts else layout.keys([()])[0][:0]

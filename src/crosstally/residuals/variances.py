@@ -58,7 +58,7 @@ class Variances:
         Of cells in groups it counts what they say about tables in full.
         """
         alike: dict[tuple[type[Query], int, float], list[tuple[str, ...]]] = {}
-        linear = linear_axes(matrices_of(query for query, _ in measured))
+        linear = linear_axes(matrices_of([query for query, _ in measured]))
         in_full = [(*full_part(without_matrices(query)), variance) for query, variance in measured]
         for query, cells, variance in in_full:
             names = query.attributes

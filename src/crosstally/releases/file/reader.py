@@ -248,7 +248,7 @@ def _read_fields(fields: Any, rows: int) -> Header:
     matrices = read_matrices(fields.get(MATRICES, {}))
     schema.check([name for name, _ in matrices])
     measurements = _read_measurements(fields["measurements"], kinds, (dict(maps), dict(matrices)), schema, rows)
-    if matrices_of(query for _, query, _ in measurements) != matrices or (number == 6 and not matrices):
+    if matrices_of([query for _, query, _ in measurements]) != matrices or (number == 6 and not matrices):
         raise ReleaseError("matrices must be those of its measurements")
     groups = Groups.of(schema, (query for _, query, _ in measurements))
     choices = _read_choices(fields.get("choices", []), schema, CHOSEN_FIELDS if number < 5 else CHOSEN_WEIGHT_FIELDS)

@@ -74,7 +74,7 @@ def header_bytes(release: Release) -> bytes:
         number = kinds.setdefault(MeasurementKind.of(measurement), len(kinds))
         measurements.append([number, *(positions[name] for name in measurement.query.attributes)])
     left = [[variance, *(positions[name] for name in names)] for names, variance in release.variances_left.items()]
-    groups, matrices = release.estimate.groups, matrices_of(m.query for m in release.measurements)
+    groups, matrices = release.estimate.groups, matrices_of([m.query for m in release.measurements])
     number = _format_number(release)
     header: dict[str, Any] = {
         "format": number,
