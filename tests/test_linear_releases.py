@@ -1,6 +1,7 @@
 """Releases of ranges: measured by matrices, kept, combined, answered with errors that are exact."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -79,6 +80,21 @@ def test_it_survives_file_ledger_and_refit(budget, tmp_path) -> None:
     assert release.refit(nonnegative="shrunk").marginal("age").values.min() >= 0
     ct.open_release(tmp_path / "a.parquet").refit(nonnegative="shrunk").save(tmp_path / "b.parquet")
     assert ct.open_release(tmp_path / "b.parquet").marginal("age").values.min() >= 0
+
+
+def test_what_cannot_be_put_together_is_refused_before_it_is_charged(tmp_path) -> None:
+    ledger = ct.Ledger.create(tmp_path / "a.ledger", schema=SCHEMA, budget=ct.Budget(rho=1))
+    plan = ct.plan(SCHEMA, workload=WORKLOAD, rho=0.5).chosen
+    for left_out, said in [((), "the total is not"), (("sex",), "sex is not"), (("age",), "age is not")]:
+        requests = [each for each in plan.requests if set(each.query.attributes) != set(left_out)]
+        with pytest.raises(PlanError, match=f"all tables inside it must be measured too; {said}"):
+            ct.release(people(), plan=replace(plan, requests=requests), ledger=ledger)
+    told = {"attribute": "age", "counts": dict.fromkeys(SCHEMA["age"].labels, 400), "error": 5, "source": "census"}
+    with_facts = ct.Schema.from_dict({**SCHEMA.to_dict(), "crosstally-schema": 2, "facts": [told]})
+    other = ct.Ledger.create(tmp_path / "b.ledger", schema=with_facts, budget=ct.Budget(rho=1))
+    with pytest.raises(PlanError, match="every table that holds it must be; age is not"):
+        ct.release(people(), with_facts, workload=WORKLOAD, rho=0.5, ledger=other)
+    assert (ledger.spent, other.spent) == (0, 0)
 
 
 @pytest.mark.parametrize("rows", [None, 3_000])

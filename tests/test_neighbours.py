@@ -23,6 +23,7 @@ from crosstally.plans.request import grouped
 from crosstally.plans.shares import requests_with_shares, with_less_noise
 from crosstally.privacy.ledger import Ledger
 from crosstally.questions.choice import Choice
+from crosstally.questions.kronecker import Kronecker
 from crosstally.questions.queries import Cells, Contrast, Linear, Term, sensitivity_of_tables
 from crosstally.releases import Statement
 from crosstally.residuals.closure import closure_of
@@ -45,6 +46,7 @@ ASKED: list[tuple[Cells | Contrast, Noise]] = [
 ]
 REQUESTS = tuple(Request(*each) for each in ASKED)
 LINEAR = Linear((Term(1, (("a", (3, -1, 0)),)),))
+MATRIX = Kronecker(("a", "b"), {"a": [[3, -1, 0], [0, 1, 0]]})
 CHOICE = Choice([("a",), ("b",)], [[1, 2, 3], [4, 2]])
 
 
@@ -108,6 +110,7 @@ DOORS: dict[str, Callable[[Any], Any]] = {
     "queries.Cells.sensitivity, total": lambda r: Cells(()).sensitivity(SCHEMA, r),
     "queries.Contrast.sensitivity": lambda r: Contrast(("a", "b")).sensitivity(SCHEMA, r),
     "queries.Linear.sensitivity": lambda r: LINEAR.sensitivity(SCHEMA, r),
+    "kronecker.Kronecker.sensitivity": lambda r: MATRIX.sensitivity(SCHEMA, r),
     "choice.Choice.sensitivity": lambda r: CHOICE.sensitivity(SCHEMA, r),
     "rounds.choosing": lambda r: choosing(CHOICE, SCHEMA, RHO, r),
     "statement.Statement": lambda r: Statement(strategy="x", budget=RHO, neighbours=r),

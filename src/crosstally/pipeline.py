@@ -168,7 +168,7 @@ def run(
             used.append(keys[len(used)])
             queries = (*(m.query for m in measured), *(r.query for r in stage.requests))
             Groups.of(plan.schema, queries)
-            check_queries(plan.schema, queries)
+            check_queries(plan.schema, (*(each.query for each in public_counts(plan.schema)), *queries))
             measured += _measured(people, stage, ledger, used[-1])
             stage = _next(ledger, keys[len(used) - 1 : len(used) + 1], (*public, *measured)) if stage.later else None
     if not measured and rows is None:
@@ -372,5 +372,6 @@ def _check(plan: Plan, rows: int | None) -> None:
     if plan.schema.draft:
         raise SchemaError("the schema is a draft: review its labels, which would become public, then remove 'draft'")
     plan.check_countable()
-    check_queries(plan.schema, (request.query for request in plan.requests))
+    public = [each.query for each in public_counts(plan.schema)]
+    check_queries(plan.schema, [*public, *(request.query for request in plan.requests)])
     check_rules(plan)

@@ -16,6 +16,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,16 @@ from crosstally.questions.contrast_map import ContrastAxis
 from crosstally.questions.queries import Cells, Contrast, GroupMaps, Query
 from crosstally.schema import Schema
 
-__all__ = ["MAX_ENTRIES", "Kronecker", "Matrices", "Matrix", "matrices_of", "read_matrices", "read_matrix"]
+__all__ = [
+    "MAX_ENTRIES",
+    "Kronecker",
+    "Matrices",
+    "Matrix",
+    "check_parts",
+    "matrices_of",
+    "read_matrices",
+    "read_matrix",
+]
 
 Matrix = tuple[tuple[int, ...], ...]
 """A matrix of whole numbers, row by row."""
@@ -259,6 +269,27 @@ def read_matrices(given: object) -> Matrices:
     if not isinstance(maps, Mapping) or not all(isinstance(name, str) for name in maps):
         raise QueryError("matrices must map names of attributes to matrices of whole numbers")
     return tuple(sorted((name, read_matrix(matrix, name)) for name, matrix in maps.items()))
+
+
+def check_parts(queries: Iterable[Query]) -> None:
+    """Raise unless all sets inside the table of every Kronecker query are measured, the total among them.
+
+    Of a table that is measured by a matrix nothing can be read without them: along the matrix there is no mean.
+    """
+    asked = [query for query in queries if isinstance(query, Cells | Contrast | Kronecker)]
+    measured: set[frozenset[str]] = set()
+    for query in asked:
+        plain = query.plain if isinstance(query, Kronecker) else query
+        orders = range(len(query.attributes) + 1) if isinstance(plain, Cells) else (len(query.attributes),)
+        measured.update(frozenset(part) for order in orders for part in combinations(query.attributes, order))
+    for query in (each for each in asked if isinstance(each, Kronecker)):
+        parts = (part for order in range(len(query.attributes)) for part in combinations(query.attributes, order))
+        missing = next((part for part in parts if frozenset(part) not in measured), None)
+        if missing is not None:
+            raise PlanError(
+                f"{' x '.join(query.attributes)} is measured by a matrix, so all tables inside it must be measured "
+                f"too; {' x '.join(missing) or 'the total'} is not"
+            )
 
 
 def matrices_of(queries: Iterable[Query]) -> Matrices:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from crosstally.errors import CrosstallyError, ReleaseError
 from crosstally.inference.estimate import ROUNDS, estimate, usual_correction
 from crosstally.questions.choice import Choice
-from crosstally.questions.kronecker import Kronecker, matrices_of
+from crosstally.questions.kronecker import Kronecker, check_parts, matrices_of
 from crosstally.questions.queries import MAX_CELLS, Cells, Contrast, Query
 from crosstally.releases.release import Release
 from crosstally.releases.statement import Statement
@@ -77,7 +77,8 @@ def check_queries(schema: Schema, queries: Iterable[Query]) -> None:
     Choices are not held among them; linear queries of single numbers stay in a notebook's ledger.
     """
     cells, asked = 0, tuple(queries)
-    matrices_of(asked)
+    if matrices_of(asked):
+        check_parts(asked)
     for i, query in enumerate(asked):
         if isinstance(query, Choice):
             continue
