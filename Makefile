@@ -1,6 +1,7 @@
 # make demo     the whole story on generated people (installs into .venv the first time)
 # make test     lint, types, import contracts, doctests, tests; what CI runs
 # make verify   the long statistical counts; run before calling something done
+# make fuzz     10,000 forged files of every format, and as many questions and sources; counts are printed
 # make bench    speed and accuracy against floors and peers, written to benchmarks/results.md
 #               (CROSSTALLY_DATA=folder uses the public files in it: docs/how-to/benchmarks.md)
 # make bench-peers  draw OpenDP's AIM and MST again (hours); make bench draws only what is not kept in .bench
@@ -14,7 +15,7 @@ BIN := .venv/bin
 # Material for MkDocs prints a note about its successor as a warning (RELEASING.md)
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: demo setup system test verify bench bench-peers docs tour lock
+.PHONY: demo setup system test verify fuzz bench bench-peers docs tour lock
 
 demo: .venv/crosstally
 	@$(BIN)/crosstally demo
@@ -30,6 +31,11 @@ test: .venv/developer
 
 verify: .venv/developer
 	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q -n 2 -m verify
+
+FUZZED := 10000
+
+fuzz: .venv/developer
+	OPENBLAS_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m fuzz --count $(FUZZED)
 
 BENCH := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 CROSSTALLY_PEERS=.peers/bin/python \
     CROSSTALLY_PEERS_OPENDP=.peers-opendp/bin/python $(BIN)/python -m

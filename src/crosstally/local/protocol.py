@@ -48,8 +48,8 @@ class Protocol:
     @cached_property
     def document(self) -> dict[str, Any]:
         """The protocol as JSON: all that a device needs."""
-        oracles: list[dict[str, Any]] = []
-        groups = [group.to_dict(oracles) for group in self.groups]
+        places = {oracle: i for i, oracle in enumerate(dict.fromkeys(group.oracle for group in self.groups))}
+        groups = [group.to_dict(places) for group in self.groups]
         return {
             "version": VERSION,
             "epsilon": decimal_text(self.epsilon),
@@ -58,7 +58,7 @@ class Protocol:
             "method": self.method,
             "minimum": self.minimum,
             "schema": self.schema.to_dict(),
-            "oracles": oracles,
+            "oracles": [oracle.to_dict() for oracle in places],
             "groups": groups,
         }
 

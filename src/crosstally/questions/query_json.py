@@ -13,9 +13,9 @@ __all__ = ["query_from_dict"]
 
 def query_from_dict(given: object, groups: Mapping[str, tuple[int, ...]] | None = None) -> Query:
     """A query from its JSON; ``groups`` are maps that it may name instead of holding them."""
-    if isinstance(given, Mapping) and set(given) == {"cells", "groups"}:
+    if isinstance(given, dict) and given.keys() == {"cells", "groups"}:
         return _read_grouped(given["cells"], given["groups"], groups or {})
-    if not isinstance(given, Mapping) or len(given) != 1:
+    if not isinstance(given, dict) or len(given) != 1:
         raise QueryError("a query must be an object with one of cells, contrast, linear or choice")
     ((kind, body),) = given.items()
     if kind in ("cells", "contrast"):
