@@ -23,6 +23,7 @@ __all__ = ["Protocol", "design"]
 
 VERSION = 1
 _MINIMUM = 1_000
+_MOST_REPEATED = 1_000  # groups or oracles that are the same: designs have none, and each takes time to check
 _MOST_PEOPLE = 10**12
 
 
@@ -94,6 +95,10 @@ class Protocol:
     @classmethod
     def from_dict(cls, given: object) -> Protocol:
         """A protocol from its JSON, checked as a device checks it: types, ranges, and ratios against its epsilon."""
+        for field in ("groups", "oracles"):
+            listed = given.get(field) if isinstance(given, dict) else None
+            if isinstance(listed, list) and len(listed) - len(set(map(repr, listed))) > _MOST_REPEATED:
+                raise PlanError(f"at most {_MOST_REPEATED:,} of the {field} of a protocol may repeat another one")
         try:
             made = _read(client.check_protocol(given))
         except client.ProtocolError as error:
