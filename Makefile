@@ -3,6 +3,7 @@
 # make verify   the long statistical counts; run before calling something done
 # make audit    the package against its own promise: exact losses, sampled bounds, releases of neighbours, mutants; about
 #               an hour on two cores (make audit AUDIT=--quick takes minutes); docs/evidence/audit.md has the last one
+# make fuzz     10,000 forged files of every format, and as many questions and sources; counts are printed
 # make bench    speed and accuracy against floors and peers, written to benchmarks/results.md
 #               (CROSSTALLY_DATA=folder uses the public files in it: docs/how-to/benchmarks.md)
 # make bench-peers  draw OpenDP's AIM and MST again (hours); make bench draws only what is not kept in .bench
@@ -16,7 +17,7 @@ BIN := .venv/bin
 # Material for MkDocs prints a note about its successor as a warning (RELEASING.md)
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: demo setup system test verify audit bench bench-peers docs tour lock
+.PHONY: demo setup system test verify audit fuzz bench bench-peers docs tour lock
 
 demo: .venv/crosstally
 	@$(BIN)/crosstally demo
@@ -33,7 +34,7 @@ test: .venv/developer
 verify: .venv/developer
 	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q -n 2 -m verify
 
-# Each part is a line of its own and ends with 1 where something is found. Faults and fuzzed files belong below the mutants.
+# Each part is a line of its own and ends with 1 where something is found.
 # Ledgers flush to the disk at every step: a folder in memory, where there is one, saves most of the waiting.
 AUDIT ?=
 AUDITED := TMPDIR=$(firstword $(wildcard /dev/shm /tmp)) OPENBLAS_NUM_THREADS=1
@@ -41,6 +42,11 @@ AUDITED := TMPDIR=$(firstword $(wildcard /dev/shm /tmp)) OPENBLAS_NUM_THREADS=1
 audit: .venv/developer
 	$(AUDITED) $(BIN)/crosstally audit --jobs 2 $(AUDIT) -o audit-report.md
 	$(AUDITED) PYTHONPATH=tests $(BIN)/python -m audit_mutants
+
+FUZZED := 10000
+
+fuzz: .venv/developer
+	OPENBLAS_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m fuzz --count $(FUZZED)
 
 BENCH := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 CROSSTALLY_PEERS=.peers/bin/python \
     CROSSTALLY_PEERS_OPENDP=.peers-opendp/bin/python $(BIN)/python -m

@@ -159,7 +159,7 @@ def test_predicted_errors_of_ranges_are_the_measured_ones(budget) -> None:
 
     The variances of all ranges determine the covariance of the cells, and with it the squared length of an error. Under
     Laplace noise its variance is at most three times that of the chi-square law: its tails are taken that much wider.
-    Errors 0.7 and 1.5 times as large are told apart: both lie five standard deviations of the statistic beyond its limits.
+    Errors 0.7 and 1.5 times as large are told apart, five standard deviations beyond the limits.
     """
     schema = numbered(16)
     plan = LinearStrategies().plan(schema, ct.Workload.ranges(schema, "a0"), ct.Budget(**budget))

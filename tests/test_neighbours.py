@@ -26,12 +26,14 @@ from crosstally.questions.choice import Choice
 from crosstally.questions.kronecker import Kronecker
 from crosstally.questions.queries import Cells, Contrast, Linear, Term, sensitivity_of_tables
 from crosstally.releases import Statement
+from crosstally.releases.promise import costs_of_entries
 from crosstally.residuals.closure import closure_of
 from crosstally.strategies import NAMED, Fourier, Views
 from crosstally.strategies.base import Task
 from crosstally.strategies.planner import compare, rows_matter, solve_epsilon
 from crosstally.strategies.residual import best_variances, contrast_costs, contrasts_with_variances
 from crosstally.strategies.rounds import choosing
+from crosstally.tables import Measurement
 
 PACKAGE = Path(ct.__file__).parent
 SCHEMA = ct.Schema([ct.Attribute("a", ["0", "1", "2"]), ct.Attribute("b", ["0", "1"])])
@@ -82,6 +84,10 @@ def by_strategy(strategy: Any, schema: ct.Schema = SCHEMA, budget: Budget = RHO)
     return planned
 
 
+MEASURED = [
+    Measurement(query, np.zeros(query.shape(SCHEMA), np.int64), variance=noise.variance, noise=noise, origin="x")
+    for query, noise in ASKED
+]
 DOORS: dict[str, Callable[[Any], Any]] = {
     "pipeline.release": released,
     "pipeline.release, one strategy": lambda r: released(r, "fourier"),
@@ -112,6 +118,7 @@ DOORS: dict[str, Callable[[Any], Any]] = {
     "queries.Linear.sensitivity": lambda r: LINEAR.sensitivity(SCHEMA, r),
     "kronecker.Kronecker.sensitivity": lambda r: MATRIX.sensitivity(SCHEMA, r),
     "choice.Choice.sensitivity": lambda r: CHOICE.sensitivity(SCHEMA, r),
+    "promise.costs_of_entries": lambda r: dict(costs_of_entries(SCHEMA, r, MEASURED, (), pure=False)),
     "rounds.choosing": lambda r: choosing(CHOICE, SCHEMA, RHO, r),
     "statement.Statement": lambda r: Statement(strategy="x", budget=RHO, neighbours=r),
     "base.Task": lambda r: Task(SCHEMA, BOTH, budget=RHO, neighbours=r).neighbours,

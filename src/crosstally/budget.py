@@ -293,6 +293,9 @@ class NoiseKind(StrEnum):
     GUMBEL = "gumbel"
 
 
+_NOISE_KINDS = frozenset(each.value for each in NoiseKind)
+
+
 @dataclass(frozen=True, slots=True)
 class Noise:
     """Integer noise: P(k) is proportional to exp(-|k| / scale) or exp(-k^2 / (2 scale^2)).
@@ -359,14 +362,21 @@ class Noise:
     @classmethod
     def from_dict(cls, given: object) -> Noise:
         """Noise from its JSON."""
-        if not isinstance(given, Mapping) or set(given) != {"kind", "scale"}:
+        if not isinstance(given, dict) or given.keys() != {"kind", "scale"}:
             raise BudgetError("noise must be an object with kind and scale")
-        if given["kind"] not in list(NoiseKind):
-            raise BudgetError(f"noise: kind must be laplace, gaussian or gumbel, got {given['kind']!r}")
-        return cls(NoiseKind(given["kind"]), given["scale"])
+        kind, scale = given["kind"], given["scale"]
+        if not isinstance(kind, str) or kind not in _NOISE_KINDS:
+            raise BudgetError(f"noise: kind must be laplace, gaussian or gumbel, got {kind!r}")
+        return _noise(kind, scale) if type(scale) is float else cls(NoiseKind(kind), scale)
 
     def __str__(self) -> str:
         return f"{self.kind.value} noise of scale {self.scale:,.4g}"
+
+
+@lru_cache(maxsize=256)
+def _noise(kind: str, scale: float) -> Noise:
+    """A plan may hold a hundred thousand requests, and has few kinds of noise."""
+    return Noise(NoiseKind(kind), scale)
 
 
 def _root_above(fraction: Fraction) -> float:

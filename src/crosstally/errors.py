@@ -24,6 +24,7 @@ without a header, that line is a person.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
@@ -51,8 +52,29 @@ __all__ = [
 _LONGEST_NAME = 200  # characters of a name that is compared with others, or shown as one of them
 
 
+_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Control characters, ends of lines, what turns the reading direction around, and halves of surrogate pairs."""
+_LONGEST, _LAST = 1_000, 250  # letters of a message, and those of its end that are kept of a longer one
+
+
 class CrosstallyError(Exception):
-    """The root of every error a user can cause."""
+    r"""The root of every error a user can cause. What it says is one line, whatever the names that it quotes hold.
+
+    >>> print(CrosstallyError("unknown attribute 'a\nb'"))
+    unknown attribute 'a\x0ab'
+    """
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(_one_line(message))
+
+
+def _one_line(text: str) -> str:
+    seen = _UNSEEN.sub(lambda found: _escaped(ord(found.group())), text[: 2 * _LONGEST] + text[2 * _LONGEST :][-_LAST:])
+    return seen if len(seen) <= _LONGEST else f"{seen[: _LONGEST - _LAST - 5]} ... {seen[-_LAST:]}"
+
+
+def _escaped(code: int) -> str:
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
 
 
 class SchemaError(CrosstallyError):

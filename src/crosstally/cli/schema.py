@@ -172,7 +172,7 @@ def _tell_reading(screen: Screen, detected: Detected) -> None:
 
     screen.say(f"{detected}.")
     if detected.guessed:
-        shown = f": {joined(detected.samples)}" if screen.is_terminal and detected.samples else ""
+        shown = f": {joined(detected.samples)}" if screen.file.isatty() and detected.samples else ""
         screen.say(f"{detected.encoding} is a guess{shown}. If letters are wrong, say --encoding.")
 
 

@@ -38,6 +38,7 @@ RECORD = np.dtype(
 )
 _MAGIC = b"crosstally-collector-1\n"
 _FLUSH = 50_000
+_MOST_SLOTS = 2**25  # a protocol of a kilobyte may ask for 2^40; 256 MB of counts
 _SHRINK: Mapping[str, Callable[[Estimate, Sequence[Measurement]], Shrunk]] = {
     "expected": expected_measurements,
     "independence": shrunk_measurements,
@@ -57,7 +58,10 @@ class Collector:
         self.protocol = protocol
         self._tokens = _checked_tokens(protocol, tokens)
         self._issued = None if self._tokens is None else ReportIds(self._tokens.numbers)
-        self._tally = Tally.of([group.oracle.answers for group in protocol.groups])
+        spaces = [group.oracle.answers for group in protocol.groups]
+        if (slots := sum(space.slots for space in spaces)) > _MOST_SLOTS:
+            raise CrosstallyError(f"a collector counts at most {_MOST_SLOTS:,} different answers, got {slots:,}")
+        self._tally = Tally.of(spaces)
         self._counts = np.zeros(self._tally.slots, np.int64)
         self._people = np.zeros(len(protocol.groups), np.int64)
         self._ids = ReportIds(np.empty(0, RECORD["id"]))

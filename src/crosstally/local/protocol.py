@@ -22,6 +22,7 @@ from crosstally.schema import Outside, Schema
 __all__ = ["Protocol", "design"]
 
 _MINIMUM = 1_000
+_MOST_REPEATED = 1_000  # groups or oracles that are the same: designs have none, and each takes time to check
 _MOST_PEOPLE = 10**12
 
 
@@ -49,8 +50,8 @@ class Protocol:
     @cached_property
     def document(self) -> dict[str, Any]:
         """The protocol as JSON: all that a device needs."""
-        oracles: list[dict[str, Any]] = []
-        groups = [group.to_dict(oracles) for group in self.groups]
+        places = {oracle: i for i, oracle in enumerate(dict.fromkeys(group.oracle for group in self.groups))}
+        groups = [group.to_dict(places) for group in self.groups]
         return {
             **({"version": client.BY_TOKEN, "tokens": client.GROUP_HASH} if self.tokens else {"version": client.DRAWN}),
             "epsilon": decimal_text(self.epsilon),
@@ -59,7 +60,7 @@ class Protocol:
             "method": self.method,
             "minimum": self.minimum,
             "schema": self.schema.to_dict(),
-            "oracles": oracles,
+            "oracles": [oracle.to_dict() for oracle in places],
             "groups": groups,
         }
 
@@ -106,6 +107,10 @@ class Protocol:
     @classmethod
     def from_dict(cls, given: object) -> Protocol:
         """A protocol from its JSON, checked as a device checks it: types, ranges, and ratios against its epsilon."""
+        for field in ("groups", "oracles"):
+            listed = given.get(field) if isinstance(given, dict) else None
+            if isinstance(listed, list) and len(listed) - len(set(map(repr, listed))) > _MOST_REPEATED:
+                raise PlanError(f"at most {_MOST_REPEATED:,} of the {field} of a protocol may repeat another one")
         try:
             made = _read(client.check_protocol(given))
         except client.ProtocolError as error:

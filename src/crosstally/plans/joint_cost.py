@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise, product
@@ -36,6 +36,8 @@ __all__ = ["groups_cost", "privacy_cost", "single_cost"]
 
 MAX_ATTRIBUTES = 24
 _MAX_CASES = 20_000
+_FEW_CASES = 200  # with so few it takes less than all sets of up to 24 attributes, and next to no memory
+_BLOCK = 20  # attributes whose sets are looked at at once: 8 MB of numbers, and not 128 for all 24
 _MAX_LOOKUPS = 50_000_000
 _LARGEST = 2**61
 
@@ -115,12 +117,11 @@ def _largest_move(asked: Sequence[RequestGroup], schema: Schema, *, pure: bool) 
     places = np.zeros(len(schema.names), np.intp)
     places[used] = np.arange(len(used))
     groups, unit = _groups(moved, schema, places, pure=pure)
-    if len(used) <= MAX_ATTRIBUTES:
-        return unit * int(_losses_of_all_sets(groups, len(used)).max())
-    cases = _cases(moved, schema, used)
-    if cases is None or len(cases) * sum(map(len, moved)) > _MAX_LOOKUPS:
-        return None
-    return unit * int(_losses_of(groups, cases).max())
+    few = len(used) <= MAX_ATTRIBUTES
+    cases = _cases(moved, schema, used, most=_FEW_CASES if few else _MAX_CASES)
+    if cases is not None and len(cases) * sum(map(len, moved)) <= _MAX_LOOKUPS:
+        return unit * int(_losses_of(groups, cases).max())
+    return unit * _largest_loss_of_all_sets(groups, len(used)) if few else None
 
 
 def _groups(
@@ -187,9 +188,29 @@ def _moves(query: Query, schema: Schema, noise: Noise, pure: bool) -> _Moves:
 # The sum over all queries
 
 
-def _losses_of_all_sets(groups: Sequence[_Group], attributes: int) -> NDArray[np.int64]:
-    """The joint loss for every set of changed attributes: whole numbers, so that the order of sums does not matter."""
-    sums = np.zeros(2**attributes, np.int64)
+def _largest_loss_of_all_sets(groups: Sequence[_Group], attributes: int) -> int:
+    """The largest joint loss of any set of changed attributes: in whole numbers the order of sums does not matter.
+
+    Attributes past the first 20 are fixed in turn, in all ways: what lies in such a block is the sum over all subsets
+    of the fixed ones of the inverses there.
+    """
+    parts = list(_inverses(groups))
+    low = min(attributes, _BLOCK)
+    most = 0
+    for fixed in range(2 ** (attributes - low)):
+        sums = np.zeros(2**low, np.int64)
+        for keys, inverse in parts:
+            inside = ((keys >> low) & ~fixed) == 0
+            np.add.at(sums, keys[inside] & (2**low - 1), inverse[inside])
+        for bit in range(low):
+            halves = sums.reshape(-1, 2, 2**bit)
+            halves[:, 1] += halves[:, 0]
+        most = max(most, int(sums.max()))
+    return most
+
+
+def _inverses(groups: Sequence[_Group]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """For each group the sets inside its queries, as bits, and the Moebius inverse of the losses at each."""
     for group in groups:
         order = group.positions.shape[1]
         inverse = group.losses.copy()
@@ -199,11 +220,7 @@ def _losses_of_all_sets(groups: Sequence[_Group], attributes: int) -> NDArray[np
         keys = np.zeros((len(group.positions), 1), np.int64)  # the subsets of each query, the first attribute fastest
         for column in group.positions.T:
             keys = np.hstack([keys, keys + (1 << column)[:, None]])
-        np.add.at(sums, keys.ravel(), np.broadcast_to(inverse, keys.shape).ravel())
-    for bit in range(attributes):
-        halves = sums.reshape(-1, 2, 2**bit)
-        halves[:, 1] += halves[:, 0]
-    return sums
+        yield keys.ravel(), np.broadcast_to(inverse, keys.shape).ravel()
 
 
 def _losses_of(groups: Sequence[_Group], cases: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -220,14 +237,16 @@ def _losses_of(groups: Sequence[_Group], cases: NDArray[np.bool_]) -> NDArray[np
     return sums
 
 
-def _cases(asked: Sequence[RequestGroup], schema: Schema, used: NDArray[np.intp]) -> NDArray[np.bool_] | None:
+def _cases(
+    asked: Sequence[RequestGroup], schema: Schema, used: NDArray[np.intp], *, most: int
+) -> NDArray[np.bool_] | None:
     """Sets of changed attributes of which one stands for every other; None when there are too many.
 
     Attributes that can be exchanged without changing what is asked form a class; a set is known by how many of each
     class it holds.
     """
     classes = _exchangeable(asked, schema, used)
-    if classes is None or math.prod(len(each) + 1 for each in classes) > _MAX_CASES:
+    if classes is None or math.prod(len(each) + 1 for each in classes) > most:
         return None
     cases = list(product(*(range(len(each) + 1) for each in classes)))
     out = np.zeros((len(cases), len(used)), np.bool_)

@@ -27,7 +27,15 @@ from crosstally.questions.along import AskedAlong
 from crosstally.questions.choice import Choice
 from crosstally.questions.groups import Groups, full_part
 from crosstally.questions.kronecker import Kronecker, Matrices, Matrix, matrices_of, read_matrices
-from crosstally.questions.queries import MAX_CELLS, Cells, Query, read_group_maps, too_many_cells
+from crosstally.questions.queries import (
+    MAX_CELLS,
+    Cells,
+    Contrast,
+    Query,
+    check_contrast_cells,
+    read_group_maps,
+    too_many_cells,
+)
 from crosstally.questions.query_json import query_from_dict
 from crosstally.residuals.axes import Axes, linear_axes
 from crosstally.residuals.closure import Closure, closure_of
@@ -50,6 +58,7 @@ FORMAT = 4
 """Plans with matrices, or a workload of ranges. A plan is written in the least format that can say it, which older
 readers know: 3 has an objective, choices or groups of values, 2 has later stages, 1 has none of these."""
 _EXACT = 1e-300
+_FREE_CELLS = 2**18  # of contrasts: all of 11 attributes of two values, and one over 18
 _MOST_ROWS = 2**63  # what a release file holds, in 64 bits
 
 
@@ -84,6 +93,7 @@ class Plan:
                     raise TooManyCellsError(too_many_cells(table.attributes, shape, advice))
         Groups.of(self.schema, (group.query for group in self.groups))
         object.__setattr__(self, "matrices", matrices_of([group.query for group in self.groups]))
+        self._check_contrasts(4 * _FREE_CELLS)
         subsets = sum(len(group) * 2 ** len(group.query.attributes) for group in self._measuring)
         if subsets > MAX_CELLS:
             raise TooManyCellsError(f"a plan must be over at most {MAX_CELLS:,} sets of attributes, got {subsets:,}")
@@ -158,7 +168,7 @@ class Plan:
         return sum(len(group) * math.prod(group.query.shape(self.schema)) for group in self.groups)
 
     def check_countable(self) -> None:
-        """Raise unless its tables can be counted: a plan may be larger than what can be run."""
+        """Raise unless its tables can be counted, and a file of what it measures read: a plan may be larger."""
         counted = [(table, len(group)) for group in self.groups for table in group.query.tables]
         cells = [math.prod(table.shape(self.schema)) for table, _ in counted]
         needed = sum(times * each for (_, times), each in zip(counted, cells, strict=True))
@@ -168,6 +178,13 @@ class Plan:
                 f"at most {MAX_CELLS:,} cells can be measured at once, got {needed:,}, the largest table is "
                 f"{' x '.join(largest)}: name fewer tables, or another strategy"
             )
+        self._check_contrasts(_FREE_CELLS)
+
+    def _check_contrasts(self, free: int) -> None:
+        """Raise where contrasts are over far more cells than they have numbers."""
+        own = [group for group in self.groups if isinstance(group.query, Contrast)]
+        cells = sum(len(each) * math.prod(each.query.tables[0].shape(self.schema)) for each in own)
+        check_contrast_cells(cells, sum(len(e) * math.prod(e.query.shape(self.schema)) for e in own), free=free)
 
     @cached_property
     def tables(self) -> tuple[Cells, ...]:
@@ -308,7 +325,7 @@ def spent_by(stages: Sequence[Plan]) -> Budget:
 
 
 def _read_request(given: object, groups: Mapping[str, tuple[int, ...]], matrices: Mapping[str, Matrix]) -> Request:
-    if not isinstance(given, Mapping) or set(given) != {"query", "noise"}:
+    if not isinstance(given, dict) or given.keys() != {"query", "noise"}:
         raise PlanError("each request must be an object with query and noise")
     return Request(query_from_dict(given["query"], groups, matrices), Noise.from_dict(given["noise"]))
 

@@ -561,7 +561,14 @@ def _plan_body(connection: sqlite3.Connection, charged: Event) -> dict[str, Any]
 def _raised(connection: sqlite3.Connection) -> tuple[RaisedCap, ...]:
     """The higher caps on record, in order."""
     found = events(connection, "WHERE kind = ?", (_RAISED,))
-    return tuple(RaisedCap(_read_cap(event), datetime.fromisoformat(event.charged_at or "")) for event in found)
+    return tuple(RaisedCap(_read_cap(event), _moment(event)) for event in found)
+
+
+def _moment(event: Event) -> datetime:
+    try:
+        return datetime.fromisoformat(event.charged_at or "")
+    except ValueError:
+        raise LedgerError(f"event {event.number} of the ledger does not say when it was; restore the file") from None
 
 
 def _read_cap(event: Event) -> Budget:
@@ -627,7 +634,7 @@ def _entries(lines: Sequence[Event]) -> tuple[Entry, ...]:
             strategy=charged.strategy or "",
             cost=_cost(charged.cost),
             state=State(last.kind),
-            when=datetime.fromisoformat(charged.charged_at or ""),
+            when=_moment(charged),
             hash=charged.hash,
             request=charged.request or "",
         )

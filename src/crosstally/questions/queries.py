@@ -29,6 +29,7 @@ __all__ = [
     "Linear",
     "Query",
     "Term",
+    "check_contrast_cells",
     "read_group_maps",
     "sensitivity_of_tables",
     "too_many_cells",
@@ -39,7 +40,9 @@ MAX_CELLS = 5_000_000
 they are worked on."""
 _NAMES_SHOWN = 4
 _MAX_CONTRAST = 22  # attributes of one contrast: a table over 23, of two values each, has more than MAX_CELLS cells
+_CELLS_A_NUMBER = 300  # see check_contrast_cells
 _MAX_FACTOR = 2**31
+_MAX_TERMS = 2**22  # so that their sum is exact in doubles
 _NO_MAP = "groups must map names of attributes to the group of each of their values"
 
 GroupMaps = tuple[tuple[str, tuple[int, ...]], ...]
@@ -55,6 +58,19 @@ def too_many_cells(names: Sequence[str], shape: Sequence[int], advice: str) -> s
     more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
     table = " x ".join(names[:_NAMES_SHOWN]) + more
     return f"the table of {table} would have {math.prod(shape):,} cells, at most {MAX_CELLS:,} fit: {advice}"
+
+
+def check_contrast_cells(cells: int, numbers: int, *, free: int) -> None:
+    """Raise where contrasts are over far more cells than they have numbers: a short file would take all memory.
+
+    A contrast over 22 attributes of two values is one number about 4 million cells. Whoever asks for that asks for the
+    contrasts inside it too: all contrasts of 14 such attributes are 292 cells for each number, and more do not fit.
+    """
+    if cells > free + _CELLS_A_NUMBER * numbers:
+        raise TooManyCellsError(
+            f"contrasts must be over at most {_CELLS_A_NUMBER} cells for each of their numbers (and {free:,} more), "
+            f"got {cells:,} cells for {numbers:,} numbers"
+        )
 
 
 class Query(Protocol):
@@ -246,8 +262,8 @@ class Linear:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "terms", tuple(self.terms))
-        if not self.terms:
-            raise QueryError("a linear query must have at least one term")
+        if not 1 <= len(self.terms) < _MAX_TERMS:
+            raise QueryError(f"a linear query must have at least one term and fewer than {_MAX_TERMS:,}")
 
     @property
     def attributes(self) -> tuple[str, ...]:
@@ -265,12 +281,15 @@ class Linear:
         return ()
 
     def shape(self, schema: Schema) -> tuple[int, ...]:
-        """A single number."""
-        self.row_values(schema)
+        """A single number; raises unless its factors fit the schema and its values the limits."""
+        self._check(schema)
         return ()
 
     def row_values(self, schema: Schema) -> NDArray[np.int64]:
         """What one row adds, for each combination of the values of ``attributes``."""
+        return self._row_values(self._check(schema))
+
+    def _check(self, schema: Schema) -> tuple[int, ...]:
         sizes = schema.sizes(self.attributes)
         if math.prod(sizes) > MAX_CELLS:
             raise TooManyCellsError(
@@ -280,22 +299,29 @@ class Linear:
             for name, factor in term.factors:
                 if len(factor) != schema[name].size:
                     raise QueryError(f"the factor of {name!r} must have {schema[name].size} numbers, got {len(factor)}")
-        return self._row_values(sizes)
+            if abs(term.weight) * math.prod(max(map(abs, factor)) for _, factor in term.factors) >= _MAX_FACTOR:
+                raise QueryError("each term must stay below 2^31 for every row")
+        return sizes
 
     def _row_values(self, sizes: tuple[int, ...]) -> NDArray[np.int64]:
-        position = {name: axis for axis, name in enumerate(self.attributes)}
-        total = np.zeros(sizes, np.int64)
-        for term in self.terms:
-            size = abs(term.weight) * math.prod(max(map(abs, factor)) for _, factor in term.factors)
-            if size >= _MAX_FACTOR:
-                raise QueryError("each term must stay below 2^31 for every row")
-            part = np.full((1,) * len(sizes), term.weight, np.int64)
-            for name, factor in term.factors:
-                axes = [1] * len(sizes)
-                axes[position[name]] = -1
-                part = part * np.array(factor, np.int64).reshape(axes)
-            total = total + part
-        return total
+        """The sum over terms of outer products, as one product of matrices: the first attributes by the others.
+
+        Doubles are exact here: what a term adds is a whole number below 2^31, and a query has fewer than 2^22 terms.
+        """
+        half = next(i for i in range(len(sizes) + 1) if math.prod(sizes[:i]) ** 2 >= math.prod(sizes))
+        first, others = self._products(sizes, range(half)), self._products(sizes, range(half, len(sizes)))
+        weights = np.array([term.weight for term in self.terms], np.float64)
+        return np.asarray((first * weights[:, None]).T @ others).astype(np.int64).reshape(sizes)
+
+    def _products(self, sizes: tuple[int, ...], axes: range) -> NDArray[np.float64]:
+        """For each term the product of its factors, for each combination of the values of some attributes."""
+        out = np.ones((len(self.terms), 1))
+        factors = [dict(term.factors) for term in self.terms]
+        for axis in axes:
+            name = self.attributes[axis]
+            own = np.array([each.get(name, (1,) * sizes[axis]) for each in factors], np.float64)
+            out = (out[:, :, None] * own[:, None, :]).reshape(len(self.terms), -1)
+        return out
 
     def sensitivity(self, schema: Schema, neighbours: Neighbours) -> Sensitivity:
         """The most rows times the largest value of a row, or under replacement the widest gap between two units."""

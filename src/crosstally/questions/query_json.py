@@ -18,11 +18,11 @@ def query_from_dict(
     matrices: Mapping[str, Matrix] | None = None,
 ) -> Query:
     """A query from its JSON; ``groups`` and ``matrices`` are those that it may name instead of holding them."""
-    if isinstance(given, Mapping) and set(given) == {"kronecker", "matrices"}:
+    if isinstance(given, dict) and given.keys() == {"kronecker", "matrices"}:
         return _read_kronecker(given["kronecker"], given["matrices"], matrices or {})
-    if isinstance(given, Mapping) and set(given) == {"cells", "groups"}:
+    if isinstance(given, dict) and given.keys() == {"cells", "groups"}:
         return _read_grouped(given["cells"], given["groups"], groups or {})
-    if not isinstance(given, Mapping) or len(given) != 1:
+    if not isinstance(given, dict) or len(given) != 1:
         raise QueryError("a query must be an object with one of cells, contrast, linear, kronecker or choice")
     ((kind, body),) = given.items()
     if kind in ("cells", "contrast"):

@@ -225,18 +225,18 @@ class _AttributePart(Attribute):
 def _read_values(values: Iterable[object], where: str, field: str = "values") -> tuple[str, ...]:
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise SchemaError(f"{where}: {field} must be a list of labels, got {values!r}")
-    labels = []
+    labels: list[str] = []
+    seen = set()
     for value in values:
         text = canonical_text(value) if isinstance(value, str | int | float | bool) else None
         if text is None or not is_unicode(text):
             raise SchemaError(f"{where}: each of {field} must be a non-empty text, number or boolean, got {value!r}")
         labels.append(value if isinstance(value, str) else text)
-    seen = set()
-    for label in labels:
-        text = canonical_text(label)
         if text in seen:
-            raise SchemaError(f"{where}: {field} must differ, got {label!r} twice")
+            raise SchemaError(f"{where}: {field} must differ, got {labels[-1]!r} twice")
         seen.add(text)
+        if len(labels) > MAX_VALUES:
+            raise SchemaError(f"{where} must have at most {MAX_VALUES:,} cells, got more")
     return tuple(labels)
 
 

@@ -104,8 +104,7 @@ class Schema:
         for attribute in self.attributes:
             if not isinstance(attribute, Attribute):
                 raise SchemaError(f"attributes must be Attribute objects, got {type(attribute).__name__}")
-        if len(self.attributes) > MAX_ATTRIBUTES:
-            raise SchemaError(f"attributes must be at most {MAX_ATTRIBUTES}, got {len(self.attributes)}")
+        _check_number(self.attributes)
         if len(set(self.names)) < len(self.names):
             twice = max(self.names, key=self.names.count)
             raise SchemaError(f"attributes must have different names, got {twice!r} twice")
@@ -271,6 +270,7 @@ class Schema:
         found = read_fields(given, "schema", known=known, needed={"attributes"})
         if not isinstance(found["attributes"], list):
             raise SchemaError(f"attributes must be a list, got {type(found['attributes']).__name__}")
+        _check_number(found["attributes"])
         attributes = [
             read_attribute(each, f"attributes[{i}]", format_number=number) for i, each in enumerate(found["attributes"])
         ]
@@ -337,6 +337,11 @@ def _reading_text(given: object) -> str:
 
 def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
+
+
+def _check_number(attributes: Sequence[object]) -> None:
+    if len(attributes) > MAX_ATTRIBUTES:
+        raise SchemaError(f"attributes must be at most {MAX_ATTRIBUTES}, got {len(attributes)}")
 
 
 def _read_unit(given: object, format_number: int) -> Unit | None:

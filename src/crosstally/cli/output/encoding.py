@@ -5,12 +5,13 @@ from __future__ import annotations
 import codecs
 import io
 import json
+import os
 import sys
 from collections.abc import Callable
 
 from crosstally.errors import CrosstallyError
 
-__all__ = ["prepare_streams", "spelled", "write_exactly", "write_json_text"]
+__all__ = ["prepare_streams", "spelled", "without_codes", "write_exactly", "write_json_text"]
 
 _FOR_PEOPLE, _IN_JSON = "crosstally.people", "crosstally.json"
 
@@ -62,6 +63,11 @@ def prepare_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors=_FOR_PEOPLE)
+
+
+def without_codes() -> bool:
+    """Whether people ask for plain text: no colours, and no other codes that steer a terminal (https://no-color.org)."""
+    return bool(os.environ.get("NO_COLOR"))
 
 
 def spelled(text: str, encoding: str) -> str:

@@ -24,7 +24,7 @@ from rich.table import Table
 from rich.text import Text
 
 from crosstally.budget import decimal_text
-from crosstally.cli.output.encoding import spelled, write_json_text
+from crosstally.cli.output.encoding import spelled, without_codes, write_json_text
 
 __all__ = [
     "Screen",
@@ -58,7 +58,9 @@ class Screen(Console):
     """A Rich console that takes text as it is and lets a closed pipe be handled by the caller."""
 
     def __init__(self, file: TextIO, *, width: int | None = None) -> None:
-        super().__init__(file=file, width=width, markup=False, emoji=False, highlight=False)
+        # Rich's own NO_COLOR leaves bold and dim, and the codes of progress bars
+        plain: dict[str, Any] = {"force_terminal": False, "color_system": None} if without_codes() else {}
+        super().__init__(file=file, width=width, markup=False, emoji=False, highlight=False, **plain)
 
     def on_broken_pipe(self) -> NoReturn:
         """Leave it to ``main``, which ends quietly."""
@@ -129,7 +131,7 @@ def progress(words: str, *, unit: str = "", quiet: bool = False) -> Iterator[Cal
 
     Nothing is ever shown when stderr is not a terminal.
     """
-    if quiet or not sys.stderr.isatty():
+    if quiet or without_codes() or not sys.stderr.isatty():
         yield _tell_nobody
         return
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(24), TextColumn("{task.fields[done]}"))

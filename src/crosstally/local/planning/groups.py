@@ -80,12 +80,9 @@ class Group:
     oracle: Oracle
     share: int
 
-    def to_dict(self, oracles: list[dict[str, Any]]) -> dict[str, Any]:
-        """The group as JSON; its oracle by its place among all, to which it is added if it is new."""
-        described = self.oracle.to_dict()
-        if described not in oracles:
-            oracles.append(described)
-        return {"attributes": list(self.attributes), "oracle": oracles.index(described), "share": self.share}
+    def to_dict(self, places: Mapping[Oracle, int]) -> dict[str, Any]:
+        """The group as JSON; its oracle by its place among all."""
+        return {"attributes": list(self.attributes), "oracle": places[self.oracle], "share": self.share}
 
 
 def view_groups(

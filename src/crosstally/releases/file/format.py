@@ -104,10 +104,10 @@ class MeasurementKind:
 
 def places(sizes: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
     """The number of the measurement and of its cell, for each row."""
-    starts = np.cumsum(sizes) - sizes
+    starts = (np.cumsum(sizes) - sizes).astype(np.int32)  # a release has at most 5,000,000 cells
     return {
         "measurement": np.repeat(np.arange(len(sizes), dtype=np.int32), sizes),
-        "cell": (np.arange(sizes.sum()) - np.repeat(starts, sizes)).astype(np.int32),
+        "cell": np.arange(sizes.sum(), dtype=np.int32) - np.repeat(starts, sizes),
     }
 
 

@@ -24,7 +24,7 @@ from crosstally.inference.shrinkage import VERSION
 from crosstally.json_text import JsonError, read_json
 from crosstally.questions.groups import Groups
 from crosstally.questions.kronecker import Kronecker, Matrix, matrices_of, read_matrices
-from crosstally.questions.queries import MAX_CELLS, Cells, Contrast, read_group_maps
+from crosstally.questions.queries import MAX_CELLS, Cells, Contrast, check_contrast_cells, read_group_maps
 from crosstally.releases.file.format import (
     CHOICE_FIELDS,
     CHOSEN_FIELDS,
@@ -60,6 +60,9 @@ __all__ = ["open_release"]
 
 MAX_FILE = 512 * 2**20
 _MORE_GROUPS = 16  # groups of rows of a small file; each takes some tenths of a millisecond to open
+_FREE_CELLS = 2**20  # of contrasts: four times what one stage of a plan may have
+_PIECE = 2**18  # numbers looked at at once
+_MOST_REPEATED = 1_000  # measurements with the noise, the entry and the table of another one: plans have next to none
 _CONSISTENT = 1e-9
 _QUERIES = ("cells", "groups", "contrast", "kronecker")
 
@@ -106,7 +109,7 @@ def _read_release(data: bytes) -> Release:
     if found.get(DIGEST_KEY) != digest(found[HEADER_KEY], columns):
         raise ReleaseError("it is damaged or was changed: its numbers do not match their checksum")
     _check_columns(columns, header)
-    return _release(header, columns)
+    return _release(header, {name: columns.pop(name) for name in ("value", "estimate")})
 
 
 def _read_columns(file: Any, data: bytes, header: Header) -> dict[str, NDArray[Any]]:
@@ -123,10 +126,13 @@ def _read_columns(file: Any, data: bytes, header: Header) -> dict[str, NDArray[A
     for group in groups:
         for column in range(len(CONTENT)):
             check_pages(data, group.column(column), rows=group.num_rows)
-    table = file.read(columns=list(CONTENT), use_threads=False)
-    if table.num_rows != file.metadata.num_rows or any(column.null_count for column in table.columns):
-        raise ReleaseError("it is damaged: some of its numbers are missing")
-    return {name: table.column(name).to_numpy() for name in CONTENT}
+    columns = {}
+    for name in CONTENT:  # one by one: Arrow's copy of a column goes before the next one comes
+        table = file.read(columns=[name], use_threads=False)
+        if table.num_rows != file.metadata.num_rows or table.column(0).null_count:
+            raise ReleaseError("it is damaged: some of its numbers are missing")
+        columns[name] = table.column(0).to_numpy()
+    return columns
 
 
 def _check_columns(columns: Mapping[str, NDArray[Any]], header: Header) -> None:
@@ -135,7 +141,9 @@ def _check_columns(columns: Mapping[str, NDArray[Any]], header: Header) -> None:
         if not np.array_equal(columns[name], expected):
             raise ReleaseError(f"its column {name} must count its rows in order")
     for name in ("value", "estimate"):
-        if not (np.abs(columns[name].astype(np.float64)) <= 2.0**63).all():
+        column = columns[name]
+        pieces = (column[start : start + _PIECE].astype(np.float64) for start in range(0, len(column), _PIECE))
+        if not all((np.abs(piece) <= 2.0**63).all() for piece in pieces):
             raise ReleaseError(f"its column {name} must hold finite numbers of at most 2^63")
 
 
@@ -415,6 +423,11 @@ def _read_measurements(
     out = []
     cells = values = 0
     maps, matrices = known
+    repeated = len(given) - len(
+        {tuple(each) for each in given if isinstance(each, list) and set(map(type, each)) == {int}}
+    )
+    if repeated > _MOST_REPEATED:
+        raise ReleaseError(f"at most {_MOST_REPEATED:,} of its measurements may repeat another one, got {repeated:,}")
     for i, numbers in enumerate(given):
         where = f"measurement {i}"
         if not isinstance(numbers, list) or not numbers or not all(type(n) is int for n in numbers):
@@ -433,6 +446,7 @@ def _read_measurements(
         shape = query.shape(schema)
         values += math.prod(shape)
         out.append((kind, query, shape))
+    check_contrast_cells(cells, values, free=_FREE_CELLS)
     if values != rows:
         raise ReleaseError(f"its measurements have {values:,} numbers, but it has {rows:,} rows")
     return tuple(out)
