@@ -251,7 +251,7 @@ def test_a_release_is_the_same_release(method, tmp_path) -> None:
     assert release.statement.rows == 40_000
     assert release.statement.neighbours is ct.Neighbours.REPLACE
     assert np.abs(release.marginal("a").values - truth_of(codes, [0])).max() < 2500
-    if method != "calm":
+    if method not in ("calm", "balanced"):  # these hold each attribute once here
         answer = release.marginal("a", "b")
         assert np.abs(answer.values - truth_of(codes, [0, 1])).max() < 4000
         assert (answer.std_error > 0).all()

@@ -24,7 +24,14 @@ from crosstally.local.planning.groups import (
     unmeasured_error,
     view_groups,
 )
-from crosstally.local.planning.methods import METHODS, calm_views, groups_of, view_candidates
+from crosstally.local.planning.methods import (
+    METHODS,
+    balanced_views,
+    calm_noise,
+    calm_views,
+    groups_of,
+    view_candidates,
+)
 from crosstally.papers.calm.simulated import collection
 from crosstally.schema import Attribute, Schema
 from crosstally.sources.codes.encode import Encoder
@@ -112,12 +119,30 @@ def test_no_other_shares_on_the_grid_are_expected_to_be_better(epsilon) -> None:
 def test_views_are_those_of_the_least_expected_error() -> None:
     sizes = (2,) * 9
     kinds = ("randomised-response", "unary-encoding", "local-hashing")
-    views = calm_views(sizes, epsilon=EPSILON, people=PEOPLE, ways=3)
+    views = balanced_views(sizes, epsilon=EPSILON, people=PEOPLE, ways=3)
     errors = {
         other: reference_error(sizes, view_groups(sizes, other, EPSILON, kinds), 3, shrunk=False)
         for other in view_candidates(sizes, 3)
     }
     assert errors[views] == pytest.approx(min(errors.values()))
+
+
+def test_the_noise_of_calm_is_that_of_the_paper() -> None:
+    """Six views of four of eight binary attributes: 6 x 16 cells x Var0 = 4e / (e - 1)^2 = 3.6827 by OUE."""
+    views = ((0, 1, 2, 3), (0, 4, 5, 6), (0, 3, 4, 7), (1, 2, 5, 7), (1, 3, 6, 7), (2, 3, 5, 6))
+    assert calm_noise((2,) * 8, views, EPSILON, 10**6) == pytest.approx(6 * 16 * 3.6827e-6, rel=1e-3)
+
+
+@pytest.mark.parametrize(("people", "cover"), [(20_000, 1), (400_000, 2), (2_000_000, 3)])
+def test_calm_covers_as_many_attributes_as_noise_allows(people, cover) -> None:
+    """Eight binary attributes, ε = 1: noise of at most 0.001; more people let more be held together."""
+    sizes = (2,) * 8
+    views = calm_views(sizes, epsilon=EPSILON, people=people, ways=3)
+    held = {one for view in views for k in (1, 2, 3) for one in combinations(view, k)}
+    assert all(one in held for one in combinations(range(8), cover))
+    assert cover == 1 or calm_noise(sizes, views, EPSILON, people) <= 0.001
+    assert cover == 3 or not all(one in held for one in combinations(range(8), cover + 1))
+    assert METHODS["calm"](sizes, EPSILON, people, 3)[0].oracle.kind in ("randomised-response", "unary-encoding")
 
 
 def test_many_attributes_are_designed_for_too() -> None:

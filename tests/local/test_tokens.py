@@ -161,6 +161,7 @@ def test_collectors_share_the_tokens(tmp_path) -> None:
         assert collector.add_many(good).accepted == 1500
     whole = collectors[0].merged(collectors[1])
     assert whole.reports == 3000
+    assert parts[0].joined(parts[1]).joined(tokens).texts() == [*parts[0].texts(), *parts[1].texts()]
     whole.save(tmp_path / "a.state")
     tokens.save(tmp_path / "a.tokens")
     again = Collector.load(tmp_path / "a.state", protocol, tokens=Tokens.load(tmp_path / "a.tokens", protocol))

@@ -65,9 +65,14 @@ class Protocol:
         }
 
     @cached_property
+    def digest(self) -> bytes:
+        """The SHA-256 of its document, of which tokens give groups."""
+        return client.protocol_digest(self.document)
+
+    @property
     def id(self) -> str:
         """Sixteen hexadecimal digits that name it: any change of the document gives other ones."""
-        return client.protocol_id(self.document).hex()
+        return self.digest[:8].hex()
 
     @property
     def predicted_error(self) -> tuple[float, float]:

@@ -63,10 +63,11 @@ class Tokens:
         return [token.tobytes().hex() for token in self.numbers]
 
     def joined(self, other: Tokens) -> Tokens:
-        """These and others of the same protocol."""
+        """These, and those others of the same protocol that are not among them."""
         if other.protocol != self.protocol:
             raise CrosstallyError("only tokens of the same protocol can be joined")
-        return Tokens(self.protocol, np.concatenate([self.numbers, other.numbers]))
+        both = np.concatenate([self.numbers, other.numbers])
+        return Tokens(self.protocol, both[np.sort(np.unique(both, return_index=True)[1])])
 
     def after(self, number: int) -> Tokens:
         """Those that are left when so many of the first were handed out."""
@@ -102,6 +103,5 @@ class Tokens:
 def groups_of_tokens(protocol: Protocol, tokens: NDArray[Any]) -> NDArray[np.int64]:
     """The group that each token gives, as a device works it out."""
     ends = np.cumsum([group.share for group in protocol.groups])
-    digest, shares = client.protocol_digest(protocol.document), int(ends[-1])
-    places = [client.place_of_token(digest, token.tobytes(), shares) for token in tokens]
+    places = [client.place_of_token(protocol.digest, token.tobytes(), int(ends[-1])) for token in tokens]
     return np.searchsorted(ends, np.array(places, np.int64), side="right")

@@ -56,7 +56,7 @@ def mean_sse(method, *, d, people, runs):
         # sum over 7 coefficients of cosh^2(eps/2) Var0 x groups / 8, Var0 = 4e/(e-1)^2; groups are 6 + 15 + 20
         (calm_baselines.fourier_reports, 6, 7 / 8 * 41 * (math.cosh(0.5) ** 2 * 3.68271)),
         # 2^d Var0 less the part of the total, which is known: 7/8
-        (calm_baselines.full_table, 6, 7 / 8 * 2**6 * 3.68271),
+        (calm_baselines.full_table, 2**6, 7 / 8 * 2**6 * 3.68271),
         # C(6, 3) groups, unary encoding of 8 cells: (1/4 + 7 q(1-q)) / (1/2-q)^2 = 30.4616, and the sampling of 7/8
         (calm_baselines.all_marginals, 6, 20 * (30.4616 + 7 / 8)),
     ],
@@ -93,12 +93,30 @@ def score(method, sse, *, d=16, epsilon=1.0):
 
 def test_verdicts_follow_from_the_scores() -> None:
     others = [score(name, sse) for name, sse in (("FC", 9.0), ("AM", 5.0), ("FT", 1.0), ("EM", 9.0), ("Uniform", 1.0))]
-    best, rule = score("CALM, best (m, l) on the truth", 1.0), score("CALM", 1.2)
-    claims = list(calm.calm_claims([*others, best, rule, score("crosstally", 0.9)]))
-    assert [claim.holds for claim in claims] == [True, True, False, True, False, True, True]
+    best, rule = score("CALM, best (m, l) on the truth", 1.0), score("CALM", 1.4)
+    rules = [rule, score("CALM, balanced (m, l)", 1.2)]
+    claims = list(calm.calm_claims([*others, best, *rules, score("crosstally", 0.9)]))
+    assert [claim.holds for claim in claims] == [True, True, False, True, False, True]
     assert "in 0 of 1 settings; from 0.9 (± 0) to 0.9" in claims[4].figure
-    claims = list(calm.calm_claims([*others, best, rule, score("crosstally", 0.7)]))
+    claims = list(calm.calm_claims([*others, best, *rules, score("crosstally", 0.7)]))
     assert claims[4].holds
+    binary_alone = [each for each in others if each.method != "FT"]
+    assert next(iter(calm.calm_claims([*binary_alone, best, *rules, score("crosstally", 0.7)]))).holds
+
+
+def test_tables_of_categorical_attributes_are_counted_and_estimated_by_all_methods() -> None:
+    """Two attributes of 2 and 3 values, ε = 16: every method finds the frequencies of its table."""
+    schema = Schema((Attribute("a", ("0", "1")), Attribute("b", ("0", "1", "2")), Attribute("c", ("0", "1"))))
+    codes = np.random.default_rng(0).integers(0, 2, (3, 50_000)).astype(np.uint8)
+    case = calm.Case("test", codes, schema=schema, tables=((0, 1), (1, 2), (0, 2)))
+    assert [table.shape for table in case.truth] == [(2, 3), (3, 2), (2, 2)]
+    assert case.truth[0].tolist()[1][1] == int((codes[0] & codes[1]).sum())
+    assert (case.ways, case.is_binary) == (2, False)
+    for name in ("FC", "AM", "EM"):
+        for found, true in zip(
+            calm._OTHERS[name](case, Fraction(16), np.random.default_rng(1)), case.truth, strict=True
+        ):
+            assert np.abs(found - true / 50_000).max() < 0.02
 
 
 def rows_case(name, table, schema):

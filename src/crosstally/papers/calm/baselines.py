@@ -52,11 +52,11 @@ def all_marginals(truth: Integers, attributes: int, epsilon: Fraction, random: n
     return clip_and_keep_total(view_frequencies(group, oracle, random), truth.ndim)
 
 
-def full_table(truth: Integers, attributes: int, epsilon: Fraction, random: np.random.Generator) -> Floats:
-    """The frequencies of a table summed from the full table of binary attributes by unary encoding (FC)."""
+def full_table(truth: Integers, cells: int, epsilon: Fraction, random: np.random.Generator) -> Floats:
+    """The frequencies of a table summed from the full table of so many cells by unary encoding (FC)."""
     oracle = UnaryEncoding.of((2,), epsilon)
     true, false = float(oracle.true), float(oracle.false)
-    people, outside = int(truth.sum()), 2 ** (attributes - truth.ndim)
+    people, outside = int(truth.sum()), cells // truth.size
     counts = random.binomial(truth, true) + random.binomial(people * outside - truth, false)
     table = (counts / people - false * outside) / (true - false)
     return clip_and_keep_total(table + (1 - table.sum()) / table.size, truth.ndim)
