@@ -11,18 +11,7 @@ import typer
 from crosstally.budget import Budget
 from crosstally.cli.database_options import DatabaseUrl, DsnEnv, Query, RowsAreUnits, SparkName, read_source
 from crosstally.cli.options import Delta, Quiet, Tables, Ways
-from crosstally.cli.reading_options import (
-    DecimalMarks,
-    Delimiter,
-    Encoding,
-    Header,
-    Quote,
-    Sheet,
-    TableName,
-    ThousandsMarks,
-    read_reading,
-    settled,
-)
+from crosstally.cli.reading_options import settled, takes_reading
 from crosstally.errors import SchemaError, WorkloadError
 from crosstally.extras import optional
 from crosstally.schema import Schema
@@ -39,6 +28,7 @@ EXAMPLES = (
 )
 
 
+@takes_reading
 def review(
     source: Annotated[
         str | None, typer.Argument(metavar="SOURCE", help="A file, a folder or a glob: CSV, Parquet, Excel, SPSS ...")
@@ -56,14 +46,7 @@ def review(
     tables: Tables = None,
     port: Annotated[int, typer.Option(metavar="N", help="Where to listen; 0 takes a free one.")] = 0,
     browser: Annotated[bool, typer.Option(help="Open the page in the browser of this machine.")] = True,
-    delimiter: Delimiter = None,
-    encoding: Encoding = None,
-    quote: Quote = None,
-    decimal: DecimalMarks = None,
-    thousands: ThousandsMarks = None,
-    header: Header = None,
-    sheet: Sheet = None,
-    table: TableName = None,
+    written: Reading,
     database: DatabaseUrl = None,
     dsn_env: DsnEnv = None,
     query: Query = None,
@@ -89,16 +72,6 @@ def review(
     if schema is None:
         raise SchemaError("a review needs a source and a schema: crosstally schema review SOURCE SCHEMA")
     rows = read_source([source] if source else None, database, dsn_env, query, spark, rows_are_units=rows_are_units)
-    written = read_reading(
-        delimiter=delimiter,
-        encoding=encoding,
-        quote=quote,
-        decimal=decimal,
-        thousands=thousands,
-        header=header,
-        sheet=sheet,
-        table=table,
-    )
     if ways is not None and tables:
         raise WorkloadError("the tables that matter must be said in one way: --ways or --tables")
     named = tuple(tuple(name.strip() for name in each.split(",")) for each in tables or ())
