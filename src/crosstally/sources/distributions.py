@@ -35,8 +35,9 @@ MOST_WITH_PEOPLE = 20_000
 class Distribution:
     """Confidential: the rows of each cell of an attribute, in the order of its labels.
 
-    ``few`` says for each cell that it has somebody, and fewer than ten people. ``texts`` are the texts of the source that mean each label, the most frequent first; ``outside`` those that mean
-    none and have no cell, with their rows, and ``missing`` the rows without a value where these have no cell.
+    ``few`` says for each cell that it has somebody, and fewer than ten people. ``texts`` are the texts of the source
+    that mean each label, the most frequent first; ``outside`` those that mean none and have no cell, with their rows,
+    and ``missing`` the rows without a value where these have no cell.
     """
 
     rows: tuple[int, ...]
