@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -83,9 +85,10 @@ def review(
 
     def show(entrance: Path) -> None:
         screen.say("Confidential: the page shows exact numbers about people, to you alone.", style="bold")
-        if browser:
+        opens = browser and _has_screen()
+        if opens:
             typer.launch(entrance.as_uri())
-        screen.put(f"Open {entrance} in a browser on this machine, once{' (it should open by itself)' * browser}.")
+        screen.put(f"Open {entrance} in a browser on this machine, once{' (it should open by itself)' * opens}.")
         screen.say("The page ends after 30 idle minutes, by its own button, or by Ctrl-C here.")
 
     with listen("127.0.0.1", port) as socket:
@@ -94,6 +97,12 @@ def review(
     if found.changed:
         screen.say(f"Changes that were not saved are gone; {schema} is as it was saved last.")
     screen.put(f"Next: {shlex.join(['crosstally', 'plan', str(schema), '--epsilon', epsilon])}")
+
+
+def _has_screen() -> bool:
+    """Whether a browser would have a window; without one it would take over the terminal."""
+    named = any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
+    return named or sys.platform in ("darwin", "win32")
 
 
 def _read(rows: Any, schema: Schema, reading: Reading, *, quiet: bool) -> Distributions:
