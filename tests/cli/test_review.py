@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from cli_runs import run
+from crosstally.cli.review import _has_screen
 from reviewing import files
 
 MISTAKES = {
@@ -29,6 +30,18 @@ def test_mistakes_are_said_in_one_line(tmp_path: Path, options: str) -> None:
     assert MISTAKES[options] in ran.err
     assert ran.err.count("\n") == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == ["people.csv", "people.schema.json"]
+
+
+def test_a_browser_is_opened_where_there_is_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(sys, "platform", "linux")
+    assert not _has_screen()
+    monkeypatch.setenv("WAYLAND_DISPLAY", "wayland-0")
+    assert _has_screen()
+    monkeypatch.delenv("WAYLAND_DISPLAY")
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert _has_screen()
 
 
 def test_it_serves_one_person_until_it_is_stopped(tmp_path: Path) -> None:
@@ -51,5 +64,6 @@ def test_it_serves_one_person_until_it_is_stopped(tmp_path: Path) -> None:
         assert started.wait(20) == 130
         said = "".join(lines) + started.stderr.read()
     assert "Traceback" not in said
+    assert "GET" not in said  # no log of requests
     assert not [word for word in ("divers", "Emden", "12") if word in said.replace(str(tmp_path), "")]
     assert not entrance.exists()

@@ -1,11 +1,14 @@
 """Who reaches the review: a second user of the machine, a page that rebinds its name, another site, a used code."""
 
 import stat
+import threading
 from pathlib import Path
 
 import pytest
 
+from crosstally.pages.site import listen
 from crosstally.review.entrance import write_entrance
+from crosstally.review.serving import serve
 from crosstally.review.session import COOKIE, IDLE_SECONDS, Session
 from crosstally.review.state import Review
 from reviewing import ADDRESS, OWN, client_of, entered, form, reviewed
@@ -184,6 +187,19 @@ def test_it_ends_after_thirty_idle_minutes(review: Review) -> None:
     unused = Session(clock=lambda: now)
     now += 1_800.0
     assert unused.enter(unused.code) is None
+
+
+def test_the_server_ends_by_itself_and_takes_its_file_away(review: Review) -> None:
+    now, entrances = 0.0, []
+    session = Session(clock=lambda: now)
+    with listen("127.0.0.1", 0) as socket:
+        thread = threading.Thread(target=serve, args=(review, socket, entrances.append, session))
+        thread.start()
+        thread.join(1.5)
+        assert (thread.is_alive(), entrances[0].exists()) == (True, True)
+        now = IDLE_SECONDS
+        thread.join(10)
+    assert (thread.is_alive(), entrances[0].exists()) == (False, False)
 
 
 def test_what_nobody_foresaw_has_no_words(

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from crosstally.budget import Budget
 from crosstally.errors import CrosstallyError
 from crosstally.review import edits
 from crosstally.review.session import Session
-from crosstally.review.state import Review
-from crosstally.schema import Schema
+from crosstally.review.state import Review, Wanted
+from crosstally.schema import Attribute, Schema
+from crosstally.sources.distributions import read_distributions
 from reviewing import OWN, SCHEMA, entered, form, reviewed
 from web_clients import HOSTILE
 
@@ -155,3 +157,16 @@ def test_hostile_labels_are_inert(review: Review) -> None:
         page = client.get(session.path + path).text
         assert not re.search(r"<(script|img|i)\b", page)
         assert "onerror=alert" not in re.sub(r'value="[^"]*"|aria-label="[^"]*"|<bdi>[^<]*</bdi>', "", page)
+
+
+def test_a_wide_schema_is_planned_when_that_is_asked_for(tmp_path: Path) -> None:
+    names = [f"a{i}" for i in range(31)]
+    (tmp_path / "rows.csv").write_text("\n".join([",".join(names), ",".join("x" * 31)]) + "\n")
+    schema = Schema([Attribute(name, ["x", "y"]) for name in names])
+    schema.save(tmp_path / "wide.schema.json")
+    counted = read_distributions(tmp_path / "rows.csv", schema)
+    review, session = Review(tmp_path / "wide.schema.json", counted, Wanted(Budget(epsilon=1))), Session()
+    client = entered(review, session)
+    assert "press Predict" in client.get(f"{session.path}/").text
+    client.post(f"{session.path}/want", data=form(review, session, epsilon="1", ways="1"), headers=OWN)
+    assert "Tables over one attribute" in client.get(f"{session.path}/").text

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from crosstally.schema import Schema
+from crosstally.schema import Attribute, ColumnReading, RowReading, Schema, Unit
 from crosstally.sources import count, distributions
 from crosstally.sources.distributions import Distribution, read_distributions
 from reviewing import files
@@ -47,6 +47,21 @@ def test_they_tell_nothing_by_themselves(tmp_path: Path) -> None:
     rows, path = files(tmp_path)
     found = read_distributions(rows, Schema.load(path))
     assert repr(found) == "Distributions(3 columns)"
-    assert repr(Distribution((7, 7), texts=(), outside=(("Köln", 1),), missing=0)) == "Distribution(2 cells)"
+    assert repr(Distribution((7, 7), few=(), texts=(), outside=(("Köln", 1),), missing=0)) == "Distribution(2 cells)"
     with pytest.raises(TypeError, match="confidential"):
         pickle.dumps(found)
+
+
+def test_few_people_are_told_by_their_ids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twelve rows of one person are few people; nine people with a spelling each of two are few, ten are not."""
+    lines = ["id,town", *["1,Bonn"] * 12, *(f"{i},Kiel" for i in range(5)), *(f"{i},KIEL" for i in range(5, 9))]
+    lines += [f"{i},Mainz" for i in range(10)] * 2
+    rows = tmp_path / "rows.csv"
+    rows.write_text("\n".join([*lines, ""]))
+    reading = RowReading(columns={"town": ColumnReading(groups={"Kiel": ("KIEL",)})})
+    schema = Schema([Attribute("town", ["Bonn", "Kiel", "Mainz", "Ulm"])], Unit("id", 2), reading=reading)
+    found = read_distributions(rows, schema).of(schema, "town")
+    assert (found.rows, found.few) == ((12, 9, 20, 0), (True, True, False, False))
+    monkeypatch.setattr(distributions, "MOST_WITH_PEOPLE", 1)
+    found = read_distributions(rows, schema).of(schema, "town")
+    assert found.few == (False, True, False, False)  # by rows

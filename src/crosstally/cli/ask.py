@@ -9,22 +9,13 @@ import typer
 
 from crosstally.cli.interrupts import before_charge
 from crosstally.cli.options import Epsilon, Json, Quiet, Rho, Rows
-from crosstally.cli.reading_options import (
-    DecimalMarks,
-    Delimiter,
-    Encoding,
-    Header,
-    Quote,
-    Sheet,
-    TableName,
-    ThousandsMarks,
-    read_reading,
-)
+from crosstally.cli.reading_options import takes_reading
 from crosstally.errors import BudgetError, QueryError
 from crosstally.schema import Schema
 
 if TYPE_CHECKING:
     from crosstally.notebook.notebook import Answer, Notebook
+    from crosstally.sources import Reading
 
 __all__ = ["EXAMPLES", "ask"]
 
@@ -35,6 +26,7 @@ EXAMPLES = (
 )
 
 
+@takes_reading
 def ask(
     words: Annotated[
         list[str],
@@ -59,14 +51,7 @@ def ask(
     key: Annotated[
         str | None, typer.Option(metavar="TEXT", help="A name for this spend; the same again gives the same answer.")
     ] = None,
-    delimiter: Delimiter = None,
-    encoding: Encoding = None,
-    quote: Quote = None,
-    decimal: DecimalMarks = None,
-    thousands: ThousandsMarks = None,
-    header: Header = None,
-    sheet: Sheet = None,
-    table: TableName = None,
+    written: Reading,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -75,16 +60,6 @@ def ask(
     from crosstally.notebook.notebook import open_notebook
     from crosstally.privacy.ledger import Ledger
 
-    written = read_reading(
-        delimiter=delimiter,
-        encoding=encoding,
-        quote=quote,
-        decimal=decimal,
-        thousands=thousands,
-        header=header,
-        sheet=sheet,
-        table=table,
-    )
     ways = sum(option is not None for option in (epsilon, rho, error)) + free
     if ways != 1:
         raise BudgetError("say one of --epsilon, --rho, --free and --error")

@@ -11,17 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from crosstally.cli.options import Epsilon, Force, Json, Quiet, check_output
-from crosstally.cli.reading_options import (
-    DecimalMarks,
-    Delimiter,
-    Encoding,
-    Header,
-    Quote,
-    Sheet,
-    TableName,
-    ThousandsMarks,
-    read_reading,
-)
+from crosstally.cli.reading_options import takes_reading
 from crosstally.errors import BudgetError, CrosstallyError
 from crosstally.json_text import read_json
 from crosstally.schema import Schema
@@ -33,6 +23,7 @@ if TYPE_CHECKING:
     from crosstally.local.collector import Collector
     from crosstally.local.protocol import Protocol
     from crosstally.local.tokens import Tokens
+    from crosstally.sources import Reading
 
 __all__ = [
     "PLAN_EXAMPLES",
@@ -221,20 +212,14 @@ def _read_row(given: str) -> dict[str, Any]:
     return values
 
 
+@takes_reading
 def simulate(
     protocol: ProtocolFile,
     rows: Annotated[str, typer.Argument(metavar="ROWS", help="A file, a folder or a glob: a row for each person.")],
     *,
     output: OutputFile,
     tokens: TokenFiles = None,
-    delimiter: Delimiter = None,
-    encoding: Encoding = None,
-    quote: Quote = None,
-    decimal: DecimalMarks = None,
-    thousands: ThousandsMarks = None,
-    header: Header = None,
-    sheet: Sheet = None,
-    table: TableName = None,
+    written: Reading,
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
@@ -245,16 +230,6 @@ def simulate(
     from crosstally.local.protocol import Protocol
     from crosstally.sources.rows import batches
 
-    written = read_reading(
-        delimiter=delimiter,
-        encoding=encoding,
-        quote=quote,
-        decimal=decimal,
-        thousands=thousands,
-        header=header,
-        sheet=sheet,
-        table=table,
-    )
     read = Protocol.load(protocol)
     held = _read_tokens(read, tokens)
     check_output(output, force=force)

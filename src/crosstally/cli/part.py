@@ -9,18 +9,7 @@ import typer
 
 from crosstally.cli.database_options import DatabaseUrl, DsnEnv, Query, RowsAreUnits, read_source
 from crosstally.cli.options import Force, Quiet, check_output, check_reviewed
-from crosstally.cli.reading_options import (
-    DecimalMarks,
-    Delimiter,
-    Encoding,
-    Header,
-    Quote,
-    Sheet,
-    TableName,
-    ThousandsMarks,
-    read_reading,
-    settled,
-)
+from crosstally.cli.reading_options import settled, takes_reading
 from crosstally.schema import Schema
 
 if TYPE_CHECKING:
@@ -36,6 +25,7 @@ EXAMPLES = (
 )
 
 
+@takes_reading
 def part(
     source: Annotated[
         list[str] | None,
@@ -50,14 +40,7 @@ def part(
     schema: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The plan's schema, for its reading, where it has one.")
     ] = None,
-    delimiter: Delimiter = None,
-    encoding: Encoding = None,
-    quote: Quote = None,
-    decimal: DecimalMarks = None,
-    thousands: ThousandsMarks = None,
-    header: Header = None,
-    sheet: Sheet = None,
-    table: TableName = None,
+    written: Reading,
     database: DatabaseUrl = None,
     dsn_env: DsnEnv = None,
     query: Query = None,
@@ -72,16 +55,6 @@ def part(
     from crosstally.plans.plan import Plan
 
     found = read_source(source, database, dsn_env, query, None, rows_are_units=rows_are_units)
-    written = read_reading(
-        delimiter=delimiter,
-        encoding=encoding,
-        quote=quote,
-        decimal=decimal,
-        thousands=thousands,
-        header=header,
-        sheet=sheet,
-        table=table,
-    )
     approved = Plan.load(plan)
     check_reviewed(approved.schema, plan)
     read = None if schema is None else Schema.load(schema)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from functools import wraps
+from inspect import Parameter, Signature, signature
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
@@ -14,18 +16,7 @@ from crosstally.errors import AmbiguousNumbersError, SourceError
 if TYPE_CHECKING:
     from crosstally.sources.reading import Reading
 
-__all__ = [
-    "DecimalMarks",
-    "Delimiter",
-    "Encoding",
-    "Header",
-    "Quote",
-    "Sheet",
-    "TableName",
-    "ThousandsMarks",
-    "read_reading",
-    "settled",
-]
+__all__ = ["read_reading", "settled", "takes_reading"]
 
 T = TypeVar("T")
 
@@ -74,6 +65,42 @@ Sheet = Annotated[
 TableName = Annotated[
     str | None, typer.Option("--table", metavar="NAME", rich_help_panel=_READING, help="Of a DuckDB or SQLite file.")
 ]
+
+
+_OPTIONS: dict[str, object] = {
+    "delimiter": Delimiter,
+    "encoding": Encoding,
+    "quote": Quote,
+    "decimal": DecimalMarks,
+    "thousands": ThousandsMarks,
+    "header": Header,
+    "sheet": Sheet,
+    "table": TableName,
+}
+
+
+def takes_reading(command: Callable[..., None]) -> Callable[..., None]:
+    """A command whose parameter ``written`` is a ``Reading``: people say it by these options, which stand in its place.
+
+    The options are part of the signature, which is all that Typer looks at.
+    """
+    hints = get_type_hints(command, localns={"Reading": object}, include_extras=True)
+    parameters: list[Parameter] = []
+    for each in signature(command).parameters.values():
+        if each.name == "written":
+            kind = Parameter.KEYWORD_ONLY
+            parameters += [Parameter(name, kind, default=None, annotation=_OPTIONS[name]) for name in _OPTIONS]
+        else:
+            parameters.append(each.replace(annotation=hints[each.name]))
+
+    @wraps(command)
+    def taking(*arguments: Any, **given: Any) -> None:
+        said = {name: given.pop(name) for name in _OPTIONS}
+        command(*arguments, written=read_reading(**said), **given)
+
+    taking.__annotations__ = {each.name: each.annotation for each in parameters}
+    vars(taking)["__signature__"] = Signature(parameters)
+    return taking
 
 
 def read_reading(

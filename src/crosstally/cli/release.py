@@ -37,18 +37,7 @@ from crosstally.cli.options import (
     read_budget,
     read_workload,
 )
-from crosstally.cli.reading_options import (
-    DecimalMarks,
-    Delimiter,
-    Encoding,
-    Header,
-    Quote,
-    Sheet,
-    TableName,
-    ThousandsMarks,
-    read_reading,
-    settled,
-)
+from crosstally.cli.reading_options import settled, takes_reading
 from crosstally.errors import CrosstallyError, LedgerError, PlanError, SchemaError, SourceError
 from crosstally.schema import Schema
 
@@ -71,6 +60,7 @@ EXAMPLES = (
 _COMPRESSED = (".gz", ".bz2", ".zst", ".xz", ".lz4")
 
 
+@takes_reading
 def release(
     source: Annotated[
         list[str] | None,
@@ -113,14 +103,7 @@ def release(
     ranges: Ranges = None,
     strategy: StrategyName = None,
     objective: PlanObjective = None,
-    delimiter: Delimiter = None,
-    encoding: Encoding = None,
-    quote: Quote = None,
-    decimal: DecimalMarks = None,
-    thousands: ThousandsMarks = None,
-    header: Header = None,
-    sheet: Sheet = None,
-    table: TableName = None,
+    written: Reading,
     database: DatabaseUrl = None,
     dsn_env: DsnEnv = None,
     query: Query = None,
@@ -143,16 +126,6 @@ def release(
     else:
         found = read_source(source, database, dsn_env, query, spark, rows_are_units=rows_are_units)
     paths = source or []
-    written = read_reading(
-        delimiter=delimiter,
-        encoding=encoding,
-        quote=quote,
-        decimal=decimal,
-        thousands=thousands,
-        header=header,
-        sheet=sheet,
-        table=table,
-    )
     if parts and (schema is not None or written.to_dict()):
         raise SourceError("parts were read when they were counted: leave out --schema and how the source is written")
     if parts and (ledger is None or output is None):

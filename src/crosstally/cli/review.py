@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,18 +13,7 @@ import typer
 from crosstally.budget import Budget
 from crosstally.cli.database_options import DatabaseUrl, DsnEnv, Query, RowsAreUnits, SparkName, read_source
 from crosstally.cli.options import Delta, Quiet, Tables, Ways
-from crosstally.cli.reading_options import (
-    DecimalMarks,
-    Delimiter,
-    Encoding,
-    Header,
-    Quote,
-    Sheet,
-    TableName,
-    ThousandsMarks,
-    read_reading,
-    settled,
-)
+from crosstally.cli.reading_options import settled, takes_reading
 from crosstally.errors import SchemaError, WorkloadError
 from crosstally.extras import optional
 from crosstally.schema import Schema
@@ -39,6 +30,7 @@ EXAMPLES = (
 )
 
 
+@takes_reading
 def review(
     source: Annotated[
         str | None, typer.Argument(metavar="SOURCE", help="A file, a folder or a glob: CSV, Parquet, Excel, SPSS ...")
@@ -56,14 +48,7 @@ def review(
     tables: Tables = None,
     port: Annotated[int, typer.Option(metavar="N", help="Where to listen; 0 takes a free one.")] = 0,
     browser: Annotated[bool, typer.Option(help="Open the page in the browser of this machine.")] = True,
-    delimiter: Delimiter = None,
-    encoding: Encoding = None,
-    quote: Quote = None,
-    decimal: DecimalMarks = None,
-    thousands: ThousandsMarks = None,
-    header: Header = None,
-    sheet: Sheet = None,
-    table: TableName = None,
+    written: Reading,
     database: DatabaseUrl = None,
     dsn_env: DsnEnv = None,
     query: Query = None,
@@ -89,16 +74,6 @@ def review(
     if schema is None:
         raise SchemaError("a review needs a source and a schema: crosstally schema review SOURCE SCHEMA")
     rows = read_source([source] if source else None, database, dsn_env, query, spark, rows_are_units=rows_are_units)
-    written = read_reading(
-        delimiter=delimiter,
-        encoding=encoding,
-        quote=quote,
-        decimal=decimal,
-        thousands=thousands,
-        header=header,
-        sheet=sheet,
-        table=table,
-    )
     if ways is not None and tables:
         raise WorkloadError("the tables that matter must be said in one way: --ways or --tables")
     named = tuple(tuple(name.strip() for name in each.split(",")) for each in tables or ())
@@ -110,9 +85,10 @@ def review(
 
     def show(entrance: Path) -> None:
         screen.say("Confidential: the page shows exact numbers about people, to you alone.", style="bold")
-        if browser:
+        opens = browser and _has_screen()
+        if opens:
             typer.launch(entrance.as_uri())
-        screen.put(f"Open {entrance} in a browser on this machine, once{' (it should open by itself)' * browser}.")
+        screen.put(f"Open {entrance} in a browser on this machine, once{' (it should open by itself)' * opens}.")
         screen.say("The page ends after 30 idle minutes, by its own button, or by Ctrl-C here.")
 
     with listen("127.0.0.1", port) as socket:
@@ -121,6 +97,12 @@ def review(
     if found.changed:
         screen.say(f"Changes that were not saved are gone; {schema} is as it was saved last.")
     screen.put(f"Next: {shlex.join(['crosstally', 'plan', str(schema), '--epsilon', epsilon])}")
+
+
+def _has_screen() -> bool:
+    """Whether a browser would have a window; without one it would take over the terminal."""
+    named = any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
+    return named or sys.platform in ("darwin", "win32")
 
 
 def _read(rows: Any, schema: Schema, reading: Reading, *, quiet: bool) -> Distributions:

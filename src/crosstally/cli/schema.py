@@ -12,18 +12,7 @@ from crosstally.budget import Budget
 from crosstally.cli.checks import CheckFailedError
 from crosstally.cli.database_options import DatabaseUrl, DsnEnv, Query, RowsAreUnits, SparkName, read_source, words_of
 from crosstally.cli.options import Force, Json, Quiet, check_output
-from crosstally.cli.reading_options import (
-    DecimalMarks,
-    Delimiter,
-    Encoding,
-    Header,
-    Quote,
-    Sheet,
-    TableName,
-    ThousandsMarks,
-    read_reading,
-    settled,
-)
+from crosstally.cli.reading_options import settled, takes_reading
 from crosstally.errors import BudgetError, CrosstallyError, SchemaError
 from crosstally.schema import Schema
 
@@ -47,6 +36,7 @@ Source = Annotated[
 ]
 
 
+@takes_reading
 def draft(
     source: Source = None,
     *,
@@ -65,14 +55,7 @@ def draft(
     ledger: Annotated[
         Path | None, typer.Option(metavar="FILE", help="With --epsilon: the new ledger that records what it cost.")
     ] = None,
-    delimiter: Delimiter = None,
-    encoding: Encoding = None,
-    quote: Quote = None,
-    decimal: DecimalMarks = None,
-    thousands: ThousandsMarks = None,
-    header: Header = None,
-    sheet: Sheet = None,
-    table: TableName = None,
+    written: Reading,
     database: DatabaseUrl = None,
     dsn_env: DsnEnv = None,
     query: Query = None,
@@ -96,16 +79,6 @@ def draft(
     if output is not None:
         check_output(output, force=force)
     payment = _payment(epsilon, ledger, output)
-    written = read_reading(
-        delimiter=delimiter,
-        encoding=encoding,
-        quote=quote,
-        decimal=decimal,
-        thousands=thousands,
-        header=header,
-        sheet=sheet,
-        table=table,
-    )
     detected = settled(lambda reading: _detect(rows, reading, quiet=quiet), written, quiet=quiet)
     screen = people(quiet=quiet)
     if source:
@@ -226,20 +199,14 @@ def _save(schema: Schema, output: Path) -> None:
         raise CrosstallyError(f"cannot write {str(output)!r}: {error.strerror}") from None
 
 
+@takes_reading
 def check(
     source: Source = None,
     schema: Annotated[
         Path | None, typer.Argument(metavar="SCHEMA", help="The schema to check it against.", show_default=False)
     ] = None,
     *,
-    delimiter: Delimiter = None,
-    encoding: Encoding = None,
-    quote: Quote = None,
-    decimal: DecimalMarks = None,
-    thousands: ThousandsMarks = None,
-    header: Header = None,
-    sheet: Sheet = None,
-    table: TableName = None,
+    written: Reading,
     database: DatabaseUrl = None,
     dsn_env: DsnEnv = None,
     query: Query = None,
@@ -265,16 +232,6 @@ def check(
     files = [source] if source else None
     rows = read_source(files, database, dsn_env, query, spark, rows_are_units=rows_are_units)
     read = Schema.load(schema)
-    written = read_reading(
-        delimiter=delimiter,
-        encoding=encoding,
-        quote=quote,
-        decimal=decimal,
-        thousands=thousands,
-        header=header,
-        sheet=sheet,
-        table=table,
-    )
 
     def checked(reading: Reading) -> tuple[Report, Reading]:
         with progress("reading", quiet=quiet or json):

@@ -7,7 +7,6 @@ from dataclasses import KW_ONLY, dataclass
 from crosstally.review.state import Review
 from crosstally.review.texts import text
 from crosstally.schema import MISSING, OTHER, Attribute, Outside, RowReading
-from crosstally.sources.distributions import FEW_ROWS
 from crosstally.strategies.verdicts import Expected
 
 __all__ = ["Card", "Detail", "Line", "card", "detail", "outlook"]
@@ -27,13 +26,14 @@ class Line:
     _: KW_ONLY
     share: float
     kind: str = "label"
+    is_few: bool = False
     texts: tuple[str, ...] = ()
     more_texts: int = 0
 
     @property
     def few(self) -> bool:
         """Whether it is a label that so few people have that it may tell of one."""
-        return self.kind != "rule" and 0 < self.rows < FEW_ROWS
+        return self.kind != "rule" and self.is_few
 
     @property
     def shown_rows(self) -> str:
@@ -120,10 +120,13 @@ def _lines(review: Review, attribute: Attribute) -> tuple[tuple[Line, ...] | Non
             rows,
             share=rows / total,
             kind="label" if i < named else "rule",
+            is_few=few,
             texts=tuple(each for each in texts if each != label)[:_TEXTS] if not attribute.edges else (),
             more_texts=max(0, len(texts) - _TEXTS) if not attribute.edges else 0,
         )
-        for i, (label, rows, texts) in enumerate(zip(attribute.labels, found.rows, found.texts, strict=True))
+        for i, (label, rows, few, texts) in enumerate(
+            zip(attribute.labels, found.rows, found.few, found.texts, strict=True)
+        )
     )
     outside = tuple(Line(each, rows, share=rows / total, kind="outside") for each, rows in found.outside)
     return lines, outside, found.missing

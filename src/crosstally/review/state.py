@@ -19,7 +19,10 @@ from crosstally.workload import Workload
 
 __all__ = ["Outlook", "Review", "Wanted", "previous_of"]
 
-_MOST_KEPT = 64  # distributions and outlooks that are not computed again
+_MOST_KEPT = 64  # outlooks that are not computed again
+_WIDE_FROM = 31
+"""Attributes from which on a plan for all pairs takes seconds: it is then made when asked for, not at every edit."""
+_WIDE = "this many attributes take a while to plan: press Predict to do it for the schema as it stands, or name tables"
 _MOST_UNDONE = 200
 
 
@@ -66,7 +69,8 @@ class Review:
         self.schema = self.opened = Schema.load(path)
         self.version = 0
         self._before: list[Schema] = []
-        self._distributions: dict[str, Distribution | None] = {}
+        self._distributions: dict[str, tuple[str, Distribution | None]] = {}
+        self._asked = -1  # the version for which a prediction was asked for
         self._outlooks: dict[str, Outlook] = {}
 
     @property
@@ -95,8 +99,8 @@ class Review:
             self.version += 1
 
     def want(self, wanted: Wanted) -> None:
-        """Plan for something else."""
-        self.wanted = wanted
+        """Plan for something else, or for the same with a wide schema as it stands now."""
+        self.wanted, self._asked = wanted, self.version
 
     def save(self) -> None:
         """Write the file, whole or not at all; the one that was there stays beside it.
@@ -122,19 +126,26 @@ class Review:
 
     # What is shown of it
 
+    @property
+    def is_wide(self) -> bool:
+        """Whether a plan takes too long to be made at every edit."""
+        return len(self.schema.names) >= _WIDE_FROM and not self.wanted.tables and self.wanted.ways != 1
+
     def distribution(self, name: str) -> Distribution | None:
         """The rows of each cell of an attribute as it stands; None where they are not counted."""
         key = _key(self.schema, name)
-        if key not in self._distributions:
-            _make_room(self._distributions)
-            self._distributions[key] = self.distributions.of(self.schema, name)
-        return self._distributions[key]
+        if self._distributions.get(name, ("",))[0] != key:
+            self._distributions[name] = key, self.distributions.of(self.schema, name)
+        return self._distributions[name][1]
 
     def outlook(self, schema: Schema) -> Outlook:
         """The error to expect of the tables that matter, from a schema. Free."""
         key = json.dumps([schema.identity(), str(self.wanted)])
         if key not in self._outlooks:
-            _make_room(self._outlooks)
+            if self.is_wide and self._asked != self.version:
+                return Outlook(instead=_WIDE)
+            while len(self._outlooks) >= _MOST_KEPT:
+                del self._outlooks[next(iter(self._outlooks))]
             self._outlooks[key] = _outlook(schema, self.wanted, self.distributions.rows)
         return self._outlooks[key]
 
@@ -145,11 +156,6 @@ def _outlook(schema: Schema, wanted: Wanted, rows: int) -> Outlook:
         return Outlook(compare(schema.public(), workload, wanted.budget, strategies=DEFAULT, rows=rows).expected)
     except CrosstallyError as error:
         return Outlook(instead=str(error))
-
-
-def _make_room(kept: dict[str, Distribution | None] | dict[str, Outlook]) -> None:
-    while len(kept) >= _MOST_KEPT:
-        del kept[next(iter(kept))]
 
 
 def _key(schema: Schema, name: str) -> str:

@@ -41,8 +41,8 @@ TEXTS: Mapping[str, str] = {
     "merge, rename or drop what is not publicly known.",
     "overview.attributes": "Attributes",
     "overview.cells": "{n} cells",
-    "overview.few": "{n} labels of fewer than {few} rows",
-    "overview.few_one": "1 label of fewer than {few} rows",
+    "overview.few": "{n} labels of fewer than {few} people",
+    "overview.few_one": "1 label of fewer than {few} people",
     "overview.outside": "{n} rows have values that are not in the schema",
     "overview.more": "and {n} more",
     "overview.unknown": "Its rows are not counted here: it has too many different values.",
@@ -84,7 +84,7 @@ TEXTS: Mapping[str, str] = {
     "attribute.texts": "Written in the file as",
     "attribute.position": "Place",
     "attribute.few": "few people",
-    "attribute.few_hint": "A label of fewer than {few} rows may tell that one person is there: merge it, unless "
+    "attribute.few_hint": "A label of fewer than {few} people may tell that one person is there: merge it, unless "
     "everybody knows that it exists.",
     "attribute.nobody": "nobody",
     "attribute.outside": "not in the schema",

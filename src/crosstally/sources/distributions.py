@@ -7,9 +7,12 @@ whenever the steward changes a label, an edge or a group, by the same rules as f
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from crosstally.schema import MISSING, Attribute, Schema
 from crosstally.sources.codes.columns import matcher_of
@@ -21,21 +24,25 @@ from crosstally.sources.rows import AS_IT_IS
 __all__ = ["FEW_ROWS", "Distribution", "Distributions", "read_distributions"]
 
 FEW_ROWS = 10
-"""A label of fewer rows is shown as one of few people: it may tell that one of them is there."""
+"""A label of fewer rows, or of fewer people where people have several rows, may tell that one of them is there."""
 MOST_TEXTS = 200_000
 """Different texts of a column that are counted one by one: about 20 MB. Columns of numbers with more are rare."""
+MOST_WITH_PEOPLE = 20_000
+"""Different texts of a column of which the first people are remembered; with more, few people are told by rows."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Distribution:
     """Confidential: the rows of each cell of an attribute, in the order of its labels.
 
-    ``texts`` are the texts of the source that mean each label, the most frequent first; ``outside`` those that mean
-    none and have no cell, with their rows, and ``missing`` the rows without a value where these have no cell.
+    ``few`` says for each cell that it has somebody, and fewer than ten people. ``texts`` are the texts of the source
+    that mean each label, the most frequent first; ``outside`` those that mean none and have no cell, with their rows,
+    and ``missing`` the rows without a value where these have no cell.
     """
 
     rows: tuple[int, ...]
     _: KW_ONLY
+    few: tuple[bool, ...]
     texts: tuple[tuple[str, ...], ...]
     outside: tuple[tuple[str, int], ...]
     missing: int
@@ -47,9 +54,11 @@ class Distribution:
 class Distributions:
     """Confidential: how often each text occurs in each column. None of it is printed, pickled or written."""
 
-    def __init__(self, rows: int, columns: Mapping[str, Counter[str | None] | None]) -> None:
+    def __init__(
+        self, rows: int, columns: Mapping[str, Counter[str | None] | None], people: Mapping[str, FirstPeople]
+    ) -> None:
         self.rows = rows
-        self._columns = columns
+        self._columns, self._people = columns, people
 
     def __repr__(self) -> str:
         return f"Distributions({len(self._columns)} columns)"
@@ -60,8 +69,39 @@ class Distributions:
     def of(self, schema: Schema, name: str) -> Distribution | None:
         """The rows of each cell of an attribute; None where its column has too many different texts to count each."""
         columns, attribute = Columns.of(schema), schema[name]
-        counted = self._columns.get(columns.reading.column(name))
-        return None if counted is None else _distribution(attribute, columns, counted)
+        column = columns.reading.column(name)
+        counted = self._columns.get(column)
+        return None if counted is None else _distribution(attribute, columns, counted, self._people.get(column))
+
+
+class FirstPeople:
+    """Confidential: of each text of a column the first people who have it, up to as many as are no longer few."""
+
+    def __init__(self) -> None:
+        self._ids: dict[str, set[str]] = {}
+        self._many: list[str] = []
+
+    def add(self, texts: pa.Array, ids: pa.Array) -> None:
+        """Take in a batch; rows of texts that many people have are not looked at any more."""
+        known = pc.and_(pc.is_valid(texts), pc.is_valid(ids))
+        wanted = pc.and_(known, pc.invert(pc.is_in(texts, pa.array(self._many, pa.large_string()))))
+        if len(self._ids) > MOST_WITH_PEOPLE or not pc.any(wanted).as_py():
+            return
+        pairs = (
+            pa.table({"text": texts.filter(wanted), "id": ids.filter(wanted)}).group_by(["text", "id"]).aggregate([])
+        )
+        for text, one in zip(pairs.column("text").to_pylist(), pairs.column("id").to_pylist(), strict=True):
+            some = self._ids.setdefault(text, set())
+            if len(some) < FEW_ROWS:
+                some.add(one)
+                if len(some) == FEW_ROWS:
+                    self._many.append(text)
+
+    def are_few(self, texts: Iterable[str]) -> bool | None:
+        """Whether somebody, and fewer than ten people, have one of these texts; None where that was not kept."""
+        if len(self._ids) > MOST_WITH_PEOPLE:
+            return None
+        return 0 < len(set().union(*(self._ids.get(text, ()) for text in texts))) < FEW_ROWS
 
 
 def read_distributions(rows: Any, schema: Schema, *, reading: Reading = AS_IT_IS) -> Distributions:
@@ -70,20 +110,27 @@ def read_distributions(rows: Any, schema: Schema, *, reading: Reading = AS_IT_IS
     counted: dict[str, Counter[str | None] | None] = {
         columns.reading.column(attribute.name): Counter() for attribute in schema.attributes
     }
+    people = {} if schema.unit is None else {name: FirstPeople() for name in counted}
     total = 0
     for batch in columns.batches(rows, reading=reading):
         total += batch.num_rows
+        ids = None if schema.unit is None else columns.ids(batch)
         for name, times in counted.items():
             if times is not None:
-                found = canonical_texts(name, batch.column(name)).value_counts()
+                texts = canonical_texts(name, batch.column(name))
+                if ids is not None:
+                    people[name].add(texts, ids)
+                found = texts.value_counts()
                 pairs = zip(found.field("values").to_pylist(), found.field("counts").to_pylist(), strict=True)
                 times.update(dict(pairs))
                 if len(times) > MOST_TEXTS:
                     counted[name] = None
-    return Distributions(total, counted)
+    return Distributions(total, counted, people)
 
 
-def _distribution(attribute: Attribute, columns: Columns, counted: Counter[str | None]) -> Distribution:
+def _distribution(
+    attribute: Attribute, columns: Columns, counted: Counter[str | None], people: FirstPeople | None
+) -> Distribution:
     rule, matcher = columns.reading.rule(attribute.name, attribute), matcher_of(attribute)
     rows, texts = [0] * attribute.size, [Counter[str]() for _ in attribute.labels]
     outside: Counter[str] = Counter()
@@ -103,7 +150,14 @@ def _distribution(attribute: Attribute, columns: Columns, counted: Counter[str |
             outside[text] += times
     return Distribution(
         tuple(rows),
+        few=tuple(_are_few(times, each, people) for times, each in zip(rows, texts, strict=True)),
         texts=tuple(tuple(text for text, _ in each.most_common()) for each in texts),
         outside=tuple(outside.most_common()),
         missing=missing,
     )
+
+
+def _are_few(rows: int, texts: Iterable[str], people: FirstPeople | None) -> bool:
+    """Whether few people have one of the texts: by their ids where people have several rows, else by rows."""
+    known = None if people is None else people.are_few(texts)
+    return 0 < rows < FEW_ROWS if known is None else known
