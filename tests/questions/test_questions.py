@@ -244,10 +244,48 @@ def test_words_of_a_query_are_a_question_again() -> None:
     texts = [
         "sex = Male", "18 <= âge < 65", "âge >= 65", "âge < 30", "children in {1, 3}",
         '"lieu de vie" in {Nord, "L\'Est"}', 'children = "(missing)"',
+        "total(children)", "total(children, children) where sex = Male and âge < 30", "fourier(sex)",
     ]  # fmt: skip
     for text in texts:
         query = query_of(text, SCHEMA)
         assert query_of(describe(query, SCHEMA), SCHEMA) == query
     assert describe(ct.count().query(SCHEMA), SCHEMA) == "all rows"
-    assert describe(ct.total("children").query(SCHEMA), SCHEMA) == "a sum over children"
+    assert describe(ct.total("children").query(SCHEMA), SCHEMA) == "total(children)"
+    odd = ct.total("children", values={"children": range(5, 5 + SCHEMA["children"].size)})
+    assert describe(odd.query(SCHEMA), SCHEMA) == "a sum over children"
     assert describe(Linear((Term(2, ()),)), SCHEMA) == "a sum"
+
+
+def test_sums_are_questions_in_words() -> None:
+    """Written out in Python beside the text."""
+    for text, same in {
+        "total(children)": ct.total("children"),
+        " TOTAL ( children , children )": ct.total("children", "children"),
+        "total(children) where sex = Male or âge < 18": ct.total("children", where="sex = Male or âge < 18"),
+        "fourier(sex)": fourier("sex"),
+        "wavelet(âge, 0, 18, 65)": wavelet(âge=(0, 18, 65)),
+    }.items():
+        assert query_of(text, SCHEMA) == same.query(SCHEMA), text
+    halves = query_of("wavelet(âge, 0, 18, 65) where sex = Male", SCHEMA).terms
+    assert [(term.weight, dict(term.factors)["sex"]) for term in halves] == [(1, (0, 1)), (-1, (0, 1))]
+    named = ct.Schema([ct.Attribute("total", ["0", "1", "2"])])
+    assert query_of("total = 1", named) == ct.count(total="1").query(named)
+    assert query_of("total(total)", named) == ct.total("total").query(named)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("total()", "expected a value after '\\('"),
+        ("total(children", "expected '\\)' for the '\\(' at position 6, got the end"),
+        ("total(children) sex = Male", "expected 'where' or the end, got 'sex'"),
+        ("total(nobody)", "unknown attribute 'nobody'"),
+        ("total(sex)", "whole number"),
+        ("wavelet(âge, 0, 18)", "an attribute and three numbers, such as"),
+        ("wavelet(âge, a, 18, 65)", "got 'a' for a number"),
+        ("sum(children)", "expected =, !=, <"),
+    ],
+)
+def test_sums_that_are_none(text: str, message: str) -> None:
+    with pytest.raises(QueryError, match=message):
+        query_of(text, SCHEMA)

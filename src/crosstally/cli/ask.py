@@ -23,6 +23,7 @@ EXAMPLES = (
     'crosstally ask people.csv --ledger people.ledger "25 <= age < 35 and sex = Female" --epsilon 0.05',
     'crosstally ask --ledger people.ledger "sex = Female" --free',
     'crosstally ask --ledger people.ledger "sex = Female" --error 50',
+    'crosstally ask people.csv --ledger people.ledger "total(children) where sex = Female" --epsilon 0.05',
 )
 
 
@@ -33,7 +34,7 @@ def ask(
         typer.Argument(
             metavar="[SOURCE] QUESTION",
             help="A file, a folder or a glob, not needed when nothing is spent; and which rows to count, "
-            "'25 <= age < 35 and sex = Female'.",
+            "'25 <= age < 35 and sex = Female', or what to add up, 'total(children) where sex = Female'.",
         ),
     ],
     *,
@@ -47,6 +48,14 @@ def ask(
     schema: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The steward's schema, where it has a reading.")
     ] = None,
+    foreign: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="CSV",
+            help="Answers of other mechanisms to use too: question, value, variance, origin. The budget does not cover "
+            "them.",
+        ),
+    ] = None,
     rows: Rows = None,
     key: Annotated[
         str | None, typer.Option(metavar="TEXT", help="A name for this spend; the same again gives the same answer.")
@@ -55,7 +64,7 @@ def ask(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Ask how many rows satisfy a condition. The answer is paid once and serves every later question."""
+    """Ask how many rows satisfy a condition, or for a sum. It is paid once and serves every later question."""
     from crosstally.cli.output.screen import progress_of_reading
     from crosstally.notebook.notebook import open_notebook
     from crosstally.privacy.ledger import Ledger
@@ -68,6 +77,8 @@ def ask(
         raise QueryError(f"a source and one question are needed, the question in quotes; got {len(words)} arguments")
     read = None if schema is None else Schema.load(schema)
     notebook = open_notebook(Ledger.open(ledger, before_charge=before_charge), rows=rows, schema=read)
+    if foreign is not None:
+        notebook.add_file(foreign)
     if error is not None:
         _show_price(notebook, question, error, json=json)
         return
@@ -97,6 +108,7 @@ def _show(notebook: Notebook, answer: Answer, *, json: bool, quiet: bool) -> Non
                 "drawn": answer.drawn,
                 "drawn_error": answer.drawn_error,
                 "key": answer.key,
+                "foreign": list(answer.foreign),
                 "remaining": decimal_text(left),
                 "currency": notebook.ledger.currency,
             }
@@ -107,6 +119,8 @@ def _show(notebook: Notebook, answer: Answer, *, json: bool, quiet: bool) -> Non
     lines = [("question", answer.question), ("95%", f"{count(low)} to {count(high)}")]
     if answer.drawn is not None and answer.drawn_error is not None:
         lines.append(("drawn", f"{count(answer.drawn)} ± {count(answer.drawn_error)}, before earlier answers are used"))
+    if answer.foreign:
+        lines.append(("foreign", f"also from {', '.join(answer.foreign)}, which this ledger's budget does not cover"))
     screen.put_table(facts(lines))
     words = "Nothing was spent" if answer.key is None else f"Kept under the key {answer.key}"
     people(quiet=quiet).say(f"{words}; {amount(left, notebook.ledger.currency)} is left.")

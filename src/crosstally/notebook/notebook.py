@@ -15,6 +15,7 @@ import numpy as np
 
 from crosstally.budget import Amount, Budget, Noise, NoiseKind
 from crosstally.errors import BudgetError, OverspendError, QueryError
+from crosstally.notebook.foreign import foreign_answer, origins_of, read_foreign
 from crosstally.notebook.history import MAX_ATTRIBUTES, History
 from crosstally.notebook.history.maximum_entropy import ALPHA, SWEEPS, Synthetic, synthesize
 from crosstally.plans.plan import Plan
@@ -44,7 +45,7 @@ class Answer:
     ledger. The standard error counts what was never asked as possible bias, and that few answers tell little of how
     far rows may stray from the prior. ``tails`` tells how likely large errors are, from 0, as for a normal law, to 1,
     as for Laplace's. ``converged`` is False where what was learned from past answers was still moving when it was
-    taken.
+    taken. ``foreign`` says whose answers were used that the ledger's budget does not cover.
     """
 
     question: str
@@ -56,6 +57,7 @@ class Answer:
     key: str | None = None
     tails: float = 0.0
     converged: bool = True
+    foreign: tuple[str, ...] = ()
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """The ends of an interval that holds the true answer with about this probability."""
@@ -67,6 +69,8 @@ class Answer:
 
     def __str__(self) -> str:
         text = f"{self.question}: {self.value:,.0f} ± {self.std_error:,.0f}"
+        if self.foreign:
+            text = f"{text} (also from {', '.join(self.foreign)}, which the budget does not cover)"
         return text if self.converged else f"{text} (not converged)"
 
 
@@ -130,6 +134,7 @@ class Notebook:
         self.ledger = ledger
         self.rows = rows
         self._reads_by = ledger.schema if schema is None else schema
+        self._foreign: tuple[Measurement, ...] = ()
 
     def __repr__(self) -> str:
         return f"Notebook({self.ledger!r})"
@@ -210,6 +215,7 @@ class Notebook:
                 key=key,
                 tails=float(tails),
                 converged=found.converged,
+                foreign=self.foreign,
             )
             for query, measurement, value, error, tails in zip(
                 queries, measured, found.values, found.std_errors, found.tails, strict=True
@@ -224,17 +230,54 @@ class Notebook:
             return "Nothing was answered yet, so that there is no estimate either"
         return "For free, from what was answered before: " + "; ".join(map(str, answers))
 
+    # Answers of others
+
+    @property
+    def foreign(self) -> tuple[str, ...]:
+        """Whose answers are used beside the ledger's own: its budget does not cover these."""
+        return origins_of(self._foreign)
+
+    def add(self, query: Asked | Cells, value: Any, *, variance: float, origin: str) -> None:
+        """Use an answer of another mechanism, or a public number, in every later estimate. Nothing is charged.
+
+        It stays with this notebook and is not written to the ledger, which holds what was spent; answers that rest on
+        it name its origin, since the ledger's budget does not cover it.
+
+        Args:
+            query: A question, as for ``ask``, or ``Cells`` for a whole table.
+            value: The answer: a number, or a table in the order of the schema's labels.
+            variance: The variance of each number, above 0: also of public ones, which are never quite right.
+            origin: Where it comes from, such as "census 2021, table 4".
+        """
+        added = foreign_answer(query, value, variance=variance, origin=origin, schema=self.schema)
+        self._foreign = (*self._foreign, added)
+
+    def add_file(self, path: str | Path) -> None:
+        """Use all answers of a CSV file with the columns question, value, variance and origin, as ``add`` does."""
+        self._foreign = (*self._foreign, *read_foreign(path, self.schema))
+
+    def _measurements(self) -> tuple[Measurement, ...]:
+        """All that was ever measured with this ledger, and what others measured."""
+        return (*self.ledger.measurements(), *self._foreign)
+
     # Free
 
     def _history(self) -> History:
-        return History(self.schema, self.ledger.measurements(), total=self.rows)
+        return History(self.schema, self._measurements(), total=self.rows)
 
     def estimate(self, question: Asked) -> Answer:
         """The answer to a question from everything ever measured with this ledger. Free: no rows are read."""
         query = query_of(question, self.schema)
         found = self._history().estimates([query])
         value, error, tails = (float(each[0]) for each in (found.values, found.std_errors, found.tails))
-        return Answer(describe(query, self.schema), value, std_error=error, tails=tails, converged=found.converged)
+        return Answer(
+            describe(query, self.schema),
+            value,
+            std_error=error,
+            tails=tails,
+            converged=found.converged,
+            foreign=self.foreign,
+        )
 
     def improve(self) -> tuple[Improvement, ...]:
         """Every answer ever drawn to a question, before and after all others are used. Free."""
@@ -258,7 +301,7 @@ class Notebook:
 
         Tables whose values are in groups help others, and are not among them.
         """
-        tables = [m for m in self.ledger.measurements() if isinstance(m.query, Cells | Contrast)]
+        tables = [m for m in self._measurements() if isinstance(m.query, Cells | Contrast)]
         together = combine(self.schema, list(map(full_part_measured, tables)))
         together = together if self.rows is None else together.with_total(self.rows)
         return tuple(_table_improvement(each, together) for each in tables if not each.query.groups)
@@ -283,7 +326,7 @@ class Notebook:
         """
         return synthesize(
             self.schema,
-            self.ledger.measurements(),
+            self._measurements(),
             total=self.rows,
             rows=rows,
             alpha=alpha,

@@ -1,5 +1,6 @@
-"""Conditions as text: ``25 <= age < 35 and sex = Female``.
+"""Questions as text: ``25 <= age < 35 and sex = Female``, ``total(children) where sex = Female``.
 
+    question    = condition | ("total" | "fourier" | "wavelet") "(" name {"," name | number} ")" ["where" condition]
     condition   = conjunction {"or" conjunction}
     conjunction = negation {"and" negation}
     negation    = "not" negation | "(" condition ")" | comparison
@@ -23,11 +24,12 @@ from crosstally.errors import QueryError
 from crosstally.questions.conditions import And, Condition, Not, OneOf, Or, Range, number_of_text, shown, where_in_text
 from crosstally.schema import MISSING, OTHER, canonical_text
 
-__all__ = ["parse"]
+__all__ = ["Call", "parse", "parse_question"]
 
 _MAX_TEXT = 10_000
 _MAX_DEPTH = 50
 _WORDS = ("and", "or", "not", "in")
+_CALLS = ("total", "fourier", "wavelet")
 _BIN = re.compile(r"\[\s*([^\s<>=!(){}\[\],\"']+)\s*,\s*([^\s<>=!(){}\[\],\"']+)\s*([)\]])")
 _TOKEN = re.compile(
     rf"""\s*(?:(?P<bin>{_BIN.pattern})|(?P<cell>{re.escape(OTHER)}|{re.escape(MISSING)})|"""
@@ -46,6 +48,26 @@ def parse(text: str) -> Condition:
     if len(text) > _MAX_TEXT:
         raise QueryError(f"a question must have at most {_MAX_TEXT:,} characters, got {len(text):,}")
     return _Parser(_tokens(text)).whole()
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What is asked for beside counts: its name, what stands in the brackets, and over which rows."""
+
+    name: str
+    arguments: tuple[str, ...]
+    condition: Condition | None
+
+
+def parse_question(text: str) -> Condition | Call:
+    """The condition of a count, or what else a text asks for.
+
+    >>> parse_question("total(children)")
+    Call(name='total', arguments=('children',), condition=None)
+    """
+    if len(text) > _MAX_TEXT:
+        raise QueryError(f"a question must have at most {_MAX_TEXT:,} characters, got {len(text):,}")
+    return _Parser(_tokens(text)).question()
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +153,21 @@ class _Parser:
     @staticmethod
     def _wrong(token: _Token, expected: str) -> QueryError:
         return QueryError(f"{where_in_text(token.position)}{expected}, got {token}")
+
+    def question(self) -> Condition | Call:
+        first, second = self._tokens[0], self._tokens[min(1, len(self._tokens) - 1)]
+        if first.kind != "word" or not first.says(*_CALLS) or not second.says("("):
+            return self.whole()
+        self._place = 2
+        arguments = [self._label("after '('").text]
+        while self._taken(","):
+            arguments.append(self._label("after ','").text)
+        self._expect(")", f"for the '(' at position {second.position}")
+        if self._next.kind == "end":
+            return Call(first.text.lower(), tuple(arguments), None)
+        if not self._taken("where"):
+            raise self._wrong(self._next, "expected 'where' or the end")
+        return Call(first.text.lower(), tuple(arguments), self.whole())
 
     def whole(self) -> Condition:
         found = self._condition()

@@ -6,13 +6,13 @@ A question becomes a ``Linear`` query when it meets a schema. Its sensitivity is
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
 from crosstally.errors import QueryError
 from crosstally.questions.conditions import And, Condition, OneOf, Range, number_of_text, shown
-from crosstally.questions.grammar import parse
+from crosstally.questions.grammar import Call, parse, parse_question
 from crosstally.questions.queries import Linear, Term
 from crosstally.schema import Attribute, Schema, canonical_text
 
@@ -24,6 +24,7 @@ __all__ = [
     "describe",
     "fourier",
     "query_of",
+    "question_of_text",
     "total",
     "wavelet",
 ]
@@ -175,12 +176,50 @@ def wavelet(**steps: tuple[object, object, object]) -> Question:
 def query_of(asked: object, schema: Schema) -> Linear:
     """The query that a question, a text or a query is about the cells of a schema; raises unless it fits."""
     if isinstance(asked, str):
-        asked = count(asked)
+        asked = question_of_text(asked)
     found = asked.query(schema) if isinstance(asked, Question) else asked
     if not isinstance(found, Linear):
         raise QueryError(f"a question must be a text, ct.count(...) or ct.total(...), got {type(asked).__name__}")
     found.shape(schema)
     return found
+
+
+def question_of_text(text: str) -> Question:
+    """A count of rows, or a total, a Fourier or a wavelet coefficient, over all rows or those of a condition.
+
+    >>> question_of_text("total(children, children) where sex = Female") == total(
+    ...     "children", "children", where="sex = Female"
+    ... )
+    True
+    """
+    asked = parse_question(text)
+    if not isinstance(asked, Call):
+        return Question((Part(1, asked),))
+    if asked.name == "total":
+        found = total(*asked.arguments)
+    elif asked.name == "fourier":
+        found = fourier(*asked.arguments)
+    else:
+        if len(asked.arguments) % 4:
+            raise QueryError("a wavelet must name an attribute and three numbers, such as wavelet(age, 0, 18, 65)")
+        given = [asked.arguments[i : i + 4] for i in range(0, len(asked.arguments), 4)]
+        found = wavelet(**{name: tuple(map(_decimal, step)) for name, *step in given})  # type: ignore[arg-type]
+    if asked.condition is None:
+        return found
+    everyone, only = And(()), asked.condition
+    return Question(
+        tuple(
+            replace(part, condition=only if part.condition == everyone else And((part.condition, only)))
+            for part in found.parts
+        )
+    )
+
+
+def _decimal(text: str) -> Decimal:
+    number = number_of_text(text)
+    if number is None:
+        raise QueryError(f"a wavelet must name an attribute and three numbers, got {text!r} for a number")
+    return number
 
 
 # What was given, read
@@ -271,12 +310,29 @@ def describe(query: Linear, schema: Schema) -> str:
     """
     if len(query.terms) == 1 and query.terms[0].weight == 1:
         factors = query.terms[0].factors
-        if not factors:
-            return "all rows"
-        if all(set(values) <= {0, 1} for _, values in factors):
-            return " and ".join(cells_in_words(schema[name], values) for name, values in factors)
+        conditions = [cells_in_words(schema[name], values) for name, values in factors if set(values) <= {0, 1}]
+        weighed = [(name, values) for name, values in factors if not set(values) <= {0, 1}]
+        if not weighed:
+            return " and ".join(conditions) or "all rows"
+        call = _call_in_words(weighed, schema)
+        if call is not None:
+            return f"{call} where {' and '.join(conditions)}" if conditions else call
     names = ", ".join(query.attributes)
     return f"a sum over {names}" if names else "a sum"
+
+
+def _call_in_words(factors: Sequence[tuple[str, tuple[int, ...]]], schema: Schema) -> str | None:
+    """A total or a Fourier coefficient, as the grammar writes it; None where its numbers are others."""
+    if all(values == (1, -1) for _, values in factors):
+        return f"fourier({', '.join(_quoted(name) for name, _ in factors)})"
+    names = []
+    for name, values in factors:
+        own = tuple(number_of_text(label) or Decimal(0) for label in schema[name].labels)
+        times = next((k for k in (1, 2, 3, 4) if tuple(number**k for number in own) == values), None)
+        if times is None:
+            return None
+        names += [_quoted(name)] * times
+    return f"total({', '.join(names)})"
 
 
 def cells_in_words(attribute: Attribute, values: Sequence[int]) -> str:

@@ -1,0 +1,121 @@
+"""Answers of other mechanisms beside those of a ledger: weighed, named, never charged."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import crosstally as ct
+from cli_runs import run
+from crosstally.errors import QueryError
+from crosstally.notebook.notebook import Notebook, open_notebook
+from crosstally.questions.queries import Cells
+
+SCHEMA = ct.Schema([ct.Attribute("sex", ["Female", "Male"]), ct.Attribute("children", ["0", "1", "2"])])
+CENSUS, SURVEY = "census 2021, table 4", "survey of a neighbour"
+
+
+def book(**options: object) -> Notebook:
+    return open_notebook(ct.Ledger.in_memory(schema=SCHEMA, budget=ct.Budget(epsilon=1)), **options)
+
+
+def test_two_answers_are_weighed_by_their_variances() -> None:
+    """100 with variance 4 and 110 with variance 1 give 108, with variance 0.8; the total is public."""
+    found = book(rows=1_000_000)
+    for value, variance, origin in [(100, 4, CENSUS), (110.0, 1.0, SURVEY)]:
+        found.add("sex = Female", value, variance=variance, origin=origin)
+    answer = found.estimate("sex = Female")
+    assert answer.value == pytest.approx(108, abs=0.1)
+    assert answer.std_error == pytest.approx(0.8**0.5, rel=0.01)
+    assert answer.foreign == found.foreign == (CENSUS, SURVEY)
+    assert str(answer).endswith(f"(also from {CENSUS}, {SURVEY}, which the budget does not cover)")
+    assert found.ledger.spent == 0
+    assert not found.ledger.measurements()
+
+
+def test_a_whole_table_is_a_prior_and_is_not_kept_in_the_ledger(tmp_path: Path) -> None:
+    ledger = ct.Ledger.create(tmp_path / "a.ledger", schema=SCHEMA, budget=ct.Budget(epsilon=1))
+    found = open_notebook(ledger)
+    found.add(Cells(("sex", "children")), [[10, 20, 30], [40, 50, 60]], variance=9, origin=CENSUS)
+    assert found.estimate("sex = Male").value == pytest.approx(150)
+    assert found.estimate("total(children) where sex = Female").value == pytest.approx(20 + 60)
+    assert {each.query.attributes for each in found.improve_tables()} == {("sex", "children")}
+    with pytest.raises(QueryError, match="nothing was answered yet"):
+        open_notebook(tmp_path / "a.ledger").estimate("sex = Male")
+
+
+def test_paid_answers_name_the_foreign_ones_beside_them() -> None:
+    import pyarrow as pa
+
+    found = book()
+    found.add("sex = Female", 3, variance=1, origin=CENSUS)
+    rows = pa.table({"sex": ["Female"] * 3 + ["Male"], "children": ["0", "1", "2", "2"]})
+    (answer,) = found.ask_all(rows, ["sex = Female"], epsilon="0.5")
+    assert answer.foreign == (CENSUS,)
+    assert found.ledger.spent == 0.5
+    assert len(found.ledger.measurements()) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"variance": 0}, "variance of a foreign answer must be a positive number, got 0"),
+        ({"variance": float("inf")}, "must be a positive number"),
+        ({"variance": True}, "must be a positive number"),
+        ({"value": float("nan")}, "must be finite and one number"),
+        ({"value": [1, 2]}, "must be finite and one number, got shape"),
+        ({"value": "many"}, "must be a number"),
+        ({"origin": " "}, "must say in up to 200 characters where it comes from"),
+        ({"origin": "a\nb"}, "must say in up to 200 characters"),
+        ({"query": "nobody = 1"}, "unknown attribute 'nobody'"),
+        ({"query": Cells(("sex",)), "value": 3}, "must be finite and 2"),
+        ({"query": Cells(("children",), {"children": (0, 1, 1)}), "value": [1, 2]}, "not about groups"),
+    ],
+)
+def test_what_is_no_answer_is_refused(given: dict[str, object], message: str) -> None:
+    found = book()
+    good = {"query": "sex = Female", "value": 3, "variance": 1.0, "origin": CENSUS}
+    with pytest.raises(QueryError, match=message):
+        found.add(**{**good, **given})  # type: ignore[arg-type]
+    assert found.foreign == ()
+
+
+def written(folder: Path, *lines: str) -> Path:
+    path = folder / "others.csv"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def test_a_file_of_answers_on_the_command_line(tmp_path: Path) -> None:
+    ledger = tmp_path / "a.ledger"
+    ct.Ledger.create(ledger, schema=SCHEMA, budget=ct.Budget(epsilon=1))
+    csv = written(
+        tmp_path,
+        "origin,question,variance,value",
+        f'"{CENSUS}",sex = Female,4,100',
+        f'{SURVEY},"children in {{1, 2}}",9,70',
+    )
+    asked = ("ask", "--ledger", ledger, "sex = Female", "--free", "--foreign", csv)
+    seen = json.loads(run(*asked, "--json").out)
+    assert seen["foreign"] == [CENSUS, SURVEY]
+    assert "this ledger's budget does not cover" in " ".join(run(*asked).out.split())
+    assert ct.Ledger.open(ledger).spent == 0
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["question,value,variance", "sex = Female,1,1"], "must have the columns question, value, variance, origin"),
+        (["question,value,variance,origin", "sex = Female,1,1"], "line 2: there must be 4 fields"),
+        (["question,value,variance,origin", "children in {1, 2},1,1,x"], "line 2: there must be 4 fields"),
+        (["question,value,variance,origin", "sex = Female,1,0,x"], "line 2: the variance of a foreign answer"),
+        (["question,value,variance,origin", "sex = Female,one,1,x"], "line 2: value and variance must be numbers"),
+    ],
+)
+def test_files_that_are_refused(tmp_path: Path, lines: list[str], message: str) -> None:
+    with pytest.raises(QueryError, match=message):
+        book().add_file(written(tmp_path, *lines))
+    with pytest.raises(QueryError, match="cannot read"):
+        book().add_file(tmp_path / "none.csv")
