@@ -53,13 +53,15 @@ def neighbouring_tables(schema: dict[str, Any], neighbours: str, others: int) ->
 def answer(query: dict[str, Any], schema: dict[str, Any], rows: Rows) -> list[int]:
     """The answer to a query, number by number, each a loop over the rows."""
     query = dict(query)
-    groups = query.pop("groups", {})
+    groups, matrices = query.pop("groups", {}), query.pop("matrices", {})
     ((kind, body),) = query.items()
     sizes, place = sizes_of(schema), {name: i for i, name in enumerate(sizes_of(schema))}
     if kind == "choice":
         return _scores(body, schema, rows)
     if kind == "linear":
         return [sum(_term(term, place, row) for term in body for row in rows)]
+    if kind == "kronecker":
+        return _kronecker(body, matrices, sizes, place, rows)
     cells = list(product(*(range(sizes[name]) for name in body)))
     if groups:
         maps = [groups.get(name, range(sizes[name])) for name in body]
@@ -69,6 +71,24 @@ def answer(query: dict[str, Any], schema: dict[str, Any], rows: Rows) -> list[in
         return [sum(all(row[place[n]] == v for n, v in zip(body, cell, strict=True)) for row in rows) for cell in cells]
     kept = [cell for cell in cells if all(v == 0 or sizes[n] > 2 for n, v in zip(body, cell, strict=True))]
     return [sum(_contrast(cell, row, body, sizes, place) for row in rows) for cell in kept]
+
+
+def _kronecker(
+    names: list[str], matrices: dict[str, list[list[int]]], sizes: dict[str, int], place: dict[str, int], rows: Rows
+) -> list[int]:
+    """For each combination of rows of the matrices the sum over all rows of the product of their entries."""
+    residual = all(len(matrix) < len(matrix[0]) for matrix in matrices.values())
+    along = []
+    for name in names:
+        n = sizes[name]
+        plain = [[int(i == j) for j in range(n)] for i in range(n)]
+        if residual:
+            plain = [[1, -1]] if n == 2 else [[n * int(i == j) - 1 for j in range(n)] for i in range(n)]
+        along.append(matrices.get(name, plain))
+    return [
+        sum(prod(entries[row[place[name]]] for name, entries in zip(names, chosen, strict=True)) for row in rows)
+        for chosen in product(*along)
+    ]
 
 
 def _scores(choice: dict[str, Any], schema: dict[str, Any], rows: Rows) -> list[int]:

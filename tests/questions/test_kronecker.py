@@ -64,7 +64,9 @@ def test_units_of_several_rows_and_rows_that_may_be_dropped() -> None:
     schema = numbered(2, unit={"id": "id", "max_rows": 3})
     alone, replaced = (query.sensitivity(schema, each) for each in ct.Neighbours)
     assert (alone.l1, alone.l2_squared) == (27, 9 * 81)
-    assert (replaced.l1, replaced.l2_squared) == ((3, 9) if not schema.may_drop else (27, 9 * 81))
+    assert (replaced.l1, replaced.l2_squared) == (27, 9 * 81)  # all three rows may vanish
+    always_counted = query.sensitivity(numbered(2), ct.Neighbours.REPLACE)
+    assert (always_counted.l1, always_counted.l2_squared) == (1, 1)
 
 
 def test_large_products_have_a_bound_that_is_not_too_low() -> None:

@@ -33,7 +33,7 @@ def query_from_dict(
         return Linear(tuple(map(_read_term, body)))
     if kind == "choice":
         return _read_choice(body)
-    raise QueryError(f"a query must be cells, contrast, linear or choice, got {kind!r}")
+    raise QueryError(f"a query must be cells, contrast, linear, kronecker or choice, got {kind!r}")
 
 
 def _read_grouped(names: object, groups: object, known: Mapping[str, tuple[int, ...]]) -> Cells:

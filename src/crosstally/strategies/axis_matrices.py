@@ -36,8 +36,8 @@ _GAP = 1e-5  # how far above the least possible variance a matrix may be, in pro
 _MOST_STEPS = 400
 _KAPPAS = (0.5, 1.0, 2.0, 4.0, 16.0, 64.0)  # the total is worth more where many tables share it: 2 to 64 seen
 _LARGEST = 256  # values up to which the optimum is sought: its steps take the cube of it, 3 s together
-_BITS = 30  # of all matrices of one query together, so that exact answers stay below 2^62
-_MOST_BITS = 15
+_BITS = 27  # of all matrices of one query together: exact answers of 30 million rows then stay below 2^62
+_MOST_BITS = 14
 _ROUNDS = 3  # of budgets and recovery in turn
 _WEIGHTS = 100  # a weight of cells and one of intervals share this: the sensitivity of a tree under Laplace noise
 
