@@ -22,7 +22,7 @@ PLANTED = {  # file of the package: what it must not import
     "privacy/measure.py": "opendp.measurements",
     "web/pages.py": "crosstally.privacy.accounting",
     "web/served.py": "crosstally.pipeline",
-    "local/client.py": "numpy",
+    "local/client/draws.py": "numpy",
     "plans/plan.py": "crosstally.strategies",
     "schema/schema.py": "crosstally.workload",
 }
