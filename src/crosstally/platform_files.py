@@ -1,7 +1,7 @@
 """What operating systems do differently about files: locks, modes, names, folders. Nobody else asks which one it is.
 
 Linux and macOS have all of it. Windows has neither ``flock`` nor POSIX modes nor folders that can be opened; each
-function says what it does there. ``local/client.py`` stands alone, to be copied to a device, and uses none of this.
+function says what it does there. ``local/client/`` stands alone, to be copied to a device, and uses none of this.
 """
 
 from __future__ import annotations

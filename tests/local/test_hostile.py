@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from crosstally.local import client
+from crosstally.local.client import reporting
 from crosstally.local.oracles.each_attribute import EachAttribute
 from crosstally.local.oracles.hadamard_response import HadamardResponse
 from crosstally.local.oracles.local_hashing import LocalHashing
@@ -91,7 +92,7 @@ def _checked_once(monkeypatch):
             known[id(document)] = document, real(document)
         return known[id(document)][1]
 
-    monkeypatch.setattr(client, "check_protocol", once)
+    monkeypatch.setattr(reporting, "check_protocol", once)
 
 
 class Row(dict):

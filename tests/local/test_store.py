@@ -11,6 +11,7 @@ from fractions import Fraction
 import pytest
 
 from crosstally.local import client
+from crosstally.local.client import reporting
 from crosstally.local.protocol import design
 from crosstally.schema import Attribute, Schema
 
@@ -171,7 +172,7 @@ def test_hostile_fractions_do_not_outgrow_the_store() -> None:
     for number in range(40):
         epsilon = Fraction(1, 10**80 + 2 * number + 1) + Fraction(1, 100)
         spent += epsilon
-        client._charge(store, bytes([number]), epsilon, Fraction(1))
+        reporting._charge(store, bytes([number]), epsilon, Fraction(1))
         assert 0 <= Fraction(store["spent"]) - spent < Fraction(100, 10**30)
         assert len(store["spent"]) < 70
 
@@ -180,12 +181,13 @@ def test_hostile_fractions_do_not_outgrow_the_store() -> None:
 
 RACER = """
 import importlib.util, json, sys, pathlib
-spec = importlib.util.spec_from_file_location("device", sys.argv[1])
-client = importlib.util.module_from_spec(spec)
+inside = [str(pathlib.Path(sys.argv[1]).parent)]
+spec = importlib.util.spec_from_file_location("device", sys.argv[1], submodule_search_locations=inside)
+client = sys.modules["device"] = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(client)
 folder, own, locks = pathlib.Path(sys.argv[2]), sys.argv[3], sys.argv[4]
 if locks == "without fcntl":
-    client.fcntl = None
+    client.store.fcntl = None
 protocol = json.loads((folder / "protocol.json").read_text())
 for turn in range(20):
     store = client.FileStore(folder / f"device{turn}.json")
@@ -198,7 +200,7 @@ for turn in range(20):
 
 @pytest.mark.parametrize("locks", ["with fcntl", "without fcntl"])
 def test_two_processes_send_one_report(tmp_path, locks) -> None:
-    """Twenty races on a fresh store each, by the client's file alone."""
+    """Twenty races on a fresh store each, by the client's folder alone."""
     PROTOCOL.save(tmp_path / "protocol.json")
     racers = [
         subprocess.Popen(
@@ -242,8 +244,8 @@ def test_threads_send_one_report() -> None:
 
 
 def test_a_lock_that_nobody_frees_is_named(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(client, "fcntl", None)
-    monkeypatch.setattr(client, "_LOCK_SECONDS", 0)
+    monkeypatch.setattr(client.store, "fcntl", None)
+    monkeypatch.setattr(client.store, "_LOCK_SECONDS", 0)
     (tmp_path / "device.json.lock").touch()
     with pytest.raises(client.StoreError, match=r"in use; if no other process uses it, remove .*device\.json\.lock"):
         PROTOCOL.report(Untouchable(), store=client.FileStore(tmp_path / "device.json"), cap="1")

@@ -12,6 +12,7 @@ import pytest
 from crosstally.errors import CrosstallyError
 from crosstally.local import Collector, Reason, Tokens, client, design
 from crosstally.local.bulk import reports
+from crosstally.local.client import reporting
 from crosstally.local.group_sizes import FALSE_ALARM, GroupSizes
 from crosstally.local.oracles import ORACLES
 from crosstally.local.oracles.base import ResidualOracle, ViewOracle
@@ -111,7 +112,7 @@ def test_epsilon_holds_in_whatever_group_a_token_puts_a_device() -> None:
     limit = exponential_below(Fraction(1))
     for number in range(len(protocol.groups)):
         laws = [
-            distribution(partial(client._answer, protocol.document, number, row))
+            distribution(partial(reporting._answer, protocol.document, number, row))
             for row in ([0, 0, 0], [1, 2, 1], [1, 1, 0])
         ]
         for first in laws:

@@ -70,11 +70,11 @@ class Coin(ViewOracle):
 '''
 
 DRAW = """
-_KINDS["coin"] = _Kind(
+KINDS["coin"] = _Kind(
     ("honest",),
     lambda oracle, codes, source: 5 + _kept(codes[0], 2, oracle["honest"], source),
     lambda oracle: _kept_ratio(oracle["honest"], 1, 2),
-    lambda oracle, where: 7 if _fraction(oracle["honest"], f"{where}.honest") < 1 else 0,
+    lambda oracle, where: 7 if fraction(oracle["honest"], f"{where}.honest") < 1 else 0,
     2,
 )
 """
@@ -136,9 +136,9 @@ def test_a_toy_oracle_touches_two_files(tmp_path: Path) -> None:
     unfinished = shutil.ignore_patterns("*.tmp.*", "*.pyc.*")  # another process may be writing them
     shutil.copytree(PACKAGE, copy, ignore=unfinished)  # with the compiled kernels
     (copy / "local/oracles/coin.py").write_text(ORACLE.lstrip(), encoding="utf-8")
-    with (copy / "local/client.py").open("a", encoding="utf-8") as client:
-        client.write(DRAW)
-    assert changed_files(PACKAGE, copy) == {"local/oracles/coin.py", "local/client.py"}
+    with (copy / "local/client/draws.py").open("a", encoding="utf-8") as draws:
+        draws.write(DRAW)
+    assert changed_files(PACKAGE, copy) == {"local/oracles/coin.py", "local/client/draws.py"}
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     ran = subprocess.run(
         [sys.executable, "-W", "error", "-c", COLLECTION], env=environment, capture_output=True, text=True, check=False

@@ -78,7 +78,7 @@ def test_what_is_no_answer_is_refused(given: dict[str, object], message: str) ->
     found = book()
     good = {"query": "sex = Female", "value": 3, "variance": 1.0, "origin": CENSUS}
     with pytest.raises(QueryError, match=message):
-        found.add(**{**good, **given})  # type: ignore[arg-type]
+        found.add(**{**good, **given})
     assert found.foreign == ()
 
 
