@@ -9,6 +9,8 @@ import pytest
 import crosstally as ct
 from cli_runs import ran_well
 from crosstally.schema import Schema
+from crosstally.sources import count
+from crosstally.sources.distributions import read_distributions
 from test_readme import shape
 
 TOOL = runpy.run_path(str(Path(__file__).parent.parent / "docs/messy_page.py"))
@@ -42,4 +44,10 @@ def test_the_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     }
     published = (tmp_path / "leute.release.parquet").read_bytes()
     assert not [spelling for spelling in ("Emden", "Geb_Datum", "k.A.") if spelling.encode() in published]
-    assert Schema.load(tmp_path / "leute.schema.json").draft is False
+    saved = Schema.load(tmp_path / "leute.schema.json")
+    assert saved.draft is False
+    shown_rows = read_distributions(tmp_path / "leute.csv", saved)  # dates, decimal commas, groups, missing words
+    counted = count(tmp_path / "leute.csv", saved, [(name,) for name in saved.names])
+    for table in counted:
+        (name,) = table.schema.names
+        assert shown_rows.of(saved, name).rows == tuple(table.counts.tolist())
