@@ -74,11 +74,11 @@ def printed(folder: Path, command: str) -> str:
     return done.stdout + done.stderr
 
 
-def walked(folder: Path, text: str) -> Iterator[str]:
+def walked(folder: Path, text: str, run: Callable[[Path, str], str] = printed) -> Iterator[str]:
     """What each command of the page prints, in order; the edits are made after the draft."""
     runpy.run_path(str(PEOPLE))["main"](folder)
     for block in BLOCK.finditer(text):
-        yield printed(folder, block["command"])
+        yield run(folder, block["command"])
         if "schema draft" in block["command"]:
             reviewed(folder, text).save()
 
