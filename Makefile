@@ -2,6 +2,7 @@
 # make test     lint, types, import contracts, doctests, tests; what CI runs
 # make verify   the long statistical counts; run before calling something done
 # make fuzz     10,000 forged files of every format, and as many questions and sources; counts are printed
+# make faults   kills, interrupts and full disks at random points, torn files; 200 of each, 500 lengths
 # make bench    speed and accuracy against floors and peers, written to benchmarks/results.md
 #               (CROSSTALLY_DATA=folder uses the public files in it: docs/how-to/benchmarks.md)
 # make bench-peers  draw OpenDP's AIM and MST again (hours); make bench draws only what is not kept in .bench
@@ -15,7 +16,7 @@ BIN := .venv/bin
 # Material for MkDocs prints a note about its successor as a warning (RELEASING.md)
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: demo setup system test verify fuzz bench bench-peers docs tour lock
+.PHONY: demo setup system test verify fuzz faults bench bench-peers docs tour lock
 
 demo: .venv/crosstally
 	@$(BIN)/crosstally demo
@@ -36,6 +37,9 @@ FUZZED := 10000
 
 fuzz: .venv/developer
 	OPENBLAS_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m fuzz --count $(FUZZED)
+
+faults: .venv/developer
+	OPENBLAS_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m faults --count 200
 
 BENCH := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 CROSSTALLY_PEERS=.peers/bin/python \
     CROSSTALLY_PEERS_OPENDP=.peers-opendp/bin/python $(BIN)/python -m
