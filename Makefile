@@ -4,6 +4,7 @@
 # make audit    the package against its own promise: exact losses, sampled bounds, releases of neighbours, mutants; about
 #               an hour on two cores (make audit AUDIT=--quick takes minutes); docs/evidence/audit.md has the last one
 # make fuzz     10,000 forged files of every format, and as many questions and sources; counts are printed
+# make faults   kills, interrupts and full disks at random points, torn files; 200 of each, 500 lengths
 # make bench    speed and accuracy against floors and peers, written to benchmarks/results.md
 #               (CROSSTALLY_DATA=folder uses the public files in it: docs/how-to/benchmarks.md)
 # make bench-peers  draw OpenDP's AIM and MST again (hours); make bench draws only what is not kept in .bench
@@ -17,7 +18,7 @@ BIN := .venv/bin
 # Material for MkDocs prints a note about its successor as a warning (RELEASING.md)
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: demo setup system test verify audit fuzz bench bench-peers docs tour lock
+.PHONY: demo setup system test verify audit fuzz faults bench bench-peers docs tour lock
 
 demo: .venv/crosstally
 	@$(BIN)/crosstally demo
@@ -47,6 +48,9 @@ FUZZED := 10000
 
 fuzz: .venv/developer
 	OPENBLAS_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m fuzz --count $(FUZZED)
+
+faults: .venv/developer
+	OPENBLAS_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m faults --count 200
 
 BENCH := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 CROSSTALLY_PEERS=.peers/bin/python \
     CROSSTALLY_PEERS_OPENDP=.peers-opendp/bin/python $(BIN)/python -m

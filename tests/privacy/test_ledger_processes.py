@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import random
 import signal
+import sqlite3
 import time
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -87,6 +89,48 @@ def test_processes_together_spend_exactly_what_fits(
     assert sum(accepted.get() for _ in workers) == fits
     assert ledger.spent == fits * Fraction(1, 100)
     assert len(ledger.entries()) == fits
+    ledger.verify()
+
+
+def raise_often(path: Path, caps: Sequence[str], together: Any) -> None:
+    """In a process of its own: put one higher cap after another on record while others spend."""
+    together.wait()
+    ledger = Ledger.open(path)
+    for cap in caps:
+        ledger.raise_cap(Budget(epsilon=cap))
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    ("processes", "spends"), [(6, 8), pytest.param(64, 32, marks=pytest.mark.verify)], ids=["few", "64"]
+)
+def test_processes_never_spend_more_than_the_cap_on_record_while_it_is_raised(
+    tmp_path: Path, processes: int, spends: int
+) -> None:
+    """Every charge is looked at in the order of the chain: with the caps before it, the sum fits at each event."""
+    ledger = Ledger.create(tmp_path / "people.ledger", schema=SCHEMA, budget=Budget(epsilon="0.05"))
+    caps = [f"0.{tenths}5" for tenths in range(1, 4)]
+    together, accepted = PROCESSES.Barrier(processes + 1), PROCESSES.SimpleQueue()
+    workers = [
+        PROCESSES.Process(target=spend_many, args=(ledger.path, name, spends, together, accepted))
+        for name in range(processes)
+    ]
+    workers.append(PROCESSES.Process(target=raise_often, args=(ledger.path, caps, together)))
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert [worker.exitcode for worker in workers] == [0] * (processes + 1)
+    assert sum(accepted.get() for _ in range(processes)) == len(ledger.entries())
+    assert [str(raised.budget) for raised in ledger.caps] == [f"ε = {cap}" for cap in caps]
+    cap, spent = Fraction("0.05"), Fraction(0)
+    with sqlite3.connect(tmp_path / "people.ledger") as connection:
+        for kind, cost, request in connection.execute("SELECT kind, cost, request FROM events ORDER BY number"):
+            cap = Fraction(json.loads(request)["epsilon"]) if kind == "raised" else cap
+            spent += Fraction(cost) if kind == "charged" else 0
+            assert spent <= cap
+    connection.close()
+    assert spent == ledger.spent
     ledger.verify()
 
 

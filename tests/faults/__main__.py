@@ -1,0 +1,35 @@
+"""``python -m faults --count 200``: every fault on every command, and how each ended."""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from pathlib import Path
+
+from faults.runs import COMMANDS, FAULTS, run
+from faults.torn import torn
+
+_TORN = 500
+
+
+def main() -> None:
+    """Run, and print a line for each; what does not hold ends it with an error."""
+    parser = argparse.ArgumentParser(prog="faults")
+    parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="crosstally-faults-") as folder:
+        found = torn(_TORN, Path(folder), seed=given.seed)
+    print(f"torn files and logs, {_TORN} lengths: {found['whole']} whole, {found['refused']} refused", flush=True)
+    for fault in FAULTS:
+        for command in COMMANDS:
+            started = time.monotonic()
+            with tempfile.TemporaryDirectory(prefix="crosstally-faults-") as folder:
+                ended = run(fault, command, given.count, Path(folder), seed=given.seed)
+            words = ", ".join(f"{number} {how}" for how, number in sorted(ended.items()))
+            print(f"{fault:10} {command:16} {given.count:4}: {words} ({time.monotonic() - started:.0f} s)", flush=True)
+
+
+if __name__ == "__main__":
+    main()
