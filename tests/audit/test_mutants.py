@@ -1,5 +1,6 @@
 """The fast part of ``make audit``: every mutant is found by its part, and the probes hold without them."""
 
+import signal
 from fractions import Fraction
 
 import pytest
@@ -10,6 +11,7 @@ from crosstally.audit import cases, exact
 from crosstally.audit.findings import EXACT, SAMPLED, Finding, report_text
 from crosstally.cli import audit as command
 from crosstally.cli import main
+from crosstally.privacy import measure
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
@@ -84,3 +86,19 @@ def test_verdicts() -> None:
     assert "| a | ε | 1.0000 | 1.1000 | 1 | BROKEN: above the claim |" in text
     assert "| b | ε | 1.0000 | 0.5000 | 1 | BROKEN: the ledger forgot |" in text
     assert "| c | ε | 1.0000 | 1.0000 | 1,200 | holds |" in text
+
+
+@pytest.mark.parametrize("step", ["_exact_answers", "_draw"])
+def test_an_interrupt_ends_the_audit_and_not_one_release_alone(step, monkeypatch, capsys) -> None:
+    """Before the charge it stops the release, after it the release is finished; the audit ends both times."""
+    work, calls = getattr(measure, step), []
+
+    def interrupted(*given):
+        calls.append(step)
+        signal.raise_signal(signal.SIGINT)
+        return work(*given)
+
+    monkeypatch.setattr(measure, step, interrupted)
+    assert main(["audit", "--part", "end-to-end", "--only", "flat", "--releases", "10"]) == 130
+    assert len(calls) == 1
+    assert "stopped" in capsys.readouterr().err

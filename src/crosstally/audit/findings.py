@@ -62,7 +62,7 @@ def report_text(findings: Sequence[Finding]) -> str:
 
 def _part_text(part: str, findings: Sequence[Finding]) -> str:
     heads = {EXACT: ("claimed", "exact", "plans or matrices"), SAMPLED: ("claimed", "exact", "bound", "of exact")}
-    columns = ("what", "unit", *heads.get(part, ("releases a side",)), "verdict")
+    columns = ("what", "unit", *heads.get(part, ("claimed", "bound", "releases a side")), "verdict")
     lines = [_line(columns), _line("---" for _ in columns)]
     for each in findings:
         numbers = (_number(each.claimed), _number(each.exact))
@@ -73,7 +73,7 @@ def _part_text(part: str, findings: Sequence[Finding]) -> str:
             ratio = f"{each.bound / each.exact:.3f}" if each.exact and each.bound is not None else ""
             told = (each.unit, *numbers, _number(each.bound), ratio)
         else:
-            told = (each.unit, f"{each.cases:,}")
+            told = (each.unit, numbers[0], _number(each.bound), f"{each.cases:,}")
         lines.append(_line((each.subject, *told, verdict_of(each))))
     return f"## Part {part}\n\n" + "\n".join(lines)
 

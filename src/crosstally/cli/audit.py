@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from crosstally.cli import interrupts
 from crosstally.cli.checks import CheckFailedError
 from crosstally.cli.options import Json, Quiet
 from crosstally.errors import CrosstallyError, did_you_mean
@@ -138,10 +139,12 @@ def _do(task: Task) -> list[Finding]:
 
 
 def _run_command(arguments: Sequence[str]) -> tuple[int, str, str]:
-    """A command in this process: what it returns and prints."""
+    """A command in this process: what it returns and prints. An interrupt ends the audit, not that command alone."""
     from crosstally.cli.app import main
 
+    interrupts.check()
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = main(arguments)
+    interrupts.check()
     return code, out.getvalue(), err.getvalue()

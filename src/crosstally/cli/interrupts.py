@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from types import FrameType
 
-__all__ = ["before_charge", "exit_code", "watching"]
+__all__ = ["before_charge", "check", "exit_code", "watching"]
 
 # What is watched, and what it does where nobody has said otherwise: a shell lets its background commands ignore Ctrl-C.
 _USUAL = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
@@ -56,6 +56,12 @@ def before_charge() -> None:
     # charging is set first: an interrupt that comes between these lines is found by the second
     earlier, _seen.charging = _seen.charging, True
     if _seen.noted is not None and not earlier:
+        raise KeyboardInterrupt
+
+
+def check() -> None:
+    """Stop here if there was an interrupt, whatever was charged: for a command that runs others, between them."""
+    if _seen.noted is not None:
         raise KeyboardInterrupt
 
 
