@@ -170,7 +170,7 @@ def test_release_creates_a_ledger_beside_the_source_and_says_so(folder: Path) ->
     lines = ran.err.splitlines()
     assert lines[0] == "measured   2 tables, 9 numbers, by direct-uniform"
     assert lines[1] == "cost       ε = 40, recorded as first; ε = 0 remains"
-    assert lines[2] == f"ledger     {folder / 'people.ledger'} (new; this budget, ε = 40, is its cap)"
+    assert lines[2] == f"ledger     {folder / 'people.ledger'} (new; its cap is what was just spent, ε = 40)"
     assert lines[3] == f"written    {folder / 'people.release.parquet'}"
     assert lines[4] == f"next       crosstally table {folder / 'people.release.parquet'} sexe âge"
     ledger = Ledger.open(folder / "people.ledger")
@@ -470,3 +470,18 @@ def test_reproduce_prints_rows_and_verdicts_and_fails_on_claims_of_ours(experime
     told = "crosstally: 1 claim of crosstally does not hold; the first: Direct wins.\n"
     assert (ran.code, ran.err) == ((0, "") if experiment else (1, told))
     assert "flat        1.25\ndirect       2.5\n" in run("reproduce", "small", "--quick").out
+
+
+def test_a_ledger_that_is_named_is_made_like_the_one_beside_the_source(folder: Path) -> None:
+    """Planned and released alike; what was spent is the cap, so that the same again is refused."""
+    asked = ("--schema", folder / "people.schema.json", *EXACT)
+    named = ("--ledger", folder / "mine.ledger", "-o", folder / "r.parquet")
+    planned = ran_well("plan", folder / "people.schema.json", *EXACT, "--ledger", folder / "mine.ledger")
+    assert "--ledger" in planned.err + planned.out
+    assert not (folder / "mine.ledger").exists()
+    ran = ran_well("release", folder / "people.csv", *asked, *named)
+    assert "mine.ledger (new; its cap is what was just spent, ε = 40)" in ran.err
+    assert "To leave room, create the ledger first, with a higher cap" in " ".join(ran.err.split())
+    again = run("release", folder / "people.csv", *asked, *named[:2], "-o", folder / "s.parquet")
+    assert again.code == 2
+    assert "the cap of ε = 40 would be passed" in again.err

@@ -146,7 +146,6 @@ MISTAKES = {
     "an unknown format": ("table people.release.parquet sexe --format xml", "--format"),
     "an unknown kind of chart": ("table people.release.parquet sexe --plot chart.doc", "chart.doc"),
     # Ledgers
-    "a missing ledger": (f"{RELEASE} --epsilon 0.1 --ledger nobody.ledger", "crosstally ledger create nobody.ledger"),
     "a ledger that is none": (f"{RELEASE} --epsilon 0.1 --ledger not.ledger", "is not a ledger"),
     "an overspent ledger": (f"{RELEASE} --epsilon 0.2", "the cap of ε = 0.5 would be passed"),
     "an overspent ledger, named": (f"{RELEASE} --epsilon 0.2 --ledger people.ledger", "ε = 0.1 is left"),

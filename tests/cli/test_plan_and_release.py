@@ -32,7 +32,6 @@ REFUSED = (
     "--epsilon 1e-15",
     "--epsilon 1e-9 --delta 1e-300",
     "--epsilon 1 --rows 9223372036854775808",
-    "--epsilon 1 --ledger none.ledger",
     "--epsilon 1 --ledger other.ledger",
     "--epsilon 1 --ledger replace.ledger",
     "--epsilon 1 --delta 1e-9 --ways 1 --ledger pure.ledger",
@@ -47,6 +46,7 @@ TAKEN = (
     "--epsilon 1 --delta 1e-9 --tables sexe --ledger rho.ledger",
     "--epsilon 1 --tables sexe --neighbours replace --ledger replace.ledger",
     "--rho 0.1 --objective cells --tables sexe",
+    "--epsilon 1 --tables sexe --ledger none.ledger",
 )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from crosstally.budget import Budget, Neighbours, Objective
-from crosstally.errors import BudgetError, CrosstallyError, LedgerError, SchemaError, WorkloadError
+from crosstally.errors import BudgetError, CrosstallyError, SchemaError, WorkloadError
 from crosstally.json_text import JsonError, read_json_file
 from crosstally.schema import Schema
 
@@ -34,7 +34,6 @@ __all__ = [
     "WorkloadFile",
     "check_output",
     "check_reviewed",
-    "no_ledger",
     "read_budget",
     "read_workload",
 ]
@@ -175,13 +174,6 @@ def check_reviewed(schema: Schema, path: Path) -> None:
             f"{str(path)!r} is a draft: review its labels, which would become public, then remove the line "
             '"draft": true'
         )
-
-
-def no_ledger(path: Path) -> LedgerError:
-    """What is wrong when the ledger that was named does not exist."""
-    return LedgerError(
-        f"there is no ledger {str(path)!r}; create it: crosstally ledger create {path} --schema FILE --epsilon CAP"
-    )
 
 
 def check_output(path: Path, *, force: bool) -> None:

@@ -27,7 +27,6 @@ from crosstally.cli.options import (
     WorkloadFile,
     check_output,
     check_reviewed,
-    no_ledger,
     read_budget,
     read_workload,
 )
@@ -97,7 +96,7 @@ def plan(
     from crosstally.strategies.planner import chosen_by_default, compare, read_strategies, rows_matter
 
     read = Schema.load(schema)
-    payer = None if ledger is None else _open(ledger)
+    payer = _payer(ledger)
     if output is not None:
         check_output(output, force=force)
         check_reviewed(read, schema)
@@ -163,12 +162,11 @@ def plan(
     _tell(found, schema, output, options, by_rows=by_rows, payment=payment)
 
 
-def _open(path: Path) -> Ledger:
+def _payer(path: Path | None) -> Ledger | None:
+    """The ledger that is to pay; None where a release would make it."""
     from crosstally.privacy.ledger import Ledger
 
-    if not path.exists():
-        raise no_ledger(path)
-    return Ledger.open(path)
+    return Ledger.open(path) if path is not None and path.exists() else None
 
 
 def _budget_for(

@@ -33,7 +33,6 @@ from crosstally.cli.options import (
     WorkloadFile,
     check_output,
     check_reviewed,
-    no_ledger,
     read_budget,
     read_workload,
 )
@@ -76,7 +75,8 @@ def release(
         typer.Option(metavar="FILE", help="An approved plan, run exactly, instead of budget and tables."),
     ] = None,
     ledger: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where the spend is recorded; else SOURCE.ledger beside it.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Where the spend is recorded, made where there is none; else SOURCE.ledger."),
     ] = None,
     key: Annotated[
         str | None, typer.Option(metavar="TEXT", help="A name for this spend; the same again gives the same numbers.")
@@ -245,7 +245,7 @@ class _Account:
 def _paying(plan: Plan, source: list[str], given: Path | None) -> Iterator[_Account]:
     """The ledger given, or the one beside the source; a new one goes away again if nothing was spent."""
     path = given or _default_ledger(source)
-    account = _open_account(path, plan, may_create=given is None)
+    account = _open_account(path, plan)
     try:
         yield account
     finally:
@@ -253,13 +253,11 @@ def _paying(plan: Plan, source: list[str], given: Path | None) -> Iterator[_Acco
             account.ledger.remove_unused()
 
 
-def _open_account(path: Path, plan: Plan, *, may_create: bool) -> _Account:
+def _open_account(path: Path, plan: Plan) -> _Account:
     from crosstally.privacy.ledger import Ledger
 
     if path.exists():
         return _Account(Ledger.open(path, before_charge=before_charge), path, created=False)
-    if not may_create:
-        raise no_ledger(path)
     check_output(path, force=False)
     created = Ledger.create(
         path, schema=plan.schema, budget=plan.budget, neighbours=plan.neighbours, before_charge=before_charge
@@ -364,7 +362,7 @@ def _tell_summary(released: Release, account: _Account, target: Path, key: str) 
     if cost:
         left = amount(paid.remaining, paid.currency)
         lines.append(("cost", f"{amount(cost, paid.currency)}, recorded as {key}; {left} remains"))
-        new = f" (new; this budget, {paid.budget}, is its cap)" if account.created else ""
+        new = f" (new; its cap is what was just spent, {paid.budget})" if account.created else ""
         lines.append(("ledger", f"{account.path}{new}"))
     else:
         lines.append(("cost", "nothing: no row was read"))
@@ -372,5 +370,11 @@ def _tell_summary(released: Release, account: _Account, target: Path, key: str) 
     lines += [("written", str(target)), ("next", f"crosstally table {target} {names}")]
     screen = people()
     screen.put_table(facts(lines))
+    if cost and account.created:
+        screen.say(
+            "Nothing more can be spent on these rows. To leave room, create the ledger first, with a higher cap: "
+            "crosstally ledger create; or raise it: crosstally ledger raise.",
+            style="dim",
+        )
     for sentence in caveats(released.schema):
         screen.say(sentence)
