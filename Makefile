@@ -1,8 +1,8 @@
 # make demo     the whole story on generated people (installs into .venv the first time)
 # make test     lint, types, import contracts, doctests, tests; what CI runs
 # make verify   the long statistical counts; run before calling something done
-# make audit    the package against its own promise: exact losses, sampled bounds, releases of neighbours, mutants; about
-#               an hour on two cores (make audit AUDIT=--quick takes minutes); docs/evidence/audit.md has the last one
+# make audit    the package against its own promise: exact losses, sampled bounds, releases of neighbours, mutants; an hour or
+#               more on two cores (less: AUDIT=--quick, or AUDIT="--releases 2000"); docs/evidence/audit.md
 # make fuzz     10,000 forged files of every format, and as many questions and sources; counts are printed
 # make faults   kills, interrupts and full disks at random points, torn files; 200 of each, 500 lengths
 # make bench    speed and accuracy against floors and peers, written to benchmarks/results.md

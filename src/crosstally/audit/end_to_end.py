@@ -37,6 +37,7 @@ import numpy as np
 
 from crosstally.audit.findings import WHOLE, Finding
 from crosstally.audit.guessing import FALSE_ALARMS, accuracy_bound, epsilon_bound
+from crosstally.budget import Budget
 
 __all__ = ["CONFIGURATIONS", "RELEASES", "Configuration", "audit_whole"]
 
@@ -128,7 +129,12 @@ def _released_twice() -> Configuration:
 
 CONFIGURATIONS: tuple[Configuration, ...] = (
     _released("flat", "--epsilon", "1", "--strategy", "flat"),
-    _released("auto, in stages", staged=True),
+    _released(
+        "direct, epsilon and delta",
+        *("--epsilon", "1", "--delta", "1e-6", "--strategy", "direct"),
+        accuracy=_right_within(epsilon=1, delta=1e-6),
+        charged=Budget(epsilon=1, delta="1e-6").amount,
+    ),
     _released("direct, replace", "--epsilon", "1", "--strategy", "direct", "--neighbours", "replace", second=_OTHER),
     _released(
         "residual, rho",
@@ -170,6 +176,7 @@ CONFIGURATIONS: tuple[Configuration, ...] = (
     ),
     _asked(),
     _released_twice(),
+    _released("auto, in stages", staged=True, fewer=10),
     _released("mwem, in stages", "--epsilon", "1", "--strategy", "mwem", staged=True, fewer=10),
 )
 """What is released, and how."""
