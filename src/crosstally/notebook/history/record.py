@@ -22,6 +22,7 @@ from crosstally.notebook.history.components import Features, Past, Solution, Str
 from crosstally.notebook.history.likelihood import Belief, Fit, fit
 from crosstally.notebook.history.plausible import Plausible, Scale, plausible
 from crosstally.notebook.history.prior import Prior, shares
+from crosstally.notebook.history.threads import on_one_thread
 from crosstally.questions.choice import Choice
 from crosstally.questions.queries import Linear
 from crosstally.residuals.basis import rebuild
@@ -214,6 +215,10 @@ class History:
 
     def estimates(self, queries: Sequence[Linear]) -> Estimates:
         """The estimate of each query and its standard error."""
+        with on_one_thread(len(self.linear)):
+            return self._estimates(queries)
+
+    def _estimates(self, queries: Sequence[Linear]) -> Estimates:
         batch = Batch.of(queries, self.schema)
         known = self._known()
         moved, squares = np.zeros(batch.size), np.zeros(batch.size)
