@@ -23,6 +23,7 @@ from crosstally.notebook.history.likelihood import Belief, Fit, fit
 from crosstally.notebook.history.matrices import answers_of_matrices
 from crosstally.notebook.history.plausible import Plausible, Scale, plausible
 from crosstally.notebook.history.prior import Prior, shares
+from crosstally.notebook.history.threads import on_one_thread
 from crosstally.questions.choice import Choice
 from crosstally.questions.kronecker import Kronecker
 from crosstally.questions.queries import Linear
@@ -220,6 +221,10 @@ class History:
 
     def estimates(self, queries: Sequence[Linear]) -> Estimates:
         """The estimate of each query and its standard error."""
+        with on_one_thread(len(self.linear)):
+            return self._estimates(queries)
+
+    def _estimates(self, queries: Sequence[Linear]) -> Estimates:
         batch = Batch.of(queries, self.schema)
         known = self._known()
         moved, squares = np.zeros(batch.size), np.zeros(batch.size)
