@@ -228,7 +228,9 @@ def run(fault: str, command: str, count: int, folder: Path, *, seed: int = 0) ->
     made, looked = COMMANDS[command]
     name = command.split(maxsplit=1)[0]
     first = made(place, f"{name}-first")
-    assert (first() if callable(first) else _quiet(first)) == 0  # what it loads is there for all children
+    told = io.StringIO()
+    code = first() if callable(first) else _quiet(first, told)  # what it loads is there for all children
+    assert code == 0, (code, told.getvalue())
     usual = min(_timed(place, made, f"{name}-warm-{i}") for i in range(2))
     ended: Counter[str] = Counter()
     for i in range(count):
@@ -286,6 +288,6 @@ def _started(place: Place, work: list[str] | Callable[[], int], surround: Callab
         os._exit(code)
 
 
-def _quiet(arguments: list[str]) -> int:
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+def _quiet(arguments: list[str], told: io.StringIO | None = None) -> int:
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO() if told is None else told):
         return main(arguments)

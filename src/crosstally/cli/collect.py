@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from crosstally.cli import interrupts
 from crosstally.cli.options import Epsilon, Force, Json, Quiet, check_output
 from crosstally.cli.reading_options import takes_reading
 from crosstally.errors import BudgetError, CrosstallyError
@@ -170,7 +171,9 @@ def report(
 
     read, values = Protocol.load(protocol), _read_row(row)
     try:
-        drawn = read.report(values, store=client.FileStore(store), cap=cap, token=_read_token(token))
+        kept = client.FileStore(store)
+        interrupts.before_charge()  # an interrupt between charge and report would lose the report
+        drawn = read.report(values, store=kept, cap=cap, token=_read_token(token))
     except client.AmountError as error:
         raise BudgetError(f"--{error}") from None
     except client.ClientError as error:
