@@ -31,8 +31,8 @@ Objective = Literal["largest", "total"]
 _LISTED_AT_ONCE = 512
 # Random cells from which a search starts. Chosen; fewer find fewer columns a round, and change no proved optimum.
 _STARTS = 200
-# A score or a gap below this, in the larger of one row and the distance, counts as nothing: rounding of doubles. More
-# would call tables proved that are not; less would look for cells that rounding made.
+# A score, or a gap in proportion to the distance, below this counts as nothing: it is what the solver is told to reach.
+# More would call tables proved that are not; less would look for cells that rounding made.
 _TOLERANCE = 1e-9
 _ZERO = 1e-9  # weights below this are the solver's rounding, and their cells are dropped
 
