@@ -24,8 +24,12 @@ from crosstally.typing import Floats
 
 __all__ = ["EXPERIMENTS"]
 
+# Past queries and as many new ones, the scale of their Laplace noise, and draws of it: as docs/methods/history.md lists
+# them. Figures are means over draws.
 _QUERIES, _SCALE, _DRAWS = 5000, 5000.0, 5
+# Epsilon that buys all tables of single attributes once: each has noise of their number over this. Chosen.
 _PRIOR_EPSILON = 0.02
+# The grid of alphas is refined to such steps about its best: errors are flat there, and a finer one changes nothing.
 _STEP = 1.1
 _UNIFORM, _BOUGHT = "uniform", "bought"
 _RANGES, _ARBITRARY = "2-D ranges", "arbitrary 2-D counts"
