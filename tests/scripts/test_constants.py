@@ -1,4 +1,4 @@
-"""The script that looks for constants without a word finds them."""
+"""Every number that a module names says where it comes from; and the script that looks for silent ones finds them."""
 
 from __future__ import annotations
 
@@ -40,6 +40,10 @@ def function():
     INSIDE = 4
     return INSIDE
 """
+
+
+def test_every_constant_of_the_package_is_explained(capsys) -> None:
+    assert CONSTANTS["main"](["--check"]) == 0, capsys.readouterr().out
 
 
 def test_what_is_silent_is_found() -> None:
