@@ -30,7 +30,8 @@ of view size is another version, and this one stays."""
 
 COVERS = (2, 3, 4)  # covers that the rule chooses from, as in PriView (section 4.5): pairs, triples, quadruples
 BINARY_SIZE = 8  # attributes of a binary view: PriView's choice (section 4.5), for any number of attributes
-# PriView's guideline for attributes of b values, and 5 for all larger b: the least and most cells of a view.
+# PriView's guideline for attributes of b values (section 4.7), the last for all b above 4: the least and the most cells
+# of a view.
 _CELL_LIMITS = {2: (100, 1000), 3: (150, 2000), 4: (200, 3200), 5: (250, 5000)}
 
 

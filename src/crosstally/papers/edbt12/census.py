@@ -17,7 +17,7 @@ from crosstally.schema import Attribute, Schema
 
 __all__ = ["PAPER_SIZES", "Census", "census"]
 
-# The numbers of values of the paper's nine attributes (section 5), for rows that are generated.
+# The numbers of values of the paper's nine attributes (its figure 1), for rows that are generated.
 PAPER_SIZES = (79, 2, 17, 51, 9, 7, 6, 50, 50)
 _FILE = "census-9.parquet"
 _ORDERED = (0, 2, 8)  # which of them have an order: these get a centre and a width in each kind of people. Invented
