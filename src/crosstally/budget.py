@@ -38,11 +38,12 @@ _FAR_OUTSIDE = re.compile(rf"{_DECIMAL}[eE][+-]?[0-9]{{4,}}")
 _MAX_TYPED = 4_000  # characters of a budget
 _MOST_DIGITS = 10**1800  # above and below the line: a ledger may count in the square, and Python writes 4,300 digits
 _MAX_AMOUNT = 8_700  # characters of what a ledger keeps: a fraction of up to 4,300 digits above and below
+# Rho is found as a multiple of epsilon / 2^40, rounded down: below 1e-12 of the budget is lost. Plans rest on it.
 _RHO_STEPS = 2**40
 _DELTA_MARGIN = Fraction(1, 10**9)  # not needed for the guarantee: plans and ledgers of 0.1 hold amounts with it
 _DIGITS = 50  # of the conversion from zCDP: far more than a double's 17, so that its result is the next double up
 _UP, _DOWN = Context(prec=_DIGITS, rounding=ROUND_CEILING), Context(prec=_DIGITS, rounding=ROUND_FLOOR)
-_LEAST_VARIANCE = 1e-300
+_LEAST_VARIANCE = 1e-300  # variances that underflow count as this: least squares divides by them
 _MOST_DECIMALS = 3_600  # after the point; what needs more is written as a ratio. With 300 digits before it still typed
 
 

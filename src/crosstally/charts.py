@@ -17,16 +17,16 @@ from crosstally.schema import Attribute, Schema
 
 __all__ = ["bar_chart", "save"]
 
-MAX_ATTRIBUTES = 3
-MAX_BARS = 1_000
+MAX_ATTRIBUTES = 3  # one along the axis, one in colours, one in panels: there is no place for a fourth
+MAX_BARS = 1_000  # more bars than pixels of the picture's width cannot be told apart
 PALETTE = ("#3A86C2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#8C6D31", "#999999")
 """Colours that the colour-blind can tell apart, after Okabe and Ito; lines show on the blue."""
 
 INK, FAINT, GRID = "#222222", "#666666", "#E6E6E6"
 FONT = "Helvetica Neue, Helvetica, Arial, Liberation Sans, DejaVu Sans, sans-serif"
 _LETTER = 6.2  # the mean width of a letter at the size of labels, in pixels
-_LABEL_SPACE = 260
-_WIDEST_BAR = 90
+_LABEL_SPACE = 260  # pixels of a label, longer ones are cut: about 40 letters
+_WIDEST_BAR = 90  # pixels: charts of few bars are narrower than asked for
 _SUFFIXES = (".svg", ".png", ".json")
 
 

@@ -18,7 +18,7 @@ __all__ = ["JsonError", "read_json", "read_json_file"]
 MAX_BYTES = 512 * 2**20  # the largest plan, of 5,000,000 requests, has less
 _MAX_DEPTH = 32  # no file of crosstally is nested deeper than 8
 _MAX_DIGITS = 4_000  # Python reads whole numbers of up to 4,300 digits
-_SHOWN = 40
+_SHOWN = 40  # characters of a text that an error repeats: it must stay one line
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _NO_BRACKET = re.compile(r"[^\[\]{}]+")
 

@@ -13,9 +13,9 @@ from crosstally.schema import Schema
 
 __all__ = ["aligned", "cell_rows", "cell_text", "figure_text", "interval_text", "text_table"]
 
-MAX_ROWS = 20
-MAX_WIDTH = 100
-MAX_ACROSS = 6
+MAX_ROWS = 20  # lines of a table in text unless told: a screen
+MAX_WIDTH = 100  # columns of a line unless told: what terminals and notebooks show without wrapping
+MAX_ACROSS = 6  # values of the last attribute that stand side by side; with more, every cell has a line
 
 
 def cell_text(count: float, std_error: float) -> str:

@@ -47,8 +47,9 @@ from crosstally.tables import PUBLIC, CellError, ErrorKind, Measurement
 
 __all__ = ["ErrorBars", "ErrorLaw", "ErrorLaws"]
 
-_SAME = 1e-10
-_NEGLIGIBLE = 1e-20
+_SAME = 1e-10  # weights that differ by less, in proportion, are put together: rounding. The sum of squares is kept
+_NEGLIGIBLE = 1e-20  # terms with less than this part of the variance are left out: 1e-10 of the standard error
+# In standard errors, added to half widths: estimates and widths are doubles, and no interval may end up short.
 _ROUNDING = 1e-6
 _NO_SUM = CellSums.of((), np.array(True))
 _NOTHING = CellSums.of((), np.array(False))

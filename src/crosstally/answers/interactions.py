@@ -37,16 +37,23 @@ SIZES = np.array([0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2])
 _PRIOR = np.array([1, 1, 2, 3, 2, 1, 0.3, 0.1]) / 10.4
 """Weights of pairs before any was seen; like ten sets. From a prototype on six real tables."""
 
+# The weights above count as so many sets, beside up to 60 that are read. More trust the prototype's tables longer.
 _PRIOR_SETS = 10.0
+# Added to each weight of the next order, so that no size is ruled out because the order below had none of it.
 _LEAST = 0.002
+# Orders that are learned, each with the one below as its prior; higher orders take the weights of the last one.
 _ORDERS = range(2, 6)
-_MOST_SETS = 60
-_MOST_CELLS = 1_000
+_MOST_SETS = 60  # guards of time; see below. Fewer sets leave more to the prior
+_MOST_CELLS = 1_000  # see below
 _REPLICATES = 6
 """Sets that are read of each order, the most cells of each, and the replicates that tell the noise of q."""
 
+# Steps of expectation maximisation for eight weights: a guard of time, it climbs from the prior and needs no end.
 _STEPS = 100
+# Logarithms of interactions are clipped here: a factor of 3,000, beyond which exp only makes raking slow.
 _MOST_LOG = 8.0
+# A guard of time and the end of raking: each margin within 0.1% of itself and one row. Tables here are random draws,
+# which differ by far more.
 _SWEEPS, _CLOSE = 10, 1e-3
 
 

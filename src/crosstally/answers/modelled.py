@@ -30,14 +30,14 @@ from crosstally.typing import Floats
 
 __all__ = ["ModelledEnds"]
 
-_CELLS_DRAWN = 100_000
+_CELLS_DRAWN = 100_000  # cells of all draws together: a guard of time. See below; fewer draws make ends less steady
 _LEAST_DRAWS, _MOST_DRAWS = 12, 100
 """Draws come in pairs of both signs: as many pairs as keep all their cells within the work."""
 
 _MARGIN = 3.0
 """The upper end of a covered margin, in its standard errors: no cell of it is larger, at any level asked for."""
 
-_MOST_LOG = 8.0
+_MOST_LOG = 8.0  # as in ``interactions``: logarithms are clipped at a factor of 3,000
 
 
 class ModelledEnds:

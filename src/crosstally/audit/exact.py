@@ -36,6 +36,7 @@ __all__ = ["audit_exact", "json_requests"]
 EPSILONS = (Fraction(1, 10), Fraction(1), Fraction(3))
 """What oracles are audited at: little, usual and much; some change their kind of answers in between."""
 
+# Values of the attributes asked: two, three, a prime above a power of two, and two attributes together.
 ORACLE_SIZES: tuple[tuple[int, ...], ...] = ((2,), (3,), (5,), (2, 3))
 
 

@@ -43,6 +43,7 @@ from crosstally.errors import CrosstallyError
 
 __all__ = ["app", "main"]
 
+# Exit codes, as docs/reference/cli.md promises them; 141 is what a shell tells of SIGPIPE (128 + 13).
 DONE, CHECK_FAILED, BAD_INPUT, INTERNAL, CLOSED_PIPE = 0, 1, 2, 3, 141
 
 # Typer keeps its parser inside since 0.24 and used click's before: its usage error is found the same way in both.

@@ -25,6 +25,7 @@ EXAMPLES = (
     "crosstally audit -o audit.md",
     "crosstally audit --part sampled --only flat",
 )
+# What ``--quick`` draws: minutes in place of an hour. Bounds are weaker with fewer draws, and faults may hide.
 _QUICK_DRAWS, _QUICK_RELEASES = 20_000, 100
 _EXACT, _SAMPLED, _WHOLE = "exact", "sampled", "end-to-end"
 

@@ -23,6 +23,7 @@ EXAMPLES = (
     "crosstally calibrate people.schema.json --epsilon 1 --delta 1e-9 --rows 20000 --releases 30",
     "crosstally calibrate census.csv --schema census.schema.json --public --epsilon 1",
 )
+# Rows generated where nobody says how many: about the people of Adult. Chosen; fewer make intervals wider.
 USUAL_ROWS = 50_000
 
 _KINDS = {

@@ -30,8 +30,8 @@ __all__ = ["EXAMPLES", "demo"]
 
 EXAMPLES = ("crosstally demo", "crosstally demo --directory first-look")
 
-_PEOPLE = 48_842
-_SEED = 1
+_PEOPLE = 48_842  # the rows of Adult, for which the generated people stand in
+_SEED = 1  # fixed, so that people are the same in each demo and in the docs; the noise is not
 _KEY = "demo"
 _MARKER = ".crosstally-demo"
 _ONE = ("health",)
@@ -39,7 +39,7 @@ _TWO = ("age", "sex")
 _THREE = ("household", "home")
 _UNMEASURED = ("income", "sex", "education", "home")
 _SLICE = {"education": "Degree", "home": "Owner"}
-_INDENT = 3
+_INDENT = 3  # blanks before each line of the story
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ DRAFT_EXAMPLES = (
 )
 CHECK_EXAMPLES = ("crosstally schema check people.csv people.schema.json",)
 
-_MOST_SHOWN = 8
+_MOST_SHOWN = 8  # values listed of an attribute: more do not fit a line
 
 Source = Annotated[
     str | None, typer.Argument(metavar="SOURCE", help="A file, a folder or a glob: CSV, Parquet, Excel, SPSS ...")

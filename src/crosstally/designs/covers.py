@@ -30,8 +30,9 @@ __all__ += ["uncovered"]
 
 Blocks = tuple[tuple[int, ...], ...]
 
+# A guard of time: larger designs are pruned, and not trimmed and merged, which might spare a few views.
 _TRIMMED_BLOCKS = 800
-_ROUNDS = 4
+_ROUNDS = 4  # a guard of time: trimming and merging in turn. More rounds might spare a few views
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -15,9 +15,10 @@ from crosstally.errors import PlanError
 
 __all__ = ["covering_views"]
 
+# Cells of a view that kernels multiply up to: no product leaves int64, and no such table can be counted.
 _LARGEST_LIMIT = 2**31
-_GREEDY_SUBSETS = 2_000
-_GREEDY_SEEDS = 16
+_GREEDY_SUBSETS = 2_000  # a guard of time: up to so many subsets, several orders are searched
+_GREEDY_SEEDS = 16  # random orders of a greedy search, of which the best is kept. Chosen; more take longer
 
 
 def covering_views(sizes: Sequence[int], max_cells: int, cover: int) -> Blocks:

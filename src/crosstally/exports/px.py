@@ -20,7 +20,7 @@ __all__ = ["px_text"]
 _DIGITS = 9  # after the point: as many as without_dust keeps
 _UNKNOWN = '".."'  # two dots: missing
 _LONGEST_LINE = 200  # the format ends lines at 256; texts are not cut, so that one long label may pass it
-_MAX_NAME = 256
+_MAX_NAME = 256  # characters of a name or a label. Chosen: the format ends lines at as many
 
 
 def px_text(marginal: Marginal, *, level: float | None = None) -> str:

@@ -28,9 +28,10 @@ class _Trait:
     causes: Mapping[str, Sequence[Sequence[float]]]
 
 
-_YOUNGEST, _OLDEST = 16, 95
+_YOUNGEST, _OLDEST = 16, 95  # ages of generated people; see the pyramid. As of adults in a census, invented
+# Invented: how many people there are of an age, in those of 16 years, with straight lines between.
 _PYRAMID = ((16, 1.0), (30, 1.15), (45, 1.1), (60, 1.15), (75, 0.7), (95, 0.03))
-_EDGES = (16, 25, 35, 45, 55, 65, 75, 95)
+_EDGES = (16, 25, 35, 45, 55, 65, 75, 95)  # ages at which bins begin, and the end of the last
 _SEX_BY_AGE = ((49, 51), (50, 50), (50, 50), (50, 50), (51, 49), (54, 46), (60, 40))  # per cent, Female and Male
 
 _TRAITS = (

@@ -31,6 +31,7 @@ _NEAR = (0.0, 0.03, 0.1, 0.25)
 _BELOW, _ABOVE = 5, 12
 """Lifts run from 2^-5 to 2^12: cells 4,096 times their guess occur where values of attributes imply each other."""
 
+# Means of the components away from the guess, in guesses: each twice the one before, all but 1 itself.
 _LIFTS = 2.0 ** np.array([*range(-1, -_BELOW - 1, -1), *range(1, _ABOVE + 1)])
 
 COMPONENTS = np.array([
@@ -39,6 +40,7 @@ COMPONENTS = np.array([
 ])  # fmt: skip
 """The lift of each component (first row) and its relative width (second row)."""
 
+# For empty cells, the four widths near the guess, lifts below one, and lifts above one: these fall as 1 / lift. Chosen.
 _PRIOR = np.array([2.0, 3.0, 2.0, 2.0, 2.0, *np.where(_LIFTS < 1, 0.6, 6.0 / _LIFTS)])
 _PRIOR /= _PRIOR.sum()
 """Weights before any cell is seen. Thousands of cells outvote them; they matter where a stratum has a handful."""

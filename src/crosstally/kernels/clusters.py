@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 __all__ = ["merge_order"]
 
+# Costs that differ by less, in proportion, are equal: powers are computed in two ways that round differently.
 _TIE = 1e-9
 
 

@@ -21,6 +21,7 @@ from crosstally.local.tokens import Tokens, groups_of_tokens
 
 __all__ = ["answers", "reports"]
 
+# People whose reports are drawn at once: a guard of memory, some random words for each. It changes no report's law.
 _CHUNK = 2**14
 
 

@@ -29,7 +29,7 @@ __all__ = ["release_page"]
 
 _BARS = 24  # of a chart; of more values the most frequent are drawn
 _LISTED = 100  # values in the table below a chart
-_ASSOCIATIONS = 15
+_ASSOCIATIONS = 15  # pairs that a page lists. Chosen: what a reader takes in at once
 _WIDTH = 380  # of the bars, in pixels
 _NORMAL = 1.959963984540054  # the quantile of the normal law that 95% intervals have
 _FAIR, _POOR = 0.165, 0.333

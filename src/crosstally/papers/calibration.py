@@ -28,7 +28,8 @@ from crosstally.typing import Floats
 
 __all__ = ["CLASSES", "LEVEL", "Calibration", "Coverage", "Held", "calibrate_generated", "calibrate_public", "summed"]
 
-LEVEL = 0.95
+LEVEL = 0.95  # of the intervals that are counted: the one that people ask for, and releases show
+# Attributes of the tables asked: those that default releases cover, and wider ones that they do not.
 ORDERS = (1, 2, 3, 4, 6)
 MOST_TABLES = 12
 """Tables asked of each order and release, covered and not covered each, drawn anew for every release."""
@@ -38,6 +39,7 @@ CLASSES = {"all": (0, math.inf), "0": (0, 0), "1-20": (1, 20), ">20": (21, math.
 """Classes of cells by their true count: most intervals that fail do so in one of them only."""
 WINDOW = {ErrorKind.MODELLED: (0.92, 0.99), ErrorKind.BOUNDS: (0.92, 1.0)}
 """What share of cells is as it should be; bounds may hold always. Covered tables have ``COVERED``."""
+# A window about ``LEVEL``: discrete noise and whole ends make covered intervals hold a little more often.
 COVERED = (0.93, 0.985)
 SURE = 0.999
 """A window is missed only where an interval of this level, by Student's law over releases, lies outside of it."""

@@ -28,7 +28,7 @@ __all__ = [
     "sum_of_squared_errors",
 ]
 
-_BOOTSTRAP_BLOCK = 4_000_000
+_BOOTSTRAP_BLOCK = 4_000_000  # a guard of memory: numbers drawn at once, 32 MB of places
 
 # Errors
 

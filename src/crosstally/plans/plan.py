@@ -57,6 +57,7 @@ __all__ = [
 FORMAT = 4
 """Plans with matrices, or a workload of ranges. A plan is written in the least format that can say it, which older
 readers know: 3 has an objective, choices or groups of values, 2 has later stages, 1 has none of these."""
+# The variance of a number without noise: positive, so that it has an inverse, and nothing beside any noise.
 _EXACT = 1e-300
 _FREE_CELLS = 2**18  # of contrasts: all of 11 attributes of two values, and one over 18
 _MOST_ROWS = 2**63  # what a release file holds, in 64 bits

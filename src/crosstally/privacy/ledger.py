@@ -55,7 +55,7 @@ from crosstally.tables import Measurement
 
 __all__ = ["Entry", "Ledger", "RaisedCap", "State", "request_digest"]
 
-_MAX_KEY = 200
+_MAX_KEY = 200  # characters of a key. Chosen: keys are names that people choose; more would only make listings wide
 _TEXTS = ("request", "strategy", "cost", "charged_at", "digest")
 _ROUNDED = Fraction(1, 10**27)  # version 0.1.0 charged budgets exactly, but wrote them into plans to 28 digits
 _SIGNS = {"epsilon": "ε", "rho": "ρ"}

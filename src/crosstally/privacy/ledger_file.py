@@ -44,7 +44,7 @@ __all__ = [
 
 FORMAT = 2
 """Of new ledgers: their cap can be raised. Format 1 has the same tables and no such events; it goes on as it is."""
-FORMATS = (1, 2)
+FORMATS = (1, 2)  # formats that are read: a ledger keeps its format for life, so that no number is ever taken off
 _RETIRED = -1
 """The format of a file that was upgraded: what took its place has all of its events, and nothing more is spent here."""
 _APPLICATION = 0x6374_616C  # "ctal"

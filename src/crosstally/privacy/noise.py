@@ -18,6 +18,7 @@ __all__ = ["LIMIT", "Mechanism", "check_range", "draw", "mechanism"]
 LIMIT = 2**62
 """Exact answers stay below this, so that noise (its scale is below 2^52) never meets the bounds of 64 bits."""
 
+# OpenDP proves its cost in doubles, ours is exact: they may differ by this part. Less refuses sound plans.
 _ROUNDING = 1e-9
 
 

@@ -21,7 +21,7 @@ __all__ = ["RANGES", "Along", "AskedAlong", "Rows", "along_as_json", "asked_alon
 PREFIXES, RANGES = "prefixes", "ranges"
 _KINDS = (RANGES, PREFIXES)
 _MAX_ENTRIES = 2**20  # of a matrix that is given: a row for each query, 8 MB
-_MAX_ENTRY = 2**20
+_MAX_ENTRY = 2**20  # in size: with up to 2^31 rows, sums stay far within int64
 
 Rows = tuple[tuple[int, ...], ...]
 Along = tuple[tuple[str, str | Rows], ...]

@@ -38,10 +38,10 @@ __all__ = [
 MAX_CELLS = 5_000_000
 """Cells of one table, of all measured tables, of an answer: about memory, 40 MB of numbers and a few times that while
 they are worked on."""
-_NAMES_SHOWN = 4
+_NAMES_SHOWN = 4  # attributes of a table that an error lists: it must stay one line
 _MAX_CONTRAST = 22  # attributes of one contrast: a table over 23, of two values each, has more than MAX_CELLS cells
 _CELLS_A_NUMBER = 300  # see check_contrast_cells
-_MAX_FACTOR = 2**31
+_MAX_FACTOR = 2**31  # in size: with up to 2^31 rows sums stay within int64
 _MAX_TERMS = 2**22  # so that their sum is exact in doubles
 _NO_MAP = "groups must map names of attributes to the group of each of their values"
 

@@ -17,7 +17,7 @@ __all__ = ["MOST_TABLES", "Expected", "expected_errors"]
 MOST_TABLES = 10_000
 """Of very many tables the first ones are looked at."""
 
-_LARGEST_WAYS = 3
+_LARGEST_WAYS = 3  # tables over one, two and three attributes are summed up. Chosen: what people ask for most
 _ALMOST_NOTHING = 1e-300  # the variance of a public number of rows; zero has no inverse
 
 

@@ -19,6 +19,7 @@ from crosstally.schema import Schema, Unit
 __all__ = ["Statement", "caveats", "installed_versions"]
 
 MODELS = ("central", "local")
+# A usual delta, at which words tell a rho as an epsilon; another one would change the words alone.
 _USUAL_DELTA = Fraction(1, 10**6)
 _DIGEST = re.compile("[0-9a-f]{64}")
 

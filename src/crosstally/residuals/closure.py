@@ -21,7 +21,7 @@ from crosstally.typing import Floats
 
 __all__ = ["Closure", "TableBlock", "blocks_of", "closure_of", "interleaved", "subset_shares"]
 
-_BITS = 63
+_BITS = 63  # bits of an int64 beside its sign: sets of fewer attributes are masks, wider ones numbers to a base
 # Subsets for each table of very many: tables over four attributes have sixteen. A few tables may have MAX_CELLS
 # subsets together, as the requests of a plan may; a short list of wide tables would otherwise fill the memory.
 _MANY_SUBSETS = 16

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 __all__ = ["Layout", "find", "outer_product"]
 
-_WORD = 64
+_WORD = 64  # bits of a word of a key
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from crosstally.sources.rows import AS_IT_IS
 
 __all__ = ["ColumnReport", "Report", "check"]
 
-_MOST_EXAMPLES = 5
+_MOST_EXAMPLES = 5  # values outside the schema that are shown to the steward: enough to see what is wrong
 
 
 @dataclass(frozen=True, slots=True, repr=False)

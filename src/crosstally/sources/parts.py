@@ -36,9 +36,10 @@ __all__ = ["MergedParts", "PartOrigin", "Parts", "merge_parts", "write_part"]
 
 _FIRST_LINE = b"crosstally-part-1\n"
 _FAMILY = b"crosstally-part-"
-_DIGEST_BYTES = 32
+_DIGEST_BYTES = 32  # of SHA-256
 _HEADER_BYTES = 1_000
 """Three digests of 64 digits, a share, and the names of the fields; a header has about 300."""
+# The longest file that a part can be: more is not read, whatever it claims.
 _MOST_BYTES = len(_FIRST_LINE) + _HEADER_BYTES + 8 * MAX_CELLS + _DIGEST_BYTES
 _MOST_COUNT = 2**63 // MOST_SHARES // 2
 """Counts below it add up to less than 2^62 over all shares; it is 70 trillion."""

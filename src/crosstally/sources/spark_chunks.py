@@ -39,7 +39,7 @@ PLACES = 1_024
 """One place at a time is bounded: its rows, after thinning, must fit into a worker's memory. A power of two."""
 _CHUNK_ROWS = 64
 """Spark hands over 10,000 chunks at once: with 64 rows of 200 bytes they are 128 MB."""
-BLOCK_CELLS = 65_536
+BLOCK_CELLS = 65_536  # cells of a block of counts, 512 kB: tasks hand over blocks, and the driver adds them up
 _NOTE = -1
 """Stands for the place of a chunk, and for the number of a block, that holds a note and nothing else."""
 

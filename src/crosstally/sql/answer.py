@@ -25,7 +25,7 @@ from crosstally.typing import Floats
 
 __all__ = ["SqlAnswer", "answer_sql"]
 
-_SHOWN_ROWS = 10
+_SHOWN_ROWS = 10  # rows at the prompt, where nothing is longer than twelve lines
 _DIGITS = 9  # without the dust of floating point: 4.0 where 3.9999999999999982 was computed
 
 

@@ -28,6 +28,7 @@ SPREAD = 1.25
 """The standard deviation of the logarithm of sizes: 0.7 to 2.4 were seen. What 1 and 1.5 change is in
 docs/methods/stepwise.md."""
 
+# In standard deviations of the logarithm of sizes: the three nodes of the law below.
 _NODES = (-math.sqrt(3), 0.0, math.sqrt(3))
 _WEIGHTS = np.array([1 / 6, 2 / 3, 1 / 6])
 """Three points that have the first five moments of a normal law (Gauss and Hermite)."""

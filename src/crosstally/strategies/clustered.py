@@ -21,9 +21,12 @@ from crosstally.workload import Workload
 
 __all__ = ["Cluster", "Clustered", "clusters"]
 
-MAX_TABLES = 20_000
+MAX_TABLES = 20_000  # a guard of time and memory: merging looks at pairs of tables. Larger workloads are refused
+# Clusters do not grow beyond this, so that ten of them still fit a plan. Tables that are larger stay as they are.
 _MOST_CELLS = MAX_CELLS // 10
-_WORD = 64
+_WORD = 64  # bits of a word: the attributes of a table are bits of some words
+# Until 1,000 tables are left, each is compared with 400,000 / tables neighbours in the list, and merging ends at the
+# first loss; then with 1,200,000 / tables, to the end. Guards of time, chosen: fewer make worse clusters.
 _MANY, _FEW_PAIRS, _PAIRS = 1000, 400_000, 1_200_000
 
 

@@ -11,7 +11,7 @@ from crosstally.errors import PlanError
 
 __all__ = ["Grouping", "greedy_groups", "has_grouping_property", "is_consistent"]
 
-_SAME = 1e-9
+_SAME = 1e-9  # entries that differ by less are equal: rounding of the products that matrices are made by
 
 
 @dataclass(frozen=True, slots=True, eq=False)

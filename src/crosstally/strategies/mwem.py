@@ -49,7 +49,7 @@ RULE_VERSION = 1
 MAX_DOMAIN = 200_000
 """Cells of the table over all attributes. Every stage goes through it once for each round so far."""
 
-_HALF = Fraction(1, 2)
+_HALF = Fraction(1, 2)  # half of each round chooses and half measures, as in the paper (figure 1: epsilon / 2T each)
 
 
 @dataclass(frozen=True, slots=True)

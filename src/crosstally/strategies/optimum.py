@@ -30,15 +30,24 @@ from crosstally.workload import Workload
 
 __all__ = ["Optimum", "TunedViews", "best_views"]
 
-_MOST_CELLS = MAX_CELLS // 10
+_MOST_CELLS = MAX_CELLS // 10  # views do not grow beyond this, so that ten of them still fit a plan
+# Attributes of a view are bits of an int64 whose sign stays free, with one to spare. More are not searched.
 _MASK_BITS = 62
+# Starts of the search: how many designs of each cover, one fewer for more than 1,000 subsets; up to 150 subsets mixed
+# designs of two sizes are tried; more than 1,000 tables are not clustered under Gaussian noise. Guards of time, chosen.
 _DESIGNS, _MANY_SUBSETS, _FEW_SUBSETS, _MANY_TABLES = 3, 1000, 150, 1000
+# Starts: views of up to so many times the cells of the largest table; of many tables every other one. Chosen in steps
+# of about two; more take longer.
 _GROWTHS = (1, 1.5, 2, 3, 4, 8, 16, 32)
+# The search begins from the best so many of all tuned starts, and from the one of most views besides. Chosen.
 _STARTS = 3
-_MOST_VIEWS = 500
+_MOST_VIEWS = 500  # a guard of time: starts of more views are tuned, and not searched from
+# Work in sets visited: of all searches, of one at least, and of one for each set that matters. Chosen, a guard of time:
+# a larger effort is more searches, of which the best is taken.
 _EFFORT, _EFFORT_ONCE, _LEAST_EFFORT = 60_000_000, 4_000_000, 40_000
+# Steps in which shares are tuned: of each start and each search, and of the one result. Chosen; guards of time.
 _TUNING, _LONG_TUNING = 40, 400
-_NEGLIGIBLE = 1e-7
+_NEGLIGIBLE = 1e-7  # views with less than this share of the budget are left out, and the others are tuned again
 
 Views = Sequence[tuple[int, ...]]
 

@@ -32,7 +32,9 @@ __all__ = [
     "uniform_budgets",
 ]
 
+# Queries that the strategy does not determine are refused: what differs by less is rounding of the pseudo-inverse.
 _TOLERANCE = 1e-8
+# The program for budgets must reach its own bound to this part: otherwise it is refused, never used half solved.
 _GAP = 1e-6
 
 

@@ -32,7 +32,9 @@ __all__ = ["TOLERANCE", "Residual", "best_variances", "contrast_costs", "contras
 TOLERANCE = 1e-3
 """How far above the least possible value an objective without a closed form may end, in proportion."""
 
+# Shares of a budget are whole numbers of 1/2^60 of it, rounded down: their sum is exact, and each is a fraction.
 _UNITS = 2**60
+# Left over, so that shares rounded to whole units (at least one each) cannot add up to more than the budget.
 _MARGIN = 1 - 2.0**-36
 
 

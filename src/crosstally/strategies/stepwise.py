@@ -50,19 +50,19 @@ MOST_CELLS = 200_000
 """How many cells the second stage measures at most: drawing noise takes about 15 microseconds a cell and inference as
 much again, so that a release takes seconds."""
 
-_FEW_TABLES = 3
+_FEW_TABLES = 3  # named tables; see below
 _WORTH_STAGES = 1.05
 """Of up to so many named tables it is asked whether to measure all at once: if two stages would cost 5% in score. More
 tables are never all worth measuring without a look at the one-way tables."""
 
-_MOST_VIEWS = 3_000
+_MOST_VIEWS = 3_000  # a guard of time: a family of more views is not tried, such as all triples of 28 attributes
 _MOST_SETS = 500_000
 """Families of views are tried as long as all sets of the goal, once for each, are fewer than this: some seconds. All
 are, but for named tables over fourteen attributes and more; two are always."""
-_BINARY_SIZES = (4, 6, 8, 10)
+_BINARY_SIZES = (4, 6, 8, 10)  # attributes of a view; see below. PriView's own choice is 8
 _CELL_LIMITS = (100, 316, 1_000, 3_162, 10_000)
 """Sizes of views to try: attributes of binary ones, cells of mixed ones, in half powers of ten."""
-_COVERS = (2, 3, 4)
+_COVERS = (2, 3, 4)  # attributes covered together, as in PriView: pairs, triples, quadruples; designs go no further
 _STEP = 4
 """Precisions are rounded to so many steps for each doubling: sets alike then share one noise. That makes the expected
 score of Adult, ACS and Kosarak 0.05% higher."""

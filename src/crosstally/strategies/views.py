@@ -28,8 +28,10 @@ RULE_VERSION = 1
 """What ``next`` does with its parameters and the number of rows. Approved plans rest on it: another choice of cover or
 of view size is another version, and this one stays."""
 
-COVERS = (2, 3, 4)
-BINARY_SIZE = 8
+COVERS = (2, 3, 4)  # covers that the rule chooses from, as in PriView (section 4.5): pairs, triples, quadruples
+BINARY_SIZE = 8  # attributes of a binary view: PriView's choice (section 4.5), for any number of attributes
+# PriView's guideline for attributes of b values (section 4.7), the last for all b above 4: the least and the most cells
+# of a view.
 _CELL_LIMITS = {2: (100, 1000), 3: (150, 2000), 4: (200, 3200), 5: (250, 5000)}
 
 

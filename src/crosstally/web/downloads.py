@@ -16,7 +16,7 @@ from crosstally.web.json_stat import data_text
 
 __all__ = ["AT_ONCE", "FORMATS", "STREAMED", "Format", "written"]
 
-AT_ONCE = 500_000
+AT_ONCE = 500_000  # a guard of memory; see below
 STREAMED = 5_000_000
 """Cells of one answer: at once, and in pieces, which CSV and Parquet can be sent in. More are refused."""
 

@@ -29,7 +29,7 @@ __all__ = ["Pages"]
 _FOLDER = Path(__file__).parent
 _STATIC = {**STATIC, "explorer.js": (_FOLDER / "static/explorer.js", "text/javascript; charset=utf-8")}
 
-_VALUES_LISTED = 12
+_VALUES_LISTED = 12  # values of an attribute on the overview: a line or two. Its own page has all
 _BY_DEFAULT_ROWS = 60
 """A table of more rows is offered with its largest first where nobody asked for it."""
 

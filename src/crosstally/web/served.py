@@ -22,7 +22,7 @@ from crosstally.web.texts import text
 
 __all__ = ["Served", "problem_of", "served"]
 
-_RETRY_SECONDS = 5
+_RETRY_SECONDS = 5  # what a busy server tells programs to wait: half of the time that one piece of work may take
 _TELLABLE = (QueryError, PlanError, WorkloadError)
 """Errors whose words are about what was asked and about public names alone: these are told. Others get an id."""
 

@@ -29,6 +29,7 @@ SECONDS = 10.0
 WAITING = 64
 """Pieces of work that may wait for their turn: 50 clients at once, and some more."""
 
+# A guard of memory: answers kept, the one longest unused goes first. Fewer make repeated questions slower.
 CACHE_BYTES = 256 * 2**20
 
 

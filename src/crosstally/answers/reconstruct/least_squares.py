@@ -10,6 +10,7 @@ from crosstally.residuals import rebuild
 
 __all__ = ["least_norm", "linear_tables"]
 
+# The ridge on the total's own theta: next to none, for it has to be met; zero would leave the Hessian singular.
 _TOTAL_WEIGHT = 1e-6
 
 

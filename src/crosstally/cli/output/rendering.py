@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["cell_texts", "notes", "show", "title"]
 
-MOST_LINES = 1_000
+MOST_LINES = 1_000  # cells of a table on a terminal: more scroll away unread. Files have all of them
 
 
 def title(marginal: Marginal) -> str:

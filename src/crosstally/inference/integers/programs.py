@@ -27,10 +27,14 @@ __all__ = ["FittedTable", "Objective", "Target", "nearest_table", "round_with_to
 
 Objective = Literal["largest", "total"]
 
+# Cells: a table this small starts with all of them, and needs no search. Chosen: a program of 512 columns is quick.
 _LISTED_AT_ONCE = 512
+# Random cells from which a search starts. Chosen; fewer find fewer columns a round, and change no proved optimum.
 _STARTS = 200
+# A score, or a gap in proportion to the distance, below this counts as nothing: it is what the solver is told to reach.
+# More would call tables proved that are not; less would look for cells that rounding made.
 _TOLERANCE = 1e-9
-_ZERO = 1e-9
+_ZERO = 1e-9  # weights below this are the solver's rounding, and their cells are dropped
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -22,9 +22,15 @@ from crosstally.typing import Floats
 __all__ = ["NODES", "START", "expected_interactions", "fitted_law", "interactions_at", "likelihoods"]
 
 
+# Log odds ratios at which the law has weights: -5.5 to 5.5 (one to 237), dense about independence. Chosen; links that
+# are stronger are taken for the last node's.
 NODES: Floats = np.sinh(np.linspace(-2.4, 2.4, 25))
+# The law before reports, in log odds ratios: 97% two-sided exponential of scale 0.3, 3% Cauchy of scale 1, so that a
+# few strong pairs are possible. Chosen; with many pairs the reports outvote it.
 _NARROW, _WIDE, _STRONG_PAIRS = 0.3, 1.0, 0.03
+# How many pairs the law before reports counts as. Chosen: more draw short collections to independence for longer.
 _PAIRS_ADDED = 10.0
+# Steps of expectation maximisation, in each of the posterior's sweeps. Chosen: later sweeps go on from here.
 _STEPS = 10
 
 

@@ -21,8 +21,9 @@ from crosstally.typing import Floats
 
 __all__ = ["MOST_ATTRIBUTES", "expected_measurements"]
 
+# The posterior is of singles, pairs and triples: wider views are shrunk towards independence instead.
 MOST_ATTRIBUTES = 3
-_FITTED_ROUNDS = 20
+_FITTED_ROUNDS = 20  # raking of one pair's table to both its margins. Chosen: these nearly fit before
 
 Names = tuple[str, ...]
 Tables = dict[Names, Floats]

@@ -35,6 +35,7 @@ __all__ = [
     "view_groups",
 ]
 
+# Shares of people are whole numbers of about this in all, so that a protocol is exact text. At least one for a group.
 SHARES = 2**20
 
 

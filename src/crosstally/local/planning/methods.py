@@ -57,13 +57,18 @@ PAPER_KINDS = (RandomisedResponse.kind, UnaryEncoding.kind, LocalHashing.kind)
 SHRUNK = ("residuals", "views")
 """The methods whose releases are shrunk unless somebody says otherwise; the papers' are released as the papers do."""
 
-_MOST_GROUPS = 50_000
+_MOST_GROUPS = 50_000  # a guard: a device reads all groups of a protocol. More are refused
+# Cells of views to try, as far as a cover allows: those that reports can tell apart. Chosen in doublings, then fours.
 _VIEW_CELLS = (4, 8, 16, 32, 64, 256)
+# A view of more cells is tried only where no smaller one covers: reports say next to nothing about each cell.
 _MOST_CELLS = 4096
 _QUICK_SETS = 5_000  # of three attributes: all of 32 attributes, whose designs are made in a second or two
 _NEXT_TO_NOTHING = 0.01  # of the predicted error, which is known no better than to a third
 _CALM_NOISE = 0.001  # from memory of the CALM paper, unverified; more noise is allowed to nobody, whatever it would buy
+# Shares of people to try are multiples of one in so many. Chosen: the predicted error is known no better (above).
 _STEPS = 20
+# Least steps for single attributes and for pairs: with two values, and with more. See ``_grid`` for what was seen on
+# generated rows.
 _LEAST_BINARY, _LEAST_STEPS = (2, 12), (4, 6)
 _CLEARLY = 0.9
 """Views are taken where they are predicted to be so much better: on generated rows residuals come out about a tenth

@@ -17,8 +17,10 @@ from crosstally.typing import Floats
 
 __all__ = ["replaced", "tilted"]
 
-_DAMPING = 0.7
+_DAMPING = 0.7  # the part of a step of expectation propagation that is taken. Chosen: whole steps may swing to and fro
+# The widest normal answer in place of a Laplace one, in squared scales: one that says nothing, and stays finite.
 _WIDEST = 1e8
+# Below this many standard deviations the tail of the normal law is taken from its series: the quotient underflows.
 _FAR = -50.0
 
 

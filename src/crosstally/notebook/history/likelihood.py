@@ -21,11 +21,14 @@ from crosstally.typing import Floats
 
 __all__ = ["Belief", "Fit", "fit", "information", "statistics"]
 
-_STEPS = 100
+_STEPS = 100  # a guard of time: steps end at the tolerance below. If they end here, ``converged`` is False
+# Steps of variances alone, and then of shares and of matrices: a set number, since the fit goes on afterwards. Chosen.
 _WARM, _SHAPING = 4, 5
+# Between 1/2, with which the likelihood never falls, and 1, which may overshoot (see above). Chosen for speed.
 _POWER = 0.8
+# Added on both sides of each ratio, over the variance: as if a hundredth of an answer agreed with the model.
 _REST = 0.01
-_TOLERANCE = 0.02
+_TOLERANCE = 0.02  # in standard errors of past queries: the fit has ended when no step moves an estimate by more
 
 
 @dataclass(frozen=True, slots=True)

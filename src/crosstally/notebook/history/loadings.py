@@ -20,10 +20,12 @@ from crosstally.typing import Floats
 
 __all__ = ["Evidence", "Mixture", "evidence", "moved", "neighbours"]
 
+# How far neighbours are alike: by e after this share of rows. Chosen; the answers say how much of it there is.
 _REACH = 0.3
+# The belief in even shares counts as so many answers. More keep a short history from trusting the order of labels.
 _EVEN = 2.0
-_LARGEST = 400
-_MOST_NUMBERS = 10_000_000
+_LARGEST = 400  # a guard of time: values of an attribute up to which its matrix is learned. Each step takes the cube
+_MOST_NUMBERS = 10_000_000  # a guard of time: longer histories learn no matrices, and every cell strays by itself
 
 
 def neighbours(probabilities: Floats) -> Floats:

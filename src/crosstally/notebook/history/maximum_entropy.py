@@ -31,14 +31,20 @@ from crosstally.typing import Floats
 
 __all__ = ["ALPHA", "SWEEPS", "Synthetic", "maximum_entropy", "synthesize"]
 
+# The paper's alpha, whose value it does not give: chosen on generated rows. More trusts noisy answers further.
 ALPHA = 1e-3
-SWEEPS = 100
+SWEEPS = 100  # sweeps unless told: ``converged`` says whether they did. Thousands of overlapping queries need more
+# Rows that weights are learned with; above 200 attributes fewer, down to a tenth. More take longer and know the means
+# better, by the root.
 _LEARNERS = 100_000
+# The part of the sweeps that is left for rows beyond the learners, once they were copied from these. Chosen.
 _GROWN = 0.2
+# Sweeps over which means are averaged before they are judged: single sweeps differ by the noise of the sample.
 _WINDOW = 10
+# The violation that counts as converged: one scale of the noise plus one standard error of the sample.
 _TOLERANCE = 1.0
-_MAX_ROWS = 10_000_000
-_MAX_CODES = 20_000_000
+_MAX_ROWS = 10_000_000  # a guard of memory: rows that can be drawn. More are refused
+_MAX_CODES = 20_000_000  # a guard of memory: codes of learners, rows times attributes
 
 
 @dataclass(frozen=True, slots=True, eq=False)

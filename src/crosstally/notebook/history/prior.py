@@ -15,6 +15,7 @@ from crosstally.tables import read_only
 
 __all__ = ["Prior", "shares"]
 
+# Each value has at least this part of an even share: zero would say that nobody can have it, which noise cannot.
 _FLOOR = 0.01
 
 

@@ -36,9 +36,13 @@ from crosstally.typing import Floats
 
 __all__ = ["Estimates", "History"]
 
+# How far rows stray from the prior, as a part of them: with known tables of single attributes, and without. Chosen; the
+# belief about it matters for short histories, and answers outvote it (docs/methods/history.md).
 _KNOWN_SPREAD, _UNKNOWN_SPREAD = 0.1, 0.3
+# The standard deviation of the logarithm of a variance in the best fit: weaker than the belief of error bars. Chosen.
 _BELIEF = 4.0
-_WIDE = 100.0
+_WIDE = 100.0  # the variance of an unknown number of rows, in its square: ten times the number itself is within reach
+# In the variance that is believed: exact answers count as noisy by this, or the matrix would be singular.
 _LEAST_NOISE = 1e-13
 
 

@@ -22,8 +22,8 @@ from crosstally.typing import Floats, Integers
 
 __all__ = ["all_marginals", "expectation_maximisation", "fourier_reports", "full_table", "view_frequencies"]
 
-_ROUNDS = 10_000
-_STILL = 1e-9
+_ROUNDS = 10_000  # a guard of time, of expectation maximisation. It ends when nothing moves
+_STILL = 1e-9  # in shares of people: far below what any report says
 
 
 def view_frequencies(truth: Integers, oracle: ViewOracle, random: np.random.Generator) -> Floats:

@@ -33,10 +33,11 @@ from crosstally.sources.codes.encode import Encoder
 
 __all__ = ["EXPERIMENTS", "Case", "Counts", "Score", "calm_claims", "choice_claim", "mean_error"]
 
-_WAYS = 3
+_WAYS = 3  # attributes of the tables asked: the smaller k of the experiments
 _WIDE_FROM = 16  # attributes of the data whose wider tables are asked for as well
+# Views that are drawn again after all were tried: the best of them is CALM's best on the truth. More take longer.
 _SCREENED = 3
-_NEAR = 1.3
+_NEAR = 1.3  # an error within this of the best counts as near, in the claim that no (m, l) suits all data. Our reading
 _BEST, _RULE, _OURS = "CALM, best (m, l) on the truth", "CALM", "CALM, balanced (m, l)"
 _DEFAULT, _UNIFORM = "crosstally", "Uniform"
 _RULES = {

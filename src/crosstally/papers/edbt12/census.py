@@ -17,10 +17,12 @@ from crosstally.schema import Attribute, Schema
 
 __all__ = ["PAPER_SIZES", "Census", "census"]
 
+# The numbers of values of the paper's nine attributes (its figure 1), for rows that are generated.
 PAPER_SIZES = (79, 2, 17, 51, 9, 7, 6, 50, 50)
 _FILE = "census-9.parquet"
+# Those that are numeric there (age, education, salary): each kind of people has a centre and a width of them.
 _ORDERED = (0, 2, 8)
-_CLASSES = 12
+_CLASSES = 12  # kinds of generated people. Invented: more make attributes more dependent
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from crosstally.errors import QueryError
 
 __all__ = ["Eigenqueries"]
 
-_RANK = 1e-11
+_RANK = 1e-11  # eigenvalues below this part of the largest are rounding, and their eigenqueries are left out
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -24,8 +24,12 @@ from crosstally.typing import Floats
 
 __all__ = ["EXPERIMENTS"]
 
+# Past queries (and as many new ones) and the scale of their Laplace noise, as in section 5.1; draws of the noise, over
+# which figures are means. Fewer draws make them less steady.
 _QUERIES, _SCALE, _DRAWS = 5000, 5000.0, 5
+# What all tables of single attributes cost together, as in section 5.1: each has noise of their number over this.
 _PRIOR_EPSILON = 0.02
+# The grid of alphas is refined to such steps about its best: errors are flat there, and a finer one changes nothing.
 _STEP = 1.1
 _UNIFORM, _BOUGHT = "uniform", "bought"
 _RANGES, _ARBITRARY = "2-D ranges", "arbitrary 2-D counts"

@@ -15,6 +15,7 @@ from crosstally.schema import Schema
 
 __all__ = ["kernel", "kernel_of_terms"]
 
+# Queries of more terms are multiplied as tables. It changes time alone: pairs of terms grow with the square.
 _MAX_TERMS = 4
 
 

@@ -43,9 +43,10 @@ ADULT = {
     "income": 2,
 }
 """Adult's categorical attributes and their numbers of values, as in the paper."""
-ADULT_ROWS, NLTCS_ROWS = 32_561, 21_576
-_ATTRIBUTES = 16
-_QUICK_DRAWS, _FULL_DRAWS = 16, 160
+ADULT_ROWS, NLTCS_ROWS = 32_561, 21_576  # rows that the paper uses: the training part of Adult, and NLTCS
+_ATTRIBUTES = 16  # attributes of NLTCS
+_QUICK_DRAWS, _FULL_DRAWS = 16, 160  # draws of noise, quick and full: intervals of the means are over them
+# Epsilons, quick and full: within the range of the paper's figures.
 _QUICK_GRID, _FULL_GRID = (1.0,), (0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
 _NOISE = "numpy Laplace, simulated"
 _HARDWARE = "CPU seconds here; the paper's are of other hardware"

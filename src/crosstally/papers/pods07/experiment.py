@@ -36,11 +36,12 @@ __all__ = [
     "run_claims",
 ]
 
-_WAYS = 2
+_WAYS = 2  # tables of pairs: the smallest for which coefficients are shared
+# Chosen: the theorems hold for all. At this delta a bound may fail in one of twenty draws.
 _EPSILON, _DELTA = 1.0, 0.05
-_ROWS = 10_000
+_ROWS = 10_000  # generated rows. Chosen: the bounds on noise do not depend on their number
 _QUICK, _FULL = ((8, 12),), ((8, 100), (10, 30))  # attributes and noise draws
-_MOST_ATTRIBUTES = 12
+_MOST_ATTRIBUTES = 12  # a guard of time: linear programs over all cells. Of a file, the first attributes are taken
 _PAPER, _EXACT, _MARGINALS = "coefficients, scale of the paper", "coefficients, exact scale", "marginals (4.2)"
 _SLACK = 1e-6  # of the solver, relative to the largest noise
 

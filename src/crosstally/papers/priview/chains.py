@@ -29,7 +29,8 @@ from crosstally.papers.priview.trials import (
 
 __all__ = ["EXPERIMENTS", "chain_claims", "consecutive"]
 
-_ORDERS = range(1, 8)
+_ORDERS = range(1, 8)  # orders of the chains, as in the paper's figure
+# Attributes and rows of the chains and the budget, as in the paper (section 5.5).
 _ATTRIBUTES, _ROWS, _EPSILON = 64, 1_000_000, 1.0
 _DESIGN = Design(8, 2)
 _EVERY = 3  # in a quick run every third set of consecutive attributes is asked for

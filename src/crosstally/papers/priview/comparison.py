@@ -42,16 +42,17 @@ from crosstally.strategies.views import choose_cover
 
 __all__ = ["EXPERIMENTS", "comparison_claims", "cover_of"]
 
-_EPSILONS = (1.0, 0.1)
-_SIZE = 8
+_EPSILONS = (1.0, 0.1)  # the paper's two budgets
+_SIZE = 8  # attributes of a view: the paper's choice
 _DESIGNS = (Design(_SIZE, 2), Design(_SIZE, 3))
-_QUICK_TABLES, _FULL_TABLES = 40, 200
+_QUICK_TABLES, _FULL_TABLES = 40, 200  # random tables for each k: of a quick run, and as many as in the paper
 _UNIFORM, _FLAT, _DIRECT, _FOURIER = "Uniform", "Flat", "Direct", "Fourier"
 _OURS = " joint"
 _ORDER = (
     *(_UNIFORM, _FLAT, _DIRECT, _FOURIER),
     *(f"{design.name}{kind}" for kind in ("", _OURS, "*") for design in _DESIGNS),
 )
+# What the paper's words are taken to mean, in ratios of errors: orders of magnitude, slightly, and not worse.
 _TWO_ORDERS, _ONE_ORDER, _SLIGHTLY, _NOT_WORSE = 100, 10, 1.5, 1.02
 
 

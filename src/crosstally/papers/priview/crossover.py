@@ -80,6 +80,7 @@ def crossover(k: int, error: Callable[[int, int], float]) -> int:
 
 # The experiment
 
+# From how many attributes on Direct is better, for each k: the paper's numbers (section 3.2).
 _PAPER = {2: 16, 3: 26, 4: 36, 5: 46}
 _CONTINUOUS = "continuous Laplace, variance 2 b^2"
 _DISCRETE = "discrete Laplace, as released"
@@ -88,6 +89,7 @@ _EPSILON = Fraction(1, 10)  # at scale 1 / 0.1 the discrete noise has 0.9992 of 
 _UNIT = float(2 / _EPSILON**2)
 _LEVEL = 1 - 1e-7  # of each interval, so that one run in about a million gives a wrong verdict
 _QUICK = ((8, 5, 75),)  # attributes, ways and noise draws
+# Attributes, ways and noise draws, as above: more draws where tables are few, so that intervals are narrow.
 _FULL = ((8, 2, 600), (8, 3, 400), (10, 3, 300), (8, 5, 200))
 
 
@@ -335,7 +337,7 @@ _COLOURS = dict(
         strict=True,
     )
 )
-_DASHES = {_FLAT: [1, 0], _DIRECT: [1, 0], _LEAST_SQUARES: [4, 3]}
+_DASHES = {_FLAT: [1, 0], _DIRECT: [1, 0], _LEAST_SQUARES: [4, 3]}  # pixels drawn and left out of each line
 
 
 EXPERIMENTS = (

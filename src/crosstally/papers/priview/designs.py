@@ -32,12 +32,13 @@ from crosstally.papers.priview.trials import (
 
 __all__ = ["EXPERIMENTS", "design_claims"]
 
-_EPSILONS = (1.0, 0.1)
-_QUICK_TABLES, _FULL_TABLES = 40, 200
+_EPSILONS = (1.0, 0.1)  # the paper's two budgets
+_QUICK_TABLES, _FULL_TABLES = 40, 200  # random tables for each k: of a quick run, and as many as in the paper
 _QUICK = (Design(6, 2), Design(8, 2), Design(10, 2), Design(8, 3), Design(10, 3))
 _FULL = (*(Design(size, 2) for size in range(6, 13)), *(Design(size, 3) for size in range(7, 13)), Design(8, 4))
+# What the paper's words are taken to mean, in ratios of errors: similarly, reasonably.
 _SIMILAR, _REASONABLE = 1.5, 1.25
-_WANTED_NOISE = 0.002
+_WANTED_NOISE = 0.002  # the middle of the noise errors that the paper's rule wants (0.001 to 0.003, section 4.5)
 
 
 def _figure_6(settings: Settings) -> Outcome:

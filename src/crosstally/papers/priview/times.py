@@ -26,8 +26,8 @@ _PAPER: Mapping[tuple[int, int], tuple[str, Mapping[str, float]]] = {
     (45, 3): ("C3(8,326)", {_SYNOPSIS: 593.27, _SIX: 11.79, _EIGHT: 77.54}),
 }
 _HARDWARE = "paper: other hardware (2.3 GHz, Python, 2014); here: CPU seconds, warm"
-_REPEATS = 3
-_QUICK_ANSWERS, _FULL_ANSWERS = 20, 100
+_REPEATS = 3  # synopses that are timed, of which the fastest counts: others wait for the machine
+_QUICK_ANSWERS, _FULL_ANSWERS = 20, 100  # tables that are answered and timed, quick and full
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

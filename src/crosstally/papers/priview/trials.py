@@ -59,8 +59,9 @@ Answers = Callable[[Sequence[Names]], Tables]
 Cell = tuple[str, float, int]
 """Where scores are compared: the data's label, epsilon, and the number of attributes of the tables asked for."""
 
-RUNS = 5
-WAYS = (4, 6, 8)
+RUNS = 5  # releases of each setting, as in the paper: candlesticks are over tables, each the mean of its runs
+WAYS = (4, 6, 8)  # attributes of the tables asked, as in the paper
+# Rows of the paper's two data sets: as many are generated where there is no file.
 KOSARAK_ROWS, AOL_ROWS = 912_627, 647_377
 DISTANCE, DIVERGENCE = "L2 / N", "Jensen-Shannon"
 

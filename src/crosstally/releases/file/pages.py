@@ -15,6 +15,7 @@ __all__ = ["PAGE_ROWS", "check_pages"]
 # Arrow closes a page at 1 MiB, looking after every 1,024 rows, so every page but the last of a column has at least as
 # many rows. Beside them a column has a dictionary and, where that grew too large, one page more.
 PAGE_ROWS = 1024
+# Beside those of 1,024 rows: the last one, the dictionary, and the one where the dictionary was given up.
 _MORE_PAGES = 3
 # Bytes for each row: a number of 8 in the dictionary, its place there, and the same in full once the dictionary is
 # given up. For each page: lengths of its parts.
@@ -22,8 +23,10 @@ _ROW_BYTES, _PAGE_BYTES = 24, 64
 # How a frame of Zstandard begins. It is looked for in the pages: pyarrow ends the process when it is asked for a codec
 # that it does not know.
 _ZSTANDARD = b"\x28\xb5\x2f\xfd"
+# A guard: page headers of Parquet are structs two or three deep, and a forged one must not fill the stack.
 _MAX_DEPTH = 8
 _DAMAGED = "it is damaged: a page of numbers has no sound header"
+# The types of Thrift's compact protocol, by their numbers in its specification.
 _STOP, _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(13)
 
 

@@ -58,11 +58,12 @@ from crosstally.tables import Chosen, Measurement
 
 __all__ = ["open_release"]
 
-MAX_FILE = 512 * 2**20
+MAX_FILE = 512 * 2**20  # a guard of memory: the file is read as a whole. ``MAX_CELLS`` numbers take a tenth of it
 _MORE_GROUPS = 16  # groups of rows of a small file; each takes some tenths of a millisecond to open
 _FREE_CELLS = 2**20  # of contrasts: four times what one stage of a plan may have
 _PIECE = 2**18  # numbers looked at at once
 _MOST_REPEATED = 1_000  # measurements with the noise, the entry and the table of another one: plans have next to none
+# In proportion to the largest cell and their number: rounding of doubles, and nothing that anybody would see.
 _CONSISTENT = 1e-9
 _QUERIES = ("cells", "groups", "contrast", "kronecker")
 

@@ -40,7 +40,7 @@ from crosstally.tables import Chosen, Measurement
 
 __all__ = ["save_release"]
 
-_GROUP_ROWS = 2**17
+_GROUP_ROWS = 2**17  # rows of a group: readers unpack one group at a time, a megabyte for each column of numbers
 
 
 def save_release(release: Release, path: str | Path) -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 __all__ = ["AGE_EDGES", "AGE_NAMES", "bin_names", "is_crowded", "ladder_edges", "round_edges"]
 
-_MOST_BINS = 8
+_MOST_BINS = 8  # bins of a draft. Chosen: few enough to read, enough to show a shape. A steward may change them
 _CROWDED = 0.75  # of all rows in one bin: the others then say little
 _OFTEN = 0.2  # of all rows at zero: it then has a bin of its own
 

@@ -15,7 +15,7 @@ they are amounts; classifications are numbered in runs. Seen: 0.25 to 0.34 for t
 0.00 to 0.04 for amounts of money."""
 MOST_CODES = 5
 """So many numbers may stand for reasons why a value is missing."""
-_GAP = 5
+_GAP = 5  # codes such as 96 to 99 stand apart from all numbers by more than this. Less takes a long tail for codes
 _NINES = re.compile(r"9+[0-9]?")
 _BELOW_ZERO = re.compile(r"-(1|([7-9])\2*)")  # surveys' codes for missing values: -1, -7, -8, -9, -99, -888
 

@@ -21,7 +21,7 @@ _MANTISSAS = (1, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8, 1.9, 2, 2.5, 3, 3.5, 4,
 """Round numbers no farther apart than a fourth of their size; more of them would hold fewer rows each."""
 _LARGEST = 12  # powers of ten: what is beyond a trillion goes to the outside values
 _SMALLEST = -3  # of numbers that are not whole
-_MOST_BINS = 8
+_MOST_BINS = 8  # bins of a draft, as in ``bins``. Values that fill a bin by themselves take theirs from it
 _MOST_TOGETHER = (
     32  # rungs that are looked at together, where each alone has too few rows: about one and a half decades
 )

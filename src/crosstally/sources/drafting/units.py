@@ -11,6 +11,7 @@ import pyarrow as pa
 
 __all__ = ["RowsOfUnits", "rows_of_units"]
 
+# Round bounds that are suggested, of rows for each unit. Chosen; noise grows with the bound.
 _LADDER = (1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000)
 _KEPT = 0.95  # of all units keep all their rows under the bound that is suggested
 
