@@ -181,7 +181,7 @@ class _Chain:
 
     def sweep(self, log_weights: Sequence[Floats]) -> float:
         """Move every attribute of every row once; which part of the moves was taken."""
-        from crosstally.kernels.gibbs import sweep
+        from crosstally.kernels.metropolis_hastings import sweep
 
         flat = np.concatenate(log_weights) if log_weights else np.empty(0)
         seed = np.uint64(self.random.integers(1, 2**63))
