@@ -74,7 +74,7 @@ def sweep(  # noqa: PLR0917 (a kernel gets arrays and numbers)
         seed: Of the proposals.
     """
     state, taken = seed, 0
-    cells = np.empty(len(offsets), np.int64)
+    cells = np.empty(len(offsets), np.int64)  # reused for every row
     for r in range(len(codes)):
         row = codes[r]
         cells[:] = offsets  # the cell that the row is in, for each table
@@ -92,6 +92,7 @@ def sweep(  # noqa: PLR0917 (a kernel gets arrays and numbers)
             step = value - row[k]
             if step == 0:
                 continue
+            # The ratio of the two laws: cells of other tables do not change and cancel
             gain = 0.0
             for m in range(attributes[k, _FIRST_MOVE], attributes[k, _LAST_MOVE]):
                 cell = cells[moves[m, _TABLE]]

@@ -92,7 +92,7 @@ def _low_orders(
         shares = found.frequencies[own]
         tables[(name,)] = np.array([1 - shares[0], shares[0]]) if len(own) == 1 else shares
         left[(name,)] = float(found.frequency_variances[own].mean())
-    start = 0
+    start = 0  # pairs of items stand one table after the other, each in row-major order
     for first, second in pairs:
         shape = (len(places[first]), len(places[second]))
         end = start + math.prod(shape)
@@ -108,6 +108,7 @@ def _items(estimate: Estimate, singles: Sequence[Names], total: float) -> tuple[
     parts, places, start = [], {}, 0
     for number, (name,) in enumerate(singles):
         values = estimate.table((name,)) / total
+        # All coefficients of a set have the variance of its last one; a cell has (1 - 1/n) times that
         variance = float(estimate.variances[estimate.places([(name,)])[0][0, -1]]) / total**2
         n = len(values)
         kept = values[1:] if n == 2 else values
@@ -200,6 +201,7 @@ def _triples(
         trust = _trust(beyond[inner].reshape(len(sets), -1), spread, variances)
         found = _added(expected, rebuild(beyond * trust.reshape(-1, 1, 1, 1), 3))
         out.update(zip(sets, found, strict=True))
+        # t s v / (t s + v) = trust v is left of a coefficient
         cells = variances * trust * math.prod(1 - 1 / n for n in shape)
         left.update(zip(sets, cells.tolist(), strict=True))
     return out, left

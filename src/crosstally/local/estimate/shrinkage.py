@@ -93,10 +93,12 @@ def coefficient_variances(
     By the sum above an error of k_S is an error of r_B times the product of the f_i of all others; on average over
     cells its square is multiplied by their mean squares.
     """
+    # Mean squares of the f_i as cells of a centred table of shares
     squares = {name: float(((found - 1 / len(found)) ** 2).mean()) for name, found in frequencies.items()}
     out = {}
     for names in moments:
         parts = (part for size in range(1, len(names) + 1) for part in combinations(names, size) if part in moments)
+        # Errors of different moments are taken to be independent: their variances add
         cells = sum(moments[part] * math.prod(squares[name] for name in names if name not in part) for part in parts)
         out[names] = total**2 * cells / _cell(schema, names)
     return out
@@ -136,7 +138,7 @@ def _variance(estimate: Estimate, names: Names) -> float:
 def _outer(parts: Sequence[tuple[Names, Floats]], names: Names) -> Floats:
     """The product of blocks of disjoint sets, axes in the order of ``names``."""
     out: Floats = np.ones(())
-    axes: list[str] = []
+    axes: list[str] = []  # the attribute of each axis so far; the sets of the parts come in any order
     for part, block in parts:
         out = np.multiply.outer(out, block)
         axes += part

@@ -65,6 +65,7 @@ def _along(table: Floats, matrices: Sequence[Floats | None]) -> Floats:
         if axis == table.ndim - 1:
             table = table @ matrix
         else:
+            # The axis in the middle of three: what is before it, itself, what is behind it
             stacked = table.reshape(-1, table.shape[axis], math.prod(table.shape[axis + 1 :]))
             table = (matrix.T @ stacked).reshape(table.shape)
     return table
@@ -87,6 +88,7 @@ class Structure:
         self.batch, self.prior = batch, prior
         self.plain = plain
         self.loadings: dict[int, Floats] = {}
+        # For each part the bundles that have it: a query about attributes {1, 2} has the parts {}, {1}, {2} and {1, 2}
         members: dict[Positions, list[int]] = {}
         for i, bundle in enumerate(batch.bundles):
             for part in parts_of(bundle.positions):
@@ -100,6 +102,7 @@ class Structure:
         for i in range(len(batch.bundles)):
             groups.setdefault(owner[i], []).append(i)
         self.blocks = tuple(np.concatenate([batch.bundles[i].rows for i in group]) for group in groups.values())
+        # places[i] is where query i stands within its own block
         places = np.empty(batch.size, np.intp)
         for rows in self.blocks:
             places[rows] = np.arange(len(rows))
@@ -125,6 +128,7 @@ class Structure:
             where = members[part]
             if len(where) == 1:
                 continue
+            # M costs columns^3 to factor, a block rows^3: parts of few cells are cheap in M, the others in a block
             if self._cells(part) <= room:
                 room -= self._cells(part)
                 low_rank.add(part)
@@ -177,7 +181,7 @@ class Structure:
         from scipy.linalg import cholesky, solve_triangular
 
         other = copy(self)
-        for name in ("columns", "_products"):
+        for name in ("columns", "_products"):  # computed from the features, which change
             other.__dict__.pop(name, None)
         roots = {a: np.asarray(cholesky(matrix, lower=True, check_finite=False)) for a, matrix in matrices.items()}
         # Features hold the old roots already: F R_new = (F R_old) (R_old^-1 R_new)
@@ -256,6 +260,7 @@ class Solution:
             for each in inside:
                 where = structure.places[each.rows]
                 product = structure.product(each) * variances[each.part]
+                # Most parts inside are those of all queries of the block: an addition without a copy then
                 if len(where) == len(rows) and np.array_equal(where, np.arange(len(rows))):
                     block += product
                 else:
@@ -276,7 +281,7 @@ class Solution:
 
         out = np.empty_like(right)
         for rows, factor in zip(self.structure.blocks, self.factors, strict=True):
-            out[rows] = cho_solve((factor, True), right[rows], check_finite=False)
+            out[rows] = cho_solve((factor, True), right[rows], check_finite=False)  # D^-1 right
         if self.scaled.shape[1]:
             out -= self.solved @ cho_solve((self.middle, True), self.scaled.T @ out, check_finite=False)
         return out
@@ -293,6 +298,7 @@ class Solution:
 
         if not self.scaled.shape[1]:
             return self.solved
+        # With M = R R' it is D^-1 L R'^-1
         return np.asarray(solve_triangular(self.middle, self.solved.T, lower=True, check_finite=False).T)
 
     @cached_property
@@ -352,7 +358,7 @@ class Solution:
     def with_answers(self, answers: Floats) -> Solution:
         """The same factors with other answers."""
         other = copy(self)
-        for name in ("weights", "coefficients", "_numbers"):
+        for name in ("weights", "coefficients", "_numbers"):  # all that depends on answers; the factors do not
             other.__dict__.pop(name, None)
         other.past = Past(answers, noise=self.past.noise)
         return other

@@ -99,6 +99,7 @@ def fit(
     ``scales`` is the scale of each answer's Laplace noise, 0 where the noise is normal.
     """
     learner = _Learner(past, scales=scales, fixed=fixed, belief=belief)
+    # All variances start at what is believed of them
     learner.variances = {part: fixed.get(part, belief.variance) for part in structure.parts}
     mixture = Mixture(structure)
     if mixture.matrices:
@@ -107,6 +108,7 @@ def fit(
     for _ in range(_STEPS):
         learner.step(solution)
         before, solution = solution, learner.solve(structure)
+        # Judged by the estimates: a variance that no estimate depends on may drift for long
         gaps = np.abs(solution.fitted - before.fitted)
         if np.all(gaps <= _TOLERANCE * solution.fitted_errors):
             return Fit(solution, True)

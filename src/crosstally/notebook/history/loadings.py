@@ -62,6 +62,7 @@ class Evidence:
 def evidence(solution: Solution) -> dict[int, Evidence]:
     """For each attribute with a matrix the gradient of the likelihood in it, as two sides that are equal at the top."""
     structure, sizes = solution.structure, solution.structure.prior.schema.shape
+    # Sums over all parts that hold the attribute, one matrix for each side
     found = {a: Evidence(np.zeros((sizes[a],) * 2), expected=np.zeros((sizes[a],) * 2)) for a in structure.loadings}
     for each, inverse_times_features in solution.inverse_times_features():
         variance = solution.variances[each.part]
@@ -107,6 +108,7 @@ class Mixture:
         for a, found in evidence(solution).items():
             seen = [_seen(kind, solution.structure.loadings[a]) for kind in self._kinds[a]]
             shown, expected = (np.array([(x * each).sum() for x in seen]) for each in (found.shown, found.expected))
+            # The gradient in a share is the inner product of its kind with shown - expected, all seen from the root
             shares = self._shares[a]
             shares = shares * (shown + _EVEN / 2 / shares) / (expected + _EVEN)
             self._shares[a] = shares / shares.sum()
@@ -132,6 +134,7 @@ def _seen(matrix: Floats, root: Floats) -> Floats:
     """A matrix seen from the root of another: the identity, were it that one."""
     from scipy.linalg import solve_triangular
 
+    # R^-1 matrix R'^-1, one side after the other
     half = solve_triangular(root, matrix, lower=True, check_finite=False)
     return np.asarray(solve_triangular(root, half.T, lower=True, check_finite=False))
 

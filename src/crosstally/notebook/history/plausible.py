@@ -71,6 +71,7 @@ class Scale:
 
     def mean(self) -> float:
         """The expected level."""
+        # The mean of the cut log-normal law, in steps of 0.05 of its logarithm from four standard deviations below
         grid = np.arange(-4 * _LEVEL, math.log(self.most / self.variance) + 1e-9, 0.05)
         density = np.exp(-0.5 * (grid / _LEVEL) ** 2)
         return float(self.variance * (density @ np.exp(grid)) / density.sum())
@@ -126,6 +127,7 @@ class _Pool:
             sides = np.sum([self.seen[part] for part in self.free if len(part) == size], axis=0)
             moved = self.levels[size] * _ratio(sides, math.log(self.levels[size] / self.scale.variance), _LEVEL)
             self.levels[size] = min(moved, self.scale.most)
+        # Levels and factors move in the same step, both from the variances as they were before it
         for part in self.free:
             self.own[part] *= _ratio(self.seen[part], math.log(self.own[part]), _OWN)
         after = self.variances({})
@@ -141,6 +143,7 @@ class _Pool:
 
 def _ratio(sides: Iterable[float], distance: float, spread: float) -> float:
     """By how much to move: the root of what is shown over what is expected, with the pull of a belief on its side."""
+    # 0.01 on both sides: where nothing is shown and nothing expected, nothing moves
     shown, expected = sides
     pull = 2 * distance / spread**2
     return math.sqrt((shown + max(-pull, 0.0) + 0.01) / (expected + max(pull, 0.0) + 0.01))
@@ -168,6 +171,7 @@ def plausible(
         shift = {size: math.exp(_GRID * step) for size, step in zip(pool.sizes, point, strict=True)}
         variances = pool.variances(shift)
         for part in pool.free:
+            # The mean of a log-normal law: exp(half its variance) times the median
             variances[part] = min(variances[part] * math.exp(left[part] / 2), scale.most)
         solution = _solved(best, past, variances, scales)
         unseen = {
