@@ -16,7 +16,7 @@ already, F_S (R_1 x ... x R_s). With U the features (queries, cells of S) as a t
 are the two sides of the gradient in C_a as seen from R_a. A step maps C_a to R_a X R_a' with X expected X = shown: the
 matrix form of v <- v sqrt(shown / expected).
 
->>> neighbours(np.array([0.5, 0.5])).round(2).tolist()  # half of the rows apart: exp(-0.5 / 0.3) = 0.19
+>>> ordered_covariance(np.array([0.5, 0.5])).round(2).tolist()  # half of the rows apart: exp(-0.5 / 0.3) = 0.19
 [[1.0, 0.19], [0.19, 1.0]]
 """
 
@@ -30,7 +30,7 @@ import numpy as np
 from crosstally.notebook.history.components import Solution, Structure
 from crosstally.typing import Floats
 
-__all__ = ["Evidence", "Mixture", "evidence", "moved", "neighbours"]
+__all__ = ["Evidence", "Mixture", "evidence", "moved", "ordered_covariance"]
 
 _REACH = 0.3
 _EVEN = 2.0
@@ -38,7 +38,7 @@ _LARGEST = 400
 _MOST_NUMBERS = 10_000_000
 
 
-def neighbours(probabilities: Floats) -> Floats:
+def ordered_covariance(probabilities: Floats) -> Floats:
     """The covariance of deviations that change slowly along the order of the cells, in the form of queries' parts.
 
     The share of rows in a cell, over what the prior expects, goes with that in another as exp(-share between / 0.3).
@@ -95,7 +95,9 @@ class Mixture:
             [part for part in structure.parts if structure.loaded(part)] if structure.numbers <= _MOST_NUMBERS else []
         )
         members = {a for part in parts for a in part if sizes[a] <= _LARGEST}
-        self._kinds = {a: (np.eye(sizes[a]), neighbours(structure.prior.probabilities[a])) for a in sorted(members)}
+        self._kinds = {
+            a: (np.eye(sizes[a]), ordered_covariance(structure.prior.probabilities[a])) for a in sorted(members)
+        }
         self._shares = {a: np.array([0.5, 0.5]) for a in self._kinds}
 
     @property
