@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from crosstally.budget import Budget, Neighbours
     from crosstally.errors import CrosstallyError
     from crosstally.inference.integers.tables import IntegerTables
-    from crosstally.notebook.history.maximum_entropy import Synthetic
+    from crosstally.notebook.history.synthetic_rows import Synthetic
     from crosstally.notebook.notebook import Answer, Improvement, Notebook, Price, TableImprovement, open_notebook
     from crosstally.pipeline import count_part, release
     from crosstally.plans.plan import Plan
@@ -63,7 +63,7 @@ _HOMES = {
     "SparkTable": "sources.spark",
     "SqlAnswer": "sql",
     "Statement": "releases",
-    "Synthetic": "notebook.history.maximum_entropy",
+    "Synthetic": "notebook.history.synthetic_rows",
     "SyntheticRows": "synthesis",
     "TableImprovement": "notebook.notebook",
     "Unit": "schema",

@@ -1,4 +1,23 @@
-"""Constructions of covering designs from geometry and from smaller designs, each with its size before it is built."""
+"""Constructions of covering designs from geometry and from smaller designs, each with its size before it is built.
+
+A covering design (v, k, t) is a list of blocks of at most k of the points 0..v-1 such that every t points are together
+in some block; v is ``points``, k is ``size``, t is ``cover``. C(v, k, t) is the number of blocks of the best one known.
+The constructions and how many blocks they make (most are in Gordon, Kuperberg and Patashnik, "New constructions for
+covering designs", 1995):
+
+    Subsets     all k-subsets                           binomial(v, k)
+    Parts       t = 1                                   ceil(v / k)
+    Source      flats of a geometry over GF(q), circles, Golay codes, designs found by search
+    Copies      every point m times                     C(ceil(v / m), floor(k / m), t)
+    Weighted    a source, points left out or copied     the blocks of the source
+    Array       an orthogonal array across g groups     q^t + C(g, h, t - 1) C(h q + extra, k, t)
+    Split       two sets of f and v - f points          sum over s of C(f, k_s, s) C(v - f, k - k_s, t - s)
+
+Five points, blocks of two, every point covered:
+
+>>> Parts(5, 2).blocks(lambda *_: ())
+[(0,), (1, 2), (3, 4)]
+"""
 
 from __future__ import annotations
 
@@ -139,6 +158,7 @@ class Weighted:
 
     def blocks(self, make: Make) -> RawBlocks:  # noqa: ARG002
         """Each block of the source with all copies of its points."""
+        # The new points, in order, are copies of the old ones in the order in which those were chosen
         copies: dict[int, list[int]] = {}
         for new, old in enumerate(_copied_points(self.source, self.size)[: self.points]):
             copies.setdefault(old, []).append(new)
@@ -169,6 +189,8 @@ class Array:
 
     def count(self, best: Count) -> int:
         """The array and the smaller designs."""
+        # t points in t different groups are in a row of the array, q^t rows; t points of at most t - 1 groups, or with
+        # an extra point, are in a smaller design. h is ``together``, q ``order``, g ``groups``.
         smaller = best(self.together * self.order + self.extra, self.size, self.cover)
         return int(self.order**self.cover) + best(self.groups, self.together, self.cover - 1) * smaller
 
@@ -177,6 +199,7 @@ class Array:
         grouped = self.points - self.extra
         extra = list(range(grouped, self.points))
         made = shortened(orthogonal_array(self.order, self.groups, self.cover).tolist(), grouped)
+        # Points of group g are order * g + i; the last groups may be shorter, and then the array's blocks are too
         for together in make(self.groups, self.together, self.cover - 1):
             members = [self.order * g + i for g in together for i in range(self.group_sizes[g])] + extra
             made += [tuple(members[i] for i in block) for block in make(len(members), self.size, self.cover)]
@@ -198,6 +221,7 @@ class Split:
     shares: tuple[int, ...]
 
     def _factors(self) -> Iterator[tuple[tuple[int, int, int], tuple[int, int, int]]]:
+        """For s = 0, 1, ... points in the first set the (points, size, cover) of both designs."""
         for inside, share in enumerate(self.shares):
             left = (self.first, share, inside)
             yield left, (self.points - self.first, self.size - share, self.cover - inside)
@@ -213,6 +237,7 @@ class Split:
 
 def constructions(points: int, size: int, cover: int, best: Count) -> Iterator[Construction]:
     """Every construction that applies; ``best`` tells the sizes of smaller designs."""
+    # Trivial cases first: nothing else is as small there
     if cover == 0 or size >= points:
         yield Subsets(points, min(points, size) if cover else 0)
         return
@@ -243,6 +268,8 @@ def weighted(points: int, size: int, cover: int, fewer_than: int) -> Iterator[Co
 @lru_cache(maxsize=4096)
 def _copied_points(source: Source, size: int) -> tuple[int, ...]:
     """Points of the source one by one, repeats allowed, while every block has room: the freest and rarest first."""
+    # inside is (blocks, points). A copy of a point takes a place in every block that holds it: the room of a point is
+    # the least room of its blocks; among the roomiest points the one with the fewest copies is next.
     inside = np.zeros((source.number, source.points), bool)
     for number, block in enumerate(source.build()):
         inside[number, list(block)] = True
@@ -260,11 +287,14 @@ def _copied_points(source: Source, size: int) -> tuple[int, ...]:
 
 
 def _arrays(points: int, size: int, cover: int) -> Iterator[Construction]:
+    """Arrays of every number of groups, over the smallest field that has a value for each point of a group."""
+    # Orthogonal arrays of strength t over GF(q) exist for up to q + 1 columns (Bush 1952): q >= groups - 1
     for groups, extra in itertools.product(range(cover, size + 1), (0, 1, 2)):
         least = max(-(-(points - extra) // groups), groups - 1, 2)
         order = next(q for q in prime_powers(2 * _MAX_POINTS) if q >= least)
         if order**cover > _MAX_BLOCKS or order * (groups - 1) >= points - extra:
             continue
+        # All groups together, or as many points as there are, would be the design that is asked for
         for together in range(cover - 1, groups):
             if together * order + extra < points:
                 yield Array(
@@ -279,10 +309,12 @@ def _arrays(points: int, size: int, cover: int) -> Iterator[Construction]:
 
 
 def _splits(points: int, size: int, cover: int, best: Count) -> Iterator[Construction]:
+    """Splits; the share of a block for each number of points in the first set is the best, as terms are separate."""
     for first in sorted({*range(1, min(size, points - 1) + 1), points // 2, points // 3} - {0}):
         rest = points - first
         shares = [0]
         for inside in range(1, cover + 1):
+            # The whole first set in every block: all subsets with this many points there or more are covered at once
             if first < size and size - first >= cover - inside:
                 yield Split(points, size, cover, first, (*shares, first))
             if inside == cover or inside > first:
@@ -297,6 +329,7 @@ def _splits(points: int, size: int, cover: int, best: Count) -> Iterator[Constru
 def _geometries(cover: int) -> tuple[Source, ...]:
     """Every geometry of flats and circles within the limits, and every design of the table."""
     found: list[Source] = []
+    # Any t points are in a flat of dimension t - 1: q^(t - 1) points of affine, (q^t - 1) / (q - 1) of projective space
     flat = cover - 1
     for q, dimension in itertools.product(prime_powers(_MAX_WIDTH), range(cover, _MAX_DIMENSION)):
         number = q ** (dimension - flat) * _subspaces(dimension, flat, q)
@@ -305,6 +338,7 @@ def _geometries(cover: int) -> tuple[Source, ...]:
         number = _subspaces(dimension + 1, cover, q)
         found.append(Source(points, width, number, partial(_rows, projective_flats, dimension, q, flat)))
     for q, degree in itertools.product(prime_powers(_MAX_WIDTH), (2, 3)):
+        # Inversive geometry: any three points of the line over GF(q^degree) are on one circle of q + 1 points
         number = math.comb(q**degree + 1, 3) // math.comb(q + 1, 3)
         if cover == 3 and q > 2:
             found.append(Source(q**degree + 1, q + 1, number, partial(_rows, circles, q, degree)))
@@ -326,6 +360,7 @@ def _hexads() -> RawBlocks:
 
 
 def _subspaces(dimension: int, rank: int, q: int) -> int:
-    """How many subspaces of a rank GF(q)^dimension has."""
+    """How many subspaces of a rank GF(q)^dimension has: Gauss's binomial coefficient."""
+    # Ordered bases of subspaces over ordered bases of one subspace, common powers of q cancelled
     above = math.prod(int(q ** (dimension - i)) - 1 for i in range(rank))
     return above // math.prod(int(q ** (i + 1)) - 1 for i in range(rank))

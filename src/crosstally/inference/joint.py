@@ -12,6 +12,22 @@ also be held: they stay as they are. Cells that nobody can be in become zero.
 
 It is solved by splitting (the alternating direction method of multipliers): views are clipped, and coefficients move
 towards the clipped views. In the residual basis both steps are sums over cells; nothing is factored.
+
+Let H_V map coefficients to the cells of view V, z_V be the clipped cells (``above_zero``), y_V the scaled multipliers
+(``owed``) and rho_V = 0.5 / v of the view's own residual (``penalties``). A step of the method (Boyd et al. 2011,
+section 3.1.1) is
+
+    z_V <- max(H_V x + y_V, 0) and 0 where nobody can be,      y_V <- y_V + H_V x - z_V             (``split_step``)
+    x_c <- (w_c r_c + sum_V rho_V (H_V' (z_V - y_V))_c) / (w_c + sum_V rho_V (H_V' H_V)_cc),   w_c = 1 / (v_c j_c^(2p))
+
+The second is a division for each coefficient, since H_V' H_V is diagonal in the residual basis: a coefficient is spread
+evenly over the cells of the attributes that it does not hold (``_cells_outside``). All coefficients stand in one vector
+(coefficients); ``places`` (views, cells) says where those of each view are.
+
+>>> view = ViewGroup((2,), np.array([[0, 1]]))  # total 4 and difference 6: cells 5 and -1
+>>> start = np.array([4.0, 6.0 / math.sqrt(2)])
+>>> (nearest_above_zero(start, np.ones(2), [view], total=0) * [1, math.sqrt(2)]).round(1).tolist()  # cells 4 and 0
+[4.0, 4.0]
 """
 
 from __future__ import annotations
@@ -79,8 +95,10 @@ def nearest_above_zero(
     if coefficients[total] <= 0:
         return _without_rows(coefficients, groups)
     variances = np.maximum(variances, LEAST_VARIANCE)
+    # penalised is sum_V rho_V (H_V' H_V)_cc; weights are w_c, any number for coefficients that no view holds
     views, orders, penalised = [], np.ones(number), np.zeros(number)
     for group in groups:
+        # The last coefficient of a view holds all its attributes; rho in units of its precision makes steps scale-free
         penalties = _PENALTY / variances[group.places[:, -1]]
         orders[group.places] = np.maximum(view_orders(group.shape), 1)
         shares = penalties[:, None] / _cells_outside(group.shape)
@@ -89,10 +107,12 @@ def nearest_above_zero(
         fixed = np.ascontiguousarray(group.places, np.int64), view_factors(group.shape), np.array(group.shape, np.int64)
         views.append((*fixed, penalties, group.possible, above_zero, owed))
     weights = np.where(penalised > 0, 1 / (variances * orders ** (2 * power)), 1.0)
+    # Held coefficients are put back after each step; each coefficient is updated by itself, so no other depends on that
     kept = np.zeros(number, np.bool_) if held is None else held.copy()
     kept[total] = True
     found = coefficients.copy()
     for _ in range(steps):
+        # sums is sum_V rho_V H_V' (z_V - y_V); left the largest violation and move of each group, in noise
         sums = np.zeros(number)
         left = [split_step(found, *view, sums) for view in views]
         found = (coefficients * weights + sums) / (weights + penalised)
@@ -112,6 +132,7 @@ def _without_rows(coefficients: Floats, groups: Sequence[ViewGroup]) -> Floats:
 
 def view_factors(shape: Sequence[int]) -> Floats:
     """What turns coefficients of a view into those of Helmert's vectors in whole numbers."""
+    # The total is the sum of n cells, so each has 1 / n of it; other vectors of Helmert have the length sqrt(j (j + 1))
     return outer_product([[1 / n, *(1 / math.sqrt(j * (j + 1)) for j in range(1, n))] for n in shape])
 
 
@@ -122,4 +143,5 @@ def _cells_outside(shape: Sequence[int]) -> Floats:
 
 def view_orders(shape: Sequence[int]) -> Floats:
     """How many attributes each coefficient of a view holds."""
+    # 2 to the power of the order is a product over attributes
     return np.log2(outer_product([[1] + [2] * (n - 1) for n in shape]))

@@ -9,6 +9,14 @@ is drawn from a mixture of normals around multiples of the guess,
 widths says that the guess is about right, the others say by which power of two it is wrong. The weights are found by
 expectation and maximisation from all cells of all views, separately for guesses of different size, since tiny and large
 cells behave differently. Each cell then becomes its posterior mean, never below zero.
+
+With y | k ~ N(m_k, w_k + s) a step of expectation and maximisation is, over the cells i of a stratum,
+
+    r_ik = weight_k N(y_i; m_ik, w_ik + s_i) / (the same summed over k),    weight_k <- (sum_i r_ik + a_k) / (n + sum a)
+
+where a is ``_POOLED_CELLS`` times the mean weights of all strata (a Dirichlet prior). The kernels have the step
+(``mixture_weights``) and the posterior mean, sum over k of r_k (m_k + (y - m_k) w_k / (w_k + s)) (``shrink_cells``).
+Arrays: cells (views of a shape, cells), likelihoods (cells, components), weights (strata, components).
 """
 
 from __future__ import annotations
@@ -74,6 +82,7 @@ def mixture_of(noisy: Sequence[Floats], guesses: Sequence[Floats], variances: Se
     """
     from crosstally.kernels.shrinkage import component_likelihoods, mixture_weights
 
+    # All cells of all views in three vectors; a stratum of -1 is left out
     y = np.concatenate([each.ravel() for each in noisy])
     q = np.concatenate([each.ravel() for each in guesses])
     s = np.concatenate([np.repeat(each, cells.shape[1]) for each, cells in zip(variances, noisy, strict=True)])
@@ -82,16 +91,19 @@ def mixture_of(noisy: Sequence[Floats], guesses: Sequence[Floats], variances: Se
     for stratum in range(len(EDGES) + 1):
         cells = np.flatnonzero(strata == stratum)
         if len(cells):
+            # Every cell read stands for as many as were left out, so that the prior counts as it would beside all
             some = cells[:: math.ceil(len(cells) / _MOST_CELLS)]
             likelihoods = np.empty((len(some), COMPONENTS.shape[1]))
             component_likelihoods(y[some], q[some], s[some], COMPONENTS, likelihoods)
             seen[stratum] = likelihoods, len(cells) / len(some)
+    # In turns: the weights of each stratum given the common ones, and the common ones as their mean
     weights = np.tile(_PRIOR, (len(EDGES) + 1, 1))
     common = _PRIOR
     for _ in range(_ROUNDS):
         for stratum, (likelihoods, stands_for) in seen.items():
             mixture_weights(likelihoods, _POOLED_CELLS * common, stands_for, _STEPS, weights[stratum])
         common = (sum((weights[stratum] for stratum in seen), start=_PRIOR.copy())) / (len(seen) + 1)
+    # Strata without cells have the common weights: a replicate may have cells there
     for stratum in set(range(len(weights))) - set(seen):
         weights[stratum] = common
     return weights

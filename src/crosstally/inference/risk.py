@@ -18,6 +18,13 @@ non-negative and of sum at most 1, minimise that form for each set of attributes
 Therefore the mean form of all sets of equally many attributes is added to its own, as if it were the form of ``POOLED``
 more coefficients. Choosing weights by the same data costs two degrees of freedom, as in James and Stein's estimate
 (1 - (n - 2) / |y|^2) y: g counts (1 - 2 / n) times, n being the number of coefficients that took part in the choice.
+
+Arrays: coefficients (coefficients), q (3, sets) as Q_11, Q_12 and Q_22, g and weights a (2, sets). With one candidate
+that is 0 everywhere, as James and Stein shrink, d = -l, Q = |l|^2 / v and g = -n: the best weight is n v / |l|^2. Here
+n = 2, v = 1 and |l|^2 = 8, and the second candidate is l itself:
+
+>>> best_weights(np.array([[8.0], [0.0], [0.0]]), np.array([[-2.0], [0.0]])).ravel().tolist()
+[0.25, 0.0]
 """
 
 from __future__ import annotations
@@ -98,19 +105,23 @@ class Blend:
         """
         chosen = sets.chosen
         self.sets, self.candidates = sets, candidates
+        # d_X, Q and g of the header, sums over the coefficients of each set
         precisions = 1 / variances[chosen]
         d = [(each - linear)[chosen] for each in candidates]
         q = np.stack([sets.sums(precisions * d[i] * d[j]) for i, j in ((0, 0), (0, 1), (1, 1))])
         g = np.zeros((2, len(sets.sizes)))
+        # X* - l* = X* - t - e: what the candidate changes of its replicate
         for noise, found in zip(noises, replicated, strict=True):
             weighted = noise[chosen] * precisions / len(noises)
             for i in range(2):
                 g[i] += sets.sums(weighted * (found[i] - smooth - noise)[chosen])
+        # Each set's own form plus POOLED times the mean form of a coefficient of its order
         pooled_q = np.stack([sets.means_of_orders(each) for each in q])
         pooled_g = np.stack([sets.means_of_orders(each) for each in g])
         taking_part = np.minimum(sets.sizes + POOLED, sets.sizes_of_orders)
         freedom = np.maximum(1 - _CHOICE / taking_part, 0.0)
         self.weights = best_weights(q + POOLED * pooled_q, freedom * (g + POOLED * pooled_g))
+        # The form at a = (1, 0), (0, 1) and the weights, from the set's own q and g: an honest risk is not pooled
         gains = [q[0] + 2 * g[0], q[2] + 2 * g[1], _form(q, g, self.weights)]
         self.risks = np.stack([sets.sizes, *(sets.sizes + gain for gain in gains)])
 
@@ -133,6 +144,7 @@ def best_weights(q: Floats, g: Floats) -> Floats:
         q: Q_11, Q_12 and Q_22 of each form: three rows.
         g: g_1 and g_2 of each form: two rows.
     """
+    # Candidates for the minimum: (0, 0), the side a_2 = 0, the side a_1 = 0, the side a_1 + a_2 = 1, and the inside
     q11, q12, q22 = q
     none = np.zeros_like(q11)
     first = _ratio(-g[0], q11)
@@ -150,9 +162,11 @@ def best_weights(q: Floats, g: Floats) -> Floats:
 
 def _ratio(top: Floats, bottom: Floats) -> Floats:
     """The quotient, kept between 0 and 1."""
+    # Also where the bottom is zero: a flat or linear form is least at one of the ends
     inside = (top > 0) & (top < bottom)
     return np.where(inside, top / np.where(inside, bottom, 1.0), np.where(top > 0, 1.0, 0.0))
 
 
 def _form(q: Floats, g: Floats, a: Floats) -> Floats:
+    """The quadratic form a' Q a + 2 a' g."""
     return np.asarray(q[0] * a[0] ** 2 + 2 * q[1] * a[0] * a[1] + q[2] * a[1] ** 2 + 2 * (g[0] * a[0] + g[1] * a[1]))

@@ -22,6 +22,10 @@ plausible truth. The weights of the mixture and of the blends are those of the r
 Why a blend and no single estimate: shrunk cells are best one by one, but their small common errors add up in sums over
 thousands of cells, that is, in low orders. There least squares or the joint correction win, and by how much depends on
 the data: the risk of S relative to least squares is 0.2 on sparse tables and above 20 for one-ways of a dense one.
+
+An example, one view of two attributes of two values: l has four coefficients, in the order total, second attribute,
+first attribute, both, so ``places`` is [[0, 1, 2, 3]] and ``orders`` [0, 1, 1, 2]. There are three sets ({1}, {2} and
+{1, 2}), so three a and three b in each of the three blends; the total is in none.
 """
 
 from __future__ import annotations
@@ -92,6 +96,7 @@ class Shrinkage:
     def _decide(self, noises: Sequence[Floats]) -> Floats:
         """The estimate; mixtures and blends are chosen and kept."""
         model = self._model
+        # ``now`` is x of the header, for the release and for each replicate; ``again`` are the replicates' l
         first = model.corrected(model.linear, power=_FIRST_POWER)
         smooth = model.plausible(first)
         again = [smooth + noise for noise in noises]
@@ -112,6 +117,7 @@ class Shrinkage:
         now = blended(
             _Found(model.corrected(model.linear, power=1.0), [model.corrected(each, power=1.0) for each in again])
         )
+        # The guess: independence, then all pairs
         for pairs in (False, True):
             weights, shrunken = model.learn(now.release, pairs=pairs)
             self.mixtures.append(weights)
@@ -121,6 +127,7 @@ class Shrinkage:
 
     def again(self, linear: Floats) -> Floats:
         """What the procedure makes of other combined coefficients; their total must be positive."""
+        # The lines of the header with mixtures and blends as they were decided: nothing is learned from ``linear``
         model = self._model.starting_from(linear)
         if not model.views:
             return linear.copy()
@@ -168,6 +175,7 @@ def _replicate_noise(
     pairs = min(max(_WORK // cells, _LEAST_PAIRS), _MOST_PAIRS)
     places = find(combined.keys, averages.keys)[0]
     out = []
+    # The seed follows from the measurements: the same release gives the same estimate everywhere
     seed = seed_of(combined.schema, measurements)
     for drawn in noise_of_coefficients(averages, measurements, seed=seed, number=pairs):
         noise = np.zeros(len(combined.keys))
@@ -199,6 +207,7 @@ class _Shape:
     @classmethod
     def of(cls, group: ViewGroup, variances: Floats) -> _Shape:
         shape = group.shape
+        # The variance of a cell: each coefficient's variance times its mean squared weight in the cells
         shares = outer_product([[1 / n**2] + [1 / n] * (n - 1) for n in shape])
         factors = view_factors(shape)
         return cls(
@@ -225,6 +234,7 @@ class _Model:
         self.variances = np.maximum(combined.variances, LEAST_VARIANCE)
         self.groups = [group for group in groups if group.shape]
         self.views = [_Shape.of(group, self.variances) for group in self.groups]
+        # A set of attributes is named by the place of its last coefficient, which no other set has
         self.orders = np.zeros(len(self.linear), np.int64)
         last = np.arange(len(self.linear))
         for group in self.groups:
@@ -260,6 +270,7 @@ class _Model:
         With i the coefficients of independence, |l - i|^2 is about |truth - i|^2 plus the variances of l, order by
         order. ``found`` still holds noise. It is moved towards i until its distance is at most that of the truth.
         """
+        # Squared distances in units of the variances, one number for each order
         independent = self._independent(found)
         apart, noisy = (
             np.bincount(self.orders, (each - independent) ** 2 / self.variances) for each in (found, self.linear)
@@ -271,6 +282,7 @@ class _Model:
 
     def smooth(self, found: Floats) -> Floats:
         """See ``smoothed``."""
+        # s_B from the set itself (own) and from all sets of its order together (common)
         sets, independent = self.sets, self._independent(found)
         distances = (self.linear - independent) ** 2 / self.variances
         sums = sets.sums(distances[sets.chosen])
@@ -304,6 +316,7 @@ class _Model:
         for view in self.views:
             guess = np.empty(view.places.shape)
             independent_guesses(found, view.places, view.factors, view.sizes, guess)
+            # Mass that independence puts where nobody can be goes to the other cells of its view
             if len(view.possible):
                 totals = guess.sum(axis=1, keepdims=True)
                 view.emptied(guess)
@@ -328,6 +341,7 @@ class _Model:
 
         precisions = []
         for view, guess, tables in zip(self.views, guesses, noisy, strict=True):
+            # Cells become posterior means in place; spread is the sum of the posterior variances of each view
             spread = np.empty(len(tables))
             shrink_cells(tables, guess, view.variances, COMPONENTS, EDGES, weights, spread)
             view.emptied(tables)
@@ -338,6 +352,7 @@ class _Model:
         """The coefficients of tables of all views, averaged; the total and what no view holds stay as combined."""
         from crosstally.kernels.shrinkage import add_views
 
+        # A coefficient that several views hold is the mean of theirs, weighted by the views' precisions
         sums, precisions = np.zeros(len(self.linear)), np.zeros(len(self.linear))
         for view, stack, weight in zip(self.views, tables, weights, strict=True):
             add_views(stack, view.places, view.back, view.sizes, weight, sums, precisions)
@@ -348,6 +363,7 @@ class _Model:
     def with_possible_one_ways(self, coefficients: Floats) -> Floats:
         """The one-way tables without negative cells, their total kept."""
         out = coefficients.copy()
+        # One-ways of different attributes share the total alone, which is put back: the order does not matter
         for places in self._one_ways:
             out[places] = decompose(clip_and_keep_total(rebuild(out[places], 1), 1), 1)
         out[self.total] = self.linear[self.total]

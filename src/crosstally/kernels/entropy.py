@@ -8,6 +8,20 @@ the number of cells. Newton's method minimises the dual
 Products stay in the basis (u_j u_k = u_j for 0 < j < k) but for squares, so the Hessian is no matrix product: every
 entry is one number of a transform of p that is widened by the squares of each axis (for two values u_1^2 = 1: nothing
 is added, and the entry is the Walsh coefficient of z xor w).
+
+In symbols, with cells x = 1..C, K constraints z (``places`` among the C coefficients of a table of these ``sizes``) and
+targets c_z, the table p solves one of
+
+    greatest entropy   max -sum p log p,       or   least squares   min sum (C p)^2 / (2 C),
+    subject to   sum_x u_z(x) p(x) = c_z,     p >= 0,
+
+each constraint softened by the ridge. The gradient of the dual is E_p[u_z] - c_z + ridge weight_z theta_z, its Hessian
+the covariance of u_z and u_w (uncentred for least squares, with the slopes dp/df in the place of p) plus the ridge.
+The ridge runs from 1e-4 down to 1e-10 times the largest target (``_follow``): targets that noise made impossible have
+no exact solution, and theta then grows as 1 / ridge.
+
+Arrays of work: vectors (8, K), cells (3, C), wide (2, widened cells), and the Hessian (K, K) or room for conjugate
+gradients (5, K). For one attribute of two values u_0 = 1 and u_1 = +1, -1: the target 0.4 for z = 1 gives p = 0.7, 0.3.
 """
 
 # mypy: disable-error-code="untyped-decorator"
@@ -101,6 +115,9 @@ def _solve(factor: NDArray[np.float64], vector: NDArray[np.float64]) -> None:
 _THETA, _GRADIENT, _DIRECTION, _CENTRE, _TARGET, _WEIGHTS, _TRIAL, _SAVED = 0, 1, 2, 3, 4, 5, 6, 7
 _VECTORS = 8  # how many rows those are
 
+# The rows of the room for conjugate gradients: residual, the same scaled, search direction, its image, the scaling
+_RESIDUAL, _SCALED, _ALONG, _IMAGE, _SCALES = 0, 1, 2, 3, 4
+
 # The rows of the tables: the table itself, its derivative by f, and room for transforms
 _TABLE, _SLOPES, _SCRATCH = 0, 1, 2
 _TABLES = 3  # how many rows those are
@@ -123,6 +140,7 @@ def _dot(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
 @njit("float64(float64[::1], float64[::1])", cache=True)
 def _normalise(table: NDArray[np.float64], slopes: NDArray[np.float64]) -> float:
     """Greatest entropy: p = exp(f) / Z in place of f, its derivative (but for the constraint on the sum), and log Z."""
+    # The largest f is taken off before exponentials: no overflow, and log Z = top + log(sum)
     top = table[0]
     for f in table:
         top = max(top, f)
@@ -200,6 +218,7 @@ def _solve_directly(
 ) -> bool:
     """Newton's direction: minus the gradient over covariance + ridge; False when that cannot be factorised."""
     centre, weights = vectors[_CENTRE], vectors[_WEIGHTS]
+    # Only the upper triangle is filled: E[u_i u_j] is one entry of the widened transform, at products[i, j]
     for i in range(len(centre)):
         for j in range(i, len(centre)):
             matrix[i, j] = widened[products[i, j]] - centre[i] * centre[j]
@@ -223,7 +242,8 @@ def _solve_by_search(  # noqa: PLR0917 (a kernel gets arrays and numbers)
 ) -> None:
     """The same direction, nearly, by conjugate gradients: no matrix, one transform each way for each step."""
     centre, weights, direction = vectors[_CENTRE], vectors[_WEIGHTS], vectors[_DIRECTION]
-    rest, scaled, along, image, scales = search[0], search[1], search[2], search[3], search[4]
+    rest, scaled, along = search[_RESIDUAL], search[_SCALED], search[_ALONG]
+    image, scales = search[_IMAGE], search[_SCALES]
     slopes, scratch = cells[_SLOPES], cells[_SCRATCH]
     first = last = 0.0
     for step in range(_SEARCH_STEPS):
@@ -235,10 +255,11 @@ def _solve_by_search(  # noqa: PLR0917 (a kernel gets arrays and numbers)
         size = _dot(rest, scaled)
         first = max(first, size)
         if not size > _SEARCH_TOLERANCE * first:
-            break
+            break  # the residual, in the norm of the scaling, is small beside the gradient's
         for i in range(len(places)):
             along[i] = scaled[i] + (size / last * along[i] if step else 0.0)
         last = size
+        # The Hessian times ``along``: to cells, times dp/df, back to coefficients; less the mean; plus the ridge
         _spread(along, places, sizes, scratch)
         for x in range(len(slopes)):
             scratch[x] *= slopes[x]
@@ -264,6 +285,7 @@ def _start(vectors: NDArray[np.float64], places: NDArray[np.int64], sizes: NDArr
     stride = 1
     for axis in range(len(sizes) - 1, -1, -1):
         size = sizes[axis]
+        # The margin of the axis from its coefficients: 1/n + sum_j target_j u_j(x) / (j (j + 1))
         logs[:] = 1.0 / size
         for i in range(len(places)):
             j = places[i] // stride
@@ -310,6 +332,7 @@ def _newton(  # noqa: PLR0917 (a kernel gets arrays and numbers)
     while True:
         for i in range(len(theta)):
             trial[i] = theta[i] + length * direction[i]
+        # ``slope`` is minus the derivative along the direction at its start, ``rise`` the derivative at the trial point
         new = _evaluate(law, vectors, ridge, places, sizes, cells)
         rise = _dot(gradient, direction)
         if rise > 0.0 and (rise > 0.3 * slope or new > value + 1e-13 * abs(value)) and length > _SHORTEST:
@@ -353,6 +376,7 @@ def _follow(  # noqa: PLR0917 (a kernel gets arrays and numbers)
     factor, tolerance, steps, last = _FIRST_FACTOR, _LOOSE, _STEPS_ALONE, False
     while ridge < _HOPELESS * unit:
         taken = _newton(law, ridge, tolerance, steps, places, sizes, products, work)
+        # Three cases: the last, sharp minimum; a stage that was reached; one that was too wide
         if last:
             if taken > 0:
                 return ridge
@@ -401,6 +425,7 @@ def solve_tables(  # noqa: PLR0917 (a kernel gets arrays and numbers)
     _copy(weights, vectors[_WEIGHTS])
     for i in range(len(targets)):
         _copy(targets[i], vectors[_TARGET])
+        # Ridges are in units of the largest target, and at least of 1
         unit = 1.0
         for j in range(number):
             unit = max(unit, abs(targets[i, j]))

@@ -2,7 +2,19 @@
 
 A view is a mask of attributes. With e the share of a view's budget and c its cells, each residual B inside it is seen
 with precision y = e^x / c (x is 2 under Laplace and 1 under Gaussian noise) times a constant of B. The objective is the
-sum over all B that matter of importance / (sum of y over the views that hold B), shares summing to one.
+sum over all B that matter of importance / (sum of y over the views that hold B), shares summing to one:
+
+    objective(e) = sum_B  g_B / P_B,      P_B = sum over views V that hold B of e_V^x / c_V,      sum_V e_V = 1.
+
+Shares are tuned in turns. For given e let u_VB = (e_V^x / c_V) / P_B, the weight that least squares gives V's answer
+about B; with those weights held the error is sum_V (c_V / e_V^x) G_V with G_V = sum_B g_B u_VB^2, which is least for
+e_V proportional to (c_V G_V)^(1 / (x + 1)). Both halves of a turn are minima, so no turn raises the objective.
+
+Arrays: views (V) of one bit for each attribute, ``sets`` the masks of all B (B), ``members`` (V, B) the numbers of the
+B inside each view, ``lengths`` (V) how many of them there are, ``precision`` P (B), ``importance`` g (B).
+
+One view of 4 cells that holds one B with g = 1, under Laplace noise: e = 1, P = 1/4, and the objective is 4. Two copies
+of it: e = 1/2 each, P = 2 (1/2)^2 / 4 = 1/8, and it is 8. Under Gaussian noise both are 4.
 """
 
 # mypy: disable-error-code="untyped-decorator"
@@ -25,9 +37,24 @@ _SLACK = 1.003
 _STEPS = 2
 _TINY = 1e-100  # a sum of precisions from which one was subtracted may round to zero or below: this stands for it
 
+_FIRST, _SECOND, _NEW = 0, 1, 2
+"""The entries of a move: places of the two views that go, the mask of the one that comes; of ``masks``: their masks.
+What there is none of is -1."""
+
+_FIRST_SHARE, _SECOND_SHARE, _FIRST_PER_CELL, _SECOND_PER_CELL, _TRIED, _CHANGE_ENTRIES = 0, 1, 2, 3, 4, 7
+"""The entries of ``change``: shares of the two views that go, one over the cells of each, and from 4 on three shares to
+try for the view that comes."""
+
+_NUMBER, _EXPONENT, _TUNING_STEPS = 0, 1, 2
+"""The entries of ``numbers``: how many views there are, x, and the turns of tuning."""
+
+_MOST_CELLS, _EFFORT = 0, 2
+"""The entries of ``limits`` besides the exponent: the most cells of a view, and how often to look at a set."""
+
 
 @njit("float64(float64, int64)", cache=True)
 def _power(share: float, exponent: int) -> float:
+    """The share raised to x: e^x."""
     return share * share if exponent == 2 else share
 
 
@@ -57,7 +84,7 @@ def tuned_shares(  # noqa: PLR0917
         precision: Written: of each set.
         numbers: How many views there are; the exponent, 2 under Laplace noise and 1 under Gaussian; how many steps.
     """
-    number, exponent, steps = numbers[0], numbers[1], numbers[2]
+    number, exponent, steps = numbers[_NUMBER], numbers[_EXPONENT], numbers[_TUNING_STEPS]
     for step in range(steps + 1):
         whole = 0.0
         for view in range(number):
@@ -69,7 +96,7 @@ def tuned_shares(  # noqa: PLR0917
             y = _power(shares[view], exponent) / cells[view]
             for k in range(lengths[view]):
                 precision[members[view, k]] += y
-        objective = 0.0
+        objective = 0.0  # sum of g / P; without a view for some B there is no estimate
         for k in range(len(importance)):
             if precision[k] <= 0:
                 return math.inf
@@ -77,6 +104,7 @@ def tuned_shares(  # noqa: PLR0917
         if step == steps:
             return objective
         for view in range(number):
+            # total is G_V, weight is u_VB
             y = _power(shares[view], exponent) / cells[view]
             total = 0.0
             for k in range(lengths[view]):
@@ -99,6 +127,7 @@ def _hold(mask: int, sets: NDArray[np.int64], members: NDArray[np.int32], view: 
 
 @njit("float64(int64, float64[::1])", cache=True)
 def _cells(mask: int, logs: NDArray[np.float64]) -> float:
+    """The number of cells of a view."""
     total = 0.0
     for bit in range(len(logs)):
         if mask >> bit & 1:
@@ -139,17 +168,19 @@ def _propose(
     i = number_below(state, attributes)
     state = next_state(state)
     j = number_below(state, attributes)
-    move[0], move[1], move[2] = one, -1, views[one] ^ (1 << i)
+    move[_FIRST], move[_SECOND], move[_NEW] = one, -1, views[one] ^ (1 << i)
+    # Kinds 0 to 2: one attribute comes or goes. 3: drop a view. 4: merge two. 5 and 6: two attributes. 7: add a copy
+    # with one attribute more or less.
     if kind == 3:
-        move[2] = -1
+        move[_NEW] = -1
     elif kind == 4 and other != one:
-        move[1], move[2] = other, views[one] | views[other]
+        move[_SECOND], move[_NEW] = other, views[one] | views[other]
     elif kind in (5, 6):
-        move[2] ^= 1 << j
+        move[_NEW] ^= 1 << j
     elif kind == 7:
-        move[0] = -1
-    if move[2] == 0:
-        move[2] = -1
+        move[_FIRST] = -1
+    if move[_NEW] == 0:
+        move[_NEW] = -1
     return state
 
 
@@ -159,7 +190,7 @@ def _propose(
 )
 def _screened(  # noqa: PLR0917
     masks: NDArray[np.int64],
-    parts: NDArray[np.float64],
+    change: NDArray[np.float64],
     sets: NDArray[np.int64],
     importance: NDArray[np.float64],
     precision: NDArray[np.float64],
@@ -169,19 +200,24 @@ def _screened(  # noqa: PLR0917
 ) -> float:
     """The objective after a change while all other shares stay as they are, for the best of three shares tried.
 
-    ``parts`` are the shares of the two views that go, one over the cells of all three, and three shares to try for the
-    one that comes, which is put first.
+    ``change`` has the shares of the two views that go, one over their cells, and three shares to try for the one that
+    comes; the best of these is put first. ``trial`` has e^x / c of the three.
     """
-    going, leaving = _power(parts[0], exponent) * parts[2], _power(parts[1], exponent) * parts[3]
+    # What the two views give to P_B of every B inside them
+    going, leaving = (
+        _power(change[_FIRST_SHARE], exponent) * change[_FIRST_PER_CELL],
+        _power(change[_SECOND_SHARE], exponent) * change[_SECOND_PER_CELL],
+    )
     first, second, third, same = 0.0, 0.0, 0.0, 0.0
     for k in range(len(sets)):
         y, left = precision[k], holders[k]
-        if masks[0] >= 0 and sets[k] & ~masks[0] == 0:
+        if masks[_FIRST] >= 0 and sets[k] & ~masks[_FIRST] == 0:
             y, left = y - going, left - 1
-        if masks[1] >= 0 and sets[k] & ~masks[1] == 0:
+        if masks[_SECOND] >= 0 and sets[k] & ~masks[_SECOND] == 0:
             y, left = y - leaving, left - 1
+        # Without holders it is 0 and not what rounding left of it
         y = max(y, _TINY) if left > 0 else 0.0
-        if masks[2] >= 0 and sets[k] & ~masks[2] == 0:
+        if masks[_NEW] >= 0 and sets[k] & ~masks[_NEW] == 0:
             first += importance[k] / (y + trial[0])
             second += importance[k] / (y + trial[1])
             third += importance[k] / (y + trial[2])
@@ -191,10 +227,11 @@ def _screened(  # noqa: PLR0917
             same += importance[k] / y
     best = math.inf
     for t in range(3):
-        total = 1 - parts[0] - parts[1] + parts[5 + t]
+        # Shares no longer sum to one: scaling all by 1 / total multiplies every P by total^-x
+        total = 1 - change[_FIRST_SHARE] - change[_SECOND_SHARE] + change[_TRIED + t]
         found = (same + (first if t == 0 else second if t == 1 else third)) * _power(total, exponent)
         if found < best:
-            best, parts[5] = found, parts[5 + t]
+            best, change[_TRIED] = found, change[_TRIED + t]
     return best
 
 
@@ -223,7 +260,9 @@ def descend(  # noqa: PLR0912, PLR0915, PLR0917
         limits: The most cells of a view, the exponent, and the effort: how often to look at a set.
         state: Of the generator.
     """
-    room, exponent = len(views), int(limits[1])
+    # P, the number of holders of each B and the objective are kept up to date; a change is first screened with all
+    # other shares held (one pass over the sets), and made only if that comes near the best so far
+    room, exponent = len(views), int(limits[_EXPONENT])
     members = np.empty((room, len(sets)), np.int32)
     lengths, holders = np.zeros(room, np.int64), np.zeros(len(sets), np.int64)
     cells, precision = np.ones(room), np.empty(len(sets))
@@ -232,33 +271,34 @@ def descend(  # noqa: PLR0912, PLR0915, PLR0917
     _count_holders(members, lengths, number, holders)
     numbers = np.array([number, exponent, 30])
     tuned = tuned_shares(members, lengths, cells, shares, importance, precision, numbers)
-    move, masks, parts, trial = np.empty(3, np.int64), np.empty(3, np.int64), np.zeros(8), np.zeros(3)
+    move, masks, change, trial = np.empty(3, np.int64), np.empty(3, np.int64), np.zeros(_CHANGE_ENTRIES), np.zeros(3)
     kept, kept_precision = np.empty(room), np.empty(len(sets))
-    effort = limits[2]
+    effort = limits[_EFFORT]
     while effort > 0:
         effort -= len(sets) + 50
         state = _propose(state, views, number, len(logs), move)
-        one, other, mask = move[0], move[1], move[2]
+        one, other, mask = move[_FIRST], move[_SECOND], move[_NEW]
         if mask < 0 and (one < 0 or number == 1):
             continue  # nothing would change (a copy less its only attribute), or no view would be left
         if one < 0 and number == room:
             continue
         if mask >= 0:
             size = _cells(mask, logs)
-            if size > limits[0]:
+            if size > limits[_MOST_CELLS]:
                 continue
         base = 0.0
         for t in range(2):
             masks[t] = views[move[t]] if move[t] >= 0 else -1
-            parts[t] = shares[move[t]] if move[t] >= 0 else 0.0
-            parts[2 + t] = 1 / cells[move[t]] if move[t] >= 0 else 0.0
-            base = max(base, parts[t])
-        masks[2] = mask
+            change[_FIRST_SHARE + t] = shares[move[t]] if move[t] >= 0 else 0.0
+            change[_FIRST_PER_CELL + t] = 1 / cells[move[t]] if move[t] >= 0 else 0.0
+            base = max(base, change[_FIRST_SHARE + t])
+        masks[_NEW] = mask
+        # Shares to try for the new view: 0.75, 1.1 and 1.45 times the larger share that goes, an even one for a copy
         base = max(base, 0.1 / number) if one >= 0 else 1 / number
         for t in range(3):
-            parts[5 + t] = base * (0.75 + 0.35 * t) if mask >= 0 else 0.0
-            trial[t] = _power(parts[5 + t], exponent) / size if mask >= 0 else 0.0
-        if _screened(masks, parts, sets, importance, precision, holders, trial, exponent) > tuned * _SLACK:
+            change[_TRIED + t] = base * (0.75 + 0.35 * t) if mask >= 0 else 0.0
+            trial[t] = _power(change[_TRIED + t], exponent) / size if mask >= 0 else 0.0
+        if _screened(masks, change, sets, importance, precision, holders, trial, exponent) > tuned * _SLACK:
             continue
         # It may be better: make the change, tune all shares, and undo it if it is not.
         _copy(shares, kept)
@@ -268,18 +308,19 @@ def descend(  # noqa: PLR0912, PLR0915, PLR0917
         gone = lengths[other] if other >= 0 else 0
         if mask >= 0:
             views[place], lengths[place], cells[place] = mask, _hold(mask, sets, members, place), size
-            shares[place] = parts[5]
+            shares[place] = change[_TRIED]
         else:
             lengths[place], shares[place] = 0, 0.0
         if other >= 0:
             lengths[other], shares[other] = 0, 0.0
         many = max(number, place + 1)
-        numbers[0], numbers[2] = many, _STEPS
+        numbers[_NUMBER], numbers[_TUNING_STEPS] = many, _STEPS
         for view in range(many):
             effort -= 2 * (_STEPS + 1) * lengths[view]
         found = tuned_shares(members, lengths, cells, shares, importance, precision, numbers)
         if found < tuned * (1 - 1e-9):
             tuned, number = found, many
+            # A view that went leaves a gap, which the last view fills
             last = other if other >= 0 else place if mask < 0 else -1
             if last >= 0:
                 number -= 1
@@ -329,12 +370,14 @@ def packed_views(
             for bit in range(len(logs)):
                 gains[bit] = 0.0
             for k in range(start, len(tables)):
+                # A table that lacks one attribute (one bit: x & (x - 1) = 0) is completed by it
                 lacking = tables[k] & ~view
                 if missing[k] and lacking and lacking & (lacking - 1) == 0:
                     bit = 0
                     while lacking >> bit & 1 == 0:
                         bit += 1
                     gains[bit] += weights[k] / logs[bit]
+            # The attribute that completes most weight for each unit of the logarithm of cells, if there is room for it
             best = -1
             for bit in range(len(logs)):
                 fits = size + logs[bit] <= most and gains[bit] > 0

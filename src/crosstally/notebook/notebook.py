@@ -17,7 +17,7 @@ from crosstally.budget import Amount, Budget, Noise, NoiseKind
 from crosstally.errors import BudgetError, OverspendError, QueryError
 from crosstally.notebook.foreign import foreign_answer, origins_of, read_foreign
 from crosstally.notebook.history import MAX_ATTRIBUTES, History
-from crosstally.notebook.history.maximum_entropy import ALPHA, SWEEPS, Synthetic, synthesize
+from crosstally.notebook.history.synthetic_rows import ALPHA, SWEEPS, Synthetic, synthesize
 from crosstally.plans.plan import Plan
 from crosstally.plans.shares import requests_with_shares
 from crosstally.privacy.ledger import Ledger

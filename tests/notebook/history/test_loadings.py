@@ -12,7 +12,7 @@ from crosstally.notebook.history import likelihood, loadings
 from crosstally.notebook.history.bundles import Batch, projected
 from crosstally.notebook.history.components import Past, Structure
 from crosstally.notebook.history.likelihood import Belief, fit
-from crosstally.notebook.history.loadings import Mixture, evidence, moved, neighbours
+from crosstally.notebook.history.loadings import Mixture, evidence, moved, ordered_covariance
 from crosstally.notebook.history.prior import Prior
 from crosstally.questions.queries import Linear, Term
 from crosstally.schema import Attribute, Schema
@@ -113,9 +113,9 @@ def test_how_much_answers_tell_of_each_variance() -> None:
 def test_neighbours_by_hand() -> None:
     """Two cells of a half each: their middles are a half apart. Of 1/4 and 3/4 as well, with roots 1/2 and 0.866."""
     alike = math.exp(-0.5 / 0.3)
-    assert neighbours(np.array([0.5, 0.5])) == pytest.approx(np.array([[1, alike], [alike, 1]]))
+    assert ordered_covariance(np.array([0.5, 0.5])) == pytest.approx(np.array([[1, alike], [alike, 1]]))
     uneven = 2 * math.sqrt(3) / 4 * alike
-    assert neighbours(np.array([0.25, 0.75])) == pytest.approx(np.array([[0.5, uneven], [uneven, 1.5]]))
+    assert ordered_covariance(np.array([0.25, 0.75])) == pytest.approx(np.array([[0.5, uneven], [uneven, 1.5]]))
 
 
 def test_steps_raise_the_likelihood_and_keep_the_trace() -> None:
@@ -128,7 +128,8 @@ def test_steps_raise_the_likelihood_and_keep_the_trace() -> None:
     assert case.likelihood(found) > case.likelihood(first)
     mixture = Mixture(structure)
     half = {
-        a: (np.eye(n) + neighbours(p)) / 2 for a, (n, p) in enumerate(zip(SIZES, case.prior.probabilities, strict=True))
+        a: (np.eye(n) + ordered_covariance(p)) / 2
+        for a, (n, p) in enumerate(zip(SIZES, case.prior.probabilities, strict=True))
     }
     for a, matrix in mixture.matrices.items():
         assert matrix == pytest.approx(half[a])

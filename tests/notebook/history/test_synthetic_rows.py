@@ -11,9 +11,9 @@ from scipy.stats import chi2
 
 from crosstally.budget import Noise, NoiseKind
 from crosstally.errors import QueryError
-from crosstally.notebook.history.features import Features, Problem, problem
-from crosstally.notebook.history.maximum_entropy import _Chain, maximum_entropy, synthesize
+from crosstally.notebook.history.constraints import Constraints, Problem, problem
 from crosstally.notebook.history.prior import Prior
+from crosstally.notebook.history.synthetic_rows import _Chain, maximum_entropy, synthesize
 from crosstally.questions.queries import Cells, Contrast
 from crosstally.questions.question import count, query_of
 from crosstally.schema import Attribute, Schema
@@ -34,19 +34,24 @@ def random_problem(rng: np.random.Generator) -> tuple[Problem, np.ndarray, np.nd
     """Three tables of pairs and four linear queries, and the same as functions over the universe."""
     prior = Prior(SCHEMA, tuple(rng.dirichlet(np.full(n, 5.0)) for n in SIZES))
     truth = rng.dirichlet(np.full(24, 0.7))
-    features, functions = [], []
+    constraints, functions = [], []
     for positions in ((0, 1), (1, 2), (0, 2)):
         marks = np.eye(math.prod(SIZES[p] for p in positions))[:, cell_of(positions)]
         targets = marks @ truth + rng.laplace(0, 0.02, len(marks))
         noise = np.full(len(marks), 0.02)
-        features.append(Features(positions, targets, noise=noise, bounds=np.full(len(marks), 0.4)))
+        constraints.append(Constraints(positions, targets, noise=noise, bounds=np.full(len(marks), 0.4)))
         functions.append(marks)
     tables = rng.integers(0, 3, (4, 12)).astype(np.float64)
     functions.append(tables[:, cell_of((0, 2))])
     targets = functions[-1] @ truth + rng.laplace(0, 0.05, 4)
     noise, bounds = np.full(4, 0.05), np.full(4, 0.3)
-    features.append(Features((0, 2), targets, noise=noise, bounds=bounds, tables=tables))
-    return Problem(SCHEMA, tuple(features), prior=prior, size=1000), np.vstack(functions), truth, prior.joint((0, 1, 2))
+    constraints.append(Constraints((0, 2), targets, noise=noise, bounds=bounds, tables=tables))
+    return (
+        Problem(SCHEMA, tuple(constraints), prior=prior, size=1000),
+        np.vstack(functions),
+        truth,
+        prior.joint((0, 1, 2)),
+    )
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -58,16 +63,16 @@ def test_means_are_those_of_the_exact_optimum(seed: int) -> None:
     rng = np.random.default_rng(seed)
     posed, functions, _, prior = random_problem(rng)
     targets, bounds = (
-        np.concatenate([getattr(each, name) for each in posed.features]) for name in ("targets", "bounds")
+        np.concatenate([getattr(each, name) for each in posed.constraints]) for name in ("targets", "bounds")
     )
     exact = functions @ optimum(prior.ravel(), functions, targets, bounds)
     found = maximum_entropy(posed, rows=10, sweeps=150, tolerance=0.0, random=rng)
     assert np.abs(np.concatenate(found.means) - exact).max() < 0.006
     assert np.abs(targets - exact).max() > 0.05
     assert found.gap < 0.01
-    for each, weights in zip(posed.features, found.weights, strict=True):
+    for each, weights in zip(posed.constraints, found.weights, strict=True):
         assert (np.abs(weights) <= each.bounds).all()
-    assert sum(int((np.abs(w) == e.bounds).sum()) for e, w in zip(posed.features, found.weights, strict=True)) > 5
+    assert sum(int((np.abs(w) == e.bounds).sum()) for e, w in zip(posed.constraints, found.weights, strict=True)) > 5
 
 
 @pytest.mark.parametrize(("wrong", "fits"), [(0.0, True), (0.1, False)])
@@ -76,12 +81,12 @@ def test_rows_follow_the_exact_law(wrong: float, fits: bool) -> None:
     rng = np.random.default_rng(4)
     posed, _, _, prior = random_problem(rng)
     chain = _Chain(posed, 200_000, rng)
-    weights = [rng.normal(0, 0.7, math.prod(SIZES[p] for p in each.positions)) for each in posed.features]
+    weights = [rng.normal(0, 0.7, math.prod(SIZES[p] for p in each.positions)) for each in posed.constraints]
     for _ in range(50):
         taken = chain.sweep(weights)
     assert 0.1 < taken < 0.9
     weights[1][3] += wrong
-    energy = sum(w[cell_of(each.positions)] for w, each in zip(weights, posed.features, strict=True))
+    energy = sum(w[cell_of(each.positions)] for w, each in zip(weights, posed.constraints, strict=True))
     law = prior.ravel() * np.exp(energy)
     expected = 200_000 * law / law.sum()
     seen = np.bincount(np.ravel_multi_index(chain.codes.T, SIZES), minlength=24)
@@ -94,8 +99,8 @@ def test_counts_stay_those_of_the_rows() -> None:
     posed, *_ = random_problem(rng)
     chain = _Chain(posed, 500, rng)
     for _ in range(3):
-        chain.sweep([rng.normal(0, 1, math.prod(SIZES[p] for p in each.positions)) for each in posed.features])
-    for each, shares in zip(posed.features, chain.shares(), strict=True):
+        chain.sweep([rng.normal(0, 1, math.prod(SIZES[p] for p in each.positions)) for each in posed.constraints])
+    for each, shares in zip(posed.constraints, chain.shares(), strict=True):
         counted = np.zeros([SIZES[p] for p in each.positions])
         for row in chain.codes:
             counted[tuple(row[list(each.positions)])] += 1
@@ -115,7 +120,7 @@ def test_bounds_are_alpha_n_over_b_and_targets_shares() -> None:
     query = query_of(count(a="1"), SCHEMA)
     asked = Measurement(query, np.array(250), variance=noise.variance, noise=noise, origin="x")
     posed = problem(SCHEMA, [cells(("b",), [600.0, 400.0]), asked], total=1000, alpha=0.002)
-    table, answer = posed.features
+    table, answer = posed.constraints
     assert table.positions == (1,)
     assert table.targets == pytest.approx([0.6, 0.4])
     # With the total known to be 1000, half of the variance of the two cells is left.
@@ -132,10 +137,10 @@ def test_contrasts_and_transposed_tables_enter() -> None:
     contrast = Measurement(Contrast(("b", "a")), [[0, 0, 0]], variance=1.0, noise=None, origin="x")
     singles = [cells(("a",), exact.sum(axis=1)), cells(("b",), exact.sum(axis=0))]
     posed = problem(SCHEMA, [*singles, contrast], total=1050, alpha=1.0)
-    (pair,) = posed.features
+    (pair,) = posed.constraints
     assert pair.positions == (0, 1)
     assert pair.targets.sum() == pytest.approx(1.0)
-    turned = problem(SCHEMA, [cells(("b", "a"), exact.T)], total=1050, alpha=1.0).features[0]
+    turned = problem(SCHEMA, [cells(("b", "a"), exact.T)], total=1050, alpha=1.0).constraints[0]
     assert turned.targets.reshape(3, 2) == pytest.approx(exact / 1050)
 
 

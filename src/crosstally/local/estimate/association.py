@@ -11,6 +11,18 @@ the law does not matter.
 
 Weights follow from the reports by expectation maximisation, a few pairs' worth of a law around independence added: at
 first most pairs are taken to be nearly independent and a few not at all.
+
+Arrays: pairs come first, of any number of axes (...), and nodes last, so (..., 25). In symbols, for a pair with noisy
+interaction y of noise variance v, c_k the interaction at node k, h_k the width there and w_k the weight of the node,
+
+    interaction ~ sum_k w_k N(c_k, h_k^2),    y | interaction ~ N(interaction, v),    y | node k ~ N(c_k, h_k^2 + v).
+
+For p = q = 1/2, theta = 0 means independence, x = p q:
+
+>>> half = np.array([0.5])
+>>> centres, widths = interactions_at(half, half, 2 * np.ones(1), 2 * np.ones(1))
+>>> centres.shape, bool(abs(centres[0, 12]) < 1e-12)  # the middle node of 25 has theta = 0
+((1, 25), True)
 """
 
 from __future__ import annotations
@@ -46,6 +58,8 @@ START: Floats = _start()
 
 def _both(first: Floats, second: Floats) -> Floats:
     """How many of all people have both of two values at each node: one axis more."""
+    # x solves (odds - 1) x^2 - (1 + (p + q)(odds - 1)) x + odds p q = 0. The root is written with the sum below
+    # the line: the usual form, a difference over odds - 1, is 0 / 0 at independence.
     p, q, odds = first[..., None], second[..., None], np.exp(NODES)
     sums = 1 + (p + q) * (odds - 1)
     roots = np.sqrt(np.maximum(sums * sums - 4 * odds * (odds - 1) * p * q, 0.0))
@@ -58,6 +72,8 @@ def interactions_at(first: Floats, second: Floats, first_sizes: Floats, second_s
     The interaction is what is left of the frequency of both when the table is centred along both attributes,
     x - p / n' - q / n + 1 / (n n') for attributes of n and n' values.
     """
+    # The width of a node is half the distance between its middles to both neighbours: normal laws as wide as that
+    # overlap to a smooth density. The first and the last node have one neighbour only.
     centred = _both(first, second)
     centred -= (first / second_sizes + second / first_sizes - 1 / (first_sizes * second_sizes))[..., None]
     width = np.empty_like(centred)
@@ -68,7 +84,10 @@ def interactions_at(first: Floats, second: Floats, first_sizes: Floats, second_s
 
 
 def likelihoods(centres: Floats, widths: Floats, seen: Floats, variances: Floats) -> Floats:
-    """The likelihood of a noisy interaction at each node, up to a factor that no node shares in."""
+    """The likelihood of a noisy interaction at each node, up to a factor that all nodes of a pair share.
+
+    N(seen; centre, width^2 + variance) times sqrt(2 pi variance): the factor cancels wherever nodes are compared.
+    """
     spread = widths**2 + variances[..., None]
     return np.asarray(
         np.exp(-((seen[..., None] - centres) ** 2) / (2 * spread)) / np.sqrt(spread / variances[..., None])
@@ -76,10 +95,17 @@ def likelihoods(centres: Floats, widths: Floats, seen: Floats, variances: Floats
 
 
 def fitted_law(likelihood: Floats, law: Floats) -> Floats:
-    """The weights of the nodes after some steps of expectation maximisation from a law: one row for each pair."""
+    """The weights of the nodes after some steps of expectation maximisation from a law.
+
+    Args:
+        likelihood: (pairs, nodes).
+        law: The weights to start from: (nodes).
+    """
     for _ in range(_STEPS):
+        # Expectation: how likely each pair belongs to each node. 1e-300 keeps a pair far from all nodes from 0 / 0.
         shares = likelihood * law + 1e-300
         shares /= shares.sum(axis=1, keepdims=True)
+        # Maximisation, with START as so many pairs more (the mode under a Dirichlet law)
         law = (shares.sum(axis=0) + _PAIRS_ADDED * START) / (len(shares) + _PAIRS_ADDED)
     return law
 
@@ -87,7 +113,11 @@ def fitted_law(likelihood: Floats, law: Floats) -> Floats:
 def expected_interactions(
     centres: Floats, widths: Floats, seen: Floats, variances: Floats, law: Floats
 ) -> tuple[Floats, Floats]:
-    """What interactions are on average, given what was seen of them, and how much they vary around that."""
+    """What interactions are on average, given what was seen of them, and how much they vary around that.
+
+    Within node k the mean is c_k + t_k (y - c_k) and the variance t_k v, with t_k = h_k^2 / (h_k^2 + v). Over nodes the
+    means are averaged, and the variance is the mean variance plus the variance of the means.
+    """
     shares = likelihoods(centres, widths, seen, variances) * law + 1e-300
     shares /= shares.sum(axis=-1, keepdims=True)
     trust = widths**2 / (widths**2 + variances[..., None])

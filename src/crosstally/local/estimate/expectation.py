@@ -1,4 +1,18 @@
-"""Measurements as the estimate that is best on average would answer them: single attributes, pairs and triples."""
+"""Measurements as the estimate that is best on average would answer them: single attributes, pairs and triples.
+
+    coefficients of single attributes and pairs  ->  items and pairs of ``posterior``  ->  tables of one and two
+    tables of one and two  ->  e, the table of three of greatest entropy
+    what reports show beyond it, d = r - r(e)  ->  e + rebuilt(trust d), as far as no cell becomes negative
+
+with trust = t s / (t s + variance), t the mean square of d beyond noise for all triples of one shape, and s the product
+of the variances of the three attributes: rare values can show little beyond entropy. Only sets of three have a d.
+
+Tables are shares of all people, axes in the order of the names; stacks of tables have the sets first, (sets, n, n', m).
+The table of a pair of two values each is known from its margins and the cell of both second values:
+
+>>> _table(np.array([[0.2]]), np.array([0.5, 0.5]), np.array([0.7, 0.3])).round(3).tolist()
+[[0.4, 0.1], [0.3, 0.2]]
+"""
 
 from __future__ import annotations
 
@@ -45,7 +59,7 @@ def expected_measurements(estimate: Estimate, measurements: Sequence[Measurement
     frequencies = {name: tables[(name,)] for (name,) in singles}
     tables |= triples
     variances = coefficient_variances(estimate.schema, moments | beyond, frequencies, total)
-    return Shrunk(answered(measurements, lambda names: total * _turned(tables, names)), variances)
+    return Shrunk(answered(measurements, lambda names: total * _transposed(tables, names)), variances)
 
 
 def _sets(schema: Schema, measurements: Sequence[Measurement]) -> list[Names]:
@@ -55,7 +69,7 @@ def _sets(schema: Schema, measurements: Sequence[Measurement]) -> list[Names]:
     return list(dict.fromkeys(chain.from_iterable(inside)))
 
 
-def _turned(tables: Mapping[Names, Floats], names: Names) -> Floats:
+def _transposed(tables: Mapping[Names, Floats], names: Names) -> Floats:
     """The table of a set, axes in the order of ``names``."""
     if names in tables:
         return tables[names]
@@ -79,7 +93,7 @@ def _low_orders(
         shares = found.frequencies[own]
         tables[(name,)] = np.array([1 - shares[0], shares[0]]) if len(own) == 1 else shares
         left[(name,)] = float(found.frequency_variances[own].mean())
-    start = 0
+    start = 0  # pairs of items stand one table after the other, each in row-major order
     for first, second in pairs:
         shape = (len(places[first]), len(places[second]))
         end = start + math.prod(shape)
@@ -95,6 +109,7 @@ def _items(estimate: Estimate, singles: Sequence[Names], total: float) -> tuple[
     parts, places, start = [], {}, 0
     for number, (name,) in enumerate(singles):
         values = estimate.table((name,)) / total
+        # All coefficients of a set have the variance of its last one; a cell has (1 - 1/n) times that
         variance = float(estimate.variances[estimate.places([(name,)])[0][0, -1]]) / total**2
         n = len(values)
         kept = values[1:] if n == 2 else values
@@ -111,6 +126,7 @@ def _interactions(estimate: Estimate, pairs: Sequence[Names], total: float) -> d
     for shape, group in by_shape([estimate.schema.sizes(names) for names in pairs]).items():
         places, _ = estimate.places([pairs[i] for i in group])
         stack = estimate.coefficients[places].reshape(-1, *shape)
+        # Coefficients 0 of an axis belong to single attributes and the total: without them the table is centred
         stack[:, 0, :], stack[:, :, 0] = 0, 0
         centred = rebuild(stack, 2) / total
         scale = math.prod(1 - 1 / n for n in shape) / total**2
@@ -125,6 +141,7 @@ def _pairs(
     interactions: Mapping[Names, tuple[Floats, float]],
     places: Mapping[str, NDArray[np.int64]],
 ) -> Pairs:
+    """All pairs of items of the given pairs of attributes, in order; of each table the row-major order of its items."""
     first, second, seen, variances = [], [], [], []
     for names in pairs:
         table, variance = interactions[names]
@@ -146,11 +163,12 @@ def _pairs(
 
 def _table(block: Floats, rows: Floats, columns: Floats) -> Floats:
     """The table of a pair from the frequencies of its items; where they do not add up it is fitted to both sides."""
+    # The first value of an attribute of two is what the second leaves of the margin
     if block.shape[0] < len(rows):
         block = np.concatenate([columns[len(columns) - block.shape[1] :][None] - block, block])
     if block.shape[1] < len(columns):
         block = np.concatenate([(rows - block[:, 0])[:, None], block], axis=1)
-    table = np.maximum(block, 1e-12)
+    table = np.maximum(block, 1e-12)  # iterative proportional fitting cannot bring a cell back from zero
     for _ in range(0 if table.size == 4 else _FITTED_ROUNDS):
         table = table * (rows / table.sum(axis=1))[:, None]
         table = table * (columns / table.sum(axis=0))
@@ -166,13 +184,14 @@ def _triples(
     """Tables of greatest entropy, and what reports show beyond them as far as it is more than noise; its variances."""
     if not triples:
         return {}, {}
-    low = _with_tables(estimate, tables, total)
+    one_and_two = _with_tables(estimate, tables, total)
     out: Tables = {}
     left: dict[Names, float] = {}
     shapes = by_shape([estimate.schema.sizes(names) for names in triples])
     for shape, group in shapes.items():
         sets = [triples[i] for i in group]
-        expected = np.stack([each.values for each in maximum_entropy(low, sets)]) / total
+        expected = np.stack([each.values for each in maximum_entropy(one_and_two, sets)]) / total
+        # Coefficients of all three attributes: those of fewer are in ``tables`` already, and d has none of them
         inner = (slice(None), *(slice(1, None),) * 3)
         places, _ = estimate.places(sets)
         beyond = np.zeros_like(expected)
@@ -183,6 +202,7 @@ def _triples(
         trust = _trust(beyond[inner].reshape(len(sets), -1), spread, variances)
         found = _added(expected, rebuild(beyond * trust.reshape(-1, 1, 1, 1), 3))
         out.update(zip(sets, found, strict=True))
+        # t s v / (t s + v) = trust v is left of a coefficient
         cells = variances * trust * math.prod(1 - 1 / n for n in shape)
         left.update(zip(sets, cells.tolist(), strict=True))
     return out, left
@@ -195,6 +215,7 @@ def _spread(frequencies: Floats) -> float:
 
 def _trust(beyond: Floats, spread: Floats, variances: Floats) -> Floats:
     """How much of each set is kept: t s / (t s + variance), t s the mean square for attributes of spread s."""
+    # E d^2 = t s + variance. Least squares for t with weights 1 / variance^2, each coefficient of d alike
     weights = spread / variances**2
     excess = (weights * ((beyond**2).mean(axis=1) - variances)).sum() / (weights * spread).sum()
     square = max(float(excess), 0.0) * spread

@@ -11,7 +11,23 @@ their frequencies and mostly near independence. How much, the reports say themse
   their sum. Each frequency is the mean of its law given its own reports and those of all its pairs, the others held at
   their means, and this is repeated;
 - then pairs are at their means given the frequencies, and what three attributes show beyond the greatest entropy is
-  drawn towards zero by t / (t + variance), t its mean square beyond noise.
+  drawn towards zero by t / (t + variance), t its mean square beyond noise (``expectation``).
+
+In symbols, for items i with frequency p_i and pairs (i, j) with interaction R_ij, both as shares of all people:
+
+    p_i ~ Beta(m c, (1 - m) c),      seen_i | p_i ~ N(p_i, variance_i)
+    R_ij ~ law of odds ratios given p_i, p_j,      seen_ij | R_ij ~ N(R_ij, variance_ij)
+
+An attribute of two values is one item (its second value: the first is the rest), one of n > 2 values is n items. Every
+p_i is tried at 33 points, so that arrays of laws are (items, points) for frequencies and (pairs, nodes) for pairs.
+
+One attribute of two values, seen at 0.3 with almost no noise, and no pairs: the reports are believed.
+
+>>> one = Items(attributes=np.array([0]), sizes=np.array([2.0]), seen=np.array([0.3]), variances=np.array([1e-6]))
+>>> no = np.zeros(0, np.int64)
+>>> found = posterior(one, Pairs(first=no, second=no, seen=np.zeros(0), variances=np.zeros(0)))
+>>> round(float(found.frequencies[0]), 3)
+0.3
 """
 
 from __future__ import annotations
@@ -51,7 +67,11 @@ _NOTHING = 1e-300  # added before logarithms: a likelihood may underflow
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Items:
-    """Values of attributes, one of two and all of more: whose they are, and their frequencies as measured."""
+    """Values of attributes, one of two and all of more: whose they are, and their frequencies as measured.
+
+    All arrays are (items). ``sizes`` is the number of values of the item's attribute; ``seen`` is unbiased and may be
+    negative or above 1; ``variances`` are those of its noise.
+    """
 
     attributes: NDArray[np.int64]
     sizes: Floats
@@ -61,7 +81,10 @@ class Items:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Pairs:
-    """Pairs of items of different attributes: places among items, noisy interactions and their variances."""
+    """Pairs of items of different attributes: places among items, noisy interactions and their variances.
+
+    All arrays are (pairs).
+    """
 
     first: NDArray[np.int64]
     second: NDArray[np.int64]
@@ -84,6 +107,7 @@ class Posterior:
 
 def posterior(items: Items, pairs: Pairs) -> Posterior:
     """What all reports together say about items and their pairs."""
+    # The log-likelihood of an item's own reports and the log-prior, both (items, points)
     grids = _grids(items)
     own = -((items.seen[:, None] - grids.points) ** 2) / (2 * items.variances[:, None])
     before = _frequency_laws(items, grids, own)
@@ -92,10 +116,11 @@ def posterior(items: Items, pairs: Pairs) -> Posterior:
     kinds = _kinds(items, pairs)
     odds = [START for _ in kinds]
     for _ in range(_SWEEPS if len(pairs.first) else 0):
+        # Frequencies given the pairs' laws, then these laws given the frequencies
         if len(items.seen) <= _MOST_ITEMS:
             laws, evidence = _law_of_pairs(pairs, kinds, odds), own.copy()
             for i, tried in enumerate(grids.points):  # one after the other: all at once may swing to and fro
-                evidence[i] += _told(items, pairs, frequencies, laws, item=i, tried=tried)
+                evidence[i] += _log_likelihood_of_pairs(items, pairs, frequencies, laws, item=i, tried=tried)
                 mean, variance = grids.at(i).moments(evidence[i : i + 1] + before[i : i + 1])
                 frequencies[i], variances[i] = mean[0], variance[0]
             before = _frequency_laws(items, grids, evidence)
@@ -152,6 +177,7 @@ def _expected_pairs(items: Items, pairs: Pairs, frequencies: Floats, laws: Float
     p, q, n, m = frequencies[a], frequencies[b], items.sizes[a], items.sizes[b]
     centres, widths = interactions_at(p, q, n, m)
     found, variances = expected_interactions(centres, widths, pairs.seen, pairs.variances, laws)
+    # R = x - p / m - q / n + 1 / (n m) solved for x, within the bounds of Fréchet
     both = np.clip(found + p / m + q / n - 1 / (n * m), np.maximum(p + q - 1, 0.0), np.minimum(p, q))
     return np.asarray(both), variances
 
@@ -179,7 +205,7 @@ class _Grids:
     def moments(self, evidence: Floats) -> tuple[Floats, Floats]:
         """The mean and the variance of each frequency under a law given by the logarithm of its density."""
         heights = evidence + self.weights
-        heights = np.exp(heights - heights.max(axis=1, keepdims=True))
+        heights = np.exp(heights - heights.max(axis=1, keepdims=True))  # the largest is 1: no overflow
         heights /= heights.sum(axis=1, keepdims=True)
         means = (heights * self.points).sum(axis=1)
         return np.asarray(means), np.asarray((heights * (self.points - means[:, None]) ** 2).sum(axis=1))
@@ -187,6 +213,8 @@ class _Grids:
 
 def _grids(items: Items) -> _Grids:
     """Points around what was seen, closer together towards 0 and 1: even steps of the arc sine of the root."""
+    # p = sin(angle)^2, so dp = sin(2 angle) d(angle): the logarithm of that is what a point stands for. Where what was
+    # seen lies outside of [0, 1] the points cover the end of the interval that is nearest.
     reach = _REACH * np.sqrt(items.variances)
     low = np.clip(items.seen - reach, 0.0, np.maximum(1 - reach, 0.0))
     high = np.maximum(np.minimum(items.seen + reach, 1.0), np.minimum(low + reach / 2, 1.0))
@@ -205,10 +233,12 @@ def _frequency_laws(items: Items, grids: _Grids, evidence: Floats) -> Floats:
     for size in np.unique(items.sizes):
         own = np.flatnonzero(items.sizes == size)
         laws = [(m, c) for m in (_MEANS if size == 2 else [1 / size]) for c in _CONCENTRATIONS]
+        # (laws, items, points): log p(point | law), and with the reports the log-integrand of p(reports | law)
         logs = np.stack([_beta(grids.points[own], *law) for law in laws])
         joint = logs + evidence[own] + grids.weights[own]
         tops = joint.max(axis=2, keepdims=True)
         likely = (np.log(np.exp(joint - tops).sum(axis=2)) + tops[..., 0]).sum(axis=1)
+        # The prior of each item is the mixture of laws by their posterior weights, all laws alike before
         share = np.exp(likely - likely.max())
         out[own] = np.log(np.tensordot(share / share.sum(), np.exp(logs), axes=1) + _NOTHING)
     return out
@@ -221,10 +251,12 @@ def _beta(points: Floats, mean: float, concentration: float) -> Floats:
     return np.asarray((a - 1) * np.log(points) + (b - 1) * np.log1p(-points) + constant)
 
 
-def _told(items: Items, pairs: Pairs, frequencies: Floats, laws: Floats, *, item: int, tried: Floats) -> Floats:
+def _log_likelihood_of_pairs(
+    items: Items, pairs: Pairs, frequencies: Floats, laws: Floats, *, item: int, tried: Floats
+) -> Floats:
     """What the pairs of an item tell about its frequency, the others held: the logarithm of a likelihood."""
     places = np.flatnonzero((pairs.first == item) | (pairs.second == item))
-    others = pairs.first[places] + pairs.second[places] - item
+    others = pairs.first[places] + pairs.second[places] - item  # the other end of each pair
     mine, held = np.broadcast_arrays(tried, frequencies[others, None])
     sizes = items.sizes[others, None]
     centres, widths = interactions_at(mine, held, np.full(sizes.shape, items.sizes[item]), sizes)

@@ -8,6 +8,17 @@ of single attributes, the coefficients of a set B are sums of central moments,
 Moments of attributes that are independent are zero. So for each number s of attributes the mean square of k_S is
 estimated, t = mean(k^2 - variance), and each k_S becomes k_S t / (t + variance): the linear estimate of least mean
 squared error if moments were drawn with that mean square. Where reports are many nothing changes.
+
+For two attributes that is r_12 = k_12 + f_1 f_2: the covariance and the product of the two. For three,
+
+    r_123 = k_123 + k_12 f_3 + k_13 f_2 + k_23 f_1 + f_1 f_2 f_3.
+
+Blocks of coefficients have one axis for each attribute, of one less than its number of values (the first coefficient of
+each axis belongs to a smaller set). Coefficients of one set all have the same variance. Blocks, moments and
+variances are in shares: divided by the total, or its square. A block of zeros has no mean square beyond noise:
+
+>>> _mean_squares({("a", "b"): np.zeros((1, 2))}, {("a", "b"): 1.0})
+{2: 0.0}
 """
 
 from __future__ import annotations
@@ -52,6 +63,7 @@ def shrunk_measurements(estimate: Estimate, measurements: Sequence[Measurement])
     total = float(estimate.table(()))
     if total <= 0 or not all(estimate.covers((name,)) for one in sets for name in one):
         return Shrunk(tuple(measurements), {})
+    # r -> k, k -> k t / (t + variance), k -> r
     blocks = {one: _block(estimate, one) / total for one in sets}
     moments = _moments(blocks)
     variances = {one: _variance(estimate, one) / total**2 for one in sets}
@@ -59,6 +71,7 @@ def shrunk_measurements(estimate: Estimate, measurements: Sequence[Measurement])
     trust = {one: squares[len(one)] / (squares[len(one)] + variances[one]) for one in moments}
     kept = {one: moment * trust[one] for one, moment in moments.items()}
     shrunk = _with_blocks(estimate, {one: total * _raw(one, kept, blocks) for one in sets if len(one) > 1})
+    # What the linear estimate leaves: t v / (t + v) = v trust, for cells of the centred table
     left = {one: variances[one] * trust.get(one, 1.0) * _cell(estimate.schema, one) for one in sets}
     frequencies = {name: shrunk.table((name,)) / total for one in sets if len(one) == 1 for name in one}
     remaining = coefficient_variances(estimate.schema, left, frequencies, total)
@@ -81,10 +94,12 @@ def coefficient_variances(
     By the sum above an error of k_S is an error of r_B times the product of the f_i of all others; on average over
     cells its square is multiplied by their mean squares.
     """
+    # Mean squares of the f_i as cells of a centred table of shares
     squares = {name: float(((found - 1 / len(found)) ** 2).mean()) for name, found in frequencies.items()}
     out = {}
     for names in moments:
         parts = (part for size in range(1, len(names) + 1) for part in combinations(names, size) if part in moments)
+        # Errors of different moments are taken to be independent: their variances add
         cells = sum(moments[part] * math.prod(squares[name] for name in names if name not in part) for part in parts)
         out[names] = total**2 * cells / _cell(schema, names)
     return out
@@ -124,7 +139,7 @@ def _variance(estimate: Estimate, names: Names) -> float:
 def _outer(parts: Sequence[tuple[Names, Floats]], names: Names) -> Floats:
     """The product of blocks of disjoint sets, axes in the order of ``names``."""
     out: Floats = np.ones(())
-    axes: list[str] = []
+    axes: list[str] = []  # the attribute of each axis so far; the sets of the parts come in any order
     for part, block in parts:
         out = np.multiply.outer(out, block)
         axes += part
@@ -133,6 +148,7 @@ def _outer(parts: Sequence[tuple[Names, Floats]], names: Names) -> Floats:
 
 def _raw(names: Names, moments: Mapping[Names, Floats], blocks: Mapping[Names, Floats]) -> Floats:
     """The coefficients of a set from central moments, its own among them where there is one."""
+    # The sum of the header: S of no attribute, then of two and more. A central moment of one is 0.
     total: Floats = np.zeros([blocks[(name,)].shape[0] for name in names])
     for size in (0, *range(2, len(names) + 1)):
         for part in combinations(names, size):
@@ -148,6 +164,7 @@ def _moments(blocks: Mapping[Names, Floats]) -> dict[Names, Floats]:
     out: dict[Names, Floats] = {}
     for names, block in blocks.items():
         if len(names) > 1:
+            # ``out`` lacks ``names`` itself as yet: the sum is all of r_B but k_B
             out[names] = block - _raw(names, out, blocks)
     return out
 
@@ -160,6 +177,7 @@ def _mean_squares(moments: Mapping[Names, Floats], variances: Mapping[Names, flo
     out = {}
     for size in {len(names) for names in moments}:
         own = [(block, variances[names]) for names, block in moments.items() if len(names) == size]
+        # The t with sum (k^2 - variance - t) / variance = 0
         excess = sum(float((block**2).sum()) / v - block.size for block, v in own)
         weight = sum(block.size / v for block, v in own)
         out[size] = max(excess / weight, 0.0)

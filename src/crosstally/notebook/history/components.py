@@ -4,6 +4,20 @@ The covariance of past answers is A = D + L L'. D is block diagonal: noise, and 
 share. L holds the parts that many queries share, such as those of single attributes. Cholesky for each block and
 Woodbury's identity for the rest; no cost grows with the universe, and none with the cube of the number of queries
 unless all of them share parts of very many cells.
+
+The model, for a set S of attributes (a "part"), q past queries and c_S the number of cells of S:
+
+    answers  a = sum over S of F_S b_S + noise,     F_S (q, c_S) features,  b_S ~ N(0, v_S I),  noise ~ N(0, N)
+    covariance  A = N + sum over S of v_S F_S F_S' = D + L L',     L = the columns sqrt(v_S) F_S of shared parts
+    Woodbury  A^-1 = D^-1 - D^-1 L M^-1 L' D^-1,     M = I + L' D^-1 L
+    estimate  E[b_S | a] = v_S F_S' A^-1 a,     of a query with features f_S: sum over S of f_S E[b_S | a]
+
+which is kernel ridge regression with the kernel of the paper (EDBT 2012, section 3), each v_S in the place of alpha^2.
+In ``Solution``: ``scaled`` is L (q, columns), ``solved`` is D^-1 L (q, columns), ``factors`` are the Cholesky factors
+of the blocks of D, ``middle`` that of M (columns, columns), ``weights`` A^-1 a (q).
+
+With one query, one part of one cell, feature 1, v = 3 and noise 1, A is 4: of an answer of 8 the estimate is
+3/4 x 8 = 6, and its error variance 3 - 9/4 = 3/4.
 """
 
 from __future__ import annotations
@@ -40,7 +54,7 @@ Features = Mapping[Positions, Floats]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Shared:
-    """A part of the queries: which rows of the batch have it, and their features."""
+    """A part of the queries: which rows of the batch have it (rows), and their features (rows, cells of the part)."""
 
     part: Positions
     rows: NDArray[np.intp]
@@ -55,6 +69,7 @@ def _along(table: Floats, matrices: Sequence[Floats | None]) -> Floats:
         if axis == table.ndim - 1:
             table = table @ matrix
         else:
+            # The axis in the middle of three: what is before it, itself, what is behind it
             stacked = table.reshape(-1, table.shape[axis], math.prod(table.shape[axis + 1 :]))
             table = (matrix.T @ stacked).reshape(table.shape)
     return table
@@ -77,18 +92,21 @@ class Structure:
         self.batch, self.prior = batch, prior
         self.plain = plain
         self.loadings: dict[int, Floats] = {}
+        # For each part the bundles that have it: a query about attributes {1, 2} has the parts {}, {1}, {2} and {1, 2}
         members: dict[Positions, list[int]] = {}
         for i, bundle in enumerate(batch.bundles):
             for part in parts_of(bundle.positions):
                 if part not in known:
                     members.setdefault(part, []).append(i)
         self.parts = tuple(members)
-        low, owner = self._split(members)
-        self.shared = tuple(self._shared(part, members[part]) for part in low)
+        # Shared parts are columns of L. The others are inside one block each, since bundles that share one are united.
+        low_rank, owner = self._split(members)
+        self.shared = tuple(self._shared(part, members[part]) for part in low_rank)
         groups: dict[int, list[int]] = {}
         for i in range(len(batch.bundles)):
             groups.setdefault(owner[i], []).append(i)
         self.blocks = tuple(np.concatenate([batch.bundles[i].rows for i in group]) for group in groups.values())
+        # places[i] is where query i stands within its own block
         places = np.empty(batch.size, np.intp)
         for rows in self.blocks:
             places[rows] = np.arange(len(rows))
@@ -96,12 +114,12 @@ class Structure:
         number = {root: i for i, root in enumerate(groups)}
         self.inside: tuple[list[_Shared], ...] = tuple([] for _ in groups)
         for part, where in members.items():
-            if part not in low:
+            if part not in low_rank:
                 self.inside[number[owner[where[0]]]].append(self._shared(part, where))
 
     def _split(self, members: Mapping[Positions, list[int]]) -> tuple[set[Positions], list[int]]:
         """Small parts that several bundles share become low rank; bundles that share larger ones become one block."""
-        owner = list(range(len(self.batch.bundles)))
+        owner = list(range(len(self.batch.bundles)))  # a forest: bundles with the same root are one block
 
         def root(i: int) -> int:
             while owner[i] != i:
@@ -109,18 +127,19 @@ class Structure:
             return i
 
         room = min(max(self.batch.size // 4, _LOW_RANK[0]), _LOW_RANK[1])
-        low: set[Positions] = set()
-        for part in sorted(members, key=self._cells):
+        low_rank: set[Positions] = set()
+        for part in sorted(members, key=self._cells):  # the smallest first: most parts for the same number of columns
             where = members[part]
             if len(where) == 1:
                 continue
+            # M costs columns^3 to factor, a block rows^3: parts of few cells are cheap in M, the others in a block
             if self._cells(part) <= room:
                 room -= self._cells(part)
-                low.add(part)
+                low_rank.add(part)
             else:
                 for i in where[1:]:
                     owner[root(i)] = root(where[0])
-        return low, [root(i) for i in range(len(owner))]
+        return low_rank, [root(i) for i in range(len(owner))]
 
     def _cells(self, part: Positions) -> int:
         return math.prod(self.prior.schema.shape[p] for p in part)
@@ -141,13 +160,14 @@ class Structure:
 
     def features(self, bundle: Bundle, part: Positions) -> Floats:
         """The part of each query of a bundle; its numbers are believed to stray independently and equally far."""
-        return self._turned(projected(bundle, part, self.prior), part, self.loadings)
+        return self._loaded_features(projected(bundle, part, self.prior), part, self.loadings)
 
     def all_features(self, bundle: Bundle, *, known: Sequence[Positions] = ()) -> Features:
         """The features of each query of a bundle, for all its parts but those that are known."""
         return {part: self.features(bundle, part) for part in parts_of(bundle.positions) if part not in known}
 
-    def _turned(self, features: Floats, part: Positions, matrices: Mapping[int, Floats]) -> Floats:
+    def _loaded_features(self, features: Floats, part: Positions, matrices: Mapping[int, Floats]) -> Floats:
+        """Features times the Kronecker product of the attributes' roots: with C = R R' and b = R u, F b = (F R) u."""
         if not self.loaded(part) or not any(a in matrices for a in part):
             return features
         sizes = (self.prior.schema.shape[a] for a in part)
@@ -156,27 +176,30 @@ class Structure:
 
     def unturned(self, numbers: Floats, part: Positions) -> Floats:
         """Numbers of a part in the form of features as numbers in the form of projected queries."""
-        return np.asarray(self._turned(numbers[None], part, {a: root.T for a, root in self.loadings.items()})[0])
+        return np.asarray(
+            self._loaded_features(numbers[None], part, {a: root.T for a, root in self.loadings.items()})[0]
+        )
 
     def with_matrices(self, matrices: Mapping[int, Floats]) -> Structure:
         """The same queries where attributes stray as these matrices say: positive, a line for each cell."""
         from scipy.linalg import cholesky, solve_triangular
 
         other = copy(self)
-        for name in ("columns", "_products"):
+        for name in ("columns", "_products"):  # computed from the features, which change
             other.__dict__.pop(name, None)
         roots = {a: np.asarray(cholesky(matrix, lower=True, check_finite=False)) for a, matrix in matrices.items()}
-        turns = {
+        # Features hold the old roots already: F R_new = (F R_old) (R_old^-1 R_new)
+        changes = {
             a: np.asarray(solve_triangular(self.loadings[a], root, lower=True)) if a in self.loadings else root
             for a, root in roots.items()
         }
 
-        def turned(each: _Shared) -> _Shared:
-            return _Shared(each.part, each.rows, self._turned(each.features, each.part, turns))
+        def reloaded(each: _Shared) -> _Shared:
+            return _Shared(each.part, each.rows, self._loaded_features(each.features, each.part, changes))
 
         other.loadings = {**self.loadings, **roots}
-        other.shared = tuple(map(turned, self.shared))
-        other.inside = tuple(list(map(turned, inside)) for inside in self.inside)
+        other.shared = tuple(map(reloaded, self.shared))
+        other.inside = tuple(list(map(reloaded, inside)) for inside in self.inside)
         return other
 
     @cached_property
@@ -232,15 +255,16 @@ class Solution:
         roots = np.ones(columns.shape[1])
         for each, place in zip(structure.shared, slices, strict=True):
             roots[place] = math.sqrt(variances[each.part])
-        self.scaled = columns * roots
+        self.scaled = columns * roots  # L
         self.factors: list[Floats] = []
         solved = np.empty_like(self.scaled)
         self._log_determinant = 0.0
         for rows, inside in zip(structure.blocks, structure.inside, strict=True):
-            block = np.diag(past.noise[rows])
+            block = np.diag(past.noise[rows])  # D = N + sum of v_S F_S F_S' over the parts inside
             for each in inside:
                 where = structure.places[each.rows]
                 product = structure.product(each) * variances[each.part]
+                # Most parts inside are those of all queries of the block: an addition without a copy then
                 if len(where) == len(rows) and np.array_equal(where, np.arange(len(rows))):
                     block += product
                 else:
@@ -250,6 +274,7 @@ class Solution:
             solved[rows] = cho_solve((factor, True), self.scaled[rows], check_finite=False)
             self._log_determinant += 2 * float(np.log(np.diag(factor)).sum())
         self.solved = solved
+        # log det A = log det D + log det M
         middle = np.eye(self.scaled.shape[1]) + self.scaled.T @ solved
         self.middle = cholesky(middle, lower=True, check_finite=False)
         self._log_determinant += 2 * float(np.log(np.diag(self.middle)).sum())
@@ -260,7 +285,7 @@ class Solution:
 
         out = np.empty_like(right)
         for rows, factor in zip(self.structure.blocks, self.factors, strict=True):
-            out[rows] = cho_solve((factor, True), right[rows], check_finite=False)
+            out[rows] = cho_solve((factor, True), right[rows], check_finite=False)  # D^-1 right
         if self.scaled.shape[1]:
             out -= self.solved @ cho_solve((self.middle, True), self.scaled.T @ out, check_finite=False)
         return out
@@ -277,6 +302,7 @@ class Solution:
 
         if not self.scaled.shape[1]:
             return self.solved
+        # With M = R R' it is D^-1 L R'^-1
         return np.asarray(solve_triangular(self.middle, self.solved.T, lower=True, check_finite=False).T)
 
     @cached_property
@@ -299,7 +325,7 @@ class Solution:
             out[rows] = np.diag(inverse)
         return out
 
-    def weighed(self) -> Iterator[tuple[_Shared, Floats]]:
+    def inverse_times_features(self) -> Iterator[tuple[_Shared, Floats]]:
         """Each part that attributes' matrices shape, with its features, and A^-1 times these, for the same queries."""
         from scipy.linalg import cho_solve
 
@@ -308,34 +334,35 @@ class Solution:
             for each in (each for each in inside if structure.loaded(each.part)):
                 where = structure.places[each.rows]
                 yield each, self.inverse_blocks[number][np.ix_(where, where)] @ each.features
-        low = [
+        # A^-1 L = D^-1 L M^-1, and F_S are the columns of L over sqrt(v_S)
+        low_rank = [
             pair for pair in zip(structure.shared, structure.columns[1], strict=True) if structure.loaded(pair[0].part)
         ]
-        if low:
+        if low_rank:
             found = cho_solve((self.middle, True), self.solved.T, check_finite=False)
-            for each, place in low:
+            for each, place in low_rank:
                 yield each, found[place, each.rows].T / math.sqrt(self.variances[each.part])
 
     @property
     def fitted(self) -> Floats:
-        """The estimate of each past query, less what is known of it."""
+        """The estimate of each past query, less what is known of it: (A - N) A^-1 a = a - N A^-1 a."""
         return self.past.answers - self.past.noise * self.weights
 
     @property
     def fitted_errors(self) -> Floats:
-        """The standard error of each."""
+        """The standard error of each: the root of the diagonal of N - N A^-1 N."""
         noise = self.past.noise
         return np.asarray(np.sqrt(np.maximum(noise - noise**2 * self.inverse_diagonal, _ROUNDING * noise)))
 
     @property
     def log_likelihood(self) -> float:
-        """Of the past answers, were they normal, up to a constant."""
+        """Of the past answers, were they normal, up to a constant: -(log det A + a' A^-1 a) / 2."""
         return -0.5 * (self._log_determinant + float(self.past.answers @ self.weights))
 
     def with_answers(self, answers: Floats) -> Solution:
         """The same factors with other answers."""
         other = copy(self)
-        for name in ("weights", "coefficients", "_numbers"):
+        for name in ("weights", "coefficients", "_numbers"):  # all that depends on answers; the factors do not
             other.__dict__.pop(name, None)
         other.past = Past(answers, noise=self.past.noise)
         return other
@@ -393,14 +420,16 @@ class Solution:
         """
         from scipy.linalg import cho_solve, solve_triangular
 
+        # ``own`` is the variance before any answer, ``left`` that after the answers of the query's blocks given L;
+        # ``low_rank`` becomes the query's row of L less what the blocks explain of it, g; g' M^-1 g comes on top.
         number = len(next(iter(features.values())))
         own = np.zeros(number)
-        low = np.zeros((number, self.scaled.shape[1]))
+        low_rank = np.zeros((number, self.scaled.shape[1]))
         products: dict[int, Floats] = {}
         for part, rows in features.items():
             variance = self.variances.get(part, unseen.get(part, 0.0))
             if part in self._low:
-                low[:, self._low[part]] = math.sqrt(variance) * rows
+                low_rank[:, self._low[part]] = math.sqrt(variance) * rows
                 continue
             own += variance * np.einsum("ij,ij->i", rows, rows)
             if part in self._inside:
@@ -411,10 +440,10 @@ class Solution:
         for block, found in products.items():
             solved = cho_solve((self.factors[block], True), found.T, check_finite=False)
             left -= np.einsum("ij,ji->i", found, solved)
-            low -= solved.T @ self.scaled[self.structure.blocks[block]]
-        more = (
-            solve_triangular(self.middle, low.T, lower=True, check_finite=False) if low.size else np.zeros((0, number))
-        )
+            low_rank -= solved.T @ self.scaled[self.structure.blocks[block]]
+        more = np.zeros((0, number))
+        if low_rank.size:
+            more = np.asarray(solve_triangular(self.middle, low_rank.T, lower=True, check_finite=False))
         return np.asarray(np.maximum(left, _ROUNDING * own) + (more**2).sum(axis=0))
 
     @cached_property

@@ -3,6 +3,19 @@
 Each step multiplies every variance by a power of what the answers show over what the model expects of it: with 1/2 the
 likelihood never falls (the minorise-maximise step for variance components), with a little more it rises faster.
 A belief at a scale that is natural for counts keeps short histories from being certain of what they never saw.
+
+In the symbols of ``components``, with K_S = F_S F_S' and r = A^-1 a, the log-likelihood is -(log det A + a' r) / 2, and
+
+    d / d v_S  =  (shown_S - expected_S) / 2,      shown_S = r' K_S r,      expected_S = trace(A^-1 K_S)
+
+so at the maximum both are equal, and the step is v_S <- v_S (shown_S / expected_S)^power. The belief log v_S ~
+N(log v_0, spread^2) adds -2 log(v_S / v_0) / (spread^2 v_S) to the difference: a negative pull is added to what is
+expected, a positive one to what is shown, so that neither side becomes negative. A variance of 9 that is believed to
+be 1 with a spread of 3 is expected to be smaller by 2 log(9) / 9 / 9:
+
+>>> shown, expected = Belief(1.0).pulls(9.0)
+>>> shown, round(expected, 4)
+(0.0, 0.0543)
 """
 
 from __future__ import annotations
@@ -89,6 +102,7 @@ def fit(
     ``scales`` is the scale of each answer's Laplace noise, 0 where the noise is normal.
     """
     learner = _Learner(past, scales=scales, fixed=fixed, belief=belief)
+    # All variances start at what is believed of them
     learner.variances = {part: fixed.get(part, belief.variance) for part in structure.parts}
     mixture = Mixture(structure)
     if mixture.matrices:
@@ -97,6 +111,7 @@ def fit(
     for _ in range(_STEPS):
         learner.step(solution)
         before, solution = solution, learner.solve(structure)
+        # Judged by the estimates: a variance that no estimate depends on may drift for long
         gaps = np.abs(solution.fitted - before.fitted)
         if np.all(gaps <= _TOLERANCE * solution.fitted_errors):
             return Fit(solution, True)
@@ -106,6 +121,7 @@ def fit(
 def _shaped(structure: Structure, learner: _Learner, mixture: Mixture) -> Structure:
     """The structure with a learned matrix for each attribute."""
     structure = structure.with_matrices(mixture.matrices)
+    # Variances first, with the mixture as it is; then the shares of the mixture; then the matrices themselves
     for _ in range(_WARM):
         learner.step(learner.solve(structure))
     for _ in range(_SHAPING):
@@ -138,6 +154,8 @@ def statistics(solution: Solution) -> dict[Positions, tuple[float, float]]:
     if slices:
         from scipy.linalg import solve_triangular
 
+        # L' A^-1 L = L' D^-1 L M^-1 = (M - I) M^-1 = I - M^-1; over the columns of S its trace is v trace(A^-1 K_S).
+        # With M = R R' the diagonal of M^-1 is the sum of squares of each column of R^-1.
         root = solve_triangular(solution.middle, np.eye(len(solution.middle)), lower=True, check_finite=False)
         inside = 1 - (root**2).sum(axis=0)
         for each, columns in zip(structure.shared, slices, strict=True):
@@ -150,7 +168,7 @@ def statistics(solution: Solution) -> dict[Positions, tuple[float, float]]:
             where = structure.places[each.rows]
             product = structure.product(each)
             shown = float(((weights[each.rows] @ each.features) ** 2).sum())
-            out[each.part] = shown, float((inverse[np.ix_(where, where)] * product).sum())
+            out[each.part] = shown, float((inverse[np.ix_(where, where)] * product).sum())  # both are symmetric
     return out
 
 
@@ -165,6 +183,7 @@ def information(solution: Solution) -> dict[Positions, float]:
     if slices:
         from scipy.linalg import cho_solve
 
+        # As in ``statistics``: v F_S' A^-1 F_S is the square of S in I - M^-1, and trace(X^2) = sum of its squares
         inside = np.eye(len(solution.middle)) - cho_solve((solution.middle, True), np.eye(len(solution.middle)))
         for each, columns in zip(structure.shared, slices, strict=True):
             out[each.part] = float((inside[columns, columns] ** 2).sum())

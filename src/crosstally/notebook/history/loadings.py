@@ -6,6 +6,18 @@ cell by itself, and neighbours alike in the order of the labels, as far apart as
 much of each is learned; whether the order means anything is thus for the answers to say. Then it moves from there to
 what the answers show, held back by a belief that counts as much as one answer about each of its cells. All of it is
 marginal likelihood, a few steps of it: what is learned of an attribute from some pairs helps in all others.
+
+In the symbols of ``components``: b_S ~ N(0, v_S C_1 x ... x C_s), the Kronecker product over the attributes of S, with
+C_a (cells of a, cells of a) and trace C_a = its cells. R_a is Cholesky's root, C_a = R_a R_a', and features hold it
+already, F_S (R_1 x ... x R_s). With U the features (queries, cells of S) as a tensor unfolded along the axis of a,
+
+    shown_a = sum over S of v_S (U' r)(U' r)',      expected_a = sum over S of v_S U' A^-1 U      (cells, cells)
+
+are the two sides of the gradient in C_a as seen from R_a. A step maps C_a to R_a X R_a' with X expected X = shown: the
+matrix form of v <- v sqrt(shown / expected).
+
+>>> ordered_covariance(np.array([0.5, 0.5])).round(2).tolist()  # half of the rows apart: exp(-0.5 / 0.3) = 0.19
+[[1.0, 0.19], [0.19, 1.0]]
 """
 
 from __future__ import annotations
@@ -18,7 +30,7 @@ import numpy as np
 from crosstally.notebook.history.components import Solution, Structure
 from crosstally.typing import Floats
 
-__all__ = ["Evidence", "Mixture", "evidence", "moved", "neighbours"]
+__all__ = ["Evidence", "Mixture", "evidence", "moved", "ordered_covariance"]
 
 # How far neighbours are alike: by e after this share of rows. Chosen; the answers say how much of it there is.
 _REACH = 0.3
@@ -28,11 +40,12 @@ _LARGEST = 400  # a guard of time: values of an attribute up to which its matrix
 _MOST_NUMBERS = 10_000_000  # a guard of time: longer histories learn no matrices, and every cell strays by itself
 
 
-def neighbours(probabilities: Floats) -> Floats:
+def ordered_covariance(probabilities: Floats) -> Floats:
     """The covariance of deviations that change slowly along the order of the cells, in the form of queries' parts.
 
     The share of rows in a cell, over what the prior expects, goes with that in another as exp(-share between / 0.3).
     """
+    # Cells stand on the line at the middle of their rows, in shares; the root of the prior turns relative to absolute
     middle = np.cumsum(probabilities) - probabilities / 2
     alike = np.exp(-np.abs(middle[:, None] - middle) / _REACH)
     root = np.sqrt(probabilities)
@@ -51,12 +64,13 @@ class Evidence:
 def evidence(solution: Solution) -> dict[int, Evidence]:
     """For each attribute with a matrix the gradient of the likelihood in it, as two sides that are equal at the top."""
     structure, sizes = solution.structure, solution.structure.prior.schema.shape
+    # Sums over all parts that hold the attribute, one matrix for each side
     found = {a: Evidence(np.zeros((sizes[a],) * 2), expected=np.zeros((sizes[a],) * 2)) for a in structure.loadings}
-    for each, weighed in solution.weighed():
+    for each, inverse_times_features in solution.inverse_times_features():
         variance = solution.variances[each.part]
         shape = tuple(sizes[a] for a in each.part)
         estimate = (solution.weights[each.rows] @ each.features).reshape(shape)
-        tables, inverse = (rows.reshape(-1, *shape) for rows in (each.features, weighed))
+        tables, inverse = (rows.reshape(-1, *shape) for rows in (each.features, inverse_times_features))
         for axis, a in enumerate(each.part):
             if a in found:
                 side = _flat(estimate, axis)
@@ -83,7 +97,9 @@ class Mixture:
             [part for part in structure.parts if structure.loaded(part)] if structure.numbers <= _MOST_NUMBERS else []
         )
         members = {a for part in parts for a in part if sizes[a] <= _LARGEST}
-        self._kinds = {a: (np.eye(sizes[a]), neighbours(structure.prior.probabilities[a])) for a in sorted(members)}
+        self._kinds = {
+            a: (np.eye(sizes[a]), ordered_covariance(structure.prior.probabilities[a])) for a in sorted(members)
+        }
         self._shares = {a: np.array([0.5, 0.5]) for a in self._kinds}
 
     @property
@@ -96,6 +112,7 @@ class Mixture:
         for a, found in evidence(solution).items():
             seen = [_seen(kind, solution.structure.loadings[a]) for kind in self._kinds[a]]
             shown, expected = (np.array([(x * each).sum() for x in seen]) for each in (found.shown, found.expected))
+            # The gradient in a share is the inner product of its kind with shown - expected, all seen from the root
             shares = self._shares[a]
             shares = shares * (shown + _EVEN / 2 / shares) / (expected + _EVEN)
             self._shares[a] = shares / shares.sum()
@@ -110,9 +127,10 @@ def moved(solution: Solution, first: Mapping[int, Floats]) -> dict[int, Floats]:
     for a, found in evidence(solution).items():
         root = solution.structure.loadings[a]
         size = len(root)
+        # A belief worth ``size`` answers: the identity on the side of what is expected, the first matrix on the other
         step = _between(found.shown + size * _seen(first[a], root), found.expected + size * np.eye(size))
         matrix = root @ step @ root.T
-        out[a] = matrix * (size / np.trace(matrix))
+        out[a] = matrix * (size / np.trace(matrix))  # how much is for the variances to say, which directions is for C
     return out
 
 
@@ -120,12 +138,13 @@ def _seen(matrix: Floats, root: Floats) -> Floats:
     """A matrix seen from the root of another: the identity, were it that one."""
     from scipy.linalg import solve_triangular
 
+    # R^-1 matrix R'^-1, one side after the other
     half = solve_triangular(root, matrix, lower=True, check_finite=False)
     return np.asarray(solve_triangular(root, half.T, lower=True, check_finite=False))
 
 
 def _between(shown: Floats, expected: Floats) -> Floats:
-    """The positive matrix X with X expected X = shown."""
+    """The positive matrix X with X expected X = shown: E^-1/2 (E^1/2 shown E^1/2)^1/2 E^-1/2, E what is expected."""
     values, vectors = np.linalg.eigh((expected + expected.T) / 2)
     half = (vectors * np.sqrt(values)) @ vectors.T
     inverse = (vectors / np.sqrt(values)) @ vectors.T

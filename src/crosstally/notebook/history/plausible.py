@@ -8,6 +8,18 @@ that its own answers leave it. With many answers one point is left, and error ba
 Real attributes often have one dominant value, and levels learned from mild ones do not expect it. So one more way to
 read the answers, with a weight that they do not change, lets each set of attributes stray by nearly all rows. What was
 asked is known under it too: it counts where nothing near was asked.
+
+In symbols, v_S the variance of the set S of s attributes (``components``), all logarithms natural:
+
+    log v_S = log level_s + log own_S,    log own_S ~ N(0, 1.2^2),    log level_s ~ N(log scale, 2^2), cut at ``most``
+
+The mode of levels and own factors comes first (``_Pool.settle``). Then a grid in log level_s of step 1.5, a point being
+a whole number for each s (shift = exp(1.5 x point)), weighed by p(answers | variances) p(levels). Within a point
+log v_S is normal with what its answers leave of 1.2^2, so that its mean is exp(left / 2) times its median.
+
+>>> scale = Scale(4.0, most=100.0)
+>>> scale.log_density(4.0 * math.e**2), scale.log_density(101.0)  # one standard deviation above the scale
+(-0.5, -inf)
 """
 
 from __future__ import annotations
@@ -63,6 +75,7 @@ class Scale:
 
     def mean(self) -> float:
         """The expected level."""
+        # The mean of the cut log-normal law, in steps of 0.05 of its logarithm from four standard deviations below
         grid = np.arange(-4 * _LEVEL, math.log(self.most / self.variance) + 1e-9, 0.05)
         density = np.exp(-0.5 * (grid / _LEVEL) ** 2)
         return float(self.variance * (density @ np.exp(grid)) / density.sum())
@@ -110,6 +123,7 @@ class _Pool:
                 return
 
     def _step(self) -> float:
+        # The step of ``likelihood`` in logarithms, v (shown, expected): a level sums both sides over its sets
         before = self.variances({})
         found = statistics(self.structure.solve(self.past, before))
         self.seen = {part: (before[part] * found[part][0], before[part] * found[part][1]) for part in self.free}
@@ -117,6 +131,7 @@ class _Pool:
             sides = np.sum([self.seen[part] for part in self.free if len(part) == size], axis=0)
             moved = self.levels[size] * _ratio(sides, math.log(self.levels[size] / self.scale.variance), _LEVEL)
             self.levels[size] = min(moved, self.scale.most)
+        # Levels and factors move in the same step, both from the variances as they were before it
         for part in self.free:
             self.own[part] *= _ratio(self.seen[part], math.log(self.own[part]), _OWN)
         after = self.variances({})
@@ -124,12 +139,15 @@ class _Pool:
 
     def left(self) -> dict[Positions, float]:
         """For each set the variance of the logarithm of its factor that its answers leave."""
-        told = information(self.structure.solve(self.past, self.variances({})))
-        return {part: 1 / (1 / _OWN**2 + 0.5 * min(self.seen[part][0], told[part])) for part in self.free}
+        # Precisions add: that of the belief and Fisher's, which is what answers tell on average; where they show less
+        # than that, they count for less.
+        informed = information(self.structure.solve(self.past, self.variances({})))
+        return {part: 1 / (1 / _OWN**2 + 0.5 * min(self.seen[part][0], informed[part])) for part in self.free}
 
 
 def _ratio(sides: Iterable[float], distance: float, spread: float) -> float:
     """By how much to move: the root of what is shown over what is expected, with the pull of a belief on its side."""
+    # 0.01 on both sides: where nothing is shown and nothing expected, nothing moves
     shown, expected = sides
     pull = 2 * distance / spread**2
     return math.sqrt((shown + max(-pull, 0.0) + 0.01) / (expected + max(pull, 0.0) + 0.01))
@@ -157,6 +175,7 @@ def plausible(
         shift = {size: math.exp(_GRID * step) for size, step in zip(pool.sizes, point, strict=True)}
         variances = pool.variances(shift)
         for part in pool.free:
+            # The mean of a log-normal law: exp(half its variance) times the median
             variances[part] = min(variances[part] * math.exp(left[part] / 2), scale.most)
         solution = _solved(best, past, variances, scales)
         unseen = {
@@ -207,9 +226,11 @@ def _unseen(pool: _Pool, left: Mapping[Positions, float], size: int) -> float:
     """
     if size not in pool.sizes:
         return pool.scale.mean() * math.exp(_OWN**2 / 2)
-    told = [1 / left[part] - 1 / _OWN**2 for part in pool.free if len(part) == size]
-    shifts = 1 / _LEVEL**2 + sum(told)
-    whole = 1 / _LEVEL**2 + sum(each / (1 + each * _OWN**2) for each in told)
+    # Precisions of log level: from the answers with the factors held (the grid covers that), and with the factors free.
+    # The doubt that the grid lacks is the difference of the two variances; a new set has its own factor besides.
+    informed = [1 / left[part] - 1 / _OWN**2 for part in pool.free if len(part) == size]
+    shifts = 1 / _LEVEL**2 + sum(informed)
+    whole = 1 / _LEVEL**2 + sum(each / (1 + each * _OWN**2) for each in informed)
     return pool.levels[size] * math.exp((_OWN**2 + 1 / whole - 1 / shifts) / 2)
 
 
@@ -218,12 +239,12 @@ def _points(pool: _Pool) -> dict[Point, float]:
     start = (0,) * len(pool.sizes)
     best = _log_weight(pool, start)
     found = {start: 1.0}
-    border = [start]
+    border = [start]  # points whose neighbours are still to be looked at: the region is grown from the best point
     while border and len(found) < _MOST_POINTS:
         point = border.pop(0)
         for axis, size in enumerate(pool.sizes):
             if sum(pool.seen[part][1] for part in pool.free if len(part) == size) > _CERTAIN:
-                continue
+                continue  # so many answers know this level
             for step in (-1, 1):
                 near = (*point[:axis], point[axis] + step, *point[axis + 1 :])
                 if near in found:
@@ -236,6 +257,7 @@ def _points(pool: _Pool) -> dict[Point, float]:
 
 
 def _log_weight(pool: _Pool, point: Point) -> float:
+    """The sum of log p(answers | variances) and log p(levels), up to a constant; -inf beyond the most rows."""
     shift = {size: math.exp(_GRID * step) for size, step in zip(pool.sizes, point, strict=True)}
     belief = sum(pool.scale.log_density(pool.levels[size] * shift[size]) for size in pool.sizes)
     if belief == -math.inf:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.budget import Budget, Neighbours
-from crosstally.notebook.history.maximum_entropy import synthesize
+from crosstally.notebook.history.synthetic_rows import synthesize
 from crosstally.papers.charts import LINE, category, chart, dots, layer, quantity
 from crosstally.papers.edbt12.census import Census, census
 from crosstally.papers.edbt12.randomised_response import Perturbed, Range, flip, nearest_distribution, retain

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from crosstally.errors import QueryError
 from crosstally.generate.labelled import labelled_rows
-from crosstally.notebook.history.features import Problem, problem
+from crosstally.notebook.history.constraints import Problem, problem
 from crosstally.notebook.history.prior import Prior
 from crosstally.schema import Schema
 from crosstally.tables import Measurement, read_only
@@ -165,7 +165,7 @@ class _Chain:
         self.codes = np.empty((rows, len(shape)), np.int32)
         for k, probabilities in enumerate(posed.prior.probabilities):
             self.codes[:, k] = random.choice(shape[k], rows, p=probabilities)
-        self.tables = [each.positions for each in posed.features]
+        self.tables = [each.positions for each in posed.constraints]
         self.sizes = [tuple(shape[p] for p in positions) for positions in self.tables]
         ends = np.cumsum([0, *map(math.prod, self.sizes)]).astype(np.int64)
         self.offsets, self.parts = ends[:-1].copy(), [slice(a, b) for a, b in pairwise(ends)]
@@ -187,7 +187,7 @@ class _Chain:
 
     def sweep(self, log_weights: Sequence[Floats]) -> float:
         """Move every attribute of every row once; which part of the moves was taken."""
-        from crosstally.kernels.gibbs import sweep
+        from crosstally.kernels.metropolis_hastings import sweep
 
         flat = np.concatenate(log_weights) if log_weights else np.empty(0)
         seed = np.uint64(self.random.integers(1, 2**63))
@@ -204,18 +204,18 @@ class _Ascent:
     """Weights on their way to the optimum: each sweep of the rows gives a gradient, each gradient a step."""
 
     def __init__(self, posed: Problem, rows: int, tolerance: float, random: np.random.Generator) -> None:
-        self.features, self.tolerance = posed.features, tolerance
+        self.constraints, self.tolerance = posed.constraints, tolerance
         self.chain = _Chain(posed, rows, random)
-        self.weights = [np.zeros(each.targets.size) for each in posed.features]
+        self.weights = [np.zeros(each.targets.size) for each in posed.constraints]
         self.step = 1 / _overlap(posed)
         self.sweeps, self.taken = 0, 0.0
         self.fit = _Fit((), violation=math.inf, gap=math.inf)
 
     def run(self, sweeps: int, *, least: int = 1) -> None:
         """So many sweeps; fewer when the constraints are met after the least number of them."""
-        sums = [np.zeros(each.targets.size) for each in self.features]
+        sums = [np.zeros(each.targets.size) for each in self.constraints]
         for done in range(1, sweeps + 1):
-            log_weights = [each.log_weights(w) for each, w in zip(self.features, self.weights, strict=True)]
+            log_weights = [each.log_weights(w) for each, w in zip(self.constraints, self.weights, strict=True)]
             self.taken = self.chain.sweep(log_weights)
             means = self._move(self.step * min(1.0, sweeps / (2 * done)))
             self.sweeps += 1
@@ -230,7 +230,7 @@ class _Ascent:
     def _move(self, step: float) -> list[Floats]:
         """Take a step towards what the queries should be; what they are."""
         found, least = [], 1 / len(self.chain.codes)
-        for i, (each, shares) in enumerate(zip(self.features, self.chain.shares(), strict=True)):
+        for i, (each, shares) in enumerate(zip(self.constraints, self.chain.shares(), strict=True)):
             means = each.means(shares)
             wanted = np.clip(each.targets, 0, 1) if each.tables is None else 0.0
             spreads = np.maximum(np.maximum(each.spreads(shares), wanted), each.noise + least)
@@ -246,7 +246,7 @@ class _Ascent:
         partition function cancels.
         """
         violation = gap = 0.0
-        for each, shares, weights, mean in zip(self.features, self.chain.shares(), self.weights, means, strict=True):
+        for each, shares, weights, mean in zip(self.constraints, self.chain.shares(), self.weights, means, strict=True):
             differences = each.targets - mean
             explained = weights * np.sign(differences) >= each.bounds * (1 - 1e-9)
             unit = each.noise + np.sqrt(each.spreads(shares) / len(self.chain.codes))
@@ -267,9 +267,9 @@ class _Fit:
 
 def _overlap(posed: Problem) -> float:
     """A bound on the curvature: for the attribute where most is asked, how much its queries say the same thing."""
-    stiff = [each.stiffness(posed.prior.joint(each.positions).ravel()) for each in posed.features]
+    stiff = [each.stiffness(posed.prior.joint(each.positions).ravel()) for each in posed.constraints]
     holders = [
-        sum(value for each, value in zip(posed.features, stiff, strict=True) if k in each.positions)
+        sum(value for each, value in zip(posed.constraints, stiff, strict=True) if k in each.positions)
         for k in range(len(posed.schema.shape))
     ]
     return max([1.0, *holders])

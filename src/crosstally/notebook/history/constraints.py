@@ -29,13 +29,13 @@ from crosstally.schema import Schema
 from crosstally.tables import Measurement
 from crosstally.typing import Floats
 
-__all__ = ["Features", "Problem", "problem"]
+__all__ = ["Constraints", "Problem", "problem"]
 
 _ROUNDS = 4  # corrections of negative cells, each made consistent again. Chosen; more rounds leave less below zero
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Features:
+class Constraints:
     """Queries over the same attributes: the mean each should have over the rows, and the bound on its weight.
 
     ``noise`` is the scale of the noise in each target, b / n. ``tables`` has a line for each query with what a row in
@@ -84,7 +84,7 @@ class Problem:
     """Everything that the maximum entropy model is made of: constraints, prior, and about how many rows there are."""
 
     schema: Schema
-    features: tuple[Features, ...]
+    constraints: tuple[Constraints, ...]
     _: KW_ONLY
     prior: Prior
     size: float
@@ -107,10 +107,10 @@ def problem(schema: Schema, measurements: Iterable[Measurement], *, total: float
     tables = [m for m in measured if not isinstance(m.query, Linear)]
     combined = _consistent(schema, tables, total)
     size = history.size
-    features = (*_of_tables(combined, tables, size, alpha), *_of_answers(schema, history.linear, size, alpha))
+    constraints = (*_of_tables(combined, tables, size, alpha), *_of_answers(schema, history.linear, size, alpha))
     singles = [name for name in schema.names if combined.covers((name,))]
     prior = Prior.of(schema, {name: combined.table((name,)) for name in singles})
-    return Problem(schema, features, prior=prior, size=size)
+    return Problem(schema, constraints, prior=prior, size=size)
 
 
 def _consistent(schema: Schema, tables: Sequence[Measurement], total: float | None) -> Estimate:
@@ -125,16 +125,16 @@ def _consistent(schema: Schema, tables: Sequence[Measurement], total: float | No
     return estimate(schema, tables, rows=rows, nonnegative="global", rounds=_ROUNDS)
 
 
-def _of_tables(combined: Estimate, tables: Sequence[Measurement], size: float, alpha: float) -> Iterable[Features]:
+def _of_tables(combined: Estimate, tables: Sequence[Measurement], size: float, alpha: float) -> Iterable[Constraints]:
     views = maximal_views(combined, [m.query.attributes for m in tables])
     positions = combined.schema.positions
     for names in views:
         values = combined.table(names).ravel() / size
         noise = np.full(values.size, math.sqrt(combined.variance(names) / 2) / size)
-        yield Features(tuple(positions[name] for name in names), values, noise=noise, bounds=alpha / noise)
+        yield Constraints(tuple(positions[name] for name in names), values, noise=noise, bounds=alpha / noise)
 
 
-def _of_answers(schema: Schema, linear: Sequence[Measurement], size: float, alpha: float) -> Iterable[Features]:
+def _of_answers(schema: Schema, linear: Sequence[Measurement], size: float, alpha: float) -> Iterable[Constraints]:
     batch = Batch.of([m.query for m in linear if isinstance(m.query, Linear)], schema)
     values = np.array([float(m.values) for m in linear]) / size
     noise = np.array([_scale(m) for m in linear]) / size
@@ -145,7 +145,7 @@ def _of_answers(schema: Schema, linear: Sequence[Measurement], size: float, alph
         if bundle.positions:  # one about no attribute asks for the number of rows, which is not the distribution's
             tables = bundle.tables.reshape(len(bundle.rows), cells)
             own = noise[bundle.rows]
-            yield Features(bundle.positions, values[bundle.rows], noise=own, bounds=alpha / own, tables=tables)
+            yield Constraints(bundle.positions, values[bundle.rows], noise=own, bounds=alpha / own, tables=tables)
 
 
 def _scale(measurement: Measurement) -> float:

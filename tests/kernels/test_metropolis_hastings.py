@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from crosstally.kernels.gibbs import sweep
+from crosstally.kernels.metropolis_hastings import sweep
 
 
 def test_counts_follow_the_rows_and_heavy_cells_fill() -> None:
