@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
+from cli_runs import ran_well, run
+from conftest import schema_of
+from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.cli.output.rendering import show
 from crosstally.cli.output.screen import UNBOUNDED, Screen
 from crosstally.exports.csv_table import csv_text
 from crosstally.exports.json_stat import json_stat_text
 from crosstally.exports.json_table import json_text
 from crosstally.exports.parquet import arrow_table
+from crosstally.questions.queries import Cells
+from crosstally.releases import Statement, publish
 from crosstally.schema import Attribute, Schema
-from crosstally.tables import ErrorKind, Marginal
+from crosstally.tables import ErrorKind, Marginal, Measurement
 
 SCHEMA = Schema(
     [
@@ -214,3 +221,32 @@ def test_a_long_table_is_shown_in_part_and_says_so() -> None:
     lines = shown(long)
     assert len([line for line in lines if line.endswith("0 ± 21")]) == 1000
     assert "These are the first lines of 1,331 cells; --format csv has all of them." in lines
+
+
+def test_whole_tables_are_those_of_the_whole_rows(tmp_path: Path) -> None:
+    """Two tables and the rows come from three commands and agree; the distance is told on stderr."""
+    schema = schema_of(2, 3, 2)
+    rng = np.random.default_rng(1)
+    noise = Noise(NoiseKind.LAPLACE, 2.0)
+    measured = [
+        Measurement(
+            Cells(names), rng.integers(0, 40, schema.sizes(names)), variance=noise.variance, noise=noise, origin="test"
+        )
+        for names in (("a0", "a1"), ("a1", "a2"))
+    ]
+    told = Statement(strategy="views", budget=Budget(epsilon=1), neighbours=Neighbours.ADD_REMOVE)
+    path = tmp_path / "people.release.parquet"
+    publish(schema, measured, told).save(path)
+    ran_well("synth", path, "--whole", "-o", tmp_path / "rows.csv")
+    with (tmp_path / "rows.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    for names, where in ((("a0", "a1"), None), (("a1",), "a2 = 1"), (("a0", "a1", "a2"), None)):
+        more = () if where is None else ("--where", where)
+        ran = ran_well("table", path, *names, "--whole", "-f", "csv", *more)
+        assert f"Whole numbers, of one table of {len(rows)} rows: the total variation to the real-valued" in ran.err
+        assert ("Only tables of one and two attributes were fitted" in ran.err) == (len(names) == 3)
+        for cell in csv.DictReader(io.StringIO(ran.out)):
+            same = [row for row in rows if all(row[name] == cell[name] for name in names)]
+            assert float(cell["count"]) == sum(where is None or row["a2"] == "1" for row in same)
+            assert float(cell["count_low"]) <= float(cell["count"]) <= float(cell["count_high"])
+    assert "leave out --method" in run("table", path, "a0", "--whole", "--method", "least-squares").err

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -16,14 +15,8 @@ __all__ = ["EXAMPLES", "synth"]
 EXAMPLES = (
     "crosstally synth people.release.parquet -o rows.csv",
     "crosstally synth people.release.parquet --rows 1000000 -o rows.parquet",
+    "crosstally synth people.release.parquet --whole -o rows.parquet",
 )
-
-
-class Way(StrEnum):
-    """How rows are made."""
-
-    SAMPLING = "sampling"
-    INTEGERS = "integers"
 
 
 def synth(
@@ -33,9 +26,10 @@ def synth(
     rows: Annotated[
         int | None, typer.Option(metavar="N", help="How many rows; else as many as the release has.")
     ] = None,
-    method: Annotated[
-        Way, typer.Option(help="integers: nearer to pairs where the release has few attributes, and slower.")
-    ] = Way.SAMPLING,
+    whole: Annotated[
+        bool,
+        typer.Option("--whole", help="The rows that table --whole counts: slower, nearer to pairs of few attributes."),
+    ] = False,
     seed: Annotated[int, typer.Option(metavar="N", help="The same seed gives the same rows.")] = 0,
     raw: Annotated[
         bool,
@@ -52,7 +46,7 @@ def synth(
     check_output(output, force=force)
     if output.suffix.lower() not in (".csv", ".parquet"):
         raise CrosstallyError(f"rows are written as .csv or .parquet, got {output.name!r}")
-    made = open_release(release).synthesize(rows, method=method.value, seed=seed)
+    made = open_release(release).synthesize(rows, method="integers" if whole else "sampling", seed=seed)
     try:
         write_rows(made, output, raw=raw)
     except OSError as error:

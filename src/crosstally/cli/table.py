@@ -15,6 +15,7 @@ from crosstally.cli.output.encoding import write_exactly, write_json_text
 from crosstally.errors import CrosstallyError
 
 if TYPE_CHECKING:
+    from crosstally.releases import Release
     from crosstally.tables import Marginal
 
 __all__ = ["EXAMPLES", "table"]
@@ -23,6 +24,7 @@ EXAMPLES = (
     "crosstally table people.release.parquet sex age",
     'crosstally table people.release.parquet income --where "25 <= age < 65 and region != North"',
     "crosstally table people.release.parquet sex age -o sex-age.xlsx --plot sex-age.svg",
+    "crosstally table people.release.parquet sex age --whole",
 )
 
 
@@ -43,6 +45,9 @@ _BINARY = frozenset((Format.PARQUET, Format.XLSX))
 _BY_ENDING = {f".{each.value}": each for each in (Format.CSV, Format.JSON, Format.PARQUET, Format.XLSX, Format.PX)}
 """What a file's name says about its format where --format does not."""
 _NAMES = f"{', '.join(each.value for each in list(Format)[:-1])} or {list(Format)[-1].value}"
+
+_FITTED_WAYS = 2
+"""``release.integers`` is fitted to tables of up to so many attributes where no workload is named."""
 
 
 def table(
@@ -69,6 +74,10 @@ def table(
         typer.Option(metavar="SHARE", help="How sure intervals are: 0.95 where none is asked."),
     ] = None,
     method: Annotated[str | None, typer.Option(metavar="NAME", help="How to find what was never measured.")] = None,
+    whole: Annotated[
+        bool,
+        typer.Option("--whole", help="Whole numbers that agree in all tables of the release, and in synth --whole."),
+    ] = False,
     raw: Annotated[
         bool,
         typer.Option("--raw", help="CSV with labels as they are, even where a spreadsheet takes them for formulas."),
@@ -86,14 +95,37 @@ def table(
     wanted = format or _format_of(output)
     if wanted in _BINARY and output is None:
         raise CrosstallyError(f"{wanted.value} is not text and cannot go to the terminal: name a file with -o")
+    if whole and method is not None:
+        raise CrosstallyError("--whole fits whole numbers to the release's usual answers: leave out --method")
     with progress("computing the table and its intervals"):  # the first of a release draws its noise again: seconds
-        marginal = open_release(release).marginal(*(attributes or ()), where=where, method=method)
+        opened = open_release(release)
+        marginal = opened.marginal(*(attributes or ()), where=where, method=method)
         marginal.interval(USUAL_LEVEL if level is None else level)  # a level that is none is refused before a file
+    if whole:
+        marginal = _whole(opened, marginal)
     if plot is not None:
         from crosstally.charts import save
 
         save(marginal.plot(), plot)
     _Writer(marginal, wanted, level, raw).write(output)
+
+
+def _whole(release: Release, answer: Marginal) -> Marginal:
+    """The answer in whole numbers; how far they are from it is told on stderr."""
+    from crosstally.cli.output.screen import number_of, people, progress
+    from crosstally.questions.where import Where
+
+    with progress("fitting whole numbers to all tables of one and two attributes"):
+        found = release.integers()
+    apart = 100 * found.total_variation(answer)
+    rows = number_of(found.total, "row", "rows")
+    people().say(
+        f"Whole numbers, of one table of {rows}: the total variation to the real-valued table is {apart:.2g}% of them."
+    )
+    restricted = Where.of(answer.where, release.schema).attributes if answer.where else ()
+    if len({*answer.attributes, *restricted}) > _FITTED_WAYS:
+        people().say("Only tables of one and two attributes were fitted; this one follows from them.")
+    return found.beside(answer)
 
 
 def _format_of(output: Path | None) -> Format:

@@ -25,6 +25,7 @@ __all__ = [
     "mean_interval",
     "mean_relative_error",
     "normalised_l2",
+    "share_interval",
     "sum_of_squared_errors",
 ]
 
@@ -162,6 +163,22 @@ def mean_interval(values: ArrayLike, *, level: float) -> Interval:
     half = float(quantile * sample.std(ddof=1) / math.sqrt(sample.size))
     mean = float(sample.mean())
     return Interval(estimate=mean, low=mean - half, high=mean + half, level=level)
+
+
+def share_interval(held: int, draws: int, *, level: float) -> Interval:
+    """The probability of an event that held in some of independent draws, between the ends of Clopper and Pearson.
+
+    >>> share_interval(0, 10, level=0.95)  # high: 1 - 0.025 ** (1 / 10)
+    Interval(estimate=0.0, low=0.0, high=0.3084..., level=0.95)
+    """
+    from scipy.special import betaincinv
+
+    if not 0 <= held <= draws or draws < 1:
+        raise CrosstallyError(f"an event holds in 0 to all of at least 1 draw, got {held} of {draws}")
+    tail = (1 - _probability(level)) / 2
+    low = float(betaincinv(held, draws - held + 1, tail)) if held else 0.0
+    high = float(betaincinv(held + 1, draws - held, 1 - tail)) if held < draws else 1.0
+    return Interval(estimate=held / draws, low=low, high=high, level=level)
 
 
 def bootstrap_mean(

@@ -269,7 +269,7 @@ class Release:
             raise QueryError(f"rows must be a whole number of at least 0, got {rows!r}")
         if method == "integers":
             if number != known:
-                raise QueryError(f"integer tables have the release's own number of rows, got {number:,}; use sampling")
+                raise QueryError(f"integer tables have the release's own number of rows, got {number:,}; sample them")
             table = self.integers()
             codes = np.repeat(table.cells, table.counts, axis=0).astype(np.int32)
             answers = dict(zip(table.distances, self.marginals(table.distances), strict=True))

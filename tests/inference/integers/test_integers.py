@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -17,7 +18,7 @@ from crosstally.inference.integers.tables import integer_tables
 from crosstally.releases import Release, Statement, publish
 from crosstally.schema import Attribute, Schema
 from crosstally.strategies import Direct, Fourier
-from crosstally.tables import Measurement
+from crosstally.tables import ErrorKind, Marginal, Measurement
 from crosstally.workload import Workload
 from reference_fourier import downward_closure, marginal_matrix, nearest_by_cone_program
 
@@ -194,3 +195,39 @@ def test_what_cannot_be_is_refused() -> None:
     empty = integer_tables(schema, table, total=0)
     assert empty.table("a0").tolist() == [0, 0]
     assert empty.to_rows().num_rows == 0
+
+
+def test_whole_numbers_beside_an_answer() -> None:
+    """Five rows over sex and smoker: three non-smoking women, two smoking men. The answer is apart by 0.4 and 1.6."""
+    schema = Schema([Attribute("sex", ["f", "m"]), Attribute("smoker", ["no", "yes"])])
+    found = integer_tables(schema, {("sex", "smoker"): np.array([[3.0, 0.0], [0.0, 2.0]])}, total=5)
+    plain = Marginal(
+        schema.subset("sex"),
+        np.array([3.4, 3.6]),
+        method="least squares",
+        error_kind=ErrorKind.EXACT,
+        error=HalfOfOne(),
+    )
+    whole = found.beside(plain)
+    assert whole.values.tolist() == [3, 2]
+    assert found.total_variation(plain) == pytest.approx((0.4 + 1.6) / 2 / 5)
+    low, high = whole.interval()
+    assert low.tolist() == pytest.approx([2.4, 2.0])  # the second is widened to the whole number
+    assert high.tolist() == pytest.approx([4.4, 4.6])
+    smokers = replace(plain, schema=schema.subset("sex"), where="smoker = yes")
+    assert found.beside(smokers).values.tolist() == [0, 2]
+    men = Schema([schema["sex"].keeping([1])])
+    assert found.beside(replace(plain, schema=men, values=np.array([3.6]), where="sex = m")).values.tolist() == [2]
+    unknown = replace(plain, error_kind=ErrorKind.NONE, error=None)
+    assert np.isnan(found.beside(unknown).std_error).all()
+    with pytest.raises(QueryError, match="a table of counts of the same attributes"):
+        found.beside(replace(plain, quantity="share"))
+
+
+class HalfOfOne:
+    """Every cell within plus or minus one."""
+
+    std_error = 0.5
+
+    def half_width(self, level: float) -> float:
+        return 1.0

@@ -6,6 +6,7 @@ import math
 from itertools import product
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from crosstally.errors import CrosstallyError
@@ -17,6 +18,7 @@ from crosstally.papers.pods07.experiment import (
     bound_of_theorem_8,
     exact_sensitivity,
     run_claims,
+    shift_claims,
 )
 
 
@@ -76,6 +78,20 @@ def test_verdicts_hold_when_the_numbers_do() -> None:
 )
 def test_verdicts_are_false_when_the_numbers_are_not_so(changes: dict[str, object], false: list[int]) -> None:
     assert [i for i, claim in enumerate(claims(**changes)) if not claim.holds] == false
+
+
+@pytest.mark.parametrize(
+    ("shifts", "holds"),
+    [
+        ([18_000] * 80 + [19_000] * 20, [True, False, True]),  # 80% within 4 x 1/4 x 137^2 = 18,769
+        ([18_000] * 25 + [19_000] * 75, [False, False, True]),  # 25%, but the interval goes below 22%
+        ([7_000] * 60 + [26_000] * 40, [True, True, False]),  # 7,508 at t = 0.1; 60% of the Gamma quantile is 25,820
+    ],
+)
+def test_verdicts_on_the_corollary(shifts: list[int], holds: list[bool]) -> None:
+    found = list(shift_claims(np.array(shifts * 3, float)))
+    assert [claim.holds for claim in found] == holds
+    assert [claim.of for claim in found] == ["paper", "paper", "crosstally"]
 
 
 def test_the_experiment_runs_on_a_file_of_one_s_own(tmp_path: Path) -> None:

@@ -12,7 +12,13 @@ from conftest import schema_of
 from crosstally.budget import Budget, Noise, NoiseKind
 from crosstally.errors import QueryError
 from crosstally.inference.integers.programs import Target, nearest_table
-from crosstally.papers.pods07.shift import gamma_shift, paper_shift, shift_for_scales, shifted_estimate
+from crosstally.papers.pods07.shift import (
+    gamma_shift,
+    needed_shift,
+    shift_for_scales,
+    shifted_estimate,
+    simulated_shift,
+)
 from crosstally.questions.queries import Cells
 from crosstally.strategies import Fourier
 from crosstally.tables import Measurement
@@ -34,15 +40,35 @@ def test_the_quantile_is_exceeded_at_its_rate(used, fits) -> None:
     assert bool(binom.ppf(5e-7, 20_000, 0.05) <= over <= binom.isf(5e-7, 20_000, 0.05)) is fits
 
 
-def test_the_papers_constant_is_too_small_for_small_t_and_too_large_for_t_3() -> None:
-    """|B| = 137, epsilon = 1, noise 2 |B| / epsilon: the norm is about |B| scales, the constant 2 t |B| scales."""
+def test_the_needed_shift_is_that_of_the_smallest_cell() -> None:
+    """Against signs written out, for all coefficients of up to 2 of 5 attributes."""
     rng = np.random.default_rng(1)
-    scale = 2 * 137
-    sums = np.abs(rng.laplace(0, scale, (4_000, 137))).sum(axis=1)
-    assert (sums <= paper_shift(137, 1.0, 0.25)).mean() == 0, "said to be 1 - exp(-1/4) = 22%"
-    needed = gamma_shift(137, scale, failure=math.exp(-3))
-    assert 3 < paper_shift(137, 1.0, 3.0) / needed < 6
-    assert paper_shift(137, 1.0, 3.0) == 4 * 3 * 137**2
+    places = [place for place in range(32) if place.bit_count() <= 2]
+    noise = np.zeros(32)
+    noise[places] = rng.laplace(0, 10, len(places))
+    cells = [sum(noise[place] * (-1) ** (place & cell).bit_count() for place in places) for cell in range(32)]
+    assert needed_shift(noise) == pytest.approx(-min(cells))
+    assert needed_shift(noise) <= np.abs(noise).sum()
+
+
+@pytest.mark.parametrize(("used", "enough"), [(20.0, True), (26.0, False)])
+def test_the_simulated_shift_fails_at_its_rate_at_most(used, enough) -> None:
+    """6 attributes, 22 coefficients, other draws than those simulated; at 1.3 times the noise it is not enough.
+
+    False-alarm rate below 2e-3: that the simulated quantile is too low, and the binomial test.
+    """
+    places = [place for place in range(64) if place.bit_count() <= 2]
+    shift = simulated_shift(places, [20.0] * len(places), attributes=6, failure=0.05)
+    rng, noise, needed = np.random.default_rng(2), np.zeros(64), []
+    for _ in range(4_000):
+        noise[places] = np.rint(rng.laplace(0, used, len(places)))
+        needed.append(needed_shift(noise))
+    assert bool((np.array(needed) > shift).sum() <= binom.isf(1e-3, 4_000, 0.05)) is enough
+    assert shift < np.quantile(needed, 0.99), "not much more than needed"
+
+
+def test_too_few_draws_simulate_nothing() -> None:
+    assert simulated_shift([0, 1], [1.0, 1.0], attributes=1, failure=1e-6) is None
 
 
 def test_different_scales_get_a_bound_that_is_safe_and_close() -> None:

@@ -7,8 +7,8 @@ as a list of cells with counts, whatever the size of the domain, and can be hand
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import combinations
 from typing import Literal
 
@@ -16,12 +16,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from crosstally.arithmetic.operations import COUNT
 from crosstally.errors import QueryError, TooManyCellsError
 from crosstally.generate.labelled import labelled_rows
 from crosstally.inference.integers.columns import Columns, Target
 from crosstally.inference.integers.programs import nearest_table, round_with_total
 from crosstally.inference.integers.projection import projected_table, whole_numbers
 from crosstally.questions.queries import MAX_CELLS, Cells, too_many_cells
+from crosstally.questions.where import Where
 from crosstally.schema import Schema
 from crosstally.tables import ErrorKind, Marginal
 from crosstally.typing import Floats
@@ -95,6 +97,52 @@ class IntegerTables:
             corrected=True,
         )
 
+    def beside(self, answer: Marginal) -> Marginal:
+        """The whole numbers of the cells of a real-valued answer, under the same condition, with its intervals.
+
+        An interval is about the true count, whichever number is printed with it. So those of the answer stay, widened
+        to the whole number where that lies outside.
+
+        Args:
+            answer: A table of counts of the same schema, as a release gives it.
+        """
+        known = answer.error_kind is not ErrorKind.NONE
+        kind = ErrorKind.CORRECTED if answer.error_kind is ErrorKind.EXACT else answer.error_kind
+        return replace(
+            answer,
+            values=self._cells_of(answer).astype(np.float64),
+            method=f"integers ({self.method})",
+            error_kind=kind,
+            ends=_EndsOfAnswer(answer) if known else None,
+            corrected=True,
+            relaxed=0.0,
+            origin=None,
+        )
+
+    def total_variation(self, answer: Marginal) -> float:
+        """Half of the sum of the differences to a real-valued answer, as a share of all rows; 0 where there are none.
+
+        Where both have one total, this is the share of rows that would have to move.
+        """
+        apart = float(np.abs(self._cells_of(answer) - answer.values).sum()) / 2
+        return apart / self.total if self.total else 0.0
+
+    def _cells_of(self, answer: Marginal) -> NDArray[np.int64]:
+        """The counts of the rows that satisfy the answer's condition, for the labels that it has."""
+        names = answer.attributes
+        if answer.quantity != COUNT or any(name not in self.schema.names for name in names):
+            raise QueryError(
+                "whole numbers stand beside a table of counts of the same attributes, as a release gives it"
+            )
+        kept = [_places(self.schema[name].labels, answer.schema[name].labels) for name in names]
+        if not answer.where:
+            return self.table(*names)[np.ix_(*kept)] if names else self.table()
+        where = Where.of(answer.where, self.schema)
+        more = tuple(name for name in where.attributes if name not in names)
+        joint = self.table(*names, *more) * where.chosen((*names, *more))
+        summed = joint.sum(axis=tuple(range(len(names), joint.ndim)))
+        return np.asarray(summed[np.ix_(*kept)] if names else summed)
+
     def to_arrow(self) -> pa.Table:
         """A row for each non-zero cell: a dictionary column for each attribute, and the count."""
         count = "count"
@@ -156,6 +204,25 @@ def integer_tables(
         method=chosen,
         gap=fitted.gap if chosen == "linear-program" else math.nan,
     )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _EndsOfAnswer:
+    """The intervals of a real-valued answer, widened to the whole numbers."""
+
+    answer: Marginal
+
+    def interval(self, values: Floats, level: float) -> tuple[Floats, Floats]:
+        """The ends at this level."""
+        low, high = self.answer.interval(level)
+        return np.minimum(low, values), np.maximum(high, values)
+
+
+def _places(labels: Sequence[str], kept: Sequence[str]) -> list[int]:
+    place = {label: i for i, label in enumerate(labels)}
+    if not all(label in place for label in kept):
+        raise QueryError("whole numbers stand beside a table with the labels of the schema, got merged ones")
+    return [place[label] for label in kept]
 
 
 def _independent_numbers(schema: Schema, tables: list[tuple[str, ...]]) -> int:

@@ -18,10 +18,12 @@ from crosstally.errors import CrosstallyError
 from crosstally.generate.chains import markov_chain
 from crosstally.papers.charts import category, chart, layer, quantity
 from crosstally.papers.data import Rows, read_binary
-from crosstally.papers.metrics import bootstrap_ratio
+from crosstally.papers.metrics import bootstrap_ratio, share_interval
 from crosstally.papers.outcomes import Claim, Experiment, Outcome, Settings, Value
+from crosstally.papers.pods07.shift import gamma_shift, needed_shift, paper_shift
 from crosstally.questions.queries import Cells, Contrast, Query
 from crosstally.sources import count
+from crosstally.typing import Floats
 
 if TYPE_CHECKING:
     from crosstally.inference.integers.programs import FittedTable
@@ -34,6 +36,7 @@ __all__ = [
     "exact_sensitivity",
     "odd_intersections",
     "run_claims",
+    "shift_claims",
 ]
 
 _WAYS = 2  # tables of pairs: the smallest for which coefficients are shared
@@ -43,6 +46,10 @@ _ROWS = 10_000  # generated rows. Chosen: the bounds on noise do not depend on t
 _QUICK, _FULL = ((8, 12),), ((8, 100), (10, 30))  # attributes and noise draws
 _MOST_ATTRIBUTES = 12  # a guard of time: linear programs over all cells. Of a file, the first attributes are taken
 _PAPER, _EXACT, _MARGINALS = "coefficients, scale of the paper", "coefficients, exact scale", "marginals (4.2)"
+_SHIFT_ATTRIBUTES = 16
+_SHIFT_TIMES = (0.25, 0.1)  # t of corollary 1: one where it holds, one where it does not
+_QUICK_SHIFTS, _FULL_SHIFTS = 300, 4_000  # draws of the noise table, 7 ms each
+_SHIFT_FAILURE, _SHIFT_LEVEL = 0.05, 0.999
 _SLACK = 1e-6  # of the solver, relative to the largest noise
 
 
@@ -111,10 +118,11 @@ def _pods07(settings: Settings) -> Outcome:
         for draw in range(draws):
             runs += _runs(data, np.random.default_rng([draw, attributes]))
             settings.progress(min(len(runs) // 3, steps), steps)
+    shifts = _shifts(_QUICK_SHIFTS if settings.quick else _FULL_SHIFTS)
     return Outcome(
         "pods07",
-        (*_rows_of(runs, label), *_sensitivity_rows()),
-        claims=(*run_claims(runs), *_sensitivity_claims()),
+        (*_rows_of(runs, label), *_sensitivity_rows(), *_shift_rows(shifts)),
+        claims=(*run_claims(runs), *_sensitivity_claims(), *shift_claims(shifts)),
         chart=_chart(runs),
     )
 
@@ -286,6 +294,60 @@ def _sensitivity_claims() -> Iterator[Claim]:
         holds=exact == 144,
         figure=f"by at most {exact}: the noise of the paper is {274 / exact:.2f} times what is needed",
     )
+
+
+# Section 4.3
+
+
+def _shifts(draws: int) -> Floats:
+    """What must be added to the total in each draw of the paper's noise on all coefficients of up to two of 16."""
+    places = [place for place in range(2**_SHIFT_ATTRIBUTES) if place.bit_count() <= _WAYS]
+    random, noise, out = np.random.default_rng(43), np.zeros(2**_SHIFT_ATTRIBUTES), []
+    for _ in range(draws):
+        noise[places] = random.laplace(0, 2 * len(places) / _EPSILON, len(places))
+        out.append(needed_shift(noise))
+    return np.array(out)
+
+
+def _shift_rows(shifts: Floats) -> Iterator[dict[str, Value]]:
+    number = _shift_coefficients()
+    shared: dict[str, Value] = {"attributes": _SHIFT_ATTRIBUTES, "draws": len(shifts)}
+    for t in _SHIFT_TIMES:
+        added = paper_shift(number, _EPSILON, t)
+        held = float((shifts <= added).mean())
+        yield {**shared, "measured": f"corollary 1, t = {t:g}", "added": added, "non_negative": held}
+    gamma = gamma_shift(number, 2 * number / _EPSILON, failure=_SHIFT_FAILURE)
+    simulated = float(np.quantile(shifts, 1 - _SHIFT_FAILURE))
+    for measured, added in (("Gamma quantile", gamma), ("simulated quantile", simulated)):
+        yield {**shared, "measured": measured, "added": added, "non_negative": float((shifts <= added).mean())}
+
+
+def shift_claims(shifts: Floats) -> Iterator[Claim]:
+    """The verdicts on corollary 1: how often the shifted table is non-negative, and which shift is enough."""
+    number = _shift_coefficients()
+    for t in _SHIFT_TIMES:
+        held = int((shifts <= paper_shift(number, _EPSILON, t)).sum())
+        share, said = share_interval(held, len(shifts), level=_SHIFT_LEVEL), -math.expm1(-t)
+        yield Claim(
+            f"corollary 1: with 4t|B|^2/epsilon added no cell is negative with probability 1 - exp(-t), t = {t:g}",
+            of="paper",
+            holds=share.low >= said,
+            figure=f"{share.estimate:.1%} ({share.low:.1%} to {share.high:.1%}) of tables of the noise alone, "
+            f"where {said:.1%} are claimed; |B| = {number}",
+        )
+    gamma = gamma_shift(number, 2 * number / _EPSILON, failure=_SHIFT_FAILURE)
+    enough = share_interval(int((shifts <= 0.6 * gamma).sum()), len(shifts), level=_SHIFT_LEVEL)
+    simulated = float(np.quantile(shifts, 1 - _SHIFT_FAILURE))
+    yield Claim(
+        "adding 60% of the Gamma quantile of the noise's L1 norm is enough for 95%: cells are sums with signs",
+        of="crosstally",
+        holds=enough.low >= 1 - _SHIFT_FAILURE,
+        figure=f"simulated quantile {simulated:,.0f} against {gamma:,.0f}",
+    )
+
+
+def _shift_coefficients() -> int:
+    return sum(math.comb(_SHIFT_ATTRIBUTES, order) for order in range(_WAYS + 1))
 
 
 def _chart(runs: Sequence[Run]) -> dict[str, Any]:
