@@ -132,7 +132,7 @@ def test_the_interval_of_a_ratio_has_its_level() -> None:
 
 
 def test_the_level_of_verdicts_is_bonferroni_s() -> None:
-    assert metrics.VERDICT_LEVEL == 1 - 1e-3 / 1_000
+    assert metrics.VERDICT_LEVEL == 1 - 1e-3 / 2_000
 
 
 @pytest.mark.parametrize(

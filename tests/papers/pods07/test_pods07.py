@@ -65,8 +65,8 @@ def test_verdicts_hold_when_the_numbers_do() -> None:
     found = claims()
     assert [claim.holds for claim in found] == [True] * 5
     assert found[0].figure == (
-        "beyond it in 0 of 300 draws (at most 4.7%); the bound is 10 to 10 times the largest error of a draw"
-    )  # 0.9528^300 = 5e-7
+        "beyond it in 0 of 300 draws (at most 4.9%); the bound is 10 to 10 times the largest error of a draw"
+    )  # 0.9506^300 = 2.5e-7
 
 
 @pytest.mark.parametrize(
