@@ -30,4 +30,4 @@ def claims_of(name: str, quick: bool) -> list[tuple[str, bool, str]]:
     from crosstally.papers import experiments
 
     found = experiments.run(name, quick=quick).claims
-    return [(each.claim, each.holds, each.figure) for each in found if each.of == "crosstally"]
+    return [(each.claim, each.holds is True, each.figure) for each in found if each.of == "crosstally"]

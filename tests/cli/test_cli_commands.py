@@ -429,7 +429,7 @@ def test_inspect_says_what_a_release_holds(released: Path) -> None:
 # Reproduce
 
 
-def _outcome(*, holds: bool) -> Outcome:
+def _outcome(*, holds: bool | None) -> Outcome:
     claims = (
         Claim("Flat wins.", of="paper", holds=False, figure="1.2 x"),
         Claim("Direct wins.", of="crosstally", holds=holds, figure="0.8 x"),
@@ -437,9 +437,9 @@ def _outcome(*, holds: bool) -> Outcome:
     return Outcome("small", ({"strategy": "flat", "error": 1.25}, {"strategy": "direct", "error": 2.5}), claims=claims)
 
 
-@pytest.fixture(params=[True, False])
-def experiment(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """A small experiment beside the real ones, and whether its claim of crosstally's holds."""
+@pytest.fixture(params=[True, False, None])
+def experiment(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool | None:
+    """A small experiment beside the real ones, and whether its claim of crosstally's holds; None is open."""
 
     def small(settings: Settings) -> Outcome:
         assert settings.quick
@@ -447,16 +447,18 @@ def experiment(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
         return _outcome(holds=request.param)
 
     monkeypatch.setattr(experiments, "EXPERIMENTS", (*experiments.EXPERIMENTS, Experiment("small", "A test", small)))
-    return bool(request.param)
+    return request.param
 
 
-def test_reproduce_lists_experiments(experiment: bool) -> None:
+def test_reproduce_lists_experiments(experiment: bool | None) -> None:
     names = [each["name"] for each in json.loads(ran_well("reproduce", "--list", "--json").out)]
     assert {"priview-crossover", "small"} <= set(names)
     assert "A test" in ran_well("reproduce", "--list").out
 
 
-def test_reproduce_prints_rows_and_verdicts_and_fails_on_claims_of_ours(experiment: bool, tmp_path: Path) -> None:
+def test_reproduce_prints_rows_and_verdicts_and_fails_on_claims_of_ours(
+    experiment: bool | None, tmp_path: Path
+) -> None:
     ran = run("reproduce", "small", "--quick", "--json", "-o", tmp_path / "results", "--quiet")
     assert json.loads(ran.out) == {
         "name": "small",
@@ -468,8 +470,11 @@ def test_reproduce_prints_rows_and_verdicts_and_fails_on_claims_of_ours(experime
     }
     assert (tmp_path / "results" / "outcome.json").is_file()
     told = "crosstally: 1 claim of crosstally does not hold; the first: Direct wins.\n"
-    assert (ran.code, ran.err) == ((0, "") if experiment else (1, told))
-    assert "flat        1.25\ndirect       2.5\n" in run("reproduce", "small", "--quick").out
+    assert (ran.code, ran.err) == ((1, told) if experiment is False else (0, ""))
+    shown = run("reproduce", "small", "--quick").out
+    assert "flat        1.25\ndirect       2.5\n" in shown
+    word = {True: "holds", False: "does not hold", None: "open"}[experiment]
+    assert re.search(rf"^{word} +Direct wins. \(crosstally\)$", shown, re.MULTILINE)
 
 
 def test_a_ledger_that_is_named_is_made_like_the_one_beside_the_source(folder: Path) -> None:

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.stats import t as student
 
 from crosstally.errors import CrosstallyError
 from crosstally.papers import metrics
@@ -61,8 +62,8 @@ def test_the_bootstrap_interval_of_a_mean_has_its_level() -> None:
 def test_a_paired_ratio_cancels_what_pairs_share() -> None:
     random = np.random.default_rng(6)
     shared = random.lognormal(0, 1, size=100)
-    paired = metrics.bootstrap_ratio(0.5 * shared, shared, random)
-    apart = metrics.bootstrap_ratio(0.5 * shared, shared[::-1], random)
+    paired = metrics.ratio_interval(0.5 * shared, shared)
+    apart = metrics.ratio_interval(0.5 * shared, shared[::-1])
     assert paired.estimate == pytest.approx(0.5, rel=1e-12)
     assert paired.high - paired.low < 1e-12
     assert apart.high - apart.low > 0.1
@@ -93,8 +94,9 @@ def test_the_bootstrap_of_many_values_works_in_blocks() -> None:
         (lambda: metrics.mean_interval([1], level=0.9), "at least 2, all finite, got 1"),
         (lambda: metrics.mean_interval([1, math.nan], level=0.9), "all finite"),
         (lambda: metrics.mean_interval([1, 2], level=1), "level must be between 0 and 1, got 1"),
-        (lambda: metrics.bootstrap_ratio([1, 2], [1, 2, 3], np.random.default_rng(0)), "got 2 and 3"),
-        (lambda: metrics.bootstrap_ratio([1, 2], [1, 0], np.random.default_rng(0)), "positive"),
+        (lambda: metrics.ratio_interval([1, 2], [1, 2, 3]), "got 2 and 3"),
+        (lambda: metrics.ratio_interval([1, 2], [1, 0]), "positive"),
+        (lambda: metrics.share_interval(3, 2, level=0.9), "got 3 of 2"),
     ],
 )
 def test_what_cannot_be_summarised_is_refused(call, message) -> None:
@@ -102,15 +104,35 @@ def test_what_cannot_be_summarised_is_refused(call, message) -> None:
         call()
 
 
-def test_a_grid_ratio_resamples_repetitions_and_items() -> None:
-    """By hand: with one item that is not 1, its column is drawn 0 to 2 times, so ratios run from 1 to 9."""
-    random = np.random.default_rng(0)
-    found = metrics.bootstrap_grid_ratio([[1.0, 9.0], [1.0, 9.0]], np.ones((2, 2)), random, level=0.999)
-    assert (found.estimate, found.low, found.high) == (5.0, 1.0, 9.0)
-    same = metrics.bootstrap_grid_ratio([[2.0, 8.0], [4.0, 6.0]], [[1.0, 4.0], [2.0, 3.0]], random)
-    assert (same.low, same.high) == pytest.approx((2.0, 2.0))  # what a repetition or an item does to both cancels
-    runs = metrics.bootstrap_grid_ratio([[1.0, 1.0], [3.0, 3.0]], np.ones((2, 2)), random, level=0.999)
-    assert (runs.estimate, runs.low, runs.high) == (2.0, 1.0, 3.0)
+def test_a_grid_ratio_adds_the_variances_of_repetitions_and_items() -> None:
+    """By hand: columns of 1 and 9 over ones are -0.8 and 0.8 off, with variance 1.28 / 2 = 0.8^2 and one degree."""
+    found = metrics.grid_ratio_interval([[1.0, 9.0], [1.0, 9.0]], np.ones((2, 2)), level=0.5)
+    assert found.estimate == 5.0
+    assert found.high == pytest.approx(5 * math.exp(0.8))  # the quartile of Student's t with one degree is 1
+    assert found.low == pytest.approx(5 / math.exp(0.8))
+    same = metrics.grid_ratio_interval([[2.0, 8.0], [4.0, 6.0]], [[1.0, 4.0], [2.0, 3.0]])
+    assert (same.low, same.high) == (2.0, 2.0)  # what a repetition or an item does to both cancels
+    one = metrics.grid_ratio_interval([[1.0, 9.0]], np.ones((1, 2)), level=0.5)
+    assert one.high == pytest.approx(5 * math.exp(0.8))  # a single repetition: items alone vary
+    both = metrics.grid_ratio_interval([[1.0, 2.0], [3.0, 4.0]], np.ones((2, 2)), level=0.5)
+    # rows 1.5 and 3.5 over 2.5: +-0.4; columns 2 and 3: +-0.2; 0.2^2 / (0.16^2 + 0.04^2) = 1.47 degrees
+    assert both.high == pytest.approx(2.5 * math.exp(math.sqrt(0.2) * student.ppf(0.75, 0.04 / 0.0272)))
+
+
+def test_the_interval_of_a_ratio_has_its_level() -> None:
+    """Covers in 95% of 1,000 repetitions: outside 915 to 980 has a chance below 1e-6; half the ratio is not covered."""
+    random = np.random.default_rng(7)
+    covered = wrong = 0
+    for _ in range(1_000):
+        found = metrics.ratio_interval(random.gamma(4, 1, 40), random.gamma(4, 0.5, 40), level=0.95)
+        covered += 2.0 in found
+        wrong += 1.0 in found
+    assert 915 <= covered <= 980
+    assert wrong == 0
+
+
+def test_the_level_of_verdicts_is_bonferroni_s() -> None:
+    assert metrics.VERDICT_LEVEL == 1 - 1e-3 / 2_000
 
 
 @pytest.mark.parametrize(
@@ -123,4 +145,4 @@ def test_a_grid_ratio_resamples_repetitions_and_items() -> None:
 )
 def test_a_grid_ratio_needs_paired_grids(values: object, baseline: object, message: str) -> None:
     with pytest.raises(CrosstallyError, match=message):
-        metrics.bootstrap_grid_ratio(values, baseline, np.random.default_rng(0))
+        metrics.grid_ratio_interval(values, baseline)

@@ -41,7 +41,8 @@ def reproduce(
 ) -> None:
     """Run a paper's experiment: its rows, its chart, whether its claims hold.
 
-    Exit code 1 when a claim of crosstally's own does not hold.
+    A claim holds where whole intervals say so and is open where they do not decide. Exit code 1 when a claim of
+    crosstally's own does not hold.
     """
     from crosstally.cli.output.screen import number_of, people, print_json, progress
     from crosstally.papers.experiments import run
@@ -62,7 +63,7 @@ def reproduce(
     if output is not None:
         written = outcome.save(output)
         people(quiet=quiet).say(f"Written: {', '.join(map(str, written))}")
-    failed = [claim for claim in outcome.claims if claim.of == "crosstally" and not claim.holds]
+    failed = [claim for claim in outcome.claims if claim.of == "crosstally" and claim.holds is False]
     if failed:
         number = number_of(len(failed), "claim of crosstally does", "claims of crosstally do")
         raise CheckFailedError(f"{number} not hold; the first: {failed[0].claim}")
@@ -91,13 +92,7 @@ def _show(outcome: Outcome) -> None:
     screen.print()
     verdicts = ((f"{claim.claim} ({claim.of})", claim) for claim in outcome.claims)
     screen.put_table(
-        facts(
-            [
-                line
-                for words, claim in verdicts
-                for line in (("holds" if claim.holds else "does not hold", words), ("", claim.figure))
-            ]
-        )
+        facts([line for words, claim in verdicts for line in ((claim.verdict, words), ("", claim.figure))])
     )
 
 

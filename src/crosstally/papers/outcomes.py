@@ -22,18 +22,27 @@ Author = Literal["paper", "crosstally"]
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A sentence, whose it is, whether this run bears it out, and the number that decides."""
+    """A sentence, whose it is, whether this run bears it out, and the number that decides.
+
+    ``of`` the paper means that the paper says it. ``holds`` is None where the run leaves it open: see
+    ``metrics.decided``.
+    """
 
     claim: str
     _: KW_ONLY
     of: Author
-    holds: bool
+    holds: bool | None
     figure: str
 
     def __post_init__(self) -> None:
         if self.of not in get_args(Author):
             raise CrosstallyError(f"a claim must be of {' or '.join(get_args(Author))}, got {self.of!r}")
-        object.__setattr__(self, "holds", bool(self.holds))
+        object.__setattr__(self, "holds", None if self.holds is None else bool(self.holds))
+
+    @property
+    def verdict(self) -> str:
+        """In words."""
+        return "open" if self.holds is None else "holds" if self.holds else "does not hold"
 
     def to_dict(self) -> dict[str, Any]:
         """The claim as JSON."""

@@ -58,13 +58,15 @@ KINDS = ("coefficients, scale of the paper", "coefficients, exact scale", "margi
 
 
 def claims(**changes: object) -> list[Claim]:
-    return list(run_claims([run_of(kind, **changes) for kind, _ in product(KINDS, range(3))]))
+    return list(run_claims([run_of(kind, **changes) for kind, _ in product(KINDS, range(300))]))
 
 
 def test_verdicts_hold_when_the_numbers_do() -> None:
     found = claims()
     assert [claim.holds for claim in found] == [True] * 5
-    assert found[0].figure == "beyond it in 0 of 3 draws; the bound is 10 to 10 times the largest error of a draw"
+    assert found[0].figure == (
+        "beyond it in 0 of 300 draws (at most 4.9%); the bound is 10 to 10 times the largest error of a draw"
+    )  # 0.9506^300 = 2.5e-7
 
 
 @pytest.mark.parametrize(
@@ -84,11 +86,11 @@ def test_verdicts_are_false_when_the_numbers_are_not_so(changes: dict[str, objec
     ("shifts", "holds"),
     [
         ([18_000] * 80 + [19_000] * 20, [True, False, True]),  # 80% within 4 x 1/4 x 137^2 = 18,769
-        ([18_000] * 25 + [19_000] * 75, [False, False, True]),  # 25%, but the interval goes below 22%
+        ([18_000] * 25 + [19_000] * 75, [None, False, True]),  # 25%, but the interval goes below 22%
         ([7_000] * 60 + [26_000] * 40, [True, True, False]),  # 7,508 at t = 0.1; 60% of the Gamma quantile is 25,820
     ],
 )
-def test_verdicts_on_the_corollary(shifts: list[int], holds: list[bool]) -> None:
+def test_verdicts_on_the_corollary(shifts: list[int], holds: list[bool | None]) -> None:
     found = list(shift_claims(np.array(shifts * 3, float)))
     assert [claim.holds for claim in found] == holds
     assert [claim.of for claim in found] == ["paper", "paper", "crosstally"]
@@ -102,7 +104,7 @@ def test_the_experiment_runs_on_a_file_of_one_s_own(tmp_path: Path) -> None:
     seventh = next(row for row in outcome.rows if row["ways"] == 2)
     assert (seventh["scale"], seventh["most_cells"]) == (14.0, 7)  # |B| = 1 + 3 + 3
     assert seventh["bound"] == pytest.approx(4 * 8 * 7 * math.log(140) + 7)
-    assert [claim.holds for claim in outcome.claims[:4]] == [True] * 4
+    assert [claim.holds for claim in outcome.claims[:4]] == [None, None, True, True], "12 draws cannot show 5%"
 
 
 def test_a_file_needs_three_columns(tmp_path: Path) -> None:

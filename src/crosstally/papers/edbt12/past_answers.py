@@ -368,16 +368,17 @@ def _figure_5(settings: Settings) -> Outcome:
         rows.append({"queries": number, "kernel PCA": slow, "fast path": quick, "ratio": slow / quick, "gap": gap})
         settings.progress(len(rows), len(numbers))
     gap = max(float(row["gap"] or 0) for row in rows)
-    claims = (
-        Claim("the fast path gives the same estimates", of="crosstally", holds=gap <= 1e-8, figure=f"{gap:.1e}"),
-        Claim(
-            f"the fast path needs at most a fortieth of the time at {numbers[-1]:,} queries",
-            of="crosstally" if numbers[-1] == _QUERIES else "paper",
-            holds=float(rows[-1]["ratio"] or 0) >= 40,
-            figure=f"{rows[-1]['ratio']:.0f} x",
-        ),
-    )
-    return Outcome("edbt12-figure-5", tuple(rows), claims=claims)
+    claims = [Claim("the fast path gives the same estimates", of="crosstally", holds=gap <= 1e-8, figure=f"{gap:.1e}")]
+    if numbers[-1] == _QUERIES:  # the dense path is cubic: with fewer queries, as in a quick run, it is not so slow
+        claims.append(
+            Claim(
+                f"the fast path needs at most a fortieth of the time at {_QUERIES:,} queries",
+                of="crosstally",
+                holds=float(rows[-1]["ratio"] or 0) >= 40,
+                figure=f"{rows[-1]['ratio']:.0f} x",
+            )
+        )
+    return Outcome("edbt12-figure-5", tuple(rows), claims=tuple(claims))
 
 
 def _dense(batch: Batch, prior: Prior, answers: Floats, noise: Floats) -> Floats:

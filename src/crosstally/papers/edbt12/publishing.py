@@ -24,7 +24,7 @@ from crosstally.notebook.history.synthetic_rows import synthesize
 from crosstally.papers.charts import LINE, category, chart, dots, layer, quantity
 from crosstally.papers.edbt12.census import Census, census
 from crosstally.papers.edbt12.randomised_response import Perturbed, Range, flip, nearest_distribution, retain
-from crosstally.papers.metrics import Interval, mean_interval
+from crosstally.papers.metrics import VERDICT_LEVEL, Interval, decided, mean_interval
 from crosstally.papers.outcomes import Claim, Experiment, Outcome, Settings, Value
 from crosstally.questions.queries import Cells
 from crosstally.releases import Release, Statement, publish
@@ -164,7 +164,7 @@ def _means(errors: Errors, method: str, ways: int) -> dict[Positions, float]:
 
 def _over(errors: Errors, method: str, tables: Sequence[Positions]) -> Interval:
     """The mean error of some tables, truncated at 1 as in the paper, between the ends of Student's t over the draws."""
-    return mean_interval(np.minimum([errors[p, method] for p in tables], 1.0).mean(axis=0), level=0.95)
+    return mean_interval(np.minimum([errors[p, method] for p in tables], 1.0).mean(axis=0), level=VERDICT_LEVEL)
 
 
 def _words(interval: Interval) -> str:
@@ -190,19 +190,26 @@ def _pair_claims(data: Census, errors: Errors) -> Iterator[Claim]:
             "randomised response does well only where domains are small: mean error below 0.5 where both attributes "
             f"have at most {_SMALL} values, at least 0.9 (truncated at 1) where both have {_LARGE} or more",
             of="paper",
-            holds=all(a.estimate < 0.5 and b.estimate >= 0.9 for a, b in found),
-            figure="; ".join(f"{a.estimate:.3f} and {b.estimate:.3f}" for a, b in found),
+            holds=decided(
+                holds=all(a.high < 0.5 and b.low >= 0.9 for a, b in found),
+                fails=any(a.low >= 0.5 or b.high < 0.9 for a, b in found),
+            ),
+            figure="; ".join(f"{_words(a)} and {_words(b)}" for a, b in found),
         )
 
 
 def _triple_claims(errors: Errors) -> Iterator[Claim]:
     ours = _means(errors, _ROWS, 3)
     wide = {m: _over(errors, m, list(ours)) for m in (_ROWS, _RETENTION, _FLIPPING)}
+    ours_at, others = wide[_ROWS], [wide[method] for method in (_RETENTION, _FLIPPING)]
     yield Claim(
         "for three attributes maximum entropy stays reasonable (mean error at most 0.5) where randomised response "
         "gives nothing of use (at least twice that error)",
         of="paper",
-        holds=wide[_ROWS].high <= 0.5 and all(wide[m].low >= 2 * wide[_ROWS].high for m in (_RETENTION, _FLIPPING)),
+        holds=decided(
+            holds=ours_at.high <= 0.5 and all(each.low >= 2 * ours_at.high for each in others),
+            fails=ours_at.low > 0.5 or any(each.high < 2 * ours_at.low for each in others),
+        ),
         figure="; ".join(f"{m} {_words(each)}" for m, each in wide.items()),
     )
 
@@ -216,11 +223,11 @@ def _answer_claims(errors: Errors) -> Iterator[Claim]:
         tables = list(_means(errors, _RELEASE, ways))
         if tables:
             above, below = (np.mean([errors[p, m] for p in tables], axis=0) for m in (ours, other))
-            ratio = mean_interval(above / below, level=0.95)
+            ratio = mean_interval(above / below, level=VERDICT_LEVEL)
             yield Claim(
                 f"{claim} ({len(tables)} tables of {ways} attributes)",
                 of="crosstally",
-                holds=ratio.high < 1.0,
+                holds=decided(holds=ratio.high < 1.0, fails=ratio.low >= 1.0),
                 figure=f"{_words(ratio)} x",
             )
 
@@ -303,14 +310,17 @@ def _range_row(k: int, method: str, errors: Sequence[float]) -> dict[str, Value]
 def _range_claims(found: Mapping[tuple[int, str], Sequence[float]]) -> Iterator[Claim]:
     for method in (_RETENTION, _FLIPPING):
         ratios = {
-            k: mean_interval(np.array(found[k, _ROWS]) / np.array(found[k, method]), level=0.95)
+            k: mean_interval(np.array(found[k, _ROWS]) / np.array(found[k, method]), level=VERDICT_LEVEL)
             for k, name in found
             if name == method
         }
         yield Claim(
             f"maximum entropy has at most half the RMSE of {method} for ranges over any number of attributes",
             of="paper",
-            holds=all(each.high <= 0.5 for each in ratios.values()),
+            holds=decided(
+                holds=all(each.high <= 0.5 for each in ratios.values()),
+                fails=any(each.low > 0.5 for each in ratios.values()),
+            ),
             figure="; ".join(f"k={k}: {_words(each)} x" for k, each in ratios.items()),
         )
 

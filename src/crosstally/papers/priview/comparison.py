@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from crosstally.papers import baselines
 from crosstally.papers.charts import stacked
 from crosstally.papers.data import clicks, searches
+from crosstally.papers.metrics import decided
 from crosstally.papers.outcomes import Claim, Experiment, Outcome, Settings
 from crosstally.papers.priview.candlesticks import candlesticks
 from crosstally.papers.priview.trials import (
@@ -152,7 +153,7 @@ def comparison_claims(scores: Sequence[Scores], chosen: Mapping[tuple[str, float
         yield Claim(
             f"at ε = 1 corrected Direct has more than {times} times the error of PriView at k = {k} ({first})",
             of="crosstally",
-            holds=against.low > times,
+            holds=decided(holds=against.low > times, fails=against.high <= times),
             figure=ratio_words(against),
         )
     for other in (_DIRECT, _FOURIER, _FLAT):
@@ -160,7 +161,10 @@ def comparison_claims(scores: Sequence[Scores], chosen: Mapping[tuple[str, float
         yield Claim(
             f"PriView is 2 to 3 orders of magnitude better than {other}: {_TWO_ORDERS} times or more in every setting",
             of="paper",
-            holds=all(each.low >= _TWO_ORDERS for each in found),
+            holds=decided(
+                holds=all(each.low >= _TWO_ORDERS for each in found),
+                fails=any(each.high < _TWO_ORDERS for each in found),
+            ),
             figure=f"{sum(each.low >= _TWO_ORDERS for each in found)} of {len(found)} settings; {span_words(found)}",
         )
     yield from _baseline_claims(scores, cells)
@@ -170,32 +174,44 @@ def comparison_claims(scores: Sequence[Scores], chosen: Mapping[tuple[str, float
         yield Claim(
             f"the same views corrected jointly have at most 1.02 times the error ({design.name})",
             of="crosstally",
-            holds=all(each.high <= _NOT_WORSE for each in ours),
+            holds=decided(
+                holds=all(each.high <= _NOT_WORSE for each in ours), fails=any(each.low > _NOT_WORSE for each in ours)
+            ),
             figure=span_words(ours),
         )
 
 
 def _baseline_claims(scores: Sequence[Scores], cells: Sequence[Cell]) -> Iterator[Claim]:
     first = cells[0][0]
-    better = [cell for cell in cells if ratio(scores, cell, _UNIFORM, _DIRECT).low > 1]
+    against = {cell: ratio(scores, cell, _UNIFORM, _DIRECT) for cell in cells}
+    better = [cell for cell in cells if against[cell].low > 1]
+    worse = [cell for cell in cells if against[cell].high <= 1]
     yield Claim(
         f"Direct beats Uniform on {first} at ε = 1 and k = 4, and nowhere else",
         of="paper",
-        holds=better == [(first, 1.0, 4)],
+        holds=decided(
+            holds=better == [(first, 1.0, 4)] and len(worse) == len(cells) - 1,
+            fails=(first, 1.0, 4) in worse or any(cell != (first, 1.0, 4) for cell in better),
+        ),
         figure="better at " + ("; ".join(f"{label}, ε = {e:g}, k = {k}" for label, e, k in better) or "no setting"),
     )
     flat = [ratio(scores, (first, 1.0, k), _UNIFORM, _FLAT) for k in (6, 8)]
     yield Claim(
         f"Flat is an order of magnitude, 10 x, better than Uniform on {first} at ε = 1 for k = 6 and 8",
         of="paper",
-        holds=all(each.low >= _ONE_ORDER for each in flat),
+        holds=decided(
+            holds=all(each.low >= _ONE_ORDER for each in flat), fails=any(each.high < _ONE_ORDER for each in flat)
+        ),
         figure=" and ".join(ratio_words(each) for each in flat),
     )
     fourier = [ratio(scores, cell, _DIRECT, _FOURIER) for cell in cells]
     yield Claim(
         f"Fourier performs just slightly better than Direct, by at most {_SLIGHTLY} x, in every setting",
         of="paper",
-        holds=all(each.low >= 1 and each.high <= _SLIGHTLY for each in fourier),
+        holds=decided(
+            holds=all(each.low >= 1 and each.high <= _SLIGHTLY for each in fourier),
+            fails=any(each.high < 1 or each.low > _SLIGHTLY for each in fourier),
+        ),
         figure=span_words(fourier),
     )
 
@@ -206,7 +222,7 @@ def _rule_claim(scores: Sequence[Scores], cells: Sequence[Cell], chosen: Mapping
     return Claim(
         "the number of attributes that the rule covers together is the better one of 2 and 3 in every setting",
         of="paper",
-        holds=all(each.high < 1 for each in found),
+        holds=decided(holds=all(each.high < 1 for each in found), fails=any(each.low >= 1 for each in found)),
         figure=f"error of the chosen one over that of the other: {span_words(found)}",
     )
 

@@ -13,8 +13,8 @@ from crosstally.errors import CrosstallyError
 from crosstally.papers.data import Rows
 from crosstally.papers.metrics import (
     Interval,
-    bootstrap_grid_ratio,
     candlestick,
+    grid_ratio_interval,
     jensen_shannon,
     normalised_l2,
 )
@@ -294,11 +294,11 @@ def cells_of(scores: Iterable[Scores]) -> list[Cell]:
 
 
 def ratio(scores: Sequence[Scores], cell: Cell, above: str, below: str) -> Interval:
-    """How many times the mean L2 error of one method is that of another, between ends that hold 95% of chance."""
+    """How many times the mean L2 error of one method is that of another, between the ends of its interval."""
     found = {each.method: each.distance for each in scores if each.cell == cell}
     least = np.finfo(np.float64).tiny
     grids = [np.broadcast_to(found[name], _shape(found[above], found[below])) for name in (above, below)]
-    return bootstrap_grid_ratio(grids[0], np.maximum(grids[1], least), np.random.default_rng(0))
+    return grid_ratio_interval(*(np.maximum(grid, least) for grid in grids))
 
 
 def _shape(first: NDArray[np.float64], second: NDArray[np.float64]) -> tuple[int, ...]:
