@@ -8,6 +8,7 @@ import pytest
 from crosstally.budget import Noise, NoiseKind
 from crosstally.inference.estimate import CORRECTED, infer
 from crosstally.inference.repeats import repeated
+from crosstally.inference.shrinkage import smoothed
 from crosstally.questions.queries import Cells
 from crosstally.residuals import combine
 from crosstally.tables import Measurement
@@ -80,6 +81,9 @@ def test_interactions_that_are_only_noise_vanish_from_the_truth() -> None:
     order_2 = np.ones((20, 20), bool)
     order_2[0], order_2[:, 0] = False, False
     assert (truth[order_2.ravel()] ** 2).sum() < 0.1 * (linear[order_2.ravel()] ** 2).sum()
+    # also where no correction came before, which shrinks them as well
+    alone = smoothed(inference.linear, inference.views, inference.linear.coefficients)[places]
+    assert (alone[order_2.ravel()] ** 2).sum() < 0.1 * (linear[order_2.ravel()] ** 2).sum()
 
 
 def test_deviations_are_of_the_size_of_true_errors() -> None:

@@ -13,7 +13,11 @@ from conftest import schema_of
 from crosstally.budget import Budget, Neighbours
 from crosstally.errors import CrosstallyError, QueryError, TooManyCellsError
 from crosstally.inference.integers.columns import Target
-from crosstally.inference.integers.projection import nonnegative_least_squares, projected_table
+from crosstally.inference.integers.projection import (
+    _moved_rows,
+    nonnegative_least_squares,
+    projected_table,
+)
 from crosstally.inference.integers.tables import integer_tables
 from crosstally.questions.queries import Cells
 from crosstally.releases import Release, Statement, publish
@@ -176,6 +180,13 @@ def test_least_squares_without_negative_weights() -> None:
         alone = np.linalg.lstsq(matrix[:, used], values, rcond=None)[0] if used.any() else np.empty(0)
         assert np.allclose(found[used], alone, atol=1e-6), "optimal among the columns it kept"
         assert np.linalg.norm(matrix @ found - values) >= best - 1e-9
+
+
+def test_rows_move_while_that_brings_the_table_nearer() -> None:
+    """Two rows go from the second cell to the first, and the third cell stays: (2, 2, 0) squared apart to nothing."""
+    counts, moves = _moved_rows(np.eye(3), np.array([3.0, 1.0, 2.0]), np.array([1, 3, 2]))
+    assert counts.tolist() == [3, 1, 2]
+    assert moves == 2
 
 
 def test_the_projected_table_is_as_near_as_that_of_another_solver() -> None:
