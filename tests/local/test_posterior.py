@@ -245,11 +245,11 @@ def test_pairs_are_drawn_together_by_the_mean_of_their_squares() -> None:
 
 
 def test_what_three_attributes_show_is_trusted_as_far_as_it_is_more_than_noise() -> None:
-    """Two sets of spread 1 and variance 2: squares 7 and 1 have the mean 4, 2 beyond noise, so half is kept.
+    """Two sets of spread 3 and variance 2: squares 7 and 1 have the mean 4, 2 beyond noise, so half is kept.
 
     Squares below the noise leave nothing.
     """
-    clear = _trust(np.array([[np.sqrt(7.0)], [1.0]]), np.ones(2), np.full(2, 2.0))
+    clear = _trust(np.array([[np.sqrt(7.0)], [1.0]]), np.full(2, 3.0), np.full(2, 2.0))
     assert clear == pytest.approx([0.5, 0.5])
     assert _trust(np.ones((2, 1)), np.ones(2), np.full(2, 2.0)).tolist() == [0, 0]
 

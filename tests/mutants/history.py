@@ -67,7 +67,7 @@ HISTORY = (
         "notebook/history/components.py",
         "low -= solved.T @ self.scaled",
         "low += solved.T @ self.scaled",
-        "notebook/history/test_estimates.py::test_both_paths_are_ridge_regression",
+        "notebook/history/test_estimates.py::test_a_variance_for_each_set_of_attributes",
     ),
     Mutant(
         "notebook/history/components.py",

@@ -38,10 +38,10 @@ def test_a_text_that_is_not_there_once_is_refused() -> None:
 
 
 def test_drawn_faults_change_one_operator() -> None:
-    found = drawn(19, 200)
+    found = drawn(19, 20)
     for each in found:
         text = (SOURCE / each.file).read_text(encoding="utf-8")
         changed = each.applied(text)
         compile(changed, each.file, "exec")
         assert ast.dump(ast.parse(changed)) != ast.dump(ast.parse(text))
-    assert found == drawn(19, 200)
+    assert found == drawn(19, 20)

@@ -1,5 +1,7 @@
 """What a plan is for, by hand."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -21,3 +23,11 @@ def test_one_way_tables_count_three_times_and_each_table_by_its_mean_cell() -> N
     found = dict(weighing_tables(schema_of(2, 3), Workload([("a0", "a1")])))
     expected = {("a0", "a1"): 1 / 6, ("a0",): 1 / 2, ("a1",): 1 / 3, (): 1.0}
     assert found == pytest.approx(expected)
+
+
+def test_where_an_attribute_has_a_matrix_errors_are_means_over_tables() -> None:
+    """The total and two one-way tables, then the pair; an error that is not known counts only where its table does."""
+    goal = goal_of(schema_of(2, 3), None)
+    found = goal.errors_of(SimpleNamespace(linear=True, of_tables=np.array([3.0, 6.0, 9.0, np.nan])))  # type: ignore[arg-type]
+    assert found[0] == pytest.approx(6)
+    assert np.isnan(found[1])

@@ -85,6 +85,12 @@ def test_a_variance_for_each_set_of_attributes() -> None:
     solved = np.linalg.solve(products(past, past) + np.diag(noise), answers)
     solution = structure.solve(Past(answers, noise=noise), variances)
     assert solution.estimates(Batch.of(new, SCHEMA)) == pytest.approx(products(new, past) @ solved, rel=1e-9, abs=1e-9)
+    # errors where parts of both kinds meet: past queries without their noise, all of whose parts were asked about
+    explained = products(past, past) @ np.linalg.solve(products(past, past) + np.diag(noise), products(past, past))
+    errors = np.diag(products(past, past) - explained)
+    assert structure.shared
+    assert any(structure.inside)
+    assert solution.errors(structure.batch, {}) == pytest.approx(errors, rel=1e-6)
 
 
 @pytest.mark.parametrize("seed", range(3))
