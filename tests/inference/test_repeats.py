@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -53,6 +55,40 @@ def test_nothing_to_correct_leaves_the_noise_that_was_measured(kind: NoiseKind) 
     ratios = (found.deviations.astype(float) ** 2).mean(axis=0) / combine(schema_of(2, 2), views).variances
     assert ratios == pytest.approx(np.ones(4), abs=5 * np.sqrt(5 / 2_000))  # the kurtosis of Laplace is 6 at most
     assert found.stretches == pytest.approx(np.ones(3), abs=0.1)
+
+
+def test_deviations_are_stretched_to_the_risk_that_the_covariance_penalty_estimates() -> None:
+    """A correction that takes a tenth of every number but the total, by the formula of Efron, written out.
+
+    With X = 0.9 l the risk in units of the variance is sum (X - l)^2 / v + 2 sum cov(X - l, e) / v + n.
+    """
+    inference = infer(schema_of(4, 4), some_pair(), nonnegative="joint")
+    linear, size = inference.linear.coefficients, 16
+    total = int(inference.linear.places([()])[0].item())
+    kept = np.where(np.arange(size) == total, 1.0, 0.9)
+    starts: list[np.ndarray] = []
+
+    def tenth_less(start: np.ndarray) -> np.ndarray:
+        starts.append(start.copy())
+        return kept * start
+
+    estimate = replace(inference.estimate, coefficients=kept * linear)
+    found = repeated(replace(inference, estimate=estimate, correct=tenth_less), number=8)
+    places = inference.linear.places([("a0", "a1")])[0][0].reshape(4, 4)
+    noises = [start - found.truth for start in starts]
+    for order, own in ((1, np.concatenate([places[0, 1:], places[1:, 0]])), (2, places[1:, 1:].ravel())):
+        v, n = inference.linear.variances[own], len(own)
+        moved = [0.9 * start[own] - start[own] for start in starts]
+        penalty = np.mean([(e[own] * m / v).sum() for e, m in zip(noises, moved, strict=True)])
+        risk = ((0.1 * linear[own]) ** 2 / v).sum() + 2 * penalty + n
+        seen = np.mean([((0.9 * start[own] - found.truth[own]) ** 2 / v).sum() for start in starts])
+        assert found.stretches[order] == pytest.approx(np.sqrt(np.clip(risk / seen, 1, 9)))
+    assert found.stretches[2] > 1.01
+
+
+def some_pair() -> list[Measurement]:
+    rng = np.random.default_rng(3)
+    return measured(rng, people(rng, (4, 4), 900, 1.0), [(0, 1)], Noise(LAPLACE, 6.0))
 
 
 def test_a_public_number_of_rows_has_no_noise() -> None:

@@ -77,6 +77,12 @@ INFERENCE = (
     ),
     Mutant(
         "inference/repeats.py",
+        "((found - linear.coefficients) ** 2 + 2 * covariances)",
+        "((found - linear.coefficients) ** 2 + covariances)",
+        "inference/test_repeats.py::test_deviations_are_stretched_to_the_risk_that_the_covariance_penalty_estimates",
+    ),
+    Mutant(
+        "inference/repeats.py",
         "noise = averages.with_total(noise, 0.0)",
         "pass",
         "inference/test_repeats.py::test_a_public_number_of_rows_has_no_noise",

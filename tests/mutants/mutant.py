@@ -76,7 +76,7 @@ class Copy:
             cwd=TESTS.parent,
             env={**os.environ, **changed},
             capture_output=True,
-            timeout=LONGEST,
+            timeout=LONGEST * len(tests),
             check=False,
         )
         return done.returncode

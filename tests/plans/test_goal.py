@@ -28,6 +28,6 @@ def test_one_way_tables_count_three_times_and_each_table_by_its_mean_cell() -> N
 def test_where_an_attribute_has_a_matrix_errors_are_means_over_tables() -> None:
     """The total and two one-way tables, then the pair; an error that is not known counts only where its table does."""
     goal = goal_of(schema_of(2, 3), None)
-    found = goal.errors_of(SimpleNamespace(linear=True, of_tables=np.array([3.0, 6.0, 9.0, np.nan])))  # type: ignore[arg-type]
+    found = goal.errors_of(SimpleNamespace(linear=True, of_tables=np.array([3.0, 6.0, 9.0, np.nan])))
     assert found[0] == pytest.approx(6)
     assert np.isnan(found[1])
