@@ -3,6 +3,7 @@
 # make verify   the long statistical counts; run before calling something done
 # make audit    the package against its own promise: exact losses, sampled bounds, releases of neighbours, mutants; an hour or
 #               more on two cores (less: AUDIT=--quick, or AUDIT="--releases 2000"); docs/evidence/audit.md
+# make mutants  94 faults planted in the package, one at a time, each with the test that must catch it; half an hour
 # make fuzz     10,000 forged files of every format, and as many questions and sources; counts are printed
 # make faults   kills, interrupts and full disks at random points, torn files; 200 of each, 500 lengths
 # make bench    speed and accuracy against floors and peers, written to benchmarks/results.md
@@ -18,7 +19,7 @@ BIN := .venv/bin
 # Material for MkDocs prints a note about its successor as a warning (RELEASING.md)
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: demo setup system test verify audit fuzz faults bench bench-peers docs tour lock
+.PHONY: demo setup system test verify audit mutants fuzz faults bench bench-peers docs tour lock
 
 demo: .venv/crosstally
 	@$(BIN)/crosstally demo
@@ -43,6 +44,12 @@ AUDITED := TMPDIR=$(firstword $(wildcard /dev/shm /tmp)) OPENBLAS_NUM_THREADS=1
 audit: .venv/developer
 	$(AUDITED) $(BIN)/crosstally audit --jobs 2 $(AUDIT) -o audit-report.md
 	$(AUDITED) PYTHONPATH=tests $(BIN)/python -m audit_mutants
+
+# Files whose names begin as MUTANTS says, all without: make mutants MUTANTS=local/
+MUTANTS ?=
+
+mutants: .venv/developer
+	OPENBLAS_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m mutants $(MUTANTS)
 
 FUZZED := 10000
 

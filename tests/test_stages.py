@@ -20,7 +20,7 @@ from crosstally.errors import KeyReusedError, LedgerError, OverspendError, PlanE
 from crosstally.plans.joint_cost import privacy_cost
 from crosstally.plans.plan import Plan, Rule, public_total
 from crosstally.plans.shares import requests_with_shares
-from crosstally.plans.stages import stage_key, stage_keys
+from crosstally.plans.stages import stage_key, stage_keys, sum_of_stages
 from crosstally.privacy.ledger import request_digest
 from crosstally.questions.queries import Cells
 from crosstally.strategies import Strategy, Task, Views
@@ -117,6 +117,14 @@ def test_budgets_of_stages_are_exact() -> None:
     assert plan.share == Fraction(4, 21)
     assert plan.stage_budgets == tuple(Budget(epsilon=x / 3) for x in (plan.share, Fraction(2, 3), Fraction(1, 7)))
     assert plan.budget_left == Budget(epsilon=Fraction(17, 63))
+
+
+def test_stages_of_both_kinds_add_up_in_rho() -> None:
+    """Epsilon 1/2 counts 1/8."""
+    half, quarter = Budget(epsilon="1/2"), Budget(rho="1/4")
+    assert sum_of_stages([half, quarter]) == Budget(rho="3/8")
+    assert sum_of_stages([half, half]) == Budget(epsilon=1)
+    assert sum_of_stages([half]) == half
 
 
 def changed(**changes: Any) -> dict[str, Any]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from crosstally.budget import Noise, NoiseKind
 from crosstally.inference.estimate import CORRECTED, infer
 from crosstally.inference.repeats import repeated
+from crosstally.inference.shrinkage import smoothed
 from crosstally.questions.queries import Cells
 from crosstally.residuals import combine
 from crosstally.tables import Measurement
@@ -54,6 +57,40 @@ def test_nothing_to_correct_leaves_the_noise_that_was_measured(kind: NoiseKind) 
     assert found.stretches == pytest.approx(np.ones(3), abs=0.1)
 
 
+def test_deviations_are_stretched_to_the_risk_that_the_covariance_penalty_estimates() -> None:
+    """A correction that takes a tenth of every number but the total, by the formula of Efron, written out.
+
+    With X = 0.9 l the risk in units of the variance is sum (X - l)^2 / v + 2 sum cov(X - l, e) / v + n.
+    """
+    inference = infer(schema_of(4, 4), some_pair(), nonnegative="joint")
+    linear, size = inference.linear.coefficients, 16
+    total = int(inference.linear.places([()])[0].item())
+    kept = np.where(np.arange(size) == total, 1.0, 0.9)
+    starts: list[np.ndarray] = []
+
+    def tenth_less(start: np.ndarray) -> np.ndarray:
+        starts.append(start.copy())
+        return kept * start
+
+    estimate = replace(inference.estimate, coefficients=kept * linear)
+    found = repeated(replace(inference, estimate=estimate, correct=tenth_less), number=8)
+    places = inference.linear.places([("a0", "a1")])[0][0].reshape(4, 4)
+    noises = [start - found.truth for start in starts]
+    for order, own in ((1, np.concatenate([places[0, 1:], places[1:, 0]])), (2, places[1:, 1:].ravel())):
+        v, n = inference.linear.variances[own], len(own)
+        moved = [0.9 * start[own] - start[own] for start in starts]
+        penalty = np.mean([(e[own] * m / v).sum() for e, m in zip(noises, moved, strict=True)])
+        risk = ((0.1 * linear[own]) ** 2 / v).sum() + 2 * penalty + n
+        seen = np.mean([((0.9 * start[own] - found.truth[own]) ** 2 / v).sum() for start in starts])
+        assert found.stretches[order] == pytest.approx(np.sqrt(np.clip(risk / seen, 1, 9)))
+    assert found.stretches[2] > 1.01
+
+
+def some_pair() -> list[Measurement]:
+    rng = np.random.default_rng(3)
+    return measured(rng, people(rng, (4, 4), 900, 1.0), [(0, 1)], Noise(LAPLACE, 6.0))
+
+
 def test_a_public_number_of_rows_has_no_noise() -> None:
     inference = infer(schema_of(*SIZES), some_views(4), rows=900)
     total = inference.linear.places([()])[0]
@@ -80,6 +117,9 @@ def test_interactions_that_are_only_noise_vanish_from_the_truth() -> None:
     order_2 = np.ones((20, 20), bool)
     order_2[0], order_2[:, 0] = False, False
     assert (truth[order_2.ravel()] ** 2).sum() < 0.1 * (linear[order_2.ravel()] ** 2).sum()
+    # also where no correction came before, which shrinks them as well
+    alone = smoothed(inference.linear, inference.views, inference.linear.coefficients)[places]
+    assert (alone[order_2.ravel()] ** 2).sum() < 0.1 * (linear[order_2.ravel()] ** 2).sum()
 
 
 def test_deviations_are_of_the_size_of_true_errors() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from crosstally.budget import Noise, NoiseKind
 from crosstally.inference.estimate import _view_groups, maximal_views
-from crosstally.inference.risk import best_weights
+from crosstally.inference.risk import Blend, Sets, best_weights
 from crosstally.inference.shrinkage import Shrinkage, _Model, _replicate_noise
 from crosstally.residuals import combine
 from crosstally.residuals.combine import Averages
@@ -97,3 +97,26 @@ def test_the_best_weights_by_hand() -> None:
     assert np.allclose(found[:, :3], [[0.25, 0.25, 0], [0.5, 0, 0]])
     assert found[:, 3].sum() == pytest.approx(1)
     assert found[:, 4].tolist() == [0, 0]
+
+
+def test_one_set_drawn_towards_zero_is_the_estimate_of_james_and_stein() -> None:
+    """Ten numbers of variance 1, zero or as they are: (10 - 2) / 385 of the way to zero is gone; 385 is their square.
+
+    Noise of one unit each, in both signs, moves the numbers as they are by itself and zero not at all.
+    """
+    linear = np.array([100.0, *range(1, 11)])
+    none = np.where(np.arange(11) == 0, linear, 0.0)
+    noise = np.where(np.arange(11) == 0, 0.0, 1.0)
+    smooth = 0.5 * linear
+    sets = Sets(np.array([0] + [10] * 10), np.array([0] + [1] * 10))
+    blend = Blend(
+        sets,
+        linear,
+        np.ones(11),
+        (none, linear),
+        noises=[noise, -noise],
+        replicated=[(none, smooth + noise), (none, smooth - noise)],
+        smooth=smooth,
+    )
+    assert blend.weights[:, 0] == pytest.approx([8 / 385, 0])
+    assert blend.of(linear, (none, linear)) == pytest.approx(np.where(np.arange(11) == 0, 100, linear * (1 - 8 / 385)))

@@ -11,6 +11,7 @@ import pytest
 import crosstally as ct
 from crosstally.budget import Noise, NoiseKind
 from crosstally.inference import estimate
+from crosstally.inference.mixture import COMPONENTS, mixture_of
 from crosstally.questions.queries import Cells, Contrast
 from crosstally.residuals import combine
 from crosstally.tables import Measurement
@@ -155,3 +156,12 @@ def test_hostile_tables(number: int) -> None:
         total = max(float(combine(schema, views).table(())), 0.0)
         assert np.isfinite(after.coefficients).all()
         assert after.table(()) == pytest.approx(total, rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize(("noisy", "component"), [(0.0, 0), (10.0, 10)])
+def test_a_mixture_follows_the_cells(noisy: float, component: int) -> None:
+    """Guesses of 5, cells of 0 or of 10 with little noise: the components of lift 0 and of lift 2 have nearly all."""
+    weights = mixture_of([np.full((1, 2_000), noisy)], [np.full((1, 2_000), 5.0)], [np.array([0.01])])
+    assert COMPONENTS[0, component] == noisy / 5
+    assert weights[2, component] > 0.8, "guesses from 1 to 10 are the third stratum"
+    assert weights.sum(axis=1) == pytest.approx(np.ones(len(weights)))

@@ -21,11 +21,15 @@ from crosstally.local.estimate.association import (
     interactions_at,
     likelihoods,
 )
+from crosstally.local.estimate.expectation import _added, _trust
 from crosstally.local.estimate.measurements import measurements_of
-from crosstally.local.estimate.posterior import Items, Pairs, posterior
-from crosstally.local.estimate.shrinkage import coefficient_variances
+from crosstally.local.estimate.posterior import Items, Pairs, _at_least_seen, posterior
+from crosstally.local.estimate.shrinkage import coefficient_variances, shrunk_measurements
 from crosstally.papers.calm.simulated import collection
+from crosstally.questions.queries import Cells
 from crosstally.releases import open_release
+from crosstally.residuals import combine
+from crosstally.tables import Measurement
 
 TWO = np.full(1, 2.0)
 
@@ -207,7 +211,64 @@ def test_wide_views_are_drawn_towards_independence_only() -> None:
     collector.release(shrink="independence")
 
 
+@pytest.mark.parametrize(
+    ("variance", "table", "left"), [(180.0, [[37, 13], [13, 37]], 144.0), (1000.0, [[25, 25], [25, 25]], 0.0)]
+)
+def test_a_pair_is_drawn_towards_independence_by_its_own_noise(variance, table, left) -> None:
+    """The coefficient of the pair is (40 - 10 - 10 + 40) / 2 = 30, with the variance of a cell, v.
+
+    Its square beyond noise is 900 - v, so (900 - v) / 900 of it is kept: 0.8 of 30 where v is 180, cells 25 + 12 and
+    25 - 12, and 0.8 of its variance. Where v is above 900 nothing is. Single attributes keep theirs, 2 v.
+    """
+    pair = Measurement(
+        Cells(("a0", "a1")), np.array([[40.0, 10.0], [10.0, 40.0]]), variance=variance, noise=None, origin="test"
+    )
+    found = shrunk_measurements(combine(schema_of(2, 2), [pair]), [pair])
+    assert found.measurements[0].values == pytest.approx(np.array(table))
+    singles = {("a0",): 2 * variance, ("a1",): 2 * variance}
+    assert found.variances == pytest.approx({**singles, ("a0", "a1"): left})
+
+
+def test_pairs_are_drawn_together_by_the_mean_of_their_squares() -> None:
+    """Coefficients 30, 0 and 0 of three pairs with one variance, 100: their mean square beyond noise is 200.
+
+    200 / 300 of the first is kept: cells of 25 + 10 and 25 - 10.
+    """
+    values = {"ab": [[40.0, 10.0], [10.0, 40.0]], "bc": [[25.0] * 2] * 2, "ac": [[25.0] * 2] * 2}
+    pairs = [
+        Measurement(Cells(tuple(names)), np.array(table), variance=100.0, noise=None, origin="test")
+        for names, table in values.items()
+    ]
+    found = shrunk_measurements(combine(schema_of(2, 2, 2, names="abc"), pairs), pairs)
+    assert found.measurements[0].values == pytest.approx(np.array([[35, 15], [15, 35]]))
+    assert found.variances["a", "b"] == pytest.approx(100 * 2 / 3)
+
+
+def test_what_three_attributes_show_is_trusted_as_far_as_it_is_more_than_noise() -> None:
+    """Two sets of spread 3 and variance 2: squares 7 and 1 have the mean 4, 2 beyond noise, so half is kept.
+
+    Squares below the noise leave nothing.
+    """
+    clear = _trust(np.array([[np.sqrt(7.0)], [1.0]]), np.full(2, 3.0), np.full(2, 2.0))
+    assert clear == pytest.approx([0.5, 0.5])
+    assert _trust(np.ones((2, 1)), np.ones(2), np.full(2, 2.0)).tolist() == [0, 0]
+
+
+def test_changes_end_where_a_cell_would_be_negative() -> None:
+    tables = np.full((2, 2, 2, 2), 0.125)
+    signs = np.where(np.indices((2, 2, 2)).sum(axis=0) % 2 == 0, 1.0, -1.0)
+    found = _added(tables, np.stack([0.25 * signs, 0.05 * signs]))
+    assert found[0] == pytest.approx(0.125 + 0.125 * signs)
+    assert found[1] == pytest.approx(0.125 + 0.05 * signs)
+
+
 # Error bars
+
+
+def test_bars_grow_where_estimates_moved_further_than_they_allow() -> None:
+    """Noise 4, variance 1 left: a way of 3 is expected, squared. One of 7 is 1 more than the noise: a part of it."""
+    assert _at_least_seen(np.array([np.sqrt(3.0)]), np.array([4.0]), np.array([1.0])) == pytest.approx([1.0])
+    assert _at_least_seen(np.array([np.sqrt(7.0)]), np.array([4.0]), np.array([1.0])) == pytest.approx([5.0])
 
 
 def test_an_error_of_a_moment_is_an_error_of_every_set_that_holds_it() -> None:

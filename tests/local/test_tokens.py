@@ -70,6 +70,12 @@ def test_groups_follow_their_shares_and_the_device_agrees_with_the_collector() -
     assert GroupSizes.of(sizes, [1] * len(sizes)).unusual != ()
 
 
+def test_how_likely_sizes_are_by_hand() -> None:
+    """Of ten reports 8 or more are in one of two equal groups with 56 / 1024; four tails are looked at."""
+    assert GroupSizes.of(np.array([8, 2]), [1, 1]).probabilities == pytest.approx([4 * 56 / 1024] * 2)
+    assert GroupSizes.of(np.array([5, 5]), [1, 1]).probabilities.tolist() == [1.0, 1.0]
+
+
 # The device
 
 

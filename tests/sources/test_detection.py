@@ -99,6 +99,12 @@ def test_a_first_line_that_is_a_row(tmp_path: Path) -> None:
     assert str(detect_reading(row, reading=ct.Reading(header=0))) == "3 columns, separator ',', UTF-8, no names"
 
 
+def test_the_only_name_may_show_that_the_guess_is_right(tmp_path: Path) -> None:
+    (path,) = files(tmp_path, a="größe\nklein\ngroß\n".encode("cp1252"))
+    size = ct.Schema([ct.Attribute("größe", ["klein", "groß"])])
+    assert str(describe_reading(path, size)) == "1 column, separator ',', cp1252"
+
+
 def test_nothing_of_a_row_is_printed(tmp_path: Path) -> None:
     (path,) = files(tmp_path, a=(NAMES + ROWS).encode("cp1252"))
     found = detect_reading(path)

@@ -52,13 +52,13 @@ def test_optimal_budgets_cost_46_168() -> None:
 
 def test_half_and_half_recovery_costs_34_6() -> None:
     """Half of A's own answer, half of the sum of AB's, and the same the other way round, with scales 9/4 and 9/5."""
-    variances = np.array([2 * (9 / 4) ** 2] * 2 + [2 * (9 / 5) ** 2] * 4)
     half = np.zeros((6, 6))
     half[0, [0, 2, 3]] = half[1, [1, 4, 5]] = 0.5
     for cell, sibling, parent in ((2, 3, 0), (3, 2, 0), (4, 5, 1), (5, 4, 1)):
         half[cell, [cell, parent]], half[cell, sibling] = 0.5, -0.5
     assert np.allclose(half @ A_AND_AB, A_AND_AB)
-    assert (half**2 @ variances).sum() == pytest.approx(34.6, abs=0.03)
+    budgets = np.array([4 / 9] * 2 + [5 / 9] * 4)
+    assert (demands(half, kind=LAPLACE) / budgets**2).sum() == pytest.approx(34.6, abs=0.03)
 
 
 def test_least_squares_recovery_costs_30_0126() -> None:

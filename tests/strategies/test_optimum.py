@@ -55,22 +55,6 @@ def test_least_squares_with_the_papers_scales() -> None:
     assert least_squares_variances(views, variances, (0, 1), (2, 2, 2)) == pytest.approx([of_ab] * 4)
 
 
-def test_half_and_half_recovery() -> None:
-    """The paper's own recovery: A is half itself and half its sum over AB; a cell of AB is half itself, half A less the
-    other one. The same variance, 5.77, for all six: 34.6, above least squares.
-    """
-    of_measured = np.array([2 * (9 / 4) ** 2] * 2 + [2 * (9 / 5) ** 2] * 4)  # A, then AB
-    recovery = np.zeros((6, 6))
-    for a in (0, 1):
-        cells = 2 + 2 * a, 3 + 2 * a
-        recovery[a, [a, *cells]] = 1 / 2
-        for cell, other in (cells, cells[::-1]):
-            recovery[cell, [cell, a, other]] = 1 / 2, 1 / 2, -1 / 2
-    variances = recovery**2 @ of_measured
-    assert variances == pytest.approx([5.771] * 6, abs=5e-4)
-    assert variances.sum() == pytest.approx(34.6, abs=0.05)
-
-
 def test_the_planner_finds_sixteen() -> None:
     """AB alone with the whole budget: 4 cells of variance 2 and 2 sums of two of them: 16, the minimum."""
     plan = Optimum().plan(schema_of(2, 2, 2), A_AND_AB, Budget(epsilon=1))

@@ -14,11 +14,12 @@ import pytest
 import scipy.optimize
 
 import crosstally as ct
-from crosstally.budget import NoiseKind, Objective
+from crosstally.budget import Budget, Neighbours, NoiseKind, Objective
 from crosstally.plans.goal import goal_of, weighing_tables
 from crosstally.plans.plan import Plan
 from crosstally.questions.queries import Cells, Contrast
 from crosstally.strategies import Stepwise
+from crosstally.strategies.base import Task
 from crosstally.strategies.belief import Belief, known_sizes
 from crosstally.strategies.planner import compare
 from crosstally.strategies.rules import next_stage, outlook
@@ -93,6 +94,13 @@ def test_a_belief_inverts_its_own_slopes_and_knows_nothing_of_one_way_tables() -
 
 
 # The solvers against a general optimiser
+
+
+def test_what_the_whole_budget_buys_for_one_table() -> None:
+    """Epsilon 1/2: Laplace noise of scale 2, variance 8. Rho 1/8: Gaussian noise of variance 4."""
+    for budget, whole, power in ((Budget(epsilon="1/2"), 1 / 8, 2), (Budget(rho="1/8"), 1 / 4, 1)):
+        task = Task(schema_of(2, 2), None, budget=budget, neighbours=Neighbours.ADD_REMOVE)
+        assert TableBudget.of(task) == TableBudget(whole, power)
 
 
 def test_water_filling_is_the_optimum() -> None:

@@ -13,8 +13,14 @@ import pytest
 from conftest import schema_of
 from crosstally.budget import Budget, Neighbours
 from crosstally.errors import CrosstallyError, QueryError, TooManyCellsError
-from crosstally.inference.integers.projection import nonnegative_least_squares
+from crosstally.inference.integers.columns import Target
+from crosstally.inference.integers.projection import (
+    _moved_rows,
+    nonnegative_least_squares,
+    projected_table,
+)
 from crosstally.inference.integers.tables import integer_tables
+from crosstally.questions.queries import Cells
 from crosstally.releases import Release, Statement, publish
 from crosstally.schema import Attribute, Schema
 from crosstally.strategies import Direct, Fourier
@@ -175,6 +181,37 @@ def test_least_squares_without_negative_weights() -> None:
         alone = np.linalg.lstsq(matrix[:, used], values, rcond=None)[0] if used.any() else np.empty(0)
         assert np.allclose(found[used], alone, atol=1e-6), "optimal among the columns it kept"
         assert np.linalg.norm(matrix @ found - values) >= best - 1e-9
+
+
+def test_rows_move_while_that_brings_the_table_nearer() -> None:
+    """Two rows go from the second cell to the first, and the third cell stays: (2, 2, 0) squared apart to nothing."""
+    counts, moves = _moved_rows(np.eye(3), np.array([3.0, 1.0, 2.0]), np.array([1, 3, 2]))
+    assert counts.tolist() == [3, 1, 2]
+    assert moves == 2
+
+
+def test_the_projected_table_is_as_near_as_that_of_another_solver() -> None:
+    """SciPy's, which sees all cells: projection has to find those that it needs, and their weights."""
+    from scipy.optimize import nnls
+
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        schema = schema_of(2, 3, 2, 4)
+        axes = [(0, 1), (1, 2), (2, 3), (0, 3)]
+        matrix = marginal_matrix(schema.shape, axes)
+        rows = rng.multinomial(60, rng.dirichlet(np.full(schema.cells, 0.2)))
+        values = matrix @ rows + rng.laplace(0, 6, len(matrix))
+        ends = np.cumsum([math.prod(schema.shape[i] for i in table) for table in axes])
+        targets = [
+            Target(query, part.reshape(query.shape(schema)))
+            for table, part in zip(axes, np.split(values, ends[:-1]), strict=True)
+            for query in [Cells(tuple(schema.names[i] for i in table))]
+        ]
+        fitted = projected_table(schema, targets, step=1e-6)
+        assert fitted.distance == pytest.approx(nnls(matrix, values)[1], rel=1e-4)
+        dense = np.zeros(schema.shape)
+        np.add.at(dense, tuple(fitted.cells.T), fitted.weights)
+        assert np.linalg.norm(matrix @ dense.ravel() - values) == pytest.approx(fitted.distance, rel=1e-4)
 
 
 def test_what_cannot_be_is_refused() -> None:

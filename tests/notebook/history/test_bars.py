@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from crosstally.budget import Noise, NoiseKind
 from crosstally.notebook.history import History
-from crosstally.notebook.history.plausible import Scale
+from crosstally.notebook.history.plausible import Scale, _unseen
 from crosstally.questions.queries import Cells, Linear, Term
 from crosstally.questions.question import query_of
 from crosstally.schema import Attribute, Schema
@@ -58,6 +59,14 @@ def test_the_mean_of_a_level() -> None:
     assert Scale(1.0, most=1.0).mean() == pytest.approx(2 * math.exp(2) * 0.0227501, rel=3e-2)
     assert Scale(1.0, most=4.0).log_density(4.1) == -math.inf
     assert Scale(1.0, most=9.0).log_density(math.exp(2)) == pytest.approx(-0.5)
+
+
+def test_sets_that_nobody_asked_about_may_stray_as_far_as_a_level_and_their_own_factor_say() -> None:
+    """A factor with a standard deviation of 1.2 in its logarithm has the mean exp(1.44 / 2)."""
+    scale = Scale(4.0, most=1e6)
+    never = SimpleNamespace(sizes=[1], scale=scale)
+    assert _unseen(never, {}, 2) == pytest.approx(scale.mean() * math.exp(0.72))
+    assert scale.mean() > 4
 
 
 def test_the_floor_of_a_bought_prior_moves_no_answer() -> None:

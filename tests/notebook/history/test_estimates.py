@@ -14,8 +14,8 @@ from crosstally.notebook.history import History
 from crosstally.notebook.history.alpha import best_alpha, cross_validated, folds_of, leave_one_out, one_alpha, stein
 from crosstally.notebook.history.bundles import Batch
 from crosstally.notebook.history.components import Past, Structure
-from crosstally.notebook.history.laplace import tilted
-from crosstally.notebook.history.likelihood import Belief, fit
+from crosstally.notebook.history.laplace import replaced, tilted
+from crosstally.notebook.history.likelihood import Belief, fit, statistics
 from crosstally.notebook.history.prior import Prior
 from crosstally.papers.edbt12.eigenqueries import Eigenqueries
 from crosstally.papers.edbt12.products import kernel
@@ -85,6 +85,12 @@ def test_a_variance_for_each_set_of_attributes() -> None:
     solved = np.linalg.solve(products(past, past) + np.diag(noise), answers)
     solution = structure.solve(Past(answers, noise=noise), variances)
     assert solution.estimates(Batch.of(new, SCHEMA)) == pytest.approx(products(new, past) @ solved, rel=1e-9, abs=1e-9)
+    # errors where parts of both kinds meet: past queries without their noise, all of whose parts were asked about
+    explained = products(past, past) @ np.linalg.solve(products(past, past) + np.diag(noise), products(past, past))
+    errors = np.diag(products(past, past) - explained)
+    assert structure.shared
+    assert any(structure.inside)
+    assert solution.errors(structure.batch, {}) == pytest.approx(errors, rel=1e-6)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -136,6 +142,40 @@ def test_the_law_of_laplace_noise_and_a_normal_belief(distance: float, variance:
     mean, spread = tilted(*(np.array([float(x)]) for x in (distance, variance, scale)))
     truth = tilted_moments(distance, variance, scale)
     assert (mean[0], spread[0]) == pytest.approx(truth, rel=1e-4, abs=1e-6)
+
+
+@pytest.mark.parametrize(("drawn", "scale"), [(3.0, 1.0), (-8.0, 2.0), (0.4, 5.0)])
+def test_one_answer_with_laplace_noise_is_believed_as_integration_says(drawn: float, scale: float) -> None:
+    """With one answer the normal one that stands for it says exactly the same, once it stays as it is."""
+    schema = Schema([Attribute("x", ["0", "1"])])
+    structure = Structure(Batch.of([Linear((Term(1, (("x", (1, 0)),)),))], schema), Prior.uniform(schema), known=[()])
+    believed = 6.0  # the count strays by 6 x (1/4), since its part is (1/2, -1/2) times the roots of 1/2
+    answers, scales = np.array([drawn]), np.array([scale])
+    past = Past(answers, noise=2 * scales**2)
+    for _ in range(60):
+        solution = structure.solve(past, {(0,): believed})
+        past = replaced(solution, answers, scales)
+    mean, variance = tilted_moments(drawn, believed / 4, scale)
+    assert drawn - solution.fitted[0] == pytest.approx(mean, rel=1e-3, abs=1e-3)
+    assert solution.fitted_errors[0] ** 2 == pytest.approx(variance, rel=1e-3)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_answers_show_less_what_is_expected_is_twice_the_slope_of_the_likelihood(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    queries = [random_query(rng) for _ in range(40)]
+    structure = Structure(Batch.of(queries, SCHEMA), random_prior(rng))
+    past = Past(rng.normal(0, 30, 40), noise=rng.uniform(1, 50, 40))
+    variances = {each: float(rng.uniform(5, 200)) for each in structure.parts}
+    found = statistics(structure.solve(past, variances))
+    assert structure.shared
+    assert any(structure.inside)
+    for each, variance in variances.items():
+        below, above = (
+            structure.solve(past, {**variances, each: variance * factor}).log_likelihood for factor in (0.999, 1.001)
+        )
+        shown, expected = found[each]
+        assert (shown - expected) * variance == pytest.approx((above - below) / 0.001, rel=1e-3, abs=1e-5)
 
 
 def test_variances_are_learned() -> None:

@@ -1,0 +1,168 @@
+"""Faults in what is charged and drawn, in what is counted, and in what is said about it."""
+
+from mutants.mutant import Mutant
+
+CENTRAL = (
+    # Privacy
+    Mutant(
+        "privacy/noise.py",
+        'l1_distance(T="i64"), scale=noise.scale)',
+        'l1_distance(T="i64"), scale=noise.scale * 1.3)',
+        "privacy/test_noise.py::test_noise_has_its_scale_and_no_other",
+    ),
+    Mutant(
+        "privacy/noise.py",
+        "if proved > claimed * (1 + _ROUNDING):",
+        "if proved > claimed * 2:",
+        "privacy/test_noise.py::test_a_cost_below_the_proof_is_refused",
+    ),
+    Mutant(
+        "privacy/noise.py",
+        "values.max() < LIMIT)",
+        "values.max() < 2 * LIMIT)",
+        "privacy/test_noise.py::test_counts_near_the_bounds_are_refused_without_being_told",
+    ),
+    Mutant(
+        "privacy/measure.py",
+        "> plan.own_budget.amount:",
+        "> 2 * plan.own_budget.amount:",
+        "privacy/test_measure.py::test_nothing_is_charged_when_the_plan_costs_more_than_it_says",
+    ),
+    Mutant(
+        "privacy/ledger.py",
+        "if spent + cost <= cap:",
+        "if cost <= cap:",
+        "privacy/test_ledger.py::test_ten_tenths_fit_one_and_the_eleventh_is_refused",
+    ),
+    # Plans
+    Mutant(
+        "plans/joint_cost.py",
+        "(8 if noise.kind is NoiseKind.GUMBEL else 2)",
+        "8",
+        "strategies/test_strategies.py::test_laplace_in_rho_counts_half_the_square_of_epsilon",
+    ),
+    Mutant(
+        "plans/joint_cost.py",
+        "together = largest * (schema.max_rows if pure else schema.max_rows**2)",
+        "together = largest * schema.max_rows",
+        "plans/test_joint_sensitivity.py::test_the_cost_of_cells_and_contrasts_is_the_largest_over_all_neighbours",
+    ),
+    Mutant(
+        "plans/joint_cost.py",
+        "    if schema.may_drop:",
+        "    if False:",
+        "plans/test_joint_sensitivity.py::test_the_cost_of_cells_and_contrasts_is_the_largest_over_all_neighbours",
+    ),
+    Mutant(
+        "plans/joint_cost.py",
+        "(0, 4 if squared_l1 else 2)",
+        "(0, 2)",
+        "plans/test_joint_sensitivity.py::test_the_cost_of_cells_and_contrasts_is_the_largest_over_all_neighbours",
+    ),
+    Mutant(
+        "plans/linear_cost.py",
+        "1 / (2 * scale**2)",
+        "1 / (4 * scale**2)",
+        "plans/test_linear_cost.py::test_the_cost_is_the_largest_over_all_neighbours",
+    ),
+    Mutant(
+        "plans/linear_cost.py",
+        "    if schema.may_drop:",
+        "    if False:",
+        "plans/test_linear_cost.py::test_the_cost_is_the_largest_over_all_neighbours",
+    ),
+    Mutant(
+        "plans/shares.py",
+        "return ratio if budget.pure else math.sqrt(ratio)",
+        "return ratio",
+        "plans/test_joint_sensitivity.py::test_under_replacement_requests_spend_the_whole_budget_and_no_more",
+    ),
+    Mutant(
+        "plans/stages.py",
+        "budget.amount**2 / 2 if budget.pure",
+        "budget.amount**2 / 4 if budget.pure",
+        "test_stages.py::test_stages_of_both_kinds_add_up_in_rho",
+    ),
+    Mutant(
+        "plans/goal.py",
+        "np.log(np.maximum(errors, 1e-300))) / 2)",
+        "np.log(np.maximum(errors, 1e-300))))",
+        "plans/test_goal.py::test_the_score_is_the_geometric_mean_of_rms_errors",
+    ),
+    # Sources
+    Mutant(
+        "sources/units.py",
+        "return order[rank < most]",
+        "return order[rank <= most]",
+        "sources/test_units.py::test_at_most_the_bound_of_each_unit",
+    ),
+    Mutant(
+        "sources/units.py",
+        "columns, self.unit.max_rows)",
+        "columns, self.unit.max_rows + 1)",
+        "sources/test_units.py::test_at_most_the_bound_of_each_unit",
+    ),
+    Mutant(
+        "sources/tally.py",
+        "self._rows += int(weights.sum())",
+        "self._rows += rows",
+        "sources/test_grouped_query.py::test_grouped_rows_give_the_counts_of_all",
+    ),
+    Mutant(
+        "sources/shares.py",
+        "== self.number - 1)",
+        "<= self.number - 1)",
+        "sources/test_parts.py::test_every_share_has_rows_and_no_person_is_in_two",
+    ),
+    # Residuals
+    Mutant(
+        "residuals/variances.py",
+        "(parts / variances)[found]",
+        "(parts * variances)[found]",
+        "residuals/test_variances.py::test_by_hand",
+    ),
+    Mutant(
+        "residuals/combine.py",
+        "own / self._own_variances, number) / precision",
+        "own, number) / np.bincount(self._places, minlength=number)",
+        "residuals/test_combine.py::test_combining_is_dense_generalised_least_squares",
+    ),
+    Mutant(
+        "residuals/axes.py",
+        "tau = 1 / float(inverse.sum())",
+        "tau = 1 / float(np.trace(inverse))",
+        "residuals/test_axes.py::test_the_basis_is_what_the_docstring_says",
+    ),
+    # Answers
+    Mutant(
+        "answers/intervals.py",
+        "stdtrit(number, (1 + level) / 2)",
+        "stdtrit(number, level)",
+        "answers/test_intervals.py::test_ends_by_hand",
+    ),
+    Mutant(
+        "answers/intervals.py",
+        "low = np.floor(np.maximum(low, 0.0) + slack)",
+        "low = np.ceil(np.maximum(low, 0.0) + slack)",
+        "answers/test_intervals.py::test_ends_by_hand",
+    ),
+    Mutant(
+        "answers/noise_sums.py",
+        "(1 - level) * (1 + ratio) / 2",
+        "(1 - level) * (1 + ratio)",
+        "answers/test_noise_sums.py::test_one_discrete_laplace_by_hand",
+    ),
+    # Strategies
+    Mutant(
+        "strategies/view_shares.py",
+        "float(task.budget.amount / sensitivity.l1) ** 2 / 2, 2)",
+        "float(task.budget.amount / sensitivity.l1) ** 2, 2)",
+        "strategies/test_stepwise.py::test_what_the_whole_budget_buys_for_one_table",
+    ),
+    Mutant(
+        "strategies/water_filling.py",
+        "(middle, high) if excess(middle) > 0 else (low, middle)",
+        "(middle, high) if excess(middle) > 1 else (low, middle)",
+        "strategies/test_stepwise.py::test_water_filling_is_the_optimum",
+    ),
+)
