@@ -248,7 +248,7 @@ def test_forged_files(release: ct.Release, changes: dict[str, Any], message: str
     release.save(tmp_path / "r.parquet")
     found = pyarrow.parquet.read_metadata(tmp_path / "r.parquet")
     header = json.loads(found.metadata[HEADER_KEY])
-    assert (header["format"], read_header(json.dumps(header).encode(), found.num_rows).schema) == (4, SCHEMA)
+    assert (header["format"], read_header(json.dumps(header).encode(), found.num_rows).schema) == (5, SCHEMA)
     with pytest.raises(ct.CrosstallyError, match=message):
         read_header(json.dumps({**header, **changes}).encode(), found.num_rows)
 
@@ -256,10 +256,16 @@ def test_forged_files(release: ct.Release, changes: dict[str, Any], message: str
 def test_groups_that_nothing_was_measured_in(tmp_path: Path) -> None:
     ct.release(people(), SCHEMA, epsilon=1, strategy="direct").save(tmp_path / "r.parquet")
     found = pyarrow.parquet.read_metadata(tmp_path / "r.parquet")
-    header = {**json.loads(found.metadata[HEADER_KEY]), "format": 4}
-    for groups in ({}, {"a": list(GROUPS["a"])}):
+    header = json.loads(found.metadata[HEADER_KEY])
+    own = header["statement"].pop("plan")
+    for number, statement, groups in (
+        (4, header["statement"], {}),
+        (4, header["statement"], {"a": list(GROUPS["a"])}),
+        (5, {**header["statement"], "plan": own}, {"a": list(GROUPS["a"])}),
+    ):
+        forged = {**header, "format": number, "statement": statement, "groups": groups}
         with pytest.raises(ReleaseError, match="groups must be those of its measurements"):
-            read_header(json.dumps({**header, "groups": groups}).encode(), found.num_rows)
+            read_header(json.dumps(forged).encode(), found.num_rows)
 
 
 def test_a_forged_inference(release: ct.Release, tmp_path: Path) -> None:

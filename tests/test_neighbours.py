@@ -16,6 +16,8 @@ import pytest
 import crosstally as ct
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.errors import CrosstallyError, PlanError
+from crosstally.plan_page.asked import Asked
+from crosstally.plan_page.words import budget_in_words
 from crosstally.plans.joint_cost import groups_cost, privacy_cost, single_cost
 from crosstally.plans.linear_cost import linear_cost
 from crosstally.plans.plan import Plan, Request
@@ -121,6 +123,8 @@ DOORS: dict[str, Callable[[Any], Any]] = {
     "promise.costs_of_entries": lambda r: dict(costs_of_entries(SCHEMA, r, MEASURED, (), pure=False)),
     "rounds.choosing": lambda r: choosing(CHOICE, SCHEMA, RHO, r),
     "statement.Statement": lambda r: Statement(strategy="x", budget=RHO, neighbours=r),
+    "asked.Asked": lambda r: Asked(RHO, neighbours=r).query(),
+    "words.budget_in_words": lambda r: budget_in_words(Budget(epsilon=1), SCHEMA, r, None),
     "base.Task": lambda r: Task(SCHEMA, BOTH, budget=RHO, neighbours=r).neighbours,
     **{f"base.Strategy.plan, {s.name}": by_strategy(s) for s in NAMED.values()},
     "fourier.Fourier.plan, paper": by_strategy(Fourier(sensitivity="paper"), MANY, Budget(epsilon=1)),
@@ -171,7 +175,8 @@ def test_every_public_door_is_among_those_tried() -> None:
     tried = {tuple(door.partition(",")[0].split(".")[-2:]) for door in DOORS} | {("Ledger", "create")}
     missing = []
     for module in pkgutil.walk_packages(ct.__path__, "crosstally."):
-        if module.name.startswith(("crosstally.cli", "crosstally.kernels.__main__")):
+        # The audit goes by texts alone, and uses nothing of what it audits
+        if module.name.startswith(("crosstally.cli", "crosstally.audit.definitions", "crosstally.kernels.__main__")):
             continue
         loaded = importlib.import_module(module.name)
         for name, thing in vars(loaded).items():

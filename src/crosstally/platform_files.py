@@ -1,4 +1,4 @@
-"""What operating systems do differently about files: locks, modes, names, folders. Nobody else asks which one it is.
+"""What operating systems do differently: locks, modes, names and folders, core files. Nobody else asks which one it is.
 
 Linux and macOS have all of it. Windows has neither ``flock`` nor POSIX modes nor folders that can be opened; each
 function says what it does there. ``local/client/`` stands alone, to be copied to a device, and uses none of this.
@@ -10,8 +10,9 @@ import contextlib
 import errno
 import os
 import stat
+import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -20,16 +21,23 @@ try:
     import fcntl
 except ImportError:
     fcntl = None
+resource: ModuleType | None
+try:
+    import resource
+except ImportError:
+    resource = None
 
 __all__ = [
     "add_private_line",
     "after_fork_in_child",
     "device",
     "entries_are_safe",
+    "has_window",
     "has_write_mode",
     "is_ours_alone",
     "make_private_folder",
     "name_new_file",
+    "no_core_dumps",
     "open_for_lock",
     "sync_folder",
     "try_lock",
@@ -190,3 +198,30 @@ def is_ours_alone(folder: Path) -> bool:
         return stat.S_ISDIR(found.st_mode)
     ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
     return ours and not found.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
+
+
+# Processes
+
+
+@contextlib.contextmanager
+def no_core_dumps() -> Iterator[None]:
+    """While a command runs, the system writes no core file of this process or of those that it starts.
+
+    Where cores are handed to a program (``kernel.core_pattern`` begins with ``|``), the limit of 0 is passed to it, and
+    those of systemd and Ubuntu keep to it; the threat model says so. Windows has no such limit.
+    """
+    if resource is None:
+        yield
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_CORE, (soft, hard))
+
+
+def has_window() -> bool:
+    """Whether a browser would have a window; without one it would take over the terminal."""
+    named = any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
+    return named or sys.platform in ("darwin", "win32")

@@ -56,6 +56,6 @@ def test_the_channel_of_randomised_response_by_hand() -> None:
 
 def test_a_device_that_draws_otherwise_has_another_channel(monkeypatch) -> None:
     """Enumeration sees the code itself: with one value kept too often it is no longer the definition."""
-    monkeypatch.setattr(client, "_kept", lambda value, values, keep, source: value * source.below(1))
+    monkeypatch.setattr(client.draws, "_kept", lambda value, values, keep, source: value * source.below(1))
     assert device_channel(ORACLE)[1,] == {0: 1}
     assert largest_ratio({(0,): {0: Fraction(1)}, (1,): {1: Fraction(1)}}) is None

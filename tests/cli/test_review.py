@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cli_runs import run
-from crosstally.cli.review import _has_screen
+from crosstally.platform_files import has_window
 from reviewing import files
 
 MISTAKES = {
@@ -36,12 +36,12 @@ def test_a_browser_is_opened_where_there_is_a_window(monkeypatch: pytest.MonkeyP
     for name in ("DISPLAY", "WAYLAND_DISPLAY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(sys, "platform", "linux")
-    assert not _has_screen()
+    assert not has_window()
     monkeypatch.setenv("WAYLAND_DISPLAY", "wayland-0")
-    assert _has_screen()
+    assert has_window()
     monkeypatch.delenv("WAYLAND_DISPLAY")
     monkeypatch.setattr(sys, "platform", "darwin")
-    assert _has_screen()
+    assert has_window()
 
 
 def test_it_serves_one_person_until_it_is_stopped(tmp_path: Path) -> None:

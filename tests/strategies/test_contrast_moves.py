@@ -88,7 +88,7 @@ def contrast_request(attributes: int) -> dict[str, Any]:
     [
         [3] * 10,  # the plan of 744 bytes that took minutes
         [3] * 14,
-        [2] * 22,
+        [2] * 20,  # the most cells that one number may be over
         [2, 3, 3, 4, 4, 5, 6, 7, 8, 10],  # the most cases that 5,000,000 cells allow
     ],
     ids=str,

@@ -3,8 +3,8 @@
 Schemas, queries and noise are read from their JSON. Nothing here calls the code whose promise is audited: no
 sensitivity, no cost and no answer of a query comes from there.
 
-An answer to anything but a choice is linear in rows: it is the sum of what each row adds. So the change between
-neighbours is a change by one unit, whoever else is in the table, and enumerating units is enumerating all pairs. The
+An answer to anything but a choice is linear in rows: it is the sum of what each row adds. So neighbouring
+tables differ by what one unit adds, whoever else is in the table, and enumerating units is enumerating all pairs. The
 scores of a choice are distances, hence not linear: pairs for them share a crowd of other rows (``CROWDS``).
 """
 

@@ -156,7 +156,7 @@ def _unit_pairs(schema: Schema, relation: Neighbours) -> Iterator[tuple[Read, Re
         for rows in combinations_with_replacement(values, count)
     ]
     yield from (
-        product(units[::3] if schema.unit else units, units) if relation is Neighbours.REPLACE else product([()], units)
+        product(units[::3] if schema.unit else units, units) if relation == Neighbours.REPLACE else product([()], units)
     )
 
 

@@ -36,10 +36,10 @@ from crosstally.cli import (
     table,
 )
 from crosstally.cli.checks import CheckFailedError
-from crosstally.cli.core_dumps import no_core_dumps
 from crosstally.cli.first_use import tell_of_compiling
 from crosstally.cli.output.encoding import prepare_streams, without_codes
 from crosstally.errors import CrosstallyError
+from crosstally.platform_files import no_core_dumps
 
 __all__ = ["app", "main"]
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +14,7 @@ from crosstally.cli.options import Delta, Quiet, Tables, Ways
 from crosstally.cli.reading_options import settled, takes_reading
 from crosstally.errors import SchemaError, WorkloadError
 from crosstally.extras import optional
+from crosstally.platform_files import has_window
 from crosstally.schema import Schema
 
 if TYPE_CHECKING:
@@ -85,7 +84,7 @@ def review(
 
     def show(entrance: Path) -> None:
         screen.say("Confidential: the page shows exact numbers about people, to you alone.", style="bold")
-        opens = browser and _has_screen()
+        opens = browser and has_window()
         if opens:
             typer.launch(entrance.as_uri())
         screen.put(f"Open {entrance} in a browser on this machine, once{' (it should open by itself)' * opens}.")
@@ -97,12 +96,6 @@ def review(
     if found.changed:
         screen.say(f"Changes that were not saved are gone; {schema} is as it was saved last.")
     screen.put(f"Next: {shlex.join(['crosstally', 'plan', str(schema), '--epsilon', epsilon])}")
-
-
-def _has_screen() -> bool:
-    """Whether a browser would have a window; without one it would take over the terminal."""
-    named = any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
-    return named or sys.platform in ("darwin", "win32")
 
 
 def _read(rows: Any, schema: Schema, reading: Reading, *, quiet: bool) -> Distributions:

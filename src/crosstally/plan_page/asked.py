@@ -31,6 +31,9 @@ class Asked:
     tables: tuple[tuple[str, ...], ...] = ()
     cells: Mapping[str, int] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "neighbours", Neighbours(self.neighbours))
+
     def schema(self, schema: Schema) -> Schema:
         """The schema with neighbouring values merged where that is asked for; which ones costs the same."""
         if not self.cells:
@@ -51,7 +54,7 @@ class Asked:
         pairs = list(self.budget.to_dict().items())
         if self.rows is not None:
             pairs.append(("rows", str(self.rows)))
-        if self.neighbours is not Neighbours.ADD_REMOVE:
+        if self.neighbours != Neighbours.ADD_REMOVE:
             pairs.append(("neighbours", self.neighbours.value))
         if self.ways is not None:
             pairs.append(("ways", str(self.ways)))
@@ -63,7 +66,7 @@ class Asked:
         """The same as options of the command line, but for merged values, which the schema has to say."""
         out = [text for name, number in self.budget.to_dict().items() for text in (f"--{name}", number)]
         out += [] if self.rows is None else ["--rows", str(self.rows)]
-        out += [] if self.neighbours is Neighbours.ADD_REMOVE else ["--neighbours", self.neighbours.value]
+        out += [] if self.neighbours == Neighbours.ADD_REMOVE else ["--neighbours", self.neighbours.value]
         out += [] if self.ways is None else ["--ways", str(self.ways)]
         return out + [text for table in self.tables for text in ("--tables", ",".join(table))]
 

@@ -30,11 +30,11 @@ def budget_in_words(budget: Budget, schema: Schema, neighbours: Neighbours, rows
     'Whatever the release shows, it cannot make them surer than 74% that they are, or 74% that they are not.'
     """
     assert budget.epsilon is not None
-    epsilon = budget.epsilon
+    epsilon, neighbours = budget.epsilon, Neighbours(neighbours)
     who = "one person" if schema.unit is None else f"one {schema.unit.id}"
     exception = "" if budget.delta is None else " (apart from the chance δ below)"
     sentences = []
-    if neighbours is Neighbours.ADD_REMOVE:
+    if neighbours == Neighbours.ADD_REMOVE:
         sure = _percent(epsilon)
         sentences.append(
             f"Someone is undecided, 50 to 50, whether {who} is in the data at all. Whatever the release shows, it "
@@ -42,7 +42,7 @@ def budget_in_words(budget: Budget, schema: Schema, neighbours: Neighbours, rows
         )
     else:
         sentences.append(f"Who is in the data, and how many, is not protected: only what is known about {who} is.")
-    inner = 2 * epsilon if neighbours is Neighbours.ADD_REMOVE else epsilon
+    inner = 2 * epsilon if neighbours == Neighbours.ADD_REMOVE else epsilon
     whose = "in a row" if schema.unit is None else "in their rows"
     sentences.append(
         f"Someone knows that {who} is in the data and is undecided, 50 to 50, between two things that may stand "

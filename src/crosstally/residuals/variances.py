@@ -143,7 +143,7 @@ def _precision(closure: Closure, measured: Sequence[MeasuredAlike], axes: Axes) 
         elif kind is Contrast:
             keys, parts = closure.whole_keys(positions), axes.of_contrast[positions].prod(axis=1)[:, None]
         else:
-            raise QueryError(f"only cells and contrasts can be combined, got {kind.__name__}")
+            raise QueryError(f"only cells, contrasts and Kronecker queries combine, got {kind.__name__}")
         places, found = find(closure.keys, keys)
         precision += np.bincount(places[found], (parts / variances)[found], len(closure))
     return precision
