@@ -67,7 +67,9 @@ def ledger_file(relation: Any, folder: Path) -> Any:
 
 def released(relation: Any, strategy: str = "auto") -> Any:
     release = ct.release(rows(), SCHEMA, rho=1, workload=BOTH, strategy=strategy, neighbours=relation)
-    return release.statement.neighbours, [(m.query, m.noise) for m in release.measurements]
+    first = [m for m in release.measurements if m.origin.startswith("entry 1 ")]  # a second stage depends on noise
+    assert first
+    return release.statement.neighbours, [(m.query, m.noise) for m in first]
 
 
 def closure() -> Any:
