@@ -17,7 +17,7 @@ from crosstally.schema import Attribute, Schema
 
 __all__ = ["bar_chart", "save"]
 
-MAX_ATTRIBUTES = 3  # one along the axis, one in colours, one in panels: there is no place for a fourth
+MOST_DRAWN = 3  # one along the axis, one in colours, one in panels: there is no place for a fourth
 MAX_BARS = 1_000  # more bars than pixels of the picture's width cannot be told apart
 PALETTE = ("#3A86C2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#8C6D31", "#999999")
 """Colours that the colour-blind can tell apart, after Okabe and Ito; lines show on the blue."""
@@ -99,8 +99,8 @@ def bar_chart(
 
 def _check(schema: Schema, width: int) -> None:
     number = len(schema.attributes)
-    if not 1 <= number <= MAX_ATTRIBUTES:
-        raise QueryError(_too_much(f"it must be over 1 to {MAX_ATTRIBUTES} attributes, got {number}"))
+    if not 1 <= number <= MOST_DRAWN:
+        raise QueryError(_too_much(f"it must be over 1 to {MOST_DRAWN} attributes, got {number}"))
     if schema.cells > MAX_BARS:
         raise QueryError(_too_much(f"it must have at most {MAX_BARS:,} bars, got {schema.cells:,}"))
     if isinstance(width, bool) or not isinstance(width, int) or not 100 <= width <= 4000:

@@ -36,11 +36,11 @@ from crosstally.tables import ErrorKind, Marginal
 
 __all__ = ["METHODS", "answer", "answer_all"]
 
-Method = Callable[[Known], list[Reconstruction]]
+Reconstructing = Callable[[Known], list[Reconstruction]]
 Ends = CoveredEnds | ModelledEnds | BoundedEnds | MomentEnds
 CoveredOrMoments = CoveredEnds | MomentEnds | None
 
-METHODS: Mapping[str, Method] = {
+METHODS: Mapping[str, Reconstructing] = {
     "maximum-entropy": greatest_entropy,
     "least-squares": least_norm,
     "linear-program": least_differences,

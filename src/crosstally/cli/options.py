@@ -62,7 +62,7 @@ Relation = Annotated[
     typer.Option(
         "--neighbours",
         rich_help_panel=_BUDGET,
-        help="What must not show: one unit more or less (the default), or one changed.",
+        help="Tables that must be hard to tell apart: one unit more or less (the default), or one changed.",
     ),
 ]
 Ways = Annotated[

@@ -54,7 +54,7 @@ _MAX_BLOCKS = 20_000  # as many blocks as a design may have views (``design.MAX_
 _MAX_WIDTH = 16  # as many points of a block as a view may have attributes (``design.MAX_SIZE``)
 _MAX_DIMENSION = 10  # of geometries: from here on all have more than ``_MAX_BLOCKS`` blocks or ``_MAX_POINTS`` points
 _MAX_WEIGHTED = 400  # a guard of time: sources of more blocks are not made to hold several copies of their points
-_MAX_POINTS = 512  # as many points as a design may have attributes (``design.MAX_ATTRIBUTES``)
+_MAX_POINTS = 512  # as many points as a design may have attributes (``design.MAX_POINTS``)
 # A guard of time: all ways to split points in two are tried. The published designs end at 99 points as well.
 _SPLIT_POINTS = 100
 

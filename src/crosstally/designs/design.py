@@ -11,9 +11,9 @@ from crosstally.designs.covers import Blocks, Room, pruned, schonheim_bound, sho
 from crosstally.designs.search import fewest_greedy
 from crosstally.errors import PlanError
 
-__all__ = ["MAX_ATTRIBUTES", "MAX_COVER", "MAX_SIZE", "MAX_VIEWS", "covering_design"]
+__all__ = ["MAX_COVER", "MAX_POINTS", "MAX_SIZE", "MAX_VIEWS", "covering_design"]
 
-MAX_ATTRIBUTES = 512  # as many as a schema may have
+MAX_POINTS = 512  # as many as a schema may have
 # A view of 16 binary attributes has 65,536 cells, of which noise leaves little. More are refused unless it holds all.
 MAX_SIZE = 16
 MAX_COVER = 4  # PriView covers two, three or four attributes together; for more, constructions are few and views many
@@ -68,8 +68,8 @@ def covering_design(attributes: int, size: int, cover: int) -> Blocks:
 
 
 def _check_numbers(attributes: int, size: int, cover: int) -> None:
-    if not 1 <= attributes <= MAX_ATTRIBUTES:
-        raise PlanError(f"a design has 1 to {MAX_ATTRIBUTES} attributes, got {attributes}")
+    if not 1 <= attributes <= MAX_POINTS:
+        raise PlanError(f"a design has 1 to {MAX_POINTS} attributes, got {attributes}")
     if not 1 <= cover <= MAX_COVER:
         raise PlanError(f"a design covers 1 to {MAX_COVER} attributes together, got {cover}")
     if size < cover:

@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from crosstally.designs.covers import Blocks, Room, schonheim_bound, subset_ranks, tidied, uncovered
-from crosstally.designs.design import MAX_ATTRIBUTES, MAX_COVER, MAX_SIZE, MAX_VIEWS, covering_design
+from crosstally.designs.design import MAX_COVER, MAX_POINTS, MAX_SIZE, MAX_VIEWS, covering_design
 from crosstally.designs.search import fewest_greedy, greedy
 from crosstally.errors import PlanError
 
@@ -47,8 +47,8 @@ def covering_views(sizes: Sequence[int], max_cells: int, cover: int) -> Blocks:
 
 
 def _check_numbers(sizes: tuple[int, ...], limit: int, cover: int) -> None:
-    if not 1 <= len(sizes) <= MAX_ATTRIBUTES:
-        raise PlanError(f"a design has 1 to {MAX_ATTRIBUTES} attributes, got {len(sizes)}")
+    if not 1 <= len(sizes) <= MAX_POINTS:
+        raise PlanError(f"a design has 1 to {MAX_POINTS} attributes, got {len(sizes)}")
     if min(sizes) < 2:
         raise PlanError(f"an attribute must have at least 2 cells, got {min(sizes)}")
     if not 1 <= cover <= MAX_COVER:

@@ -16,7 +16,7 @@ import numpy as np
 from crosstally.budget import Amount, Budget, Noise, NoiseKind
 from crosstally.errors import BudgetError, OverspendError, QueryError
 from crosstally.notebook.foreign import foreign_answer, origins_of, read_foreign
-from crosstally.notebook.history import MAX_ATTRIBUTES, History
+from crosstally.notebook.history import MOST_ASKED_TOGETHER, History
 from crosstally.notebook.history.synthetic_rows import ALPHA, SWEEPS, Synthetic, synthesize
 from crosstally.plans.plan import Plan
 from crosstally.plans.shares import requests_with_shares
@@ -192,8 +192,8 @@ class Notebook:
         if not queries:
             return ()
         widest = max(len(query.attributes) for query in queries)
-        if widest > MAX_ATTRIBUTES:  # told before anything is spent
-            raise QueryError(f"a question must be over at most {MAX_ATTRIBUTES} attributes, got {widest}")
+        if widest > MOST_ASKED_TOGETHER:  # told before anything is spent
+            raise QueryError(f"a question must be over at most {MOST_ASKED_TOGETHER} attributes, got {widest}")
         budget = Budget(epsilon=epsilon, rho=rho)
         plan = _plan(queries, self.ledger, budget)
         key = f"ask-{uuid.uuid4().hex[:12]}" if key is None else key

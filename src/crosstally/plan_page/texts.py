@@ -19,7 +19,7 @@ TEXTS: Mapping[str, str] = {
     "form.delta_hint": "Empty: none. Gaussian noise; far below 1 over the number of people.",
     "form.rows": "About how many rows",
     "form.rows_hint": "A guess will do. Empty: errors are shown as counts.",
-    "form.neighbours": "What must not show",
+    "form.neighbours": "What is protected",
     "form.add-remove": "whether someone is in the data",
     "form.replace": "what is known about someone",
     "form.ways": "Tables over how many attributes",

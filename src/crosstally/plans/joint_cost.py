@@ -35,7 +35,7 @@ from crosstally.schema import Schema
 __all__ = ["groups_cost", "privacy_cost", "single_cost"]
 
 # A guard: all sets of so many attributes are walked through (2^24 numbers in blocks). Above it only cases are.
-MAX_ATTRIBUTES = 24
+_MOST_ATTRIBUTES_OF_ALL_SETS = 24
 # A guard of time: distinct ways in which a row can be moved. With more, costs are added up, which is safe and larger.
 _MAX_CASES = 20_000
 _FEW_CASES = 200  # with so few it takes less than all sets of up to 24 attributes, and next to no memory
@@ -121,7 +121,7 @@ def _largest_move(asked: Sequence[RequestGroup], schema: Schema, *, pure: bool) 
     places = np.zeros(len(schema.names), np.intp)
     places[used] = np.arange(len(used))
     groups, unit = _groups(moved, schema, places, pure=pure)
-    few = len(used) <= MAX_ATTRIBUTES
+    few = len(used) <= _MOST_ATTRIBUTES_OF_ALL_SETS
     cases = _cases(moved, schema, used, most=_FEW_CASES if few else _MAX_CASES)
     if cases is not None and len(cases) * sum(map(len, moved)) <= _MAX_LOOKUPS:
         return unit * int(_losses_of(groups, cases).max())

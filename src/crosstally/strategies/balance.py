@@ -19,7 +19,7 @@ __all__ = ["Balance", "balanced", "replacement_costs"]
 
 # A guard of memory: 32 MB of constraints. Beyond it one constraint, which bounds them all, takes their place.
 _MAX_ENTRIES = 2**22
-_MAX_ATTRIBUTES = 16  # a guard: constraints are all sets of attributes that a replaced row may change, 2^16
+_MOST_REPLACED = 16  # a guard: constraints are all sets of attributes that a replaced row may change, 2^16
 # A guard of time: steps end at the goal below. If they end here, the certificate says how far the optimum may be.
 _STEPS = 3000
 # The part by which the largest objective may be above the optimum: no table is planned 0.02% worse than possible.
@@ -84,7 +84,7 @@ def replacement_costs(closure: Closure) -> Floats | None:
     q_B the same product with -1/n_i for each attribute that changes.
     """
     used = np.unique(np.concatenate([positions.ravel() for _, positions in closure.members]))
-    if len(used) > _MAX_ATTRIBUTES or 2 ** len(used) * len(closure) > _MAX_ENTRIES:
+    if len(used) > _MOST_REPLACED or 2 ** len(used) * len(closure) > _MAX_ENTRIES:
         return None
     changed = (np.arange(1, 2 ** len(used))[:, None] >> np.arange(len(used))) & 1
     sizes = closure.sizes[used]

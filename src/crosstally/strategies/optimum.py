@@ -49,7 +49,7 @@ _EFFORT, _EFFORT_ONCE, _LEAST_EFFORT = 60_000_000, 4_000_000, 40_000
 _TUNING, _LONG_TUNING = 40, 400
 _NEGLIGIBLE = 1e-7  # views with less than this share of the budget are left out, and the others are tuned again
 
-Views = Sequence[tuple[int, ...]]
+ViewSets = Sequence[tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class _Problem:
         used = np.unique(np.concatenate([block.positions.ravel() for block in closure.blocks]))
         return cls(closure, importance / importance.sum(), exponent, used)
 
-    def tuned(self, views: Views, steps: int, shares: Sequence[float] | None = None) -> TunedViews | None:
+    def tuned(self, views: ViewSets, steps: int, shares: Sequence[float] | None = None) -> TunedViews | None:
         """The views with tuned shares; None when they do not hold every set, or are too large."""
         from crosstally.kernels.view_search import tuned_shares
 
@@ -142,7 +142,7 @@ class _Problem:
         objective = tuned_shares(members, lengths, cells, given, self.importance, precision, numbers)
         return None if math.isinf(objective) else TunedViews(tuple(views), tuple(given.tolist()), objective)
 
-    def _members(self, views: Views) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    def _members(self, views: ViewSets) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """For each view the sets it holds, and how many."""
         parts: list[NDArray[np.intp]] = [np.empty(0, np.intp)] * len(views)
         for group in by_shape([len(view) for view in views]).values():
@@ -201,7 +201,7 @@ class _Problem:
         return TunedViews(tuple(best.views[i] for i in order), tuple(best.shares[i] for i in order), best.objective)
 
 
-def _starts(problem: _Problem, schema: Schema, workload: Workload) -> Iterator[Views]:
+def _starts(problem: _Problem, schema: Schema, workload: Workload) -> Iterator[ViewSets]:
     """Views to start from."""
     largest = _largest_tables(problem.closure)
     yield largest
@@ -225,7 +225,7 @@ def _largest_tables(closure: Closure) -> list[tuple[int, ...]]:
     return out
 
 
-def _designs(problem: _Problem, cover: int) -> Iterator[Views]:
+def _designs(problem: _Problem, cover: int) -> Iterator[ViewSets]:
     """Covering designs of the sizes that promise most, where all attributes have the same number of values."""
     sizes = set(problem.closure.sizes[problem.used].tolist())
     attributes = len(problem.used)
@@ -249,7 +249,7 @@ def _designs(problem: _Problem, cover: int) -> Iterator[Views]:
         yield [tuple(int(problem.used[i]) for i in view) for view in design]
 
 
-def _mixed_designs(problem: _Problem, cover: int) -> Iterator[Views]:
+def _mixed_designs(problem: _Problem, cover: int) -> Iterator[ViewSets]:
     """Covering views of a few limits: from the least possible where subsets are few, else those of ``Views``."""
     sizes = problem.closure.sizes[problem.used].astype(int).tolist()
     largest = math.prod(sorted(sizes)[-cover:])
@@ -263,7 +263,7 @@ def _mixed_designs(problem: _Problem, cover: int) -> Iterator[Views]:
             yield [tuple(int(problem.used[i]) for i in view) for view in for_all]
 
 
-def _packed(problem: _Problem, tables: Views) -> Iterator[Views]:
+def _packed(problem: _Problem, tables: ViewSets) -> Iterator[ViewSets]:
     """Views of several sizes, each packed with as many of the tables as it holds."""
     from crosstally.kernels.view_search import packed_views
 

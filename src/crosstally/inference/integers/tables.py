@@ -28,9 +28,9 @@ from crosstally.schema import Schema
 from crosstally.tables import ErrorKind, Marginal
 from crosstally.typing import Floats
 
-__all__ = ["IntegerTables", "Method", "integer_tables"]
+__all__ = ["IntegerTables", "Rounding", "integer_tables"]
 
-Method = Literal["linear-program", "projection"]
+Rounding = Literal["linear-program", "projection"]
 
 # Cells up to which linear programs are the default: they prove their optimum. Chosen for time; above it one projects.
 SMALL_DOMAIN = 2**13
@@ -162,7 +162,7 @@ def integer_tables(
     answers: Mapping[tuple[str, ...], Floats],
     *,
     total: int,
-    method: Method | None = None,
+    method: Rounding | None = None,
     time_limit: float = 60.0,
 ) -> IntegerTables:
     """The table of whole numbers with this total whose marginals are near to real-valued answers.

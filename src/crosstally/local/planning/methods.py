@@ -45,7 +45,7 @@ __all__ = [
     "METHODS",
     "PAPER_KINDS",
     "SHRUNK",
-    "Views",
+    "ViewSets",
     "balanced_views",
     "calm_noise",
     "calm_views",
@@ -74,8 +74,8 @@ _CLEARLY = 0.9
 """Views are taken where they are predicted to be so much better: on generated rows residuals come out about a tenth
 better, compared with views, than they are predicted."""
 
-Method = Callable[[Sequence[int], Fraction, int, int], tuple[Group, ...]]
-Views = tuple[tuple[int, ...], ...]
+GroupDesign = Callable[[Sequence[int], Fraction, int, int], tuple[Group, ...]]
+ViewSets = tuple[tuple[int, ...], ...]
 
 
 def groups_of(
@@ -120,7 +120,7 @@ def _check_number(groups: int) -> None:
 # Views
 
 
-def view_candidates(sizes: Sequence[int], ways: int, *, least_cover: int = 1) -> Iterator[Views]:
+def view_candidates(sizes: Sequence[int], ways: int, *, least_cover: int = 1) -> Iterator[ViewSets]:
     """Sets of views that hold every one, two, ... attributes together, from small views to large ones."""
     for cover in range(least_cover, _most_cover(sizes, ways) + 1):
         yield from _views_that_cover(sizes, cover)
@@ -132,9 +132,9 @@ def _most_cover(sizes: Sequence[int], ways: int) -> int:
     return most if math.comb(len(sizes), most) <= _MOST_GROUPS else 2
 
 
-def _views_that_cover(sizes: Sequence[int], cover: int) -> Iterator[Views]:
+def _views_that_cover(sizes: Sequence[int], cover: int) -> Iterator[ViewSets]:
     least = math.prod(sorted(sizes)[-cover:])
-    seen: set[Views] = {()}
+    seen: set[ViewSets] = {()}
     for cells in sorted({max(cells, least) for cells in _VIEW_CELLS}):
         if cells <= max(_MOST_CELLS, least):
             views = _covering(sizes, cells, cover)
@@ -143,7 +143,7 @@ def _views_that_cover(sizes: Sequence[int], cover: int) -> Iterator[Views]:
                 yield views
 
 
-def _covering(sizes: Sequence[int], cells: int, cover: int) -> Views:
+def _covering(sizes: Sequence[int], cells: int, cover: int) -> ViewSets:
     """Views of so many cells that hold so many attributes together; none where too many of them would be needed."""
     from crosstally.designs import covering_views
 
@@ -153,13 +153,13 @@ def _covering(sizes: Sequence[int], cells: int, cover: int) -> Views:
         return ()
 
 
-def calm_views(sizes: Sequence[int], *, epsilon: Fraction, people: int, ways: int) -> Views:
+def calm_views(sizes: Sequence[int], *, epsilon: Fraction, people: int, ways: int) -> ViewSets:
     """The views of CALM's rule as best known: the largest cover whose noise stays below a threshold.
 
     For each number of attributes that are to be held together, the design of least noise; the largest number whose
     noise is at most ``_CALM_NOISE``, or one.
     """
-    found: Views = ()
+    found: ViewSets = ()
     for cover in range(1, _most_cover(sizes, ways) + 1):
         designs = list(_views_that_cover(sizes, cover))
         noise = {views: calm_noise(sizes, views, epsilon, people) for views in designs}
@@ -169,7 +169,7 @@ def calm_views(sizes: Sequence[int], *, epsilon: Fraction, people: int, ways: in
     return found
 
 
-def calm_noise(sizes: Sequence[int], views: Views, epsilon: Fraction, people: int) -> float:
+def calm_noise(sizes: Sequence[int], views: ViewSets, epsilon: Fraction, people: int) -> float:
     """The noise error of views: the expected SSE of a table that one of them holds, in frequencies, rare cells assumed.
 
     A view of c cells has the reports of n / m people; the noise of all its cells adds up to c (m / n) times the
@@ -180,7 +180,7 @@ def calm_noise(sizes: Sequence[int], views: Views, epsilon: Fraction, people: in
     return sum(each) / people  # the mean over views of c, times their number
 
 
-def balanced_views(sizes: Sequence[int], *, epsilon: Fraction, people: int, ways: int) -> Views:
+def balanced_views(sizes: Sequence[int], *, epsilon: Fraction, people: int, ways: int) -> ViewSets:
     """The views of our own rule: noise, sampling and reconstruction together the least."""
     return _least_error(sizes, (epsilon, people, ways), least_cover=1, kinds=PAPER_KINDS, shrunk=False)
 
@@ -192,14 +192,14 @@ def _least_error(
     least_cover: int,
     kinds: tuple[str, ...],
     shrunk: bool,
-) -> Views:
+) -> ViewSets:
     """The views of least predicted error.
 
     Designs that hold three attributes together take long to make where attributes are many. What they save is at most
     what three attributes add when nobody is asked about them; where that is next to nothing they are not made.
     """
     epsilon, people, ways = asked
-    errors: dict[Views, float] = {}
+    errors: dict[ViewSets, float] = {}
     for cover in range(least_cover, _most_cover(sizes, ways) + 1):
         many = math.comb(len(sizes), cover) > _QUICK_SETS
         if many and errors and unmeasured_error(sizes, cover, ways) < _NEXT_TO_NOTHING * min(errors.values()):
@@ -261,7 +261,7 @@ def _grid(orders: int, least: Sequence[int]) -> Iterator[tuple[float, ...]]:
             yield tuple(part / _STEPS for part in parts)
 
 
-METHODS: Mapping[str, Method] = {
+METHODS: Mapping[str, GroupDesign] = {
     "full": _full,
     "marginals": _marginals,
     "fourier": _fourier,

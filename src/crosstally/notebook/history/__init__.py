@@ -1,6 +1,6 @@
 """Past answers made useful: estimates of any linear query from all that was ever measured. No rows, no budget."""
 
-from crosstally.notebook.history.bundles import MAX_ATTRIBUTES
+from crosstally.notebook.history.bundles import MOST_ASKED_TOGETHER
 from crosstally.notebook.history.record import Estimates, History
 
-__all__ = ["MAX_ATTRIBUTES", "Estimates", "History"]
+__all__ = ["MOST_ASKED_TOGETHER", "Estimates", "History"]

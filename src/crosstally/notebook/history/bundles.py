@@ -19,11 +19,11 @@ from crosstally.notebook.history.prior import Prior
 from crosstally.questions.queries import Linear
 from crosstally.schema import Schema
 
-__all__ = ["MAX_ATTRIBUTES", "Batch", "Bundle", "Positions", "parts_of", "projected"]
+__all__ = ["MOST_ASKED_TOGETHER", "Batch", "Bundle", "Positions", "parts_of", "projected"]
 
 # A guard of memory: 1.6 GB of doubles, a number for each query and each cell of its table. More are refused.
 _MAX_NUMBERS = 200_000_000
-MAX_ATTRIBUTES = 8  # a query over k attributes has 2^k parts: 256 at most. More are refused
+MOST_ASKED_TOGETHER = 8  # a query over k attributes has 2^k parts: 256 at most. More are refused
 
 Positions = tuple[int, ...]
 
@@ -93,8 +93,8 @@ def _tables(queries: Sequence[Linear], where: Positions, schema: Schema) -> NDAr
 
 def parts_of(where: Positions) -> Iterator[Positions]:
     """The sets of attributes that queries over these have parts for: all subsets, the empty one first."""
-    if len(where) > MAX_ATTRIBUTES:
-        raise QueryError(f"history takes questions over at most {MAX_ATTRIBUTES} attributes, got {len(where)}")
+    if len(where) > MOST_ASKED_TOGETHER:
+        raise QueryError(f"history takes questions over at most {MOST_ASKED_TOGETHER} attributes, got {len(where)}")
     for size in range(len(where) + 1):
         yield from combinations(where, size)
 

@@ -30,7 +30,7 @@ from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 
-from crosstally.notebook.history.bundles import MAX_ATTRIBUTES, Positions
+from crosstally.notebook.history.bundles import MOST_ASKED_TOGETHER, Positions
 from crosstally.notebook.history.components import Past, Solution, Variances
 from crosstally.notebook.history.laplace import replaced
 from crosstally.notebook.history.likelihood import information, statistics
@@ -180,7 +180,7 @@ def plausible(
         solution = _solved(best, past, variances, scales)
         unseen = {
             size: min(_unseen(pool, left, size) * shift.get(size, 1.0), scale.most)
-            for size in range(1, MAX_ATTRIBUTES + 1)
+            for size in range(1, MOST_ASKED_TOGETHER + 1)
         }
         out.append(Plausible(solution, unseen=unseen, weight=(1 - _DOMINANT) * weight / total))
     return (*out, _dominant(best, past, pool, scales=scales))
@@ -194,7 +194,8 @@ def _dominant(best: Solution, past: Past, pool: _Pool, *, scales: Floats) -> Pla
     """
     scale = pool.scale
     dominant = {
-        size: min((_DOMINANT_SPREAD / size) ** 2 * scale.variance, scale.most) for size in range(1, MAX_ATTRIBUTES + 1)
+        size: min((_DOMINANT_SPREAD / size) ** 2 * scale.variance, scale.most)
+        for size in range(1, MOST_ASKED_TOGETHER + 1)
     }
     variances = pool.variances({})
     for part in pool.free:

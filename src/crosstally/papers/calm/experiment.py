@@ -21,7 +21,7 @@ from crosstally.local.collector import release_of
 from crosstally.local.estimate.measurements import measurements_of
 from crosstally.local.oracles.base import cell_numbers
 from crosstally.local.planning.groups import view_groups
-from crosstally.local.planning.methods import PAPER_KINDS, Views, balanced_views, calm_views, view_candidates
+from crosstally.local.planning.methods import PAPER_KINDS, ViewSets, balanced_views, calm_views, view_candidates
 from crosstally.local.protocol import Protocol, design
 from crosstally.papers.calm import baselines
 from crosstally.papers.calm.simulated import collection
@@ -268,8 +268,8 @@ def _scores(case: Case, epsilon: Fraction, counts: Counts) -> Iterator[Score]:
 
 
 def _tried(
-    case: Case, epsilon: Fraction, rules: Sequence[Views], counts: Counts, random: np.random.Generator
-) -> dict[Views, list[float]]:
+    case: Case, epsilon: Fraction, rules: Sequence[ViewSets], counts: Counts, random: np.random.Generator
+) -> dict[ViewSets, list[float]]:
     """The errors of CALM's views: all are tried a few times, the best ones and those of rules as often as asked."""
     protocols = _protocols(case, epsilon, counts.views)
     protocols |= {views: _protocol(case, epsilon, views) for views in rules if views not in protocols}
@@ -279,13 +279,13 @@ def _tried(
     return {views: _errors(case, protocols[views], counts.runs, random) for views in dict.fromkeys([*good, *rules])}
 
 
-def _protocols(case: Case, epsilon: Fraction, most: int) -> dict[Views, Protocol]:
+def _protocols(case: Case, epsilon: Fraction, most: int) -> dict[ViewSets, Protocol]:
     """CALM with each of the views that may be chosen, if they are not too many."""
     candidates = view_candidates(case.schema.shape, case.ways)
     return {views: _protocol(case, epsilon, views) for views in candidates if len(views) <= most}
 
 
-def _protocol(case: Case, epsilon: Fraction, views: Views) -> Protocol:
+def _protocol(case: Case, epsilon: Fraction, views: ViewSets) -> Protocol:
     """CALM with these views."""
     return Protocol(
         schema=case.schema.bare(),
@@ -302,7 +302,7 @@ def _errors(case: Case, protocol: Protocol, runs: int, random: np.random.Generat
     return [mean_error(case, protocol, random) for _ in range(runs)]
 
 
-def _words(views: Views) -> str:
+def _words(views: ViewSets) -> str:
     return f"m = {len(views)}, l = {max(map(len, views))}"
 
 
