@@ -22,7 +22,7 @@ from crosstally.answers.interactions import learned_sizes
 from crosstally.errors import QueryError
 from crosstally.html_text import html_facts
 from crosstally.inference.estimate import ROUNDS, SHRUNK, estimate, infer
-from crosstally.inference.integers.tables import IntegerTables, Method, integer_tables
+from crosstally.inference.integers.tables import IntegerTables, Rounding, integer_tables
 from crosstally.inference.repeats import Repeats, repeated
 from crosstally.questions.question import Question
 from crosstally.questions.where import Where
@@ -231,7 +231,7 @@ class Release:
         return answer_sql(statement, self.schema, tables, level=level, caption=str(self.statement))
 
     def integers(
-        self, workload: Workload | None = None, *, method: Method | None = None, time_limit: float = 60.0
+        self, workload: Workload | None = None, *, method: Rounding | None = None, time_limit: float = 60.0
     ) -> IntegerTables:
         """Tables of non-negative whole numbers that agree with each other, near to the answers of this release.
 
