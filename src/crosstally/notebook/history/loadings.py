@@ -8,8 +8,9 @@ what the answers show, held back by a belief that counts as much as one answer a
 marginal likelihood, a few steps of it: what is learned of an attribute from some pairs helps in all others.
 
 In the symbols of ``components``: b_S ~ N(0, v_S C_1 x ... x C_s), the Kronecker product over the attributes of S, with
-C_a (cells of a, cells of a) and trace C_a = its cells. R_a is Cholesky's root, C_a = R_a R_a', and features hold it
-already, F_S (R_1 x ... x R_s). With U the features (queries, cells of S) as a tensor unfolded along the axis of a,
+C_a (cells of a, cells of a) and trace C_a = its cells. R_a is Cholesky's root, C_a = R_a R_a': this root is what is
+called the loading of an attribute (``Structure.loadings``, made there), and features hold it already, F_S (R_1 x ... x
+R_s). With U the features (queries, cells of S) as a tensor unfolded along the axis of a,
 
     shown_a = sum over S of v_S (U' r)(U' r)',      expected_a = sum over S of v_S U' A^-1 U      (cells, cells)
 

@@ -7,7 +7,9 @@ that its own answers leave it. With many answers one point is left, and error ba
 
 Real attributes often have one dominant value, and levels learned from mild ones do not expect it. So one more way to
 read the answers, with a weight that they do not change, lets each set of attributes stray by nearly all rows. What was
-asked is known under it too: it counts where nothing near was asked.
+asked is known under it too: it counts where nothing near was asked. It has the weight 0.7, the points of the grid
+share the rest. A bar's expected square is the weighted mean over all of them of each one's own expected square and of
+its squared distance from the best fit (``record.History``).
 
 In symbols, v_S the variance of the set S of s attributes (``components``), all logarithms natural:
 
