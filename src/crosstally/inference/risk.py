@@ -6,7 +6,8 @@ l_c are combined coefficients with variance v_c, X_c those of a candidate. For a
 
 (the covariance penalty of Efron 2004; Stein's formula is its special case for normal noise). Stein's formula would put
 derivatives of X, found by small probes, in the place of the covariance. That is true for normal noise alone: under
-Laplace noise it was off by up to half of the risk, and so no probes are used. The covariance comes from replicates: noise e like that measured is added to a smooth estimate t, and X is computed again from l* = t + e. With
+Laplace noise it was off by up to half of the risk, and so no probes are used. The covariance comes from replicates:
+noise e like that measured is added to a smooth estimate t, and X is computed again from l* = t + e. With
 
     g_X = mean over replicates of sum e_c (X*_c - l*_c) / v_c,        d_X = X - l,
 

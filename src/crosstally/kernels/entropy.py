@@ -20,8 +20,8 @@ the covariance of u_z and u_w (uncentred for least squares, with the slopes dp/d
 The ridge runs from 1e-4 down to 1e-10 times the largest target (``_follow``): targets that noise made impossible have
 no exact solution, and theta then grows as 1 / ridge.
 
-A table is done when, at the smallest ridge that can be reached, Newton's step promises a decrease of the dual of at most
-1e-12 (``_follow``); where no ridge converges, it has none, and that is told.
+A table is done when, at the smallest ridge that can be reached, Newton's step promises a decrease of the dual of at
+most 1e-12 (``_follow``); where no ridge converges, it has none, and that is told.
 
 Arrays of work: vectors (8, K), cells (3, C), wide (2, widened cells), and the Hessian (K, K) or room for conjugate
 gradients (5, K). For one attribute of two values u_0 = 1 and u_1 = +1, -1: the target 0.4 for z = 1 gives p = 0.7, 0.3.
