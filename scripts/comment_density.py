@@ -21,9 +21,10 @@ PACKAGE = Path(__file__).parents[1] / "src" / "crosstally"
 ROOMS = {
     "notebook/history": ("components", "plausible", "likelihood", "loadings"),
     "local/estimate": ("posterior", "association", "shrinkage", "expectation"),
+    "local/planning": ("groups",),
     "kernels": ("view_search", "clusters", "entropy", "metropolis_hastings"),
     "designs": ("constructions",),
-    "inference": ("shrinkage", "risk", "mixture", "joint"),
+    "inference": ("estimate", "joint", "mixture", "nonnegativity", "repeats", "replicates", "risk", "shrinkage"),
 }
 """The modules whose mathematics is hardest, folder by folder."""
 

@@ -1,4 +1,10 @@
-"""Measurements to an estimate: combined, and negative cells corrected."""
+"""Measurements to an estimate: combined, and negative cells corrected.
+
+In symbols: measured numbers y = W c + noise, c the coefficients of the rows in the residual basis. Combined are the
+least squares l = (W' V^-1 W)^-1 W' V^-1 y with variances v, a weighted average coefficient by coefficient
+(``Averages``). The estimate x has the same keys: corrected from l, with all its tables agreeing because they share
+coefficients. Arrays: coefficients, variances and keys (coefficients); a ``ViewGroup`` has places (views, cells).
+"""
 
 from __future__ import annotations
 
@@ -117,6 +123,7 @@ def infer(
     groups = Groups.of(schema, (m.query for m in measurements))
     if groups is None:
         return _inferred(schema, measurements, Averages.of(schema, measurements), rows, nonnegative, rounds)
+    # An attribute whose values are in groups becomes two: the groups, and the values in full of its one-way table.
     plain = extended_measurements(groups, measurements)
     averages = Averages.in_groups(groups, plain)
     found = _inferred(groups.extended, plain, averages, rows, nonnegative, rounds)
@@ -137,6 +144,7 @@ def _inferred(  # noqa: PLR0917 (the arguments of estimate, and how measurements
         combined = averages.with_total(combined, rows)
     if not len(combined.keys):
         raise QueryError("there is nothing to estimate from: measure something, or give the public number of rows")
+    # Only the largest tables are corrected: whatever lies inside one is a sum of its cells, and not negative either.
     groups = _view_groups(combined, maximal_views(combined, [m.query.attributes for m in measurements]))
     inference = Inference(
         combined,
@@ -148,6 +156,7 @@ def _inferred(  # noqa: PLR0917 (the arguments of estimate, and how measurements
     )
     if nonnegative == "none" or not combined.covers(()):
         return replace(inference, estimate=replace(combined, smallest=_smallest(combined, groups)))
+    # Corrections keep the total, so that it must be possible first.
     combined = _with_total_above_zero(combined)
     coefficients, correct = _correction(combined, measurements, averages, groups, nonnegative, rounds)
     found = replace(combined, coefficients=coefficients, corrected=nonnegative)
@@ -177,6 +186,7 @@ def _correction(  # noqa: PLR0917 (as _inferred)
     if nonnegative == SHRUNK and combined.coefficients[total] > 0:
         shrinkage = shrunk(combined, measurements, averages, groups)
 
+        # A replicate whose total is not positive has no shares to shrink towards: all its cells are nearest to zero.
         def again(linear: NDArray[np.float64]) -> NDArray[np.float64]:
             return shrinkage.again(linear) if linear[total] > 0 else joint(linear)
 
@@ -193,6 +203,7 @@ def _with_values_in_groups(found: Estimate) -> Estimate:
     coefficients = found.coefficients.copy()
     for name, full in groups.full_names.items():
         if found.covers((full,)):
+            # Groups were corrected together with larger tables; of the values only their shares in a group are taken.
             shares = shares_in_groups(groups.codes[name], found.table((full,)))
             values = found.table((name,))[groups.codes[name]] * shares
             coefficients[found.places([(full,)])[0][0, 1:]] = decompose(values, 1)[1:]
@@ -225,6 +236,7 @@ def maximal_views(combined: Estimate, tables: Sequence[Sequence[str]]) -> list[t
     for i, names in enumerate(covered):
         for name in names:
             holders[name] |= 1 << i
+    # A table is largest if no other holds all its attributes: the bits that they share are its own alone.
     return [
         names
         for i, names in enumerate(covered)
@@ -269,6 +281,7 @@ def _corrected(combined: Estimate, groups: Sequence[ViewGroup], correct: Correct
     sums, weights = np.zeros(number), np.zeros(number)
     for group in groups:
         ndim = len(group.shape)
+        # coefficients -> cells, corrected there, and back: (views, *shape) each time
         stack = combined.coefficients[group.places].reshape(-1, *group.shape)
         corrected = decompose(correct(rebuild(stack, ndim), ndim), ndim).reshape(group.places.shape)
         precisions = 1 / (combined.variances[group.places[:, -1:]] * group.places.shape[1])
@@ -276,5 +289,5 @@ def _corrected(combined: Estimate, groups: Sequence[ViewGroup], correct: Correct
         sums += np.bincount(places, (corrected * weight).ravel(), number)
         weights += np.bincount(places, weight.ravel(), number)
     seen = weights > 0
-    seen[combined.places([()])[0]] = False
+    seen[combined.places([()])[0]] = False  # "simple" makes totals larger, view by view: the combined one stays
     return np.where(seen, sums / np.where(seen, weights, 1.0), combined.coefficients)

@@ -39,6 +39,7 @@ def seed_of(schema: Schema, measurements: Sequence[Measurement]) -> int:
         noise = {"variance": m.variance} if m.noise is None else m.noise.to_dict()
         whole = np.issubdtype(m.values.dtype, np.integer)
         digest.update(_canonical([m.query.to_dict(), noise, "whole" if whole else "real", list(m.values.shape)]))
+        # Bytes in one order, so that machines of either kind have the same seed.
         digest.update(np.ascontiguousarray(m.values, "<i8" if whole else "<f8").tobytes())
     return int.from_bytes(digest.digest()[:16], "big")
 
@@ -58,7 +59,7 @@ def noise_of_coefficients(
     alike = by_shape([m.noise if m.noise is not None else m.variance for m in measurements])
     for _ in range(number):
         values: list[Floats] = [np.empty(0)] * len(measurements)
-        for kind, group in alike.items():
+        for kind, group in alike.items():  # measurements of one noise are drawn at once, then cut apart
             stops = np.cumsum([math.prod(shapes[i]) for i in group])
             drawn = inverse_noise(kind, _uniform(words.random_raw(int(stops[-1]))))
             for i, part in zip(group, np.split(drawn, stops[:-1]), strict=True):
@@ -120,5 +121,6 @@ def _inverse_gaussian(scale: float, probabilities: Floats) -> Floats:
     most = math.ceil(_TAIL * scale) + 1
     values = np.arange(-most, most + 1)
     weights = np.exp(-(values.astype(np.float64) ** 2) / (2 * scale**2))
+    # The table is the distribution function at whole numbers: the least one that reaches a probability is its inverse.
     places = np.searchsorted(np.cumsum(weights / weights.sum()), probabilities)
     return values[np.minimum(places, 2 * most)].astype(np.float64)

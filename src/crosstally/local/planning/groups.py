@@ -1,4 +1,14 @@
-"""What a group of people is asked, and what it costs in accuracy: the pieces that methods are made of."""
+"""What a group of people is asked, and what it costs in accuracy: the pieces that methods are made of.
+
+In symbols: a set B of attributes has coefficients r_B, prod(n_i - 1, i in B) of them. Groups of people measure them
+with precision P_B = sum over groups that ask B of people / variance of one report. A table over ``ways`` attributes
+has, in frequencies and summed over its cells, the error
+
+    sum over B inside of  error_B x prod(sum of squared frequencies of i, i outside B)
+
+where error_B is prod(n_i - 1) / P_B if B is measured, the expected moment u_B if not, and v u / (v + u) if shrunk. The
+mean over all tables is a sum over all B, each counting by its ``_spread``.
+"""
 
 from __future__ import annotations
 
@@ -109,6 +119,7 @@ def residual_groups(sizes: Sequence[int], shares: Sequence[float], epsilon: Frac
         shapes = list(combinations(sizes, order))
         oracles = {shape: ResidualBit.of(shape, epsilon) for shape in dict.fromkeys(shapes)}
         counted = {shape: _weight(sizes, shape, ways) * oracle.response for shape, oracle in oracles.items()}
+        # Minimise sum w_B / share_B for a given sum of shares: Lagrange gives share_B in proportion to sqrt(w_B).
         weights = np.sqrt([counted[shape] for shape in shapes])
         whole = np.maximum(1, np.rint(part * SHARES * weights / weights.sum())).astype(int).tolist()
         groups += [
@@ -138,6 +149,7 @@ def _spread(sizes: tuple[int, ...], inside: tuple[int, ...], ways: int, concentr
     others = Counter(sizes)
     others.subtract(inside)
     sums = [1.0] + [0.0] * (ways - len(inside))
+    # One attribute after the other; degrees go downwards, so that none is multiplied by itself.
     for n in others.elements():
         for degree in range(len(sums) - 1, 0, -1):
             sums[degree] += sums[degree - 1] * (1 / n + concentration * (1 - 1 / n))
@@ -197,15 +209,17 @@ def error_of(
     from their pairs as well.
     """
     told = _told(sizes, measured[2], beliefs) if shrunk and 2 in measured else np.zeros(len(sizes))
+    # First as if nothing were measured; then each measured set takes its expected moment away and adds its error.
     total = sum(unmeasured_error(sizes, order, ways, beliefs) for order in range(1, ways + 1))
     for order, found in measured.items():
         shapes = np.asarray(sizes)[found.sets]
         coefficients, expected = (shapes - 1).prod(axis=1), beliefs.moment(order)
         error = coefficients / found.precision
         if order == 1:
+            # In part of all data values are so common that pairs tell single attributes as well.
             both = coefficients / (found.precision + told[found.sets[:, 0]])
             error = (1 - beliefs.common) * error + beliefs.common * both
-        elif shrunk and expected:
+        elif shrunk and expected:  # the best linear estimate of a moment of variance u seen with noise v
             error = error * expected / (error + expected)
         total += float(found.spreads @ (error - expected)) / math.comb(len(sizes), ways)
     return total
@@ -257,6 +271,7 @@ def measured_sets(
                 sets.append(attributes[:, places])
                 precision.append(numbers / variance)
     rows = np.concatenate(sets)
+    # Sets as numbers to the base of the number of attributes, where these fit 64 bits: sorting rows is slower.
     if len(sizes) ** order < 2**63:
         keys, axis = rows @ len(sizes) ** np.arange(order, dtype=np.int64), None
     else:
@@ -273,6 +288,7 @@ def _told(sizes: Sequence[int], pairs: Measured, beliefs: Beliefs) -> NDArray[np
     Nearly independent attributes have r_ij = r_i r_j, so a pair measures r_i with the squared length of r_j.
     """
     shapes = np.asarray(sizes)[pairs.sets]
+    # What a pair tells is blurred by its own interaction, which is not zero but of the expected size.
     known = 1 / (1 / pairs.precision + beliefs.moment(2) / (shapes - 1).prod(axis=1))
     out = np.zeros(len(sizes))
     for own, other in ((0, 1), (1, 0)):
