@@ -89,9 +89,10 @@ def estimate(
 class Inference:
     """An estimate and how it came about, so that it can be repeated from other combined coefficients.
 
-    ``linear`` is the estimate before correction (its total not negative), ``averages`` made it from ``measurements``
-    (where values are in groups, those of the extended schema), and ``views`` are its largest tables. ``correct`` gives
-    corrected coefficients with every decision of this inference kept; None where nothing was corrected.
+    ``linear`` is the estimate before correction (its total not negative where anything is corrected), ``averages`` made
+    it from ``measurements`` (where values are in groups, those of the extended schema), and ``views`` are its largest
+    tables. ``correct`` gives corrected coefficients with every decision of this inference kept; None where nothing was
+    corrected.
     """
 
     estimate: Estimate

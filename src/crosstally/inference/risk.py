@@ -19,7 +19,7 @@ the risk of l + sum a_X d_X relative to that of l, which is n, is the quadratic 
 non-negative and of sum at most 1, minimise that form for each set of attributes. A set may have one coefficient only.
 Therefore the mean form of all sets of equally many attributes is added to its own, as if it were the form of ``POOLED``
 more coefficients. Choosing weights by the same data costs two degrees of freedom, as in James and Stein's estimate
-(1 - (n - 2) / |y|^2) y: g counts (1 - 2 / n) times, n being the number of coefficients that took part in the choice.
+(1 - (n - 2) / |y|^2) y: g counts (1 - 2 / m) times, m being the number of coefficients that took part in the choice.
 
 Arrays: coefficients (coefficients), q (3, sets) as Q_11, Q_12 and Q_22, g and weights a (2, sets). With one candidate
 that is 0 everywhere, as James and Stein shrink, d = -l, Q = |l|^2 / v and g = -n: the best weight is n v / |l|^2. Here

@@ -17,11 +17,12 @@ targets c_z, the table p solves one of
 
 each constraint softened by the ridge. The gradient of the dual is E_p[u_z] - c_z + ridge weight_z theta_z, its Hessian
 the covariance of u_z and u_w (uncentred for least squares, with the slopes dp/df in the place of p) plus the ridge.
-The ridge runs from 1e-4 down to 1e-10 times the largest target (``_follow``): targets that noise made impossible have
-no exact solution, and theta then grows as 1 / ridge.
+The ridge runs from 1e-4 down to 1e-10 times the largest target, or 1 (``_follow``): targets that noise made impossible
+have no exact solution, and theta then grows as 1 / ridge.
 
-A table is done when, at the smallest ridge that can be reached, Newton's step promises a decrease of the dual of at
-most 1e-12 (``_follow``); where no ridge converges, it has none, and that is told.
+A table is done when, at the smallest ridge that can be reached, the slope along Newton's step, twice the decrease of
+the dual that it promises, is at most 1e-12, or rounding leaves no slope (``_follow``). Where nothing converges, the
+ridge that is told is infinite, and the table is not to be used.
 
 Arrays of work: vectors (8, K), cells (3, C), wide (2, widened cells), and the Hessian (K, K) or room for conjugate
 gradients (5, K). For one attribute of two values u_0 = 1 and u_1 = +1, -1: the target 0.4 for z = 1 gives p = 0.7, 0.3.

@@ -6,8 +6,9 @@ has, in frequencies and summed over its cells, the error
 
     sum over B inside of  error_B x prod(sum of squared frequencies of i, i outside B)
 
-where error_B is prod(n_i - 1) / P_B if B is measured, the expected moment u_B if not, and v u / (v + u) if shrunk. The
-mean over all tables is a sum over all B, each counting by its ``_spread``.
+where error_B is v = prod(n_i - 1) / P_B if B is measured, the expected moment u if not, and v u / (v + u) if shrunk.
+Single attributes are not shrunk, but may be told by pairs too; moments of more than three are taken to be 0, and their
+noise stays. The mean over all tables is a sum over all B, each counting by its ``_spread``, over the number of tables.
 """
 
 from __future__ import annotations
