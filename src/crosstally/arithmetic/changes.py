@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
@@ -15,15 +16,15 @@ from crosstally.typing import Floats
 __all__ = ["Added", "Change", "InARow", "OfBoth", "Scaled", "Shifted", "Statistic", "Taken", "Then", "Unbiased"]
 
 
-class Change:
+class Change(ABC):
     """A change of one table into another; one that is not linear has no variance of its own."""
 
     __slots__ = ()
     is_linear: ClassVar[bool] = True
 
+    @abstractmethod
     def __call__(self, stack: Floats) -> Floats:
         """What becomes of each table of a stack."""
-        raise NotImplementedError
 
     def linear(self, before: Linear) -> Linear | None:  # noqa: ARG002
         """What becomes of a linear function; None where the result is not linear."""

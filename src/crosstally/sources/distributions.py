@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from crosstally.errors import CrosstallyError
 from crosstally.schema import MISSING, Attribute, Schema
 from crosstally.sources.codes.columns import matcher_of
 from crosstally.sources.codes.texts import canonical_texts
@@ -63,8 +64,8 @@ class Distributions:
     def __repr__(self) -> str:
         return f"Distributions({len(self._columns)} columns)"
 
-    def __reduce__(self) -> Any:
-        raise TypeError("distributions are confidential and cannot be pickled")
+    def __reduce__(self) -> NoReturn:
+        raise CrosstallyError("distributions are confidential and cannot be pickled or copied to another process")
 
     def of(self, schema: Schema, name: str) -> Distribution | None:
         """The rows of each cell of an attribute; None where its column has too many different texts to count each."""
