@@ -165,7 +165,7 @@ def _show(release: Release, paid: Paid | None) -> None:
         screen.say(_chosen_words(release))
     screen.print("\nstandard error of a cell", style="bold")
     screen.put_table(_errors(release))
-    screen.say("Tables that are not covered can be asked for too, without an error bar.", style="dim")
+    screen.say("Other tables can be asked for too: their intervals also hold what nobody measured.", style="dim")
 
 
 def _paid_words(paid: Paid) -> str:
