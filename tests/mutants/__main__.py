@@ -31,7 +31,7 @@ def main(chosen: list[Mutant]) -> int:
                 copies.put(copy)
 
         whole = copies.get()
-        if whole.run(*sorted({mutant.test for mutant in chosen})):
+        if whole.run(*sorted({mutant.test for mutant in chosen}))[0]:
             print("the tests must pass before faults are planted")
             return 1
         copies.put(whole)

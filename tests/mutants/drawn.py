@@ -1,21 +1,22 @@
 """Faults drawn at random: an arithmetic or comparison operator becomes another one. Run: python -m mutants.drawn
 
-Unlike the planted ones nobody chose their places. Each is printed as a change of one line; which test catches it, and
-why some change nothing that matters, is in docs/evidence/mutants.md.
+Unlike the planted ones nobody chose their places. Each is printed as a change of one line; ``--try`` looks for the
+test that catches it. Which did, and why some change nothing that matters, is in docs/evidence/mutants.md.
 """
 
 from __future__ import annotations
 
+import argparse
 import ast
 import random
-import sys
+import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from subprocess import TimeoutExpired
 
-from mutants.mutant import SOURCE
+from mutants.mutant import SOURCE, TESTS, Copy, Drawn
 
-__all__ = ["Drawn", "drawn"]
+__all__ = ["drawn"]
 
 FOLDERS = ("privacy", "plans", "inference", "local", "sources")
 
@@ -29,21 +30,6 @@ CHANGES: dict[type[ast.AST], tuple[str, str]] = {
     ast.Gt: (">", ">="),
     ast.GtE: (">=", ">"),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Drawn:
-    """One operator, from ``start`` to ``end`` in the text of a file, and what stands there instead."""
-
-    file: str
-    line: int
-    start: int
-    end: int
-    new: str
-
-    def applied(self, text: str) -> str:
-        """The text of the file with the fault in it."""
-        return text[: self.start] + self.new + text[self.end :]
 
 
 def operators(file: Path) -> Iterator[Drawn]:
@@ -74,7 +60,7 @@ def operators(file: Path) -> Iterator[Drawn]:
         old, new = CHANGES[type(operator)]
         at = text.find(old, begin, end)
         if at >= 0:
-            yield Drawn(str(file.relative_to(SOURCE)), left.end_lineno, at, at + len(old), new)
+            yield Drawn(str(file.relative_to(SOURCE)), at, at + len(old), new)
 
 
 def drawn(seed: int, number: int) -> list[Drawn]:
@@ -83,14 +69,29 @@ def drawn(seed: int, number: int) -> list[Drawn]:
     return random.Random(seed).sample([each for file in files for each in operators(file)], number)
 
 
-def main(seed: int, number: int) -> None:
-    """Print the faults as changed lines."""
-    for each in drawn(seed, number):
-        text = (SOURCE / each.file).read_text(encoding="utf-8")
-        changed = each.applied(text).splitlines()
-        line = next(i for i, (a, b) in enumerate(zip(text.splitlines(), changed, strict=True), 1) if a != b)
-        print(f"{each.file}:{line}  {text.splitlines()[line - 1].strip()}  ->  {changed[line - 1].strip()}")
+def caught_by(each: Drawn, copy: Copy) -> str:
+    """The test that fails first: of those of the fault's own folder, then of all others."""
+    folder = each.file.split("/")[0]
+    others = sorted(path.name for path in TESTS.iterdir() if path.name.startswith("test_") or path.is_dir())
+    try:
+        found = copy.first_failure(each, folder) or copy.first_failure(each, *(set(others) - {folder, "mutants"}))
+    except TimeoutExpired:
+        return "a search that never ends"
+    return found or "NOTHING"
+
+
+def main(seed: int, number: int, *, tried: bool) -> None:
+    """Print the faults as changed lines and, if they are to be tried, the tests that catch them."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Copy(Path(folder)) if tried else None
+        for each in drawn(seed, number):
+            print(each, *([] if copy is None else [f"\n    caught by {caught_by(each, copy)}"]), flush=True)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 19, 20)
+    parser = argparse.ArgumentParser(prog="python -m mutants.drawn", description=__doc__)
+    parser.add_argument("--seed", type=int, default=19)
+    parser.add_argument("--number", type=int, default=20)
+    parser.add_argument("--try", action="store_true", dest="tried", help="find the test that catches each; hours")
+    options = parser.parse_args()
+    main(options.seed, options.number, tried=options.tried)
