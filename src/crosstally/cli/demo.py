@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -37,8 +38,7 @@ _MARKER = ".crosstally-demo"
 _ONE = ("health",)
 _TWO = ("age", "sex")
 _THREE = ("household", "home")
-_UNMEASURED = ("income", "sex", "education", "home")
-_SLICE = {"education": "Degree", "home": "Owner"}
+_SLICED = ("income", "sex")
 _INDENT = 3  # blanks before each line of the story
 
 
@@ -84,6 +84,7 @@ class _Story:
     comparison: Comparison
     ledger: Ledger
     release: Release
+    unmeasured: tuple[str, ...]
     truth: dict[tuple[str, ...], Any]
 
 
@@ -144,11 +145,9 @@ def _write_rows(rows: pa.Table, schema: Schema, files: _Files) -> None:
 def _compare(schema: Schema) -> Comparison:
     from crosstally.strategies import Direct, Flat, Stepwise, Views
     from crosstally.strategies.planner import compare
-    from crosstally.workload import Workload
 
     few = (Stepwise(), Flat(), Views(), Direct())  # a story for people who see this for the first time
-    wanted = Workload.small_tables(schema)
-    return compare(schema, wanted, Budget(epsilon=1), rows=_PEOPLE, strategies=few)
+    return compare(schema, None, Budget(epsilon=1), rows=_PEOPLE, strategies=few)
 
 
 def _release(rows: pa.Table, schema: Schema, comparison: Comparison, files: _Files) -> _Story:
@@ -160,10 +159,20 @@ def _release(rows: pa.Table, schema: Schema, comparison: Comparison, files: _Fil
         ledger = Ledger.create(files.ledger, schema=schema, budget=Budget(epsilon=3))
         release = run(str(files.rows), comparison.chosen, ledger=ledger, key=_KEY)
         release.save(files.release)
-        tables = (_ONE, _TWO, _THREE, _UNMEASURED)
+        unmeasured = _unmeasured(release)
+        tables = (_ONE, _TWO, _THREE, unmeasured)
         exact = count_rows(rows, schema, tables)  # generated people: their truth may be shown
     truth = {names: table.counts for names, table in zip(tables, exact, strict=True)}
-    return _Story(files, schema, comparison=comparison, ledger=ledger, release=release, truth=truth)
+    return _Story(
+        files, schema, comparison=comparison, ledger=ledger, release=release, unmeasured=unmeasured, truth=truth
+    )
+
+
+def _unmeasured(release: Release) -> tuple[str, ...]:
+    """A table over four attributes that lie together in no measured one; which do is decided by noise."""
+    others = combinations([name for name in release.schema.names if name not in _SLICED], 2)
+    tables = [(*_SLICED, *both) for both in others]
+    return next((names for names in tables if not release.covers(*names)), tables[0])
 
 
 # What is told
@@ -204,8 +213,9 @@ def _tell_plan(screen: Screen, comparison: Comparison) -> None:
     _heading(screen, 2, "A plan, before anything is spent")
     _say(
         screen,
-        f"Wanted: all {len(wanted)} tables over one or two facts, for a privacy budget of ε = 1 (smaller is more "
-        "private). People are protected by noise in every count, and its size is known without looking at the data:",
+        "Wanted: any table, of any number of facts, for a privacy budget of ε = 1 (smaller is more private). People "
+        "are protected by noise in every count, and its size is known without looking at the data, here for the "
+        f"{len(wanted)} tables over one or two facts:",
     )
     screen.print()
     _put(screen, comparison_table(comparison))
@@ -253,20 +263,23 @@ def _tell_tables(screen: Screen, story: _Story) -> None:
 
 
 def _tell_unmeasured(screen: Screen, story: _Story) -> None:
-    """A table over four attributes that lie together in no view: one slice of it, and how far all of it is off."""
-    marginal, truth = story.release.marginal(*_UNMEASURED), story.truth[_UNMEASURED]
-    part = story.release.marginal(*_UNMEASURED[:2], where=_SLICE)
-    index = tuple(marginal.schema[name].labels.index(label) for name, label in _SLICE.items())
+    """One slice of a table that nobody measured, and how far all of it is off."""
+    names = story.unmeasured
+    marginal, truth = story.release.marginal(*names), story.truth[names]
+    fixed = {name: marginal.schema[name].labels[-1] for name in names[2:]}
+    part = story.release.marginal(*names[:2], where=fixed)
     off = float(((marginal.values - truth) ** 2).mean() ** 0.5)
+    supposed = marginal.error_kind.assumption
     screen.print()
     _say(
         screen,
-        f"And one that nobody measured: {', '.join(_UNMEASURED[:-1])} and {_UNMEASURED[-1]} together, {truth.size} "
-        "counts, here those of owners with a degree. It is the least assuming table that agrees with all that was "
-        f"measured (maximum entropy). Behind its 95% intervals: {marginal.error_kind.assumption}.",
+        f"And one that nobody measured: {', '.join(names[:-1])} and {names[-1]} together, {truth.size} counts, here "
+        f"those with {' and '.join(f'{name} {label}' for name, label in fixed.items())}. It is the least assuming "
+        "table that agrees with all that was measured (maximum entropy)."
+        + (f" Behind its 95% intervals: {supposed}." if supposed else ""),
     )
     screen.print()
-    _put(screen, _beside_truth(part, truth[(..., *index)]))
+    _put(screen, _beside_truth(part, truth[..., -1, -1]))
     screen.print()
     held = _held(marginal, truth)
     _say(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +33,7 @@ _YOUNGEST, _OLDEST = 16, 95  # ages of generated people; see the pyramid. As of 
 # Invented: how many people there are of an age, in those of 16 years, with straight lines between.
 _PYRAMID = ((16, 1.0), (30, 1.15), (45, 1.1), (60, 1.15), (75, 0.7), (95, 0.03))
 _EDGES = (16, 25, 35, 45, 55, 65, 75, 95)  # ages at which bins begin, and the end of the last
+_AGES = (*(f"{a}-{b - 1}" for a, b in pairwise(_EDGES[:-1])), f"{_EDGES[-2]} and over")
 _SEX_BY_AGE = ((49, 51), (50, 50), (50, 50), (50, 50), (51, 49), (54, 46), (60, 40))  # per cent, Female and Male
 
 _TRAITS = (
@@ -225,7 +227,7 @@ _TRAITS = (
 PEOPLE = Schema(
     (
         Attribute("sex", ("Female", "Male")),
-        Attribute("age", edges=_EDGES),
+        Attribute("age", edges=_EDGES, bins=_AGES),
         *(Attribute(trait.name, trait.labels) for trait in _TRAITS),
     )
 )
