@@ -210,7 +210,8 @@ class Column:
         rule, remarks = ColumnReading(missing=tokens), []
         dates = self._dates.column()
         if dates is not None:
-            attribute = Attribute(self._name, dates.values, edges=dates.edges, missing=missing)
+            named = bin_names(dates.edges) if dates.edges else ()
+            attribute = Attribute(self._name, dates.values, edges=dates.edges, bins=named, missing=missing)
             rule = ColumnReading(missing=tokens, date=dates.reading)
             remarks.append(f"dates are counted by {dates.reading.into}")
         elif self._is_measure:

@@ -10,6 +10,20 @@ _WORD = re.compile(r"[A-ZÀ-Þ]+(?![a-zß-ÿ])|[A-ZÀ-Þ]?[a-zß-ÿ]+")
 _AGES = {"age", "agep", "alter", "âge", "edad", "età", "leeftijd", "ålder"}  # agep: the American Community Survey's
 _IDS = {"id", "ids", "uid", "pid", "guid", "uuid", "key", "person", "patient", "customer", "client", "member", "user"}
 _IDS |= {"personid", "patientid", "customerid", "clientid", "memberid", "userid", "kunde", "kundennr", "idnr"}
+_NUMBERS = {"nr", "no", "num", "nummer", "number", "numéro", "numero", "núm"}
+_OF_PEOPLE = {
+    "pers",
+    "person",
+    "personal",
+    "personnel",
+    "employee",
+    "staff",
+    "mitarbeiter",
+    "kunden",
+    "klient",
+    "klienten",
+}
+_OF_PEOPLE |= {"versicherten", "mitglied", "mitglieder", "matrikel", "insured", "insurance", "account", "fall", "case"}
 _CODES = {"code", "codes", "cd", "zip", "zipcode", "plz", "postcode", "fips", "puma"}
 _CODES |= {"naics", "naicsp", "nace", "noga", "isic", "sic", "isco", "soc", "socp", "occp", "indp", "icd"}  # registers
 _WEIGHTS = {"fnlwgt", "wgt", "wght", "wgtp", "pwgtp", "pweight", "finalweight", "wtfinl", "hhwt", "perwt", "asecwt"}
@@ -40,11 +54,14 @@ def names_weight(name: str) -> bool:
 def names_id(name: str) -> bool:
     """Whether a name is that of somebody's identity.
 
-    >>> [names_id(name) for name in ("id", "person_id", "PatientID", "KundenNr", "userid", "idle", "number_of_rooms")]
-    [True, True, True, True, True, False, False]
+    >>> [names_id(name) for name in ("id", "person_id", "PatientID", "KundenNr", "Pers-Nr", "userid", "Case No.")]
+    [True, True, True, True, True, True, True]
+    >>> [names_id(name) for name in ("idle", "number_of_rooms", "number of staff", "staff")]
+    [False, False, False, False]
     """
     words = _words(name)
-    return bool(set(words) & _IDS) or "".join(words) in _IDS
+    is_number = not {"of", "von", "de"} & set(words) and bool(set(words) & _NUMBERS and set(words) & _OF_PEOPLE)
+    return is_number or bool(set(words) & _IDS) or "".join(words) in _IDS
 
 
 def names_code(name: str) -> bool:
