@@ -229,6 +229,16 @@ def test_a_pair_is_drawn_towards_independence_by_its_own_noise(variance, table, 
     assert found.variances == pytest.approx({**singles, ("a0", "a1"): left})
 
 
+def test_a_table_whose_total_is_zero_is_left_as_it_is() -> None:
+    """Frequencies are shares of the total: of zero there are none."""
+    pair = Measurement(
+        Cells(("a0", "a1")), np.array([[4.0, -1.0], [-1.0, -2.0]]), variance=1.0, noise=None, origin="test"
+    )
+    found = shrunk_measurements(combine(schema_of(2, 2), [pair]), [pair])
+    assert found.measurements == (pair,)
+    assert found.variances == {}
+
+
 def test_pairs_are_drawn_together_by_the_mean_of_their_squares() -> None:
     """Coefficients 30, 0 and 0 of three pairs with one variance, 100: their mean square beyond noise is 200.
 
