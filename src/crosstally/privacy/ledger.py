@@ -77,11 +77,9 @@ class Ledger:
     raises, nothing is charged.
     """
 
-    def __init__(self, store: Store, before_charge: Callable[[], None] | None = None) -> None:
+    def __init__(self, store: Store, header: str, before_charge: Callable[[], None] | None = None) -> None:
         self._store = store
         self._before_charge = before_charge
-        with store.reading() as connection:
-            header = read_header(connection)
         self._format, self._id, self._schema, self._first_cap, self._neighbours = read_header_text(header, store)
 
     @classmethod
@@ -95,13 +93,15 @@ class Ledger:
         before_charge: Callable[[], None] | None = None,
     ) -> Ledger:
         """A new ledger in a new file, with this budget as its cap."""
-        return cls(Store.create(Path(path), header_text(schema, budget, neighbours)), before_charge)
+        header = header_text(schema, budget, neighbours)
+        return cls(Store.create(Path(path), header), header, before_charge)
 
     @classmethod
     def open(cls, path: str | Path, *, before_charge: Callable[[], None] | None = None) -> Ledger:
         """The ledger in a file, if every charge in it is above zero and the price of its plan."""
-        ledger = cls(Store.open(Path(path)), before_charge)
-        with ledger._store.reading() as connection:
+        store = Store.open(Path(path))
+        with store.reading() as connection:
+            ledger = cls(store, read_header(connection), before_charge)
             for charged in events(connection, "WHERE kind = 'charged'"):
                 ledger._check_price(connection, charged)
         return ledger
@@ -111,7 +111,8 @@ class Ledger:
         cls, *, schema: Schema, budget: Budget, neighbours: Neighbours | str = Neighbours.ADD_REMOVE
     ) -> Ledger:
         """A new ledger that ends with the process."""
-        return cls(Store.in_memory(header_text(schema, budget, neighbours)))
+        header = header_text(schema, budget, neighbours)
+        return cls(Store.in_memory(header), header)
 
     def __repr__(self) -> str:
         where = "in memory" if self.path is None else str(self.path)
@@ -293,7 +294,8 @@ class Ledger:
             entry = lines[0].entry
             connection.execute("INSERT INTO measurements VALUES (?, ?)", (entry, noisy))
             append(connection, State.STORED, entry=entry, key=key, digest=digest(noisy))
-        return self.measurements(key)
+            self._store.commit(connection)  # before it is read back: what fails from here on loses nothing
+            return self._measured(connection, self._stored_lines(connection, key))
 
     def delivered(self, key: str) -> None:
         """Mark that a spend's measurements have reached a release. Saying it again changes nothing."""
