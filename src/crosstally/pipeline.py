@@ -251,6 +251,8 @@ def _merged(parts: Any, plan: Plan) -> MergedParts:
 
 def _check_keys(ledger: Ledger, keys: Sequence[str]) -> None:
     """Raise, before anything is spent, when a later stage cannot have its key."""
+    if len(keys) == 1:
+        return
     first, *others = (ledger.plan(key) is not None for key in keys)
     if not first and any(others):
         raise _belongs_to_another(keys[1 + others.index(True)])

@@ -14,6 +14,7 @@ import pytest
 from crosstally.errors import ReleaseError
 from crosstally.questions.queries import Cells
 from crosstally.releases import open_release, publish
+from crosstally.releases.file import format as release_format
 from crosstally.releases.file import writer as release_writer
 from crosstally.releases.file.format import column_names
 from crosstally.schema import Attribute, Schema
@@ -193,3 +194,19 @@ def test_a_header_too_large_to_read_is_not_written(tmp_path: Path, monkeypatch: 
     with pytest.raises(ReleaseError, match="must fit 100 bytes of JSON"):
         views().save(tmp_path / "r")
     assert not names_in(tmp_path)
+
+
+def test_a_file_that_would_be_too_small_for_its_numbers_has_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = saved(tmp_path)
+    release = open_release(small)
+    numbers, size = sum(each.values.size for each in release.measurements), small.stat().st_size
+    monkeypatch.setattr(release_format, "_FREE_NUMBERS", 0)
+    monkeypatch.setattr(release_format, "_BYTES_A_NUMBER", least := size // numbers + 1)
+    with pytest.raises(ReleaseError, match=f"with {numbers} rows it must have at least {numbers * least:,} bytes"):
+        open_release(small)
+    release.save(tmp_path / "large")
+    assert (tmp_path / "large").stat().st_size >= numbers * least
+    for again, first in zip(open_release(tmp_path / "large").measurements, release.measurements, strict=True):
+        np.testing.assert_array_equal(again.values, first.values)

@@ -303,7 +303,7 @@ def _release_texts(path: Path) -> tuple[str, str]:
     file = pq.ParquetFile(path)
     header = json.loads(file.metadata.metadata[b"crosstally"])
     columns = [name for name in file.schema_arrow.names if name not in ("value", "estimate")]
-    content = str(file.read(columns).to_pydict())
+    content = str(file.read(columns, use_threads=False).to_pydict())
     shape = (file.metadata.num_row_groups, file.metadata.num_rows, str(file.schema_arrow.remove_metadata()))
     facts = [sorted(file.metadata.metadata), *shape]
     texts = (str(header.get("statement")), f"{header}{facts}{content}")

@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import math
 import sqlite3
-import uuid
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from enum import StrEnum
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -20,22 +17,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.budget import Budget, Neighbours, Noise, decimal_text, fraction_of_text
-from crosstally.errors import (
-    ChargeLostError,
-    CrosstallyError,
-    KeyReusedError,
-    LedgerError,
-    OverspendError,
-    did_you_mean,
-)
+from crosstally.budget import Budget, Neighbours, Noise, decimal_text
+from crosstally.errors import ChargeLostError, CrosstallyError, LedgerError, OverspendError, did_you_mean
 from crosstally.html_text import MOST_ROWS, html_table
-from crosstally.json_text import JsonError, read_json
+from crosstally.json_text import read_json
 from crosstally.plans.plan import Plan
 from crosstally.plans.stages import Rule, first_share, part_of
 from crosstally.privacy.ledger_file import (
     FORMAT,
-    FORMATS,
     Event,
     Store,
     append,
@@ -45,7 +34,27 @@ from crosstally.privacy.ledger_file import (
     events,
     head,
     read_header,
-    spends,
+)
+from crosstally.privacy.ledger_records import (
+    RAISED,
+    UPGRADED,
+    Entry,
+    RaisedCap,
+    State,
+    asked_digest,
+    by_entry,
+    check_key,
+    cost_of,
+    entries_of,
+    header_text,
+    is_known,
+    kept_content,
+    plan_body,
+    raised_caps,
+    read_cap,
+    read_header_text,
+    request_digest,
+    sum_spent,
 )
 from crosstally.questions.kronecker import read_matrices
 from crosstally.questions.queries import read_group_maps
@@ -55,48 +64,9 @@ from crosstally.tables import Measurement
 
 __all__ = ["Entry", "Ledger", "RaisedCap", "State", "request_digest"]
 
-_MAX_KEY = 200  # characters of a key. Chosen: keys are names that people choose; more would only make listings wide
 _TEXTS = ("request", "strategy", "cost", "charged_at", "digest")
 _ROUNDED = Fraction(1, 10**27)  # version 0.1.0 charged budgets exactly, but wrote them into plans to 28 digits
 _SIGNS = {"epsilon": "ε", "rho": "ρ"}
-_RAISED, _UPGRADED = "raised", "upgraded"
-"""Events of the ledger itself; their keys begin with a tab, which the key of a spend cannot have."""
-
-
-class State(StrEnum):
-    """How far an entry has come."""
-
-    CHARGED = "charged"
-    """Paid for; nothing is stored. If whoever charged it is gone, the charge is lost."""
-    STORED = "stored"
-    """The measurements are in the ledger."""
-    DELIVERED = "delivered"
-    """They have also reached a release."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """One spend: ``cost`` in the ledger's currency, ``when`` it was charged, ``hash`` of the charge in the chain.
-
-    ``request`` is the digest of the plan that was charged, as the statement of its release has it.
-    """
-
-    number: int
-    key: str
-    strategy: str
-    cost: Fraction
-    state: State
-    when: datetime
-    hash: str
-    request: str
-
-
-@dataclass(frozen=True, slots=True)
-class RaisedCap:
-    """A higher cap, and when it was put on record."""
-
-    budget: Budget
-    when: datetime
 
 
 class Ledger:
@@ -107,12 +77,10 @@ class Ledger:
     raises, nothing is charged.
     """
 
-    def __init__(self, store: Store, before_charge: Callable[[], None] | None = None) -> None:
+    def __init__(self, store: Store, header: str, before_charge: Callable[[], None] | None = None) -> None:
         self._store = store
         self._before_charge = before_charge
-        with store.reading() as connection:
-            header = read_header(connection)
-        self._format, self._id, self._schema, self._first_cap, self._neighbours = _read_header(header, store)
+        self._format, self._id, self._schema, self._first_cap, self._neighbours = read_header_text(header, store)
 
     @classmethod
     def create(
@@ -125,13 +93,15 @@ class Ledger:
         before_charge: Callable[[], None] | None = None,
     ) -> Ledger:
         """A new ledger in a new file, with this budget as its cap."""
-        return cls(Store.create(Path(path), _header(schema, budget, neighbours)), before_charge)
+        header = header_text(schema, budget, neighbours)
+        return cls(Store.create(Path(path), header), header, before_charge)
 
     @classmethod
     def open(cls, path: str | Path, *, before_charge: Callable[[], None] | None = None) -> Ledger:
         """The ledger in a file, if every charge in it is above zero and the price of its plan."""
-        ledger = cls(Store.open(Path(path)), before_charge)
-        with ledger._store.reading() as connection:
+        store = Store.open(Path(path))
+        with store.reading() as connection:
+            ledger = cls(store, read_header(connection), before_charge)
             for charged in events(connection, "WHERE kind = 'charged'"):
                 ledger._check_price(connection, charged)
         return ledger
@@ -141,7 +111,8 @@ class Ledger:
         cls, *, schema: Schema, budget: Budget, neighbours: Neighbours | str = Neighbours.ADD_REMOVE
     ) -> Ledger:
         """A new ledger that ends with the process."""
-        return cls(Store.in_memory(_header(schema, budget, neighbours)))
+        header = header_text(schema, budget, neighbours)
+        return cls(Store.in_memory(header), header)
 
     def __repr__(self) -> str:
         where = "in memory" if self.path is None else str(self.path)
@@ -190,7 +161,7 @@ class Ledger:
     def caps(self) -> tuple[RaisedCap, ...]:
         """Every higher cap that was put on record since the ledger was created, in order."""
         with self._store.reading() as connection:
-            return _raised(connection)
+            return raised_caps(connection)
 
     @property
     def anchor(self) -> str:
@@ -215,13 +186,13 @@ class Ledger:
     def spent(self) -> Fraction:
         """The sum over every charge, in the ledger's currency."""
         with self._store.reading() as connection:
-            return _spent(connection)
+            return sum_spent(connection)
 
     @property
     def remaining(self) -> Fraction:
         """What is left of the cap, in the ledger's currency."""
         with self._store.reading() as connection:
-            return self._cap(connection).amount - _spent(connection)
+            return self._cap(connection).amount - sum_spent(connection)
 
     def price(self, budget: Budget) -> Fraction:
         """What a budget costs in this ledger's currency; a pure epsilon counts epsilon^2 / 2 in rho."""
@@ -232,7 +203,7 @@ class Ledger:
     def entries(self) -> tuple[Entry, ...]:
         """Every spend, in order."""
         with self._store.reading() as connection:
-            return _entries(events(connection))
+            return entries_of(events(connection))
 
     def check(self, plan: Plan) -> None:
         """Raise unless this ledger can pay for such a plan, whatever is left."""
@@ -257,7 +228,7 @@ class Ledger:
         with self._store.reading() as connection:
             if key is not None:
                 return self._measured(connection, self._stored_lines(connection, key))
-            bought = _by_entry(events(connection)).values()
+            bought = by_entry(events(connection)).values()
             return tuple(each for lines in bought if len(lines) > 1 for each in self._measured(connection, lines))
 
     def export(self, key: str) -> tuple[Plan, tuple[Measurement, ...]]:
@@ -268,16 +239,16 @@ class Ledger:
 
     def plan(self, key: str) -> Plan | None:
         """The plan that this key was charged for; None when the key is new."""
-        _check_key(key)
+        check_key(key)
         with self._store.reading() as connection:
             lines = events(connection, "WHERE key = ?", (key,))
             return self._plan(connection, lines) if lines else None
 
     def recall(self, plan: Plan, key: str) -> tuple[Measurement, ...] | None:
         """What this key and request have bought already; None when the key is new."""
-        _check_key(key)
+        check_key(key)
         with self._store.reading() as connection:
-            if not _is_known(connection, plan, key):
+            if not is_known(connection, plan, key):
                 return None
             return self._measured(connection, self._stored_lines(connection, key))
 
@@ -285,14 +256,14 @@ class Ledger:
 
     def charge(self, plan: Plan, key: str) -> bool:
         """Pay for the stage of a plan. False when this key has paid for it before and the measurements are stored."""
-        _check_key(key)
+        check_key(key)
         self.check(plan)
         if not plan.requests:
             raise LedgerError("a plan without requests costs nothing and is not charged")
         cost = self.price(plan.own_budget)
         body = canonical({field: value for field, value in plan.to_dict().items() if field != "schema"})
         with self._store.writing() as connection:
-            if _is_known(connection, plan, key):
+            if is_known(connection, plan, key):
                 self._stored_lines(connection, key)
                 return False
             self._check_cap(connection, cost)
@@ -323,7 +294,8 @@ class Ledger:
             entry = lines[0].entry
             connection.execute("INSERT INTO measurements VALUES (?, ?)", (entry, noisy))
             append(connection, State.STORED, entry=entry, key=key, digest=digest(noisy))
-        return self.measurements(key)
+            self._store.commit(connection)  # before it is read back: what fails from here on loses nothing
+            return self._measured(connection, self._stored_lines(connection, key))
 
     def delivered(self, key: str) -> None:
         """Mark that a spend's measurements have reached a release. Saying it again changes nothing."""
@@ -354,9 +326,9 @@ class Ledger:
                 raise LedgerError(f"a cap can only be raised: it is {cap}, got {budget}")
             append(
                 connection,
-                _RAISED,
+                RAISED,
                 entry=0,
-                key=f"\tcap {len(_raised(connection)) + 1}",
+                key=f"\tcap {len(raised_caps(connection)) + 1}",
                 request=canonical(budget.to_dict()),
                 charged_at=datetime.now(UTC).isoformat(timespec="seconds"),
             )
@@ -377,7 +349,7 @@ class Ledger:
 
         def copied(old: sqlite3.Connection, new: sqlite3.Connection) -> None:
             number, last = head(old)
-            append(new, _UPGRADED, entry=0, key="\tupgraded", request=str(number), digest=last)
+            append(new, UPGRADED, entry=0, key="\tupgraded", request=str(number), digest=last)
             for event in events(old):
                 fields = {name: getattr(event, name) for name in _TEXTS if getattr(event, name) is not None}
                 append(new, event.kind, entry=event.entry, key=event.key, **fields)
@@ -402,15 +374,15 @@ class Ledger:
                 raise LedgerError(f"{self._store} is damaged; restore the file from a copy")
             check_chain(connection)
             lines = events(connection)
-            _entries(lines)
-            for spend in _by_entry(lines).values():
+            entries_of(lines)
+            for spend in by_entry(lines).values():
                 self._verify_spend(connection, spend)
             self._verify_own(lines)
             for table, kind in (("plans", State.CHARGED), ("measurements", State.STORED)):
                 kept = [entry for (entry,) in connection.execute(f"SELECT entry FROM {table} ORDER BY entry")]
                 if kept != sorted(event.entry for event in lines if event.kind == kind):
                     raise LedgerError(f"{self._store}: its {table} do not belong to its events")
-            if _spent(connection) > self._cap(connection).amount:
+            if sum_spent(connection) > self._cap(connection).amount:
                 raise LedgerError(f"{self._store}: more is spent than its cap allows")
 
     def _check_anchor(self, anchor: str) -> None:
@@ -441,21 +413,21 @@ class Ledger:
                 if not event.entry or event.kind not in set(State):
                     raise LedgerError(f"{self._store}: event {event.number} is none that a ledger has")
                 continue
-            if self._format < 2 or event.kind not in (_RAISED, _UPGRADED):
+            if self._format < 2 or event.kind not in (RAISED, UPGRADED):
                 raise LedgerError(f"{self._store}: event {event.number} is none that a ledger has")
-            if event.kind == _UPGRADED:
+            if event.kind == UPGRADED:
                 if event.number != 1:
                     raise LedgerError(f"{self._store}: only the first event can name an older ledger")
                 continue
             raises += 1
-            new = _read_cap(event)
+            new = read_cap(event)
             if event.key != f"\tcap {raises}" or new.pure != cap.pure or new.amount <= cap.amount:
                 raise LedgerError(f"{self._store}: event {event.number} does not raise the cap")
             cap = new
 
     def _check_price(self, connection: sqlite3.Connection, charged: Event) -> None:
         """Raise unless a charge is what the budget of its plan's stage costs here, and more than nothing."""
-        body, cost = _plan_body(connection, charged), _cost(charged.cost)
+        body, cost = plan_body(connection, charged), cost_of(charged.cost)
         try:
             if not isinstance(later := body.get("later", []), list):
                 raise LedgerError("later stages must be a list")
@@ -469,7 +441,7 @@ class Ledger:
     def _verify_spend(self, connection: sqlite3.Connection, lines: Sequence[Event]) -> None:
         self._plan(connection, lines)
         self._check_price(connection, lines[0])
-        if _asked_digest(self._plan_dict(connection, lines), self.schema) != lines[0].request:
+        if asked_digest(self._plan_dict(connection, lines), self.schema) != lines[0].request:
             raise LedgerError(f"{self._store}: entry {lines[0].entry} was charged for another plan")
         if len(lines) > 1:
             self._measured(connection, lines)
@@ -478,11 +450,11 @@ class Ledger:
 
     def _cap(self, connection: sqlite3.Connection) -> Budget:
         """The cap on record."""
-        raised = _raised(connection)
+        raised = raised_caps(connection)
         return raised[-1].budget if raised else self._first_cap
 
     def _check_cap(self, connection: sqlite3.Connection, cost: Fraction) -> None:
-        budget, spent, currency = self._cap(connection), _spent(connection), self.currency
+        budget, spent, currency = self._cap(connection), sum_spent(connection), self.currency
         cap = budget.amount
         if spent + cost <= cap:
             return
@@ -514,12 +486,12 @@ class Ledger:
 
     def _plan_dict(self, connection: sqlite3.Connection, lines: Sequence[Event]) -> dict[str, Any]:
         """The plan's JSON, as it was written; the schema is kept once, in the header."""
-        return {**_plan_body(connection, lines[0]), "schema": self.schema.to_dict()}
+        return {**plan_body(connection, lines[0]), "schema": self.schema.to_dict()}
 
     def _measured(self, connection: sqlite3.Connection, lines: Sequence[Event]) -> tuple[Measurement, ...]:
         charged, stored = lines[:2]
-        plan = _plan_body(connection, charged)
-        noisy = _content(connection, "SELECT noisy FROM measurements WHERE entry = ?", stored)
+        plan = plan_body(connection, charged)
+        noisy = kept_content(connection, "SELECT noisy FROM measurements WHERE entry = ?", stored)
         groups = dict(read_group_maps(plan.get("groups", {})))
         matrices = dict(read_matrices(plan.get("matrices", {})))
         requests = [
@@ -538,142 +510,7 @@ class Ledger:
         )
 
 
-def _content(connection: sqlite3.Connection, select: str, event: Event) -> bytes:
-    """What an event keeps beside the chain, after a look at its digest."""
-    (found,) = connection.execute(select, (event.entry,)).fetchone() or (None,)
-    content = found.encode() if isinstance(found, str) else found
-    if not isinstance(content, bytes) or digest(content) != event.digest:
-        raise LedgerError(f"what entry {event.entry} of the ledger keeps was changed; restore the file from a copy")
-    return content
-
-
-def _plan_body(connection: sqlite3.Connection, charged: Event) -> dict[str, Any]:
-    """The plan of a charge as JSON, without its schema, which the ledger holds."""
-    try:
-        body = read_json(_content(connection, "SELECT body FROM plans WHERE entry = ?", charged))
-    except JsonError as error:
-        raise LedgerError(f"the plan of entry {charged.entry} of the ledger {error}") from None
-    if not isinstance(body, dict) or not isinstance(body.get("requests"), list):
-        raise LedgerError(f"the plan of entry {charged.entry} of the ledger is not a plan")
-    return body
-
-
-def _raised(connection: sqlite3.Connection) -> tuple[RaisedCap, ...]:
-    """The higher caps on record, in order."""
-    found = events(connection, "WHERE kind = ?", (_RAISED,))
-    return tuple(RaisedCap(_read_cap(event), _moment(event)) for event in found)
-
-
-def _moment(event: Event) -> datetime:
-    try:
-        return datetime.fromisoformat(event.charged_at or "")
-    except ValueError:
-        raise LedgerError(f"event {event.number} of the ledger does not say when it was; restore the file") from None
-
-
-def _read_cap(event: Event) -> Budget:
-    try:
-        return Budget.from_dict(read_json(event.request or ""))
-    except (JsonError, CrosstallyError):
-        raise LedgerError(f"event {event.number} of the ledger does not name a cap; restore the file") from None
-
-
-def _by_entry(lines: Sequence[Event]) -> dict[int, list[Event]]:
-    found: dict[int, list[Event]] = {}
-    for event in spends(lines):
-        found.setdefault(event.entry, []).append(event)
-    return found
-
-
-def request_digest(plan: Plan) -> str:
-    """The identity of what is asked: of cells, requests, budget, neighbours and rules of later stages, never of rows.
-
-    A plan of one stage has no rules to name: its digest is the one that it had before there were any.
-    """
-    return _asked_digest(plan.to_dict(), plan.schema)
-
-
-def _asked_digest(given: Mapping[str, Any], schema: Schema) -> str:
-    fields = ("requests", "budget", "neighbours", "later", "groups", "matrices")
-    asked = {field: given[field] for field in fields if field in given}
-    return digest(canonical({**asked, "schema": schema.identity()}))
-
-
-def _is_known(connection: sqlite3.Connection, plan: Plan, key: str) -> bool:
-    """Whether the key was charged for this request; raises when it was charged for another."""
-    charged = events(connection, "WHERE kind = 'charged' AND key = ?", (key,))
-    if charged and charged[0].request != request_digest(plan):
-        raise KeyReusedError(f"the key {key!r} belongs to another request; use a new key, or none")
-    return bool(charged)
-
-
-def _spent(connection: sqlite3.Connection) -> Fraction:
-    sums = connection.execute("SELECT cost, count(*) FROM events WHERE kind = 'charged' GROUP BY cost")
-    return sum((_cost(cost) * times for cost, times in sums), Fraction(0))
-
-
-def _cost(text: object) -> Fraction:
-    """What a charge costs, as the ledger keeps it."""
-    cost = fraction_of_text(text)
-    if cost is None or cost <= 0:
-        raise LedgerError("a charge of the ledger has no cost that is a positive number; restore the file from a copy")
-    return cost
-
-
-def _entries(lines: Sequence[Event]) -> tuple[Entry, ...]:
-    """One entry for each charge; raises unless each is charged, then stored, then delivered, under one key."""
-    found = _by_entry(lines)
-    for number, (entry, spend) in enumerate(found.items(), 1):
-        kinds = [event.kind for event in spend]
-        if entry != number or kinds != list(State)[: len(kinds)] or len({event.key for event in spend}) > 1:
-            raise LedgerError(f"entry {entry} of the ledger is not charged, stored and delivered in this order")
-    return tuple(
-        Entry(
-            number=charged.entry,
-            key=charged.key,
-            strategy=charged.strategy or "",
-            cost=_cost(charged.cost),
-            state=State(last.kind),
-            when=_moment(charged),
-            hash=charged.hash,
-            request=charged.request or "",
-        )
-        for charged, last in ((spend[0], spend[-1]) for spend in found.values())
-    )
-
-
-def _check_key(key: str) -> None:
-    if not isinstance(key, str) or not key.isprintable() or not 1 <= len(key) <= _MAX_KEY:
-        raise LedgerError(f"a key must be a printable text of 1 to {_MAX_KEY} characters, got {key!r}")
-
-
 def _amount(amount: Fraction, currency: str) -> str:
     """An amount as people write it, to six digits when it is long."""
     exact = decimal_text(amount)
     return f"{_SIGNS[currency]} = {exact if len(exact) <= 12 else format(float(amount), '.6g')}"
-
-
-def _header(schema: Schema, budget: Budget, neighbours: Neighbours | str) -> str:
-    if schema.draft:
-        raise LedgerError("a ledger must not be about a draft schema; review the schema and remove its draft mark")
-    return canonical(
-        {
-            "crosstally-ledger": FORMAT,
-            "id": uuid.uuid4().hex[:16],
-            "schema": schema.to_dict(),
-            "budget": budget.to_dict(),
-            "neighbours": Neighbours(neighbours).value,
-        }
-    )
-
-
-def _read_header(header: str, store: Store) -> tuple[int, str, Schema, Budget, Neighbours]:
-    try:
-        given = read_json(header)
-        number = given.get("crosstally-ledger") if isinstance(given, Mapping) else None
-        if isinstance(number, bool) or number not in FORMATS:
-            raise LedgerError(f"{store} does not say which format it has")
-        schema, budget = Schema.from_dict(given["schema"]).public(), Budget.from_dict(given["budget"])
-        return number, str(given["id"]), schema, budget, Neighbours(given["neighbours"])
-    except (ValueError, KeyError, TypeError, CrosstallyError):
-        raise LedgerError(f"{store} has a header that cannot be read; restore the file from a copy") from None

@@ -223,11 +223,19 @@ class Store:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """A transaction that is committed when the block ends, and in the main file before this returns."""
+        """A transaction that is committed when the block ends, and in the main file before this returns.
+
+        A block that has something left to read may ``commit`` by itself.
+        """
         with self._transaction("BEGIN IMMEDIATE") as connection:
             yield connection
-            connection.execute("COMMIT")
-            self._write_back(connection)
+            if connection.in_transaction:
+                self.commit(connection)
+
+    def commit(self, connection: sqlite3.Connection) -> None:
+        """End a transaction; what it wrote is in the main file before this returns."""
+        connection.execute("COMMIT")
+        self._write_back(connection)
 
     def replace_by(self, header: str, copy: Callable[[sqlite3.Connection, sqlite3.Connection], None]) -> Path:
         """Put a new file in the place of this one, while nobody else can use either; return where the old one went.

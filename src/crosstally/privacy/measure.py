@@ -41,13 +41,7 @@ def measure(
     _check_plan(plan)
     ledger.check(plan)
     stored = ledger.recall(plan, key)
-    if stored is not None:
-        return stored
-    answers = _exact_answers(exact, plan)
-    mechanisms = _mechanisms(plan)
-    if not ledger.charge(plan, key):
-        return ledger.measurements(key)
-    return ledger.store(key, _draw(answers, plan, mechanisms))
+    return _measure_new(exact, plan, ledger, key) if stored is None else stored
 
 
 def measure_counted(
@@ -58,8 +52,18 @@ def measure_counted(
     stored = ledger.recall(plan, key)
     if stored is not None:
         return stored
+    _check_plan(plan)
     ledger.check_left(plan)
-    return measure(count(), plan, ledger=ledger, key=key)
+    return _measure_new(count(), plan, ledger, key)
+
+
+def _measure_new(exact: Sequence[ExactTable], plan: Plan, ledger: Ledger, key: str) -> tuple[Measurement, ...]:
+    """Measure for a key that was new a moment ago: ``charge`` finds out whether it still is."""
+    answers = _exact_answers(exact, plan)
+    mechanisms = _mechanisms(plan)
+    if not ledger.charge(plan, key):
+        return ledger.measurements(key)
+    return ledger.store(key, _draw(answers, plan, mechanisms))
 
 
 def sampler_of(plan: Plan) -> Callable[[Sequence[NDArray[np.int64]]], list[NDArray[np.int64]]]:

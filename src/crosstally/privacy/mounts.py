@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from crosstally.platform_files import device
@@ -43,7 +45,7 @@ class Mount:
 def unfit(path: Path) -> str | None:
     """Why locks do not hold for a file, or for one to be made in a folder; None if nothing is known against it."""
     try:
-        mounts = read_mounts(os.fsdecode(_MOUNTS.read_bytes()))
+        mounts = _mounts(os.fsdecode(_MOUNTS.read_bytes()))
     except OSError:
         return None
     real = path.resolve()
@@ -63,6 +65,12 @@ def unfit(path: Path) -> str | None:
     return None
 
 
+@lru_cache(maxsize=1)
+def _mounts(text: str) -> tuple[Mount, ...]:
+    """``read_mounts``, once for each text: a ledger looks at its place before every step, and mounts seldom change."""
+    return tuple(read_mounts(text))
+
+
 def read_mounts(text: str) -> list[Mount]:
     r"""The mounts in the words of the kernel, later ones on top of earlier ones.
 
@@ -79,12 +87,13 @@ def read_mounts(text: str) -> list[Mount]:
     return mounts
 
 
-def _holding(mounts: list[Mount], real: Path, device: str | None) -> Mount | None:
+def _holding(mounts: Sequence[Mount], real: Path, device: str | None) -> Mount | None:
     """The mount that a path is on: the deepest, and the last of those.
 
     A mount on the way may be hidden by a later one, hence those of the file's own device come first. Some file systems
     (btrfs) give their files a device that no mount has; then the path alone decides.
     """
-    on_the_way = [mount for mount in mounts if real.is_relative_to(mount.point)]
+    above = {real, *real.parents}
+    on_the_way = [mount for mount in mounts if mount.point in above]
     own = [mount for mount in on_the_way if mount.device == device]
     return max(reversed(own or on_the_way), key=lambda mount: len(mount.point.parts), default=None)

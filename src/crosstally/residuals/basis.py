@@ -9,6 +9,8 @@ which are orthonormal and sum to zero. Cumulative sums make both directions line
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -24,11 +26,10 @@ def decompose(tables: ArrayLike, ndim: int) -> NDArray[np.float64]:
     """
     out = np.array(tables, np.float64)
     for axis in range(out.ndim - ndim, out.ndim):
-        values = np.moveaxis(out, axis, -1)
-        n = values.shape[-1]
-        sums = np.cumsum(values, axis=-1)
-        steps = np.arange(1, n)
-        values[..., 1:] = (sums[..., :-1] - steps * values[..., 1:]) / np.sqrt(steps * (steps + 1))
+        values = out.swapaxes(axis, -1)
+        sums = values.cumsum(axis=-1)
+        steps, norms = _helmert(values.shape[-1])
+        values[..., 1:] = (sums[..., :-1] - steps * values[..., 1:]) / norms
         values[..., 0] = sums[..., -1]
     return out
 
@@ -42,13 +43,23 @@ def rebuild(coefficients: ArrayLike, ndim: int) -> NDArray[np.float64]:
     """
     out = np.array(coefficients, np.float64)
     for axis in range(out.ndim - ndim, out.ndim):
-        values = np.moveaxis(out, axis, -1)
+        values = out.swapaxes(axis, -1)
         n = values.shape[-1]
-        steps = np.arange(1, n)
-        parts = values[..., 1:] / np.sqrt(steps * (steps + 1))
+        steps, norms = _helmert(n)
+        parts = values[..., 1:] / norms
         mean = values[..., :1] / n
         values[..., 1:] = -steps * parts
         values[..., 0] = 0
-        values[..., :-1] += np.cumsum(parts[..., ::-1], axis=-1)[..., ::-1]
+        values[..., :-1] += parts[..., ::-1].cumsum(axis=-1)[..., ::-1]
         values += mean
     return out
+
+
+@lru_cache(maxsize=64)  # sizes of axes: few in a schema, and small tables would spend most of their time on this
+def _helmert(n: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The numbers j = 1, ..., n - 1 and the lengths sqrt(j (j + 1)) of their vectors."""
+    steps = np.arange(1, n)
+    norms = np.sqrt(steps * (steps + 1))
+    for each in (steps, norms):
+        each.setflags(write=False)
+    return steps, norms

@@ -36,11 +36,13 @@ __all__ = [
     "MATRICES",
     "MAX_EXACT",
     "MAX_HEADER",
+    "ROOM_KEY",
     "TEXTS",
     "MeasurementKind",
     "arrow_schema",
     "column_names",
     "digest",
+    "least_size",
     "places",
 ]
 
@@ -66,7 +68,17 @@ INFERENCE_FIELDS = ("name", "version", "options")
 KIND_FIELDS = ("query", "values", "noise", "variance", "origin")
 MAX_HEADER = 32 * 2**20  # bytes of JSON
 MAX_EXACT = 2**53  # up to here a double holds every whole number
+ROOM_KEY = b"crosstally.room"  # blanks, in a file that would be too small for its numbers
+# So many numbers need no bytes, each further one needs 4 of the file. What a reader takes in time and memory follows
+# the numbers, and equal ones compress to nothing. Releases have 8 to 13 bytes for each number (65,536 cells at
+# epsilon 100 and 1), so that next to none needs room. Fewer free numbers would need it in small releases.
+_FREE_NUMBERS, _BYTES_A_NUMBER = 500_000, 4
 TEXTS = pa.dictionary(pa.int32(), pa.string())
+
+
+def least_size(numbers: int) -> int:
+    """How many bytes a release file of so many numbers must have."""
+    return max(0, numbers - _FREE_NUMBERS) * _BYTES_A_NUMBER
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,7 @@ from crosstally.releases.file.format import (
     MeasurementKind,
     arrow_schema,
     digest,
+    least_size,
     places,
 )
 from crosstally.releases.file.pages import PAGE_ROWS, check_pages
@@ -102,6 +103,8 @@ def _read_release(data: bytes) -> Release:
         raise ReleaseError("it is cut short")
     try:
         with pq.ParquetFile(pa.BufferReader(data), pre_buffer=False, page_checksum_verification=True) as file:
+            if len(data) < (least := least_size(file.metadata.num_rows)):
+                raise ReleaseError(f"with {file.metadata.num_rows:,} rows it must have at least {least:,} bytes")
             found = file.metadata.metadata or {}
             header = read_header(found.get(HEADER_KEY), file.metadata.num_rows)
             columns = _read_columns(file, data, header)

@@ -27,10 +27,12 @@ from crosstally.releases.file.format import (
     MATRICES,
     MAX_EXACT,
     MAX_HEADER,
+    ROOM_KEY,
     TEXTS,
     MeasurementKind,
     arrow_schema,
     digest,
+    least_size,
     places,
 )
 from crosstally.releases.promise import check_promise
@@ -54,6 +56,10 @@ def save_release(release: Release, path: str | Path) -> None:
         try:
             with temporary.open("xb") as stream:
                 _write_parquet(stream, release, columns, metadata)
+                missing = least_size(len(columns["value"])) - stream.tell()
+                if missing > 0:
+                    stream.seek(0)
+                    _write_parquet(stream, release, columns, {**metadata, ROOM_KEY: b" " * missing})
                 stream.flush()
                 os.fsync(stream.fileno())
             temporary.replace(target)

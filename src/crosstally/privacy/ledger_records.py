@@ -1,0 +1,228 @@
+"""What the rows of a ledger's file say: entries, costs, caps, plans and the header, read strictly.
+
+``ledger_file`` keeps events and their chain and knows no meaning; ``ledger`` decides what may be spent. Between them
+stands this: events become entries and caps, kept content is compared with its digest, and whatever is not as a ledger
+writes it is refused.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from fractions import Fraction
+from typing import Any
+
+from crosstally.budget import Budget, Neighbours, fraction_of_text
+from crosstally.errors import CrosstallyError, KeyReusedError, LedgerError
+from crosstally.json_text import JsonError, read_json
+from crosstally.plans.plan import Plan
+from crosstally.privacy.ledger_file import FORMAT, FORMATS, Event, Store, canonical, digest, events, spends
+from crosstally.schema import Schema
+
+__all__ = [
+    "RAISED",
+    "UPGRADED",
+    "Entry",
+    "RaisedCap",
+    "State",
+    "asked_digest",
+    "by_entry",
+    "check_key",
+    "cost_of",
+    "entries_of",
+    "header_text",
+    "is_known",
+    "kept_content",
+    "plan_body",
+    "raised_caps",
+    "read_cap",
+    "read_header_text",
+    "request_digest",
+    "sum_spent",
+]
+
+_MAX_KEY = 200  # characters of a key. Chosen: keys are names that people choose; more would only make listings wide
+RAISED, UPGRADED = "raised", "upgraded"
+"""Events of the ledger itself; their keys begin with a tab, which the key of a spend cannot have."""
+
+
+class State(StrEnum):
+    """How far an entry has come."""
+
+    CHARGED = "charged"
+    """Paid for; nothing is stored. If whoever charged it is gone, the charge is lost."""
+    STORED = "stored"
+    """The measurements are in the ledger."""
+    DELIVERED = "delivered"
+    """They have also reached a release."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One spend: ``cost`` in the ledger's currency, ``when`` it was charged, ``hash`` of the charge in the chain.
+
+    ``request`` is the digest of the plan that was charged, as the statement of its release has it.
+    """
+
+    number: int
+    key: str
+    strategy: str
+    cost: Fraction
+    state: State
+    when: datetime
+    hash: str
+    request: str
+
+
+@dataclass(frozen=True, slots=True)
+class RaisedCap:
+    """A higher cap, and when it was put on record."""
+
+    budget: Budget
+    when: datetime
+
+
+def header_text(schema: Schema, budget: Budget, neighbours: Neighbours | str) -> str:
+    """What the header of a new ledger says, with a random name."""
+    if schema.draft:
+        raise LedgerError("a ledger must not be about a draft schema; review the schema and remove its draft mark")
+    return canonical(
+        {
+            "crosstally-ledger": FORMAT,
+            "id": uuid.uuid4().hex[:16],
+            "schema": schema.to_dict(),
+            "budget": budget.to_dict(),
+            "neighbours": Neighbours(neighbours).value,
+        }
+    )
+
+
+def read_header_text(header: str, store: Store) -> tuple[int, str, Schema, Budget, Neighbours]:
+    """The format, the name, the schema, the first cap and the relation of a ledger."""
+    try:
+        given = read_json(header)
+        number = given.get("crosstally-ledger") if isinstance(given, Mapping) else None
+        if isinstance(number, bool) or number not in FORMATS:
+            raise LedgerError(f"{store} does not say which format it has")
+        schema, budget = Schema.from_dict(given["schema"]).public(), Budget.from_dict(given["budget"])
+        return number, str(given["id"]), schema, budget, Neighbours(given["neighbours"])
+    except (ValueError, KeyError, TypeError, CrosstallyError):
+        raise LedgerError(f"{store} has a header that cannot be read; restore the file from a copy") from None
+
+
+def check_key(key: str) -> None:
+    """Raise unless this can be the key of a spend."""
+    if not isinstance(key, str) or not key.isprintable() or not 1 <= len(key) <= _MAX_KEY:
+        raise LedgerError(f"a key must be a printable text of 1 to {_MAX_KEY} characters, got {key!r}")
+
+
+def kept_content(connection: sqlite3.Connection, select: str, event: Event) -> bytes:
+    """What an event keeps beside the chain, after a look at its digest."""
+    (found,) = connection.execute(select, (event.entry,)).fetchone() or (None,)
+    content = found.encode() if isinstance(found, str) else found
+    if not isinstance(content, bytes) or digest(content) != event.digest:
+        raise LedgerError(f"what entry {event.entry} of the ledger keeps was changed; restore the file from a copy")
+    return content
+
+
+def plan_body(connection: sqlite3.Connection, charged: Event) -> dict[str, Any]:
+    """The plan of a charge as JSON, without its schema, which the ledger holds."""
+    try:
+        body = read_json(kept_content(connection, "SELECT body FROM plans WHERE entry = ?", charged))
+    except JsonError as error:
+        raise LedgerError(f"the plan of entry {charged.entry} of the ledger {error}") from None
+    if not isinstance(body, dict) or not isinstance(body.get("requests"), list):
+        raise LedgerError(f"the plan of entry {charged.entry} of the ledger is not a plan")
+    return body
+
+
+def request_digest(plan: Plan) -> str:
+    """The identity of what is asked: of cells, requests, budget, neighbours and rules of later stages, never of rows.
+
+    A plan of one stage has no rules to name: its digest is the one that it had before there were any.
+    """
+    return asked_digest(plan.to_dict(), plan.schema)
+
+
+def asked_digest(given: Mapping[str, Any], schema: Schema) -> str:
+    """``request_digest`` of a plan that is given as JSON."""
+    fields = ("requests", "budget", "neighbours", "later", "groups", "matrices")
+    asked = {field: given[field] for field in fields if field in given}
+    return digest(canonical({**asked, "schema": schema.identity()}))
+
+
+def is_known(connection: sqlite3.Connection, plan: Plan, key: str) -> bool:
+    """Whether the key was charged for this request; raises when it was charged for another."""
+    charged = events(connection, "WHERE kind = 'charged' AND key = ?", (key,))
+    if charged and charged[0].request != request_digest(plan):
+        raise KeyReusedError(f"the key {key!r} belongs to another request; use a new key, or none")
+    return bool(charged)
+
+
+def by_entry(lines: Sequence[Event]) -> dict[int, list[Event]]:
+    """The events of each spend, in order; those of the ledger itself are left out."""
+    found: dict[int, list[Event]] = {}
+    for event in spends(lines):
+        found.setdefault(event.entry, []).append(event)
+    return found
+
+
+def entries_of(lines: Sequence[Event]) -> tuple[Entry, ...]:
+    """One entry for each charge; raises unless each is charged, then stored, then delivered, under one key."""
+    found = by_entry(lines)
+    for number, (entry, spend) in enumerate(found.items(), 1):
+        kinds = [event.kind for event in spend]
+        if entry != number or kinds != list(State)[: len(kinds)] or len({event.key for event in spend}) > 1:
+            raise LedgerError(f"entry {entry} of the ledger is not charged, stored and delivered in this order")
+    return tuple(
+        Entry(
+            number=charged.entry,
+            key=charged.key,
+            strategy=charged.strategy or "",
+            cost=cost_of(charged.cost),
+            state=State(last.kind),
+            when=_moment(charged),
+            hash=charged.hash,
+            request=charged.request or "",
+        )
+        for charged, last in ((spend[0], spend[-1]) for spend in found.values())
+    )
+
+
+def cost_of(text: object) -> Fraction:
+    """What a charge costs, as the ledger keeps it."""
+    cost = fraction_of_text(text)
+    if cost is None or cost <= 0:
+        raise LedgerError("a charge of the ledger has no cost that is a positive number; restore the file from a copy")
+    return cost
+
+
+def sum_spent(connection: sqlite3.Connection) -> Fraction:
+    """The sum over every charge, in the currency of the ledger."""
+    sums = connection.execute("SELECT cost, count(*) FROM events WHERE kind = 'charged' GROUP BY cost")
+    return sum((cost_of(cost) * times for cost, times in sums), Fraction(0))
+
+
+def raised_caps(connection: sqlite3.Connection) -> tuple[RaisedCap, ...]:
+    """The higher caps on record, in order."""
+    found = events(connection, "WHERE kind = ?", (RAISED,))
+    return tuple(RaisedCap(read_cap(event), _moment(event)) for event in found)
+
+
+def read_cap(event: Event) -> Budget:
+    """The cap that an event puts on record."""
+    try:
+        return Budget.from_dict(read_json(event.request or ""))
+    except (JsonError, CrosstallyError):
+        raise LedgerError(f"event {event.number} of the ledger does not name a cap; restore the file") from None
+
+
+def _moment(event: Event) -> datetime:
+    try:
+        return datetime.fromisoformat(event.charged_at or "")
+    except ValueError:
+        raise LedgerError(f"event {event.number} of the ledger does not say when it was; restore the file") from None
