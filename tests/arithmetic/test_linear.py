@@ -59,6 +59,7 @@ FIGURES: dict[str, Callable[[Release], Marginal]] = {
     "the total": lambda r: r.marginal("a1", "a2").sum(),
     "grouped": lambda r: r.marginal("a1", "a0").group("a1", {"x": ["0", "2"]}),
     "totals": lambda r: r.marginal("a0", "a1").with_totals(),
+    "moved axes": lambda r: r.marginal("a0", "a1").transpose() - r.marginal("a0"),
     "sorted": lambda r: r.marginal("a0", "a1").sort(),
     "some of a row": lambda r: r.marginal("a0", "a1").top(3),
     "a difference of cells": lambda r: r.marginal("a0", "a1")["0"] - r.marginal("a0", "a1")["1"],

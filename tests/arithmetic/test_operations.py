@@ -99,6 +99,48 @@ def test_hierarchies_roll_up() -> None:
         towns.roll_up("town", "cantons")
 
 
+def test_hierarchies_drill_down() -> None:
+    towns = table(SEX, TOWN, values=[[1, 2, 4, 8], [16, 32, 64, 128]])
+    inside = towns.drill_down("town", "Bern")
+    assert (inside.schema["town"].labels, inside.values.tolist()) == (("Bern", "Thun"), [[1, 2], [16, 32]])
+    assert inside.where == "town in {Bern, Thun}"
+    cantons = towns.drill_down("town", "CH")
+    assert (cantons.schema["town"].labels, cantons.values.tolist()) == (("Bern", "Vaud"), [[3, 4], [48, 64]])
+    assert cantons.roll_up("town", "country").values.tolist() == [[7], [112]]
+    above = towns.roll_up("town", "canton")
+    assert above.drill_down("town", "CH").values.tolist() == [[3, 4], [48, 64]]
+    some = towns.sel(town=["Lausanne", "Thun"])
+    assert some.roll_up("town", "canton").schema["town"].labels == ("Vaud", "Bern")
+    assert some.roll_up("town", "country").values.tolist() == [[6], [96]]
+    with pytest.raises(QueryError, match="no group 'Bren'; did you mean 'Bern'"):
+        towns.drill_down("town", "Bren")
+    with pytest.raises(QueryError, match="no group 'Bern'"):
+        towns.drill_down("town", "Bern", level="country")
+    with pytest.raises(QueryError, match="no group 'CH'"):
+        M.drill_down("sex", "CH")
+
+
+def test_a_group_of_a_name_that_several_levels_have() -> None:
+    levels = [
+        Level("town", {"Geneva": ["North", "South"], "Nyon": ["Nyon"]}),
+        Level("canton", {"Geneva": ["Geneva"], "Vaud": ["Nyon"]}),
+    ]
+    parts = table(ct.Attribute("part", ["North", "South", "Nyon"], hierarchy=levels), values=[1, 2, 4])
+    assert parts.drill_down("part", "Geneva").schema["part"].labels == ("Geneva",)  # the canton, which has one town
+    assert parts.drill_down("part", "Geneva", level="town").values.tolist() == [1, 2]
+
+
+def test_attributes_in_another_order() -> None:
+    assert M.transpose("age", "sex").values.tolist() == [[10, 40], [20, 50], [30, 50]]
+    assert M.transpose().schema.names == ("age", "sex")
+    assert M.transpose().transpose("sex", "age").values.tolist() == M.values.tolist()
+    three = table(SEX, AGE, TOWN, values=np.arange(24).reshape(2, 3, 4))
+    assert three.transpose("town", "sex", "age").values[3].tolist() == [[3, 7, 11], [15, 19, 23]]
+    for wrong in (("age",), ("age", "age")):
+        with pytest.raises(QueryError, match="each attribute must be named once"):
+            M.transpose(*wrong)
+
+
 def test_order() -> None:
     top = M.top(2)
     assert top.schema["sex, age"].labels == ("Male, middle", "Male, old")

@@ -158,6 +158,35 @@ def test_without_scripts(browser: Browser, site: str) -> None:
         assert page.locator("button.copy:visible").count() == 0
 
 
+def test_values_are_grouped_by_the_keyboard_alone_and_without_scripts(browser: Browser, site: str) -> None:
+    with page_of(browser, site, java_script_enabled=False) as page:
+        page.goto(f"{site}/table?rows=region")
+        page.get_by_label("Group values of").focus()
+        page.keyboard.type("region")
+        with page.expect_navigation():
+            page.keyboard.press("Enter")
+        page.get_by_label("Name of group 1").focus()
+        page.keyboard.type("Two of them")
+        for _ in range(2):
+            page.keyboard.press("Tab")
+            page.keyboard.press("Space")
+        with page.expect_navigation():
+            page.keyboard.press("Enter")
+        labels = page.locator("tbody th").all_inner_texts()
+        assert (labels[0], len(labels)) == ("Two of them", 4)
+        assert page.get_by_label("Name of group 1").input_value() == "Two of them"
+        assert page.get_by_label("Name of group 2").input_value() == ""
+        address, text = page.url, page.locator("main").inner_text()
+        page.goto(address)
+        assert page.locator("main").inner_text() == text
+    with page_of(browser, site) as page:
+        page.goto(address)
+        check_axe(page)
+        page.get_by_label("Numbers").select_option("total")
+        page.get_by_role("button", name="Show table").click()
+        assert page.locator("tbody tr").count() == 4  # the groups stay
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_phone_and_the_dark(browser: Browser, site: str, scheme: str) -> None:
     size = {"width": 390, "height": 844}

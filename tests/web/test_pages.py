@@ -176,8 +176,12 @@ def test_code_on_the_page_gives_the_same_numbers(release: Release) -> None:
     view = View(("sex",), ("âge",), kept=(("value", ("ça", "va")),), where="sex = Female or âge < 18")
     condition = view.condition(release.schema)
     table = release.marginal("sex", "âge", where=condition)
-    lines = snippets.python("people.release.parquet", ("sex", "âge"), condition).splitlines()
-    assert eval(lines[-1], {"release": release}).values.tolist() == table.values.tolist()
+    lines, names = (
+        snippets.python("people.release.parquet", ("sex", "âge"), condition).splitlines(),
+        {"release": release},
+    )
+    exec(lines[-2], names)
+    assert names["table"].values.tolist() == table.values.tolist()
     rows = release.sql(snippets.sql("people", ("sex", "âge"), view.chosen(release.schema), release.schema)).columns
     assert sorted(rows["count"]) == pytest.approx(sorted(table.values.ravel().tolist()))
 

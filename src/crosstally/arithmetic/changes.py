@@ -13,7 +13,19 @@ from numpy.typing import NDArray
 from crosstally.arithmetic.linear import Linear
 from crosstally.typing import Floats
 
-__all__ = ["Added", "Change", "InARow", "OfBoth", "Scaled", "Shifted", "Statistic", "Taken", "Then", "Unbiased"]
+__all__ = [
+    "Added",
+    "Change",
+    "InARow",
+    "Moved",
+    "OfBoth",
+    "Scaled",
+    "Shifted",
+    "Statistic",
+    "Taken",
+    "Then",
+    "Unbiased",
+]
 
 
 class Change(ABC):
@@ -97,6 +109,21 @@ class InARow(Change):
     def linear(self, before: Linear) -> Linear | None:
         """See Change."""
         return before.picked(self.cells)
+
+
+@dataclass(frozen=True, slots=True)
+class Moved(Change):
+    """The axes in another order: axis i of the result is axis ``order[i]`` of the table."""
+
+    order: tuple[int, ...]
+
+    def __call__(self, stack: Floats) -> Floats:
+        """See Change."""
+        return stack.transpose(0, *(axis + 1 for axis in self.order))
+
+    def linear(self, before: Linear) -> Linear | None:
+        """See Change."""
+        return before.placed([self.order.index(axis) for axis in range(len(self.order))], len(self.order))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,18 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.arithmetic.changes import Added, Change, InARow, OfBoth, Scaled, Shifted, Statistic, Taken, Unbiased
+from crosstally.arithmetic.changes import (
+    Added,
+    Change,
+    InARow,
+    Moved,
+    OfBoth,
+    Scaled,
+    Shifted,
+    Statistic,
+    Taken,
+    Unbiased,
+)
 from crosstally.arithmetic.origin import Origin
 from crosstally.errors import QueryError, did_you_mean
 from crosstally.schema import Attribute, Level, Schema
@@ -103,7 +114,7 @@ class LabelledTable(ABC):
             raise QueryError(f"{attribute.name!r}: labels must be given, each once")
         if several and codes == list(range(attribute.size)):
             return self
-        kept = [attribute.relabelled(attribute.labels[code] for code in codes)] if several else []
+        kept = [attribute.keeping(codes)] if several else []
         schema = self._schema_with(axis, kept)
         change = Taken(axis, tuple(codes), attribute.size, several)
         origin = None if self.origin is None else self.origin.changed(change, counts=self.quantity == COUNT)
@@ -172,14 +183,36 @@ class LabelledTable(ABC):
     def roll_up(self, name: str, level: str) -> Self:
         """The table with an attribute at a coarser level of its hierarchy."""
         attribute = self.schema.attributes[self._axis(name)]
-        levels = [each.name for each in attribute.hierarchy]
-        if level not in levels:
-            raise QueryError(f"{name!r} has no level {level!r}{did_you_mean(str(level), levels)}")
-        number = levels.index(level) + 1
-        groups: dict[str, list[str]] = {label: [label] for label in attribute.labels}
-        for each in attribute.hierarchy[:number]:
-            groups = {group: [x for label in labels for x in groups[label]] for group, labels in each.groups}
-        return self._grouped(self._axis(name), groups, attribute.hierarchy[number:])
+        number = _level(attribute, level) + 1
+        return self._grouped(self._axis(name), dict(_held(attribute)[number - 1]), attribute.hierarchy[number:])
+
+    def drill_down(self, name: str, group: str, *, level: str | None = None) -> Self:
+        """The table inside a group of a hierarchy, one level finer: ``m.drill_down("town", "Bern")`` has its towns.
+
+        Args:
+            name: The attribute, at a level below that of the group.
+            group: A label of one of its levels: a canton, a country.
+            level: Which level the group is of, if a label of that name is in several. The highest otherwise.
+        """
+        attribute = self.schema.attributes[self._axis(name)]
+        held = _held(attribute)
+        levels = range(len(held)) if level is None else [_level(attribute, level)]
+        found = [number for number in levels if group in held[number]]
+        if not found:
+            known = [each for number in levels for each in held[number]]
+            raise QueryError(f"{name!r} has no group {str(group)[:60]!r}{did_you_mean(str(group), known)}")
+        inside = self.sel({name: held[found[-1]][group]})
+        return inside.roll_up(name, attribute.hierarchy[found[-1] - 1].name) if found[-1] else inside
+
+    def transpose(self, *names: str) -> Self:
+        """The table with its attributes in another order, as in xarray; without names, in the opposite one."""
+        order = [self._axis(name) for name in names] if names else list(range(self.values.ndim))[::-1]
+        if sorted(order) != list(range(self.values.ndim)):
+            raise QueryError(f"each attribute must be named once, of {', '.join(self.schema.names)}")
+        change = Moved(tuple(order))
+        origin = None if self.origin is None else self.origin.changed(change, counts=self.quantity == COUNT)
+        attributes = tuple(self.schema.attributes[axis] for axis in order)
+        return self._picked(replace(self.schema, attributes=attributes), change, origin, where=self.where)
 
     def with_totals(self, *names: str, label: str = "All") -> Self:
         """The table with one more label for each of these attributes, or for all: the sum over it."""
@@ -305,6 +338,24 @@ class LabelledTable(ABC):
     def _schema_with(self, axis: int, attributes: Sequence[Attribute]) -> Schema:
         own = self.schema.attributes
         return replace(self.schema, attributes=(*own[:axis], *attributes, *own[axis + 1 :]))
+
+
+def _level(attribute: Attribute, level: str) -> int:
+    """The place of a level in the hierarchy of an attribute."""
+    levels = [each.name for each in attribute.hierarchy]
+    if level not in levels:
+        raise QueryError(f"{attribute.name!r} has no level {level!r}{did_you_mean(str(level), levels)}")
+    return levels.index(level)
+
+
+def _held(attribute: Attribute) -> list[dict[str, list[str]]]:
+    """For each level of an attribute's hierarchy, the labels that each of its groups holds."""
+    out: list[dict[str, list[str]]] = []
+    held = {label: [label] for label in attribute.labels}
+    for level in attribute.hierarchy:
+        held = {group: [label for below in labels for label in held[below]] for group, labels in level.groups}
+        out.append(held)
+    return out
 
 
 def _is_all(wanted: object) -> bool:

@@ -18,6 +18,7 @@ from crosstally.budget import Budget, Neighbours, Noise, Objective
 from crosstally.errors import CrosstallyError, PlanError, TooManyCellsError
 from crosstally.html_text import html_facts
 from crosstally.json_text import JsonError, read_json_file
+from crosstally.measurements import PUBLIC, Measurement
 from crosstally.plans.goal import goal_of
 from crosstally.plans.joint_cost import groups_cost
 from crosstally.plans.request import Request, RequestGroup, grouped
@@ -41,7 +42,6 @@ from crosstally.residuals.axes import Axes, linear_axes
 from crosstally.residuals.closure import Closure, closure_of
 from crosstally.residuals.variances import Variances, without_matrices
 from crosstally.schema import Schema
-from crosstally.tables import PUBLIC, Measurement
 from crosstally.workload import Workload
 
 __all__ = [

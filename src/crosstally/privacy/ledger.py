@@ -21,6 +21,7 @@ from crosstally.budget import Budget, Neighbours, Noise, decimal_text
 from crosstally.errors import ChargeLostError, CrosstallyError, LedgerError, OverspendError, did_you_mean
 from crosstally.html_text import MOST_ROWS, html_table
 from crosstally.json_text import read_json
+from crosstally.measurements import Measurement
 from crosstally.plans.plan import Plan
 from crosstally.plans.stages import Rule, first_share, part_of
 from crosstally.privacy.ledger_file import (
@@ -60,7 +61,6 @@ from crosstally.questions.kronecker import read_matrices
 from crosstally.questions.queries import read_group_maps
 from crosstally.questions.query_json import query_from_dict
 from crosstally.schema import Schema
-from crosstally.tables import Measurement
 
 __all__ = ["Entry", "Ledger", "RaisedCap", "State", "request_digest"]
 

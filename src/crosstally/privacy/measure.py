@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from crosstally.budget import Neighbours, Noise, NoiseKind, Sensitivity
 from crosstally.errors import PlanError
+from crosstally.measurements import ExactTable, Measurement
 from crosstally.plans.joint_cost import privacy_cost
 from crosstally.plans.plan import Plan
 from crosstally.privacy.ledger import Ledger
 from crosstally.privacy.noise import LIMIT, Mechanism, check_range, mechanism
 from crosstally.questions.queries import Cells, Query
-from crosstally.tables import ExactTable, Measurement
 
 __all__ = ["measure", "measure_counted", "sampler_of"]
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.errors import QueryError
+from crosstally.measurements import Measurement
 from crosstally.questions.choice import Choice
 from crosstally.questions.contrast_map import ContrastAxis, ContrastMap
 from crosstally.questions.groups import Groups
@@ -23,7 +24,6 @@ from crosstally.residuals.basis import decompose, rebuild
 from crosstally.residuals.layout import Layout, find, outer_product
 from crosstally.residuals.nested import Nesting, PlacedNesting
 from crosstally.schema import Schema
-from crosstally.tables import Measurement
 from crosstally.typing import Floats
 
 __all__ = ["Averages", "Estimate", "by_shape", "combine", "mean_squares"]

@@ -29,9 +29,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from crosstally.measurements import Measurement
 from crosstally.questions.groups import Groups, full_part
 from crosstally.residuals.basis import decompose, rebuild
-from crosstally.tables import Measurement
 from crosstally.typing import Floats
 
 __all__ = ["Nesting", "PlacedNesting", "extended_measurements", "full_part_measured", "shares_in_groups"]

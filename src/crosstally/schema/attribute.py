@@ -11,7 +11,7 @@ from typing import Any
 from crosstally.errors import SchemaError
 from crosstally.schema.canonical import canonical_text, is_unicode
 from crosstally.schema.fields import DATA, read_fields, read_from, read_text
-from crosstally.schema.hierarchy import Level, read_hierarchy, read_levels
+from crosstally.schema.hierarchy import Level, levels_of, read_hierarchy, read_levels
 
 __all__ = ["MAX_VALUES", "MISSING", "OTHER", "Attribute", "Outside", "read_attribute"]
 
@@ -139,7 +139,10 @@ class Attribute:
 
     def keeping(self, codes: Sequence[int]) -> Attribute:
         """The attribute with some of its cells alone, as a table shows it that a condition restricts."""
-        return self if len(codes) == self.size else _AttributePart(self.name, tuple(self.labels[c] for c in codes))
+        if list(codes) == list(range(self.size)):
+            return self
+        labels = tuple(self.labels[code] for code in codes)
+        return _AttributePart(self.name, labels, levels_of(self.hierarchy, labels))
 
     @property
     def needs_format_2(self) -> bool:

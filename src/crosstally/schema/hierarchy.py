@@ -10,7 +10,7 @@ from crosstally.errors import SchemaError
 from crosstally.schema.canonical import is_unicode
 from crosstally.schema.fields import read_fields
 
-__all__ = ["Level", "read_hierarchy", "read_levels"]
+__all__ = ["Level", "levels_of", "read_hierarchy", "read_levels"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,3 +73,18 @@ def read_hierarchy(given: Iterable[Level], labels: Sequence[str], where: str) ->
     if len({level.name for level in levels}) < len(levels):
         raise SchemaError(f"{where}: hierarchy: levels must have different names")
     return levels
+
+
+def levels_of(levels: Iterable[Level], labels: Iterable[str]) -> tuple[Level, ...]:
+    """The levels above some of the labels; groups that hold none of them are left out.
+
+    >>> towns = Level("canton", {"Bern": ["Bern", "Thun"], "Vaud": ["Lausanne"]})
+    >>> levels_of([towns], ["Thun"])
+    (Level(name='canton', groups=(('Bern', ('Thun',)),)),)
+    """
+    kept, out = set(labels), []
+    for level in levels:
+        groups = {group: [label for label in below if label in kept] for group, below in level.groups}
+        out.append(Level(level.name, {group: below for group, below in groups.items() if below}))
+        kept = {group for group, below in groups.items() if below}
+    return tuple(out)

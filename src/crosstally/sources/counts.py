@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 import pyarrow as pa
 
 from crosstally.errors import CrosstallyError, TooManyCellsError
+from crosstally.measurements import ExactTable
 from crosstally.questions.queries import MAX_CELLS, Cells
 from crosstally.schema import Attribute, Outside, Schema
 from crosstally.sources.codes.kept import KeptCodes
@@ -21,7 +22,6 @@ from crosstally.sources.shares import RowsOfShare, Share
 from crosstally.sources.spark import is_spark
 from crosstally.sources.spark_counts import KeptInSpark, count_in_spark
 from crosstally.sources.tally import Tally
-from crosstally.tables import ExactTable
 
 __all__ = ["EncodedRows", "count", "count_share"]
 

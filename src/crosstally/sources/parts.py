@@ -24,13 +24,13 @@ from numpy.typing import NDArray
 
 from crosstally.errors import SourceError
 from crosstally.json_text import JsonError, read_json
+from crosstally.measurements import ExactTable
 from crosstally.plans.plan import Plan
 from crosstally.platform_files import write_private
 from crosstally.questions.queries import MAX_CELLS
 from crosstally.sources.guard import guarded
 from crosstally.sources.rows import paths_of
 from crosstally.sources.shares import MOST_SHARES, Share
-from crosstally.tables import ExactTable
 
 __all__ = ["MergedParts", "PartOrigin", "Parts", "merge_parts", "write_part"]
 

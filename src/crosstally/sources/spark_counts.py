@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.errors import SourceError
+from crosstally.measurements import ExactTable
 from crosstally.questions.queries import Cells
 from crosstally.schema import Attribute
 from crosstally.sources.columns import Columns
@@ -29,7 +30,6 @@ from crosstally.sources.spark_tasks import (
     numbers_seen,
     problem_in,
 )
-from crosstally.tables import ExactTable
 
 __all__ = ["KeptInSpark", "add_up", "count_in_spark", "task_of"]
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from crosstally.measurements import ExactTable
 from crosstally.questions.queries import Cells
 from crosstally.schema import Schema
-from crosstally.tables import ExactTable
 
 __all__ = ["Tally"]
 

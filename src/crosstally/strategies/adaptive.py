@@ -26,6 +26,7 @@ from typing import ClassVar
 import numpy as np
 
 from crosstally.budget import Budget, Noise, NoiseKind
+from crosstally.measurements import Measurement
 from crosstally.plans.plan import Plan, Rule
 from crosstally.plans.shares import least_noise, requests_with_shares
 from crosstally.plans.stages import part_of
@@ -44,7 +45,6 @@ from crosstally.strategies.rounds import (
     next_budget,
     shares_of_rounds,
 )
-from crosstally.tables import Measurement
 from crosstally.workload import Workload
 
 __all__ = ["Adaptive"]

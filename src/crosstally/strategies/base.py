@@ -10,11 +10,11 @@ from typing import ClassVar
 
 from crosstally.budget import Budget, Neighbours
 from crosstally.errors import PlanError
+from crosstally.measurements import Measurement
 from crosstally.plans.plan import Plan, Request, Rule
 from crosstally.plans.shares import requests_with_shares
 from crosstally.questions.queries import Cells
 from crosstally.schema import Schema
-from crosstally.tables import Measurement
 from crosstally.workload import Workload
 
 __all__ = ["Strategy", "StrategyWithOptions", "Task"]

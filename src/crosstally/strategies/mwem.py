@@ -21,6 +21,7 @@ import numpy as np
 
 from crosstally.budget import fraction_of_text
 from crosstally.errors import PlanError, TooManyCellsError
+from crosstally.measurements import Measurement
 from crosstally.plans.plan import Plan, Request, Rule, known_total
 from crosstally.plans.shares import requests_with_shares
 from crosstally.plans.stages import part_of
@@ -37,7 +38,6 @@ from crosstally.strategies.rounds import (
     next_budget,
     shares_of_rounds,
 )
-from crosstally.tables import Measurement
 from crosstally.typing import Floats
 from crosstally.workload import Workload
 

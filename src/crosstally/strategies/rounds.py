@@ -12,12 +12,12 @@ from fractions import Fraction
 
 from crosstally.budget import Budget, Neighbours, Noise
 from crosstally.errors import PlanError
+from crosstally.measurements import Chosen, Measurement
 from crosstally.plans.plan import Plan, Request
 from crosstally.plans.stages import part_of, rest_of
 from crosstally.questions.choice import Choice
 from crosstally.schema import Schema
 from crosstally.strategies.base import Task
-from crosstally.tables import Chosen, Measurement
 
 __all__ = ["MAX_ROUNDS", "check_rounds", "choosing", "following", "just_chosen", "next_budget", "shares_of_rounds"]
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from crosstally.errors import PlanError
+from crosstally.measurements import Measurement
 from crosstally.plans.plan import Plan, Rule
 from crosstally.strategies import adaptive, mwem, stepwise, views
 from crosstally.strategies.adaptive import Adaptive
@@ -13,7 +14,6 @@ from crosstally.strategies.base import Strategy
 from crosstally.strategies.mwem import MWEM
 from crosstally.strategies.stepwise import Stepwise
 from crosstally.strategies.views import Views
-from crosstally.tables import Measurement
 
 __all__ = ["RULES", "check_rules", "next_stage", "outlook"]
 

@@ -22,6 +22,7 @@ import numpy as np
 from crosstally.budget import Budget
 from crosstally.designs import covering_design, covering_views
 from crosstally.errors import PlanError
+from crosstally.measurements import Measurement
 from crosstally.plans.goal import Goal, goal_of
 from crosstally.plans.plan import Plan, Request, Rule, known_total
 from crosstally.plans.request import GroupedRequests
@@ -37,7 +38,6 @@ from crosstally.strategies.residual import Residual, contrast_costs, contrasts_w
 from crosstally.strategies.value_groups import groups_of_all, rows_of_a_group
 from crosstally.strategies.view_shares import TableBudget, ViewShares, best_shares
 from crosstally.strategies.water_filling import best_precisions
-from crosstally.tables import Measurement
 from crosstally.typing import Floats
 from crosstally.workload import Workload
 

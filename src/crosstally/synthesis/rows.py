@@ -22,10 +22,11 @@ from crosstally.errors import QueryError
 from crosstally.extras import optional
 from crosstally.generate.labelled import labelled_rows
 from crosstally.html_text import html_table
+from crosstally.measurements import read_only
 from crosstally.schema import Schema
 from crosstally.synthesis.drawing import Wanted, drawn, fitted
 from crosstally.synthesis.tree import drawing_order, mutual_information
-from crosstally.tables import Marginal, read_only
+from crosstally.tables import Marginal
 from crosstally.typing import Floats
 
 __all__ = ["SyntheticRows", "Tables", "distances", "narrowness", "sampled_rows"]

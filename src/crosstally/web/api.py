@@ -21,6 +21,7 @@ from crosstally.schema import Attribute, Schema
 from crosstally.web.downloads import AT_ONCE, FORMATS, STREAMED, Format, written
 from crosstally.web.json_stat import codes_of, measure_name, metadata
 from crosstally.web.problems import Problem
+from crosstally.web.regrouping import AS_IT_IS, Regrouping
 from crosstally.web.served import Served
 from crosstally.web.texts import text
 from crosstally.web.view import read_level
@@ -115,15 +116,22 @@ def router(served: Served) -> APIRouter:
 
 
 def file_response(
-    served: Served, request: Request, names: tuple[str, ...], condition: str, *, name: str, level: float
+    served: Served,
+    request: Request,
+    names: tuple[str, ...],
+    condition: str,
+    *,
+    name: str,
+    level: float,
+    regrouping: Regrouping = AS_IT_IS,
 ) -> Response:
     """A table as a file; unchanged where the client has it."""
     kind = _format(name)
     served.release.schema.check(names)
-    tag = served.tag("data", *names, "", condition, name, str(level))
+    tag = served.tag("data", *names, "", condition, name, str(level), *(f"{k}={v}" for k, v in regrouping.pairs()))
     if _known(request, tag):
         return _unchanged(tag)
-    marginal = served.table(names, condition, level, kind)
+    marginal = served.table(names, condition, level, kind, regrouping)
     pieces = written(marginal, name, served.release.schema, level=level)
     file = f"{'-'.join([served.name, *names])[:80]}.{kind.ending}"
     headers = {**_kept(tag), "Content-Disposition": disposition(file)}

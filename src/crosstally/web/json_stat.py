@@ -52,7 +52,7 @@ def metadata(schema: Schema, *, label: str, source: str) -> dict[str, Any]:
 def data_text(marginal: Marginal, whole: Schema, *, level: float) -> str:
     """A dataset with values; ``whole`` has all values of each attribute, so that codes stay the same under filters."""
     numbers = measures(marginal, level=level)
-    codes = {name: dict(zip(whole[name].labels, codes_of(whole[name]), strict=True)) for name in marginal.attributes}
+    codes = {each.name: _codes(each, whole[each.name]) for each in marginal.schema.attributes}
     label = " by ".join(marginal.attributes) or "number of rows"
     dataset = _dataset(marginal.schema, marginal.schema.attributes, codes, label=label, source=marginal.caption)
     dataset["value"] = list(chain.from_iterable(zip(*numbers, strict=True)))
@@ -65,6 +65,12 @@ def data_text(marginal: Marginal, whole: Schema, *, level: float) -> str:
         "level": level,
     }
     return json.dumps(dataset, ensure_ascii=False, allow_nan=False)
+
+
+def _codes(shown: Attribute, whole: Attribute) -> dict[str, str]:
+    """The codes of labels: those of the whole attribute, or their own where values were put together."""
+    attribute = whole if set(shown.labels) <= set(whole.labels) else shown
+    return dict(zip(attribute.labels, codes_of(attribute), strict=True))
 
 
 def _dataset(

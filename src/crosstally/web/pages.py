@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, Response
@@ -16,9 +17,10 @@ from crosstally.schema import Attribute, Schema
 from crosstally.tables import ErrorKind, Marginal
 from crosstally.web import snippets
 from crosstally.web.api import PREFIX, disposition, file_response
-from crosstally.web.downloads import FORMATS, STREAMED
+from crosstally.web.downloads import AT_ONCE, FORMATS, STREAMED
 from crosstally.web.drawing import DARK, LIGHT, Theme, chart_of, picture, specification, too_large
 from crosstally.web.problems import Problem
+from crosstally.web.regrouping import named_after
 from crosstally.web.served import Served
 from crosstally.web.shown import MAX_SHOWN, THRESHOLDS, Grid, grid, number_text, percent_text
 from crosstally.web.texts import text
@@ -132,6 +134,9 @@ class Pages:
             "view": view,
             "schema": self.schema,
             "condition": condition,
+            "groupable": [(self.schema[name], _group_forms(self.schema[name], view)) for name in view.groupable],
+            "levels_of": self._levels(view),
+            "inside": lambda place, label: self._inside(view, place, label),
             "offered": [(self.schema[name], dict(view.kept).get(name, ())) for name in view.offered],
             "shows": [(each.value, text(f"table.show.{each.value}")) for each in Show],
             "orders": [(each.value, text(f"table.order.{each.value}")) for each in Order],
@@ -147,17 +152,24 @@ class Pages:
             "thresholds": {"first": percent_text(THRESHOLDS[0]), "second": percent_text(THRESHOLDS[1])},
             "number": number_text,
         }
-        shown = self._shown_cells(view, cells)
+        if view.applied and cells <= AT_ONCE:  # how many are left is known when they are put together
+            marginal = self.served.table(view.attributes, condition, view.level, None, view.applied)
+            shown = cells = marginal.values.size
+            if view.top is not None:
+                down = math.prod(marginal.schema.shape[: len(view.rows)])
+                shown = min(view.top, down) * (cells // max(down, 1))
+        else:
+            shown = self._shown_cells(view, cells)
         if shown > MAX_SHOWN:
             words = text("table.too_large", cells=f"{cells:,}", most=f"{MAX_SHOWN:,}")
             return self.render("table.html", grid=None, instead=words, how=[], picture=Picture(), **context)
-        marginal = self.served.table(view.attributes, condition, view.level)
+        marginal = self.served.table(view.attributes, condition, view.level, None, view.applied)
         laid = grid(marginal, view)
         return self.render(
             "table.html",
             grid=laid,
             instead="",
-            how=how(marginal),
+            how=[*how(marginal), *self._together(view)],
             picture=self._picture(laid, view),
             **context,
         )
@@ -168,6 +180,34 @@ class Pages:
         down, _ = self.served.cells(view.rows, view.chosen(self.schema))
         return cells if down <= view.top else view.top * (cells // max(down, 1))
 
+    def _levels(self, view: View) -> list[tuple[str, list[tuple[str, str]], str]]:
+        """The attributes of a table that have a hierarchy: name, levels to choose from, level chosen."""
+        own = ("", text("table.level_own"))
+        return [
+            (
+                name,
+                [own, *((each.name, each.name) for each in self.schema[name].hierarchy)],
+                view.regrouping.level(name),
+            )
+            for name in view.attributes
+            if self.schema[name].hierarchy
+        ]
+
+    def _inside(self, view: View, place: int, label: str) -> str:
+        """The query that goes into a label of a row, a level finer; empty where there is none."""
+        attribute = self.schema[view.rows[place]]
+        level = view.regrouping.level(attribute.name)
+        groups = {group for each in attribute.hierarchy if each.name == level for group in each.labels}
+        return view.inside(attribute, label).query() if label in groups else ""
+
+    def _together(self, view: View) -> list[str]:
+        """Which values were put together, in sentences."""
+        out = [text("how.level", name=name, level=level) for name, level in view.applied.levels]
+        for name, groups in view.applied.groups:
+            words = "; ".join(f"{group} = {', '.join(labels)}" for group, labels in groups)
+            out.append(text("how.grouped", name=name, groups=words))
+        return out
+
     def _example(self) -> str:
         attribute = self.schema.attributes[0]
         return f"{attribute.name} = {attribute.labels[0]}"
@@ -175,7 +215,7 @@ class Pages:
     def _caption(self, view: View, condition: str) -> str:
         if not view.attributes:
             return text("table.caption_total_where", where=condition) if condition else text("table.caption_total")
-        words = {"quantity": text(f"quantity.{view.show.value}"), "names": _listed(view.attributes)}
+        words = {"quantity": text(f"quantity.{view.show.value}"), "names": _listed(_titles(view))}
         if condition:
             return text("table.caption_where", where=condition, **words)
         return text("table.caption", **words)
@@ -195,11 +235,19 @@ class Pages:
         path = f"{served.root_path}{PREFIX}/tables/{served.name}/data"
         base = f"{request.url.scheme}://{request.url.netloc}"
         where = view.chosen(self.schema)
+        select = snippets.sql(served.name, names, where, self.schema, view.applied)
+        curl = snippets.curl(base, path, [*pairs, ("outputFormat", "csv")], f"{served.name}.csv")
+        shell = snippets.shell(served.file, names, condition)
+        if view.applied:  # neither the command nor the API puts values together: SQL and the download do
+            shell = snippets.shell_of_sql(served.file, select)
+            curl = snippets.curl(
+                base, f"{served.root_path}/download/csv", parse_qsl(view.query()), f"{served.name}.csv"
+            )
         return [
-            (text("copy.python"), snippets.python(served.file, names, condition)),
-            (text("copy.shell"), snippets.shell(served.file, names, condition)),
-            (text("copy.sql"), snippets.sql(served.name, names, where, self.schema)),
-            (text("copy.curl"), snippets.curl(base, path, [*pairs, ("outputFormat", "csv")], f"{served.name}.csv")),
+            (text("copy.python"), snippets.python(served.file, names, condition, view.applied)),
+            (text("copy.shell"), shell),
+            (text("copy.sql"), select),
+            (text("copy.curl"), curl),
         ]
 
     # Files
@@ -217,7 +265,7 @@ class Pages:
 
     def _drawing(self, view: View, ending: str, theme: Theme) -> Callable[[], bytes]:
         condition = view.condition(self.schema)
-        marginal = self.served.table(view.attributes, condition, view.level)
+        marginal = self.served.table(view.attributes, condition, view.level, None, view.applied)
         laid = grid(marginal, view)
         kind = chart_of(laid, Chart.AUTO if view.chart is Chart.NONE else view.chart)
         most = None if kind is Chart.NONE else too_large(laid, kind)
@@ -239,7 +287,9 @@ class Pages:
         """The whole table of a view as a file."""
         view = read_view(request.query_params.multi_items(), self.schema)
         condition = view.condition(self.schema)
-        return file_response(self.served, request, view.attributes, condition, name=name, level=view.level)
+        return file_response(
+            self.served, request, view.attributes, condition, name=name, level=view.level, regrouping=view.applied
+        )
 
     def static(self, name: str) -> Response:
         """One of the few files that pages load."""
@@ -285,6 +335,31 @@ class Pages:
             return self.static("icon.svg")
 
         return routes
+
+
+def _titles(view: View) -> list[str]:
+    """The names of a table's attributes, those at a level of a hierarchy with it."""
+    levels = dict(view.regrouping.levels)
+    return [f"{name} ({levels[name]})" if name in levels else name for name in view.attributes]
+
+
+def _group_forms(attribute: Attribute, view: View) -> list[tuple[int, str, list[tuple[str, bool]]]]:
+    """The groups that a page offers, the last one empty: number, name, and values, those of no other group."""
+    groups = dict(view.regrouping.groups).get(attribute.name, ())
+    taken = {label: group for group, labels in groups for label in labels}
+    forms = [*((group, "" if group == named_after(labels) else group) for group, labels in groups), (None, "")]
+    return [
+        (
+            number,
+            name,
+            [
+                (label, label in taken and taken[label] == group)
+                for label in attribute.labels
+                if taken.get(label) in (None, group)
+            ],
+        )
+        for number, (group, name) in enumerate(forms, start=1)
+    ]
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -17,7 +17,8 @@ from crosstally.releases.statement import installed_versions
 from crosstally.tables import Marginal
 from crosstally.web.downloads import AT_ONCE, STREAMED, Format
 from crosstally.web.problems import Problem
-from crosstally.web.solving import BusyError, Solver, solved, table_bytes
+from crosstally.web.regrouping import AS_IT_IS, Regrouping
+from crosstally.web.solving import BusyError, Solver, solved, table_bytes, with_ends
 from crosstally.web.texts import text
 
 __all__ = ["Served", "problem_of", "served"]
@@ -53,7 +54,14 @@ class Served:
         shown = math.prod(len(kept[name]) if name in kept else schema[name].size for name in names)
         return shown, math.prod(schema.sizes(tuple(dict.fromkeys((*names, *where.attributes)))))
 
-    def table(self, names: tuple[str, ...], condition: str, level: float, kind: Format | None = None) -> Marginal:
+    def table(
+        self,
+        names: tuple[str, ...],
+        condition: str,
+        level: float,
+        kind: Format | None = None,
+        regrouping: Regrouping = AS_IT_IS,
+    ) -> Marginal:
         """A table with its intervals, from the cache where it is there; refused when it is too large for a format."""
         where = Where.of(condition, self.release.schema) if condition else None
         shown, needed = self.cells(names, where)
@@ -62,9 +70,10 @@ class Served:
         if kind is not None and shown > kind.most:
             sizes = {"cells": f"{shown:,}", "most": f"{AT_ONCE:,}", "streamed": f"{STREAMED:,}"}
             raise Problem(413, text("error.too_large", format=kind.label, **sizes), cells=shown)
-        found: Marginal = self.run(
-            ("table", names, condition, level), lambda: solved(self.release, names, condition, level), table_bytes
-        )
+        key = "table", names, condition, level
+        found: Marginal = self.run(key, lambda: solved(self.release, names, condition, level), table_bytes)
+        if regrouping:
+            found = self.run((*key, regrouping), lambda: with_ends(regrouping(found), level), table_bytes)
         return found
 
     def run(self, key: Hashable, work: Callable[[], Any], size: Callable[[Any], int]) -> Any:

@@ -7,15 +7,22 @@ from collections.abc import Sequence
 from urllib.parse import quote
 
 from crosstally.questions.where import Where
-from crosstally.schema import Schema
+from crosstally.schema import Attribute, Schema
+from crosstally.web.regrouping import AS_IT_IS, Regrouping
 
-__all__ = ["curl", "python", "shell", "sql"]
+__all__ = ["curl", "python", "shell", "shell_of_sql", "sql"]
 
 
-def python(file: str, names: Sequence[str], where: str) -> str:
+def python(file: str, names: Sequence[str], where: str, regrouping: Regrouping = AS_IT_IS) -> str:
     """Lines of Python that give the same table."""
     arguments = [repr(name) for name in names] + ([f"where={where!r}"] if where else [])
-    return f"import crosstally as ct\n\nrelease = ct.open_release({file!r})\nrelease.marginal({', '.join(arguments)})"
+    lines = ["import crosstally as ct", "", f"release = ct.open_release({file!r})"]
+    lines.append(f"table = release.marginal({', '.join(arguments)})")
+    lines += [f"table = table.roll_up({name!r}, {level!r})" for name, level in regrouping.levels]
+    for name, groups in regrouping.groups:
+        held = {group: list(labels) for group, labels in groups}
+        lines.append(f"table = table.group({name!r}, {held!r})")
+    return "\n".join([*lines, "print(table)"])
 
 
 def shell(file: str, names: Sequence[str], where: str) -> str:
@@ -24,14 +31,23 @@ def shell(file: str, names: Sequence[str], where: str) -> str:
     return shlex.join(words)
 
 
-def sql(table: str, names: Sequence[str], where: Where | None, schema: Schema) -> str:
+def shell_of_sql(file: str, select: str) -> str:
+    """A command that prints the answer to a SELECT."""
+    return shlex.join(["crosstally", "sql", file, select])
+
+
+def sql(
+    table: str, names: Sequence[str], where: Where | None, schema: Schema, regrouping: Regrouping = AS_IT_IS
+) -> str:
     """A SELECT that gives the same numbers."""
-    columns = ", ".join(map(_name, names))
+    changed = {name for name, _ in (*regrouping.levels, *regrouping.groups)}
+    columns = ", ".join(_case(schema[name], regrouping) if name in changed else _name(name) for name in names)
     lines = [f"SELECT {columns}{', ' if names else ''}count(*)", f"FROM {_name(table)}"]
     if where is not None:
         lines.append(f"WHERE {_condition(where, schema)}")
     if names:
-        lines.append(f"GROUP BY {columns}")
+        places = ", ".join(str(place) for place in range(1, len(names) + 1))
+        lines.append(f"GROUP BY {places if changed else columns}")
     return "\n".join(lines)
 
 
@@ -39,6 +55,16 @@ def curl(base: str, path: str, pairs: Sequence[tuple[str, str]], file: str) -> s
     """A command that fetches the same table as CSV."""
     query = "&".join(f"{quote(key, safe='[]')}={quote(value, safe='*')}" for key, value in pairs)
     return shlex.join(["curl", "--globoff", "-o", file, f"{base}{path}?{query}"])
+
+
+def _case(attribute: Attribute, regrouping: Regrouping) -> str:
+    """The labels of an attribute whose values are put together."""
+    name = _name(attribute.name)
+    whens = [
+        f"WHEN {name} IN ({', '.join(map(_text, labels))}) THEN {_text(label)}"
+        for label, labels in regrouping.held(attribute).items()
+    ]
+    return f"CASE {' '.join(whens)} END AS {name}"
 
 
 def _condition(where: Where, schema: Schema) -> str:

@@ -18,7 +18,7 @@ from crosstally.releases import Release
 from crosstally.tables import CellEnds, Marginal
 from crosstally.typing import Floats
 
-__all__ = ["CACHE_BYTES", "SECONDS", "WORKERS", "BusyError", "Cache", "Solver", "solved", "table_bytes"]
+__all__ = ["CACHE_BYTES", "SECONDS", "WORKERS", "BusyError", "Cache", "Solver", "solved", "table_bytes", "with_ends"]
 
 WORKERS = 2
 """Solves at once: a release is served beside other work, from a laptop or a small machine."""
@@ -134,10 +134,14 @@ class _KeptEnds:
 
 def solved(release: Release, names: tuple[str, ...], where: str, level: float) -> Marginal:
     """A table of a release with its intervals at a level computed, so that showing and writing it costs no solve."""
-    found = release.marginal(*names, where=where or None)
-    if found.ends is None:
-        return found
-    return replace(found, ends=_KeptEnds(level, found.interval(level), found.ends))
+    return with_ends(release.marginal(*names, where=where or None), level)
+
+
+def with_ends(table: Marginal, level: float) -> Marginal:
+    """The same table, its intervals at a level computed."""
+    if table.ends is None:
+        return table
+    return replace(table, ends=_KeptEnds(level, table.interval(level), table.ends))
 
 
 def table_bytes(marginal: Marginal) -> int:

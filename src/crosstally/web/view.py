@@ -1,14 +1,14 @@
 """What a page shows, as the query of its URL: every state is a link.
 
 ``rows`` and ``columns`` name attributes, ``in.NAME`` values of an attribute that are kept (again for each),
-``filter`` attributes whose values are offered, ``where`` a condition; ``show``, ``order``, ``top``, ``chart`` and
-``level`` say how.
+``filter`` attributes whose values are offered, ``where`` a condition; ``group`` attributes whose values may be put
+together, and ``regrouping`` says how these are; ``show``, ``order``, ``top``, ``chart`` and ``level`` say the rest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from enum import StrEnum
 from typing import TypeVar
 from urllib.parse import urlencode
@@ -17,6 +17,7 @@ from crosstally.errors import QueryError
 from crosstally.questions.question import cells_in_words
 from crosstally.questions.where import Where
 from crosstally.schema import Attribute, Schema
+from crosstally.web.regrouping import Regrouping, is_regrouping, labels_among, read_regrouping
 
 __all__ = ["LEVELS", "Chart", "Order", "Show", "View", "read_view"]
 
@@ -56,13 +57,19 @@ class Chart(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A table and how it is shown. ``kept`` are the values kept of attributes that are filtered."""
+    """A table and how it is shown.
+
+    ``kept`` are the values kept of attributes that are filtered, ``regrouping`` says which values are put together;
+    ``filters`` and ``grouping`` are the attributes for which the page offers that.
+    """
 
     rows: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
     _: KW_ONLY
     kept: tuple[tuple[str, tuple[str, ...]], ...] = ()
     filters: tuple[str, ...] = ()
+    grouping: tuple[str, ...] = ()
+    regrouping: Regrouping = field(default_factory=Regrouping)
     where: str = ""
     show: Show = Show.COUNT
     order: Order = Order.SCHEMA
@@ -79,6 +86,23 @@ class View:
     def offered(self) -> tuple[str, ...]:
         """The attributes whose values are offered as check boxes, each once."""
         return tuple(dict.fromkeys((*self.filters, *(name for name, _ in self.kept))))
+
+    @property
+    def groupable(self) -> tuple[str, ...]:
+        """The attributes whose values may be put together, each once; those at a level of a hierarchy are already."""
+        found = dict.fromkeys((*self.grouping, *(name for name, _ in self.regrouping.groups)))
+        return tuple(name for name in found if not self.regrouping.level(name))
+
+    @property
+    def applied(self) -> Regrouping:
+        """Which values are put together of attributes that the table has."""
+        return self.regrouping.of(self.attributes)
+
+    def inside(self, attribute: Attribute, label: str) -> View:
+        """The same inside one label of an attribute that is at a level of its hierarchy, a level finer."""
+        kept = tuple(each for each in self.kept if each[0] != attribute.name)
+        below = tuple(self.regrouping.held(attribute)[label])
+        return replace(self, kept=(*kept, (attribute.name, below)), regrouping=self.regrouping.finer(attribute))
 
     def condition(self, schema: Schema) -> str:
         """Which rows are counted, in the words of conditions; empty when all are."""
@@ -99,10 +123,11 @@ class View:
         pairs = [("rows", name) for name in self.rows] + [("columns", name) for name in self.columns]
         pairs += [("filter", name) for name in self.filters]
         pairs += [(_IN + name, label) for name, labels in self.kept for label in labels]
-        for field in ("where", "show", "order", "top", "chart", "level"):
-            value = getattr(self, field)
-            if value != getattr(plain, field):
-                pairs.append((field, str(value)))
+        pairs += [("group", name) for name in self.grouping] + self.regrouping.pairs()
+        for name in ("where", "show", "order", "top", "chart", "level"):
+            value = getattr(self, name)
+            if value != getattr(plain, name):
+                pairs.append((name, str(value)))
         return urlencode(pairs)
 
     def swapped(self) -> View:
@@ -119,7 +144,8 @@ def _kept_in_words(attribute: Attribute, labels: Sequence[str]) -> str:
 
 def read_view(pairs: Iterable[tuple[str, str]], schema: Schema) -> View:
     """The view that a query says. Raises for what the schema does not have; what is left empty is not there."""
-    lists: dict[str, list[str]] = {"rows": [], "columns": [], "filter": []}
+    lists: dict[str, list[str]] = {"rows": [], "columns": [], "filter": [], "group": []}
+    regrouped: list[tuple[str, str]] = []
     single: dict[str, str] = {}
     kept: dict[str, list[str]] = {}
     for key, value in pairs:
@@ -129,19 +155,24 @@ def read_view(pairs: Iterable[tuple[str, str]], schema: Schema) -> View:
             lists[key].append(value)
         elif key.startswith(_IN):
             kept.setdefault(key.removeprefix(_IN), []).append(value)
+        elif is_regrouping(key):
+            regrouped.append((key, value))
         else:
             single[key] = value
-    rows, columns, filters = (tuple(dict.fromkeys(lists[key])) for key in ("rows", "columns", "filter"))
+    rows, columns, filters, grouping = (tuple(dict.fromkeys(each)) for each in lists.values())
     schema.check([*rows, *(name for name in columns if name not in rows)])
     both = [name for name in columns if name in rows]
     if both:
         raise QueryError(f"an attribute must be on rows or on columns, got {both[0]!r} on both")
     schema.check([*filters, *(name for name in kept if name not in filters)])
+    schema.check(grouping)
     return View(
         rows,
         columns,
-        kept=tuple((name, _labels(schema[name], labels)) for name, labels in kept.items()),
+        kept=tuple((name, labels_among(schema[name], labels)) for name, labels in kept.items()),
         filters=filters,
+        grouping=grouping,
+        regrouping=read_regrouping(regrouped, schema),
         where=_condition(single.get("where", "")),
         show=_one_of(Show, single.get("show"), Show.COUNT),
         order=_one_of(Order, single.get("order"), Order.SCHEMA),
@@ -149,13 +180,6 @@ def read_view(pairs: Iterable[tuple[str, str]], schema: Schema) -> View:
         chart=_one_of(Chart, single.get("chart"), Chart.AUTO),
         level=read_level(single.get("level")),
     )
-
-
-def _labels(attribute: Attribute, given: Sequence[str]) -> tuple[str, ...]:
-    unknown = [label for label in given if label not in attribute.labels]
-    if unknown:
-        raise QueryError(f"{attribute.name!r} has no value {unknown[0][:80]!r}")
-    return tuple(label for label in attribute.labels if label in given)
 
 
 def _condition(text: str) -> str:

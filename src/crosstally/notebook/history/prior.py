@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from crosstally.errors import QueryError
+from crosstally.measurements import read_only
 from crosstally.schema import Schema
-from crosstally.tables import read_only
 
 __all__ = ["Prior", "shares"]
 

@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 
 from crosstally.errors import QueryError
 from crosstally.generate.labelled import labelled_rows
+from crosstally.measurements import Measurement, read_only
 from crosstally.notebook.history.constraints import Problem, problem
 from crosstally.notebook.history.prior import Prior
 from crosstally.schema import Schema
-from crosstally.tables import Measurement, read_only
 from crosstally.typing import Floats
 
 __all__ = ["ALPHA", "SWEEPS", "Synthetic", "maximum_entropy", "synthesize"]

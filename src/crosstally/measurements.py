@@ -1,0 +1,170 @@
+"""Confidential counts, and the noisy measurements of them: the two sides of ``privacy.measure``.
+
+What a release's answers are, and how they show themselves, is in ``tables``; nothing that privacy rests on needs it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from crosstally.budget import Noise, NoiseKind
+from crosstally.errors import CrosstallyError
+from crosstally.html_text import html_facts
+from crosstally.questions.choice import Choice
+from crosstally.questions.queries import Cells, GroupMaps, Query
+from crosstally.schema import Schema
+
+__all__ = ["PUBLIC", "Chosen", "ExactTable", "Measurement", "public_counts", "read_only"]
+
+PUBLIC = "public"
+"""The origin of counts that nobody measured: the steward asserted them as public."""
+
+_LEAST_ERROR = 0.01
+"""The standard error of public counts that are exact: far below any noise, and above what rounding would notice."""
+
+
+def read_only(array: ArrayLike, dtype: type[np.generic]) -> NDArray[Any]:
+    """A copy that nobody can change."""
+    copy = np.array(array, dtype=dtype, order="C")
+    copy.setflags(write=False)
+    return copy
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ExactTable:
+    """Confidential counts, one cell for each combination of the attributes' values, or of ``groups`` of values.
+
+    It prints without its counts and cannot be pickled; only ``privacy.measure`` makes something publishable of it.
+
+    >>> from crosstally.schema import Attribute
+    >>> ExactTable(Schema([Attribute("sex", ["Female", "Male"])]), np.array([3, 4]))
+    ExactTable(sex:2)
+    """
+
+    schema: Schema
+    counts: NDArray[np.int64]
+    groups: GroupMaps = ()
+
+    def __post_init__(self) -> None:
+        given = np.asarray(self.counts)
+        shape = self.table.shape(self.schema)
+        if given.shape != shape or given.dtype != np.int64:
+            raise CrosstallyError(f"counts must be int64 of shape {shape}, got {given.dtype} {given.shape}")
+        object.__setattr__(self, "counts", read_only(given, np.int64))
+
+    @property
+    def table(self) -> Cells:
+        """Which table this is."""
+        return Cells(self.schema.names, self.groups)
+
+    def __repr__(self) -> str:
+        return f"ExactTable({self.schema})"  # the counts never reach a log
+
+    def __reduce__(self) -> NoReturn:
+        raise CrosstallyError("an ExactTable is confidential and cannot be pickled or copied to another process")
+
+    def marginal(self, names: tuple[str, ...]) -> ExactTable:
+        """The confidential table over some of its attributes, in the order named."""
+        part, groups = self.schema.subset(*names), tuple(each for each in self.groups if each[0] in names)
+        position = self.schema.positions
+        kept = [position[name] for name in names]
+        summed = self.counts.sum(axis=tuple(i for i in range(self.counts.ndim) if i not in kept), dtype=np.int64)
+        order = np.argsort(np.argsort(kept))
+        return ExactTable(part, np.asarray(summed).transpose(order), groups)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Measurement:
+    """A noisy answer to a query, as it was drawn: unbiased, each value with the same variance.
+
+    The answer to a choice is the number of the candidate, and the variance that of the noise on each score. Values are
+    whole numbers when noise was drawn on counts. ``origin`` names the ledger entry or protocol.
+    """
+
+    query: Query
+    values: NDArray[Any]
+    _: KW_ONLY
+    variance: float
+    noise: Noise | None
+    origin: str
+
+    def __repr__(self) -> str:
+        noise = f"variance {self.variance:g}" if self.noise is None else str(self.noise)
+        return f"Measurement({self._what}, {self.values.size:,} numbers, {noise}, {self.origin})"
+
+    @property
+    def _what(self) -> str:
+        return f"{type(self.query).__name__.lower()} over {', '.join(self.query.attributes) or 'everyone'}"
+
+    def _repr_html_(self) -> str:
+        first = ", ".join(f"{number:,}" for number in self.values.ravel()[:10].tolist())
+        facts = {
+            "numbers": first + (f", ... ({self.values.size:,})" if self.values.size > 10 else ""),
+            "noise": f"variance {self.variance:g}" if self.noise is None else str(self.noise),
+            "origin": self.origin,
+        }
+        return html_facts(f"Measured: {self._what}", facts)
+
+    def __post_init__(self) -> None:
+        kind = np.int64 if np.issubdtype(np.asarray(self.values).dtype, np.integer) else np.float64
+        object.__setattr__(self, "values", read_only(self.values, kind))
+        if not (0 < self.variance < math.inf):
+            raise CrosstallyError(f"the variance of a measurement must be positive, got {self.variance}")
+
+
+def public_counts(schema: Schema) -> tuple[Measurement, ...]:
+    """The public counts of a schema's facts in the form of measurements, each with its error; without exact totals."""
+    return tuple(
+        Measurement(
+            Cells(() if fact.attribute is None else (fact.attribute,)),
+            np.array(fact.counts[0] if fact.attribute is None else fact.counts),
+            variance=max(fact.error, _LEAST_ERROR) ** 2,
+            noise=None,
+            origin=PUBLIC,
+        )
+        for fact in schema.public_counts()
+        if fact.attribute is not None or fact.error > 0
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """What a release tells about a private choice: the tables to choose from, the number of the one chosen, the noise.
+
+    It says nothing about counts that inference could use. ``weight`` is the largest weight over their common
+    denominator, by which one row moves a score; None in files that do not say it. ``origin`` names the ledger entry.
+    """
+
+    tables: tuple[tuple[str, ...], ...]
+    number: int
+    noise: Noise
+    origin: str
+    weight: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tables", tuple(tuple(names) for names in self.tables))
+        if self.weight is not None and (type(self.weight) is not int or self.weight < 1):
+            raise CrosstallyError("the weight of a choice must be a whole number of at least 1")
+        if isinstance(self.number, bool) or not isinstance(self.number, int) or not 0 <= self.number < len(self.tables):
+            raise CrosstallyError(f"what was chosen must be one of {len(self.tables)} tables, got {self.number!r}")
+        if self.noise.kind is not NoiseKind.GUMBEL:
+            raise CrosstallyError(f"the noise of a choice must be Gumbel noise, got {self.noise.kind.value}")
+
+    @property
+    def table(self) -> tuple[str, ...]:
+        """The attributes of the table that was chosen."""
+        return self.tables[self.number]
+
+    @classmethod
+    def of(cls, measurement: Measurement) -> Chosen:
+        """What may be told of an answered choice."""
+        assert isinstance(measurement.query, Choice)
+        assert measurement.noise is not None
+        tables, number = measurement.query.candidates, int(measurement.values)
+        weight, noise = max(measurement.query.whole_weights), measurement.noise
+        return cls(tables=tables, number=number, noise=noise, origin=measurement.origin, weight=weight)
