@@ -15,7 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-MODULES = ("counting", "releases", "answers", "planning", "streaming", "history", "local", "accuracy")
+MODULES = ("counting", "releases", "answers", "planning", "streaming", "noise", "history", "local", "accuracy")
 HERE = Path(__file__).parent
 
 

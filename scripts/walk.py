@@ -49,6 +49,8 @@ HANDED_DOWN: Mapping[str, str] = {
     "answers.modelled:ModelledEnds.interval": "and those of tables that nobody measured",
     "releases.release:Release._repeats": "intervals repeat the inference of their release when the first is asked for",
     "releases.release:Release._sizes": "and learn from it how large interactions are",
+    "privacy.noise:Mechanism._drawn": "threads are given the work that they do",
+    "sources.row_cells:_encoded": "so they are",
     "cli.interrupts:before_charge": "the terminal gives the ledger a last check for Ctrl-C before a charge",
 }
 """Why a method of a higher layer is called from a lower one, by module and name."""

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from crosstally.schema import Attribute, Outside, Schema, Unit
@@ -22,6 +23,15 @@ def spark() -> Iterator[Any]:
     """A Spark session, started when a test first asks for it."""
     with spark_session() as session:
         yield session
+
+
+@pytest.fixture(params=[1, 2, 5])
+def threads(request: pytest.FixtureRequest) -> Iterator[int]:
+    """How many threads count and draw, whatever the machine has."""
+    before = pa.cpu_count()
+    pa.set_cpu_count(request.param)
+    yield request.param
+    pa.set_cpu_count(before)
 
 
 def schema_of(

@@ -12,7 +12,7 @@ import pytest
 import crosstally
 from crosstally.budget import Noise, NoiseKind, Sensitivity
 from crosstally.errors import PlanError
-from crosstally.privacy.noise import LIMIT, draw, mechanism
+from crosstally.privacy.noise import LIMIT, Mechanism, draw, mechanism
 from reference_privacy import noise_p_value
 
 ONE = Sensitivity(1, 1)
@@ -33,6 +33,28 @@ def test_cells_get_noise_of_their_own(kind: NoiseKind) -> None:
     """Neighbouring cells are uncorrelated. False alarms: below one in a million (5.2 standard deviations)."""
     sample = draw(np.zeros(10_000, np.int64), Noise(kind, 20.0), ONE).astype(float)
     assert abs(np.corrcoef(sample[1:], sample[:-1])[0, 1]) < 5.2 / np.sqrt(10_000)
+
+
+def test_every_value_is_drawn_once_whatever_the_number_of_threads(threads: int) -> None:
+    """Pieces of at most 4,096 values: 20,000 of them make five, and each value comes back in its place."""
+    asked: list[np.ndarray] = []
+
+    def one_more(piece: np.ndarray) -> list[int]:
+        asked.append(piece)
+        return [value + 1 for value in piece.tolist()]
+
+    values = np.arange(20_000).reshape(100, 200)
+    assert np.array_equal(Mechanism(Noise(LAPLACE, 1.0), one_more).draw(values), values + 1), threads
+    assert sorted(map(len, asked)) == [3_616, 4_096, 4_096, 4_096, 4_096]
+    assert sorted(np.concatenate(asked).tolist()) == list(range(20_000))
+
+
+@pytest.mark.parametrize("kind", [NoiseKind.LAPLACE, NoiseKind.GAUSSIAN])
+def test_pieces_have_noise_of_their_own(threads: int, kind: NoiseKind) -> None:
+    """Two pieces, cell by cell, are uncorrelated. False alarms: below one in a million (5.2 standard deviations)."""
+    sample = draw(np.zeros(2 * 4_096, np.int64), Noise(kind, 20.0), ONE).astype(float)
+    assert abs(np.corrcoef(sample[:4_096], sample[4_096:])[0, 1]) < 5.2 / np.sqrt(4_096), threads
+    assert not np.array_equal(sample[:4_096], sample[4_096:])
 
 
 def test_two_draws_differ() -> None:

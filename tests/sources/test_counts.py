@@ -138,6 +138,40 @@ def test_every_source_gives_the_counts_of_the_reference(schema: dict[str, Any], 
 
 
 @pytest.mark.parametrize("schema", [SCHEMA, BOUNDED], ids=["rows", "units"])
+@pytest.mark.parametrize("end", ["csv", "parquet"])
+def test_the_number_of_threads_does_not_matter(threads: int, schema: dict[str, Any], end: str, tmp_path: Path) -> None:
+    rows = people(1_000, seed=6)
+    written = dict(sources(rows, tmp_path))[end]
+    expected = plain_count(rows, schema, TABLES)
+    assert counted(written, schema, TABLES, batch_rows=64) == expected, threads
+    assert counted_again(written, schema, TABLES, batch_rows=64) == expected, threads
+
+
+def test_of_several_batches_that_are_refused_the_first_is_told_of(threads: int) -> None:
+    """The town is refused from row 300 on, the sex from row 500 on, later in the table and sooner in the schema."""
+    strict = {"attributes": [{"name": name, "values": ["yes", "maybe"]} for name in ("sex", "town")]}
+    rows = pa.table({"sex": ["yes"] * 500 + ["no"] * 300, "town": ["yes"] * 300 + ["no"] * 500})
+    with pytest.raises(OutsideValueError, match="column 'town'"):
+        counted(rows, strict, [("sex",)], batch_rows=100)
+    assert threads == pa.cpu_count()
+
+
+def test_many_cells_are_counted_by_fewer_threads(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Room for the counts of two threads alone: 8 bytes for each of three cells and the total."""
+    used = []
+
+    def noted(work: Any, rows: Any, *, threads: int) -> Any:
+        used.append(threads)
+        return map(work, rows)
+
+    monkeypatch.setattr("crosstally.sources.tally.in_order", noted)
+    monkeypatch.setattr("crosstally.sources.tally._COUNTS_BYTES", 2 * 4 * 8 + 1)
+    schema = {"attributes": [{"name": "town", "values": ["a", "b", "c"]}]}
+    assert counted(pa.table({"town": ["a", "c", "a"]}), schema, [(), ("town",)]) == [3, [2, 0, 1]]
+    assert used == [min(threads, 2)]
+
+
+@pytest.mark.parametrize("schema", [SCHEMA, BOUNDED], ids=["rows", "units"])
 @settings(max_examples=30, deadline=None)
 @given(batch_rows=st.integers(1, 320), seed=st.integers(0, 10**6))
 def test_neither_batch_size_nor_order_matters(schema: dict[str, Any], batch_rows: int, seed: int) -> None:

@@ -2,7 +2,8 @@
 
 Tables are outermost, so that the histogram of one stays in the nearest cache; rows go by in blocks, so that their keys
 do too. The loops that must become vector instructions stand in functions of their own: inside the larger one they do
-not.
+not. The three kernels leave the interpreter's lock (``nogil``): several threads count at once, each into counts of its
+own.
 """
 
 # mypy: disable-error-code="untyped-decorator"
@@ -48,7 +49,7 @@ def _add_interleaved(words: NDArray[np.uint64], lanes: NDArray[np.uint32]) -> No
         lanes[(word >> np.uint64(48)) * np.uint64(4) + np.uint64(3)] += one
 
 
-@njit("void(uint8[:, ::1], int64, int64[::1], int64[::1], int64[::1], int64[::1], int64[::1])", cache=True)
+@njit("void(uint8[:, ::1], int64, int64[::1], int64[::1], int64[::1], int64[::1], int64[::1])", cache=True, nogil=True)
 def count_small(  # noqa: PLR0917 (a kernel gets arrays and numbers)
     codes: NDArray[np.uint8],
     rows: int,
@@ -101,7 +102,7 @@ def _extend_large(keys: NDArray[np.uint32], codes: NDArray[np.uint32], size: np.
         keys[i] = np.uint32(keys[i] * size + codes[i])
 
 
-@njit("void(uint32[:, ::1], int64, int64[::1], int64[::1], int64[::1], int64[::1], int64[::1])", cache=True)
+@njit("void(uint32[:, ::1], int64, int64[::1], int64[::1], int64[::1], int64[::1], int64[::1])", cache=True, nogil=True)
 def count_large(  # noqa: PLR0917 (a kernel gets arrays and numbers)
     codes: NDArray[np.uint32],
     rows: int,
@@ -124,7 +125,11 @@ def count_large(  # noqa: PLR0917 (a kernel gets arrays and numbers)
                 counts[offset + keys[i]] += 1
 
 
-@njit("void(uint32[:, ::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1])", cache=True)
+@njit(
+    "void(uint32[:, ::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1])",
+    cache=True,
+    nogil=True,
+)
 def count_weighted(  # noqa: PLR0917 (a kernel gets arrays and numbers)
     codes: NDArray[np.uint32],
     weights: NDArray[np.int64],

@@ -11,6 +11,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,21 +97,38 @@ def _weight(noise: Noise, pure: bool) -> Fraction:
     return 1 / scale if pure else 1 / (2 * scale**2)
 
 
-def _added(query: Linear, names: Sequence[str], schema: Schema, values: Values) -> NDArray[np.int64]:
-    """What one row adds, for each combination of the values of these attributes, to be broadcast."""
-    own = query.attributes
-    chosen = query.row_values(schema)[np.ix_(*(values[name] for name in own))]
-    return chosen.reshape([len(values[name]) if name in own else 1 for name in names])
+def _chosen(query: Linear, schema: Schema, values: Values) -> NDArray[np.int64]:
+    """What one row adds, for each combination of the values told apart of the query's own attributes."""
+    return query.row_values(schema)[np.ix_(*(values[name] for name in query.attributes))]
+
+
+def _broadcast(added: NDArray[Any], own: Sequence[str], names: Sequence[str]) -> NDArray[Any]:
+    """The same with an axis for each of these names, of length one where it is not among its own; both are sorted."""
+    lengths = dict(zip(own, added.shape, strict=True))
+    return added.reshape([lengths.get(name, 1) for name in names])
 
 
 def _sums(
     asked: Sequence[Asked], names: Sequence[str], schema: Schema, values: Values, *, power: int
 ) -> tuple[list[Noise], NDArray[np.float64]]:
-    """For each noise and each combination of values the sum of the sizes (or squares) of what one row adds."""
+    """For each noise and each combination of values the sum of the sizes (or squares) of what one row adds.
+
+    Queries over the same attributes are added up first, in a table of their own. Then axes are added from the last
+    name to the first: a table enters when its first attribute does, so that few of them are added at the full size.
+    """
     noises = list(dict.fromkeys(noise for _, noise in asked))
-    sums = np.zeros((len(noises), *(len(values[name]) for name in names)))
+    tables: dict[tuple[str, ...], NDArray[np.float64]] = {}
     for query, noise in asked:
-        sums[noises.index(noise)] += np.abs(_added(query, names, schema, values).astype(np.float64)) ** power
+        added = np.abs(_chosen(query, schema, values).astype(np.float64)) ** power
+        table = tables.setdefault(query.attributes, np.zeros((len(noises), *added.shape)))
+        table[noises.index(noise)] += added
+    sums = tables.pop((), np.zeros(len(noises)))
+    for place in reversed(range(len(names))):
+        sums = np.repeat(sums[:, None], len(values[names[place]]), axis=1)
+        for own, table in tables.items():
+            if own[0] == names[place]:
+                for number, added in enumerate(table):
+                    sums[number] += _broadcast(added, own, names[place:])
     return noises, sums.reshape(len(noises), -1)
 
 
@@ -141,7 +159,7 @@ def _columns(asked: Sequence[Asked], names: Sequence[str], schema: Schema, value
     if _cells(names, values) * len(asked) > _MAX_STACKED:
         return None
     sizes = [len(values[name]) for name in names]
-    added = (_added(query, names, schema, values) for query, _ in asked)
+    added = (_broadcast(_chosen(query, schema, values), query.attributes, names) for query, _ in asked)
     stacked = np.stack([np.broadcast_to(each, sizes).ravel() for each in added], axis=1)
     found = np.unique(stacked, axis=0)
     if schema.may_drop:

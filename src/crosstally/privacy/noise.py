@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from crosstally.budget import Noise, NoiseKind, Sensitivity
 from crosstally.errors import PlanError
+from crosstally.threads import in_order, most_threads
 
 __all__ = ["LIMIT", "Mechanism", "check_range", "draw", "mechanism"]
 
@@ -20,6 +21,11 @@ LIMIT = 2**62
 
 # OpenDP proves its cost in doubles, ours is exact: they may differ by this part. Less refuses sound plans.
 _ROUNDING = 1e-9
+
+# Cells of one call of the sampler. A call costs as much as about twenty cells: with a tenth of this, 200,000 cells took
+# 9% longer; with ten times as many they took 1% less, and a thread would be idle at the end. The law of the noise does
+# not depend on it: every cell has noise of its own from the system's randomness.
+_PIECE = 4_096
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,11 +36,20 @@ class Mechanism:
     _invoke: Any
 
     def draw(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The values with independent noise on each, in the same shape."""
+        """The values with independent noise on each, in the same shape; each value is drawn once.
+
+        Pieces of the values are drawn in threads: OpenDP's sampler leaves the interpreter's lock and may be invoked by
+        several threads at once.
+        """
         assert self.noise.kind is not NoiseKind.GUMBEL  # it is on scores, which are never published
         check_range(values)
-        noisy = self._invoke(np.ascontiguousarray(values).ravel())
-        return np.array(noisy, dtype=np.int64).reshape(values.shape)
+        flat = np.ascontiguousarray(values).ravel()
+        pieces = [flat[start : start + _PIECE] for start in range(0, flat.size, _PIECE)]
+        noisy = in_order(self._drawn, pieces, threads=max(1, min(most_threads(), len(pieces))))
+        return np.concatenate([np.empty(0, np.int64), *noisy]).reshape(values.shape)
+
+    def _drawn(self, piece: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.array(self._invoke(piece), dtype=np.int64)
 
     def choose(self, scores: NDArray[np.int64]) -> NDArray[np.int64]:
         """The number of the largest score with noise: of each one with a probability like exp(score / scale)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -21,7 +22,7 @@ from crosstally.sources.rows import AS_IT_IS, BATCH_ROWS
 from crosstally.sources.shares import RowsOfShare, Share
 from crosstally.sources.spark import is_spark
 from crosstally.sources.spark_counts import KeptInSpark, count_in_spark
-from crosstally.sources.tally import Tally
+from crosstally.sources.tally import tallied
 
 __all__ = ["EncodedRows", "count", "count_share"]
 
@@ -104,11 +105,9 @@ def _counted(
     asked: Sequence[Cells],
     batch_rows: int,
 ) -> tuple[ExactTable, ...]:
-    tally = Tally(columns.schema.public(), asked, batch_rows)
     names = [attribute.name for attribute in needed]
-    for size, cells, weights in kept_rows(read, columns, needed, batch_rows):
-        tally.add(size, dict(zip(names, cells, strict=True)), weights)
-    return tally.tables()
+    with closing(kept_rows(read, columns, needed, batch_rows)) as kept:
+        return tallied(kept, names, columns.schema.public(), asked, batch_rows)
 
 
 class EncodedRows:
@@ -140,8 +139,9 @@ class EncodedRows:
         read = columns.batches(rows, reading=reading, progress=progress, batch_rows=batch_rows, may_group=True)
         self._codes = KeptCodes(schema.shape, work_dir=work_dir)
         try:
-            for size, cells, weights in kept_rows(read, columns, schema.attributes, batch_rows):
-                self._codes.add(size, cells, weights)
+            with closing(kept_rows(read, columns, schema.attributes, batch_rows)) as kept:
+                for size, cells, weights in kept:
+                    self._codes.add(size, cells, weights)
         except BaseException:
             self.close()
             raise
@@ -161,10 +161,7 @@ class EncodedRows:
         asked = _asked(self._schema, tables)
         if self._in_spark is not None:
             return self._in_spark.count(asked)
-        tally = Tally(self._schema, asked, self._batch_rows)
-        for size, cells, weights in self._codes.batches():
-            tally.add(size, dict(zip(self._schema.names, cells, strict=True)), weights)
-        return tally.tables()
+        return tallied(self._codes.batches(), self._schema.names, self._schema, asked, self._batch_rows)
 
 
 def _asked(schema: Schema, tables: Sequence[Cells | Sequence[str]]) -> list[Cells]:

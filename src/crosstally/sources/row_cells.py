@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,30 +14,39 @@ from crosstally.schema import Attribute
 from crosstally.sources.codes.encode import Encoder
 from crosstally.sources.columns import Columns
 from crosstally.sources.grouped_query import WEIGHT
+from crosstally.sources.tally import Kept
 from crosstally.sources.units import Bound
+from crosstally.threads import in_order
 
 __all__ = ["cells_of", "kept_rows"]
 
 
 def kept_rows(
     read: Iterable[pa.RecordBatch], columns: Columns, attributes: Sequence[Attribute], batch_rows: int
-) -> Iterator[tuple[int, Sequence[NDArray[Any]], NDArray[np.int64] | None]]:
+) -> Generator[Kept]:
     """The rows that count, after rules and contribution bounds, a batch at a time: how many, and each one's cells.
 
-    The third are the numbers of rows that each of them stands for, None where that is one.
+    The third are the numbers of rows that each of them stands for, None where that is one. Batches are encoded in
+    threads and come in the order in which they were read.
     """
     encoders = list(map(columns.encoder, attributes))
-    bound = None if columns.schema.unit is None else Bound(columns.schema.unit)
-    for batch in read:
-        kept, cells = cells_of(batch, encoders)
-        if bound is None:
-            weights = batch.column(WEIGHT).to_numpy() if WEIGHT in batch.schema.names else None
-            yield _chosen(kept, cells, batch.num_rows, weights)
-        else:
-            bound.add(columns.ids(batch), kept, cells)
-    if bound is not None:
-        for size, cells in bound.kept(batch_rows):
-            yield size, cells, None
+    unit = columns.schema.unit
+    if unit is None:
+        yield from in_order(partial(_encoded, encoders=encoders), read)
+        return
+    bound = Bound(unit)
+    for ids, kept, cells in in_order(lambda batch: (columns.ids(batch), *cells_of(batch, encoders)), read):
+        bound.add(ids, kept, cells)
+    for size, cells in bound.kept(batch_rows):
+        yield size, cells, None
+
+
+def _encoded(batch: pa.RecordBatch, encoders: Sequence[Encoder]) -> Kept:
+    kept, cells = cells_of(batch, encoders)
+    weights = batch.column(WEIGHT).to_numpy() if WEIGHT in batch.schema.names else None
+    if kept is None:
+        return batch.num_rows, cells, weights
+    return int(kept.sum()), [codes[kept] for codes in cells], None if weights is None else weights[kept]
 
 
 def cells_of(batch: pa.RecordBatch, encoders: Sequence[Encoder]) -> tuple[NDArray[np.bool_] | None, list[NDArray[Any]]]:
@@ -49,11 +59,3 @@ def cells_of(batch: pa.RecordBatch, encoders: Sequence[Encoder]) -> tuple[NDArra
         if lost is not None:
             dropped = lost if dropped is None else dropped | lost
     return None if dropped is None else ~dropped, cells
-
-
-def _chosen(
-    kept: NDArray[np.bool_] | None, cells: Sequence[NDArray[Any]], rows: int, weights: NDArray[np.int64] | None
-) -> tuple[int, Sequence[NDArray[Any]], NDArray[np.int64] | None]:
-    if kept is None:
-        return rows, cells, weights
-    return int(kept.sum()), [codes[kept] for codes in cells], None if weights is None else weights[kept]

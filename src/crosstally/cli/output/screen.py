@@ -19,7 +19,7 @@ from rich.cells import cell_len
 from rich.console import Console, RenderableType
 from rich.filesize import decimal
 from rich.measure import Measurement
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, SpinnerColumn, Task, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -135,7 +135,7 @@ def progress(words: str, *, unit: str = "", quiet: bool = False) -> Iterator[Cal
         yield _tell_nobody
         return
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(24), TextColumn("{task.fields[done]}"))
-    bar = Progress(*columns, TimeElapsedColumn(), console=Screen(sys.stderr), transient=True)
+    bar = Progress(*columns, TimeElapsedColumn(), _TimeLeft(), console=Screen(sys.stderr), transient=True)
     task = bar.add_task(words, total=None, done="")
 
     def tell(done: int, steps: int | None = None) -> None:
@@ -150,6 +150,14 @@ def progress(words: str, *, unit: str = "", quiet: bool = False) -> Iterator[Cal
         timer.cancel()
         timer.join()
         bar.stop()
+
+
+class _TimeLeft(TimeRemainingColumn):
+    """How long it will still take, where the steps in all are known; nothing where they are not."""
+
+    def render(self, task: Task) -> Text:
+        left = "" if task.total is None or task.time_remaining is None else f"{super().render(task)} left"
+        return Text(left, style="progress.remaining")
 
 
 @contextmanager
