@@ -305,8 +305,9 @@ class _Tally:
 
     def result(self) -> Result:
         """What there is; releases that were made count also where a later one failed."""
-        columns = [tuple(column) for column in zip(*self._lines, strict=True)] if self._lines else [()] * 4
-        return Result(self._name, self._about, *columns, cannot=None if self._lines else self._cannot)
+        l1, rms, cpu, compiling = (tuple(line[place] for line in self._lines) for place in range(4))
+        cannot = None if self._lines else self._cannot
+        return Result(self._name, self._about, l1, rms, cpu, compiling, cannot)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
