@@ -22,7 +22,7 @@ PUBLIC = [
     "Improvement", "IntegerTables", "Ledger", "Marginal", "Measurement", "Neighbours", "Notebook", "Outside", "Parts",
     "Plan", "Price", "Question", "Reading", "Release", "Schema", "SparkTable", "SqlAnswer", "Statement", "Synthetic",
     "SyntheticRows", "TableImprovement", "Unit", "Workload", "analysis", "count", "count_part", "detect_reading",
-    "errors", "local", "open_notebook", "open_release", "plan", "release", "strategies", "total",
+    "errors", "local", "open_notebook", "open_release", "plan", "release", "strategies", "to_mbi", "total",
 ]  # fmt: skip
 
 
@@ -41,7 +41,7 @@ def test_no_module_bears_the_name_of_a_public_function() -> None:
     children = {path.stem for path in (ROOT / "src/crosstally").iterdir()}
     functions = {name for name in PUBLIC if inspect.isfunction(getattr(ct, name))}
     others = {"count_part", "open_notebook", "open_release", "plan", "release"}
-    assert functions == {"count", "detect_reading", "total"} | others
+    assert functions == {"count", "detect_reading", "to_mbi", "total"} | others
     assert not children & functions
 
 
@@ -79,7 +79,8 @@ def test_importing_is_fast() -> None:
 
 
 def test_only_the_noise_module_imports_opendp() -> None:
-    sources = (ROOT / "src").rglob("*.py")
+    """A program that other Pythons run is no module of the package."""
+    sources = (path for path in (ROOT / "src").rglob("*.py") if path.parent.name != "elsewhere")
     found = [p.name for p in sources if any("import" in x and "opendp" in x for x in p.read_text().splitlines())]
     assert found == ["noise.py"]
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from crosstally import analysis, errors, local, strategies
     from crosstally.budget import Budget, Neighbours
     from crosstally.errors import CrosstallyError
+    from crosstally.exports.private_pgm import to_mbi
     from crosstally.inference.integers.tables import IntegerTables
     from crosstally.notebook.history.synthetic_rows import Synthetic
     from crosstally.notebook.notebook import Answer, Improvement, Notebook, Price, TableImprovement, open_notebook
@@ -75,6 +76,7 @@ _HOMES = {
     "open_release": "releases",
     "plan": "strategies.planner",
     "release": "pipeline",
+    "to_mbi": "exports.private_pgm",
     "total": "questions.question",
 }
 _MODULES = ("analysis", "errors", "local", "strategies")
@@ -123,6 +125,7 @@ __all__ = [
     "plan",
     "release",
     "strategies",
+    "to_mbi",
     "total",
 ]
 

@@ -19,6 +19,7 @@ from crosstally.cli import (
     audit,
     calibrate,
     collect,
+    compare,
     demo,
     inspect,
     interrupts,
@@ -101,6 +102,7 @@ _add(_schema, schema.check, *schema.CHECK_EXAMPLES)
 _add(_schema, review.review, *review.EXAMPLES)
 _add(app, plan.plan, *plan.EXAMPLES, panel=_BEFORE)
 _add(app, calibrate.calibrate, *calibrate.EXAMPLES, panel=_BEFORE)
+_add(app, compare.compare, *compare.EXAMPLES, panel=_BEFORE)
 _add(app, part.part, *part.EXAMPLES, panel=_SPEND)
 _add(app, release.release, *release.EXAMPLES, panel=_SPEND)
 _add(app, ask.ask, *ask.EXAMPLES, panel=_SPEND)

@@ -16,6 +16,7 @@ import numpy as np
 from crosstally.budget import Amount, Budget, Noise, NoiseKind
 from crosstally.errors import BudgetError, OverspendError, QueryError
 from crosstally.notebook.foreign import foreign_answer, origins_of, read_foreign
+from crosstally.notebook.foreign_tables import foreign_tables
 from crosstally.notebook.history import MOST_ASKED_TOGETHER, History
 from crosstally.notebook.history.synthetic_rows import ALPHA, SWEEPS, Synthetic, synthesize
 from crosstally.plans.plan import Plan
@@ -255,6 +256,16 @@ class Notebook:
     def add_file(self, path: str | Path) -> None:
         """Use all answers of a CSV file with the columns question, value, variance and origin, as ``add`` does."""
         self._foreign = (*self._foreign, *read_foreign(path, self.schema))
+
+    def add_tables(self, tables: Any, *, origin: str) -> None:
+        """Use what OpenDP's contingency table or mbi measured, table by table, as ``add`` does.
+
+        Args:
+            tables: A ``ContingencyTable`` of OpenDP, or some ``LinearMeasurement`` of mbi; whole tables, their values
+                in the order of the schema's labels.
+            origin: Where they come from.
+        """
+        self._foreign = (*self._foreign, *foreign_tables(tables, self.schema, origin))
 
     def _measurements(self) -> tuple[Measurement, ...]:
         """All that was ever measured with this ledger, and what others measured."""

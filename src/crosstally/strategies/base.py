@@ -13,7 +13,7 @@ from crosstally.errors import PlanError
 from crosstally.measurements import Measurement
 from crosstally.plans.plan import Plan, Request, Rule
 from crosstally.plans.shares import requests_with_shares
-from crosstally.questions.queries import Cells
+from crosstally.questions.queries import Cells, Query
 from crosstally.schema import Schema
 from crosstally.workload import Workload
 
@@ -53,7 +53,10 @@ class Task:
 
     def measuring(self, strategy: str, tables: Iterable[Sequence[str]], shares: Sequence[float] | None = None) -> Plan:
         """A plan for the cells of some tables, each with its share of the budget; all shares are equal by default."""
-        queries = [Cells(tuple(table)) for table in tables]
+        return self.asking(strategy, [Cells(tuple(table)) for table in tables], shares)
+
+    def asking(self, strategy: str, queries: Sequence[Query], shares: Sequence[float] | None = None) -> Plan:
+        """A plan for any queries, such as contrasts, each with its share of the budget and the least noise it buys."""
         given = [1.0] * len(queries) if shares is None else shares
         return self.planned(strategy, requests_with_shares(queries, given, self.schema, self.budget, self.neighbours))
 
@@ -73,7 +76,8 @@ class Task:
 class Strategy(ABC):
     """A way to choose what to measure. Whoever inherits from it needs only a name and ``planned``.
 
-    A strategy is registered by one line in ``strategies.NAMED``; one with later stages also in ``rules.RULES``.
+    A strategy of one's own is given as an object wherever a name may stand. One with later stages enters its rule in
+    ``rules.RULES`` before its plans are run. Those of the package are registered by one line in ``strategies.NAMED``.
     """
 
     __slots__ = ()

@@ -7,14 +7,14 @@ others are shown beside it. For "cells" every strategy is asked for its error, a
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from itertools import chain
 
 from crosstally.budget import Amount, Budget, Neighbours, Objective
-from crosstally.errors import BudgetError, PlanError
+from crosstally.errors import BudgetError, PlanError, did_you_mean
 from crosstally.html_text import html_table
 from crosstally.plans.goal import weighing_tables
 from crosstally.plans.plan import Plan, check_rows
@@ -76,6 +76,19 @@ class Comparison:
     def __repr__(self) -> str:
         chosen, others = self.chosen.strategy, ", ".join(self._others())
         return f"Comparison({chosen} is chosen of {len(self.plans)}: {self.reason}; others: {others or 'none'})"
+
+    def __getitem__(self, strategy: str) -> Plan:
+        """The plan of a strategy, by its name: to be run instead of the chosen one."""
+        for each in self.plans:
+            if each.strategy == strategy:
+                return each
+        why = dict(self.refused).get(strategy)
+        known = [each.strategy for each in self.plans]
+        raise PlanError(
+            f"no strategy {strategy!r} was compared{did_you_mean(strategy, known)}"
+            if why is None
+            else f"{strategy} has no plan: {why}"
+        )
 
     def _others(self) -> list[str]:
         return [each.strategy for each in self.plans if each is not self.chosen]
@@ -140,6 +153,7 @@ def plan(
     rho: Amount | None = None,
     workload: Workload | None = None,
     strategy: str | Strategy = "auto",
+    strategies: Iterable[str | Strategy] | None = None,
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
     objective: Objective | str = Objective.TABLES,
 ) -> Comparison:
@@ -155,17 +169,20 @@ def plan(
         rho: The budget under zero-concentrated privacy, instead of epsilon.
         workload: The tables that matter; all of one and two attributes when it is left out.
         strategy: One to plan with, or "auto" for the best.
+        strategies: Several to compare instead, by name or as objects, also your own; "auto" among them is all of ours.
         neighbours: Which tables must be hard to tell apart: "add-remove" or "replace".
         objective: What to minimise: "tables", the errors of tables of every order, the lower ones of a workload too; or
             "cells", the weighted sum of the variances of all cells of the workload, as in the papers.
     """
     budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
+    if strategies is not None and strategy != "auto":
+        raise PlanError("say one strategy, or several strategies, not both")
     return compare(
         schema,
         workload,
         budget,
         neighbours=neighbours,
-        strategies=read_strategies(strategy),
+        strategies=read_strategies(strategy) if strategies is None else _several(strategies, workload),
         rows=rows,
         objective=objective,
     )
@@ -181,6 +198,27 @@ def read_strategies(given: str | Strategy) -> Sequence[Strategy]:
     if given == "auto":
         return CONSIDERED
     return (named(given) if isinstance(given, str) else given,)
+
+
+def _several(given: Iterable[str | Strategy], workload: Workload | None) -> Sequence[Strategy]:
+    """All strategies that a list stands for, each once; their names must differ, since plans are told apart by them.
+
+    Of ours, linear strategies alone look at ranges and rows of a matrix.
+    """
+    asked = list(given)
+    ours = (NAMED["linear"],) if workload is not None and workload.along else CONSIDERED
+    if asked == ["auto"]:
+        return CONSIDERED
+    out: list[Strategy] = []
+    for each in asked:
+        out += [one for one in (ours if each == "auto" else read_strategies(each)) if one not in out]
+    names = [each.name for each in out]
+    double = [name for name in names if names.count(name) > 1]
+    if double:
+        raise PlanError(f"strategies must have different names, got {double[0]!r} twice")
+    if not out:
+        raise PlanError("strategies must name at least one")
+    return tuple(out)
 
 
 def compare(
