@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from crosstally.answers.interactions import SIZES, centred, learned_sizes, raked
+from crosstally.answers.interactions import SIZES, centred, learned_sizes
+from crosstally.answers.reconstruct.raking import raked
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.inference.replicates import Normals
 from crosstally.releases import Release, Statement, publish
@@ -90,6 +91,32 @@ def test_no_cell_is_larger_than_its_margins_may_be() -> None:
     high = release.marginal("a0", "a1", "a3").interval()[1]
     pair = release.marginal("a0", "a1")
     assert (high.max(axis=2) <= pair.values + 6 * pair.std_error + 1).all()
+
+
+def test_a_cell_has_its_share_of_the_noise_of_a_margin_that_is_zero() -> None:
+    """Nobody has a0 = 0 and a1 = 0, but under this noise 20 people might; then about half would have each a2.
+
+    The upper ends of the two cells are from a quarter of that of the pair's cell to all of it.
+    """
+    full = np.full((4, 4, 2), 400)
+    full[0, 0] = 0
+    release = released(np.random.default_rng(8), full, list(combinations(range(3), 2)))
+    pair = release.marginal("a0", "a1").interval()[1][0, 0]
+    cells = release.marginal("a0", "a1", "a2").interval()[1][0, 0]
+    assert pair > 4
+    assert ((pair / 4 <= cells) & (cells <= pair + 1)).all()
+
+
+def test_sums_are_at_most_what_margins_allow() -> None:
+    rng = np.random.default_rng(9)
+    full = people(rng, SIX, 5_000, 1.0)
+    release = released(rng, full, list(combinations(range(6), 2)))
+    whole = release.marginal("a0", "a1", "a3").interval()[1]
+    one = release.marginal("a0", where="a1 = 0 and a3 = 0").interval()[1]
+    assert np.array_equal(one, whole[:, 0, 0])
+    pair = release.marginal("a0", "a1")
+    summed = release.marginal("a0", where="a1 = 0 and a3 in {0, 1}").interval()[1]
+    assert (summed <= 2 * (pair.values[:, 0] + 6 * pair.std_error[:, 0]) + 1).all()
 
 
 def log_linear(rng: np.random.Generator, sizes: Sequence[int], rows: int) -> NDArray[np.int64]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -60,7 +61,8 @@ def test_nothing_to_correct_leaves_the_noise_that_was_measured(kind: NoiseKind) 
 def test_deviations_are_stretched_to_the_risk_that_the_covariance_penalty_estimates() -> None:
     """A correction that takes a tenth of every number but the total, by the formula of Efron, written out.
 
-    With X = 0.9 l the risk in units of the variance is sum (X - l)^2 / v + 2 sum cov(X - l, e) / v + n.
+    With X = 0.9 l the risk in units of the variance is sum (X - l)^2 / v + 2 sum cov(X - l, e) / v + n. What it has
+    beyond the replicates is a normal number that is known to be positive: its mean, from the law cut off at zero.
     """
     inference = infer(schema_of(4, 4), some_pair(), nonnegative="joint")
     linear, size = inference.linear.coefficients, 16
@@ -79,10 +81,14 @@ def test_deviations_are_stretched_to_the_risk_that_the_covariance_penalty_estima
     for order, own in ((1, np.concatenate([places[0, 1:], places[1:, 0]])), (2, places[1:, 1:].ravel())):
         v, n = inference.linear.variances[own], len(own)
         moved = [0.9 * start[own] - start[own] for start in starts]
-        penalty = np.mean([(e[own] * m / v).sum() for e, m in zip(noises, moved, strict=True)])
-        risk = ((0.1 * linear[own]) ** 2 / v).sum() + 2 * penalty + n
+        penalties = np.mean([e[own] * m / v for e, m in zip(noises, moved, strict=True)], axis=0)
+        risks = (0.1 * linear[own]) ** 2 / v + 2 * penalties + 1
         seen = np.mean([((0.9 * start[own] - found.truth[own]) ** 2 / v).sum() for start in starts])
-        assert found.stretches[order] == pytest.approx(np.sqrt(np.clip(risk / seen, 1, 9)))
+        law = NormalDist(risks.sum() - seen, risks.std() * np.sqrt(n))
+        grid = np.linspace(0, max(law.mean, 0) + 12 * law.stdev, 400_001)
+        density = np.exp(-0.5 * ((grid - law.mean) / law.stdev) ** 2)
+        beyond = (grid * density).sum() / density.sum()
+        assert found.stretches[order] == pytest.approx(np.sqrt(1 + beyond / seen), rel=1e-4)
     assert found.stretches[2] > 1.01
 
 

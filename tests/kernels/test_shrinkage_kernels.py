@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 
 from crosstally.inference.joint import view_factors
 from crosstally.inference.mixture import COMPONENTS, EDGES
-from crosstally.kernels.raking import independent_guesses, pair_guesses
+from crosstally.kernels.raking import independent_guesses, pair_guesses, rake_to_margins
 from crosstally.kernels.shrinkage import (
     add_views,
     component_likelihoods,
@@ -69,6 +71,36 @@ def test_pair_guesses(shape: tuple[int, ...], sweeps: int) -> None:
     pair_guesses(coefficients, places, factors, sizes, 1e-6, sweeps, out)
     for table, guess in zip(tables, out, strict=True):
         assert np.allclose(guess, raked(table, independent(table), sweeps, 1e-6).ravel(), rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("shape", SHAPES[2:])
+def test_raking_to_margins_is_that_of_its_slow_twin(shape: tuple[int, ...]) -> None:
+    """All pairs as margins, two tables for each row of wanted ones; then a table that has its margins is left alone."""
+    rng, pairs = np.random.default_rng(7), list(combinations(range(len(shape)), 2))
+    wanted, starts = rng.uniform(1, 9, (2, *shape)), rng.uniform(1, 9, (4, *shape))
+    cells = np.indices(shape)
+    begins = np.cumsum([0, *(shape[i] * shape[j] for i, j in pairs)]).astype(np.int64)
+    places = [begins[k] + cells[i] * shape[j] + cells[j] for k, (i, j) in enumerate(pairs)]
+    flat = np.array([place.ravel() for place in places], np.int32)
+    margins = np.stack([np.concatenate([_pair(table, pair).ravel() for pair in pairs]) for table in wanted])
+    out = starts.reshape(4, -1).copy()
+    rake_to_margins(out, margins, flat, begins, 2, 0.0)
+    for start, own, found in zip(starts, np.repeat(wanted, 2, axis=0), out, strict=True):
+        assert np.allclose(found, raked(own, start, 2, 0.0).ravel(), rtol=1e-10)
+    done = np.repeat(wanted, 2, axis=0).reshape(4, -1)
+    left = done.copy()
+    rake_to_margins(left, margins, flat, begins, 50, 1e-3)
+    assert np.allclose(left, done, rtol=1e-12)
+
+
+def test_raking_leaves_nobody_where_a_margin_has_nobody() -> None:
+    table, places = np.array([[0.0, 0.0, 3.0, 5.0]]), np.array([[0, 0, 1, 1]], np.int32)
+    rake_to_margins(table, np.array([[7.0, 16.0]]), places, np.array([0, 2], np.int64), 3, 1e-3)
+    assert table.tolist() == [[0.0, 0.0, 6.0, 10.0]]
+
+
+def _pair(table: np.ndarray, pair: tuple[int, int]) -> np.ndarray:
+    return table.sum(axis=tuple(axis for axis in range(table.ndim) if axis not in pair))
 
 
 def test_raking_ends_at_the_pairs_of_a_table_without_higher_interactions() -> None:

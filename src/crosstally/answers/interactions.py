@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.answers.reconstruct.maximum_entropy import greatest_entropy
+from crosstally.answers.reconstruct.raking import greatest_entropy_again, raked
 from crosstally.answers.reconstruct.reconstruction import Known
 from crosstally.inference.repeats import Repeats
 from crosstally.inference.replicates import Normals
@@ -29,7 +30,7 @@ from crosstally.residuals import Estimate, decompose
 from crosstally.residuals.combine import by_shape
 from crosstally.typing import Floats
 
-__all__ = ["SIZES", "centred", "learned_sizes", "raked"]
+__all__ = ["SIZES", "centred", "learned_sizes"]
 
 SIZES = np.array([0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2])
 """The grid of s. At 3.2 a table is anything that its margins allow."""
@@ -52,9 +53,6 @@ _REPLICATES = 6
 _STEPS = 100
 # Logarithms of interactions are clipped here: a factor of 3,000, beyond which exp only makes raking slow.
 _MOST_LOG = 8.0
-# A guard of time and the end of raking: each margin within 0.1% of itself and one row. Tables here are random draws,
-# which differ by far more.
-_SWEEPS, _CLOSE = 10, 1e-3
 
 
 def learned_sizes(estimate: Estimate, repeats: Repeats) -> dict[int, Floats]:
@@ -108,10 +106,9 @@ def _likelihoods(
 
     q = predicted(estimate.coefficients[places])
     r = repeats.linear[places][:, highest] - residual(q)
-    truth = repeats.truth[places]
-    base = residual(predicted(truth))
-    again = [residual(predicted(truth + each[places])) - base for each in repeats.deviations[:_REPLICATES]]
-    noise = estimate.variances[places][:, highest].mean(axis=1) + np.mean(np.square(again), axis=(0, 2))
+    noisy = [residual(_again(repeats, own, shape, ~highest)) for own in places]
+    again = [own[1:] - own[0] for own in noisy]
+    noise = estimate.variances[places][:, highest].mean(axis=1) + np.mean(np.square(again), axis=(1, 2))
     draws = 2 if r.shape[1] > 8 else 6
     unit = centred(normals, number * draws, shape).reshape(number, 1, draws, *shape)
     logs = unit * SIZES.reshape(-1, *[1] * (ndim + 1))
@@ -123,26 +120,15 @@ def _likelihoods(
     return np.asarray(-0.5 * (r.shape[1] * np.log(variances) + (r**2).sum(axis=1)[:, None] / variances))
 
 
+def _again(repeats: Repeats, places: NDArray[np.intp], shape: tuple[int, ...], covered: NDArray[np.bool_]) -> Floats:
+    """The tables that some coefficients of the truth predict, then those that a few replicates of them do."""
+    some = np.where(covered, repeats.at(places)[: 1 + _REPLICATES], 0.0)
+    return greatest_entropy_again(Known(shape, covered, np.ascontiguousarray(some)))
+
+
 def centred(normals: Normals, number: int, shape: Sequence[int]) -> Floats:
     """Random tables without mean along any axis, each cell with standard deviation 1: (number, *shape)."""
     out = normals.draw((number, *shape))
     for axis in range(1, out.ndim):
         out -= out.mean(axis=axis, keepdims=True)
     return np.asarray(out / math.sqrt(math.prod(1 - 1 / n for n in shape)))
-
-
-def raked(tables: Floats, like: Floats, subsets: Sequence[int], ndim: int) -> Floats:
-    """Tables (the last ``ndim`` axes) scaled until their margins over sets of axes, as bits, are those of others."""
-    jobs = []
-    for bits in subsets:
-        out = tuple(axis - ndim for axis in range(ndim) if not bits >> axis & 1)
-        jobs.append((out, like.sum(axis=out, keepdims=True)))
-    for _ in range(_SWEEPS):
-        worst = 0.0
-        for out, wanted in jobs:
-            found = tables.sum(axis=out, keepdims=True)
-            tables = tables * (wanted / np.maximum(found, 1e-12))
-            worst = max(worst, float(np.max(np.abs(found - wanted) / (wanted + 1.0))))
-        if worst < _CLOSE:
-            break
-    return tables

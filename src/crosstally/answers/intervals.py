@@ -29,7 +29,7 @@ from crosstally.residuals import Estimate, rebuild
 from crosstally.residuals.combine import mean_squares
 from crosstally.typing import Floats
 
-__all__ = ["CoveredEnds", "RepeatedEnds", "TotalEnds", "whole_ends"]
+__all__ = ["CoveredEnds", "RepeatedEnds", "TotalEnds", "squares_shared", "whole_ends"]
 
 _POOLED = 20.0
 """What near cells say together counts like this many replicates. Chosen with ``_NEAR`` on Adult and FARS-16: without
@@ -57,10 +57,7 @@ class RepeatedEnds(ABC):
     def _truth_and_scale(self) -> tuple[Floats, Floats, int]:
         """E(t), s, and the number of replicates."""
         stack = self.tables()
-        truth, again = stack[0], stack[1:]
-        own = np.asarray(((again - truth) ** 2).mean(axis=0))
-        near = _near_means(own, truth, self.expected())
-        return truth, np.sqrt((len(again) * own + _POOLED * near) / (len(again) + _POOLED)), len(again)
+        return stack[0], np.sqrt(squares_shared(stack, self.expected())), len(stack) - 1
 
     def interval(self, values: Floats, level: float) -> tuple[Floats, Floats]:
         """The ends of the interval of each cell."""
@@ -134,6 +131,14 @@ def whole_ends(low: Floats, high: Floats) -> tuple[Floats, Floats]:
     slack = _ROUNDING * np.maximum(high - low, 1e-3)
     low = np.floor(np.maximum(low, 0.0) + slack)
     return low, np.maximum(np.ceil(high - slack), low)
+
+
+def squares_shared(stack: Floats, expected: float | None = None) -> Floats:
+    """s^2 of each cell of a stack of tables: E(t), then E(x*r) of each replicate."""
+    truth, again = stack[0], stack[1:]
+    own = np.asarray(((again - truth) ** 2).mean(axis=0))
+    near = _near_means(own, truth, expected)
+    return np.asarray((len(again) * own + _POOLED * near) / (len(again) + _POOLED))
 
 
 def _near_means(own: Floats, truth: Floats, expected: float | None) -> Floats:

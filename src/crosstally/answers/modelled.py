@@ -19,9 +19,9 @@ from itertools import combinations
 
 import numpy as np
 
-from crosstally.answers.interactions import SIZES, centred, raked
-from crosstally.answers.intervals import whole_ends
-from crosstally.answers.reconstruct.maximum_entropy import greatest_entropy
+from crosstally.answers.interactions import SIZES, centred
+from crosstally.answers.intervals import squares_shared, whole_ends
+from crosstally.answers.reconstruct.raking import greatest_entropy_again, raked
 from crosstally.answers.reconstruct.reconstruction import Known
 from crosstally.inference.repeats import Repeats
 from crosstally.inference.replicates import Normals
@@ -36,6 +36,8 @@ _LEAST_DRAWS, _MOST_DRAWS = 12, 100
 
 _MARGIN = 3.0
 """The upper end of a covered margin, in its standard errors: no cell of it is larger, at any level asked for."""
+
+_LEAST = 1e-300  # stands for zero under a fraction line
 
 _MOST_LOG = 8.0  # as in ``interactions``: logarithms are clipped at a factor of 3,000
 
@@ -68,12 +70,12 @@ class ModelledEnds:
         """E(t), the variance below and above each cell, the most that covered margins allow, and the replicates."""
         again, drawn = self._again(), self._drawn()
         free = 1 - float(self._known.covered.mean())
-        if self._change is None:
-            values, most = drawn[0], self._most(again)
-        else:
+        least, most = self._of_margins(again)
+        if self._change is not None:
             again, drawn = self._change(again), self._change(drawn)
-            values, most = drawn[0], np.full(drawn.shape[1:], np.inf)
-        noise = ((again[1:] - again[0]) ** 2).mean(axis=0) + free * np.maximum(values, 0.0)
+            least, most = self._change(np.stack([least, most]))
+        values, own = drawn[0], squares_shared(again)
+        noise = np.maximum(own, least) + free * np.maximum(values, 0.0)
         moved = drawn[1:] - values
         below, above = (
             noise + np.where(side, moved**2, 0.0).sum(axis=0) / np.maximum(side.sum(axis=0), 1)
@@ -85,8 +87,7 @@ class ModelledEnds:
         """The table of greatest entropy of the truth of the replicates, then of each of their estimates."""
         covered = self._known.covered
         stack = np.where(covered, self._repeats().at(self._estimate.places([self._names])[0][0]), 0.0)
-        solved = greatest_entropy(Known(self._known.shape, covered, np.ascontiguousarray(stack)))
-        return np.stack([each.values for each in solved])
+        return greatest_entropy_again(Known(self._known.shape, covered, np.ascontiguousarray(stack)))
 
     def _drawn(self) -> Floats:
         """The answer, then what random interactions make of it."""
@@ -107,15 +108,21 @@ class ModelledEnds:
         values = self._values[None]
         return np.concatenate([values, raked(values * np.exp(both), values, self._known.subsets, ndim)])
 
-    def _most(self, again: Floats) -> Floats:
-        """For each cell the least upper end of a covered margin that holds it."""
-        ndim, most = len(self._known.shape), np.full(self._known.shape, np.inf)
+    def _of_margins(self, again: Floats) -> tuple[Floats, Floats]:
+        """For each cell the least variance and the greatest count that the covered margins that hold it allow.
+
+        A cell has at least its share of the noise of a margin. Where both are zero in all replicates this says what
+        they cannot: near cells of the margin tell its noise.
+        """
+        ndim, truth = len(self._known.shape), again[0]
+        least, most = np.zeros(self._known.shape), np.full(self._known.shape, np.inf)
         for bits in self._known.subsets:
             out = tuple(axis - ndim for axis in range(ndim) if not bits >> axis & 1)
             value, stack = self._values.sum(axis=out, keepdims=True), again.sum(axis=out, keepdims=True)
-            noise = np.sqrt(((stack[1:] - stack[0]) ** 2).mean(axis=0))
-            most = np.minimum(most, np.maximum(value, stack[0]) + _MARGIN * noise)
-        return most
+            noise = squares_shared(stack)
+            least = np.maximum(least, (truth / np.maximum(stack[0], _LEAST)) ** 2 * noise)
+            most = np.minimum(most, np.maximum(value, stack[0]) + _MARGIN * np.sqrt(noise))
+        return least, most
 
     def interval(self, values: Floats, level: float) -> tuple[Floats, Floats]:
         """The ends of the interval of each cell."""

@@ -25,11 +25,11 @@ from numpy.typing import NDArray
 
 from crosstally.answers.bounds import BoundedEnds
 from crosstally.answers.error_bars import ErrorBars, ErrorLaw
-from crosstally.answers.interactions import SIZES, centred, raked
+from crosstally.answers.interactions import SIZES, centred
 from crosstally.answers.intervals import CoveredEnds
 from crosstally.answers.matrix_errors import MatrixError
 from crosstally.answers.moments import MomentEnds
-from crosstally.answers.reconstruct.maximum_entropy import greatest_entropy
+from crosstally.answers.reconstruct.raking import greatest_entropy_again, raked
 from crosstally.answers.reconstruct.reconstruction import Known
 from crosstally.arithmetic.changes import Change
 from crosstally.arithmetic.linear import Linear, Term
@@ -191,8 +191,7 @@ def _modelled_draws(errors: ErrorBars, estimate: Estimate, names: tuple[str, ...
     assert errors.sizes is not None
     repeats, sizes = errors.repeats(), errors.sizes()
     stack = np.where(known.covered, repeats.at(estimate.places([names])[0][0]), 0.0)
-    solved = greatest_entropy(Known(known.shape, known.covered, np.ascontiguousarray(stack)))
-    again = np.stack([each.values for each in solved])
+    again = greatest_entropy_again(Known(known.shape, known.covered, np.ascontiguousarray(stack)))
     truth, tables = again[:1], again[1:]
     number, shape, ndim = len(tables), known.shape, len(known.shape)
     covered, logs = known.covered.reshape(shape), np.zeros((number, *shape))

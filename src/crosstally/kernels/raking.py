@@ -1,4 +1,4 @@
-"""Smooth guesses of views from their margins: independence, and raking to all pairs."""
+"""Smooth guesses of views from their margins: independence, and raking to all pairs; raking to any margins."""
 
 # mypy: disable-error-code="untyped-decorator"
 from __future__ import annotations
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from crosstally.kernels.helmert import expand
 
-__all__ = ["independent_guesses", "pair_guesses"]
+__all__ = ["independent_guesses", "pair_guesses", "rake_to_margins"]
 
 _LEAST_SUM = 1e-300
 """Margins below this are of cells that are all zero."""
@@ -192,4 +192,55 @@ def pair_guesses(  # noqa: PLR0917 (a kernel gets arrays)
                     off = max(off, _rake_pair(out[v], targets[start:stop], sizes, first, second))
                     start = stop
             if off < _CLOSE * coefficients[places[v, 0]]:
+                break
+
+
+@njit("float64(float64[::1], float64[::1], int32[:, ::1], int64[::1], float64[::1])", cache=True)
+def _sweep(
+    table: NDArray[np.float64],
+    wanted: NDArray[np.float64],
+    places: NDArray[np.int32],
+    starts: NDArray[np.int64],
+    scales: NDArray[np.float64],
+) -> float:
+    """Scale a table to each of its margins, one after another; return the most that one was off, by its size."""
+    worst, number = 0.0, len(places)
+    # One pass for each margin: cells are scaled to the last margin while the next one is added up
+    for s in range(number + 1):
+        for j in range(starts[s], starts[s + 1]) if s < number else range(0):
+            scales[j] = 0.0
+        for c in range(len(table)):
+            if s > 0:
+                table[c] *= scales[places[s - 1, c]]
+            if s < number:
+                scales[places[s, c]] += table[c]
+        for j in range(starts[s], starts[s + 1]) if s < number else range(0):
+            worst = max(worst, abs(scales[j] - wanted[j]) / (wanted[j] + 1.0))
+            scales[j] = wanted[j] / scales[j] if scales[j] > _LEAST_SUM else 0.0
+    return worst
+
+
+@njit("void(float64[:, ::1], float64[:, ::1], int32[:, ::1], int64[::1], int64, float64)", cache=True)
+def rake_to_margins(  # noqa: PLR0917 (a kernel gets arrays and numbers)
+    tables: NDArray[np.float64],
+    wanted: NDArray[np.float64],
+    places: NDArray[np.int32],
+    starts: NDArray[np.int64],
+    sweeps: int,
+    close: float,
+) -> None:
+    """Scale each table, in place, until its margins are those wanted, nearly.
+
+    Args:
+        tables: A row for each table.
+        wanted: The cells of all margins, one margin after another; each row belongs to as many tables, in order.
+        places: For each margin the place in ``wanted`` of each cell of a table.
+        starts: Where each margin starts, and where the last one ends.
+        sweeps: How often every margin is visited, at most.
+        close: A table is left when no margin was off by more than this share of itself and one row.
+    """
+    scales, each = np.empty(wanted.shape[1]), len(tables) // len(wanted)
+    for r in range(len(tables)):
+        for _ in range(sweeps):
+            if _sweep(tables[r], wanted[r // each], places, starts, scales) < close:
                 break

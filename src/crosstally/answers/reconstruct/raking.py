@@ -1,0 +1,86 @@
+"""Stacks of tables scaled until they have given margins: raking, or iterative proportional fitting.
+
+A stack has its tables in the last axes. Sets of axes of a table are given as bits, axis 0 the lowest (``Known``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from crosstally.answers.reconstruct.margins import has_margins
+from crosstally.answers.reconstruct.maximum_entropy import greatest_entropy
+from crosstally.answers.reconstruct.reconstruction import Known
+from crosstally.inference.nonnegativity import clip_and_keep_total
+from crosstally.residuals import rebuild
+from crosstally.typing import Floats
+
+__all__ = ["greatest_entropy_again", "raked"]
+
+# A guard of time and the end of raking: each margin within 0.1% of itself and one row. Tables here are random draws,
+# which differ by far more.
+_SWEEPS, _CLOSE = 10, 1e-3
+
+_AGAIN_SWEEPS, _FIRST_SWEEPS, _FIRST_CLOSE = 30, 200, 1e-4
+"""The same for replicates, and for the first table, which starts from further away and is taken off all others. On 12
+tables over four attributes of FARS-16 the intervals held as often as with exact solutions, within 0.5 points in each
+class of cells; 100 sweeps instead of 30 changed no share by more than 0.4 points and took 1.5 times as long."""
+
+_LEAST_CELL = 1e-6
+"""Cells of margins below this (in counts) are taken as this: raking cannot bring a cell back from zero. Without it 17%
+of the cells with 1 to 20 people of these tables were above their interval instead of 6%; up to 0.1 changes little."""
+
+
+def raked(tables: Floats, like: Floats, subsets: Sequence[int], ndim: int) -> Floats:
+    """Tables (the last ``ndim`` axes) scaled until their margins over sets of axes are those of others, nearly.
+
+    The tables of ``like`` are as many as those of the stack, or each serves as many that follow each other there.
+    """
+    like = like.reshape(-1, *like.shape[-ndim:])
+    margins = [like.sum(axis=_outside(bits, ndim)).reshape(len(like), -1) for bits in subsets]
+    out = np.array(tables, np.float64, order="C")
+    _rake(out.reshape(-1, *out.shape[-ndim:]), margins, subsets, sweeps=_SWEEPS, close=_CLOSE)
+    return out
+
+
+def greatest_entropy_again(known: Known) -> Floats:
+    """The tables of greatest entropy of a truth (the first row) and of replicates of it, nearly: (rows, *shape).
+
+    The first is raked from a flat table, the others from the first. Raking keeps all interactions that the margins do
+    not have, and a flat table has none; so each ends in the table of greatest entropy of its own margins. Solving for
+    each alone takes 10 to 50 times as long.
+    """
+    if not has_margins(known):
+        return np.stack([each.values for each in greatest_entropy(known)])
+    shape, ndim = known.shape, len(known.shape)
+    margins = []
+    for bits in known.subsets:
+        part = known.part([axis for axis in range(ndim) if bits >> axis & 1])
+        stack = rebuild(part.coefficients.reshape(-1, *part.shape), len(part.shape))
+        margins.append(np.maximum(clip_and_keep_total(stack, len(part.shape)), _LEAST_CELL).reshape(len(stack), -1))
+    first = np.ones((1, *shape))
+    _rake(first, [each[:1] for each in margins], known.subsets, sweeps=_FIRST_SWEEPS, close=_FIRST_CLOSE)
+    out = np.repeat(first, len(known.coefficients), axis=0)
+    _rake(out[1:], [each[1:] for each in margins], known.subsets, sweeps=_AGAIN_SWEEPS, close=_CLOSE)
+    return out
+
+
+def _rake(tables: Floats, margins: Sequence[Floats], subsets: Sequence[int], *, sweeps: int, close: float) -> None:
+    """Rake tables (number, *shape) to margins (number, cells of the margin), in place."""
+    from crosstally.kernels.raking import rake_to_margins
+
+    shape = tables.shape[1:]
+    starts = np.cumsum([0, *(each.shape[1] for each in margins)]).astype(np.int64)
+    places = np.empty((len(subsets), math.prod(shape)), np.int32)
+    for row, bits, start in zip(places, subsets, starts, strict=False):
+        kept = [n if bits >> axis & 1 else 1 for axis, n in enumerate(shape)]
+        row[:] = np.broadcast_to(start + np.arange(math.prod(kept)).reshape(kept), shape).ravel()
+    wanted = np.ascontiguousarray(np.concatenate(margins, axis=1))
+    rake_to_margins(tables.reshape(len(tables), -1), wanted, places, starts, sweeps, close)
+
+
+def _outside(bits: int, ndim: int) -> tuple[int, ...]:
+    """The axes that a set does not have, counted from the last one."""
+    return tuple(axis - ndim for axis in range(ndim) if not bits >> axis & 1)
