@@ -34,7 +34,7 @@ test: .venv/developer
 	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist loadgroup -m "not verify"
 
 verify: .venv/developer
-	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q -n 2 -m verify
+	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q -n 2 -m verify -o faulthandler_timeout=3600
 
 # Each part is a line of its own and ends with 1 where something is found.
 # Ledgers flush to the disk at every step: a folder in memory, where there is one, saves most of the waiting.

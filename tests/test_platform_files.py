@@ -165,3 +165,16 @@ def test_folders_where_modes_say_nothing(tmp_path: Path, monkeypatch: pytest.Mon
     assert platform_files.entries_are_safe(tmp_path)
     assert platform_files.is_ours_alone(tmp_path / "own")
     assert not platform_files.is_ours_alone(tmp_path / "link")
+
+
+def test_room_is_looked_for_and_given_back(tmp_path: Path) -> None:
+    platform_files.check_room(tmp_path, 10_000, 20_000)
+    with pytest.raises(OSError, match="."):
+        platform_files.check_room(tmp_path, 10_000, 2**62)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_where_the_system_cannot_reserve_room_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "posix_fallocate", raising=False)
+    platform_files.check_room(tmp_path, 10_000, 20_000)
+    assert list(tmp_path.iterdir()) == []

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import math
+import pickle
 import re
+from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import crosstally as ct
+from crosstally.budget import Noise, Sensitivity
 from crosstally.errors import OutsideValueError
+from crosstally.tables import ExactTable
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs/concepts/threat-model.md").read_text(encoding="utf-8")
@@ -59,3 +65,42 @@ def test_ask_maps_values_where_release_refuses() -> None:
     assert ledger.entries() == ()
     ct.open_notebook(ledger).ask(rows, ct.count(sex="f"), epsilon=1)
     assert len(ledger.entries()) == 1
+
+
+def test_exact_tables_print_without_their_counts_and_cannot_be_pickled() -> None:
+    schema = ct.Schema([ct.Attribute("sex", ["f", "m"])])
+    exact = ExactTable(schema, np.array([7_654_321, 1_234_567]))
+    for shown in (repr(exact), str(exact), f"{exact}", repr([exact])):
+        assert "7654321" not in shown.replace(",", "").replace("_", "")
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        with pytest.raises(ct.CrosstallyError, match="confidential"):
+            pickle.dumps(exact, protocol)
+
+
+@pytest.mark.parametrize("amount", ["1", "0.1", "1/3", "2/7", "1e-9", "123.456"])
+@pytest.mark.parametrize("pure", [True, False], ids=["laplace", "gaussian"])
+def test_noise_scales_are_rounded_up(amount: str, pure: bool) -> None:
+    """What the noise costs at its scale, a double, is not above the amount; at the double below it is."""
+    budget, moved = Fraction(amount), Sensitivity(3, 7)
+
+    def cost(scale: float) -> Fraction:
+        return moved.l1 / Fraction(scale) if pure else moved.l2_squared / (2 * Fraction(scale) ** 2)
+
+    scale = Noise.affordable(moved, budget, pure=pure).scale
+    assert cost(scale) <= budget < cost(math.nextafter(scale, 0))
+
+
+def test_one_feature_of_opendp_is_switched_on() -> None:
+    code = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
+    assert re.findall(r"enable_features\((.*)\)", code) == ['"contrib"']
+
+
+def test_no_log_of_a_site_is_kept() -> None:
+    """All sites are served by one function."""
+    import uvicorn
+
+    code = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
+    assert code.count("uvicorn.Config(") == 1
+    source = (ROOT / "src/crosstally/pages/site.py").read_text(encoding="utf-8")
+    assert "access_log=False" in source.split("uvicorn.Config(")[1].split("\n    )")[0]
+    assert uvicorn.Config(lambda: None).access_log  # by default there is one: the option matters

@@ -30,6 +30,7 @@ except ImportError:
 __all__ = [
     "add_private_line",
     "after_fork_in_child",
+    "check_room",
     "device",
     "entries_are_safe",
     "has_window",
@@ -118,6 +119,19 @@ def name_new_file(new: Path, path: Path) -> None:
         path.open("xb").close()
         new.replace(path)
     sync_folder(path.absolute().parent)
+
+
+def check_room(folder: Path, start: int, size: int) -> None:
+    """Raise an OSError unless a file in the folder that ends at ``start`` could grow by so many bytes now.
+
+    A file without a name is given the room and goes away again. Where the system cannot reserve, it is written.
+    """
+    with tempfile.TemporaryFile(dir=folder) as file:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(file.fileno(), start, size)
+        else:
+            file.seek(start)
+            file.write(bytes(size))
 
 
 def sync_folder(folder: Path) -> None:

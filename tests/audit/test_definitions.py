@@ -43,6 +43,24 @@ def test_losses_by_hand() -> None:
     assert worst_pairs(gaussian, schema, "replace", pure=False)[0].loss == Fraction(2, 8)
 
 
+def test_losses_of_matrices_by_hand() -> None:
+    """A row in the first of three values is in both prefixes; moved to the last it leaves both."""
+    schema = schema_of(3, 2).to_dict()
+    noise = {"kind": "laplace", "scale": 4.0}
+    prefixes = {"kronecker": ["a0"], "matrices": {"a0": [[1, 0, 0], [1, 1, 0]]}}
+    assert answer(prefixes, schema, ((0, 0), (1, 1), (2, 1))).tolist() == [1, 2]
+    for relation in ("add-remove", "replace"):
+        assert worst_pairs([(prefixes, noise)], schema, relation, pure=True)[0].loss == Fraction(2, 4)
+    # Beside a matrix without the total stands a contrast, beside one with it cells
+    with_contrast = {"kronecker": ["a0", "a1"], "matrices": prefixes["matrices"]}
+    assert answer(with_contrast, schema, ((0, 1),)).tolist() == [-1, -1]
+    with_cells = {"kronecker": ["a0", "a1"], "matrices": {"a0": [[1, 0, 0], [1, 1, 0], [1, 1, 1]]}}
+    assert answer(with_cells, schema, ((1, 0),)).tolist() == [0, 0, 1, 0, 1, 0]
+    assert worst_pairs([(with_cells, noise)], schema, "add-remove", pure=True)[0].loss == Fraction(3, 4)
+    # From the first value to itself with another value of the second attribute: 3 numbers fall and 3 rise
+    assert worst_pairs([(with_cells, noise)], schema, "replace", pure=True)[0].loss == Fraction(6, 4)
+
+
 ORACLE = {"kind": "randomised-response", "sizes": [2], "keep": "3/4"}
 
 

@@ -311,6 +311,8 @@ def test_no_score_is_in_an_error_or_a_repr(tmp_path) -> None:
         ({"candidates": [["a0"], [], ["a1"]]}, "over at least one attribute"),
         ({"candidates": [["a0"], ["a1"], [5]]}, "lists of attribute names"),
         ({"candidates": "a0"}, "must be a list"),
+        ({"candidates": 5}, "must be a list"),
+        ({"reference": None}, "must be a list"),
         ({"reference": [[1, 0], [0, 2]]}, "reference must have one for each of 3 tables, got 2"),
         ({"reference": [[1, 0], [0, 2], [1, 0, 0.5, 1]]}, "must be whole numbers, got 0.5"),
         ({"reference": [[1, 0], [0, 2], [1, 0, True, 1]]}, "must be whole numbers, got True"),

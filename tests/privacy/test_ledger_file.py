@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sqlite3
@@ -12,6 +13,7 @@ import pytest
 
 from crosstally.budget import Budget, NoiseKind
 from crosstally.errors import LedgerError
+from crosstally.privacy import ledger_file
 from crosstally.privacy.ledger import Ledger
 from ledgers import EPSILON, NOISY, SCHEMA, TENTH, ledger_in, plan_of, spend
 
@@ -318,3 +320,24 @@ def test_the_smallest_scale_of_noise_is_stored_exactly(tmp_path: Path) -> None:
     noise = Ledger.open(tmp_path / "people.ledger").measurements("k")[0].noise
     assert noise is not None
     assert (noise.kind, noise.scale) == (NoiseKind.LAPLACE, 6.666666666666667)
+
+
+def test_nothing_is_charged_where_there_is_no_room_to_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the disk cannot take afterwards would be paid and never had."""
+    ledger = ledger_in(tmp_path)
+    asked: list[tuple[Path, int, int]] = []
+
+    def full(folder: Path, start: int, size: int) -> None:
+        asked.append((folder, start, size))
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ledger_file, "check_room", full)
+        with pytest.raises(LedgerError, match=r"has no room for what would be bought \(no space left on device\)"):
+            ledger.charge(TENTH, "k")
+    ((folder, start, size),) = asked
+    assert (folder, start) == (tmp_path, (tmp_path / "people.ledger").stat().st_size)
+    assert size >= 2 * 8 * NOISY.size
+    assert ledger.spent == 0
+    spend(ledger, "k")
+    assert ledger.spent == Fraction(1, 10)

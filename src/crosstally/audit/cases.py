@@ -13,6 +13,7 @@ from crosstally.budget import Budget, Neighbours
 from crosstally.plans.plan import Plan, Request
 from crosstally.plans.shares import requests_with_shares
 from crosstally.questions.choice import Choice
+from crosstally.questions.kronecker import Kronecker
 from crosstally.questions.queries import Cells, Contrast, Linear, Query, Term
 from crosstally.schema import Attribute, Outside, Schema, Unit
 from crosstally.strategies import MWEM, NAMED, Adaptive, Clustered, Fourier, Residual, Strategy, Views
@@ -22,7 +23,7 @@ from crosstally.strategies.rules import next_stage
 from crosstally.tables import Measurement
 from crosstally.workload import Workload
 
-__all__ = ["BUDGETS", "STRATEGIES", "PlanCase", "plan_cases", "schema_of", "stages_of"]
+__all__ = ["BUDGETS", "STRATEGIES", "PlanCase", "plan_cases", "planned_queries", "schema_of", "stages_of"]
 
 BUDGETS = {
     "epsilon": Budget(epsilon=1),
@@ -55,6 +56,8 @@ SCHEMAS = {
     "rows that may be dropped": schema_of(2, 3, outside=Outside.DROP),
     "units of up to 2 rows": schema_of(2, 3, unit=Unit("id", 2)),
 }
+_PREFIXES = [[1, 0, 0], [1, 1, 0]]
+_RANGES = [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0], [0, 1, 1], [1, 1, 1]]
 WORKLOADS = {"small tables": None, "weighted": Workload([("a",), ("a", "b")], [5, 1])}
 
 
@@ -78,11 +81,11 @@ def plan_cases() -> Iterator[PlanCase]:
         auto = compare(schema, None, budget, neighbours=relation, rows=100).chosen
         yield PlanCase(f"auto, {about}", auto)
         for kind, queries in _kinds_of_query().items():
-            yield PlanCase(f"{kind}, {about}", _planned(queries, schema, budget, relation))
+            yield PlanCase(f"{kind}, {about}", planned_queries(queries, schema, budget, relation))
 
 
 def _kinds_of_query() -> dict[str, tuple[Query, ...]]:
-    """Each kind of query: cells in groups, contrasts with cells, linear queries, choices with weights."""
+    """Each kind of query: cells in groups, contrasts with cells, linear queries, matrices, choices with weights."""
     return {
         "grouped cells": (Cells(("a", "b"), {"b": [0, 0, 1]}), Cells(("b",), {"b": [0, 0, 1]})),
         "contrasts": (Contrast(("a",)), Contrast(("b",)), Contrast(("a", "b")), Cells(())),
@@ -90,12 +93,20 @@ def _kinds_of_query() -> dict[str, tuple[Query, ...]]:
             Linear((Term(1, (("b", (0, 1, 5)),)), Term(-2, (("a", (1, 0)),)))),
             Linear((Term(1, (("a", (1, 0)), ("b", (1, 1, 0)))),)),
         ),
+        "prefixes, by a matrix": (
+            Cells(()),
+            Contrast(("a",)),
+            Kronecker(("b",), {"b": _PREFIXES}),
+            Kronecker(("a", "b"), {"b": _PREFIXES}),
+        ),
+        "ranges, by a matrix": (Kronecker(("a", "b"), {"b": _RANGES}),),
         "choice": (Choice([("a",), ("b",), ("a", "b")], [[2, 1], [1, 1, 1], [0, 1, 0, 1, 0, 1]], penalties=[0, 1, 2]),),
         "weighted choice": (Choice([("a",), ("a", "b")], [[3, 0], [1] * 6], weights=["1/2", "1/3"]),),
     }
 
 
-def _planned(queries: Sequence[Query], schema: Schema, budget: Budget, relation: Neighbours) -> Plan:
+def planned_queries(queries: Sequence[Query], schema: Schema, budget: Budget, relation: Neighbours) -> Plan:
+    """A plan that asks these queries, with shares 1, 2, ... of the budget; of choices there is one."""
     requests: Sequence[Request]
     if isinstance(queries[0], Choice):
         requests = choosing(queries[0], schema, budget, relation)

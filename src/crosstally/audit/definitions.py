@@ -92,6 +92,8 @@ def _row_adds(query: Json, schema: Json, row: Row) -> list[int]:
         for name in query["contrast"]:
             out = [a * b for a in out for b in _contrast_column(sizes[name], value[name])]
         return out
+    if "kronecker" in query:
+        return _kronecker_column(query, sizes, value)
     groups = query.get("groups", {})
     out = [1]
     for name in query["cells"]:
@@ -106,6 +108,25 @@ def _contrast_column(size: int, value: int) -> list[int]:
     if size == 2:
         return [1 - 2 * value]
     return [size * int(cell == value) - 1 for cell in range(size)]
+
+
+def _kronecker_column(query: Json, sizes: Mapping[str, int], value: Mapping[str, int]) -> list[int]:
+    """A column of a Kronecker product: of the matrix where an attribute has one, else of cells or of contrasts.
+
+    Beside matrices of one row less than columns, which leave out the total, stand contrasts.
+    """
+    matrices = query["matrices"]
+    leaves_total_out = any(len(rows) < len(rows[0]) for rows in matrices.values())
+    out = [1]
+    for name in query["kronecker"]:
+        if name in matrices:
+            column = [row[value[name]] for row in matrices[name]]
+        elif leaves_total_out:
+            column = _contrast_column(sizes[name], value[name])
+        else:
+            column = [int(cell == value[name]) for cell in range(sizes[name])]
+        out = [a * b for a in out for b in column]
+    return out
 
 
 def _scores(choice: Json, schema: Json, rows: Rows) -> NDArray[np.int64]:

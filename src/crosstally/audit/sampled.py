@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.audit.cases import schema_of, stages_of
+from crosstally.audit.cases import planned_queries, schema_of, stages_of
 from crosstally.audit.channels import Channel, defined_channel
 from crosstally.audit.definitions import Pair, answer, choice_probabilities, worst_pairs
 from crosstally.audit.exact import json_requests
@@ -40,6 +40,8 @@ from crosstally.local.oracles import ORACLES, Oracle
 from crosstally.plans.plan import Plan
 from crosstally.privacy.measure import sampler_of
 from crosstally.questions.choice import Choice
+from crosstally.questions.kronecker import Kronecker
+from crosstally.questions.queries import Cells, Linear, Query, Term
 from crosstally.schema import Schema, Unit
 from crosstally.strategies import MWEM, Adaptive, Clustered, Direct, Flat, Fourier, Residual, Stepwise, Strategy, Views
 from crosstally.workload import Workload
@@ -146,6 +148,11 @@ def _plans() -> dict[str, Plan]:
     def planned(strategy: Strategy, schema: Schema, workload: Workload | None, budget: Budget, **other: Any) -> Plan:
         return strategy.plan(schema, workload, budget, **other)
 
+    def asked(
+        schema: Schema, *queries: Query, budget: Budget = pure, relation: Neighbours = Neighbours.ADD_REMOVE
+    ) -> Plan:
+        return planned_queries(queries, schema, budget, relation)
+
     return {
         "flat, 1 table": planned(Flat(), two, pair, pure),
         "flat, replace": planned(Flat(), two, pair, pure, neighbours=replace),
@@ -156,6 +163,16 @@ def _plans() -> dict[str, Plan]:
         "views": planned(Views(size=2, cover=2, rows=100), two, pair, pure),
         "clustered": planned(Clustered(), two, singles, pure),
         "fourier": planned(Fourier(), one, None, pure),
+        "grouped cells": asked(schema_of(3), Cells(("a",), {"a": [0, 0, 1]})),
+        "grouped cells, 2 tables": asked(schema_of(2, 3), Cells(("a",)), Cells(("b",), {"b": [0, 0, 1]})),
+        "a linear query": asked(schema_of(3), Linear((Term(1, (("a", (0, 1, 5)),)),))),
+        "2 linear queries": asked(
+            two, Linear((Term(2, (("a", (1, 0)),)), Term(-1, (("b", (0, 1)),)))), Linear((Term(1, (("b", (0, 1)),)),))
+        ),
+        "prefixes, by a matrix": asked(schema_of(3), Cells(()), Kronecker(("a",), {"a": [[1, 0, 0], [1, 1, 0]]})),
+        "ranges, by a matrix": asked(one, Kronecker(("a",), {"a": [[1, 0], [0, 1], [1, 1]]})),
+        "ranges, by a matrix, replace": asked(one, Kronecker(("a",), {"a": [[1, 0], [1, 1]]}), relation=replace),
+        "ranges, by a matrix, rho": asked(one, Kronecker(("a",), {"a": [[1, 0], [1, 1]]}), budget=rho),
         "flat, rho": planned(Flat(), two, pair, rho),
         "direct, rho, 2 tables": planned(Direct(), two, singles, rho),
         "residual, rho": planned(Residual(), schema_of(3), None, rho),

@@ -280,6 +280,8 @@ class Ledger:
                 charged_at=datetime.now(UTC).isoformat(timespec="seconds"),
                 digest=digest(body),
             )
+            numbers = sum(math.prod(each.query.shape(self.schema)) for each in plan.requests)
+            self._store.check_room(connection, numbers * np.dtype(np.int64).itemsize)
             if self._before_charge is not None:
                 self._before_charge()
         return True

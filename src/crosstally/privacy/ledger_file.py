@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from crosstally.errors import LedgerError
-from crosstally.platform_files import name_new_file
+from crosstally.platform_files import check_room, name_new_file
 from crosstally.privacy.ledger_lock import check_place, holding
 
 __all__ = [
@@ -49,6 +49,9 @@ _RETIRED = -1
 """The format of a file that was upgraded: what took its place has all of its events, and nothing more is spent here."""
 _APPLICATION = 0x6374_616C  # "ctal"
 _PATIENCE = 120.0  # seconds to wait for others; 64 processes with 32 spends each took 36 in all on two busy cores
+# Pages that a transaction may change or add beside what it stores: leaves and their parents in four tables and an
+# index. Chosen, above any such number; more would only refuse a nearly full disk earlier.
+_MORE_PAGES = 16
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
 
 _TABLES = (
@@ -236,6 +239,23 @@ class Store:
         """End a transaction; what it wrote is in the main file before this returns."""
         connection.execute("COMMIT")
         self._write_back(connection)
+
+    def check_room(self, connection: sqlite3.Connection, more: int) -> None:
+        """Raise unless the disk has room for this transaction, and for one after it that adds so many bytes.
+
+        Each goes to the log first and from there to the main file, so that all of it is needed twice. Whoever fills
+        the disk after this look may still be faster.
+        """
+        if self.path is None:
+            return
+        pages, size = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size"))
+        held = self.path.stat().st_size
+        try:
+            check_room(_log(self.path).parent, held, 2 * (pages * size - held + more + _MORE_PAGES * size))
+        except OSError as error:
+            raise LedgerError(
+                f"{self} has no room for what would be bought ({_reason(error)}); nothing was charged: make room"
+            ) from None
 
     def replace_by(self, header: str, copy: Callable[[sqlite3.Connection, sqlite3.Connection], None]) -> Path:
         """Put a new file in the place of this one, while nobody else can use either; return where the old one went.

@@ -76,8 +76,8 @@ def _read_choice(given: object) -> Choice:
     if not isinstance(given, Mapping) or set(given) != set(fields):
         raise QueryError(f"a choice must be an object with {', '.join(fields)}")
     for field in fields:
-        lists = [given[field], *(given[field] if field in ("candidates", "reference") else ())]
-        if not all(isinstance(each, list) for each in lists):
+        nested = field in ("candidates", "reference")
+        if not isinstance(given[field], list) or (nested and not all(isinstance(each, list) for each in given[field])):
             raise QueryError(f"{field} of a choice must be a list, of candidates and reference a list of lists")
     if not all(isinstance(name, str) for names in given["candidates"] for name in names):
         raise QueryError("candidates of a choice must be lists of attribute names")
