@@ -36,3 +36,39 @@ def people(number: int = 400) -> list[dict[str, Any]]:
 
 
 ROWS = people()
+
+
+GROUPED: dict[str, Any] = {
+    "crosstally-schema": 2,
+    "attributes": [
+        {"name": "sex", "values": ["Woman", "Man"], "outside": "drop"},
+        {"name": "region", "values": ["south", "north"], "outside": "other"},
+        {"name": "year", "values": ["1999", "2000"], "missing": True, "outside": "other"},
+    ],
+    "unit": {"id": "person", "max_rows": 2},
+    "reading": {
+        "columns": {
+            "sex": {"groups": {"Woman": ["Female"], "Man": ["Male"]}},
+            "region": {"column": "town", "groups": {"south": ["Zürich"], "north": ["Köln", "Łódź"]}},
+            "year": {"column": "born", "date": {"into": "year"}},
+        }
+    },
+}
+"""The same people by groups of spellings, and dates by their years."""
+GROUPED_TABLES = [(), ("sex", "region"), ("sex", "region", "year")]
+
+
+def grouped(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """The rows as that reading makes them, by hand, and the schema without it: what a reference can count."""
+    sexes = {"Female": "Woman", "Male": "Man"}
+    regions = {"Zürich": "south", "Köln": "north", "Łódź": "north"}
+    read = [
+        {
+            "person": row["person"],
+            "sex": sexes.get(row["sex"], row["sex"]),
+            "region": regions.get(row["town"], row["town"]),
+            "year": None if row["born"] is None else row["born"][:4],
+        }
+        for row in rows
+    ]
+    return read, {key: GROUPED[key] for key in ("attributes", "unit")}

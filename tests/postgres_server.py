@@ -52,3 +52,8 @@ def postgres() -> Iterator[str]:
             run("pg_ctl", "-m", "immediate", "stop")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def odbc(url: str) -> str:
+    """The same server for Debian's ODBC driver, as a connection string."""
+    return f"odbc:Driver={{PostgreSQL Unicode}};Server={url.partition('host=')[2]};Database=postgres;Uid=postgres"

@@ -6,7 +6,8 @@ import pytest
 
 from crosstally.errors import CrosstallyError, SchemaError
 from crosstally.review import edits
-from crosstally.schema import Attribute, Impossible, Level, Schema
+from crosstally.review.shown import facts
+from crosstally.schema import Attribute, Impossible, Level, PublicCounts, Schema
 from crosstally.sources.drafting.bins import bin_names
 from reviewing import reviewed
 
@@ -110,6 +111,53 @@ def test_a_hierarchy_follows_its_labels() -> None:
     assert other.hierarchy[0].groups == (("NRW", ("Bonn", "Köln")),)
     with pytest.raises(SchemaError, match="different groups of 'land'"):
         edits.merge(schema, "town", ["Bonn", "Kiel"], "both")
+
+
+DATED = {
+    "crosstally-schema": 2,
+    "attributes": [{"name": "born", "values": ["old", "new"]}, {"name": "sex", "values": ["f", "m"]}],
+    "reading": {"columns": {"born": {"date": {"into": ["1900-01-01", "1980-01-01", "2020-12-31"]}}}},
+}
+
+
+def test_periods_are_set_with_their_labels() -> None:
+    schema = Schema.from_dict(DATED)
+    days, labels = "1900-01-01 1960-01-01, 1990-01-01;2020-12-31", " to 1959 \r\n1960-89\n\n1990 on"
+    changed = edits.set_periods(schema, "born", days, labels)
+    assert (changed["born"].values, changed["born"].from_data) == (("to 1959", "1960-89", "1990 on"), True)
+    assert changed.steward_dict()["reading"]["columns"]["born"]["date"] == {
+        "into": ["1900-01-01", "1960-01-01", "1990-01-01", "2020-12-31"]
+    }
+    assert not edits.set_periods(schema, "born", days, labels, public=True)["born"].from_data
+    with pytest.raises(SchemaError, match="4 days bound 3 periods, and there are 2 labels"):
+        edits.set_periods(schema, "born", days, "a\nb")
+    for wrong in ("", "1990-01-01", "1990-01-01 1980-01-01 1999-01-01", "1990 1991 1992"):
+        with pytest.raises(SchemaError):
+            edits.set_periods(schema, "born", wrong, "a\nb")
+    with pytest.raises(SchemaError, match="only dates"):
+        edits.set_periods(schema, "sex", days, labels)
+    with pytest.raises(SchemaError, match="leave out the days between them"):
+        edits.merge(schema, "born", ["old", "new"], "all")
+
+
+def test_descriptions_change_no_cell(schema: Schema) -> None:
+    described = edits.describe(schema, "age", " Completed years ", "years")
+    assert (described["age"].description, described["age"].measured_in) == ("Completed years", "years")
+    assert described.identity() == schema.identity()
+    assert edits.describe(described, "age", "", " ").file_text() == schema.file_text()
+
+
+def test_facts_are_those_of_the_text() -> None:
+    schema = Schema.from_dict(DATED)
+    text = '[{"total": 12}, {"impossible": {"born": ["new"], "sex": ["m"]}}]'
+    changed = edits.set_facts(schema, text)
+    assert changed.facts == (PublicCounts(None, (12,)), Impossible({"born": ("new",), "sex": ("m",)}))
+    assert facts(changed) == '[{"total": 12},\n {"impossible": {"born": ["new"], "sex": ["m"]}}]'
+    assert edits.set_facts(changed, facts(changed)) == changed
+    assert edits.set_facts(changed, " ") == schema
+    for wrong in ("{}", "[1]", '[{"total": 1, "total": 2}]', "[", '[{"impossible": {"town": ["x"]}}]'):
+        with pytest.raises(SchemaError, match="facts"):
+            edits.set_facts(schema, wrong)
 
 
 def test_attributes_that_facts_name_are_left_alone() -> None:

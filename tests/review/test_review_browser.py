@@ -1,5 +1,6 @@
 """A steward's way through the review in a real browser, from the file that lets in to the saved schema."""
 
+import json
 import threading
 import time
 from collections.abc import Iterator
@@ -10,11 +11,12 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page
 
+import reviewing
 from browsers import check_axe, launched
 from crosstally.pages.site import listen
 from crosstally.review.serving import serve
 from crosstally.review.session import Session
-from crosstally.schema import Schema
+from crosstally.schema import PublicCounts, Schema
 from reviewing import reviewed
 
 
@@ -86,6 +88,45 @@ def test_a_stewards_way(browser: Browser, tmp_path: Path) -> None:
     assert saved["gender"].labels == ("männlich", "weiblich", "(other)", "(missing)")
     assert (saved["age"].edges, saved["age"].bins, saved["age"].from_data) == ((0, 30, 120), ("0-29", "30-120"), True)
     assert saved.draft is False
+
+
+def test_periods_words_and_facts(browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A column of dates, cut into other periods; what an attribute is; and a total that is public."""
+    dates = ["1950-05-01", "1985-01-31", "1999-12-31"]
+    rows = "".join(f"{'f' if i % 2 else 'm'};{dates[i % 3]}\n" for i in range(12))
+    monkeypatch.setattr(reviewing, "ROWS", f"sex;born\n{rows}")
+    into = {"into": ["1900-01-01", "1980-01-01", "2020-12-31"]}
+    reading = {"file": {"delimiter": ";"}, "columns": {"born": {"date": into}}}
+    attributes = [{"name": "sex", "values": ["f", "m"]}, {"name": "born", "values": ["old", "new"]}]
+    schema = {"crosstally-schema": 2, "draft": True, "attributes": attributes, "reading": reading}
+    monkeypatch.setattr(reviewing, "SCHEMA", json.dumps(schema))
+    with serving(tmp_path) as (entrance, _, _):
+        context = browser.new_context()
+        page = page_of(context, [])
+        page.goto(entrance.as_uri())
+        page.get_by_role("link", name="born").click()
+        assert page.get_by_label("The label of each period").input_value() == "old\nnew"
+        page.get_by_label("Days that bound the periods").fill("1900-01-01 1960-01-01 1990-01-01 2020-12-31")
+        page.get_by_label("The label of each period").fill("to 1959\n1960-89\n1990 on")
+        page.get_by_role("button", name="Set the periods").click()
+        assert [each.strip() for each in page.locator("tr.label td.number").all_inner_texts()[::2]] == ["4", "4", "4"]
+        page.get_by_label("What it is (public)").fill("Day of birth")
+        page.get_by_role("button", name="Describe it so").click()
+        check_axe(page)
+        page.get_by_role("link", name="All attributes").click()
+        page.get_by_label("The list of facts").fill('[{"total": 12}')
+        page.get_by_role("button", name="Set the facts").click()
+        assert "the list of facts is not JSON" in page.get_by_role("alert").inner_text()
+        page.get_by_label("The list of facts").fill('[{"total": 12}]')
+        page.get_by_role("button", name="Set the facts").click()
+        check_axe(page)
+        page.get_by_role("button", name="Save people.schema.json").click()
+        assert "kept as people.schema.json.previous" in page.get_by_role("status").inner_text()
+        context.close()
+    saved = Schema.load(tmp_path / "people.schema.json")
+    assert saved["born"].values == ("to 1959", "1960-89", "1990 on")
+    assert saved["born"].description == "Day of birth"
+    assert saved.facts == (PublicCounts(None, (12,)),)
 
 
 def test_it_works_without_scripts(browser: Browser, tmp_path: Path) -> None:

@@ -25,7 +25,8 @@ from crosstally.errors import SourceError
 from crosstally.schema import Schema
 from crosstally.sources import EncodedRows, count, rows
 from crosstally.sources.databases import Database, read_query
-from mixed_people import BOUNDED, ROWS, SCHEMA, TABLES
+from mixed_people import BOUNDED, GROUPED, GROUPED_TABLES, ROWS, SCHEMA, TABLES, grouped
+from postgres_server import odbc
 from reference_sources import count as plain_count
 
 COLUMNS = (
@@ -100,6 +101,7 @@ DOORS: dict[str, Callable[[Path, str], Any]] = {
     "postgresql": lambda _, url: at(url),
     "sqlite": lambda folder, _: at(f"sqlite:///{sqlite_file(folder)}"),
     "duckdb": lambda folder, _: at(f"duckdb:///{duckdb_file(folder)}"),
+    "odbc": lambda _, url: at(odbc(url)),
     "adbc postgresql": lambda _, url: on_connection(adbc_driver_postgresql.dbapi.connect(url)),
     "adbc sqlite": lambda folder, _: on_connection(adbc_driver_sqlite.dbapi.connect(str(sqlite_file(folder)))),
     "sqlite3": lambda folder, _: on_connection(sqlite3.connect(sqlite_file(folder))),
@@ -119,6 +121,14 @@ def test_a_query_gives_the_counts_of_the_file(door: str, schema: dict[str, Any],
     assert counted(csv_file(tmp_path), schema) == expected
     with DOORS[door](tmp_path, url) as database:
         assert counted(database, schema) == expected
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_query_gives_the_groups_and_years_of_the_file(door: str, tmp_path: Path, url: str) -> None:
+    expected = plain_count(*grouped(ROWS), GROUPED_TABLES)
+    with DOORS[door](tmp_path, url) as database:
+        found = count(database, Schema.from_dict(GROUPED), GROUPED_TABLES)
+    assert [table.counts.tolist() for table in found] == expected
 
 
 def test_stages_count_from_one_stream(url: str) -> None:

@@ -25,7 +25,7 @@ from crosstally.schema import RowReading, Schema
 from crosstally.sources import PartOrigin, Parts, Share, count_share, merge_parts, write_part
 from crosstally.sources.counts import count
 from crosstally.tables import ExactTable
-from mixed_people import BOUNDED, ROWS, SCHEMA, TABLES
+from mixed_people import BOUNDED, GROUPED, GROUPED_TABLES, ROWS, SCHEMA, TABLES, grouped
 from reference_sources import count as plain_count
 
 KINDS = {"person": pa.int64(), "sex": pa.string(), "age": pa.float64(), "height": pa.float64(), "town": pa.string()}
@@ -86,6 +86,13 @@ def test_merged_parts_are_the_whole(door: Any, given: dict[str, Any], shares: in
     merged = merge_parts(parts_in(tmp_path, source, in_groups, shares), in_groups).tables
     assert merged[0].counts.tolist() == full.sum(axis=1).tolist()
     assert merged[1].counts.tolist() == [(full[0] + full[1]).tolist(), (full[2] + full[3]).tolist()]
+
+
+def test_merged_parts_have_the_groups_and_years_of_the_whole(tmp_path: Path) -> None:
+    schema = Schema.from_dict(GROUPED)
+    plan = plan_of(schema.public(), GROUPED_TABLES)
+    merged = merge_parts(parts_in(tmp_path, csv_file(tmp_path), plan, 3, schema=schema), plan).tables
+    assert [table.counts.tolist() for table in merged] == plain_count(*grouped(ROWS), GROUPED_TABLES)
 
 
 def test_every_share_has_rows_and_no_person_is_in_two() -> None:

@@ -24,6 +24,7 @@ import xlsxwriter
 from crosstally.errors import SourceError
 from crosstally.schema import Schema
 from crosstally.sources import Reading, count
+from mixed_people import GROUPED, GROUPED_TABLES, grouped
 from reference_sources import count as plain_count
 
 SCHEMA: dict[str, Any] = {
@@ -203,6 +204,14 @@ def test_every_door_gives_the_counts_of_the_reference(door: str, schema: dict[st
     expected = plain_count(ROWS, schema, TABLES)
     assert 50 < expected[0] < 250  # many rows count and many do not
     assert counted(DOORS[door](tmp_path), schema) == expected
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_every_door_gives_the_same_groups_and_years(door: str, tmp_path: Path) -> None:
+    expected = plain_count(*grouped(ROWS), GROUPED_TABLES)
+    assert 50 < expected[0] < 250
+    found = count(DOORS[door](tmp_path), Schema.from_dict(GROUPED), GROUPED_TABLES)
+    assert [table.counts.tolist() for table in found] == expected
 
 
 def test_a_german_file(tmp_path: Path) -> None:

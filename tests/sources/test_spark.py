@@ -22,7 +22,7 @@ from crosstally.errors import SourceError
 from crosstally.schema import Schema
 from crosstally.sources import EncodedRows, count, spark_counts
 from crosstally.sources.spark import SparkTable
-from mixed_people import BOUNDED, ROWS, SCHEMA, TABLES
+from mixed_people import BOUNDED, GROUPED, GROUPED_TABLES, ROWS, SCHEMA, TABLES, grouped
 from reference_sources import count as plain_count
 
 pytestmark = [
@@ -68,6 +68,10 @@ def test_spark_gives_the_counts_of_the_file(frame: Any, people: Path, schema: di
     assert counted(frame, schema) == expected
     frame.createOrReplaceTempView("people")
     assert counted(SparkTable(str(people) if named == "path" else named), schema) == expected
+
+
+def test_spark_gives_the_groups_and_years_of_the_file(frame: Any) -> None:
+    assert counted(frame, GROUPED, GROUPED_TABLES) == plain_count(*grouped(ROWS), GROUPED_TABLES)
 
 
 @pytest.mark.parametrize("schema", [SCHEMA, BOUNDED], ids=["rows", "units"])

@@ -18,7 +18,7 @@ DatabaseUrl = Annotated[
         "--database",
         metavar="URL",
         rich_help_panel=_DATABASE,
-        help="postgresql://host/name, sqlite:///FILE or duckdb:///FILE, without a password.",
+        help="postgresql://host/name, sqlite:///FILE, duckdb:///FILE or odbc://NAME, without a password.",
     ),
 ]
 DsnEnv = Annotated[

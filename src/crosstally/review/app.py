@@ -153,6 +153,7 @@ class _Pages:
             status,
             cards=cards,
             problem=problem,
+            facts=shown.facts(self.review.schema),
             saved=saved and not self.review.changed,
             previous=previous_of(self.review.path).name,
             **self._common(),
@@ -260,6 +261,8 @@ def _edit(page: str, form: Form, schema: Schema) -> Callable[[Schema], Schema] |
     name = _one(form, "name")
     if page == "approve":
         return edits.approve
+    if page == "facts":
+        return partial(edits.set_facts, facts=_one(form, "facts"))
     if name not in schema.names:
         return None
     known: dict[str, Callable[[Schema], Schema]] = {
@@ -271,6 +274,16 @@ def _edit(page: str, form: Form, schema: Schema) -> Callable[[Schema], Schema] |
         "origin": partial(edits.choose_origin, name=name, from_data=_one(form, "from") == "data"),
         "outside": partial(
             edits.set_outside, name=name, rule=_one(form, "rule"), missing=_one(form, "missing") == "yes"
+        ),
+        "periods": partial(
+            edits.set_periods,
+            name=name,
+            days=_one(form, "days"),
+            labels=_one(form, "labels"),
+            public=_one(form, "public") == "yes",
+        ),
+        "describe": partial(
+            edits.describe, name=name, description=_one(form, "description"), measured_in=_one(form, "measured_in")
         ),
         "rename": partial(edits.rename, name=name, new=_one(form, "new")),
         "drop": partial(edits.drop, name=name),

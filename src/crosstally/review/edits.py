@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from crosstally.errors import SchemaError
+from crosstally.json_text import JsonError, read_json
 from crosstally.schema import (
     MISSING,
     OTHER,
@@ -21,8 +22,22 @@ from crosstally.schema import (
     RowReading,
     Schema,
 )
+from crosstally.schema.dates import DateReading
+from crosstally.schema.facts import read_facts
 
-__all__ = ["approve", "choose_origin", "cut", "drop", "merge", "rename", "reorder", "set_outside"]
+__all__ = [
+    "approve",
+    "choose_origin",
+    "cut",
+    "describe",
+    "drop",
+    "merge",
+    "rename",
+    "reorder",
+    "set_facts",
+    "set_outside",
+    "set_periods",
+]
 
 
 def merge(schema: Schema, name: str, chosen: Sequence[str], into: str) -> Schema:
@@ -86,6 +101,37 @@ def cut(
     return _with(schema, replace(attribute, edges=tuple(numbers), bins=named, hierarchy=(), from_data=not public))
 
 
+def set_periods(schema: Schema, name: str, days: str, labels: str, *, public: bool = False) -> Schema:
+    """Other periods of a column of dates: the days that bound them as a text, and a label on each line.
+
+    As with ``cut``, days that are typed while the rows are on the screen are noted as chosen by looking at them.
+    """
+    attribute, own = _editable(schema, name), _own_reading(schema, name)
+    if own.date is None:
+        raise SchemaError("only dates have periods: this attribute's reading has no date")
+    named = tuple(filter(None, (line.strip() for line in labels.splitlines())))
+    date = DateReading([day for day in re.split(r"[;,\s]+", days) if day], own.date.form)
+    if date.periods != len(named):
+        raise SchemaError(f"{date.periods + 1} days bound {date.periods} periods, and there are {len(named)} labels")
+    changed = replace(attribute, values=named, hierarchy=(), from_data=not public)
+    return _with(schema, changed, replace(own, date=date, groups={}))
+
+
+def describe(schema: Schema, name: str, description: str, measured_in: str) -> Schema:
+    """What an attribute is, in words, and what its numbers are measured in; both are public, and no cell changes."""
+    words, unit = description.strip() or None, measured_in.strip() or None
+    return _with(schema, replace(schema[name], description=words, measured_in=unit))
+
+
+def set_facts(schema: Schema, facts: str) -> Schema:
+    """What is public anyway, as the list of a schema's file."""
+    try:
+        given = read_json(facts.strip() or "[]")
+    except JsonError as error:
+        raise SchemaError(f"the list of facts {error}") from None
+    return replace(schema, facts=read_facts(given, schema.attributes))
+
+
 def choose_origin(schema: Schema, name: str, *, from_data: bool) -> Schema:
     """Say whether the cells of an attribute were chosen by looking at the rows, which no budget covers."""
     return _with(schema, replace(schema[name], from_data=from_data))
@@ -136,7 +182,7 @@ def _editable(schema: Schema, name: str) -> Attribute:
     for fact in schema.facts:
         named = [fact.attribute] if isinstance(fact, PublicCounts) else list(fact.values)
         if name in named:
-            raise SchemaError(f"facts of the schema name {name!r}: change both together, in the file")
+            raise SchemaError(f"facts of the schema name {name!r}: take the facts out first, on the overview")
     return schema[name]
 
 
@@ -223,7 +269,7 @@ def _merged_bins(attribute: Attribute, chosen: Sequence[str], into: str) -> Attr
 
 def _renamed_period(attribute: Attribute, chosen: Sequence[str], into: str) -> Attribute:
     if len(chosen) > 1 or chosen[0] not in attribute.values or into in (OTHER, MISSING):
-        raise SchemaError("periods are bounded by days in the reading: merge them there, in the file")
+        raise SchemaError("periods are bounded by days: leave out the days between them, below")
     return _relabelled(attribute, {chosen[0]: into})
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import KW_ONLY, dataclass
 
 from crosstally.review.state import Review
 from crosstally.review.texts import text
-from crosstally.schema import MISSING, OTHER, Attribute, Outside, RowReading
+from crosstally.schema import MISSING, OTHER, Attribute, Outside, RowReading, Schema
 from crosstally.strategies.verdicts import Expected
 
-__all__ = ["Card", "Detail", "Line", "card", "detail", "outlook"]
+__all__ = ["Card", "Detail", "Line", "card", "detail", "facts", "outlook"]
 
 _ON_CARD = 6  # labels of an attribute on the overview
 _TEXTS = 6  # spellings of a label
@@ -74,6 +75,8 @@ class Detail:
     missing: int = 0
     ordered: bool = False
     edges: str = ""
+    has_dates: bool = False
+    days: str = ""
 
     @property
     def targets(self) -> tuple[str, ...]:
@@ -96,6 +99,7 @@ def detail(review: Review, attribute: Attribute) -> Detail:
     lines, outside, missing = _lines(review, attribute)
     reading = review.schema.reading if isinstance(review.schema.reading, RowReading) else RowReading()
     own = reading.columns.get(attribute.name)
+    date = None if own is None else own.date
     return Detail(
         attribute,
         str(reading.column(attribute.name)),
@@ -103,9 +107,18 @@ def detail(review: Review, attribute: Attribute) -> Detail:
         outside[:_OUTSIDE],
         max(0, len(outside) - _OUTSIDE),
         missing,
-        ordered=bool(attribute.edges) or (own is not None and own.date is not None and own.date.periods > 0),
+        ordered=bool(attribute.edges) or (date is not None and date.periods > 0),
         edges=" ".join(f"{edge:g}" if float(f"{edge:g}") == edge else repr(edge) for edge in attribute.edges),
+        has_dates=date is not None and not attribute.edges,
+        days="" if date is None or isinstance(date.into, str) else " ".join(day.isoformat() for day in date.into),
     )
+
+
+def facts(schema: Schema) -> str:
+    """The schema's facts as they stand in its file, one on each line; nothing where there are none."""
+    by_name = {attribute.name: attribute for attribute in schema.attributes}
+    lines = [json.dumps(fact.to_dict(by_name), ensure_ascii=False) for fact in schema.facts]
+    return "[" + ",\n ".join(lines) + "]" if lines else ""
 
 
 def _lines(review: Review, attribute: Attribute) -> tuple[tuple[Line, ...] | None, tuple[Line, ...], int]:

@@ -102,6 +102,24 @@ TEXTS: Mapping[str, str] = {
     "cut.hint": "Numbers with blanks between them; a decimal point, no thousands marks.",
     "cut.public": "These edges are publicly known, not chosen by these rows",
     "cut.button": "Cut here",
+    "periods.title": "Periods",
+    "periods.days": "Days that bound the periods",
+    "periods.hint": "One day more than there are periods, as 2024-12-31, with blanks between; the last day counts too.",
+    "periods.labels": "The label of each period, on a line of its own",
+    "periods.public": "These periods are publicly known, not chosen by these rows",
+    "periods.button": "Set the periods",
+    "describe.title": "In words",
+    "describe.description": "What it is (public)",
+    "describe.measured_in": "What its numbers are measured in",
+    "describe.button": "Describe it so",
+    "facts.title": "What is public anyway",
+    "facts.hint": (
+        "Facts as in the schema's file, such as "
+        '[{"total": 48842}, {"impossible": {"age": ["0-17"], "licence": ["yes"]}}]. '
+        "They become public, and must not be read off these rows."
+    ),
+    "facts.label": "The list of facts",
+    "facts.button": "Set the facts",
     "origin.title": "Where these cells come from",
     "origin.data": "They were chosen by looking at the rows: the privacy statement will say that ε does not cover it.",
     "origin.public": "They are publicly known, whoever is in the data.",

@@ -1,4 +1,4 @@
-"""Rows that one SELECT finds in a database, each batch once: PostgreSQL, SQLite, DuckDB, or a connection that is given.
+"""Rows that one SELECT finds in a database, each batch once: PostgreSQL, SQLite, DuckDB, ODBC, or a connection given.
 
 What a driver raises may quote a person's values. It becomes a line of our own, with the SQLSTATE.
 """
@@ -23,6 +23,7 @@ from crosstally.errors import SourceError
 from crosstally.extras import optional
 from crosstally.sources.grouped_query import all_of, grouped_query, sample_query, types_query
 from crosstally.sources.guard import guarded
+from crosstally.sources.odbc import NUMERIC, check_odbc, connect_odbc, odbc_rows
 from crosstally.sources.one_select import check_one_select
 from crosstally.sources.python_values import column_of
 from crosstally.sources.sqlstates import reason_of
@@ -56,6 +57,7 @@ class Database:
         query: One SELECT, whose rows each come of one row of a table.
         url: ``postgresql://host/name``, ``sqlite:///people.db`` or ``duckdb:///people.duckdb`` (four slashes before a
             path from the root). What PostgreSQL's own variables and files say is used too: PGSERVICE, PGPASSFILE.
+            ``odbc://name`` is a data source of ODBC, ``odbc:Driver=...;Server=...`` a connection string.
         dsn_env: The name of an environment variable that holds such a URL, with a password if need be.
         connection: A connection of ADBC or of Python's DB-API. It stays open, and its transaction is yours.
         rows_are_units: You assert that one person more or less changes one row of the result, or, where the schema has
@@ -85,11 +87,15 @@ class Database:
             check_one_select(self.query, self._dialect(), rows_are_units=self.rows_are_units)
 
     def __repr__(self) -> str:
-        return f"Database({self.dsn_env or self._dialect() or type(self.connection).__name__})"
+        if self.connection is not None:
+            return f"Database({self._dialect() or type(self.connection).__name__})"
+        return f"Database({self.dsn_env or self._dialect() or 'odbc'})"
 
     def _dialect(self) -> str | None:
         if self.connection is not None:
             return _dialect_of(self.connection)
+        if _is_odbc(self._address()):  # whatever its driver speaks: plain SQL, and nothing is grouped
+            return None
         return _SCHEMES.get(self._address().partition(":")[0].lower(), "postgres")
 
     def _address(self) -> str:
@@ -174,6 +180,9 @@ def _each(found: Batches) -> Batches:
 
 def _check_url(url: str) -> None:
     """Raise unless the URL is of a known kind and without a password; it is not quoted, since it may hold one."""
+    if _is_odbc(url):
+        check_odbc(url)
+        return
     place, _, options = url.partition("?")
     scheme, separator, rest = place.partition("://")
     keys = {unquote(option.partition("=")[0]).strip().lower() for option in options.split("&")}
@@ -184,8 +193,12 @@ def _check_url(url: str) -> None:
         )
     is_file = _SCHEMES.get(scheme.lower()) in ("sqlite", "duckdb")
     if not separator or scheme.lower() not in _SCHEMES or (is_file and not rest.startswith("/")):
-        known = "postgresql://host/name, sqlite:///file or duckdb:///file"
+        known = "postgresql://host/name, sqlite:///file, duckdb:///file or odbc://name"
         raise SourceError(f"a database's URL must be {known}; for others give a connection in Python")
+
+
+def _is_odbc(address: str) -> bool:
+    return address.partition(":")[0].lower() == "odbc"
 
 
 def _dialect_of(connection: Any) -> str | None:
@@ -203,6 +216,8 @@ def _connected(database: Database, stack: ExitStack) -> Execute:
     if database.connection is not None:
         return _given(database.connection, stack)
     address = database._address()
+    if _is_odbc(address):
+        return partial(odbc_rows, _closed_by(stack, connect_odbc(address)))
     scheme, _, path = address.partition(":///")
     if scheme.lower() == "sqlite":
         return partial(_dbapi_rows, _closed_by(stack, _sqlite(Path(path))), stack)
@@ -283,6 +298,8 @@ def _plain(column: pa.Field, values: pa.Array) -> pa.Array:
         return pa.array([None if each is None else str(each) for each in values.to_pylist()], pa.large_string())
     if extension == "arrow.opaque" and column.type.type_name == "numeric":
         return _decimals(values.storage)
+    if NUMERIC in (column.metadata or {}):
+        return _decimals(values)
     if extension is not None or of_database == "money":  # money comes as a number of cents, or of what a locale says
         raise SourceError(
             f"column {column.name!r} has a type of the database's own: cast it in the query, to text or numeric"

@@ -22,6 +22,8 @@ _CLASSES = {
     "55": "a table is locked or not ready",
     "57": "the server stopped the query or closed the connection",
     "58": "the server's system failed",
+    "HY": "the driver failed, or the server took too long",
+    "IM": "ODBC knows no such data source or driver",
     "XX": "the server has an error of its own",
 }
 _STATES = {
@@ -32,6 +34,8 @@ _STATES = {
     "42P01": "the query names a table that is not there",
 }
 _STATE = re.compile(r"[0-9A-Z]{5}")
+_ODBC_STATE = re.compile(r"^State: ([0-9A-Z]{5}), Native error: ", re.MULTILINE)
+_TOO_LONG = "without truncation"
 _SQLITE = re.compile(r"SQLITE_[A-Z_]+")
 
 
@@ -44,6 +48,8 @@ def reason_of(error: Exception) -> str | None:
     'a value does not fit what the query does with it (SQLSTATE 22P02)'
     """
     state = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
+    if type(error).__module__.partition(".")[0] == "arrow_odbc":
+        return _reason_of_odbc(str(error))
     reason = reason_of_state(state) if isinstance(state, str) else None
     if reason is not None:
         return f"{reason} (SQLSTATE {state})"
@@ -53,6 +59,15 @@ def reason_of(error: Exception) -> str | None:
     if type(error).__module__.partition(".")[0] in ("duckdb", "_duckdb"):
         return f"DuckDB refuses the query ({type(error).__name__})"
     return None
+
+
+def _reason_of_odbc(message: str) -> str | None:
+    """The first state in a message of the driver manager, which stands before the driver's own text."""
+    if _TOO_LONG in message:
+        return "a value is longer than the driver says that its column holds; cast it in the query to a longer type"
+    found = _ODBC_STATE.search(message)
+    reason = None if found is None else reason_of_state(found[1])
+    return None if reason is None or found is None else f"{reason} (SQLSTATE {found[1]})"
 
 
 def reason_of_state(state: str) -> str | None:
