@@ -2,6 +2,7 @@
 
 import re
 from html.parser import HTMLParser
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -15,8 +16,10 @@ from crosstally.tables import ErrorKind
 from crosstally.web import snippets
 from crosstally.web.drawing import chart_of
 from crosstally.web.shown import grid, number_text
+from crosstally.web.solving import Solver
 from crosstally.web.texts import TEXTS, text
 from crosstally.web.view import Chart, Order, Show, View, read_view
+from hostile_labels import MANY
 from web_clients import HOSTILE, client_of, hostile, measured, serving, wide
 
 
@@ -176,10 +179,8 @@ def test_code_on_the_page_gives_the_same_numbers(release: Release) -> None:
     view = View(("sex",), ("âge",), kept=(("value", ("ça", "va")),), where="sex = Female or âge < 18")
     condition = view.condition(release.schema)
     table = release.marginal("sex", "âge", where=condition)
-    lines, names = (
-        snippets.python("people.release.parquet", ("sex", "âge"), condition).splitlines(),
-        {"release": release},
-    )
+    lines = snippets.python("people.release.parquet", ("sex", "âge"), condition).splitlines()
+    names: dict[str, Any] = {"release": release}
     exec(lines[-2], names)
     assert names["table"].values.tolist() == table.values.tolist()
     rows = release.sql(snippets.sql("people", ("sex", "âge"), view.chosen(release.schema), release.schema)).columns
@@ -256,6 +257,26 @@ def test_labels_that_mean_harm_are_inert_in_pictures() -> None:
             assert not tags & {"script", "a", "img", "image", "foreignObject", "b", "i", "use", "style"}
             names = {name for element in tree.iter() for name in element.attrib}
             assert not {name for name in names if name.startswith("on") or "href" in name}
+
+
+def test_two_hundred_labels_that_mean_harm_are_inert_on_a_page_and_in_a_picture() -> None:
+    schema = Schema([Attribute("label", MANY)])
+    # a chart of 200 bars may take longer than the ten seconds of a server where tests run side by side
+    client = client_of(serving(measured(schema, [(), ("label",)]), solver=Solver(seconds=120)), page=True)
+    assert len(MANY) >= 200
+    page = Elements(client.get("/table?rows=label&filter=label&group=label").text)
+    assert not {tag for tag, _ in page.tags} & {"svg", "b", "i"}
+    pictures = [attrs["src"] for tag, attrs in page.tags if tag == "img"]
+    assert [each.split("?")[0] for each in pictures if each] == ["/chart.svg"]
+    assert [attrs for tag, attrs in page.tags if tag == "script"] == [{"src": "/static/explorer.js", "defer": None}]
+    assert all(not name.startswith("on") and name != "style" for _, attrs in page.tags for name in attrs)
+    assert set(MANY) <= set(page.texts)  # each as it is, inside an element of its own direction
+    boxes = [attrs["value"] for tag, attrs in page.tags if attrs.get("name") == "in.label"]
+    assert boxes == MANY
+    tree = ElementTree.fromstring(client.get("/chart.svg?rows=label").content)
+    tags = {element.tag.rpartition("}")[2] for element in tree.iter()}
+    assert not tags & {"script", "a", "img", "image", "foreignObject", "b", "i", "use", "style"}
+    assert not {name for each in tree.iter() for name in each.attrib if name.startswith("on") or "href" in name}
 
 
 def test_texts_stand_in_the_catalogue_alone() -> None:

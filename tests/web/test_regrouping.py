@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+from typing import Any
 from urllib.parse import parse_qsl
 
 import numpy as np
@@ -124,7 +125,7 @@ def test_code_gives_the_same_numbers(release: Release) -> None:
     for regrouping in (groups, Regrouping(levels=(("town", "country"),))):
         wanted = regrouping(release.marginal("town", "sex", where="sex = Female"))
         lines = snippets.python("f", ("town", "sex"), "sex = Female", regrouping).splitlines()
-        names = {"release": release}
+        names: dict[str, Any] = {"release": release}
         exec("\n".join(lines[3:-1]), names)
         assert names["table"].values.tolist() == wanted.values.tolist()
         view = View(("town", "sex"), where="sex = Female")

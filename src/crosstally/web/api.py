@@ -75,7 +75,7 @@ def router(served: Served) -> APIRouter:
         "/tables/{table}/data",
         summary="A table of any attributes, with errors and intervals as further measures",
         response_model=None,
-        openapi_extra={"parameters": _data_parameters()},
+        openapi_extra={"parameters": _data_parameters(schema)},
     )
     def data(request: Request, table: str) -> Response:
         _check_table(served, table)
@@ -257,10 +257,18 @@ def _parameter(name: str, words: str, **schema: Any) -> dict[str, Any]:
     return {"name": name, "in": "query", "required": False, "description": words, "schema": schema}
 
 
-def _data_parameters() -> list[dict[str, Any]]:
+def _data_parameters(schema: Schema) -> list[dict[str, Any]]:
     codes = _parameter("valueCodes", "Attributes of the table, in order: * or codes with commas between them.")
     codes |= {"style": "deepObject", "explode": True}
-    codes["schema"] = {"type": "object", "additionalProperties": {"type": "string"}}
+    properties = {
+        each.name: {
+            "type": "string",
+            "examples": ["*", codes_of(each)[0]],
+            "description": each.description or each.name,
+        }
+        for each in schema.attributes
+    }
+    codes["schema"] = {"type": "object", "properties": properties, "additionalProperties": False}
     return [
         codes,
         _parameter("where", "Count only such rows.", type="string"),
@@ -279,6 +287,10 @@ def _sql_parameters() -> list[dict[str, Any]]:
 
 
 def document(served: Served, openapi: dict[str, Any]) -> str:
-    """The OpenAPI document, with the title of this release."""
+    """The OpenAPI document, with the title of this release and the name of its table."""
     openapi["info"]["title"] = f"crosstally: {_title(served)}"
+    for path in openapi["paths"].values():
+        for parameter in path["get"].get("parameters", []):
+            if parameter["in"] == "path":
+                parameter["schema"] = {"type": "string", "enum": [served.name]}
     return json.dumps(openapi, ensure_ascii=False)
