@@ -9,14 +9,19 @@ from __future__ import annotations
 import argparse
 import inspect
 import json
+import os
 import platform
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 MODULES = ("counting", "releases", "answers", "planning", "streaming", "noise", "history", "local", "accuracy")
 HERE = Path(__file__).parent
+PACKAGES = ("crosstally", "numpy", "scipy", "pyarrow", "numba", "opendp")
+"""What the figures rest on beside Python."""
 
 
 def main() -> None:
@@ -63,12 +68,23 @@ def page(rows: list[dict[str, Any]]) -> str:
     accuracy = [result for result in rows if "unit" in result]
     missed = [result for result in rows if result["met"] is False]
     return (
-        f"# Benchmarks\n\nWritten by `make bench` on Python {platform.python_version()}, {platform.machine()}.\n"
+        f"# Benchmarks\n\n{origin()}\n"
         f"\n## Missed: {len(missed)} of {sum(result['met'] is not None for result in rows)}\n\n{table(missed)}"
         "\n## Speed\n\nCPU seconds, one BLAS thread, after warm-up, best of three; each beside its floor or peer in "
         f"the same run.\n\n{table(speed)}"
         "\n## Accuracy\n\nErrors on real tables where the data folder has them (docs/how-to/benchmarks.md); x is a "
         f"ratio, in brackets its 95% interval.\n\n{table(accuracy)}"
+    )
+
+
+def origin() -> str:
+    """On what, with what and when: no name of a host or a user."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    versions = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
+    return (
+        f"Written by `make bench` on {datetime.now(UTC):%Y-%m-%d}: {os.cpu_count()} cores ({platform.machine()}), "
+        f"{memory:.0f} GB of memory, {platform.system()}, Python {platform.python_version()}, {versions}. Peers are "
+        "named with their versions in the lines."
     )
 
 

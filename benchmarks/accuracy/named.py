@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 import crosstally as ct
 from benchmarks.accuracy.comparison import PEER_DRAWS, Ratio, independent_ratio, paired_ratio
 from benchmarks.accuracy.kept import code_digest, kept, table_digest
@@ -69,7 +71,8 @@ def _against_peers(draws: int, *, quick: bool) -> Iterator[dict[str, Any]]:
                 yield line(work, None, None, None, unit="x", note=words)
                 continue
             row = mean_line(f"{work}, mean", ratios, mean if algorithm == "AIM" else None)
-            row["note"] += f"; {algorithm} of {version()}, {seconds:,.0f} CPU s a draw; left out {len(left_out)}"
+            time = "{:,.0f} CPU s a draw, {:,.0f} without compilation".format(*seconds)
+            row["note"] += f"; {algorithm} of {version()}, {time}; left out {len(left_out)}"
             yield row
             if algorithm == "AIM" and limit is not None:
                 yield never_above(f"{work}, never above", ratios, limit)
@@ -79,19 +82,22 @@ def _against_peers(draws: int, *, quick: bool) -> Iterator[dict[str, Any]]:
 
 def _peer_ratios(
     algorithm: str, order: int, ours: dict[Setting, Any], *, least: int
-) -> tuple[dict[str, Ratio], Sequence[str], float]:
-    """The ratio in each setting with enough draws, what did not converge or end, and the mean seconds of a draw."""
-    ratios, left_out, seconds = {}, [], []
+) -> tuple[dict[str, Ratio], Sequence[str], tuple[float, ...]]:
+    """The ratio in each setting with enough draws, what did not converge or end, and the mean seconds of a draw.
+
+    Seconds are all, and those without compilation.
+    """
+    ratios, left_out, seconds = {}, [], list[tuple[float, float]]()
     for setting, own in ours.items():
         if "refused" in own:
             continue
         found = peer_draws(PeerJob(algorithm, setting, order, PEER_DRAWS))
         good = [each for each in found if each["converged"]]
         left_out += [f"{setting}: {each.get('error', 'not converged')}" for each in found if not each["converged"]]
-        seconds += [each["cpu"] for each in good]
+        seconds += [(each["cpu"], each["cpu"] * (1 - each["compiling"])) for each in good]
         if len(good) >= least:
             ratios[str(setting)] = independent_ratio(own[str(order)]["l1"], [each["l1"] for each in good])
-    return ratios, left_out, sum(seconds) / max(1, len(seconds))
+    return ratios, left_out, tuple(float(mean) for mean in np.mean(seconds or [(0.0, 0.0)], axis=0))
 
 
 def _against_nothing(draws: int, *, quick: bool) -> Iterator[dict[str, Any]]:

@@ -23,9 +23,9 @@ __all__ = ["to_mbi"]
 def to_mbi(release: Release) -> tuple[Any, list[Any]]:
     """The domain and the measurements of a release, for the estimators of mbi.
 
-    ``mbi.estimation.mirror_descent(*ct.to_mbi(release))`` fits a graphical model to them. Values are numbered in the
-    order of the schema's labels. Each measurement has the standard deviation of its noise; mbi takes all noise for
-    Gaussian.
+    ``mbi.estimation.MirrorDescent().estimate(*ct.to_mbi(release))`` fits a graphical model to them. Values are numbered
+    in the order of the schema's labels. Each measurement has the standard deviation of its noise; mbi takes all noise
+    for Gaussian.
 
     Args:
         release: Any whose measurements are cells or contrasts of values; groups and matrices mbi cannot take.
