@@ -255,9 +255,18 @@ class Scores:
         return replace(self, epsilon=epsilon)
 
     @classmethod
-    def known(cls, method: str, case: Case, distance: float, *, epsilon: float, k: int, note: str = "") -> Scores:
-        """The errors of a method whose expected L2 error is known and the same for all tables."""
-        grid = np.full((RUNS, len(case.tables[k])), distance)
+    def known(
+        cls,
+        method: str,
+        case: Case,
+        distance: float | NDArray[np.float64],
+        *,
+        epsilon: float,
+        k: int,
+        note: str = "",
+    ) -> Scores:
+        """The errors of a method whose expected L2 error is known, for all tables alike or for each."""
+        grid = np.broadcast_to(np.asarray(distance, np.float64), (RUNS, len(case.tables[k])))
         return cls._in(case, method, {DISTANCE: grid}, epsilon=epsilon, k=k, note=note)
 
     @classmethod
