@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from crosstally.papers import baselines
 from crosstally.papers.data import visits
-from crosstally.papers.metrics import Interval, candlestick, decided, ratio_interval
+from crosstally.papers.metrics import Interval, candlestick, decided, ratio_interval, ratio_words, span_words
 from crosstally.papers.outcomes import Claim, Experiment, Outcome, Settings, Value
 from crosstally.papers.priview.candlesticks import candlesticks
 from crosstally.papers.priview.trials import (
@@ -28,11 +28,9 @@ from crosstally.papers.priview.trials import (
     case_of,
     cells_of,
     ratio,
-    ratio_words,
     read,
     released,
     rows_of,
-    span_words,
 )
 from crosstally.typing import Floats
 from crosstally.workload import Workload
