@@ -477,6 +477,27 @@ def test_reproduce_prints_rows_and_verdicts_and_fails_on_claims_of_ours(
     assert re.search(rf"^{word} +Direct wins. \(crosstally\)$", shown, re.MULTILINE)
 
 
+def test_reproduce_all_writes_one_page_of_all_verdicts(
+    experiment: bool | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    only = tuple(each for each in experiments.EXPERIMENTS if each.name == "small")
+    monkeypatch.setattr(experiments, "EXPERIMENTS", only)
+    ran = run("reproduce", "--all", "--quick", "--json", "-o", tmp_path / "all", "--quiet")
+    assert ran.code == (1 if experiment is False else 0)
+    assert [each["name"] for each in json.loads(ran.out)] == ["small"]
+    page = (tmp_path / "all" / "index.html").read_text(encoding="utf-8")
+    word = {True: "holds", False: "does not hold", None: "open"}[experiment]
+    assert f"<tr><th>{word}</th><td>Direct wins.</td><td>crosstally</td><td>0.8 x</td></tr>" in page
+    assert "1 experiments, 2 claims, quick runs." in page
+    assert (tmp_path / "all" / "small" / "rows.csv").is_file()
+    assert "Direct wins." in run("reproduce", "--all", "--quick", "-o", tmp_path / "all").out
+
+
+def test_reproduce_all_takes_no_name() -> None:
+    ran = run("reproduce", "small", "--all")
+    assert (ran.code, "leave out the name and --data" in ran.err) == (2, True)
+
+
 def test_a_ledger_that_is_named_is_made_like_the_one_beside_the_source(folder: Path) -> None:
     """Planned and released alike; what was spent is the cap, so that the same again is refused."""
     asked = ("--schema", folder / "people.schema.json", *EXACT)

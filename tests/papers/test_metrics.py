@@ -146,3 +146,15 @@ def test_the_level_of_verdicts_is_bonferroni_s() -> None:
 def test_a_grid_ratio_needs_paired_grids(values: object, baseline: object, message: str) -> None:
     with pytest.raises(CrosstallyError, match=message):
         metrics.grid_ratio_interval(values, baseline)
+
+
+def test_unpaired_ratios_have_the_interval_of_both_errors() -> None:
+    """By hand: relative errors 3% and 4% are 5% together; equal numbers n have 2 (n - 1) degrees when alike.
+
+    Satterthwaite: 0.0025^2 / (0.0009^2 / 9 + 0.0016^2 / 9) = 16.69 degrees; Student's 97.5% quantile is 2.113.
+    """
+    found = metrics.unpaired_ratio_interval((2.0, 0.06, 10), (1.0, 0.04, 10), level=0.95)
+    assert (found.estimate, found.low) == (2.0, pytest.approx(2 * math.exp(-2.113 * 0.05), rel=1e-4))
+    assert found.low * found.high == pytest.approx(4)
+    with pytest.raises(CrosstallyError, match="a ratio needs positive values"):
+        metrics.unpaired_ratio_interval((0.0, 0.1, 5), (1.0, 0.1, 5))

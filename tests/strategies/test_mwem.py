@@ -64,6 +64,33 @@ def test_every_choice_is_between_what_the_slow_version_says(rows) -> None:
     np.testing.assert_allclose(np.mean(found[1:], axis=0), np.mean(rounds, axis=0), rtol=1e-9)
 
 
+def test_replays_are_those_of_the_slow_version() -> None:
+    """Every round goes through all tables measured so far, three times; choices rest on what comes of it."""
+    ledger = ct.Ledger.in_memory(schema=SCHEMA, budget=ct.Budget(epsilon=5))
+    run(ledger, MWEM(rounds=3, replays=3), 300)
+    seen = [each for key in keys(ledger) for each in ledger.measurements(key)]
+    weights, tables = first_weights(SCHEMA.shape, 300), []
+    for each in seen:
+        if isinstance(each.query, Choice):
+            for names, reference in zip(each.query.candidates, each.query.reference, strict=True):
+                slow = table_of(weights, [int(name[1]) for name in names], SCHEMA.shape)
+                assert np.abs(np.array(reference) - slow).max() <= 0.5 + 1e-9
+        else:
+            tables.append(([int(name[1]) for name in each.query.attributes], each.values.ravel().tolist()))
+            for axes, noisy in tables * 3:
+                weights = next_weights(weights, axes, SCHEMA.shape, noisy)
+    assert len(tables) == 3
+    found = multiplicative_weights(SCHEMA, seen, rows=300, replays=3)
+    np.testing.assert_allclose(found[-1].ravel(), list(weights.values()), rtol=1e-9)
+
+
+def test_only_plans_with_replays_name_them() -> None:
+    """Plans that were approved before there were replays are still followed, and written as they were."""
+    once, often = (MWEM(rounds=2, replays=n).plan(SCHEMA, None, ct.Budget(epsilon=1)) for n in (0, 100))
+    assert dict(once.later[0].parameters) == {"rounds": 2, "rows": None}
+    assert dict(often.later[0].parameters) == {"rounds": 2, "rows": None, "replays": 100}
+
+
 def keys(ledger: ct.Ledger) -> list[str]:
     return [entry.key for entry in ledger.entries()]
 
@@ -144,6 +171,8 @@ def test_units_of_several_rows_have_that_much_more_noise() -> None:
         ({"rounds": True}, "rounds must be a whole number"),
         ({"rounds": 201}, "from 1 to 200"),
         ({"rows_share": 1}, "rows_share must be between 0 and 1"),
+        ({"replays": -1}, "replays must be a whole number from 0 to 1,000, got -1"),
+        ({"replays": True}, "replays must be a whole number"),
     ],
     ids=str,
 )

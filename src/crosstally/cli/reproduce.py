@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,6 +23,7 @@ EXAMPLES = (
     "crosstally reproduce --list",
     "crosstally reproduce priview-crossover --quick",
     "crosstally reproduce priview-crossover --json -o results",
+    "crosstally reproduce --all --quick -o reproduced",
 )
 
 
@@ -29,6 +31,7 @@ def reproduce(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="Which experiment.")] = None,
     *,
     list_: Annotated[bool, typer.Option("--list", help="List the experiments.")] = False,
+    all_: Annotated[bool, typer.Option("--all", help="Run all of them, and write one page of all verdicts.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Seconds instead of minutes: fewer repetitions.")] = False,
     data: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Use this file; the truth is shown, so it must be public.")
@@ -39,18 +42,24 @@ def reproduce(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Run a paper's experiment: its rows, its chart, whether its claims hold.
+    """Run a paper's experiment, or all of them: rows, charts, whether claims hold.
 
     A claim holds where whole intervals say so and is open where they do not decide. Exit code 1 when a claim of
-    crosstally's own does not hold.
+    crosstally's own does not hold. With --all, the folder (by default "reproduced") gets index.html, one page with
+    every chart and every verdict, and a folder for each experiment.
     """
-    from crosstally.cli.output.screen import number_of, people, print_json, progress
+    from crosstally.cli.output.screen import people, print_json, progress
     from crosstally.papers.experiments import run
 
     if list_:
         if name is not None:
             raise CrosstallyError("--list lists all experiments: leave out the name")
         _list(json=json)
+        return
+    if all_:
+        if name is not None or data is not None:
+            raise CrosstallyError("--all runs all experiments on their own data: leave out the name and --data")
+        _check(_run_all(output or Path("reproduced"), quick=quick, json=json, quiet=quiet))
         return
     if name is None:
         raise CrosstallyError("say which experiment, or list them: crosstally reproduce --list")
@@ -63,7 +72,40 @@ def reproduce(
     if output is not None:
         written = outcome.save(output)
         people(quiet=quiet).say(f"Written: {', '.join(map(str, written))}")
-    failed = [claim for claim in outcome.claims if claim.of == "crosstally" and claim.holds is False]
+    _check([outcome])
+
+
+def _run_all(folder: Path, *, quick: bool, json: bool, quiet: bool) -> list[Outcome]:
+    """Every outcome; the page is written anew after each, so that nothing is lost when a run is stopped."""
+    from crosstally.cli.output.screen import data, grid, people, print_json, progress
+    from crosstally.papers.experiments import EXPERIMENTS, run
+    from crosstally.papers.report import report
+
+    outcomes: list[Outcome] = []
+    page = folder / "index.html"
+    for each in EXPERIMENTS:
+        with progress(each.name, unit="steps", quiet=quiet) as tell:
+            outcomes.append(run(each.name, quick=quick, progress=tell))
+        outcomes[-1].save(folder / each.name)
+        page.write_text(report(outcomes, quick=quick), encoding="utf-8")
+    if json:
+        print_json([{"name": each.name, "claims": each.to_dict()["claims"]} for each in outcomes])
+    else:
+        table = grid("experiment", "verdict", "of", "claim", left=4)
+        for outcome in outcomes:
+            for claim in outcome.claims:
+                table.add_row(outcome.name, claim.verdict, claim.of, claim.claim)
+        data().put_table(table)
+    people(quiet=quiet).say(f"Written: {page}")
+    return outcomes
+
+
+def _check(outcomes: Sequence[Outcome]) -> None:
+    """Raise when a claim of crosstally's own does not hold: the exit code is 1."""
+    from crosstally.cli.output.screen import number_of
+
+    own = (claim for outcome in outcomes for claim in outcome.claims if claim.of == "crosstally")
+    failed = [claim for claim in own if claim.holds is False]
     if failed:
         number = number_of(len(failed), "claim of crosstally does", "claims of crosstally do")
         raise CheckFailedError(f"{number} not hold; the first: {failed[0].claim}")

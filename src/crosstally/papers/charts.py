@@ -62,7 +62,7 @@ def chart(
     values: Iterable[Mapping[str, Any]],
     *layers: Mapping[str, Any],
     title: str,
-    caption: str = "",
+    caption: str | Sequence[str] = "",
     panels: Mapping[str, Any] | None = None,
     across: int | None = None,
     pale_grid: bool = False,
@@ -74,7 +74,7 @@ def chart(
         values: A mapping for each mark, or for each point of a line.
         layers: The marks; later ones lie above earlier ones.
         title: What the chart shows.
-        caption: What else has to be known, below the title.
+        caption: What else has to be known, below the title, in one line or several.
         panels: The category whose names have a panel each, or those that make ``row`` and ``column``.
         across: How many panels stand side by side before the next row begins.
         pale_grid: Whether grid lines stay in the background of many marks.

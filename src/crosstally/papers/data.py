@@ -17,10 +17,11 @@ from crosstally.generate.rows import resample
 from crosstally.generate.transactions import transactions
 from crosstally.schema import Attribute, Schema
 
-__all__ = ["FOLDER_VARIABLE", "Rows", "clicks", "find", "read_binary", "searches"]
+__all__ = ["FOLDER_VARIABLE", "Rows", "clicks", "find", "read_binary", "searches", "visits"]
 
 FOLDER_VARIABLE = "CROSSTALLY_DATA"
-_KOSARAK = "kosarak-100k-top32.parquet"
+_KOSARAK, _MSNBC = "kosarak-100k-top32.parquet", "msnbc-17.parquet"
+_VISITORS = 989_818  # of MSNBC: as many rows are generated where there is no file
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,3 +86,16 @@ def searches(rows: int, random: np.random.Generator, *, attributes: int = 45) ->
     """Generated rows that stand in for AOL's search log, of which no file may be had, with as many categories."""
     table, schema = transactions(rows, attributes, random)
     return Rows(table, schema, label="generated, in place of AOL")
+
+
+def visits(attributes: int, random: np.random.Generator, *, path: str | Path | None = None) -> Rows:
+    """Visits of the most visited pages: of the file given, else of MSNBC where it is found; else generated ones."""
+    source = find(_MSNBC) if path is None else Path(path)
+    if source is None:
+        table, schema = transactions(_VISITORS, attributes, random)
+        return Rows(table, schema, label="generated, in place of MSNBC")
+    table, schema = read_binary(source)
+    visitors = {name: int(table[name].to_numpy().sum()) for name in schema.names}
+    most = sorted(schema.names, key=lambda name: -visitors[name])[:attributes]
+    names = tuple(name for name in schema.names if name in most)
+    return Rows(table.select(names), schema.subset(*names), label="MSNBC" if path is None else source.name)

@@ -7,6 +7,7 @@ or public data only.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,8 +28,11 @@ __all__ = [
     "mean_relative_error",
     "normalised_l2",
     "ratio_interval",
+    "ratio_words",
     "share_interval",
+    "span_words",
     "sum_of_squared_errors",
+    "unpaired_ratio_interval",
 ]
 
 FALSE_ALARMS = 1e-3
@@ -245,6 +249,30 @@ def grid_ratio_interval(values: ArrayLike, baseline: ArrayLike, *, level: float 
     return _around(float(above.mean() / below.mean()), quantile * math.sqrt(variance), level)
 
 
+def unpaired_ratio_interval(
+    values: tuple[float, float, int], baseline: tuple[float, float, int], *, level: float = VERDICT_LEVEL
+) -> Interval:
+    """The ratio of two means whose repetitions have nothing in common; each is (mean, its standard error, repetitions).
+
+    The errors of both logarithms add up in squares, with Satterthwaite's degrees of freedom. A mean of one value has no
+    error: it is known.
+
+    >>> unpaired_ratio_interval((6.0, 0.0, 1), (3.0, 0.0, 1))
+    Interval(estimate=2.0, low=2.0, high=2.0, level=0.9999995)
+    """
+    from scipy.special import stdtrit
+
+    if not (values[0] > 0 and baseline[0] > 0):
+        raise CrosstallyError("a ratio needs positive values")
+    squares = [((error / mean) ** 2, number - 1) for mean, error, number in (values, baseline) if error > 0]
+    variance = sum(square for square, _ in squares)
+    if variance == 0:
+        return _around(values[0] / baseline[0], 0.0, level)
+    freedom = variance**2 / sum(square**2 / free for square, free in squares)
+    quantile = -float(stdtrit(freedom, (1 - _probability(level)) / 2))
+    return _around(values[0] / baseline[0], quantile * math.sqrt(variance), level)
+
+
 def _around(ratio: float, off: float, level: float) -> Interval:
     """A ratio whose logarithm is within plus or minus ``off``; beyond e^700 there are no numbers."""
     times = math.exp(min(off, 700.0))
@@ -288,3 +316,30 @@ def _probability(level: float) -> float:
     if not 0 < level < 1:
         raise CrosstallyError(f"level must be between 0 and 1, got {level}")
     return level
+
+
+# Words
+
+
+def ratio_words(interval: Interval) -> str:
+    """A ratio and its interval.
+
+    >>> ratio_words(Interval(estimate=41.234, low=38.9, high=43.5, level=0.95))
+    '41.2 x (38.9 to 43.5)'
+    """
+    return f"{_digits(interval.estimate)} x ({_digits(interval.low)} to {_digits(interval.high)})"
+
+
+def _digits(number: float) -> str:
+    return f"{number:.3g}" if abs(number) < 999.5 else f"{number:,.0f}"
+
+
+def span_words(intervals: Sequence[Interval]) -> str:
+    """The least and the greatest of some ratios, and the ends between which all their intervals lie.
+
+    >>> span_words([Interval(estimate=4, low=3, high=5, level=0.95), Interval(estimate=9, low=8, high=12, level=0.95)])
+    'from 4 x to 9 x (intervals from 3 to 12)'
+    """
+    least, most = (end(each.estimate for each in intervals) for end in (min, max))
+    low, high = min(each.low for each in intervals), max(each.high for each in intervals)
+    return f"from {_digits(least)} x to {_digits(most)} x (intervals from {_digits(low)} to {_digits(high)})"

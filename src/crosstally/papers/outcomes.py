@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 
 from crosstally.errors import CrosstallyError, MissingExtraError
 
-__all__ = ["Claim", "Experiment", "Outcome", "Progress", "Settings", "Value"]
+__all__ = ["Claim", "Experiment", "Outcome", "Progress", "Settings", "Value", "drawn"]
 
 Value = str | int | float | bool | None
 Progress = Callable[[int, int], None]
@@ -135,12 +135,21 @@ def _write_json(outcome: Outcome, folder: Path) -> Path:
 
 
 def _write_chart(chart: Mapping[str, Any], folder: Path) -> Sequence[Path]:
-    """Draw the chart with the renderer inside vl-convert: nothing is fetched."""
+    vector, picture = folder / "chart.svg", folder / "chart.png"
+    vector.write_text(drawn(chart), encoding="utf-8")
+    picture.write_bytes(_renderer().vegalite_to_png(dict(chart), scale=2))
+    return vector, picture
+
+
+def drawn(chart: Mapping[str, Any]) -> str:
+    """The chart as SVG."""
+    return str(_renderer().vegalite_to_svg(dict(chart)))
+
+
+def _renderer() -> Any:
+    """The renderer inside vl-convert: nothing is fetched."""
     try:
         import vl_convert
     except ImportError:
         raise MissingExtraError("vl-convert-python", "charts") from None
-    vector, picture = folder / "chart.svg", folder / "chart.png"
-    vector.write_text(vl_convert.vegalite_to_svg(dict(chart)), encoding="utf-8")
-    picture.write_bytes(vl_convert.vegalite_to_png(dict(chart), scale=2))
-    return vector, picture
+    return vl_convert

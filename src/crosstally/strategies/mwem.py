@@ -8,16 +8,19 @@ counts m and the estimate's own A over the chosen table, the cell x of the full 
 
 and the whole is scaled back to n. Half of the budget chooses, half measures. The cells of one table are disjoint
 queries, which one measurement answers together (section 3.3 of the paper); their L1 distance is what is chosen by.
+With ``replays`` each round goes through all measurements so far again and again, as the paper's experiments do.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crosstally.budget import fraction_of_text
 from crosstally.errors import PlanError, TooManyCellsError
@@ -49,6 +52,9 @@ RULE_VERSION = 1
 MAX_DOMAIN = 200_000
 """Cells of the table over all attributes. Every stage goes through it once for each round so far."""
 
+MAX_REPLAYS = 1_000
+"""A guard of time: every stage repeats all rounds before it, each with so many passes. PriView has 100."""
+
 _HALF = Fraction(1, 2)  # half of each round chooses and half measures, as in the paper (figure 1: epsilon / 2T each)
 
 
@@ -63,15 +69,19 @@ class MWEM(Strategy):
         rounds: How many tables are chosen and measured; the same one may be chosen again.
         rows_share: The share of the budget that buys the number of rows, where it is not public.
         rows: About how many rows there are, if that is public: it is not bought then.
+        replays: How often each round goes through all measurements so far; with 0 each is used once, in its own round.
     """
 
     rounds: int = 10
     rows_share: Fraction = Fraction(1, 100)
     rows: int | None = None
+    replays: int = 0
     name: ClassVar[str] = "mwem"
 
     def __post_init__(self) -> None:
         check_rounds(self.rounds)
+        if isinstance(self.replays, bool) or not isinstance(self.replays, int) or not 0 <= self.replays <= MAX_REPLAYS:
+            raise PlanError(f"replays must be a whole number from 0 to {MAX_REPLAYS:,}, got {self.replays!r}")
         share = fraction_of_text(str(self.rows_share))
         if share is None or not 0 < share < 1:
             raise PlanError(f"rows_share must be between 0 and 1, got {self.rows_share}")
@@ -103,6 +113,8 @@ class MWEM(Strategy):
             choice = _choice(task.schema, task.workload, [_uniform(task.schema, self.rows)])
             first = choosing(choice, task.schema, own, task.neighbours)
         parameters = {"rounds": self.rounds, "rows": self.rows}
+        if self.replays:  # plans without replays are the same as before there were any
+            parameters["replays"] = self.replays
         rules = (Rule(self.name, RULE_VERSION, parameters=parameters, share=share) for share in shares)
         return task.planned(self.name, first, later=tuple(rules))
 
@@ -114,31 +126,50 @@ class MWEM(Strategy):
         rows = known_total(seen) if self.rows is None else self.rows
         if rows is None:
             raise PlanError("mwem chooses tables by the number of rows, which was not measured")
-        choice = _choice(schema, plan.workload, multiplicative_weights(schema, seen, rows=rows))
+        weights = multiplicative_weights(schema, seen, rows=rows, replays=self.replays)
+        choice = _choice(schema, plan.workload, weights)
         return following(plan, choosing(choice, schema, own, plan.neighbours))
 
 
-def multiplicative_weights(schema: Schema, measured: Sequence[Measurement], *, rows: float) -> list[Floats]:
+def multiplicative_weights(
+    schema: Schema, measured: Sequence[Measurement], *, rows: float, replays: int = 0
+) -> list[Floats]:
     """The estimate before any round and after each one, as tables over all attributes; the paper publishes their mean.
 
     Only measured tables count: choices and the number of rows are passed over. The mean is over the rounds, without
-    the first table.
+    the first table. With ``replays`` a round uses all tables so far as often; the paper then publishes the last one.
     """
     estimates = [_uniform(schema, rows)]
-    total = estimates[0].sum()
-    logs = np.log(estimates[0])
+    total = float(estimates[0].sum())
+    logs = np.log(estimates[0]).ravel()
+    tables: list[tuple[NDArray[np.intp], Floats]] = []  # of each cell of the domain its cell in the table; its counts
     for each in measured:
         if isinstance(each.query, Choice) or not each.query.attributes:
             continue
-        axes = [schema.positions[name] for name in each.query.attributes]
-        off = np.asarray(each.values - _margin(estimates[-1], axes), np.float64) / (2 * total)
-        shape = [1] * len(schema.shape)
-        for axis in axes:
-            shape[axis] = schema.shape[axis]
-        logs = logs + off.transpose(np.argsort(axes)).reshape(shape)
-        weights = np.exp(logs - logs.max())  # the largest is 1: noise far above the number of rows cannot overflow
-        estimates.append(weights * (total / weights.sum()))
+        tables.append((_cells_of(schema, each.query.attributes), np.asarray(each.values, np.float64).ravel()))
+        for cells, counts in tables * replays if replays else tables[-1:]:
+            own = np.bincount(cells, _scaled(logs, total), minlength=len(counts))
+            logs = logs + ((counts - own) / (2 * total))[cells]
+        estimates.append(_scaled(logs, total).reshape(schema.shape))
     return estimates
+
+
+def _cells_of(schema: Schema, names: Sequence[str]) -> NDArray[np.intp]:
+    """For each cell of the full table the cell of the table over some attributes that it is counted in."""
+    sizes = schema.sizes(names)
+    strides = [math.prod(sizes[place + 1 :]) for place in range(len(sizes))]
+    found = np.zeros(schema.shape, np.intp)
+    for name, size, stride in zip(names, sizes, strides, strict=True):
+        shape = [1] * found.ndim
+        shape[schema.positions[name]] = size
+        found += (stride * np.arange(size)).reshape(shape)
+    return found.ravel()
+
+
+def _scaled(logs: Floats, total: float) -> Floats:
+    """The weights, whose sum is the number of rows; the largest is taken as 1 first, so that no noise overflows."""
+    weights = np.exp(logs - logs.max())
+    return np.asarray(weights * (total / weights.sum()))
 
 
 def _uniform(schema: Schema, rows: float) -> Floats:

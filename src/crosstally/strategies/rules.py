@@ -30,8 +30,8 @@ def _adaptive(*, rounds: int) -> Strategy:
     return Adaptive(rounds=rounds)
 
 
-def _mwem(*, rounds: int, rows: int | None) -> Strategy:
-    return MWEM(rounds=rounds, rows=rows)
+def _mwem(*, rounds: int, rows: int | None, replays: int = 0) -> Strategy:
+    return MWEM(rounds=rounds, rows=rows, replays=replays)
 
 
 RULES: dict[tuple[str, int], Callable[..., Strategy]] = {

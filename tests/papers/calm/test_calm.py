@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -97,9 +99,11 @@ def test_verdicts_follow_from_the_scores() -> None:
     rules = [rule, score("CALM, balanced (m, l)", 1.2)]
     claims = list(calm.calm_claims([*others, best, *rules, score("crosstally", 0.9)]))
     assert [claim.holds for claim in claims] == [True, True, False, True, False, True]
-    assert "in 0 of 1 settings; from 0.9 (± 0) to 0.9" in claims[4].figure
+    assert "in 0 of 1 settings; from 0.9 x to 0.9 x (intervals from 0.9 to 0.9)" in claims[4].figure
     claims = list(calm.calm_claims([*others, best, *rules, score("crosstally", 0.7)]))
     assert claims[4].holds
+    noisy = replace(score("crosstally", 0.7), error=0.07)
+    assert list(calm.calm_claims([*others, best, *rules, noisy]))[4].holds is None  # 0.7 within 0.8, the interval not
     binary_alone = [each for each in others if each.method != "FT"]
     assert next(iter(calm.calm_claims([*binary_alone, best, *rules, score("crosstally", 0.7)]))).holds
 
@@ -134,5 +138,6 @@ def test_no_views_suit_people_of_both_kinds() -> None:
     assert [claim.holds for claim in apart] == [False, False]
     assert all("with 1 x" in claim.figure for claim in apart)
     together = calm.choice_claim([chains, rare], EPSILON, counts)
-    assert together.holds
+    assert together.holds is not False  # six runs leave it open more often than not
+    assert float(re.search(r"with ([\d.]+) x", together.figure)[1]) > 1.3
     assert "chains, rare (6 attributes, 131,072 people, ε = 1)" in together.claim

@@ -9,7 +9,7 @@ import numpy as np
 from crosstally.errors import CrosstallyError
 from crosstally.generate.chains import markov_chain
 from crosstally.papers.data import Rows
-from crosstally.papers.metrics import decided, grid_ratio_interval
+from crosstally.papers.metrics import decided, grid_ratio_interval, ratio_words
 from crosstally.papers.outcomes import Claim, Experiment, Outcome, Settings
 from crosstally.papers.priview.candlesticks import candlesticks
 from crosstally.papers.priview.trials import (
@@ -21,7 +21,6 @@ from crosstally.papers.priview.trials import (
     Scores,
     Steps,
     case_of,
-    ratio_words,
     read,
     released,
     rows_of,

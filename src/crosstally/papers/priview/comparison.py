@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from crosstally.papers import baselines
 from crosstally.papers.charts import stacked
 from crosstally.papers.data import clicks, searches
-from crosstally.papers.metrics import decided
+from crosstally.papers.metrics import decided, ratio_words, span_words
 from crosstally.papers.outcomes import Claim, Experiment, Outcome, Settings
 from crosstally.papers.priview.candlesticks import candlesticks
 from crosstally.papers.priview.trials import (
@@ -33,11 +33,9 @@ from crosstally.papers.priview.trials import (
     filled,
     random_tables,
     ratio,
-    ratio_words,
     read,
     released,
     rows_of,
-    span_words,
 )
 from crosstally.strategies.views import choose_cover
 

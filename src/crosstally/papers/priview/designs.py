@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from crosstally.papers.data import clicks
-from crosstally.papers.metrics import Interval, candlestick, decided
+from crosstally.papers.metrics import Interval, candlestick, decided, span_words
 from crosstally.papers.outcomes import Claim, Experiment, Outcome, Settings
 from crosstally.papers.priview.candlesticks import candlesticks
 from crosstally.papers.priview.comparison import cover_of
@@ -27,7 +27,6 @@ from crosstally.papers.priview.trials import (
     read,
     released,
     rows_of,
-    span_words,
 )
 
 __all__ = ["EXPERIMENTS", "design_claims"]

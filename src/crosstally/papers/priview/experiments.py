@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from crosstally.papers.priview import all_methods as priview_all_methods
 from crosstally.papers.priview import chains as priview_chains
 from crosstally.papers.priview import comparison as priview_comparison
 from crosstally.papers.priview import crossover as priview_crossover
@@ -13,6 +14,7 @@ __all__ = ["EXPERIMENTS"]
 
 EXPERIMENTS = (
     *priview_crossover.EXPERIMENTS,
+    *priview_all_methods.EXPERIMENTS,
     *priview_comparison.EXPERIMENTS,
     *priview_methods.EXPERIMENTS,
     *priview_chains.EXPERIMENTS,

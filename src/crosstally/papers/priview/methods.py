@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.papers.data import clicks, searches
-from crosstally.papers.metrics import Interval, decided
+from crosstally.papers.metrics import Interval, decided, span_words
 from crosstally.papers.outcomes import Claim, Experiment, Outcome, Settings
 from crosstally.papers.priview.candlesticks import candlesticks
 from crosstally.papers.priview.trials import (
@@ -36,7 +36,6 @@ from crosstally.papers.priview.trials import (
     read,
     released,
     rows_of,
-    span_words,
 )
 
 if TYPE_CHECKING:

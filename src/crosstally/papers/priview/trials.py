@@ -45,11 +45,9 @@ __all__ = [
     "filled",
     "random_tables",
     "ratio",
-    "ratio_words",
     "read",
     "released",
     "rows_of",
-    "span_words",
 ]
 
 Names = tuple[str, ...]
@@ -255,9 +253,18 @@ class Scores:
         return replace(self, epsilon=epsilon)
 
     @classmethod
-    def known(cls, method: str, case: Case, distance: float, *, epsilon: float, k: int, note: str = "") -> Scores:
-        """The errors of a method whose expected L2 error is known and the same for all tables."""
-        grid = np.full((RUNS, len(case.tables[k])), distance)
+    def known(
+        cls,
+        method: str,
+        case: Case,
+        distance: float | NDArray[np.float64],
+        *,
+        epsilon: float,
+        k: int,
+        note: str = "",
+    ) -> Scores:
+        """The errors of a method whose expected L2 error is known, for all tables alike or for each."""
+        grid = np.broadcast_to(np.asarray(distance, np.float64), (RUNS, len(case.tables[k])))
         return cls._in(case, method, {DISTANCE: grid}, epsilon=epsilon, k=k, note=note)
 
     @classmethod
@@ -304,27 +311,3 @@ def ratio(scores: Sequence[Scores], cell: Cell, above: str, below: str) -> Inter
 def _shape(first: NDArray[np.float64], second: NDArray[np.float64]) -> tuple[int, ...]:
     """Methods without noise have one run, which is paired with all runs of the other."""
     return np.broadcast_shapes(first.shape, second.shape)
-
-
-def ratio_words(interval: Interval) -> str:
-    """A ratio and its interval.
-
-    >>> ratio_words(Interval(estimate=41.234, low=38.9, high=43.5, level=0.95))
-    '41.2 x (38.9 to 43.5)'
-    """
-    return f"{_digits(interval.estimate)} x ({_digits(interval.low)} to {_digits(interval.high)})"
-
-
-def _digits(number: float) -> str:
-    return f"{number:.3g}" if abs(number) < 999.5 else f"{number:,.0f}"
-
-
-def span_words(intervals: Sequence[Interval]) -> str:
-    """The least and the greatest of some ratios, and the ends between which all their intervals lie.
-
-    >>> span_words([Interval(estimate=4, low=3, high=5, level=0.95), Interval(estimate=9, low=8, high=12, level=0.95)])
-    'from 4 x to 9 x (intervals from 3 to 12)'
-    """
-    least, most = (end(each.estimate for each in intervals) for end in (min, max))
-    low, high = min(each.low for each in intervals), max(each.high for each in intervals)
-    return f"from {_digits(least)} x to {_digits(most)} x (intervals from {_digits(low)} to {_digits(high)})"

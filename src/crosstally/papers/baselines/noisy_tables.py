@@ -1,9 +1,4 @@
-"""What PriView is compared with (section 3), simulated for the asked tables only.
-
-Noise comes from the numpy generator given, as continuous Laplace noise: nothing here is a release, and nothing that it
-returns may be published. Only the tables asked for are drawn; the noise of one table is what it would be if all were.
-All baselines are told the true number of rows, which helps them.
-"""
+"""Uniform, Flat, Direct and Fourier (PriView, sections 3.1 to 3.3)."""
 
 from __future__ import annotations
 
@@ -15,7 +10,7 @@ from numpy.typing import NDArray
 from crosstally.inference.nonnegativity import clip_and_keep_total
 from crosstally.typing import Floats
 
-__all__ = ["corrected", "direct", "flat_distance", "fourier", "fourier_coefficients", "uniform"]
+__all__ = ["corrected", "direct", "flat", "flat_distance", "fourier", "fourier_coefficients", "uniform"]
 
 
 def uniform(truth: NDArray[np.int64]) -> Floats:
@@ -30,6 +25,11 @@ def flat_distance(attributes: int, *, rows: int, epsilon: float) -> float:
     0.1016
     """
     return min(1.0, math.sqrt(2.0**attributes * 2) / epsilon / rows)
+
+
+def flat(full: NDArray[np.int64], *, epsilon: float, random: np.random.Generator) -> Floats:
+    """The table over all attributes with noise in every cell, from which all others are summed."""
+    return np.asarray(full + random.laplace(0, 1 / epsilon, full.shape))
 
 
 def direct(truth: NDArray[np.int64], *, attributes: int, epsilon: float, random: np.random.Generator) -> Floats:
