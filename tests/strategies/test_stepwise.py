@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
 from pathlib import Path
@@ -24,7 +25,7 @@ from crosstally.strategies.belief import Belief, known_sizes
 from crosstally.strategies.planner import compare
 from crosstally.strategies.rules import next_stage, outlook
 from crosstally.strategies.view_shares import TableBudget, best_shares
-from crosstally.strategies.water_filling import best_precisions
+from crosstally.strategies.water_filling import believed_precisions, best_precisions
 from crosstally.tables import Measurement
 from simulated import margin, noise_of, people, schema_of
 
@@ -118,7 +119,7 @@ def test_water_filling_is_the_optimum() -> None:
     def value(precision: np.ndarray) -> float:
         return goal.score(goal.errors(belief.errors(already + precision)))
 
-    found = best_precisions(goal, belief, costs, amount, already=already, most_cells=1e9)
+    found = believed_precisions(goal, belief, costs, amount, already=already, most_cells=1e9)
     assert float(costs @ found) <= amount * (1 + 1e-6)
     least = math.inf
     for seed in range(6):
@@ -135,6 +136,78 @@ def test_water_filling_is_the_optimum() -> None:
             least = min(least, value(best.x))
     assert value(found) <= least * 1.01  # a set whose gain is below 5% is left out
     assert value(np.full(len(costs), amount / costs.sum())) > value(found) * 1.02  # and equal precisions are worse
+
+
+def test_precisions_are_the_optimum_for_noise_that_nothing_shrinks() -> None:
+    """Every choice of sets with SciPy's best precisions for it: none that is closed has a lower score."""
+    schema = schema_of(2, 3, 4)
+    goal = goal_of(schema, None)
+    closure = goal.closure
+    belief = Belief.of_one_ways(
+        closure, [np.array(p) for p in ([0.9, 0.1], [0.5, 0.3, 0.2], [0.7, 0.1, 0.1, 0.1])], 300
+    )
+    costs = closure.product(1 - 1 / closure.sizes) / 2
+    orders = np.rint(np.log2(closure.product(np.full(3, 2.0)))).astype(int)
+    already = np.where(orders <= 1, 1e-3, 0.0)
+    predicted = belief.errors(np.zeros(len(costs)))
+    amount = 0.02
+
+    def value(precision: np.ndarray) -> float:
+        known = already + precision
+        return goal.score(goal.errors(np.where(known > 0, 1 / np.maximum(known, 1e-300), predicted)))
+
+    def best(kept: np.ndarray) -> float:
+        def at(logs: np.ndarray) -> float:
+            shares = np.exp(logs) / np.exp(logs).sum()
+            precision = np.zeros(len(costs))
+            precision[kept] = shares * amount / costs[kept]
+            return math.log(value(precision))
+
+        return math.exp(scipy.optimize.minimize(at, np.zeros(kept.sum())).fun)
+
+    pairs, triple = np.flatnonzero(orders == 2), orders == 3
+    choices = [
+        (orders <= 1) | np.isin(np.arange(len(costs)), part) for k in range(4) for part in combinations(pairs, k)
+    ]
+    least = min(map(best, [*choices, np.ones(len(costs), np.bool_)]))
+    found = best_precisions(goal, belief, costs, amount, already=already, most_cells=1e9)
+    assert float(costs @ found) == pytest.approx(amount, rel=1e-4)
+    assert not found[triple].any()
+    assert (
+        value(found) <= least * 1.02
+    )  # sets are left out one round after another, which need not find the best choice
+    trusting = believed_precisions(goal, belief, costs, amount, already=already, most_cells=1e9)
+    assert value(trusting) > value(found) * 1.02
+
+
+def test_a_plan_approved_under_the_first_rule_measures_what_that_rule_did() -> None:
+    """Version 1 trusts inference to shrink what it measures of three attributes, so that it buys less precision."""
+    schema = schema_of(*[2] * 8)
+    full = people(np.random.default_rng(3), schema.shape, 2_000, 0.5)
+    plan = Stepwise().plan(schema, None, RHO)
+    seen = measured(np.random.default_rng(5), full, plan)
+    assert [rule.version for rule in plan.later] == [2]
+    old = replace(plan, later=tuple(replace(rule, version=1) for rule in plan.later))
+    second, first = (next_stage(each, seen) for each in (plan, old))
+    assert first is not None
+    assert second is not None
+    noise = [
+        np.mean([r.noise.variance for r in stage.requests if len(r.query.attributes) == 3]) for stage in (second, first)
+    ]
+    assert noise[0] < 0.8 * noise[1]
+
+
+def test_one_way_tables_of_binary_attributes_are_measured_together_under_laplace_noise() -> None:
+    """Four tables of three, each with epsilon 1/4 and noise of variance 32, below a table each.
+
+    The difference of an attribute's two cells has the variance 8 x 32, the total 8 x 32 / 4, a cell a quarter of both
+    together, 80; the total counts as a thirteenth table. With a table each a cell has (2 x 288 + 48) / 4 = 156.
+    """
+    schema = schema_of(*[2] * 12)
+    plan = Stepwise().plan(schema, ct.Workload.all_ways(schema, 1), PURE)
+    assert {len(request.query.attributes) for request in plan.requests} == {3}
+    assert plan.cost == 1
+    assert plan.order_errors[1] == pytest.approx(math.sqrt((12 * 80 + 64) / 13), rel=0.01)
 
 
 def test_shares_of_views_are_near_the_optimum() -> None:

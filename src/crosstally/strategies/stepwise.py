@@ -10,7 +10,7 @@ measured is not measured. Nothing is decided by rows: the second stage sees what
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -34,17 +34,19 @@ from crosstally.residuals.closure import Closure
 from crosstally.schema import Schema
 from crosstally.strategies.base import Strategy, Task
 from crosstally.strategies.belief import Belief, known_sizes
+from crosstally.strategies.optimum import Optimum
 from crosstally.strategies.residual import Residual, contrast_costs, contrasts_with_variances
 from crosstally.strategies.value_groups import groups_of_all, rows_of_a_group
 from crosstally.strategies.view_shares import TableBudget, ViewShares, best_shares
-from crosstally.strategies.water_filling import best_precisions
+from crosstally.strategies.water_filling import believed_precisions, best_precisions
 from crosstally.typing import Floats
 from crosstally.workload import Workload
 
 __all__ = ["Stepwise"]
 
-RULE_VERSION = 1
-"""What ``next`` does with its parameters and what was measured. Approved plans rest on it."""
+RULE_VERSION = 2
+"""What ``next`` does with its parameters and what was measured. Approved plans rest on it, so both are run: under
+Gaussian noise version 1 trusts inference to shrink the noise of every set (``water_filling``)."""
 
 MOST_CELLS = 200_000
 """How many cells the second stage measures at most: drawing noise takes about 15 microseconds a cell and inference as
@@ -104,7 +106,8 @@ class Stepwise(Strategy):
         if _is_wide(task):
             return task.planned(self.name, _grouped_views(task, plan, rows, shares))
         belief = Belief.of_one_ways(goal.closure, shares, rows)
-        return task.planned(self.name, _second(task, goal, belief, _known(goal, plan)))
+        version = plan.later[0].version
+        return task.planned(self.name, _second(task, goal, belief, _known(goal, plan), version=version))
 
     def outlook(self, plan: Plan) -> Plan:
         """What both stages measure if every table of the workload, or of one and two attributes, is worth measuring.
@@ -141,9 +144,13 @@ def _goal(plan: Plan) -> Goal:
     return goal_of(plan.schema, plan.workload if plan.later[0].parameters["named"] else None)
 
 
-def _second(task: Task, goal: Goal, belief: Belief, already: Floats) -> Sequence[Request]:
+def _second(
+    task: Task, goal: Goal, belief: Belief, already: Floats, *, version: int = RULE_VERSION
+) -> Sequence[Request]:
     """What to measure with the task's budget, when each set is known with some precision already."""
-    return (_views if task.budget.pure else _contrasts)(task, goal, belief, already)
+    if task.budget.pure:
+        return _views(task, goal, belief, already)
+    return _contrasts(task, goal, belief, already, believed_precisions if version == 1 else best_precisions)
 
 
 def _score(goal: Goal, plan: Plan) -> float:
@@ -154,15 +161,16 @@ def _score(goal: Goal, plan: Plan) -> float:
 
 
 def _one_ways(task: Task, budget: Budget) -> Sequence[Request]:
-    """The total and the one-way tables, each as precise as the others on average over its cells."""
+    """The total and the one-way tables, each as precise as the others on average over its cells.
+
+    Under Laplace noise, where a table costs the same whatever its cells, small attributes are measured together: the 17
+    binary ones of MSNBC in five tables of three and one of two, for 0.71 of the error that a table each has.
+    """
     names = task.workload.attributes(task.schema)
-    if budget.pure:
-        return requests_with_shares(
-            [Cells((name,)) for name in names], [1.0] * len(names), task.schema, budget, task.neighbours
-        )
     tables = [(), *((name,) for name in names)]
     weights = [1 / math.prod(task.schema.sizes(table)) for table in tables]
-    return Residual().plan(task.schema, Workload(tables, weights), budget, neighbours=task.neighbours).requests
+    strategy = Optimum() if budget.pure else Residual()
+    return strategy.plan(task.schema, Workload(tables, weights), budget, neighbours=task.neighbours).requests
 
 
 def _known(goal: Goal, plan: Plan) -> Floats:
@@ -186,10 +194,12 @@ def _seen(schema: Schema, seen: Sequence[Measurement]) -> tuple[float, list[Floa
 # The second stage under Gaussian noise
 
 
-def _contrasts(task: Task, goal: Goal, belief: Belief, already: Floats) -> Sequence[Request]:
+def _contrasts(
+    task: Task, goal: Goal, belief: Belief, already: Floats, precisions: Callable[..., Floats]
+) -> Sequence[Request]:
     costs = contrast_costs(goal.closure, task.neighbours)
     amount = float(task.budget.amount)
-    bought = best_precisions(goal, belief, costs, amount, already=already, most_cells=MOST_CELLS)
+    bought = precisions(goal, belief, costs, amount, already=already, most_cells=MOST_CELLS)
     with np.errstate(divide="ignore"):
         variances = 1 / np.exp2(np.round(np.log2(bought) * _STEP) / _STEP)
     return GroupedRequests(
