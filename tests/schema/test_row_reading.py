@@ -156,6 +156,20 @@ def test_errors_say_where_and_never_what(given: object, message: str) -> None:
     assert "Secret" not in str(error.value)
 
 
+def test_a_meaning_does_not_rest_on_what_is_kept() -> None:
+    """Another thread, which reads by the same rule, may forget all that is kept at any moment."""
+
+    class Forgotten(dict[str, str | None]):
+        def __setitem__(self, key: str, value: str | None) -> None:
+            super().__setitem__(key, value)
+            self.clear()
+
+    rule = RowReading.from_dict({"columns": {"a": {"groups": {"yes": ["Y"]}}}}).rule("a", Attribute("a", ["yes", "no"]))
+    assert rule is not None
+    rule._seen = Forgotten()
+    assert [rule.text(given) for given in ("Y", "no", "Y", "")] == ["yes", "no", "yes", None]
+
+
 def test_labels_that_case_alone_tells_apart() -> None:
     two = Attribute("a", ["x", "X"])
     with pytest.raises(SchemaError, match="differ in case or blanks alone"):

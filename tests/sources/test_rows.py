@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
@@ -18,6 +19,7 @@ import crosstally as ct
 from crosstally.errors import CrosstallyError, SourceError
 from crosstally.schema import Attribute, Schema, Unit
 from crosstally.sources import check, count, draft
+from crosstally.sources.rows import batches
 
 CANARY = "CANARY-7f3a"
 SCHEMA = Schema((Attribute("sex", ["F", "M"]), Attribute("note", ["x", "y"], outside="other")))
@@ -286,3 +288,17 @@ def test_a_file_that_changes_while_it_is_read_spends_nothing(kind: str, tmp_path
             break  # its end was written over, and it is no longer one
     assert ledger.spent == 0
     assert sorted(tmp_path.iterdir()) == before
+
+
+def test_row_groups_that_were_read_are_not_kept(tmp_path: Path) -> None:
+    """Forty row groups of 400 kB: at no time are a quarter of the 16 MB held."""
+    numbers = np.random.default_rng(5).integers(0, 2**31, 100_000, dtype=np.int32)
+    table = pa.table({"a": numbers})
+    with pyarrow.parquet.ParquetWriter(tmp_path / "p.parquet", table.schema) as writer:
+        for _ in range(40):
+            writer.write_table(table)
+    before, held, rows = pa.total_allocated_bytes(), 0, 0
+    for batch in batches(tmp_path / "p.parquet", ["a"]):
+        held, rows = max(held, pa.total_allocated_bytes() - before), rows + batch.num_rows
+    assert rows == 4_000_000
+    assert 0 < held < 4_000_000

@@ -240,11 +240,14 @@ class ValueRule:
 
         What is in none of the periods or is no date at all becomes the text of other values, which is no label.
         """
-        if given not in self._seen:
-            if len(self._seen) >= _MOST_SEEN:
-                self._seen.clear()
-            self._seen[given] = self._text(given)
-        return self._seen[given]
+        try:
+            return self._seen[given]
+        except KeyError:
+            meaning = self._text(given)
+        if len(self._seen) >= _MOST_SEEN:
+            self._seen.clear()  # another thread, which reads by the same rule, may do so at any moment
+        self._seen[given] = meaning
+        return meaning
 
     def _text(self, given: str) -> str | None:
         key = self._key(given)

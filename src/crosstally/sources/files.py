@@ -90,7 +90,8 @@ def _open_parquet(path: Path) -> tuple[list[str], Read]:
         # Texts that repeat are stored once in the file: reading them so is several times faster.
         repeated = [name for name in texts if name in chosen]
         rows, ends = 0, _ends_of_groups(metadata)
-        with parquet.ParquetFile(path, read_dictionary=repeated) as file:
+        # Without pre_buffer: it would keep the bytes of all row groups until the last batch has come.
+        with parquet.ParquetFile(path, read_dictionary=repeated, pre_buffer=False) as file:
             for batch in file.iter_batches(_READ_ROWS, columns=list(chosen)):
                 rows += batch.num_rows
                 yield batch.select(chosen), max((end for last, end in ends if last <= rows), default=0)
