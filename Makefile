@@ -1,8 +1,8 @@
 # make demo     the whole story on generated people (installs into .venv the first time)
 # make test     lint, types, import contracts, doctests, tests; what CI runs
 # make verify   the long statistical counts; run before calling something done
-# make audit    the package against its own promise: exact losses, sampled bounds, releases of neighbours, mutants; an hour or
-#               more on two cores (less: AUDIT=--quick, or AUDIT="--releases 2000"); docs/evidence/audit.md
+# make audit    the package against its own promise: exact losses, sampled bounds, releases of neighbours, mutants; about
+#               an hour on two idle cores (less: AUDIT=--quick, or AUDIT="--releases 2000"); docs/evidence/audit.md
 # make mutants  94 faults planted in the package, one at a time, each with the test that must catch it; five minutes
 # make fuzz     10,000 forged files of every format, and as many questions and sources; counts are printed
 # make faults   kills, interrupts and full disks at random points, torn files; 200 of each, 500 lengths

@@ -267,6 +267,8 @@ def _started(place: Place, work: list[str] | Callable[[], int], surround: Callab
     """A child that does the work; it shares nothing that was drawn: randomness comes from the system."""
     sys.stdout.flush()
     sys.stderr.flush()
+    for name in ("stdout", "stderr"):  # a kill may come before the child has emptied what the last one said
+        (place.folder / name).write_text("")
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # until the child can hear it
     child = os.fork()
     if child:

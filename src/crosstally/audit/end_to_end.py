@@ -177,7 +177,7 @@ CONFIGURATIONS: tuple[Configuration, ...] = (
     _asked(),
     _released_twice(),
     _released("auto, in stages", staged=True, fewer=10),
-    _released("mwem, in stages", "--epsilon", "1", "--strategy", "mwem", staged=True, fewer=10),
+    _released("mwem, in stages", "--epsilon", "1", "--strategy", "mwem", staged=True, fewer=40),
 )
 """What is released, and how."""
 

@@ -87,9 +87,10 @@ class Screen(Console):
             column._cells = [self._spelled(cell) for cell in column._cells]
             if column.no_wrap:
                 column.min_width = max(cell_len(str(text)) for text in (column.header, *column.cells))
-        available = max(self.width - indent, 1)
-        needed = Measurement.get(self, self.options.update(width=UNBOUNDED), table).minimum
-        options = self.options.update(width=max(available, needed))
+        options = self.options
+        if self.width != UNBOUNDED:  # where all fits, nothing need be measured
+            needed = Measurement.get(self, options.update(width=UNBOUNDED), table).minimum
+            options = options.update(width=max(self.width - indent, needed, 1))
         for segments in self.render_lines(table, options, pad=False):
             line = Text(" " * indent)
             for segment in segments:
