@@ -115,6 +115,8 @@ def test_errors_are_those_of_dense_least_squares(budget, rows) -> None:
     sex, age, region = (np.eye(n) for n in SCHEMA.shape)
     cells = [std_error(each[None, :, None]) for each in age]
     assert release.marginal("age").std_error == pytest.approx(cells, rel=1e-4)
+    assert "(... to ...) 95% intervals" in str(release.marginal("age"))  # each cell has an error of its own
+    assert "±" not in str(release.marginal("age"))
     pair = [[std_error(s[:, None, None] * a[None, :, None]) for s in sex] for a in age]
     assert release.marginal("age", "sex").std_error == pytest.approx(np.array(pair), rel=1e-4)
     middle = age[2:5].sum(axis=0)[None, :, None]

@@ -231,9 +231,14 @@ class Marginal(LabelledTable):
         )
         return "\n".join([self._title(), *lines, self._footnote()])
 
+    @property
+    def shows_intervals(self) -> bool:
+        """Whether intervals are shown: one standard error says enough where all counts have it, on both sides."""
+        by_cell = self.error is not None and np.ndim(self.error.std_error) > 0
+        return self.ends is not None or self.quantity != COUNT or by_cell
+
     def _shown(self) -> tuple[Floats, Floats] | None:
-        """The intervals that are shown: standard errors say enough where they are the same on both sides."""
-        return None if self.ends is None and self.quantity == COUNT else self.interval()
+        return self.interval() if self.shows_intervals else None
 
     def _title(self) -> str:
         title = " x ".join(self.attributes) or ("total" if self.quantity == COUNT else self.quantity)
@@ -254,7 +259,7 @@ class Marginal(LabelledTable):
         return html_table(heads, rows, caption=self._title(), note=self._footnote(), left=left, more=more)
 
     def _footnote(self) -> str:
-        if self.ends is not None or (self.quantity != COUNT and self.error is not None):
+        if self.shows_intervals and (self.ends is not None or self.error is not None):
             assumed = f": {self.error_kind.assumption}" if self.error_kind.assumption else ""
             after = ", after the correction of negative cells" if self.error_kind is ErrorKind.CORRECTED else ""
             return f"(... to ...) {USUAL_LEVEL:.0%} intervals{after}{assumed} ({self.method})"

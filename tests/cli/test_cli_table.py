@@ -199,7 +199,7 @@ def test_cells_with_errors_of_their_own() -> None:
     assert arrow_table(answer).column("std_error").to_pylist() == [3.0, 4.0]
     lines = shown(answer, level=0.95)
     assert lines[0] == "sex, where sex = Female or rooms = 1"
-    assert lines[3:5] == ["Female   1,000 ± 6.0", "Male     1,001 ± 8.0"]
+    assert lines[3:5] == ["Female   1,000 (994 to 1,006)", "Male     1,001 (993 to 1,009)"]
 
 
 def test_a_table_without_a_condition_says_one_error_for_all() -> None:

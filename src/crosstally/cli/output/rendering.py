@@ -27,13 +27,13 @@ def title(marginal: Marginal) -> str:
 
 def notes(marginal: Marginal, level: float | None) -> list[str]:
     """What must be known to read the numbers."""
-    if marginal.ends is not None:
+    if marginal.shows_intervals:
         from crosstally.tables import USUAL_LEVEL
 
         sure = f"(... to ...): the true count is within this interval with {100 * (level or USUAL_LEVEL):g}% confidence"
         assumption = marginal.error_kind.assumption
         if not assumption:
-            return [f"{sure}, after the correction of negative cells."]
+            return [f"{sure}, after the correction of negative cells." if marginal.ends is not None else f"{sure}."]
         guess = "" if marginal.error is not None else f" The count itself is a guess by {marginal.method}."
         return [f"{sure}. {assumption[0].upper()}{assumption[1:]}.{guess}"]
     if marginal.error is None:
@@ -78,7 +78,7 @@ def cell_texts(marginal: Marginal, level: float | None) -> list[str]:
     from crosstally.text_table import cell_text, interval_text
 
     values = marginal.values.ravel().tolist()
-    if marginal.ends is not None:
+    if marginal.shows_intervals:
         ends = marginal.interval() if level is None else marginal.interval(level)
         low, high = (end.ravel().tolist() for end in ends)
         return [interval_text(*each) for each in zip(values, low, high, strict=True)]
