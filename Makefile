@@ -10,7 +10,7 @@
 #               (CROSSTALLY_DATA=folder uses the public files in it: docs/how-to/benchmarks.md)
 # make bench-peers  draw OpenDP's AIM and MST again (hours); make bench draws only what is not kept in .bench
 # make docs     the site, into site/, with the command line reference from --help
-# make tour     the output shown in the README, in the tutorial of the messy file and in the analyst's notebook
+# make tour     the output shown in the README, the tutorial of the messy file, the analyst's notebook and the gallery
 # make lock     requirements-test.lock from pyproject.toml
 # make setup    just install; make system installs the Debian packages of packages.txt (root), or says how
 
@@ -77,6 +77,7 @@ tour: .venv/developer
 	$(BIN)/python docs/tour.py
 	$(BIN)/python docs/messy_page.py
 	$(BIN)/python docs/notebook_page.py
+	$(BIN)/python docs/gallery.py
 
 lock:
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --extra dev \

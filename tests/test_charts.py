@@ -163,3 +163,11 @@ def test_drawing_names_the_extra_it_needs(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr("crosstally.extras.import_module", refuse)
     with pytest.raises(MissingExtraError, match=r"vl-convert-python is not installed: .*crosstally\[charts\]"):
         charts.save(chart, tmp_path / "chart.svg")
+
+
+def test_shares_and_differences_are_not_called_counts() -> None:
+    schema = Schema([Attribute("sex", ["f", "m"])])
+    chart = bar_chart(schema, np.array([0.4, 0.6]), half_width=None, quantity="share").to_dict()
+    assert chart["title"]["text"] == "Share by sex"
+    assert '"title": "share"' in json.dumps(chart)
+    assert '"title": "count"' not in json.dumps(chart)

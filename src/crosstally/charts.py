@@ -35,6 +35,7 @@ class Roles:
     """Which attribute, by position, runs along the axis, which is told by colour, which by small charts of its own.
 
     ``across`` says whether bars lie; where it is None they do if their labels are too long to stand side by side.
+    ``quantity`` is what their length means.
     """
 
     axis: int
@@ -42,6 +43,7 @@ class Roles:
     colour: int | None = None
     facet: int | None = None
     across: bool | None = None
+    quantity: str = "count"
 
 
 def roles(schema: Schema) -> Roles:
@@ -70,6 +72,7 @@ def bar_chart(
     caption: str = "",
     width: int = 480,
     across: bool | None = None,
+    quantity: str = "count",
 ) -> Any:
     """A chart of a table over one to three attributes: bars in the schema's order, lines for intervals.
 
@@ -81,10 +84,11 @@ def bar_chart(
         caption: Where the table comes from.
         width: How wide the bars may spread, in pixels; small charts share it.
         across: Whether bars lie; None leaves that to their labels.
+        quantity: What the numbers are, where they were computed from counts: a share, a difference.
     """
     _check(schema, width)
     altair = optional("altair", extra="charts")
-    part = replace(roles(schema), across=across)
+    part = replace(roles(schema), across=across, quantity=quantity)
     if interval is None and half_width is not None:
         interval = np.maximum(values - half_width, np.minimum(values, 0.0)), values + half_width
     layers = _bars(altair, schema, part, interval is not None, width)
@@ -94,7 +98,7 @@ def bar_chart(
         chart = chart.properties(**_size(schema, part, width))
     else:
         chart = _faceted(altair, chart, schema, part, width)
-    return _dressed(chart, _title(altair, schema, interval is not None, caption))
+    return _dressed(chart, _title(altair, schema, interval is not None, caption, quantity))
 
 
 def _check(schema: Schema, width: int) -> None:
@@ -153,8 +157,8 @@ def _bars(altair: Any, schema: Schema, part: Roles, known: bool, width: int) -> 
         shared[offset] = getattr(altair, offset[0].upper() + offset[1:])(
             f"a{part.colour}:N", sort=list(attribute.labels), title=None
         )
-    axis = altair.Axis(format="~s" if not across and room < 200 else ",~f", tickCount=5, title="count")
-    tooltip = _tooltip(altair, schema, known)
+    axis = altair.Axis(format="~s" if not across and room < 200 else ",~f", tickCount=5, title=part.quantity)
+    tooltip = _tooltip(altair, schema, part, known)
     bar = altair.Chart().mark_bar(cornerRadiusEnd=1.5, color=PALETTE[0])
     bars = bar.encode(**shared, **{counts: number("count:Q", axis=axis, stack=None)}, **_colour(altair, schema, part))
     layers = [bars.encode(tooltip=tooltip)]
@@ -187,9 +191,9 @@ def _colour(altair: Any, schema: Schema, part: Roles) -> dict[str, Any]:
     return {"color": altair.Color(f"a{part.colour}:N", sort=labels, scale=scale, legend=legend)}
 
 
-def _tooltip(altair: Any, schema: Schema, known: bool) -> list[Any]:
+def _tooltip(altair: Any, schema: Schema, part: Roles, known: bool) -> list[Any]:
     names = [altair.Tooltip(f"a{i}:N", title=attribute.name) for i, attribute in enumerate(schema.attributes)]
-    numbers = [("count", "count"), ("low", "95% from"), ("high", "95% to")][: 3 if known else 1]
+    numbers = [("count", part.quantity), ("low", "95% from"), ("high", "95% to")][: 3 if known else 1]
     return names + [altair.Tooltip(f"{field}:Q", title=title, format=",.0f") for field, title in numbers]
 
 
@@ -225,12 +229,12 @@ def _faceted(altair: Any, chart: Any, schema: Schema, part: Roles, width: int) -
     return chart.properties(**size).facet(facet, columns=_columns(schema, part), spacing=16)
 
 
-def _title(altair: Any, schema: Schema, known: bool, caption: str) -> Any:
+def _title(altair: Any, schema: Schema, known: bool, caption: str, quantity: str) -> Any:
     names = [attribute.name for attribute in schema.attributes]
     listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
     lines = "lines are 95% intervals" if known else "the error is not known"
     subtitle = [caption, lines] if caption else [lines]
-    return altair.TitleParams(f"Count by {listed}", subtitle=subtitle)
+    return altair.TitleParams(f"{quantity.capitalize()} by {listed}", subtitle=subtitle)
 
 
 def _dressed(chart: Any, title: Any) -> Any:

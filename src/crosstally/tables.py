@@ -375,7 +375,9 @@ class Marginal(LabelledTable):
         ends = None if self.ends is None else self.interval()
         interval = None if ends is None else (ends[0].reshape(axes.shape), ends[1].reshape(axes.shape))
         values = self.values.reshape(axes.shape)
-        return bar_chart(axes, values, half_width=half, interval=interval, caption=caption, width=width)
+        return bar_chart(
+            axes, values, half_width=half, interval=interval, caption=caption, width=width, quantity=self.quantity
+        )
 
 
 def check_level(level: float) -> None:
