@@ -28,17 +28,19 @@ def candlesticks(
     star: str | None = None,
     star_words: str = "equation (5)",
     runs: str = "five runs",
+    compared: bool = True,
 ) -> dict[str, Any]:
     """A line from the 25th to the 95th percentile, a box from the 50th to the 75th and the mean, for each method.
 
     There is a column of panels for each k, and a row of panels for each data set and epsilon. The method with the least
     mean of a panel is green; methods without noise, whose names end in a star, are not compared. ``star`` names a
-    column of the rows that is drawn as a star, ``star_words`` says what it is, ``runs`` how many there were.
+    column of the rows that is drawn as a star, ``star_words`` says what it is, ``runs`` how many there were. Without
+    ``compared`` nothing is green: what stands side by side are no rivals.
     """
     values = [_value(row, star) for row in rows if row["metric"] == metric]
     for panel in {(value["panel"], value["ways"]) for value in values}:
         there = [each for each in values if (each["panel"], each["ways"]) == panel and not each["method"].endswith("*")]
-        min(there, key=lambda value: value["mean"])["best"] = True
+        min(there, key=lambda value: value["mean"])["best"] = compared
     low = min(value["p25"] for value in values) * 0.8
     high = max(max(value["p95"], value["mean"], value.get("star", 0.0)) for value in values) * 1.25
     panels, columns = (list(dict.fromkeys(value[name] for value in values)) for name in ("panel", "ways"))
@@ -47,7 +49,11 @@ def candlesticks(
         values,
         *_layers((low, high), f"error, {metric}", order, star),
         title=title,
-        caption=[f"{_LEGEND[0]} {runs}", _LEGEND[1] + (f"; star: {star_words}" if star else "")],
+        caption=[
+            f"{_LEGEND[0]} {runs}",
+            *([_LEGEND[1]] if compared else []),
+            *([f"star: {star_words}"] if star else []),
+        ],
         panels={
             "row": category("panel", sort=panels, title=None, header=header),
             "column": category("ways", sort=columns, title=None),
