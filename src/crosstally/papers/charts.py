@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-__all__ = ["LINE", "category", "chart", "dots", "layer", "quantity", "stacked", "ticks"]
+__all__ = ["LINE", "category", "chart", "dots", "layer", "logarithmic", "quantity", "stacked", "ticks"]
 
 LINE: Mapping[str, Any] = {"type": "line", "point": True}
 """A line with a point at each value."""
@@ -28,6 +28,17 @@ def quantity(field: str, *, log: bool = False, domain: Sequence[float] = (), **o
     """
     scale = {**({"type": "log"} if log else {}), **({"domain": list(domain)} if domain else {})}
     return {"field": field, "type": "quantitative", **({"scale": scale} if scale else {}), **options}
+
+
+def logarithmic(field: str, values: Iterable[float], **options: Any) -> dict[str, Any]:
+    """A positive number on a logarithmic axis that holds these values with a little room, with few marks.
+
+    >>> logarithmic("sse", [1, 80], title="mean SSE")["axis"]
+    {'values': [1.0, 10.0, 100.0], 'format': '~g'}
+    """
+    there = list(values)
+    low, high = min(there) * 0.8, max(there) * 1.25
+    return quantity(field, log=True, domain=(low, high), axis={"values": ticks(low, high), "format": "~g"}, **options)
 
 
 def category(field: str, looks: Sequence[Any] | Mapping[str, Any] = (), **options: Any) -> dict[str, Any]:

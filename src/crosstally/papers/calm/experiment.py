@@ -25,7 +25,7 @@ from crosstally.local.planning.methods import PAPER_KINDS, ViewSets, balanced_vi
 from crosstally.local.protocol import Protocol, design
 from crosstally.papers.calm import baselines
 from crosstally.papers.calm.simulated import collection
-from crosstally.papers.charts import LINE, category, chart, dots, layer, quantity, stacked, ticks
+from crosstally.papers.charts import LINE, category, chart, dots, layer, logarithmic, quantity, stacked
 from crosstally.papers.data import clicks
 from crosstally.papers.metrics import Interval, decided, ratio_words, span_words, unpaired_ratio_interval
 from crosstally.papers.outcomes import Claim, Experiment, Outcome, Settings, Value
@@ -429,14 +429,13 @@ def _chart(rows: Sequence[Mapping[str, Value]]) -> dict[str, Any]:
 
 def _by_epsilon(rows: Sequence[Mapping[str, Value]]) -> dict[str, Any]:
     values = [{**row, "panel": f"{row['data']}, d = {row['d']}, {row['people']:,} people"} for row in rows]
-    low, high = min(float(row["sse"] or 0) for row in rows), max(float(row["sse"] or 0) for row in rows)
-    axis = {"values": ticks(low * 0.8, high * 1.25), "format": "~g"}
+    errors = [float(row["sse"] or 0) for row in rows]
     return chart(
         values,
         layer(
             LINE,
             x=quantity("epsilon", title="ε", axis={"values": sorted({row["epsilon"] for row in rows})}),
-            y=quantity("sse", log=True, domain=(low * 0.8, high * 1.25), title="mean SSE", axis=axis),
+            y=logarithmic("sse", errors, title="mean SSE"),
             color=category("method", _COLOURS, title=None),
         ),
         title="Local model: mean SSE of tables over 3 attributes",
@@ -456,15 +455,14 @@ def _by_method(rows: Sequence[Mapping[str, Value]]) -> dict[str, Any]:
         }
         for row in rows
     ]
-    low, high = min(float(row["sse"] or 0) for row in rows), max(float(row["sse"] or 0) for row in rows)
-    axis = {"values": ticks(low * 0.8, high * 1.25), "format": "~g"}
+    errors = [float(row["sse"] or 0) for row in rows]
     return chart(
         values,
         layer(
             dots(70, opacity=1),
-            x=quantity("sse", log=True, domain=(low * 0.8, high * 1.25), title="mean SSE", axis=axis),
+            x=logarithmic("sse", errors, title="mean SSE"),
             y=category("method", sort=list(_COLOURS), title=None),
-            color=category("method", _COLOURS, title=None, legend=None),
+            color=category("method", _COLOURS, title=None),
         ),
         title="Wider tables, and categorical attributes",
         panels=category("panel", sort=list(dict.fromkeys(value["panel"] for value in values)), title=None),

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from crosstally.budget import Budget
 from crosstally.errors import CrosstallyError, SourceError
 from crosstally.generate.transactions import transactions
-from crosstally.papers.charts import category, chart, dots, layer, quantity
+from crosstally.papers.charts import category, chart, dots, layer, logarithmic, quantity
 from crosstally.papers.data import Rows, find, read_binary
 from crosstally.papers.icde13.claims import Measured, adult_claims, binary_claims, gains, time_claims
 from crosstally.papers.icde13.methods import Method, Simulation, methods, simulation
@@ -265,8 +265,8 @@ def _end_to_end(data: Rows, method: Method, workload: Workload) -> None:
 def _times_chart(rows: Sequence[Mapping[str, Value]]) -> dict[str, Any]:
     points = layer(
         dots(70),
-        x=category("workload", sort=None, title=None),
-        y=quantity("seconds", log=True),
+        x=category("workload", sort=None, title=None, axis={"labelAngle": 0}),
+        y=logarithmic("seconds", [float(row["seconds"] or 0) for row in rows]),
         color=category("method", sort=None, title=None),
     )
     return chart(rows, points, title="Seconds from rows to consistent tables", caption=_HARDWARE, width=360)

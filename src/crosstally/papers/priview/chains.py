@@ -55,7 +55,7 @@ def _figure_5(settings: Settings) -> Outcome:
         "priview-figure-5",
         rows,
         claims=tuple(chain_claims(scores)),
-        chart=candlesticks(rows, title=title, order=[_name(order) for order in _ORDERS]),
+        chart=candlesticks(rows, title=title, order=[_name(order) for order in _ORDERS], compared=False),
     )
 
 

@@ -32,13 +32,14 @@ _QUICK_ANSWERS, _FULL_ANSWERS = 20, 100  # tables that are answered and timed, q
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timed:
-    """The seconds of one step, here and in the paper."""
+    """The seconds of one step, here and in the paper; ``slowest`` is the slowest of all that were timed."""
 
     data: str
     design: str
     paper_design: str
     step: str
     seconds: float
+    slowest: float
     paper: float
 
     def to_row(self) -> dict[str, Value]:
@@ -48,6 +49,7 @@ class Timed:
             "design": self.design,
             "step": self.step,
             "seconds": self.seconds,
+            "slowest": self.slowest,
             "paper_design": self.paper_design,
             "paper_seconds": self.paper,
             "times_faster": self.paper / self.seconds,
@@ -81,21 +83,22 @@ def _timed(data: Rows, design: Design, number: int, steps: Steps) -> Iterator[Ti
     paper_design, paper = _PAPER[case.attributes, design.cover]
     release = released(case, design, 1.0)
     steps()
-    found = {_SYNOPSIS: min(_seconds(lambda: released(case, design, 1.0), steps) for _ in range(_REPEATS))}
+    timed = {_SYNOPSIS: [_seconds(lambda: released(case, design, 1.0), steps) for _ in range(_REPEATS)]}
     random = np.random.default_rng(5)
     for step, k in ((_SIX, 6), (_EIGHT, 8)):
         first, *tables = random_tables(data.schema.names, k, number + 1, random)
         release.marginal(*first)
-        found[step] = median(_seconds(lambda names=names: release.marginal(*names)) for names in tables)  # type: ignore[misc]
+        timed[step] = [_seconds(lambda names=names: release.marginal(*names)) for names in tables]  # type: ignore[misc]
         steps()
     name = f"C{design.cover}({design.size},{design.views(case.attributes)})"
-    for step, seconds in found.items():
+    for step, seconds in timed.items():
         yield Timed(
             data=data.label,
             design=name,
             paper_design=paper_design,
             step=step,
-            seconds=seconds,
+            seconds=min(seconds) if step == _SYNOPSIS else median(seconds),
+            slowest=max(seconds),
             paper=paper[step],
         )
 
@@ -110,14 +113,17 @@ def _seconds(work: Callable[[], object], done: Callable[[], None] | None = None)
 
 
 def time_claims(timed: Sequence[Timed]) -> Iterator[Claim]:
-    """That each step takes less than the paper's seconds; a machine of today explains a factor of a few."""
+    """That each step takes less than the paper's seconds; a machine of today explains a factor of a few.
+
+    They are about every single step that was timed, the slowest one included, so that no interval is needed.
+    """
     for step in (_SYNOPSIS, _SIX, _EIGHT):
-        factors = [each.paper / each.seconds for each in timed if each.step == step]
+        factors = [each.paper / each.slowest for each in timed if each.step == step]
         yield Claim(
-            f"{step}: at least 10 times faster than the paper's seconds, which are of other hardware",
+            f"{step}: each timed one at least 10 times faster than the paper's seconds, which are of other hardware",
             of="crosstally",
             holds=min(factors) >= 10,
-            figure=f"from {min(factors):,.0f} x to {max(factors):,.0f} x",
+            figure=f"the slowest of each design from {min(factors):,.0f} x to {max(factors):,.0f} x (no interval)",
         )
 
 

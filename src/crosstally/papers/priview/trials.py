@@ -304,10 +304,12 @@ def ratio(scores: Sequence[Scores], cell: Cell, above: str, below: str) -> Inter
     """How many times the mean L2 error of one method is that of another, between the ends of its interval."""
     found = {each.method: each.distance for each in scores if each.cell == cell}
     least = np.finfo(np.float64).tiny
-    grids = [np.broadcast_to(found[name], _shape(found[above], found[below])) for name in (above, below)]
+    grids = _as_many_runs(found[above], found[below])
     return grid_ratio_interval(*(np.maximum(grid, least) for grid in grids))
 
 
-def _shape(first: NDArray[np.float64], second: NDArray[np.float64]) -> tuple[int, ...]:
-    """Methods without noise have one run, which is paired with all runs of the other."""
-    return np.broadcast_shapes(first.shape, second.shape)
+def _as_many_runs(*grids: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+    """Methods without noise have one run, which is paired with all runs of the other; else the first runs of both."""
+    runs = min((len(grid) for grid in grids if len(grid) > 1), default=1)
+    cut = [grid[:runs] for grid in grids]
+    return [np.broadcast_to(grid, np.broadcast_shapes(*(each.shape for each in cut))) for grid in cut]
