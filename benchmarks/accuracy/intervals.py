@@ -107,9 +107,11 @@ def main(given: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--draws", type=int, default=3)
     parser.add_argument("--tables", nargs="*", default=TABLES)
+    parser.add_argument("--epsilons", nargs="*", default=["1"])
+    parser.add_argument("--most", type=int, default=MOST_TABLES, help="tables of each order and kind in a release")
     options = parser.parse_args(given)
-    for setting in settings(options.tables, ["1"], [None, DELTA]):
-        draws = [draw_of(Trial(setting, draw)) for draw in range(options.draws)]
+    for setting in settings(options.tables, options.epsilons, [None, DELTA]):
+        draws = [draw_of(Trial(setting, draw, options.most)) for draw in range(options.draws)]
         for kind, classes in over_draws(draws).items():
             print(f"{setting}, {kind}: {in_words(classes)}", flush=True)
 

@@ -159,6 +159,14 @@ def test_intervals_of_tables_nobody_measured_hold_and_narrower_ones_do_not() -> 
     assert half < 0.9
 
 
+@pytest.mark.verify
+def test_200_random_log_linear_models() -> None:
+    """At least 92% over all of them, each with a standard deviation of 1.5 points; half the width misses."""
+    found = coverage(range(1_000, 1_200), (1.0, 0.5)).mean(axis=0)
+    assert found[0] >= 0.92
+    assert found[1] < 0.92
+
+
 def test_exclusive_or_with_pairs_measured_is_known_to_fail() -> None:
     """C = A xor B: all pairs look independent, nothing says otherwise, and the empty cells are missed."""
     full = np.zeros((2, 2, 2), np.int64)

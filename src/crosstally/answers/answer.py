@@ -24,6 +24,7 @@ from crosstally.answers.reconstruct.least_squares import least_norm, linear_tabl
 from crosstally.answers.reconstruct.linear_program import least_differences
 from crosstally.answers.reconstruct.maximum_entropy import greatest_entropy
 from crosstally.answers.reconstruct.reconstruction import Known, Reconstruction, known_alike
+from crosstally.answers.spread import InGroups, SpreadBounds, SpreadEnds, spread
 from crosstally.errors import QueryError, TooManyCellsError, did_you_mean
 from crosstally.inference.nonnegativity import clip_and_keep_total
 from crosstally.questions.groups import Groups
@@ -37,7 +38,7 @@ from crosstally.tables import ErrorKind, Marginal
 __all__ = ["METHODS", "answer", "answer_all"]
 
 Reconstructing = Callable[[Known], list[Reconstruction]]
-Ends = CoveredEnds | ModelledEnds | BoundedEnds | MomentEnds
+Ends = CoveredEnds | ModelledEnds | BoundedEnds | MomentEnds | SpreadEnds | SpreadBounds
 CoveredOrMoments = CoveredEnds | MomentEnds | None
 
 METHODS: Mapping[str, Reconstructing] = {
@@ -118,7 +119,7 @@ def _from_groups(
 
     The table of one attribute that was measured in full is there; so are tables without groups. In others the values
     of a group share each of its cells as they share the group: of all tables that have these cells and the tables of
-    single attributes, this one has the greatest entropy. What that misses is not known, and so has no error.
+    single attributes, this one has the greatest entropy. What that may miss is in their intervals (``spread``).
     """
     _check_cells(groups.schema, tables)
     in_full = {name for name, full in groups.full_names.items() if estimate.covers((full,))}
@@ -127,20 +128,43 @@ def _from_groups(
     shares = {name: _shares(estimate, groups, name) for names in tables for name in names if name in groups.codes}
     out = []
     for names, extended, each in zip(tables, asked, found, strict=True):
-        schema, values = groups.schema.subset(*names), each.values
-        spread = [name for name in extended if name in groups.codes]
-        for axis, name in enumerate(names):
-            if name in spread:
-                share = shares[name].reshape([-1 if i == axis else 1 for i in range(values.ndim)])
-                values = values.take(groups.codes[name], axis) * share
-        found_in_full = replace(each, schema=schema, values=values)
-        way = method or "maximum-entropy"
-        out.append(
-            replace(found_in_full, method=way, error_kind=ErrorKind.NONE, error=None, ends=None, origin=None)
-            if spread
-            else found_in_full
-        )
+        axes = {
+            axis: InGroups(groups.codes[name], shares[name], estimate.places([(groups.full_names[name],)])[0][0])
+            for axis, name in enumerate(names)
+            if name in groups.codes and name in extended
+        }
+        schema = groups.schema.subset(*names)
+        known = all(names[axis] in in_full for axis in axes)
+        found_in_full = _spread(each, errors, axes, known, schema) if axes else replace(each, schema=schema)
+        out.append(replace(found_in_full, method=method or "maximum-entropy") if axes else found_in_full)
     return out
+
+
+def _spread(found: Marginal, errors: ErrorBars, axes: Mapping[int, InGroups], known: bool, schema: Schema) -> Marginal:
+    """A table of groups, spread over values; ``known`` says whether all shares were measured."""
+    own = {axis: each.shares[None] for axis, each in axes.items()}
+    whole = found.ends.before if isinstance(found.ends, PossibleEnds) else found.ends
+    ends: SpreadEnds | SpreadBounds | None = None
+    kind = ErrorKind.NONE
+    repeated = errors.repeats is not None and errors.sizes is not None
+    if isinstance(whole, CoveredEnds | ModelledEnds) and known and repeated:
+        assert errors.repeats is not None  # looked at above
+        assert errors.sizes is not None
+        ends, kind = SpreadEnds(whole, errors.repeats, errors.sizes, axes, cells=found.values), ErrorKind.MODELLED
+    elif isinstance(whole, CoveredEnds | ModelledEnds | BoundedEnds):
+        ends, kind = SpreadBounds(whole, axes, cells=found.values), ErrorKind.BOUNDS
+    shown: SpreadEnds | SpreadBounds | PossibleEnds | None = ends
+    if ends is not None and isinstance(found.ends, PossibleEnds):
+        shown = PossibleEnds(ends, spread(found.ends.possible[None], axes)[0])
+    return replace(
+        found,
+        schema=schema,
+        values=spread(found.values[None], axes, own)[0],
+        error_kind=kind,
+        error=None,
+        ends=shown,
+        origin=None,
+    )
 
 
 def _shares(estimate: Estimate, groups: Groups, name: str) -> NDArray[np.float64]:

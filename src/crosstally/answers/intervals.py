@@ -18,6 +18,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,9 +28,10 @@ from crosstally.inference.nonnegativity import clip_and_keep_total
 from crosstally.inference.repeats import Repeats
 from crosstally.residuals import Estimate, rebuild
 from crosstally.residuals.combine import mean_squares
+from crosstally.tables import CellEnds
 from crosstally.typing import Floats
 
-__all__ = ["CoveredEnds", "RepeatedEnds", "TotalEnds", "squares_shared", "whole_ends"]
+__all__ = ["CoveredEnds", "MappedEnds", "RepeatedEnds", "TotalEnds", "squares_shared", "whole_ends"]
 
 _POOLED = 20.0
 """What near cells say together counts like this many replicates. Chosen with ``_NEAR`` on Adult and FARS-16: without
@@ -40,6 +42,13 @@ _NEAR = 5
 
 _ROUNDING = 1e-6
 """Ends are moved inwards by this share of their interval before they become whole, so that machines agree."""
+
+
+class MappedEnds(CellEnds, Protocol):
+    """Intervals of a table that are known of sums of its cells too."""
+
+    def mapped(self, change: Callable[[Floats], Floats]) -> CellEnds:
+        """The intervals of what becomes of the table: ``change`` turns a stack of tables into a stack of others."""
 
 
 class RepeatedEnds(ABC):

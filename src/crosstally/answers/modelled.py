@@ -5,7 +5,7 @@ answer being found again for each replicate. For the model part each uncovered s
 interaction of a size that measured sets of its order have (``interactions``). All pairs were measured; otherwise there
 are ``bounds`` instead. q times the exponential of the sum of interactions is raked back to the covered margins of q.
 The mean squares of what this moves, above and below, and the variance of sampling people (the share of free cells times
-q) are added to the noise.
+q) are added to the noise. A cell has at least its share of the noise of each covered margin that holds it.
 
 This rests on an assumption: interactions nobody measured are as large as measured ones. A table that breaks it, such as
 C = A xor B with only its pairs measured, is not covered.
@@ -13,7 +13,9 @@ C = A xor B with only its pairs measured, is not covered.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from itertools import combinations
 
@@ -28,22 +30,73 @@ from crosstally.inference.replicates import Normals
 from crosstally.residuals import Estimate
 from crosstally.typing import Floats
 
-__all__ = ["ModelledEnds"]
+__all__ = ["LEAST", "MARGIN", "DrawnEnds", "ModelledEnds", "interaction_factors"]
 
 _CELLS_DRAWN = 100_000  # cells of all draws together: a guard of time. See below; fewer draws make ends less steady
 _LEAST_DRAWS, _MOST_DRAWS = 12, 100
 """Draws come in pairs of both signs: as many pairs as keep all their cells within the work."""
 
-_MARGIN = 3.0
+MARGIN = 3.0
 """The upper end of a covered margin, in its standard errors: no cell of it is larger, at any level asked for."""
 
-_LEAST = 1e-300  # stands for zero under a fraction line
+LEAST = 1e-300  # stands for zero under a fraction line
 
 _MOST_LOG = 8.0  # as in ``interactions``: logarithms are clipped at a factor of 3,000
 
 
-class ModelledEnds:
-    """The intervals of the cells of a table that is not covered, or of what ``change`` makes of it."""
+class DrawnEnds(ABC):
+    """The intervals of a table of which more than noise is unknown, or of what ``change`` makes of it."""
+
+    def __init__(self, change: Callable[[Floats], Floats] | None) -> None:
+        self._change = change
+
+    @abstractmethod
+    def again(self) -> Floats:
+        """The table of the truth of the replicates, then of each of their estimates."""
+
+    @abstractmethod
+    def drawn(self) -> Floats:
+        """The answer, then what random interactions make of it."""
+
+    @abstractmethod
+    def of_margins(self, again: Floats) -> tuple[Floats, Floats]:
+        """For each cell the least variance and the greatest count that the measured sums that hold it allow."""
+
+    @property
+    @abstractmethod
+    def free(self) -> Floats | float:
+        """What part of the sampling variance of a cell, its count, measured sums do not take away."""
+
+    @cached_property
+    def _parts(self) -> tuple[Floats, Floats, Floats, Floats, int]:
+        """E(t), the variance below and above each cell, the most that covered margins allow, and the replicates."""
+        again, drawn = self.again(), self.drawn()
+        least, most = self.of_margins(again)
+        people = self.free * np.maximum(drawn[0], 0.0)
+        if self._change is not None:
+            again, drawn = self._change(again), self._change(drawn)
+            least, most, people = self._change(np.stack([least, most, people]))
+        values, own = drawn[0], ((again[1:] - again[0]) ** 2).mean(axis=0)
+        noise, moved = np.maximum(own, least) + people, drawn[1:] - values
+        below, above = (
+            noise + np.where(side, moved**2, 0.0).sum(axis=0) / np.maximum(side.sum(axis=0), 1)
+            for side in (moved < 0, moved > 0)
+        )
+        return again[0], below, above, most, len(again) - 1
+
+    def interval(self, values: Floats, level: float) -> tuple[Floats, Floats]:
+        """The ends of the interval of each cell."""
+        from scipy.special import stdtrit
+
+        truth, below, above, most, number = self._parts
+        quantile = float(stdtrit(number, (1 + level) / 2))
+        low = np.minimum(values - quantile * np.sqrt(below), truth)
+        high = np.minimum(np.maximum(values + quantile * np.sqrt(above), truth), np.maximum(most, values))
+        return whole_ends(low, high)
+
+
+class ModelledEnds(DrawnEnds):
+    """The intervals of the cells of a table that is not covered."""
 
     def __init__(
         self,
@@ -56,60 +109,43 @@ class ModelledEnds:
         values: Floats,
         change: Callable[[Floats], Floats] | None = None,
     ) -> None:
+        super().__init__(change)
         self._repeats, self._sizes = repeats, sizes
         self._estimate, self._names, self._known = estimate, names, known
-        self._values, self._change = values, change
+        self._values = values
 
     def mapped(self, change: Callable[[Floats], Floats]) -> ModelledEnds:
         """The intervals of what becomes of the table: ``change`` turns a stack of tables into a stack of others."""
         model = self._repeats, self._sizes, self._estimate, self._names
         return ModelledEnds(*model, known=self._known, values=self._values, change=change)
 
-    @cached_property
-    def _parts(self) -> tuple[Floats, Floats, Floats, Floats, int]:
-        """E(t), the variance below and above each cell, the most that covered margins allow, and the replicates."""
-        again, drawn = self._again(), self._drawn()
-        free = 1 - float(self._known.covered.mean())
-        least, most = self._of_margins(again)
-        if self._change is not None:
-            again, drawn = self._change(again), self._change(drawn)
-            least, most = self._change(np.stack([least, most]))
-        values, own = drawn[0], squares_shared(again)
-        noise = np.maximum(own, least) + free * np.maximum(values, 0.0)
-        moved = drawn[1:] - values
-        below, above = (
-            noise + np.where(side, moved**2, 0.0).sum(axis=0) / np.maximum(side.sum(axis=0), 1)
-            for side in (moved < 0, moved > 0)
-        )
-        return again[0], below, above, most, len(again) - 1
+    @property
+    def free(self) -> float:
+        """See DrawnEnds: the share of coefficients that are not covered."""
+        return 1 - float(self._known.covered.mean())
 
-    def _again(self) -> Floats:
-        """The table of greatest entropy of the truth of the replicates, then of each of their estimates."""
+    def again(self) -> Floats:
+        """See DrawnEnds: tables of greatest entropy."""
         covered = self._known.covered
         stack = np.where(covered, self._repeats().at(self._estimate.places([self._names])[0][0]), 0.0)
         return greatest_entropy_again(Known(self._known.shape, covered, np.ascontiguousarray(stack)))
 
-    def _drawn(self) -> Floats:
-        """The answer, then what random interactions make of it."""
-        shape, ndim, sizes = self._known.shape, len(self._known.shape), self._sizes()
-        pairs = int(np.clip(_CELLS_DRAWN // self._values.size, 2 * _LEAST_DRAWS, 2 * _MOST_DRAWS)) // 2
-        normals, logs = Normals(self._repeats().seed + 1), np.zeros((pairs, *shape))
+    def drawn(self) -> Floats:
+        """See DrawnEnds."""
+        shape, ndim = self._known.shape, len(self._known.shape)
         covered = self._known.covered.reshape(shape)
-        for order in range(3, ndim + 1):
-            weights = sizes.get(order, sizes[max(sizes)])
-            for axes in combinations(range(ndim), order):
-                if covered[tuple(int(axis in axes) for axis in range(ndim))]:
-                    continue
-                part = tuple(shape[axis] for axis in axes)
-                places = np.searchsorted(np.cumsum(weights), normals.uniform(pairs)).clip(max=len(SIZES) - 1)
-                own = centred(normals, pairs, part) * SIZES[places].reshape(-1, *[1] * order)
-                logs += own.reshape(pairs, *(n if axis in axes else 1 for axis, n in enumerate(shape)))
-        both = np.clip(np.concatenate([logs, -logs]), -_MOST_LOG, _MOST_LOG)
+        free = [
+            axes
+            for order in range(3, ndim + 1)
+            for axes in combinations(range(ndim), order)
+            if not covered[tuple(int(axis in axes) for axis in range(ndim))]
+        ]
+        factors = interaction_factors(Normals(self._repeats().seed + 1), self._sizes(), shape, free)
         values = self._values[None]
-        return np.concatenate([values, raked(values * np.exp(both), values, self._known.subsets, ndim)])
+        return np.concatenate([values, raked(values * factors, values, self._known.subsets, ndim)])
 
-    def _of_margins(self, again: Floats) -> tuple[Floats, Floats]:
-        """For each cell the least variance and the greatest count that the covered margins that hold it allow.
+    def of_margins(self, again: Floats) -> tuple[Floats, Floats]:
+        """See DrawnEnds; the sums are the covered margins.
 
         A cell has at least its share of the noise of a margin. Where both are zero in all replicates this says what
         they cannot: near cells of the margin tell its noise.
@@ -120,16 +156,25 @@ class ModelledEnds:
             out = tuple(axis - ndim for axis in range(ndim) if not bits >> axis & 1)
             value, stack = self._values.sum(axis=out, keepdims=True), again.sum(axis=out, keepdims=True)
             noise = squares_shared(stack)
-            least = np.maximum(least, (truth / np.maximum(stack[0], _LEAST)) ** 2 * noise)
-            most = np.minimum(most, np.maximum(value, stack[0]) + _MARGIN * np.sqrt(noise))
+            least = np.maximum(least, (truth / np.maximum(stack[0], LEAST)) ** 2 * noise)
+            most = np.minimum(most, np.maximum(value, stack[0]) + MARGIN * np.sqrt(noise))
         return least, most
 
-    def interval(self, values: Floats, level: float) -> tuple[Floats, Floats]:
-        """The ends of the interval of each cell."""
-        from scipy.special import stdtrit
 
-        truth, below, above, most, number = self._parts
-        quantile = float(stdtrit(number, (1 + level) / 2))
-        low = np.minimum(values - quantile * np.sqrt(below), truth)
-        high = np.minimum(np.maximum(values + quantile * np.sqrt(above), truth), np.maximum(most, values))
-        return whole_ends(low, high)
+def interaction_factors(
+    normals: Normals, sizes: Mapping[int, Floats], shape: tuple[int, ...], sets: Sequence[tuple[int, ...]]
+) -> Floats:
+    """What random interactions of sets of axes multiply the cells of a table by: (draws, *shape).
+
+    Draws come in pairs of both signs; the size of each interaction is drawn by the weights of its order.
+    """
+    cells, ndim = math.prod(shape), len(shape)
+    pairs = int(np.clip(_CELLS_DRAWN // cells, 2 * _LEAST_DRAWS, 2 * _MOST_DRAWS)) // 2
+    logs = np.zeros((pairs, *shape))
+    for axes in sets:
+        weights = sizes.get(len(axes), sizes[max(sizes)])
+        part = tuple(shape[axis] for axis in axes)
+        places = np.searchsorted(np.cumsum(weights), normals.uniform(pairs)).clip(max=len(SIZES) - 1)
+        own = centred(normals, pairs, part) * SIZES[places].reshape(-1, *[1] * len(axes))
+        logs += own.reshape(pairs, *(shape[axis] if axis in axes else 1 for axis in range(ndim)))
+    return np.asarray(np.exp(np.clip(np.concatenate([logs, -logs]), -_MOST_LOG, _MOST_LOG)))

@@ -14,11 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.answers.bounds import BoundedEnds
-from crosstally.answers.intervals import CoveredEnds, RepeatedEnds
-from crosstally.answers.modelled import ModelledEnds
+from crosstally.answers.intervals import MappedEnds
 from crosstally.arithmetic.changes import Change, Then
 from crosstally.arithmetic.linear import Linear
+from crosstally.tables import CellEnds
 from crosstally.typing import Floats
 
 __all__ = ["Emptied", "PossibleEnds", "emptied", "raked_to_possible"]
@@ -55,17 +54,17 @@ def raked_to_possible(table: Floats, possible: NDArray[np.bool_], margins: Seque
 class PossibleEnds:
     """The intervals of a table in which some cells are zero for certain."""
 
-    def __init__(self, ends: CoveredEnds | ModelledEnds | BoundedEnds, possible: NDArray[np.bool_]) -> None:
-        self._ends, self._possible = ends, possible
+    def __init__(self, ends: MappedEnds, possible: NDArray[np.bool_]) -> None:
+        self.before, self.possible = ends, possible
 
-    def mapped(self, change: Change) -> RepeatedEnds | ModelledEnds | BoundedEnds:
+    def mapped(self, change: Change) -> CellEnds:
         """The intervals of what becomes of the table: ``change`` turns a stack of tables into a stack of others."""
-        return self._ends.mapped(Then(Emptied(self._possible), change))
+        return self.before.mapped(Then(Emptied(self.possible), change))
 
     def interval(self, values: Floats, level: float) -> tuple[Floats, Floats]:
         """The ends of the interval of each cell."""
-        low, high = self._ends.interval(values, level)
-        return low * self._possible, high * self._possible
+        low, high = self.before.interval(values, level)
+        return low * self.possible, high * self.possible
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crosstally.answers.reconstruct.margins import has_margins
 from crosstally.answers.reconstruct.maximum_entropy import greatest_entropy
@@ -17,7 +18,7 @@ from crosstally.inference.nonnegativity import clip_and_keep_total
 from crosstally.residuals import rebuild
 from crosstally.typing import Floats
 
-__all__ = ["greatest_entropy_again", "raked"]
+__all__ = ["greatest_entropy_again", "rake", "raked"]
 
 # A guard of time and the end of raking: each margin within 0.1% of itself and one row. Tables here are random draws,
 # which differ by far more.
@@ -41,7 +42,7 @@ def raked(tables: Floats, like: Floats, subsets: Sequence[int], ndim: int) -> Fl
     like = like.reshape(-1, *like.shape[-ndim:])
     margins = [like.sum(axis=_outside(bits, ndim)).reshape(len(like), -1) for bits in subsets]
     out = np.array(tables, np.float64, order="C")
-    _rake(out.reshape(-1, *out.shape[-ndim:]), margins, subsets, sweeps=_SWEEPS, close=_CLOSE)
+    rake(out.reshape(-1, *out.shape[-ndim:]), margins, _places(out.shape[-ndim:], subsets))
     return out
 
 
@@ -49,8 +50,8 @@ def greatest_entropy_again(known: Known) -> Floats:
     """The tables of greatest entropy of a truth (the first row) and of replicates of it, nearly: (rows, *shape).
 
     The first is raked from a flat table, the others from the first. Raking keeps all interactions that the margins do
-    not have, and a flat table has none; so each ends in the table of greatest entropy of its own margins. Solving for
-    each alone takes 10 to 50 times as long.
+    not have, and a flat table has none; so each ends in the table of greatest entropy of its own margins. With solving
+    for each alone, the intervals of 12 tables of FARS-16 took 1.35 CPU s instead of 0.27.
     """
     if not has_margins(known):
         return np.stack([each.values for each in greatest_entropy(known)])
@@ -61,24 +62,44 @@ def greatest_entropy_again(known: Known) -> Floats:
         stack = rebuild(part.coefficients.reshape(-1, *part.shape), len(part.shape))
         margins.append(np.maximum(clip_and_keep_total(stack, len(part.shape)), _LEAST_CELL).reshape(len(stack), -1))
     first = np.ones((1, *shape))
-    _rake(first, [each[:1] for each in margins], known.subsets, sweeps=_FIRST_SWEEPS, close=_FIRST_CLOSE)
+    places = _places(shape, known.subsets)
+    rake(first, [each[:1] for each in margins], places, sweeps=_FIRST_SWEEPS, close=_FIRST_CLOSE)
     out = np.repeat(first, len(known.coefficients), axis=0)
-    _rake(out[1:], [each[1:] for each in margins], known.subsets, sweeps=_AGAIN_SWEEPS, close=_CLOSE)
+    rake(out[1:], [each[1:] for each in margins], places, sweeps=_AGAIN_SWEEPS)
     return out
 
 
-def _rake(tables: Floats, margins: Sequence[Floats], subsets: Sequence[int], *, sweeps: int, close: float) -> None:
-    """Rake tables (number, *shape) to margins (number, cells of the margin), in place."""
+def rake(
+    tables: Floats,
+    margins: Sequence[Floats],
+    places: Sequence[NDArray[np.intp]],
+    *,
+    sweeps: int = _SWEEPS,
+    close: float = _CLOSE,
+) -> None:
+    """Scale tables, in place, until sums of their cells are those wanted, nearly.
+
+    Args:
+        tables: (number, *shape), without gaps in memory.
+        margins: For each kind of sum the wanted ones: (tables, or fewer that serve as many each; sums).
+        places: For each kind of sum the one that each cell of a table is part of, numbers that broadcast to its shape.
+        sweeps: The most visits of each margin.
+        close: Raking ends when each sum is within this share of itself and one row.
+    """
     from crosstally.kernels.raking import rake_to_margins
 
-    shape = tables.shape[1:]
     starts = np.cumsum([0, *(each.shape[1] for each in margins)]).astype(np.int64)
-    places = np.empty((len(subsets), math.prod(shape)), np.int32)
-    for row, bits, start in zip(places, subsets, starts, strict=False):
-        kept = [n if bits >> axis & 1 else 1 for axis, n in enumerate(shape)]
-        row[:] = np.broadcast_to(start + np.arange(math.prod(kept)).reshape(kept), shape).ravel()
+    flat = np.empty((len(places), math.prod(tables.shape[1:])), np.int32)
+    for row, own, start in zip(flat, places, starts, strict=False):
+        row[:] = (start + np.broadcast_to(own, tables.shape[1:])).ravel()
     wanted = np.ascontiguousarray(np.concatenate(margins, axis=1))
-    rake_to_margins(tables.reshape(len(tables), -1), wanted, places, starts, sweeps, close)
+    rake_to_margins(tables.reshape(len(tables), -1), wanted, flat, starts, sweeps, close)
+
+
+def _places(shape: Sequence[int], subsets: Sequence[int]) -> list[NDArray[np.intp]]:
+    """For each set of axes the cell of its margin that each cell of a table is in."""
+    kept = [[n if bits >> axis & 1 else 1 for axis, n in enumerate(shape)] for bits in subsets]
+    return [np.arange(math.prod(sizes)).reshape(sizes) for sizes in kept]
 
 
 def _outside(bits: int, ndim: int) -> tuple[int, ...]:
