@@ -57,7 +57,9 @@ SCHEMAS = {
     "units of up to 2 rows": schema_of(2, 3, unit=Unit("id", 2)),
 }
 _PREFIXES = [[1, 0, 0], [1, 1, 0]]
+"""A matrix along three values that says every cell with the total. Chosen, the least of its kind; any would do."""
 _RANGES = [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0], [0, 1, 1], [1, 1, 1]]
+"""One that says every cell by itself: all ranges of three values. Chosen as well; any would do."""
 WORKLOADS = {"small tables": None, "weighted": Workload([("a",), ("a", "b")], [5, 1])}
 
 
