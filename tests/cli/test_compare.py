@@ -43,6 +43,7 @@ def test_public_rows_as_json_and_peers_that_are_absent(schema: Path, monkeypatch
     ran = ran_well(*given)
     assert "which you assert to be public" in ran.err
     assert "Cannot be done here: AIM (not installed" in ran.out
+    assert ran.out.startswith("One release tells no difference from chance: make more, with --releases.")
 
 
 def test_what_contradicts_itself_is_refused(schema: Path) -> None:

@@ -139,7 +139,7 @@ def _sentences(found: SideBySide) -> list[str]:
     alike: list[str] = []
     for each in found.results[1:]:
         ratio = found.ratio(each)
-        if ratio is None:
+        if ratio is None or math.isinf(ratio.high):
             continue
         if 1 in ratio:
             alike.append(each.name)
@@ -150,6 +150,8 @@ def _sentences(found: SideBySide) -> list[str]:
         out.append(f"The error of crosstally is {_listed([words for _, words in sorted(apart)])}.")
     if alike:
         out.append(f"These releases show no difference to {_listed(alike)}.")
+    if not out:
+        out.append("One release tells no difference from chance: make more, with --releases.")
     cannot = [f"{each.name} ({each.cannot})" for each in found.results if each.cannot is not None]
     if cannot:
         out.append(f"Cannot be done here: {'; '.join(cannot)}.")
