@@ -1,23 +1,31 @@
-"""Past answers integrated by the fast path against dense kernel principal components: the same estimates."""
+"""Past answers: the fast path against dense kernel principal components, and the error of both methods together."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.timing import cpu_seconds, row
+from crosstally.budget import Noise, NoiseKind
 from crosstally.notebook.history.alpha import one_alpha
+from crosstally.notebook.history.better import BetterOfBoth
 from crosstally.notebook.history.bundles import Batch
 from crosstally.notebook.history.components import Past, Structure
 from crosstally.notebook.history.prior import Prior
-from crosstally.papers.edbt12.census import PAPER_SIZES
+from crosstally.notebook.history.synthetic_rows import synthesize
+from crosstally.papers.edbt12.census import PAPER_SIZES, census
 from crosstally.papers.edbt12.eigenqueries import Eigenqueries
 from crosstally.papers.edbt12.products import kernel
 from crosstally.questions.queries import Linear, Term
 from crosstally.schema import Attribute, Schema
+from crosstally.tables import Measurement
 
 QUERIES, ALPHA = 5000, 3e4
+PAST, NEW, SCALE = (200, 600), 400, 638
+"""Past and new two-dimensional ranges, and the scale of past answers' Laplace noise: 0.2% of the census."""
 
 
 def run() -> list[dict[str, Any]]:
@@ -37,7 +45,53 @@ def run() -> list[dict[str, Any]]:
         return Eigenqueries.of(products, answers, noise).estimate(products, np.diag(products), ALPHA)[0]
 
     peer = cpu_seconds(dense, repeats=1)
-    return [row(f"history, {QUERIES:,} 2-D range queries, one alpha", cpu_seconds(fast), peer, 1 / 40)]
+    return [
+        row(f"history, {QUERIES:,} 2-D range queries, one alpha", cpu_seconds(fast), peer, 1 / 40),
+        *(line for past in PAST for line in errors(past)),
+    ]
+
+
+def errors(past: int) -> Iterator[dict[str, Any]]:
+    """Errors of synthetic rows and estimates: past questions beside raw answers, new ones beside the better method."""
+    random = np.random.default_rng((20_261_116, past))
+    data = census(random)
+    noise = Noise(NoiseKind.LAPLACE, SCALE)
+    queries = [_range(data.schema, random) for _ in range(past + NEW)]
+    truth = np.array([_share(query, data.schema, data.codes) * data.rows for query in queries])
+    raw = truth[:past] + np.round(random.laplace(0, SCALE, past))
+    measured = [
+        Measurement(query, np.array(value), variance=noise.variance, noise=noise, origin="benchmark")
+        for query, value in zip(queries[:past], raw, strict=True)
+    ]
+    both = BetterOfBoth(data.schema, measured, total=data.rows)
+    rows = synthesize(data.schema, measured, total=data.rows, random=random).codes.T
+    found = {
+        "both": both.estimates(queries).values,
+        "kernel": both.kernel.estimates(queries).values,
+        "rows": np.array([_share(query, data.schema, rows) * data.rows for query in queries]),
+    }
+    before = {name: _rms(values[:past] - truth[:past]) for name, values in found.items()}
+    after = {name: _rms(values[past:] - truth[past:]) for name, values in found.items()}
+    work = f"history, {past} 2-D ranges, {data.label}, RMSE of"
+    for name, words in (("rows", "synthetic rows"), ("both", "estimates")):
+        yield _counts(row(f"{work} past questions, {words} over raw", before[name], _rms(raw - truth[:past]), 1.0))
+    better = min(after["kernel"], after["rows"])
+    yield _counts(row(f"{work} new questions, estimates over the better method", after["both"], better, 1.05))
+
+
+def _counts(line: dict[str, Any]) -> dict[str, Any]:
+    return {**line, "unit": "rows"}
+
+
+def _share(query: Linear, schema: Schema, codes: NDArray[Any]) -> float:
+    inside = np.ones(codes.shape[1], np.bool_)
+    for name, weights in query.terms[0].factors:
+        inside &= np.array(weights, np.bool_)[codes[schema.positions[name]]]
+    return float(inside.mean())
+
+
+def _rms(gaps: NDArray[np.float64]) -> float:
+    return float(np.sqrt(np.mean(gaps**2)))
 
 
 def _range(schema: Schema, random: np.random.Generator) -> Linear:

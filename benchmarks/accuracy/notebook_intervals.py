@@ -20,7 +20,7 @@ from benchmarks.accuracy.kept import code_digest, kept, table_digest
 from benchmarks.accuracy.real_tables import MissingFileError, RealTable, real_table
 from benchmarks.accuracy.settings import in_processes
 from crosstally.budget import Noise, NoiseKind
-from crosstally.notebook.history.record import History
+from crosstally.notebook.history.better import BetterOfBoth
 from crosstally.notebook.notebook import Answer
 from crosstally.questions.queries import Linear, Term
 from crosstally.tables import Measurement
@@ -93,7 +93,7 @@ def draw_of(trial: Trial) -> Draw:
         for query in asked
     ]
     new = [question(table.schema, random) for _ in range(NEW)]
-    found = History(table.schema, past, total=table.number).estimates(new)
+    found = BetterOfBoth(table.schema, past, total=table.number).estimates(new)
     answers = [
         Answer("", float(value), std_error=float(error), tails=float(tails))
         for value, error, tails in zip(found.values, found.std_errors, found.tails, strict=True)

@@ -18,7 +18,8 @@ from crosstally.errors import BudgetError, OverspendError, QueryError
 from crosstally.notebook.foreign import foreign_answer, origins_of, read_foreign
 from crosstally.notebook.foreign_tables import foreign_tables
 from crosstally.notebook.history import MOST_ASKED_TOGETHER, History
-from crosstally.notebook.history.synthetic_rows import ALPHA, SWEEPS, Synthetic, synthesize
+from crosstally.notebook.history.better import BetterOfBoth
+from crosstally.notebook.history.synthetic_rows import SWEEPS, Synthetic, synthesize
 from crosstally.plans.plan import Plan
 from crosstally.plans.shares import requests_with_shares
 from crosstally.privacy.ledger import Ledger
@@ -136,6 +137,7 @@ class Notebook:
         self.rows = rows
         self._reads_by = ledger.schema if schema is None else schema
         self._foreign: tuple[Measurement, ...] = ()
+        self._better: tuple[int, BetterOfBoth] | None = None
 
     def __repr__(self) -> str:
         return f"Notebook({self.ledger!r})"
@@ -276,10 +278,21 @@ class Notebook:
     def _history(self) -> History:
         return History(self.schema, self._measurements(), total=self.rows)
 
+    def _both(self) -> BetterOfBoth:
+        """Both methods on all that was measured, kept until more is: measurements are only ever added."""
+        measured = self._measurements()
+        if self._better is None or self._better[0] != len(measured):
+            self._better = len(measured), BetterOfBoth(self.schema, measured, total=self.rows)
+        return self._better[1]
+
     def estimate(self, question: Asked) -> Answer:
-        """The answer to a question from everything ever measured with this ledger. Free: no rows are read."""
+        """The answer to a question from everything ever measured with this ledger. Free: no rows are read.
+
+        Of the kernel method and maximum entropy the one is used that does better on answers left out; the first
+        estimate after new answers takes some seconds for that.
+        """
         query = query_of(question, self.schema)
-        found = self._history().estimates([query])
+        found = self._both().estimates([query])
         value, error, tails = (float(each[0]) for each in (found.values, found.std_errors, found.tails))
         return Answer(
             describe(query, self.schema),
@@ -321,7 +334,7 @@ class Notebook:
         self,
         *,
         rows: int | None = None,
-        alpha: float = ALPHA,
+        alpha: float | None = None,
         sweeps: int = SWEEPS,
         random: np.random.Generator | None = None,
     ) -> Synthetic:
@@ -331,7 +344,7 @@ class Notebook:
 
         Args:
             rows: How many rows to make; about as many as there are when None.
-            alpha: How much the answers count against the entropy.
+            alpha: How much the answers count against the entropy; chosen by cross-validation of the answers when None.
             sweeps: How often all rows are moved at most; more where the result has not converged.
             random: Where the moves come from; this has nothing to do with privacy.
         """

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crosstally.budget import NoiseKind
 from crosstally.errors import QueryError, TooManyCellsError
@@ -31,6 +32,14 @@ from crosstally.typing import Floats
 
 __all__ = ["Constraints", "Problem", "problem"]
 
+SOFT = 4.0
+"""c above: differences up to c scales of the noise times |w| / beta cost their square (Huber's penalty).
+
+The paper's penalty is the absolute difference alone, c = 0: then most answers are met exactly, noise and all, and the
+weights of overlapping answers are hardly determined. Chosen on census-9 and generated rows, among 0, 1, 4 and 16: with
+0 rows are no better for past questions than the raw answers, and weights often do not settle; between 1 and 16 the
+errors of new questions differ by less than 5% at their best alpha.
+"""
 _ROUNDS = 4  # corrections of negative cells, each made consistent again. Chosen; more rounds leave less below zero
 
 
@@ -39,7 +48,8 @@ class Constraints:
     """Queries over the same attributes: the mean each should have over the rows, and the bound on its weight.
 
     ``noise`` is the scale of the noise in each target, b / n. ``tables`` has a line for each query with what a row in
-    each cell adds; None when the queries are the cells.
+    each cell adds; None when the queries are the cells. ``rows`` says which of the linear answers they are, in the
+    order of the history; none are for tables.
     """
 
     positions: Positions
@@ -48,6 +58,24 @@ class Constraints:
     noise: Floats
     bounds: Floats
     tables: Floats | None = None
+    rows: NDArray[np.intp] = field(default_factory=lambda: np.empty(0, np.intp))
+
+    @property
+    def softness(self) -> Floats:
+        """How far a query inside its bounds is off its target, for each unit of its weight: k = c (b / n) / beta."""
+        return np.asarray(SOFT * self.noise / self.bounds)
+
+    def chosen(self, marks: NDArray[np.bool_]) -> Constraints:
+        """Those of the queries that are marked."""
+        assert self.tables is not None
+        return Constraints(
+            self.positions,
+            self.targets[marks],
+            noise=self.noise[marks],
+            bounds=self.bounds[marks],
+            tables=self.tables[marks],
+            rows=self.rows[marks],
+        )
 
     def means(self, shares: Floats) -> Floats:
         """The mean of each query, from the share of each cell."""
@@ -88,6 +116,15 @@ class Problem:
     _: KW_ONLY
     prior: Prior
     size: float
+
+    def with_alpha(self, alpha: float) -> Problem:
+        """The same with other bounds: alpha over the scale of each target's noise."""
+        return replace(self, constraints=tuple(replace(c, bounds=alpha / c.noise) for c in self.constraints))
+
+    def answers(self, marks: NDArray[np.bool_]) -> Problem:
+        """The same with those linear answers only that are marked, and all tables."""
+        kept = [c if c.tables is None else c.chosen(marks[c.rows]) for c in self.constraints]
+        return replace(self, constraints=tuple(c for c in kept if c.targets.size))
 
 
 def problem(schema: Schema, measurements: Iterable[Measurement], *, total: float | None, alpha: float) -> Problem:
@@ -145,7 +182,9 @@ def _of_answers(schema: Schema, linear: Sequence[Measurement], size: float, alph
         if bundle.positions:  # one about no attribute asks for the number of rows, which is not the distribution's
             tables = bundle.tables.reshape(len(bundle.rows), cells)
             own = noise[bundle.rows]
-            yield Constraints(bundle.positions, values[bundle.rows], noise=own, bounds=alpha / own, tables=tables)
+            yield Constraints(
+                bundle.positions, values[bundle.rows], noise=own, bounds=alpha / own, tables=tables, rows=bundle.rows
+            )
 
 
 def _scale(measurement: Measurement) -> float:

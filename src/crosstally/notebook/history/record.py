@@ -223,6 +223,19 @@ class History:
             scale=Scale((self._spread * self._reach) ** 2, most=most),
         )
 
+    def left_out(self, folds: NDArray[np.intp]) -> Floats:
+        """The estimate of each linear answer from those in other folds, with what all taught about variances."""
+        solution, known = self._solution, self._known()
+        out = self._tables.of(self._batch, self.prior)
+        matrices = {a: root @ root.T for a, root in solution.structure.loadings.items()}
+        for fold in np.unique(folds):
+            test = folds == fold
+            inner = Structure(self._batch.chosen(~test), self.prior, known=known, plain=self._tables)
+            past = Past(solution.past.answers[~test], noise=solution.past.noise[~test])
+            found = inner.with_matrices(matrices).solve(past, {part: solution.variances[part] for part in inner.parts})
+            out[test] += found.estimates(self._batch.chosen(test), known=known)
+        return out
+
     def estimates(self, queries: Sequence[Linear]) -> Estimates:
         """The estimate of each query and its standard error."""
         with on_one_thread(len(self.linear)):

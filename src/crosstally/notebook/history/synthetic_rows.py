@@ -13,9 +13,8 @@ where that is larger, which has the same optimum.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
-from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -24,23 +23,25 @@ from numpy.typing import NDArray
 from crosstally.errors import QueryError
 from crosstally.generate.labelled import labelled_rows
 from crosstally.measurements import Measurement, read_only
+from crosstally.notebook.history.alpha import folds_of
+from crosstally.notebook.history.ascent import WINDOW, Ascent
 from crosstally.notebook.history.constraints import Problem, problem
-from crosstally.notebook.history.prior import Prior
+from crosstally.notebook.history.held_out import FOLDS, LEAST, held_out
+from crosstally.notebook.history.newton import MOST_QUERIES
 from crosstally.schema import Schema
 from crosstally.typing import Floats
 
-__all__ = ["ALPHA", "SWEEPS", "Synthetic", "maximum_entropy", "synthesize"]
+__all__ = ["SWEEPS", "Synthetic", "maximum_entropy", "synthesize"]
 
-# The paper's alpha, whose value it does not give: chosen on generated rows. More trusts noisy answers further.
-ALPHA = 1e-3
+# The paper's alpha, whose value it does not give, where answers cannot choose it: chosen on generated rows. More trusts
+# noisy answers further.
+_ALPHA = 1e-3
 SWEEPS = 100  # sweeps unless told: ``converged`` says whether they did. Thousands of overlapping queries need more
 # Rows that weights are learned with; above 200 attributes fewer, down to a tenth. More take longer and know the means
 # better, by the root.
 _LEARNERS = 100_000
 # The part of the sweeps that is left for rows beyond the learners, once they were copied from these. Chosen.
 _GROWN = 0.2
-# Sweeps over which means are averaged before they are judged: single sweeps differ by the noise of the sample.
-_WINDOW = 10
 # The violation that counts as converged: one scale of the noise plus one standard error of the sample.
 _TOLERANCE = 1.0
 _MAX_ROWS = 10_000_000  # a guard of memory: rows that can be drawn. More are refused
@@ -95,7 +96,7 @@ def synthesize(
     *,
     total: float | None = None,
     rows: int | None = None,
-    alpha: float = ALPHA,
+    alpha: float | None = None,
     sweeps: int = SWEEPS,
     random: np.random.Generator | None = None,
 ) -> Synthetic:
@@ -106,13 +107,27 @@ def synthesize(
         measurements: Tables, contrasts and linear answers, as they were drawn.
         total: The number of rows, where that is public.
         rows: How many rows to make; about as many as there are when None.
-        alpha: How much the answers count against the entropy: weights are at most alpha n / b.
+        alpha: How much the answers count against the entropy: weights are at most alpha n / b. By cross-validation of
+            linear answers when None, where there are at least 20; else 0.001.
         sweeps: How often all rows are moved at most.
         random: Where the moves come from; this has nothing to do with privacy.
     """
-    posed = problem(schema, measurements, total=total, alpha=alpha)
+    random = np.random.default_rng() if random is None else random
+    posed = problem(schema, measurements, total=total, alpha=_ALPHA if alpha is None else alpha)
+    if alpha is None:
+        posed = _validated(posed, random)
     number = round(posed.size) if rows is None else rows
     return maximum_entropy(posed, rows=number, sweeps=sweeps, random=random)
+
+
+def _validated(posed: Problem, random: np.random.Generator) -> Problem:
+    """With the alpha that answers left out say is best; as it is where few were asked or tables are large."""
+    answers = sum(len(each.rows) for each in posed.constraints)
+    if answers < LEAST or sum(each.targets.size for each in posed.constraints) > MOST_QUERIES:
+        return posed
+    last = max(int(each.rows.max()) for each in posed.constraints if len(each.rows))
+    folds = folds_of(range(last + 1), FOLDS, random)  # every answer has noise of its own
+    return posed.with_alpha(held_out(posed, folds, random=random).alpha)
 
 
 def maximum_entropy(
@@ -133,16 +148,17 @@ def maximum_entropy(
             raise QueryError(f"{name} must be a whole number from 1 to {most:,}, got {given!r}")
     random = np.random.default_rng() if random is None else random
     learners = min(_LEARNERS, max(_LEARNERS // 10, _MAX_CODES // len(posed.schema.shape)))
-    ascent = _Ascent(posed, learners, tolerance, random)
+    ascent = Ascent(posed, learners, tolerance, random)
     grown = math.ceil(_GROWN * sweeps) if rows > learners else 0
     if sweeps > grown:
-        ascent.run(sweeps - grown)
+        ascent.climb(sweeps - grown)
     if grown:
         ascent.chain.grow(rows)
-        ascent.run(grown, least=_WINDOW)
+        ascent.run(grown, least=WINDOW)
+    elif rows < len(ascent.chain.codes):
+        ascent.chain.keep(random.choice(len(ascent.chain.codes), rows, replace=False))
+    ascent.settle()
     codes = ascent.chain.codes
-    if rows < len(codes):
-        codes = codes[random.choice(len(codes), rows, replace=False)]
     return Synthetic(
         posed.schema,
         codes,
@@ -154,153 +170,3 @@ def maximum_entropy(
         taken=ascent.taken,
         converged=ascent.fit.violation <= tolerance,
     )
-
-
-class _Chain:
-    """Rows, each on its own walk, and in which cells of the constraints' tables they are."""
-
-    def __init__(self, posed: Problem, rows: int, random: np.random.Generator) -> None:
-        self.random = random
-        shape = posed.schema.shape
-        self.codes = np.empty((rows, len(shape)), np.int32)
-        for k, probabilities in enumerate(posed.prior.probabilities):
-            self.codes[:, k] = random.choice(shape[k], rows, p=probabilities)
-        self.tables = [each.positions for each in posed.constraints]
-        self.sizes = [tuple(shape[p] for p in positions) for positions in self.tables]
-        ends = np.cumsum([0, *map(math.prod, self.sizes)]).astype(np.int64)
-        self.offsets, self.parts = ends[:-1].copy(), [slice(a, b) for a, b in pairwise(ends)]
-        self._attributes, self._moves = _moves(self.tables, self.sizes, shape)
-        self._proposals = _proposals(posed.prior)
-        self.counts = self._counted()
-
-    def _counted(self) -> NDArray[np.int64]:
-        columns = self.codes.T
-        found = [
-            np.bincount(np.ravel_multi_index([columns[p] for p in where], sizes), minlength=math.prod(sizes))
-            for where, sizes in zip(self.tables, self.sizes, strict=True)
-        ]
-        return np.concatenate(found).astype(np.int64) if found else np.empty(0, np.int64)
-
-    def shares(self) -> list[Floats]:
-        """The share of the rows in each cell, table by table."""
-        return [self.counts[part] / len(self.codes) for part in self.parts]
-
-    def sweep(self, log_weights: Sequence[Floats]) -> float:
-        """Move every attribute of every row once; which part of the moves was taken."""
-        from crosstally.kernels.metropolis_hastings import sweep
-
-        flat = np.concatenate(log_weights) if log_weights else np.empty(0)
-        seed = np.uint64(self.random.integers(1, 2**63))
-        taken = sweep(self.codes, self._attributes, self._moves, self.offsets, flat, self.counts, self._proposals, seed)
-        return float(taken) / max(self.codes.size, 1)
-
-    def grow(self, rows: int) -> None:
-        """Copy rows until there are so many."""
-        self.codes = np.resize(self.codes, (rows, self.codes.shape[1]))
-        self.counts = self._counted()
-
-
-class _Ascent:
-    """Weights on their way to the optimum: each sweep of the rows gives a gradient, each gradient a step."""
-
-    def __init__(self, posed: Problem, rows: int, tolerance: float, random: np.random.Generator) -> None:
-        self.constraints, self.tolerance = posed.constraints, tolerance
-        self.chain = _Chain(posed, rows, random)
-        self.weights = [np.zeros(each.targets.size) for each in posed.constraints]
-        self.step = 1 / _overlap(posed)
-        self.sweeps, self.taken = 0, 0.0
-        self.fit = _Fit((), violation=math.inf, gap=math.inf)
-
-    def run(self, sweeps: int, *, least: int = 1) -> None:
-        """So many sweeps; fewer when the constraints are met after the least number of them."""
-        sums = [np.zeros(each.targets.size) for each in self.constraints]
-        for done in range(1, sweeps + 1):
-            log_weights = [each.log_weights(w) for each, w in zip(self.constraints, self.weights, strict=True)]
-            self.taken = self.chain.sweep(log_weights)
-            means = self._move(self.step * min(1.0, sweeps / (2 * done)))
-            self.sweeps += 1
-            sums = [total + mean for total, mean in zip(sums, means, strict=True)]
-            since = done % _WINDOW or _WINDOW
-            if since == _WINDOW or done == sweeps:
-                self.fit = self._judged([total / since for total in sums])
-                sums = [np.zeros_like(total) for total in sums]
-                if done >= least and self.fit.violation <= self.tolerance:
-                    return
-
-    def _move(self, step: float) -> list[Floats]:
-        """Take a step towards what the queries should be; what they are."""
-        found, least = [], 1 / len(self.chain.codes)
-        for i, (each, shares) in enumerate(zip(self.constraints, self.chain.shares(), strict=True)):
-            means = each.means(shares)
-            wanted = np.clip(each.targets, 0, 1) if each.tables is None else 0.0
-            spreads = np.maximum(np.maximum(each.spreads(shares), wanted), each.noise + least)
-            moved = self.weights[i] + step * (each.targets - means) / spreads
-            self.weights[i] = np.clip(moved, -each.bounds, each.bounds)
-            found.append(means)
-        return found
-
-    def _judged(self, means: Sequence[Floats]) -> _Fit:
-        """How far from the optimum: a difference must be nothing, or the weight at the bound towards which it points.
-
-        The primal minus the dual objective at the same weights is the sum of beta |difference| - w difference: the
-        partition function cancels.
-        """
-        violation = gap = 0.0
-        for each, shares, weights, mean in zip(self.constraints, self.chain.shares(), self.weights, means, strict=True):
-            differences = each.targets - mean
-            explained = weights * np.sign(differences) >= each.bounds * (1 - 1e-9)
-            unit = each.noise + np.sqrt(each.spreads(shares) / len(self.chain.codes))
-            violation = max(violation, float(np.where(explained, 0.0, np.abs(differences) / unit).max(initial=0.0)))
-            gap += float(np.sum(each.bounds * np.abs(differences) - weights * differences))
-        return _Fit(tuple(means), violation=violation, gap=gap)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Fit:
-    """The means of the queries over some sweeps, and how far they and the weights are from the optimum."""
-
-    means: tuple[Floats, ...]
-    _: KW_ONLY
-    violation: float
-    gap: float
-
-
-def _overlap(posed: Problem) -> float:
-    """A bound on the curvature: for the attribute where most is asked, how much its queries say the same thing."""
-    stiff = [each.stiffness(posed.prior.joint(each.positions).ravel()) for each in posed.constraints]
-    holders = [
-        sum(value for each, value in zip(posed.constraints, stiff, strict=True) if k in each.positions)
-        for k in range(len(posed.schema.shape))
-    ]
-    return max([1.0, *holders])
-
-
-def _moves(
-    tables: Sequence[Sequence[int]], sizes: Sequence[Sequence[int]], shape: Sequence[int]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """For each attribute the tables that hold it, and how far their cells move with its values."""
-    held: list[list[tuple[int, int]]] = [[] for _ in shape]
-    for t, (positions, lengths) in enumerate(zip(tables, sizes, strict=True)):
-        for axis, position in enumerate(positions):
-            held[position].append((t, math.prod(lengths[axis + 1 :])))
-    ends = np.cumsum([0, *map(len, held)])
-    attributes = np.column_stack([ends[:-1], ends[1:], np.array(shape)]).astype(np.int64)
-    moves = np.array([move for each in held for move in each], np.int64).reshape(-1, 2)
-    return np.ascontiguousarray(attributes), moves
-
-
-def _proposals(prior: Prior) -> Floats:
-    """For each value of each attribute how likely it stands for itself, and what else it stands for (alias method)."""
-    out = np.zeros((len(prior.probabilities), max(map(len, prior.probabilities)), 2))
-    for k, probabilities in enumerate(prior.probabilities):
-        n = len(probabilities)
-        left = probabilities * n
-        out[k, :n, 0], out[k, :n, 1] = 1.0, np.arange(n)
-        low, high = (np.flatnonzero(mask).tolist() for mask in (left < 1, left >= 1))
-        while low and high:
-            small, large = low.pop(), high[-1]
-            out[k, small] = left[small], large
-            left[large] -= 1 - left[small]
-            if left[large] < 1:
-                low.append(high.pop())
-    return out

@@ -187,12 +187,12 @@ def _pair_claims(data: Census, errors: Errors) -> Iterator[Claim]:
     if small and large:
         found = [[_over(errors, m, which) for which in (small, large)] for m in (_RETENTION, _FLIPPING)]
         yield Claim(
-            "randomised response does well only where domains are small: mean error below 0.5 where both attributes "
-            f"have at most {_SMALL} values, at least 0.9 (truncated at 1) where both have {_LARGE} or more",
+            "randomised response does well only where domains are small: its mean error (truncated at 1) is larger "
+            f"where both attributes have {_LARGE} values or more than where both have at most {_SMALL}",
             of="paper",
             holds=decided(
-                holds=all(a.high < 0.5 and b.low >= 0.9 for a, b in found),
-                fails=any(a.low >= 0.5 or b.high < 0.9 for a, b in found),
+                holds=all(a.high < b.low for a, b in found),
+                fails=any(a.low >= b.high for a, b in found),
             ),
             figure="; ".join(f"{_words(a)} and {_words(b)}" for a, b in found),
         )

@@ -1,0 +1,132 @@
+"""Kernel and maximum entropy for new questions: each as far as the noisy answers themselves show it to be better.
+
+The kernel method (``record``) lets rows stray from the prior by normal amounts; maximum entropy knows that no cell is
+negative, which says much where few answers meet attributes of many values. Both estimate every answer from the others
+(``held_out``), and the mixture with the least error is used where it matters: m is the share of maximum entropy in it,
+0 where the kernel is better by itself and 1 where maximum entropy is. With s^2 the kernel's own expected squared error
+of a question and t^2 the typical noise of an answer,
+
+    new     = 1 - t^2 / s^2  where s > t, else 0        (a question that is known as well as an answer is not new)
+    value   = kernel + new m (maximum entropy - kernel)
+    error^2 = s^2 (1 - new) + ratio s^2 new              (ratio: the mixture's error over the kernel's)
+
+A question that was asked has an answer of its own, and stays with the kernel.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosstally.notebook.history.alpha import folds_of
+from crosstally.notebook.history.ascent import Ascent
+from crosstally.notebook.history.bundles import Batch
+from crosstally.notebook.history.constraints import problem
+from crosstally.notebook.history.held_out import FOLDS, LEAST, held_out, share_of, squared_error
+from crosstally.notebook.history.record import Estimates, History
+from crosstally.questions.queries import Linear
+from crosstally.schema import Schema
+from crosstally.tables import Measurement
+from crosstally.typing import Floats
+
+__all__ = ["BetterOfBoth"]
+
+# Linear answers up to which maximum entropy is tried: more would take minutes, and the kernel has learned by then how
+# attributes go together.
+_MOST = 1_000
+_MOST_NUMBERS = 20_000_000  # a guard of time and memory: queries times the cells of their tables
+_LEARNERS, _SWEEPS = 20_000, 60  # rows and sweeps of the fit. Shares have an error of about 0.1% after the next line
+_MEANS = 20  # sweeps whose rows are kept to answer from
+# The ratio of errors is drawn to 1 as if by so many answers that both methods miss alike: few answers say little of it.
+_DOUBT = 10.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Entropy:
+    """Rows that follow the maximum entropy law, and how many people they stand for.
+
+    ``share`` is how far it is followed, ``ratio`` the squared error of both together over the kernel's.
+    """
+
+    rows: NDArray[np.int32]
+    size: float
+    _: KW_ONLY
+    share: float
+    ratio: float
+
+    def values(self, queries: Sequence[Linear], schema: Schema) -> Floats:
+        batch = Batch.of(queries, schema)
+        out = np.zeros(batch.size)
+        for bundle in batch.bundles:
+            sizes = [schema.shape[p] for p in bundle.positions]
+            if sizes:
+                cells = np.ravel_multi_index([self.rows[:, p] for p in bundle.positions], sizes)
+                shares = np.bincount(cells, minlength=math.prod(sizes)) / len(self.rows)
+            else:
+                shares = np.ones(1)
+            out[bundle.rows] = self.size * (bundle.tables.reshape(len(bundle.rows), -1) @ shares)
+        return out
+
+
+class BetterOfBoth:
+    """Past measurements of one schema, ready to answer any linear query by the method that does it better."""
+
+    def __init__(self, schema: Schema, measurements: Iterable[Measurement], *, total: float | None = None) -> None:
+        """Take in all measurements, as ``History`` does."""
+        self._measured, self._total = tuple(measurements), total
+        self.kernel = History(schema, self._measured, total=total)
+
+    def estimates(self, queries: Sequence[Linear]) -> Estimates:
+        """The estimate of each query and its standard error."""
+        found = self.kernel.estimates(queries)
+        linear = self.kernel.linear
+        if not linear:
+            return found
+        asked, typical = {m.query for m in linear}, float(np.median([m.variance for m in linear]))
+        squares = found.std_errors**2
+        new = np.where([query in asked for query in queries], 0.0, 1 - typical / np.maximum(squares, typical))
+        if not new.any() or self._entropy is None:
+            return found
+        moved = self._entropy.values(queries, self.kernel.schema) - found.values
+        return replace(
+            found,
+            values=found.values + self._entropy.share * new * moved,
+            std_errors=np.sqrt(squares * (1 - new + self._entropy.ratio * new)),
+        )
+
+    @cached_property
+    def _entropy(self) -> _Entropy | None:
+        """Maximum entropy where it is worth trying and does better on answers that were left out."""
+        linear = self.kernel.linear
+        if not (LEAST <= len(linear) <= _MOST) or self._too_large():
+            return None
+        random = np.random.default_rng(0)  # the same history gives the same estimates
+        posed = problem(self.kernel.schema, self._measured, total=self._total, alpha=1.0)
+        # Every answer has noise of its own, also those that were drawn together
+        folds = folds_of(range(len(linear)), FOLDS, random)
+        found = held_out(posed, folds, random=random)
+        answers, noise = (np.array([getattr(m, name) for m in linear], float) for name in ("values", "variance"))
+        noise[[not m.query.attributes for m in linear]] = math.inf  # the number of rows, which is not the law's
+        kernel, entropy = self.kernel.left_out(folds), found.estimates[found.best]
+        share = share_of(entropy, answers, kernel, noise)
+        before, after = (squared_error(answers, kernel + s * (entropy - kernel), noise) for s in (0.0, share))
+        if not 0 < after < before:
+            return None
+        ascent = Ascent(posed.with_alpha(found.alpha), _LEARNERS, 0.0, random)
+        ascent.climb(_SWEEPS)
+        rows = np.concatenate([codes.copy() for codes in ascent.walk(_MEANS)])
+        ratio = (after / before * len(linear) + _DOUBT) / (len(linear) + _DOUBT)
+        return _Entropy(rows, posed.size, share=share, ratio=ratio)
+
+    def _too_large(self) -> bool:
+        """Whether tables of several attributes were measured, which the kernel knows exactly, or questions are wide."""
+        if any(not isinstance(m.query, Linear) and len(m.query.attributes) > 1 for m in self._measured):
+            return True
+        shape, positions = self.kernel.schema.sizes, self.kernel.schema.ordered
+        cells = (math.prod(shape(positions(m.query.attributes))) for m in self.kernel.linear)
+        return sum(cells) > _MOST_NUMBERS
