@@ -46,7 +46,7 @@ FEWEST_ROWS = 1000  # a collector releases nothing before so many reports
 HANDED_DOWN: Mapping[str, str] = {
     "answers.error_bars:ErrorLaw.std_error": "a Marginal knows its error by a protocol and computes it when read",
     "answers.intervals:RepeatedEnds.interval": "so do its intervals",
-    "answers.modelled:ModelledEnds.interval": "and those of tables that nobody measured",
+    "answers.modelled:DrawnEnds.interval": "and those of tables that nobody measured",
     "releases.release:Release._repeats": "intervals repeat the inference of their release when the first is asked for",
     "releases.release:Release._sizes": "and learn from it how large interactions are",
     "privacy.noise:Mechanism._drawn": "threads are given the work that they do",
