@@ -65,7 +65,7 @@ def ask(
     quiet: Quiet = False,
 ) -> None:
     """Ask how many rows satisfy a condition, or for a sum. It is paid once and serves every later question."""
-    from crosstally.cli.output.screen import progress_of_reading
+    from crosstally.cli.output.screen import progress, progress_of_reading
     from crosstally.notebook.notebook import open_notebook
     from crosstally.privacy.ledger import Ledger
 
@@ -83,7 +83,8 @@ def ask(
         _show_price(notebook, question, error, json=json)
         return
     if free:
-        answer = notebook.estimate(question)
+        with progress("weighing earlier answers", quiet=quiet or json):
+            answer = notebook.estimate(question)
     else:
         with progress_of_reading("counting", sources[0], quiet=quiet or json) as tell:
             answer = notebook.ask(
