@@ -33,6 +33,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 import numpy as np
+import pyarrow
 
 import crosstally as ct
 from crosstally.cli import main as command
@@ -152,11 +153,14 @@ def traced() -> Iterator[Trace]:
     """Note every call that is made inside."""
     trace = Trace()
     before = sys.getprofile()
+    cores = pyarrow.cpu_count()
+    pyarrow.set_cpu_count(1)  # work is then done in this thread, the only one that is traced
     sys.setprofile(trace)
     try:
         yield trace
     finally:
         sys.setprofile(before)
+        pyarrow.set_cpu_count(cores)
 
 
 def upward(trace: Trace, placed: Mapping[str, Layer]) -> list[Call]:
