@@ -74,9 +74,9 @@ class Task:
 
 
 class Strategy(ABC):
-    """A way to choose what to measure. Whoever inherits from it needs only a name and ``planned``.
+    """A way to choose what to measure. A subclass needs only a name and ``planned``.
 
-    A strategy of one's own is given as an object wherever a name may stand. One with later stages enters its rule in
+    Pass your own strategy as an object wherever a name is accepted. One with later stages enters its rule in
     ``rules.RULES`` before its plans are run. Those of the package are registered by one line in ``strategies.NAMED``.
     """
 
@@ -115,7 +115,7 @@ class Strategy(ABC):
         return True
 
     def outlook(self, plan: Plan) -> Plan:
-        """What all stages of its plan may measure together; the plan itself where there is one stage."""
+        """What all stages of its plan may measure together; the plan itself if it has one stage."""
         return plan
 
     def likely_errors(self, plan: Plan, rows: int) -> Mapping[int, float]:  # noqa: ARG002
@@ -126,7 +126,7 @@ class Strategy(ABC):
         return {}
 
     def next(self, plan: Plan, seen: Sequence[Measurement]) -> Plan | None:  # noqa: ARG002
-        """What to measure after the stage of a plan, given all that was measured; None when that is all."""
+        """What to measure after the current stage of a plan, given all measurements so far; None if nothing is left."""
         return None
 
     def with_rows(self, rows: int) -> Strategy:  # noqa: ARG002

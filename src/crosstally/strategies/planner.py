@@ -54,11 +54,11 @@ _ROOT_UNITS = 10**12  # square roots of budgets are rounded down to this part
 class Comparison:
     """A plan for each strategy that could make one, the reason for each that could not, and the one chosen.
 
-    ``outlooks`` has for each plan what all its stages may measure together. ``rows`` is the expected number of rows, if
-    one was given: strategies choose by it, and errors are shown beside it. ``asked`` are the tables that were named,
-    ``budget`` is what was given, of which Laplace noise may spend a part, ``considered`` are the strategies asked.
+    ``outlooks`` holds what all stages of each plan may measure together. ``rows`` is the expected number of rows, if
+    given: strategies use it to choose, and errors are shown relative to it. ``asked`` are the tables that were named,
+    ``budget`` is the given one (Laplace noise may spend only part of it), ``considered`` are the compared strategies.
 
-    Printed, it says in words what to expect.
+    When printed, it says in words what to expect.
     """
 
     plans: tuple[Plan, ...]
@@ -115,7 +115,7 @@ class Comparison:
 
     @property
     def expected(self) -> tuple[Expected, ...]:
-        """The error to expect of the tables that matter and of those inside them, by their number of attributes."""
+        """The expected error of the wanted tables and of their margins, by number of attributes."""
         likely = likely_errors(self.chosen, self.rows) if self.rows else None
         return expected_errors(self.outlook, self.rows, likely)
 
@@ -125,7 +125,7 @@ class Comparison:
     def advice(self) -> tuple[Advice, ...]:
         """What would change the error most, each change with the error that it gives. Free.
 
-        Each is planned: that takes a few times as long as planning did.
+        Each alternative is planned, so this takes a few times as long as the plan itself.
         """
         return advised(self, self._again)
 
@@ -159,18 +159,18 @@ def plan(
 ) -> Comparison:
     """What every strategy would measure, with the error to expect, and the one to choose. Free.
 
-    Printed, the comparison says in words what to expect; its ``advice()`` is what would change that most.
+    When printed, the comparison says in words what to expect; its ``advice()`` says what would change that most.
 
     Args:
         schema: The table's attributes.
-        rows: About how many rows there are: strategies may choose by it, and it puts errors in proportion.
+        rows: About how many rows there are: strategies may use it to choose, and errors are shown relative to it.
         epsilon: The budget; with ``delta`` it is approximate, alone it is pure.
         delta: See epsilon.
         rho: The budget under zero-concentrated privacy, instead of epsilon.
         workload: The tables that matter; all of one and two attributes when it is left out.
         strategy: One to plan with, or "auto" for the best.
-        strategies: Several to compare instead, by name or as objects, also your own; "auto" among them is all of ours.
-        neighbours: Which tables must be hard to tell apart: "add-remove" or "replace".
+        strategies: Several to compare instead, by name or as objects, also your own; "auto" stands for all of ours.
+        neighbours: Which data sets must be hard to tell apart: "add-remove" or "replace".
         objective: What to minimise: "tables", the errors of tables of every order, the lower ones of a workload too; or
             "cells", the weighted sum of the variances of all cells of the workload, as in the papers.
     """

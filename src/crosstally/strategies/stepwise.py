@@ -112,7 +112,7 @@ class Stepwise(Strategy):
     def outlook(self, plan: Plan) -> Plan:
         """What both stages measure if every table of the workload, or of one and two attributes, is worth measuring.
 
-        It covers them, so their errors can be told before anything is spent. Real data rarely deserve all of it: what
+        It covers them, so their errors are known before anything is spent. Real data rarely need all of it: what
         is left out makes the rest more precise. Of a wide schema, whose groups are not known, the first stage only.
         """
         if not plan.later or _is_wide(Task(plan.schema, plan.workload, budget=plan.budget, neighbours=plan.neighbours)):
@@ -123,7 +123,7 @@ class Stepwise(Strategy):
         return replace(plan, requests=(*plan.requests, *second), later=())
 
     def likely_errors(self, plan: Plan, rows: int) -> Mapping[int, float]:
-        """The errors that are expected if interactions are as large as on other tables, and values equally frequent.
+        """The errors to expect if interactions are as large as on the reference tables, and values equally frequent.
 
         Rare values make interactions smaller, so that real tables are better: on Adult, ACS and FARS releases had 1.5
         to 2.5 times less in pairs (docs/concepts/advice.md). Of a wide schema, whose groups are not known, nothing.

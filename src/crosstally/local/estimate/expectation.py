@@ -1,11 +1,11 @@
-"""Measurements as the estimate that is best on average would answer them: single attributes, pairs and triples.
+"""Measurements replaced by their posterior means: single attributes, pairs and triples.
 
     coefficients of single attributes and pairs  ->  items and pairs of ``posterior``  ->  tables of one and two
     tables of one and two  ->  e, the table of three of greatest entropy
     what reports show beyond it, d = r - r(e)  ->  e + rebuilt(trust d), as far as no cell becomes negative
 
 with trust = t s / (t s + variance), t the mean square of d beyond noise for all triples of one shape, and s the product
-of the variances of the three attributes: rare values can show little beyond entropy. Only sets of three have a d.
+of the variances of the three attributes: with rare values, d can only be small. Only sets of three have a d.
 
 Tables are shares of all people, axes in the order of the names; stacks of tables have the sets first, (sets, n, n', m).
 The table of a pair of two values each is known from its margins and the cell of both second values:

@@ -1,27 +1,28 @@
-"""The estimate that is best on average: frequencies and pairs given all reports together.
+"""Posterior means of frequencies and pairs, given all reports together.
 
-In the local model noise is as large as what is measured, so it matters what is known before: frequencies lie between 0
-and 1, attributes of two values have frequencies that resemble each other more or less, pairs are within the bounds of
-their frequencies and mostly near independence. How much, the reports say themselves (empirical Bayes):
+In the local model the noise is as large as the signal, so prior knowledge matters: frequencies lie between 0 and 1,
+attributes with the same number of values have similar frequencies, and pairs lie within the bounds that the frequencies
+set, mostly near independence. The reports themselves show how similar and how near (empirical Bayes):
 
-- frequencies of attributes with the same number of values follow a beta law; its mean and concentration are weighted by
-  how likely they make what was seen;
-- pairs follow a law of odds ratios (``association``);
-- a pair's noisy interaction tells about both frequencies as well: of rare values R = x - (p + q) / 2 + 1 / 4 is mostly
-  their sum. Each frequency is the mean of its law given its own reports and those of all its pairs, the others held at
-  their means, and this is repeated;
-- then pairs are at their means given the frequencies, and what three attributes show beyond the greatest entropy is
-  drawn towards zero by t / (t + variance), t its mean square beyond noise (``expectation``).
+- the frequencies of attributes with the same number of values have a beta prior; its mean and concentration are
+  averaged, weighted by their marginal likelihood;
+- pairs have a prior on their odds ratios (``association``);
+- the noisy interaction of a pair also informs about both frequencies: for rare values R = x - (p + q) / 2 + 1 / 4 is
+  mostly their sum. Each frequency becomes its posterior mean given its own reports and those of all its pairs, with the
+  other frequencies fixed at their means; this is repeated;
+- then each pair becomes its posterior mean given the frequencies, and the three-way deviation from maximum entropy is
+  shrunk towards zero by t / (t + variance), where t is its mean square beyond noise (``expectation``).
 
 In symbols, for items i with frequency p_i and pairs (i, j) with interaction R_ij, both as shares of all people:
 
     p_i ~ Beta(m c, (1 - m) c),      seen_i | p_i ~ N(p_i, variance_i)
     R_ij ~ law of odds ratios given p_i, p_j,      seen_ij | R_ij ~ N(R_ij, variance_ij)
 
-An attribute of two values is one item (its second value: the first is the rest), one of n > 2 values is n items. Every
-p_i is tried at 33 points, so that arrays of laws are (items, points) for frequencies and (pairs, nodes) for pairs.
+An attribute with two values is one item (its second value; the first value is the rest), one with n > 2 values is n
+items. Every p_i has a grid of 33 points, so arrays of distributions are (items, points) for frequencies and (pairs,
+nodes) for pairs.
 
-One attribute of two values, seen at 0.3 with almost no noise, and no pairs: the reports are believed.
+Example: one attribute with two values, seen at 0.3 with almost no noise, and no pairs. The posterior mean is 0.3.
 
 >>> one = Items(attributes=np.array([0]), sizes=np.array([2.0]), seen=np.array([0.3]), variances=np.array([1e-6]))
 >>> no = np.zeros(0, np.int64)

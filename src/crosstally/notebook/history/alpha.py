@@ -1,7 +1,7 @@
-"""The choice of a single alpha from noisy answers alone: cross-validation, leave-one-out, and Stein's estimate.
+"""Choose a single alpha from noisy answers: by cross-validation, leave-one-out, or Stein's estimate.
 
-Each gives an estimate of the mean squared error for an alpha; the noise variance is subtracted where estimates are
-compared with answers that they did not use (EDBT 2012, theorem 4).
+Each method estimates the mean squared error for an alpha. Where estimates are compared with answers that they did not
+use, the variance of the answers' noise is subtracted (EDBT 2012, theorem 4).
 """
 
 from __future__ import annotations

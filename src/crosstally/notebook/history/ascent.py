@@ -1,9 +1,10 @@
-"""The climb to the maximum entropy weights: rows walk under the weights, and weights move by what the rows show.
+"""Stochastic ascent to the maximum entropy weights: sample rows under the weights, update the weights from the rows.
 
-Every sweep of the rows gives the means of the queries, hence a gradient. Linear answers, which overlap, are moved by
-Newton's steps (``newton``) together with tables if there are any, up to ``MOST_QUERIES`` numbers. Tables alone, whose
-cells hardly overlap, and longer histories are moved each by its own gradient over the variance of its query, or the
-scale of its noise where that is larger; their penalty is the paper's, without softness.
+Every sweep over the rows gives the means of the queries, and so a gradient. Linear answers overlap, so Newton's method
+(``newton``) updates their weights, together with those of tables if there are any, up to ``MOST_QUERIES`` numbers. The
+cells of tables hardly overlap: if there are only tables, and for longer histories, each weight moves by its own
+gradient, divided by the variance of its query, or by the scale of its noise if that is larger. The penalty is then the
+paper's, without softness.
 """
 
 from __future__ import annotations

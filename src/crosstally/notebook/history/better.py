@@ -1,16 +1,16 @@
-"""Kernel and maximum entropy for new questions: each as far as the noisy answers themselves show it to be better.
+"""New questions: mix the kernel method and maximum entropy by how well each predicts the noisy answers.
 
-The kernel method (``record``) lets rows stray from the prior by normal amounts; maximum entropy knows that no cell is
-negative, which says much where few answers meet attributes of many values. Both estimate every answer from the others
-(``held_out``), and the mixture with the least error is used where it matters: m is the share of maximum entropy in it,
-0 where the kernel is better by itself and 1 where maximum entropy is. With s^2 the kernel's own expected squared error
-of a question and t^2 the typical noise of an answer,
+The kernel method (``record``) models the rows' deviation from the prior as normal. Maximum entropy knows that no cell
+is negative, which helps much if there are few answers about attributes with many values. Both estimate every answer
+from the others (``held_out``), and the mixture with the least error is used for new questions: m is the share of
+maximum entropy, 0 if the kernel alone is better and 1 if maximum entropy alone is. Let s^2 be the kernel's expected
+squared error for a question and t^2 the typical noise variance of an answer. Then
 
     new     = 1 - t^2 / s^2  where s > t, else 0        (a question that is known as well as an answer is not new)
     value   = kernel + new m (maximum entropy - kernel)
     error^2 = s^2 (1 - new) + ratio s^2 new              (ratio: the mixture's error over the kernel's)
 
-A question that was asked has an answer of its own, and stays with the kernel.
+A question that was asked has its own answer, and the kernel alone estimates it.
 """
 
 from __future__ import annotations

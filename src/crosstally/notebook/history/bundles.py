@@ -1,4 +1,4 @@
-"""Linear queries as numbers: bundles of queries over the same attributes, and what they say about each set of these.
+"""Linear queries as arrays: bundles of queries about the same attributes, split by sets of these attributes.
 
 Under a product prior p0 a query splits into orthogonal parts, one for each set B of attributes: averaged over the
 attributes outside B and centred along those inside, both by p0. The inner product of two queries is the sum over B of

@@ -1,8 +1,9 @@
-"""Rows that walk by Metropolis-Hastings moves under tables of log-weights, and how many are in each cell of these.
+"""Sample rows by Metropolis-Hastings moves under tables of log-weights, and count the rows in each cell of the tables.
 
 Proposals for a value come from a distribution q_k of its attribute: at first the prior p_k, later a mixture of that and
-the shares of values among the rows (``Chain.adapt``), so that rare values are proposed rarely. The kernel knows one law
-of proposals, which cancels; so each attribute also has a table of log(p_k / q_k), which makes up for the difference.
+the shares of values among the rows (``Chain.adapt``), so that rare values are proposed rarely. The kernel assumes
+one proposal distribution that cancels in the acceptance ratio; a further table of log(p_k / q_k) for each attribute
+corrects for the difference.
 """
 
 from __future__ import annotations

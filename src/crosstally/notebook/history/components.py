@@ -1,9 +1,9 @@
-"""The fast path: ridge regression with a variance for each set of attributes, solved by blocks and a low-rank part.
+"""The fast path: ridge regression with one variance for each set of attributes, solved by blocks and a low-rank part.
 
-The covariance of past answers is A = D + L L'. D is block diagonal: noise, and the parts that only queries of one block
-share. L holds the parts that many queries share, such as those of single attributes. Cholesky for each block and
-Woodbury's identity for the rest; no cost grows with the universe, and none with the cube of the number of queries
-unless all of them share parts of very many cells.
+The covariance of past answers is A = D + L L'. D is block diagonal: it holds the noise, and the parts that only queries
+of one block share. L holds the parts that many queries share, such as those of single attributes. Each block is solved
+by Cholesky, the rest by Woodbury's identity. No cost grows with the size of the domain, and none with the cube of the
+number of queries unless all queries share parts of very many cells.
 
 The model, for a set S of attributes (a "part"), q past queries and c_S the number of cells of S:
 

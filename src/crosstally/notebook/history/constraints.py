@@ -1,9 +1,9 @@
 """The constraints of the maximum entropy model: what the measurements say about means of functions of a row.
 
-For every query the share pi = a / n that was answered, and the bound beta = alpha n / b on its weight (EDBT 2012,
-equation 30; b is the scale of its noise, or that of Laplace noise with the same variance). Tables enter as least
-squares makes them of all raw tables, their negative cells corrected, so that they agree with each other and some
-distribution is near to them; linear answers enter as they were drawn.
+Each query has the answered share pi = a / n and the bound beta = alpha n / b on its weight (EDBT 2012, equation 30; b
+is the scale of its noise, or of Laplace noise with the same variance). Tables enter as their least squares estimate
+from all raw tables, with negative cells corrected, so that they agree with each other and some distribution is close to
+them. Linear answers enter as they were drawn.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""What noisy answers say about answers that were left out: the alpha of maximum entropy, and which method is better.
+"""Cross-validation over noisy answers: choose alpha for maximum entropy, and decide which method predicts better.
 
-Answers are put into folds, those of one draw of noise together; the noise of different draws is independent, so that
-the mean of (answer - estimate without its fold)^2 less the noise's variance is the mean squared error of new questions
-(EDBT 2012, theorem 4). The error of past questions, which were used, is Stein's estimate (``Ascent.past_error``).
+Answers are put into folds; answers of one draw of noise are in the same fold. The noise of different draws is
+independent, so the mean of (answer - estimate without its fold)^2, minus the variance of the noise, estimates the mean
+squared error of new questions (EDBT 2012, theorem 4). The error of past questions, which were used, is Stein's estimate
+(``Ascent.past_error``).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""How far rows stray from the prior: one variance for each set of attributes, chosen by marginal likelihood.
+"""How far the rows differ from the prior: one variance for each set of attributes, chosen by marginal likelihood.
 
-Each step multiplies every variance by a power of what the answers show over what the model expects of it: with 1/2 the
-likelihood never falls (the minorise-maximise step for variance components), with a little more it rises faster.
-A belief at a scale that is natural for counts keeps short histories from being certain of what they never saw.
+Each step multiplies every variance by a power of the ratio shown / expected. With the power 1/2 the likelihood never
+falls (the minorise-maximise step for variance components); with a slightly larger power it rises faster. A prior on
+each variance, at a scale that is natural for counts, keeps short histories from being too certain.
 
 In the symbols of ``components``, with K_S = F_S F_S' and r = A^-1 a, the log-likelihood is -(log det A + a' r) / 2, and
 

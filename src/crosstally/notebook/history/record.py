@@ -1,8 +1,8 @@
-"""All that was ever measured, read as past answers, and the estimates that follow from them.
+"""All past measurements, and the estimates that follow from them.
 
-Tables of cells and contrasts enter through the residual basis, where they say everything about their sets of attributes
-exactly; linear queries enter as answers. Where tables of single attributes are all the tables there are, they become
-the prior, and their noise is how far single attributes may stray from it.
+Tables of cells and contrasts enter through the residual basis, where they determine the coefficients of their sets of
+attributes; linear queries enter as answers. If the only tables are one-way tables, they become the prior, and their
+noise is the prior variance of single attributes.
 """
 
 from __future__ import annotations
