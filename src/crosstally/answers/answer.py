@@ -1,4 +1,4 @@
-"""One question, or many, to an estimate: the table, its method, and its error where that is known."""
+"""Answer one or many questions from an estimate: the table, its method, and its error if that is known."""
 
 from __future__ import annotations
 

@@ -1,15 +1,16 @@
-"""Bounds of tables some of whose attributes were never measured together: all that the measured margins allow.
+"""Bounds for tables with attributes that were never measured together: everything that the measured margins allow.
 
-n(S) is the count of the people whose values of a set S of attributes are those of a cell. For any sets A and B
+Fix a cell. n(S) is the number of people who agree with it in the set S of attributes. For any sets A and B
 
     n(A)  >=  n(A u B)  >=  n(A) + n(B) - n(A n B),
 
 since whoever agrees with the cell in A, or in B, agrees with it in A n B (Fréchet's bounds, where A and B are single
-attributes and A n B is everyone). The upper bound of a cell is the least upper end of a covered margin; the lower one
-joins the largest covered margins one after another, lower ends for what is added and upper ends for what is taken off.
-The ends are those of the margins' own intervals, at a level at which all of them hold together as often as was asked.
+attributes and A n B is everyone). The upper bound of a cell is the least upper end of a covered margin. The lower bound
+joins the largest covered margins one after another, with lower ends for what is added and upper ends for what is
+subtracted. The ends are those of the margins' own intervals, at a level at which all of them together contain the truth
+with the requested probability.
 
-Nothing is believed about how the attributes depend on each other. So bounds are wide, and hold whatever the truth is.
+No assumption is made about how the attributes depend on each other. So the bounds are wide, and hold for any truth.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""Measurements to an estimate: combined, and negative cells corrected.
+"""From measurements to an estimate: combine them by least squares, then correct negative cells.
 
-In symbols: measured numbers y = W c + noise, c the coefficients of the rows in the residual basis. Combined are the
-least squares l = (W' V^-1 W)^-1 W' V^-1 y with variances v, a weighted average coefficient by coefficient
-(``Averages``). The estimate x has the same keys: corrected from l, with all its tables agreeing because they share
-coefficients. Arrays: coefficients, variances and keys (coefficients); a ``ViewGroup`` has places (views, cells).
+In symbols: the measured numbers are y = W c + noise, where c are the coefficients of the rows in the residual basis.
+The combined coefficients are the least squares estimate l = (W' V^-1 W)^-1 W' V^-1 y with variances v, which is a
+weighted average for each coefficient (``Averages``). The estimate x has the same keys and is corrected from l; all its
+tables agree because they share coefficients. Arrays: coefficients, variances and keys (coefficients); a ``ViewGroup``
+has places (views, cells).
 """
 
 from __future__ import annotations

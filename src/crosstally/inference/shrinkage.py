@@ -1,8 +1,8 @@
-"""Least squares, shrunk: lower orders predict higher ones, as far as the measurements themselves say so.
+"""Shrunk least squares: lower orders predict higher orders, as far as the measurements support it. The default.
 
-Symbols: l and v are combined coefficients and their variances; the order of a coefficient is how many attributes it
-holds; T is the total, which stays as it is. The views are the largest covered tables; each has one row of cells in the
-arrays below, (views of one shape, cells), the last attribute fastest.
+Symbols: l and v are the combined coefficients and their variances; the order of a coefficient is its number of
+attributes; T is the total, which does not change. The views are the largest covered tables; each has one row of cells
+in the arrays below, (views of one shape, cells), the last attribute fastest.
 
     x  <-  joint(l, p = 2): the nearest coefficients with no negative cell in any view (``joint``)
     x  <-  blend(x, joint(l, p = 1))
@@ -16,12 +16,13 @@ arrays below, (views of one shape, cells), the last attribute fastest.
 where blend(x, S) = l + a (x - l) + b (S - l), with a and b for each set of attributes by the least estimated risk
 (``risk``), and then one-way tables without negative cells (``nonnegativity.clip_and_keep_total``).
 
-Everything up to the last line is done for replicates too (``replicates``): noise like that measured, added to a
-plausible truth. The weights of the mixture and of the blends are those of the release itself in all of them.
+Everything up to the last line is also done for replicates (``replicates``): a plausible truth plus noise like the
+measured noise. They all use the release's own weights for the mixture and the blends.
 
-Why a blend and no single estimate: shrunk cells are best one by one, but their small common errors add up in sums over
-thousands of cells, that is, in low orders. There least squares or the joint correction win, and by how much depends on
-the data: the risk of S relative to least squares is 0.2 on sparse tables and above 20 for one-ways of a dense one.
+Why a blend and not a single estimate: shrunk cells are best individually, but their small common errors add up in sums
+over thousands of cells, that is, in low orders. There least squares or the joint correction are better, and by how much
+depends on the data: the risk of S relative to least squares is 0.2 on sparse tables and above 20 for one-ways of a
+dense one.
 
 An example, one view of two attributes of two values: l has four coefficients, in the order total, second attribute,
 first attribute, both, so ``places`` is [[0, 1, 2, 3]] and ``orders`` [0, 1, 1, 2]. There are three sets ({1}, {2} and

@@ -1,4 +1,4 @@
-"""What every strategy is: a way to choose what to measure. It gets a ``Task``, never data, and gives a plan."""
+"""The base class of strategies. A strategy takes a ``Task``, never data, and returns a plan of what to measure."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Which strategy to use. Free: no data is read.
+"""Choose a strategy. Free: no data is read.
 
-For the objective "tables" that is ``stepwise``, which decides by noisy one-way tables what no plan can know beforehand;
-others are shown beside it. For "cells" every strategy is asked for its error, and the lowest wins.
+For the objective "tables" the choice is ``stepwise``, which uses noisy one-way tables to decide what no plan can know
+in advance; the others are shown for comparison. For "cells" the strategy with the lowest predicted error is chosen.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Who plans the later stages of a plan: each rule's strategy, by name and version."""
+"""The strategies that plan later stages, by the name and version of their rule."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Stepwise: the total and one-way tables first; what else is worth its noise follows from them. The default.
+"""Stepwise, the default: measure the total and one-way tables; these decide which others are worth their noise.
 
-The first stage buys what everybody wants, with the share that one-way tables have in the goal. From its noisy result
-comes a belief about the size of every interaction (``belief``), and from that what to measure with the rest: under
-Gaussian noise the best precision of every set of attributes, most of them none (``water_filling``); under Laplace noise
-the best of several families of views, with tuned shares (``view_shares``). A named table that is better predicted than
-measured is not measured. Nothing is decided by rows: the second stage sees what the first one published.
+The first stage measures these with the share of the budget that they have in the goal. Its noisy result gives
+a prior for the size of every interaction (``belief``), which decides what to measure with the rest: under Gaussian
+noise the best precision of every set of attributes, zero for most (``water_filling``); under Laplace noise the best of
+several families of views, with tuned shares (``view_shares``). A named table that is predicted better than it could be
+measured is not measured. The rows decide nothing: the second stage sees only what the first one published.
 """
 
 from __future__ import annotations

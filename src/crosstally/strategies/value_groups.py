@@ -1,8 +1,8 @@
-"""Groups of the values of wide attributes, from noisy counts that were bought before.
+"""Groups of the values of wide attributes, chosen by noisy counts that were measured earlier.
 
-A group that holds few rows costs noise in every pair and tells nothing; one that holds many hides how its values
-differ. With s the noise of a pair's cell (its standard deviation) and N rows, a group of about sqrt(2 s N) rows is
-taken: a pair of two such groups holds, if they are independent, (2 s N) / N = 2 s rows, twice its noise.
+A group with few rows adds noise to every pair and says little; a group with many rows hides how its values differ. With
+s the noise of a pair's cell (its standard deviation) and N rows, a group of about sqrt(2 s N) rows is taken: a pair of
+two such groups holds, if they are independent, (2 s N) / N = 2 s rows, twice its noise.
 
 Values that have an order, bins, are put together with their neighbours; labels, which have none, with those of nearly
 the same count: the most frequent ones stay by themselves. The cells for other and missing values are no neighbours of
