@@ -46,7 +46,7 @@ _MOST_LOG = 8.0  # as in ``interactions``: logarithms are clipped at a factor of
 
 
 class DrawnEnds(ABC):
-    """The intervals of a table of which more than noise is unknown, or of what ``change`` makes of it."""
+    """The intervals of an unmeasured table, or of the result of applying ``change`` to it."""
 
     def __init__(self, change: Callable[[Floats], Floats] | None) -> None:
         self._change = change

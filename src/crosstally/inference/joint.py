@@ -75,7 +75,7 @@ def nearest_above_zero(
     held: NDArray[np.bool_] | None = None,
     steps: int = _MOST_STEPS,
 ) -> Floats:
-    """The coefficients moved as little as possible until no cell of any view is below zero, but for a rest.
+    """The nearest coefficients for which no cell of any view is below zero, up to a tolerance.
 
     It ends when no cell is further from that, or moves more, than about a hundredth of its noise, or when
     there are no steps left.

@@ -119,7 +119,7 @@ class Strategy(ABC):
         return plan
 
     def likely_errors(self, plan: Plan, rows: int) -> Mapping[int, float]:  # noqa: ARG002
-        """By number of attributes the RMS error that is likely in so many rows, where what is measured depends on them.
+        """The likely RMS error by number of attributes for this number of rows, if the rows decide what is measured.
 
         Nothing where the plan's own errors say it all.
         """
@@ -130,7 +130,7 @@ class Strategy(ABC):
         return None
 
     def with_rows(self, rows: int) -> Strategy:  # noqa: ARG002
-        """The same strategy, told about how many rows there are."""
+        """The same strategy with an approximate number of rows."""
         return self
 
 

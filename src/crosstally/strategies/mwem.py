@@ -94,7 +94,7 @@ class MWEM(Strategy):
         return False
 
     def with_rows(self, rows: int) -> MWEM:
-        """The same, told about how many rows there are."""
+        """The same strategy with an approximate number of rows."""
         return replace(self, rows=rows) if self.rows is None else self
 
     def planned(self, task: Task) -> Plan:

@@ -130,7 +130,7 @@ class Comparison:
         return advised(self, self._again)
 
     def _again(self, other: Alternative) -> Comparison:
-        """The comparison for an alternative, of those strategies alone of which one would be chosen."""
+        """The comparison for an alternative, limited to the strategies that could be chosen."""
         by_default = self.chosen.objective == Objective.TABLES and DEFAULT[0] in self.considered
         return compare(
             other.schema,
@@ -189,7 +189,7 @@ def plan(
 
 
 def chosen_by_default(given: str | Strategy, objective: Objective | str) -> Sequence[Strategy]:
-    """The strategies that a release needs to ask: those of ``read_strategies`` of which one may be chosen."""
+    """The strategies that a release needs to plan with: those of ``read_strategies`` that may be chosen."""
     return DEFAULT if given == "auto" and Objective(objective) == Objective.TABLES else read_strategies(given)
 
 
@@ -342,7 +342,7 @@ def rows_matter(
     strategies: Sequence[Strategy] = CONSIDERED,
     rows: int,
 ) -> bool:
-    """Whether some strategy plans otherwise because it was told about how many rows there are."""
+    """Whether the approximate number of rows changes the plan of some strategy."""
 
     def planned(strategy: Strategy) -> Plan | None:
         try:

@@ -92,7 +92,7 @@ class Views(Strategy):
         return self._following(plan, rows)
 
     def with_rows(self, rows: int) -> Views:
-        """The same, told about how many rows there are."""
+        """The same strategy with an approximate number of rows."""
         return replace(self, rows=rows) if self.rows is None else self
 
     @property

@@ -47,7 +47,7 @@ _STEPS = 10
 
 
 def _start() -> Floats:
-    """The law without reports: two-sided exponential, and with a small chance much wider."""
+    """The distribution before any report: two-sided exponential, and with a small probability much wider."""
     apart = np.gradient(NODES)
     narrow, wide = apart * np.exp(-np.abs(NODES) / _NARROW), apart / (1 + (NODES / _WIDE) ** 2)
     return np.asarray((1 - _STRONG_PAIRS) * narrow / narrow.sum() + _STRONG_PAIRS * wide / wide.sum())
@@ -57,7 +57,7 @@ START: Floats = _start()
 
 
 def _both(first: Floats, second: Floats) -> Floats:
-    """How many of all people have both of two values at each node: one axis more."""
+    """The share of people who have both values, at each node: one more axis."""
     # x solves (odds - 1) x^2 - (1 + (p + q)(odds - 1)) x + odds p q = 0. The root is written with the sum below
     # the line: the usual form, a difference over odds - 1, is 0 / 0 at independence.
     p, q, odds = first[..., None], second[..., None], np.exp(NODES)
@@ -67,7 +67,7 @@ def _both(first: Floats, second: Floats) -> Floats:
 
 
 def interactions_at(first: Floats, second: Floats, first_sizes: Floats, second_sizes: Floats) -> tuple[Floats, Floats]:
-    """The interaction of two values at each node, and how wide the law is there.
+    """The interaction of two values at each node, and the width of the distribution there.
 
     The interaction is what is left of the frequency of both when the table is centred along both attributes,
     x - p / n' - q / n + 1 / (n n') for attributes of n and n' values.
@@ -113,7 +113,7 @@ def fitted_law(likelihood: Floats, law: Floats) -> Floats:
 def expected_interactions(
     centres: Floats, widths: Floats, seen: Floats, variances: Floats, law: Floats
 ) -> tuple[Floats, Floats]:
-    """What interactions are on average, given what was seen of them, and how much they vary around that.
+    """The posterior mean and variance of interactions, given the noisy observations.
 
     Within node k the mean is c_k + t_k (y - c_k) and the variance t_k v, with t_k = h_k^2 / (h_k^2 + v). Over nodes the
     means are averaged, and the variance is the mean variance plus the variance of the means.

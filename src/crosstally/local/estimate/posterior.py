@@ -68,7 +68,7 @@ _NOTHING = 1e-300  # added before logarithms: a likelihood may underflow
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Items:
-    """Values of attributes, one of two and all of more: whose they are, and their frequencies as measured.
+    """The second value of two-valued attributes, all values of others: their attributes and measured frequencies.
 
     All arrays are (items). ``sizes`` is the number of values of the item's attribute; ``seen`` is unbiased and may be
     negative or above 1; ``variances`` are those of its noise.
@@ -95,9 +95,9 @@ class Pairs:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Posterior:
-    """Frequencies of items, and how many have both of each pair, as they are on average given all reports.
+    """Posterior means of the frequencies of items, and of the share that has both items of each pair.
 
-    Variances say how far they may be from that: of pairs for given frequencies.
+    Variances are posterior variances; those of pairs are for given frequencies.
     """
 
     frequencies: Floats
@@ -107,7 +107,7 @@ class Posterior:
 
 
 def posterior(items: Items, pairs: Pairs) -> Posterior:
-    """What all reports together say about items and their pairs."""
+    """The posterior of items and their pairs, given all reports."""
     # The log-likelihood of an item's own reports and the log-prior, both (items, points)
     grids = _grids(items)
     own = -((items.seen[:, None] - grids.points) ** 2) / (2 * items.variances[:, None])
@@ -143,7 +143,7 @@ def posterior(items: Items, pairs: Pairs) -> Posterior:
 
 
 def _at_least_seen(moved: Floats, noise: Floats, left: Floats) -> Floats:
-    """Variances that are left, and more where estimates moved away from the reports by more than these allow.
+    """Posterior variances, increased where estimates moved further from the reports than these variances allow.
 
     If all is as supposed the mean square of the way moved is the variance of the noise minus what is left of it. What
     it is more than that is error, on average over all.
@@ -159,7 +159,7 @@ def _kinds(items: Items, pairs: Pairs) -> list[NDArray[np.intp]]:
 
 
 def _law_of_pairs(pairs: Pairs, kinds: Sequence[NDArray[np.intp]], odds: Sequence[Floats]) -> Floats:
-    """The law of each pair: (pairs, nodes)."""
+    """The prior weights of the nodes for each pair: (pairs, nodes)."""
     out = np.empty((len(pairs.first), len(START)))
     for places, law in zip(kinds, odds, strict=True):
         out[places] = law
@@ -194,7 +194,7 @@ def _interactions(items: Items, pairs: Pairs, frequencies: Floats, both: Floats)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Grids:
-    """Points between 0 and 1 at which each frequency is tried, and the logarithm of what each stands for."""
+    """A grid of points between 0 and 1 for each frequency, and the logarithm of the width that each represents."""
 
     points: Floats
     weights: Floats
@@ -225,7 +225,7 @@ def _grids(items: Items) -> _Grids:
 
 
 def _frequency_laws(items: Items, grids: _Grids, evidence: Floats) -> Floats:
-    """The logarithm of the law of each frequency before its own reports, at its points.
+    """The log prior of each frequency at its grid points.
 
     Beta laws of several means and concentrations, each weighted by how likely it makes what was seen of all items
     whose attributes have as many values.
@@ -255,7 +255,7 @@ def _beta(points: Floats, mean: float, concentration: float) -> Floats:
 def _log_likelihood_of_pairs(
     items: Items, pairs: Pairs, frequencies: Floats, laws: Floats, *, item: int, tried: Floats
 ) -> Floats:
-    """What the pairs of an item tell about its frequency, the others held: the logarithm of a likelihood."""
+    """The log-likelihood of an item's frequency from its pairs, with the other frequencies fixed."""
     places = np.flatnonzero((pairs.first == item) | (pairs.second == item))
     others = pairs.first[places] + pairs.second[places] - item  # the other end of each pair
     mine, held = np.broadcast_arrays(tried, frequencies[others, None])

@@ -44,7 +44,7 @@ _MOST_ATTRIBUTES = 6
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shrunk:
-    """Measurements as a shrunk estimate would answer them, consistent, and the variances that it leaves.
+    """Measurements replaced by a consistent shrunk estimate, and its posterior variances.
 
     The latter are those of the coefficients of sets of attributes, in counts: how far, on average over sets alike, the
     estimate is from the truth.
@@ -55,7 +55,7 @@ class Shrunk:
 
 
 def shrunk_measurements(estimate: Estimate, measurements: Sequence[Measurement]) -> Shrunk:
-    """The measurements drawn towards independence, by as much as they call for themselves.
+    """The measurements shrunk towards independence, by an amount that they determine themselves.
 
     The estimate must hold a positive total and the coefficients of single attributes; otherwise nothing changes.
     """

@@ -53,7 +53,7 @@ SHARES = 2**20
 
 @dataclass(frozen=True, slots=True)
 class Beliefs:
-    """What is expected of data that nobody has seen.
+    """Prior expectations about the data, before anybody has seen them.
 
     ``moments`` are the squared sizes, in frequencies, of the central moments of one, two and three attributes; those of
     more are taken to be 0. ``common`` is the share of data with values so common that pairs tell frequencies too. The

@@ -48,9 +48,9 @@ _DOUBT = 10.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Entropy:
-    """Rows that follow the maximum entropy law, and how many people they stand for.
+    """Rows from the maximum entropy distribution, and how many people they represent.
 
-    ``share`` is how far it is followed, ``ratio`` the squared error of both together over the kernel's.
+    ``share`` is its share in the mixture, ``ratio`` the squared error of the mixture divided by the kernel's.
     """
 
     rows: NDArray[np.int32]
@@ -74,7 +74,7 @@ class _Entropy:
 
 
 class BetterOfBoth:
-    """Past measurements of one schema, ready to answer any linear query by the method that does it better."""
+    """Past measurements of one schema, ready to answer any linear query by a mixture of both methods."""
 
     def __init__(self, schema: Schema, measurements: Iterable[Measurement], *, total: float | None = None) -> None:
         """Take in all measurements, as ``History`` does."""
@@ -101,7 +101,7 @@ class BetterOfBoth:
 
     @cached_property
     def _entropy(self) -> _Entropy | None:
-        """Maximum entropy where it is worth trying and does better on answers that were left out."""
+        """Maximum entropy, if it is worth trying and predicts left-out answers better."""
         linear = self.kernel.linear
         if not (LEAST <= len(linear) <= _MOST) or self._too_large():
             return None
@@ -124,7 +124,7 @@ class BetterOfBoth:
         return _Entropy(rows, posed.size, share=share, ratio=ratio)
 
     def _too_large(self) -> bool:
-        """Whether tables of several attributes were measured, which the kernel knows exactly, or questions are wide."""
+        """Whether tables of several attributes were measured, which the kernel uses exactly, or questions are wide."""
         if any(not isinstance(m.query, Linear) and len(m.query.attributes) > 1 for m in self._measured):
             return True
         shape, positions = self.kernel.schema.sizes, self.kernel.schema.ordered

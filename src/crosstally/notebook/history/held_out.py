@@ -42,7 +42,7 @@ _NEAR = 1.03
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeldOut:
-    """For each alpha the mean squared error of new questions and that of past ones, and which alpha is the best.
+    """For each alpha the mean squared errors of new and of past questions, and the best alpha.
 
     ``new`` is in counts, ``past`` over the variance of the answers' own noise. ``estimates`` has a line for each alpha
     with every answer as other folds estimate it.
@@ -62,7 +62,7 @@ class HeldOut:
 
 
 def squared_error(answers: Floats, estimates: Floats, noise: Floats) -> float:
-    """The mean squared error of estimates that did not use the answers, less that of their noise (theorem 4).
+    """The mean squared error of estimates that did not use the answers, minus the noise variance (theorem 4).
 
     Answers with more noise than most count less: by 1 over its variance plus the median one; those of infinite variance
     count for nothing.
@@ -74,7 +74,7 @@ def squared_error(answers: Floats, estimates: Floats, noise: Floats) -> float:
 
 
 def share_of(other: Floats, answers: Floats, estimates: Floats, noise: Floats) -> float:
-    """The share of other estimates, from 0 to 1, with which both together miss the answers by least.
+    """The share of the other estimates, from 0 to 1, at which the mixture of both has the least error.
 
     The noise of the answers is independent of both estimates, and so does not pull the share to either.
 

@@ -57,7 +57,7 @@ def _half(z: Floats, log_share: Floats) -> tuple[Floats, Floats]:
 
 
 def replaced(solution: Solution, answers: Floats, scales: Floats) -> Past:
-    """The normal answers that stand for those with Laplace noise (scale above 0), one step on; others stay.
+    """The normal answers that replace those with Laplace noise (scale above 0), after one more step; others stay.
 
     Args:
         solution: Of the normal answers so far.

@@ -64,7 +64,7 @@ class Evidence:
 
 
 def evidence(solution: Solution) -> dict[int, Evidence]:
-    """For each attribute with a matrix the gradient of the likelihood in it, as two sides that are equal at the top."""
+    """For each attribute's matrix the gradient of the likelihood, as two sides that are equal at the maximum."""
     structure, sizes = solution.structure, solution.structure.prior.schema.shape
     # Sums over all parts that hold the attribute, one matrix for each side
     found = {a: Evidence(np.zeros((sizes[a],) * 2), expected=np.zeros((sizes[a],) * 2)) for a in structure.loadings}
@@ -121,7 +121,7 @@ class Mixture:
 
 
 def moved(solution: Solution, first: Mapping[int, Floats]) -> dict[int, Floats]:
-    """Each attribute's matrix one step towards what the answers show, pulled to the one it had at first.
+    """Each attribute's matrix after one step towards what the answers show, pulled back to its initial matrix.
 
     The step is the geometric mean of what is shown and the inverse of what is expected, as it is for variances.
     """
@@ -137,7 +137,7 @@ def moved(solution: Solution, first: Mapping[int, Floats]) -> dict[int, Floats]:
 
 
 def _seen(matrix: Floats, root: Floats) -> Floats:
-    """A matrix seen from the root of another: the identity, were it that one."""
+    """A matrix in the coordinates of the root of another; the identity if both are equal."""
     from scipy.linalg import solve_triangular
 
     # R^-1 matrix R'^-1, one side after the other
