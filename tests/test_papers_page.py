@@ -27,6 +27,6 @@ def test_every_module_on_the_page_exists(name: str) -> None:
 
 def test_all_folders_of_papers_are_on_the_page() -> None:
     folders = {path.parent.name for path in (ROOT / "src/crosstally/papers").glob("*/__init__.py")}
-    assert folders == {"priview", "calm", "icde13", "pods07", "edbt12"}
+    assert folders == {"baselines", "priview", "calm", "icde13", "pods07", "edbt12"}
     assert all(any(name.startswith(f"papers/{folder}/") for name in named_files()) for folder in folders)
     assert len(named_files()) > 60

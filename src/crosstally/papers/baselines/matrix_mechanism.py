@@ -80,8 +80,8 @@ def eigen_design(attributes: int, ways: int) -> MatrixStrategy:
     have one size, so that the program for the weights has the solution weight = eigenvalue^(1/3), for Laplace noise.
 
     >>> design = eigen_design(9, 2)
-    >>> [round(error) for error in design.squared_errors([(0, 1)])]  # in V_u: Flat has 512, Direct 5,184
-    [1307]
+    >>> round(float(design.squared_errors([(0, 1)])[0]))  # in V_u: Flat has 512, Direct 5,184
+    1307
     """
     supports, values = _eigen(attributes, ways)
     return MatrixStrategy(np.diag(np.cbrt(values)), attributes=attributes, ways=ways, supports=supports)
