@@ -32,7 +32,7 @@ _MOST_NUMBERS = 20_000_000
 
 
 class BoundedEnds:
-    """The bounds of the cells of a table, or of sums of them, which ``change`` makes of a stack of tables.
+    """The bounds of the cells of a table, or of sums of them that ``change`` computes from a stack of tables.
 
     ``marginal`` answers covered tables over attributes, in the order named. ``subsets`` are the largest covered sets
     of axes, as bits (``Known``).
@@ -51,11 +51,11 @@ class BoundedEnds:
         self._shape, self._subsets = shape, subsets
 
     def mapped(self, change: Callable[[Floats], Floats]) -> BoundedEnds:
-        """The bounds of what becomes of the table: ``change`` adds up chosen cells of a stack of tables."""
+        """The bounds after ``change``, which adds up chosen cells of a stack of tables."""
         return BoundedEnds(self._marginal, self._names, shape=self._shape, subsets=self._subsets, change=change)
 
     def interval(self, values: Floats, level: float) -> tuple[Floats, Floats]:
-        """The bounds of each cell; they hold its value too, where that was found by other means."""
+        """The bounds of each cell, widened to contain its value where that was found by other means."""
         ends = _Margins(self._marginal, self._names, self._shape, self._subsets, level)
         low, high = ends.cells()
         if self._change is not None:

@@ -55,7 +55,7 @@ LEAST_VARIANCE = 1e-12
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ViewGroup:
-    """Views of one shape: for each where its coefficients stand, the last attribute fastest.
+    """Views of one shape: the places of each view's coefficients, the last attribute fastest.
 
     ``possible`` says of each cell whether someone can be in it; it has no rows where everybody can be anywhere.
     """

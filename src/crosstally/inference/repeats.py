@@ -56,7 +56,7 @@ _STREAM = 0x696E74657276616C
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Repeats:
-    """The smooth truth and, for each replicate, how far the estimate of it was from that.
+    """The smooth truth and, for each replicate, the deviation of its estimate from that truth.
 
     Both are coefficients in the places of the estimate; ``deviations`` has a row for each replicate. ``stretches`` says
     by what the deviations of each order were multiplied, and ``left`` how large their mean square is after that, in
@@ -112,7 +112,7 @@ def repeated(inference: Inference, *, number: int = REPEATS) -> Repeats:
 
 
 def _beyond(risks: Floats, own: Floats, orders: NDArray[np.int64]) -> Floats:
-    """For each order what its risk is to be expected to have beyond the replicates' own, given that it is not less.
+    """For each order the expected excess of its risk over that of the replicates, given that it is not negative.
 
     The sum of estimated risks is about normal; its variance is the sum of the squares of what each coefficient has
     beyond the mean. d being what it has beyond ``own``, in its standard errors, a normal law cut off below zero has the

@@ -51,7 +51,7 @@ def _canonical(value: object) -> bytes:
 def noise_of_coefficients(
     averages: Averages, measurements: Sequence[Measurement], *, seed: int, number: int
 ) -> Iterator[Floats]:
-    """The noise that combined coefficients would have had, drawn anew ``number`` times with the noise measured."""
+    """New noise of the combined coefficients, drawn ``number`` times with the distribution of the measured noise."""
     from numpy.random import Philox
 
     words = Philox(key=seed)

@@ -82,7 +82,7 @@ _LEAST_SPREAD = 1e-9
 
 
 class Shrinkage:
-    """The estimate of one release, and what its measurements decided on the way: mixtures and blends.
+    """The estimate of one release, and the mixtures and blends that its measurements chose.
 
     ``again`` repeats the procedure from other combined coefficients with these decisions kept. From the release's own
     coefficients it gives the release's own estimate.
@@ -127,7 +127,7 @@ class Shrinkage:
         return model.last(now.release)
 
     def again(self, linear: Floats) -> Floats:
-        """What the procedure makes of other combined coefficients; their total must be positive."""
+        """The result of the same procedure for other combined coefficients; their total must be positive."""
         # The lines of the header with mixtures and blends as they were decided: nothing is learned from ``linear``
         model = self._model.starting_from(linear)
         if not model.views:
@@ -157,7 +157,7 @@ def shrunk(
 
 
 def smoothed(combined: Estimate, groups: Sequence[ViewGroup], found: Floats) -> Floats:
-    """An estimate moved towards independence, set by set, as far as what was measured does not speak against it.
+    """An estimate moved towards independence, set by set, as far as the measurements allow.
 
     A corrected estimate is too sparse to stand for the truth: cells that noise made zero would never err again. With i
     the coefficients of independence and n_B their number in the set B, s_B = max(0, 1 - n_B / sum (l - i)^2 / v) is the
@@ -221,7 +221,7 @@ class _Shape:
         )
 
     def emptied(self, tables: Floats) -> None:
-        """Set the cells that nobody can be in to zero, in place."""
+        """Set impossible cells to zero, in place."""
         if len(self.possible):
             tables *= self.possible
 

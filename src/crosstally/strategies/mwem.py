@@ -90,7 +90,7 @@ class MWEM(Strategy):
 
     @property
     def weighs(self) -> bool:
-        """It goes by tables alone."""
+        """Its plan depends on the tables, not on their weights."""
         return False
 
     def with_rows(self, rows: int) -> MWEM:

@@ -201,7 +201,7 @@ def read_strategies(given: str | Strategy) -> Sequence[Strategy]:
 
 
 def _several(given: Iterable[str | Strategy], workload: Workload | None) -> Sequence[Strategy]:
-    """All strategies that a list stands for, each once; their names must differ, since plans are told apart by them.
+    """All strategies that a list stands for, each once; their names must differ, since names identify plans.
 
     Of ours, linear strategies alone look at ranges and rows of a matrix.
     """
@@ -289,7 +289,7 @@ def compare(
 
 
 def _is_for_linear(workload: Workload | None, strategies: Sequence[Strategy]) -> bool:
-    """Whether nobody named a strategy and ranges or rows of a matrix are asked, which linear ones alone look at."""
+    """Whether no strategy was named and ranges or matrix rows are asked, which only linear strategies support."""
     return workload is not None and bool(workload.along) and (strategies is CONSIDERED or strategies is DEFAULT)
 
 

@@ -78,13 +78,13 @@ class Stepwise(Strategy):
 
     @property
     def weighs(self) -> bool:
-        """It goes by tables alone."""
+        """Its plan depends on the tables, not on their weights."""
         return False
 
     def planned(self, task: Task) -> Plan:
         """Requests for the one-way tables, and the rule of the second stage; or all at once where that is better.
 
-        Few tables, which are surely measured, need no first stage to be chosen by.
+        A few tables that are measured in any case need no first stage to choose them.
         """
         goal = goal_of(task.schema, task.asked)
         if len(goal.shares) == 1:
@@ -161,7 +161,7 @@ def _score(goal: Goal, plan: Plan) -> float:
 
 
 def _one_ways(task: Task, budget: Budget) -> Sequence[Request]:
-    """The total and the one-way tables, each as precise as the others on average over its cells.
+    """The total and the one-way tables; each counts by the mean variance of its cells.
 
     Under Laplace noise, where a table costs the same whatever its cells, small attributes are measured together: the 17
     binary ones of MSNBC in five tables of three and one of two, for 0.71 of the error that a table each has.
@@ -174,7 +174,7 @@ def _one_ways(task: Task, budget: Budget) -> Sequence[Request]:
 
 
 def _known(goal: Goal, plan: Plan) -> Floats:
-    """The precision with which a plan's own requests tell each set of the goal."""
+    """The precision with which a plan's own requests measure each set of the goal."""
     variances = plan.variances_of(goal.closure).of_sets
     return np.where(np.isnan(variances), 0.0, 1 / variances)
 
@@ -256,7 +256,7 @@ def _is_wide(task: Task) -> bool:
 
 
 def _grouped_views(task: Task, plan: Plan, rows: float, shares: list[Floats]) -> Sequence[Request]:
-    """Views over groups of values that hold enough rows to be told from noise; one-way tables stay in full."""
+    """Views over groups of values with enough rows to stand out from noise; one-way tables stay in full."""
     names = task.workload.attributes(task.schema)
     schema = task.schema.subset(*names)
     counts = {name: rows * shares[task.schema.positions[name]] for name in names}
@@ -281,7 +281,7 @@ def _in_groups(names: tuple[str, ...], groups: Mapping[str, tuple[int, ...]]) ->
 
 
 def _known_coarse(goal: Goal, plan: Plan, names: Sequence[str]) -> Floats:
-    """The precision with which one-way tables in full tell the sets of a goal about groups of their values.
+    """The precision with which full one-way tables measure the sets of a goal about groups of their values.
 
     A group adds up the noise of its values.
     """

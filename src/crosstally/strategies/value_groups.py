@@ -30,7 +30,7 @@ _FEWER = 1.25
 
 
 def rows_of_a_group(std_error: float, rows: float) -> float:
-    """How many rows a group should hold about, given the noise of a pair's cell and the number of rows."""
+    """About how many rows a group should hold, given the noise of a pair's cell and the number of rows."""
     return math.sqrt(2 * std_error * max(rows, 1.0))
 
 
@@ -77,7 +77,7 @@ def _closed(held: NDArray[np.float64], rows_each: float, *, at_least: int) -> ND
 def groups_of_all(
     schema: Schema, counts: Mapping[str, ArrayLike], *, rows_each: float, most_cells: int
 ) -> dict[str, tuple[int, ...]]:
-    """The groups of all attributes that need any, so that all pairs have at most so many cells together.
+    """The groups of all attributes that need them, so that all pairs together have at most ``most_cells`` cells.
 
     Args:
         schema: The attributes.

@@ -62,7 +62,7 @@ def best_shares(
     *,
     already: Floats,
 ) -> ViewShares:
-    """The best shares of some views, as far as steps in proportion find them; those that bring too little are left out.
+    """The best shares of some views that proportional steps find; views that gain too little are left out.
 
     ``already`` is the precision that each set has before.
     """

@@ -122,7 +122,7 @@ def _spent(belief: Belief, costs: Floats, weights: Floats, amount: float, alread
 def _worth_it(
     closure: Closure, belief: Belief, bought: Floats, already: Floats, most_cells: float
 ) -> NDArray[np.bool_]:
-    """Which sets to measure: worth it by themselves, within the cells there is room for, and with all their subsets."""
+    """Which sets to measure: those worth their cost, within the allowed number of cells, with all their subsets."""
     before = np.minimum(belief.errors(already), 1e300)
     gain = 1 - belief.errors(already + bought) / before
     kept = (bought > 0) & (gain >= _LEAST_GAIN)

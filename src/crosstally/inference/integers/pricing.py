@@ -51,7 +51,7 @@ def all_scores(tables: Sequence[ScoreTable], shape: Sequence[int]) -> Floats:
 
 
 def best_listed(tables: Sequence[ScoreTable], shape: Sequence[int], number: int) -> tuple[Cells, float]:
-    """The cells with the largest scores and the largest score; all scores are written down."""
+    """The cells with the largest scores and the largest score, by enumerating all scores."""
     scores = all_scores(tables, shape).ravel()
     number = min(number, len(scores))
     best = np.argpartition(scores, len(scores) - number)[len(scores) - number :]
