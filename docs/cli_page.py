@@ -18,12 +18,21 @@ from crosstally.cli.app import app, main
 PAGE = Path(__file__).parent / "reference" / "cli.md"
 HEAD = """# Command line
 
-Data goes to stdout, words for people to stderr. Exit codes: 0 done, 1 a check that was asked for failed, 2 the input
-was wrong (one line on stderr says what, and nothing is spent), 3 a mistake of crosstally's own, 130 stopped by Ctrl-C.
-Ctrl-C before the charge spends nothing; what is charged is finished and delivered, and ends with 0.
-`NO_COLOR` is respected, progress is shown only on a terminal, `--json` is there wherever a program may read.
-Where stdout is not UTF-8, what its encoding cannot hold is spelled out (epsilon, +-) or escaped, JSON is escaped as
-JSON is, and CSV with such labels is refused: `-o` writes it as UTF-8.
+Commands write data to stdout and messages for people to stderr.
+
+| exit code | meaning |
+| --- | --- |
+| 0 | the command is done |
+| 1 | a check that you asked for failed |
+| 2 | the input was wrong: one line on stderr says what, and nothing is spent |
+| 3 | crosstally itself made a mistake |
+| 130 | Ctrl-C stopped the command |
+
+Ctrl-C before the charge stops the command, and nothing is spent. After the charge the command finishes, delivers
+what was paid for, and exits with 0. Commands respect `NO_COLOR`, show progress only on a terminal, and offer `--json`
+wherever a program may read the output. If stdout is not UTF-8, characters that its encoding lacks are spelled out
+(epsilon, +-) or escaped; in JSON they are escaped as JSON escapes them. CSV with such labels is refused: write it
+with `-o`, as UTF-8.
 
 This page is written by `make docs`.
 """

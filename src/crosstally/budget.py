@@ -130,10 +130,10 @@ def float_above(fraction: Fraction) -> float:
 
 
 class Neighbours(StrEnum):
-    """Which tables must be hard to tell apart.
+    """Which data sets must be hard to tell apart.
 
-    Its text is as good as the member: every function that takes ``neighbours`` passes it through ``Neighbours`` before
-    it compares. Compare with ``==``: a text is never identical (``is``) to a member, and so would count as the other.
+    You can pass its text instead of the member: every function with an argument ``neighbours`` converts it before
+    it compares. Compare with ``==``: a text is never identical (``is``) to a member.
 
     >>> Neighbours("replace") == Neighbours.REPLACE
     True
@@ -186,7 +186,7 @@ class Budget:
 
     @property
     def pure(self) -> bool:
-        """Whether the guarantee is epsilon alone, which calls for Laplace noise."""
+        """Whether the guarantee is a pure epsilon, which Laplace noise gives."""
         return self.rho is None and self.delta is None
 
     @property

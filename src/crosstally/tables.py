@@ -61,7 +61,7 @@ class ErrorKind(StrEnum):
 
     @property
     def assumption(self) -> str:
-        """What intervals rest on beyond the noise, in words; empty where that is nothing."""
+        """What the intervals assume besides the noise, in words; empty if they assume nothing."""
         if self is ErrorKind.MODELLED:
             return "links between attributes that nobody measured are taken to be as strong as measured ones"
         if self is ErrorKind.ESTIMATED:
@@ -110,16 +110,16 @@ class CellEnds(Protocol):
 class Marginal(LabelledTable):
     """An answer: one number for each combination of values, labelled, with its error.
 
-    One can compute with it: ``m["Female", "25-34"]``, ``m.sum("sex")``, ``m / m.sum()``, ``m.sel(sex="Female")``. What
-    comes out is such a table too, with the error that it has; over no attributes it is one number, with a ``value``.
+    You can compute with it: ``m["Female", "25-34"]``, ``m.sum("sex")``, ``m / m.sum()``, ``m.sel(sex="Female")``. What
+    comes out is again such a table, with its own error; over no attributes it is one number, with a ``value``.
 
     Axes are in the order asked. ``method`` says how it was computed, ``error_kind`` how well its error is known;
-    ``corrected`` is True when negative cells were moved, in which case the error is the one before that; ``ends`` knows
+    ``corrected`` is True when negative cells were corrected; the error is then the one before that. ``ends`` knows
     the intervals of each cell, unless the kind of the error is ``exact`` or ``none``. ``relaxed`` is
     by how much, in counts, a cell of a measured marginal may differ from the same marginal of an answer that was never
     measured: noise leaves marginals that no table has. ``caption`` says where it comes from. ``where`` is the condition
-    that the rows counted satisfy, empty when all are; the schema then has only the labels that such rows can have.
-    ``quantity`` says what the numbers are, and ``origin`` knows how they err together with other answers.
+    that the counted rows satisfy, empty for all rows; the schema then has only the labels that such rows can have.
+    ``quantity`` says what the numbers are, and ``origin`` knows how their errors vary together with other answers.
     """
 
     schema: Schema
@@ -165,10 +165,10 @@ class Marginal(LabelledTable):
         return np.full(self.schema.shape, math.nan if self.error is None else self.error.half_width(level))
 
     def interval(self, level: float = USUAL_LEVEL) -> Interval:
-        """The ends of an interval around each cell that holds the true count with this probability; NaN if unknown.
+        """The ends of an interval for each cell that contains the true count with this probability; NaN if unknown.
 
-        Of corrected cells they are whole numbers, not below zero, and not the same on both sides. Those of the linear
-        estimate are its values plus and minus ``half_width``.
+        For corrected cells they are whole numbers, not below zero, and not symmetric. For the linear
+        estimate they are its values plus and minus ``half_width``.
         """
         check_level(level)
         if self.ends is not None:
@@ -233,7 +233,7 @@ class Marginal(LabelledTable):
 
     @property
     def shows_intervals(self) -> bool:
-        """Whether intervals are shown: one standard error says enough where all counts have it, on both sides."""
+        """Whether intervals are shown: one symmetric standard error says enough where all counts share it."""
         by_cell = self.error is not None and np.ndim(self.error.std_error) > 0
         return self.ends is not None or self.quantity != COUNT or by_cell
 
@@ -362,10 +362,10 @@ class Marginal(LabelledTable):
     def plot(self, *, width: int = 480) -> Any:
         """An Altair chart: bars in the schema's order with 95% intervals. ``charts.save`` writes it as a picture.
 
-        Attributes of which the condition leaves a single value have no axis; the condition stands in the caption.
+        Attributes for which the condition leaves a single value have no axis; the caption states the condition.
 
         Args:
-            width: How wide the bars may spread, in pixels.
+            width: The width of the chart's bars together, in pixels.
         """
         from crosstally.charts import bar_chart
 

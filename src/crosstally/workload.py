@@ -27,7 +27,7 @@ _FIELDS = ("tables", "weights", "along")
 class Workload:
     """Tables, each a tuple of attribute names, and a weight for each: a higher weight asks for more accuracy.
 
-    ``along`` says of which attributes not single values are asked but ranges, prefixes or rows of a matrix.
+    ``along`` says for which attributes ranges, prefixes or rows of a matrix are asked instead of single values.
 
     >>> Workload([("sex",), ("sex", "age")], weights=[1, 2]).to_dict()
     {'tables': [['sex'], ['sex', 'age']], 'weights': [1.0, 2.0]}
@@ -62,12 +62,12 @@ class Workload:
 
     @classmethod
     def all_ways(cls, schema: Schema, k: int) -> Workload:
-        """Every table over exactly k attributes that can be held: of at most 5,000,000 cells."""
+        """Every table of exactly k attributes that has at most 5,000,000 cells."""
         return cls._of(schema, _tables(schema, k, k))
 
     @classmethod
     def up_to(cls, schema: Schema, k: int) -> Workload:
-        """Every table over 1 to k attributes that can be held."""
+        """Every table of 1 to k attributes that has at most 5,000,000 cells."""
         return cls._of(schema, _tables(schema, 1, k))
 
     @classmethod
@@ -110,7 +110,7 @@ class Workload:
 
     @classmethod
     def small_tables(cls, schema: Schema) -> Workload:
-        """Every table over one or two attributes that can be held: what matters when nothing else was said."""
+        """Every table of one or two attributes with at most 5,000,000 cells: the default workload."""
         return cls.up_to(schema, min(2, len(schema.names)))
 
     @classmethod
@@ -164,7 +164,7 @@ class Workload:
         return tuple(name for name in schema.names if name in used)
 
     def asked(self, schema: Schema) -> Mapping[str, AskedAlong]:
-        """What is asked along each attribute of which not the cells are asked."""
+        """What is asked along each attribute whose cells are not asked."""
         return {name: asked_along(asked, schema[name].size) for name, asked in self.along}
 
     def cells(self, schema: Schema) -> int:

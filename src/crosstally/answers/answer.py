@@ -1,4 +1,4 @@
-"""One question, or many, to an estimate: the table, its method, and its error where that is known."""
+"""Answer one or many questions from an estimate: the table, its method, and its error if that is known."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def answer_all(
 
 
 def _possible(estimate: Estimate, found: Marginal, known: Known) -> Marginal:
-    """The answer with nobody where nobody can be; linear answers stay as they are."""
+    """The answer with impossible cells set to zero; linear answers stay as they are."""
     possible = estimate.schema.possible(found.attributes) if found.corrected else None
     if possible is None:
         return found
@@ -168,7 +168,7 @@ def _spread(found: Marginal, errors: ErrorBars, axes: Mapping[int, InGroups], kn
 
 
 def _shares(estimate: Estimate, groups: Groups, name: str) -> NDArray[np.float64]:
-    """The share of each value in its group: as measured in full, else alike."""
+    """The share of each value in its group: as measured in full, otherwise equal shares."""
     full, codes = (groups.full_names[name],), groups.codes[name]
     return shares_in_groups(codes, estimate.table(full) if estimate.covers(full) else np.zeros(len(codes)))
 
@@ -263,7 +263,7 @@ def _filled(
 
 
 def _has_pairs(known: Known) -> bool:
-    """Whether any two of its attributes were measured together: without that nothing is believed about a table."""
+    """Whether every two of its attributes were measured together; otherwise the table has only bounds."""
     axes = range(len(known.shape))
     pairs = [sum(1 << axis for axis in pair) for pair in combinations(axes, min(2, len(axes)))]
     return all(any(pair & subset == pair for subset in known.subsets) for pair in pairs)

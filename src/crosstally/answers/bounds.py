@@ -1,15 +1,16 @@
-"""Bounds of tables some of whose attributes were never measured together: all that the measured margins allow.
+"""Bounds for tables with attributes that were never measured together: everything that the measured margins allow.
 
-n(S) is the count of the people whose values of a set S of attributes are those of a cell. For any sets A and B
+Fix a cell. n(S) is the number of people who agree with it in the set S of attributes. For any sets A and B
 
     n(A)  >=  n(A u B)  >=  n(A) + n(B) - n(A n B),
 
 since whoever agrees with the cell in A, or in B, agrees with it in A n B (Fréchet's bounds, where A and B are single
-attributes and A n B is everyone). The upper bound of a cell is the least upper end of a covered margin; the lower one
-joins the largest covered margins one after another, lower ends for what is added and upper ends for what is taken off.
-The ends are those of the margins' own intervals, at a level at which all of them hold together as often as was asked.
+attributes and A n B is everyone). The upper bound of a cell is the least upper end of a covered margin. The lower bound
+joins the largest covered margins one after another, with lower ends for what is added and upper ends for what is
+subtracted. The ends are those of the margins' own intervals, at a level at which all of them together contain the truth
+with the requested probability.
 
-Nothing is believed about how the attributes depend on each other. So bounds are wide, and hold whatever the truth is.
+No assumption is made about how the attributes depend on each other. So the bounds are wide, and hold for any truth.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _MOST_NUMBERS = 20_000_000
 
 
 class BoundedEnds:
-    """The bounds of the cells of a table, or of sums of them, which ``change`` makes of a stack of tables.
+    """The bounds of the cells of a table, or of sums of them that ``change`` computes from a stack of tables.
 
     ``marginal`` answers covered tables over attributes, in the order named. ``subsets`` are the largest covered sets
     of axes, as bits (``Known``).
@@ -50,11 +51,11 @@ class BoundedEnds:
         self._shape, self._subsets = shape, subsets
 
     def mapped(self, change: Callable[[Floats], Floats]) -> BoundedEnds:
-        """The bounds of what becomes of the table: ``change`` adds up chosen cells of a stack of tables."""
+        """The bounds after ``change``, which adds up chosen cells of a stack of tables."""
         return BoundedEnds(self._marginal, self._names, shape=self._shape, subsets=self._subsets, change=change)
 
     def interval(self, values: Floats, level: float) -> tuple[Floats, Floats]:
-        """The bounds of each cell; they hold its value too, where that was found by other means."""
+        """The bounds of each cell, widened to contain its value where that was found by other means."""
         ends = _Margins(self._marginal, self._names, self._shape, self._subsets, level)
         low, high = ends.cells()
         if self._change is not None:

@@ -1,17 +1,17 @@
-"""The exact law of the error of a covered cell, before any correction of negative cells.
+"""The exact distribution of the error of a covered cell, before negative cells are corrected.
 
 The error of a cell of table A is a weighted sum of the independent noise of all measured cells. The weight of a noisy
 cell of view V depends only on the set S of attributes of A and V in which it matches the asked cell:
 
     g_V(S) = sum over B inside A and V of  w_VB  x  prod(1 / n_i, i in A, not B)  x  prod([i in S] - 1 / n_i, i in B)
 
-where w_VB is the share of V in the combined coefficients of B: their variance over the one V alone gives. So all cells
-of one table have the same law, and its terms are few: 2^|A and V| weights, each with a known number of noisy cells.
+where w_VB is the share of V in the combined coefficients of B: their combined variance divided by the variance from V
+alone. So all cells of one table have the same error distribution, with few terms: 2^|A and V| weights, each with a
+known number of noisy cells.
 
-The error of a sum of cells, over chosen cells of some of the attributes, is such a sum too. Along the attributes that
-are summed, a noisy cell no longer matches or not: the product over them becomes the part that belongs to B of the
-function that is 1 on the chosen cells (``cell_sums``). The law depends on which cells are chosen, and not on the values
-of the other attributes.
+The error of a sum over chosen cells of some of the attributes is such a weighted sum too. Along the summed attributes,
+the matching factor is replaced by the part for B of the function that is 1 on the chosen cells (``cell_sums``). The
+distribution depends on which cells are chosen, and not on the values of the other attributes.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""How large interactions are that nobody measured: as large as measured ones of their order, learned from the release.
+"""The size of unmeasured interactions: assumed equal to that of measured interactions of the same order in the release.
 
-For a covered set B of j attributes, q is the table over B of greatest entropy with all its smaller margins. In logs a
-true table departs from q by an interaction Z, centred along every axis, of standard deviation s in a cell. r is the
-measured highest residual of B less that of q, u its noise variance (of the measurement, and of q over replicates), D
-its number of coefficients, and g(s) the mean square of the highest residual that raking q exp(s Z) back to the margins
-of q leaves. Then
+For a covered set B of j attributes, let q be the maximum entropy table over B with all its smaller margins. The log of
+the true table differs from log q by an interaction Z, centred along every axis, with standard deviation s in a cell.
+Let r be the measured highest residual of B minus that of q, u its noise variance (of the measurement, and of q over
+replicates), D its number of coefficients, and g(s) the mean square of the highest residual after raking q exp(s Z) back
+to the margins of q. Then
 
     log L_B(s)  =  -1/2 [ D log(u + g(s)) + |r|^2 / (u + g(s)) ],
 
-and weights over a grid of s follow for each order by expectation and maximisation with a weak prior. The prior of each
-order is what the order before it said, at half the size.
+and weights on a grid of s are found for each order by expectation maximisation with a weak prior. The prior of each
+order is the result of the order below it, at half the size.
 """
 
 from __future__ import annotations

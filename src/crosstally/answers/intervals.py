@@ -1,16 +1,17 @@
-"""Two-sided intervals of corrected cells, from the inference repeated.
+"""Two-sided intervals for corrected cells, from the repeated inference.
 
 For a table, E turns coefficients into cells as the answer does (negative ones become zero, the total stays), x is the
 answer, t the truth of the replicates and x*r their estimates (``inference.repeats``). For each cell
 
     own^2  =  mean over r of (E(x*r) - E(t))^2,      s^2  =  (R own^2 + 20 near^2) / (R + 20),
 
-near^2 being the mean of own^2 over the cells of the table nearest to it in size, five on either side. Cells of similar
-size err alike, and 20 squares alone know a scale to 16% only. Tables of fewer than 11 cells lack neighbours: in their
-stead counts the variance of least squares, times what correction leaves of it at each order, over the whole release.
+where near^2 is the mean of own^2 over the ten cells of the table that are nearest in size, five larger and five
+smaller. Cells of similar size have similar errors, and 20 squares alone determine a scale only to 16%. Tables of fewer
+than 11 cells have too few neighbours; for them near^2 is the variance of least squares, times the fraction of variance
+that correction leaves at each order, over the whole release.
 
-The interval is x plus or minus q s, q the quantile of Student's law with R degrees of freedom. It is stretched to hold
-E(t), which is as possible as x, ends at zero, and its ends are rounded outwards: counts are whole numbers.
+The interval is x plus or minus q s, where q is the quantile of Student's t with R degrees of freedom. It is extended to
+contain E(t), which is as plausible as x, it is cut at zero, and its ends are rounded outwards, since counts are whole.
 """
 
 from __future__ import annotations

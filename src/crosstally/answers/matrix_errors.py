@@ -1,4 +1,4 @@
-"""The errors of tables of which an attribute is measured by a matrix (``residuals.axes``): each cell has its own.
+"""Errors of tables with an attribute that was measured by a matrix (``residuals.axes``): they differ from cell to cell.
 
 A sum of cells with weights f has, in the bases along its axes, the weights F = (product of [u K]') f of independent
 coefficients. Its variance is the sum over the sets B of variance_B times the squares of F that belong to B. The weight

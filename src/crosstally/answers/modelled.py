@@ -1,14 +1,15 @@
-"""Intervals of tables that nobody measured: noise from replicates, and random interactions for what is missing.
+"""Intervals for unmeasured tables: noise from replicates, and random interactions for what was not measured.
 
-q is the answer, the table of greatest entropy with the covered margins. The noise part is that of ``intervals``, the
-answer being found again for each replicate. For the model part each uncovered set of attributes gets a random
-interaction of a size that measured sets of its order have (``interactions``). All pairs were measured; otherwise there
-are ``bounds`` instead. q times the exponential of the sum of interactions is raked back to the covered margins of q.
-The mean squares of what this moves, above and below, and the variance of sampling people (the share of free cells times
-q) are added to the noise. A cell has at least its share of the noise of each covered margin that holds it.
+q is the answer, the maximum entropy table with the covered margins. The noise part is that of ``intervals``, with the
+answer computed again for each replicate. For the model part each uncovered set of attributes gets a random interaction
+of a size that measured sets of its order have (``interactions``). All pairs were measured; otherwise there are
+``bounds`` instead. q times the exponential of the sum of interactions is raked back to the covered margins of q. The
+mean squared changes of each cell, upwards and downwards, and the variance of sampling people (the share of free cells
+times q) are added to the noise. The noise of a cell is at least its share of the noise of each covered margin that
+contains it.
 
-This rests on an assumption: interactions nobody measured are as large as measured ones. A table that breaks it, such as
-C = A xor B with only its pairs measured, is not covered.
+This assumes that unmeasured interactions are as large as measured ones. The intervals fail for a table that violates
+the assumption, such as C = A xor B with only its pairs measured.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ _MOST_LOG = 8.0  # as in ``interactions``: logarithms are clipped at a factor of
 
 
 class DrawnEnds(ABC):
-    """The intervals of a table of which more than noise is unknown, or of what ``change`` makes of it."""
+    """The intervals of an unmeasured table, or of the result of applying ``change`` to it."""
 
     def __init__(self, change: Callable[[Floats], Floats] | None) -> None:
         self._change = change

@@ -1,15 +1,15 @@
-"""Intervals of an estimate that knows more than its measurements (the local model): a variance for each cell.
+"""Intervals for a shrunk estimate (the local model): a variance for each cell.
 
-The estimate draws central moments k_B of sets B of attributes towards what is expected of them. What is left of their
-variance is known on average over the cells of a set, m_B, and the variance L_B of the measured moments is the same for
-all its cells. Cells do not err alike: with p_i the frequencies of a cell's values,
+The estimate shrinks the central moments k_B of sets B of attributes towards their expected values. Their posterior
+variance is known as an average m_B over the cells of a set, and the variance L_B of the measured moments is the same
+for all its cells. The errors differ between cells: with p_i the frequencies of a cell's values,
 
     s(b)  =  product over i in B of p_i (1 - p_i)                      is how far moments can go, and
     V_B(b)  =  1 / (1 / L_B + 1 / (t_B s(b))),                         t_B such that the mean of V_B is m_B:
 
-a law whose variance is s times a constant, and one noisy look at it. Where the estimate went further from the
-measurements than this allows, E (k - measured)^2 = L - V, the rest is added in the shape of s. It counts by the square
-of itself over that of itself and of its own standard error, since few coefficients say little.
+this is the posterior variance for a prior variance of t_B s(b) and one noisy observation. If the estimate moved further
+from the measurements than this model allows, E (k - measured)^2 = L - V, the excess is added in proportion to s. It is
+multiplied by excess^2 / (excess^2 + its squared standard error), since few coefficients say little.
 
 An error of k_B moves a cell c of a larger table by the share that c has of b. So the variance of a cell is the sum over
 the sets B inside its table of (share)^2 V_B. Sets that nobody measured have the mean square of measured pairs times s,

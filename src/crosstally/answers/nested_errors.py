@@ -1,4 +1,4 @@
-"""The error of the table of one attribute that was measured in full while larger tables count its groups."""
+"""The error of a one-way table that was measured in full while larger tables count groups of its values."""
 
 from __future__ import annotations
 

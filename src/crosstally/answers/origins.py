@@ -1,6 +1,6 @@
-"""The origins of answers: how the cells of each vary, and so how anything computed from them does.
+"""The origins of answers: joint draws of their cells, from which the error of anything computed from them follows.
 
-Four kinds of table have four kinds of draws. Row r of each belongs to row r of all others of the release.
+Four kinds of table have four kinds of draws. Draw r of a table belongs to draw r of all other tables of the release.
 
 corrected  E(t) and E(x*r) of the replicates of the inference, as for the intervals of the cells.
 modelled   the same, found by maximum entropy; each is moved by random interactions of the sizes that measured ones

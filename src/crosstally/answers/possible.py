@@ -1,9 +1,9 @@
-"""Answers in which nobody is where nobody can be: cells that facts of the schema say are impossible are zero.
+"""Set cells to zero that the schema's facts declare impossible.
 
-A covered table that was corrected has (nearly) zeros there; they become exact, and the other cells keep its total. A
-table that nobody measured is q, the one of greatest entropy with its covered margins. With m the cells that are
-possible, raking q m back to the margins of q gives the table of greatest entropy among those with these zeros: it stays
-a product of functions of the margins, on the possible cells. Answers of an estimate that was not corrected stay linear.
+A covered table that was corrected is (nearly) zero there; the zeros become exact, and the other cells keep the total.
+An unmeasured table is q, the maximum entropy table with its covered margins. With m the cells that are possible, raking
+q m back to the margins of q gives the table of greatest entropy among those with these zeros: it stays a product of
+functions of the margins, on the possible cells. Answers of an estimate that was not corrected stay linear.
 """
 
 from __future__ import annotations

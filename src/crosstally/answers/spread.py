@@ -1,7 +1,7 @@
-"""Intervals of tables whose values were measured in groups and are spread over the values of each group.
+"""Intervals for tables whose values were measured in groups: counts of a group are spread over its values.
 
-u is a cell of the table of groups and pi_k the share of value k in its group, from the table of the attribute by
-itself, which was measured in full. The answer is u pi_k. It errs in three ways:
+u is a cell of the table of groups and pi_k the share of value k in its group, from the one-way table of the attribute,
+which was measured in full. The answer is u pi_k. Its error has three parts:
 
 noise     u and pi_k of each replicate of the inference, multiplied;
 model     within a group shares may depend on the other attributes. Nobody measured how: each set of attributes that
@@ -9,8 +9,8 @@ model     within a group shares may depend on the other attributes. Nobody measu
           the cells of groups and to the tables in full (``interactions``, as in ``modelled``);
 people    of u people a value has a binomial number: u pi_k (1 - pi_k).
 
-Where an attribute was never measured in full nothing is known about its shares: a cell has between nobody and all that
-its group has. The same is true of the bounds of groups.
+If an attribute was never measured in full, nothing is known about its shares: a cell holds between zero and the whole
+count of its group. The same applies to bounds of groups.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ def _root(
 
 
 def _examples(*lines: str) -> str:
-    """The end of a command's help; an empty line between lines is what keeps them apart."""
+    """The examples that end a command's help; empty lines keep them on separate lines."""
     return "\n".join(["Example:" if len(lines) == 1 else "Examples:", *(f"  {line}" for line in lines)])
 
 
@@ -96,7 +96,7 @@ def _group(name: str, words: str, panel: str) -> typer.Typer:
 _BEFORE, _SPEND, _READ = "Before anything is spent", "Spend", "Read, for anyone"
 
 _add(app, demo.demo, *demo.EXAMPLES, panel="Start here")
-_schema = _group("schema", "Say what a table is about and whom to protect: draft, check, review.", _BEFORE)
+_schema = _group("schema", "Describe the columns of a table and whom to protect: draft, check, review.", _BEFORE)
 _add(_schema, schema.draft, *schema.DRAFT_EXAMPLES)
 _add(_schema, schema.check, *schema.CHECK_EXAMPLES)
 _add(_schema, review.review, *review.EXAMPLES)
@@ -106,7 +106,7 @@ _add(app, compare.compare, *compare.EXAMPLES, panel=_BEFORE)
 _add(app, part.part, *part.EXAMPLES, panel=_SPEND)
 _add(app, release.release, *release.EXAMPLES, panel=_SPEND)
 _add(app, ask.ask, *ask.EXAMPLES, panel=_SPEND)
-_ledger = _group("ledger", "Keep count of what was spent: create, show, verify, raise, export.", _SPEND)
+_ledger = _group("ledger", "Keep a record of what was spent: create, show, verify, raise, export.", _SPEND)
 _add(_ledger, ledger.create, *ledger.CREATE_EXAMPLES)
 _add(_ledger, ledger.show, *ledger.SHOW_EXAMPLES)
 _add(_ledger, ledger.verify, *ledger.VERIFY_EXAMPLES)
@@ -114,7 +114,9 @@ _add(_ledger, ledger.export, *ledger.EXPORT_EXAMPLES)
 _add(_ledger, ledger.raise_, *ledger.RAISE_EXAMPLES)
 _add(_ledger, ledger.anchor, *ledger.ANCHOR_EXAMPLES)
 _add(_ledger, ledger.upgrade, *ledger.UPGRADE_EXAMPLES)
-_collect = _group("collect", "Tables from people who keep their rows: plan, tokens, report, simulate, release.", _SPEND)
+_collect = _group(
+    "collect", "Collect tables from people who keep their rows: plan, tokens, report, simulate, release.", _SPEND
+)
 _add(_collect, collect.plan, *collect.PLAN_EXAMPLES)
 _add(_collect, collect.tokens, *collect.TOKENS_EXAMPLES)
 _add(_collect, collect.report, *collect.REPORT_EXAMPLES)
@@ -178,9 +180,9 @@ def _command() -> Any:
 
 
 def _take_plain_numbers(command: Any) -> None:
-    """Let every option that is a number take plain digits alone; Python would read ``1_0`` as ten.
+    """Let every numeric option accept plain digits only; Python would read ``1_0`` as ten.
 
-    Which options are numbers is seen from the functions: Typer's own classes for them change with its versions.
+    The functions' annotations tell which options are numbers: Typer's own classes change between versions.
     """
     for child in getattr(command, "commands", {}).values():
         _take_plain_numbers(child)
@@ -212,7 +214,7 @@ def _fail(message: str, code: int) -> int:
 
 
 def _fail_inside(error: Exception) -> int:
-    """Say where, never what: the text of an error that nobody foresaw may hold confidential values."""
+    """Say where an unforeseen error happened, never its text: that may hold confidential values."""
     if os.environ.get("CROSSTALLY_DEBUG") == "1":
         traceback.print_exception(error)
     where = "an unknown place"

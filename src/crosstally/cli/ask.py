@@ -1,4 +1,4 @@
-"""``crosstally ask``: one question, paid and remembered, or answered for free from all that was asked before."""
+"""``crosstally ask``: pay for one question and remember its answer, or estimate it for free from earlier answers."""
 
 from __future__ import annotations
 
@@ -33,38 +33,48 @@ def ask(
         list[str],
         typer.Argument(
             metavar="[SOURCE] QUESTION",
-            help="A file, a folder or a glob, not needed when nothing is spent; and which rows to count, "
-            "'25 <= age < 35 and sex = Female', or what to add up, 'total(children) where sex = Female'.",
+            help="The source is a file, a folder or a glob; leave it out when nothing is spent. The question says "
+            "which rows to count, '25 <= age < 35 and sex = Female', or what to add up, 'total(children) "
+            "where sex = Female'.",
         ),
     ],
     *,
-    ledger: Annotated[Path, typer.Option(metavar="FILE", help="Where spends and answers are kept.")],
+    ledger: Annotated[
+        Path, typer.Option(metavar="FILE", help="The ledger that records what is spent and keeps the answers.")
+    ],
     epsilon: Epsilon = None,
     rho: Rho = None,
-    free: Annotated[bool, typer.Option("--free", help="Spend nothing: estimate it from what was answered.")] = False,
+    free: Annotated[
+        bool, typer.Option("--free", help="Spend nothing: estimate the answer from earlier answers.")
+    ] = False,
     error: Annotated[
-        float | None, typer.Option(metavar="COUNT", help="Spend nothing: say what this standard error would cost.")
+        float | None,
+        typer.Option(metavar="COUNT", help="Spend nothing: print what an answer with this standard error would cost."),
     ] = None,
     schema: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The steward's schema, where it has a reading.")
+        Path | None,
+        typer.Option(metavar="FILE", help="The steward's schema, needed where it says how to read the source."),
     ] = None,
     foreign: Annotated[
         Path | None,
         typer.Option(
             metavar="CSV",
-            help="Answers of other mechanisms to use too: question, value, variance, origin. The budget does not cover "
-            "them.",
+            help="Noisy answers from elsewhere to use too: question, value, variance, origin. The budget does not "
+            "cover them.",
         ),
     ] = None,
     rows: Rows = None,
     key: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="A name for this spend; the same again gives the same answer.")
+        str | None,
+        typer.Option(
+            metavar="TEXT", help="A name for this spend. Repeating a name repeats the answer and costs nothing."
+        ),
     ] = None,
     written: Reading,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Ask how many rows satisfy a condition, or for a sum. It is paid once and serves every later question."""
+    """Count the rows that satisfy a condition, or add up a column. You pay once; later questions use the answer too."""
     from crosstally.cli.output.screen import progress, progress_of_reading
     from crosstally.notebook.notebook import open_notebook
     from crosstally.privacy.ledger import Ledger

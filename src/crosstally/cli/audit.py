@@ -1,4 +1,4 @@
-"""``crosstally audit``: the package against its own promise."""
+"""``crosstally audit``: test the package against its own privacy promise."""
 
 from __future__ import annotations
 
@@ -37,33 +37,40 @@ def audit(
     *,
     part: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="exact, sampled or end-to-end; may be given again. All by default."),
+        typer.Option(metavar="NAME", help="exact, sampled or end-to-end; may be repeated. All by default."),
     ] = None,
     only: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Of the sampled and end-to-end parts, what has this in its name.")
+        str | None,
+        typer.Option(metavar="TEXT", help="Run only those sampled and end-to-end cases whose name contains this text."),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Few draws and releases, in about two minutes: bounds are loose.")
+        bool, typer.Option("--quick", help="Use few draws and releases: about two minutes, with loose bounds.")
     ] = False,
     draws: Annotated[
-        int | None, typer.Option(metavar="N", min=100, help="Draws of each game, for both tables together; 400,000.")
+        int | None,
+        typer.Option(metavar="N", min=100, help="Draws in each game, counting both tables; 400,000 by default."),
     ] = None,
     releases: Annotated[
         int | None,
-        typer.Option(metavar="N", min=10, help="Releases of each configuration, of both tables together; 20,000."),
+        typer.Option(
+            metavar="N", min=10, help="Releases of each configuration, counting both tables; 20,000 by default."
+        ),
     ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the tables of the report as Markdown.")
     ] = None,
     jobs: Annotated[
-        int, typer.Option(metavar="N", min=1, max=64, help="How many processes share the sampled and end-to-end parts.")
+        int,
+        typer.Option(
+            metavar="N", min=1, max=64, help="The number of processes that share the sampled and end-to-end parts."
+        ),
     ] = 1,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Audit the privacy promise: exact losses, sampled bounds, and releases of neighbours. Made-up rows alone.
+    """Audit the privacy promise: exact losses, sampled bounds, releases of neighbours. Uses made-up rows only.
 
-    Ends with 1 where something is above its claim, or where all draws were made and a bound says too little.
+    The exit code is 1 when a loss exceeds its claim, or when a full run ends with a bound that is too weak.
     """
     from crosstally.audit import report_text
     from crosstally.audit.end_to_end import RELEASES
@@ -101,7 +108,7 @@ def _names(findings: Sequence[Finding]) -> str:
 
 
 def _tasks(wanted: Sequence[str], only: str | None) -> Iterator[tuple[str, str]]:
-    """What is to be done: a part, and what of it."""
+    """The tasks: each is a part of the audit and one case of it."""
     from crosstally.audit.end_to_end import CONFIGURATIONS
     from crosstally.audit.sampled import subjects
 
@@ -117,7 +124,7 @@ def _tasks(wanted: Sequence[str], only: str | None) -> Iterator[tuple[str, str]]
 
 
 def _done(tasks: Sequence[Task], jobs: int) -> Iterator[list[Finding]]:
-    """What each task finds, in order; by other processes where there are several."""
+    """The findings of each task, in order; several processes share the tasks where asked to."""
     if jobs == 1:
         yield from map(_do, tasks)
         return
@@ -140,7 +147,7 @@ def _do(task: Task) -> list[Finding]:
 
 
 def _run_command(arguments: Sequence[str]) -> tuple[int, str, str]:
-    """A command in this process: what it returns and prints. An interrupt ends the audit, not that command alone."""
+    """The exit code and output of a command run in this process. An interrupt ends the whole audit."""
     from crosstally.cli.app import main
 
     interrupts.check()

@@ -1,4 +1,4 @@
-"""``crosstally calibrate``: how often the intervals of a release would hold, and how wide they would be."""
+"""``crosstally calibrate``: how often the intervals of a release contain the truth, and how wide they are."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ _KINDS = {
 
 
 def calibrate(
-    given: Annotated[str, typer.Argument(metavar="SCHEMA|PUBLIC_DATA", help="A schema, or rows that are public.")],
+    given: Annotated[str, typer.Argument(metavar="SCHEMA|PUBLIC_DATA", help="A schema, or a file of public rows.")],
     *,
     schema: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The schema of PUBLIC_DATA; then --public is needed too.")
+        Path | None, typer.Option(metavar="FILE", help="The schema of PUBLIC_DATA; requires --public.")
     ] = None,
     public: Annotated[
         bool,
@@ -52,16 +52,20 @@ def calibrate(
     rho: Rho = None,
     rows: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help=f"How many rows are generated; {USUAL_ROWS:,} unless the schema says."),
+        typer.Option(
+            metavar="N", min=1, help=f"The number of rows to generate; by default the schema's, or {USUAL_ROWS:,}."
+        ),
     ] = None,
-    releases: Annotated[int, typer.Option(metavar="R", min=1, help="How many releases are made.")] = 10,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of generated rows and of the tables asked.")] = 0,
+    releases: Annotated[int, typer.Option(metavar="R", min=1, help="The number of releases to make.")] = 10,
+    seed: Annotated[
+        int, typer.Option(metavar="N", min=0, help="The seed for generating rows and for choosing tables.")
+    ] = 0,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """See how often 95% intervals hold, on generated or public rows. Free; no ledger is touched.
+    """See how often 95% intervals contain the truth, on generated or public rows. Free; no ledger is touched.
 
-    The default release is made again and again, and its tables are compared with the truth.
+    The command makes the default release many times and compares its tables with the truth.
     """
     from crosstally.cli.output.screen import people, print_json, progress
     from crosstally.papers.calibration import calibrate_generated, calibrate_public

@@ -1,4 +1,4 @@
-"""What a command raises when it looked at something sound and found it wanting."""
+"""The error of a command that ran correctly and whose check failed."""
 
 from __future__ import annotations
 

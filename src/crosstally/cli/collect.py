@@ -1,4 +1,4 @@
-"""``crosstally collect``: the local model, in which nobody holds the rows: plan, tokens, report, simulate, release."""
+"""``crosstally collect``: the local model, where nobody holds the rows: plan, tokens, report, simulate, release."""
 
 from __future__ import annotations
 
@@ -52,28 +52,32 @@ RELEASE_EXAMPLES = ("crosstally collect release usage.protocol.json usage.report
 ProtocolFile = Annotated[Path, typer.Argument(metavar="PROTOCOL", help="A protocol file.")]
 TokenFiles = Annotated[
     list[Path] | None,
-    typer.Option(metavar="FILE", help="The tokens that were handed out, where the protocol has them; may be repeated."),
+    typer.Option(metavar="FILE", help="The tokens that were handed out, if the protocol uses them; may be repeated."),
 ]
 OutputFile = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The file to write.")]
 
 
 def plan(
-    schema: Annotated[Path, typer.Argument(metavar="SCHEMA", help="What a person's row is about, reviewed.")],
+    schema: Annotated[Path, typer.Argument(metavar="SCHEMA", help="The reviewed schema of a person's row.")],
     *,
     people: Annotated[int, typer.Option(metavar="N", min=1, help="About how many people will report.")],
     epsilon: Epsilon = None,
-    ways: Annotated[int, typer.Option(metavar="K", min=1, help="The size of the tables that matter most.")] = 2,
+    ways: Annotated[
+        int, typer.Option(metavar="K", min=1, help="The number of attributes of the tables that matter most.")
+    ] = 2,
     method: Annotated[
         str,
         typer.Option(
-            metavar="NAME", help="residuals, views, calm, fourier, ...; by default the one of least predicted error."
+            metavar="NAME",
+            help="residuals, views, calm, fourier, ...; by default the one with the least predicted error.",
         ),
     ] = "auto",
     minimum: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="The fewest reports from which anything is released.")
+        int | None, typer.Option(metavar="N", min=1, help="Release nothing from fewer reports than this.")
     ] = None,
     tokens: Annotated[
-        bool, typer.Option("--tokens", help="Groups go by one-time tokens, so that liars cannot choose theirs.")
+        bool,
+        typer.Option("--tokens", help="Assign groups by one-time tokens, so that liars cannot choose their group."),
     ] = False,
     output: OutputFile,
     force: Force = False,
@@ -114,7 +118,7 @@ def plan(
 def tokens(
     protocol: ProtocolFile,
     *,
-    number: Annotated[int, typer.Option(metavar="N", min=1, help="How many tokens: one for each person.")],
+    number: Annotated[int, typer.Option(metavar="N", min=1, help="The number of tokens: one for each person.")],
     output: OutputFile,
     force: Force = False,
     quiet: Quiet = False,
@@ -155,16 +159,19 @@ def report(
     ],
     *,
     store: Annotated[
-        Path, typer.Option(metavar="FILE", help="What this device keeps: reports are drawn once and sent again.")
+        Path,
+        typer.Option(
+            metavar="FILE", help="The file in which this device keeps its reports, so that each is drawn only once."
+        ),
     ],
-    cap: Annotated[str, typer.Option(metavar="NUMBER", help="The most ε that this device may spend in its life.")],
+    cap: Annotated[str, typer.Option(metavar="NUMBER", help="The most ε that this device may ever spend.")],
     token: Annotated[
         str | None,
-        typer.Option(metavar="TOKEN", help="The one-time token, or a file that holds it, where the protocol has them."),
+        typer.Option(metavar="TOKEN", help="The one-time token, or a file that holds it, if the protocol uses tokens."),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Draw a person's report, or print again the one drawn before. Prints base64, nothing of the row."""
+    """Draw a person's report, or print the one drawn earlier. Prints base64; it never prints the row."""
     from crosstally.cli.output.screen import data, print_json
     from crosstally.local import client
     from crosstally.local.protocol import Protocol
@@ -188,7 +195,7 @@ def report(
 
 
 def _read_token(given: str | None) -> str | None:
-    """The token itself, or what a file holds: that is in no list of running commands."""
+    """The token, given directly or in a file; a file keeps it out of the list of running commands."""
     from crosstally.local.client import is_token
 
     if given is None or is_token(given):
@@ -200,7 +207,7 @@ def _read_token(given: str | None) -> str | None:
 
 
 def _read_row(given: str) -> dict[str, Any]:
-    """The values in a JSON text, or in a file: what a file holds is in no list of running commands."""
+    """The values, given as JSON text or in a file; a file keeps them out of the list of running commands."""
     try:
         text = given if given.lstrip().startswith(("{", "[")) else Path(given).read_text(encoding="utf-8")
         values = read_json(text, finite=False)
@@ -218,7 +225,9 @@ def _read_row(given: str) -> dict[str, Any]:
 @takes_reading
 def simulate(
     protocol: ProtocolFile,
-    rows: Annotated[str, typer.Argument(metavar="ROWS", help="A file, a folder or a glob: a row for each person.")],
+    rows: Annotated[
+        str, typer.Argument(metavar="ROWS", help="A file, a folder or a glob with one row for each person.")
+    ],
     *,
     output: OutputFile,
     tokens: TokenFiles = None,
@@ -226,7 +235,7 @@ def simulate(
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
-    """Draw the reports of many people whose rows are at hand, as their devices would."""
+    """Draw the reports that many people's devices would send, from a file of their rows."""
     import numpy as np
 
     from crosstally.cli.output.screen import people, progress_of_reading
@@ -244,7 +253,7 @@ def simulate(
 
 
 def _simulated(protocol: Protocol, found: Iterable[Any], tokens: Tokens | None) -> Iterator[NDArray[Any]]:
-    """The reports of each batch of rows, people taking tokens in their order; first those of nobody."""
+    """The reports of each batch of rows, after a first empty batch; people take tokens in their order."""
     import numpy as np
 
     from crosstally.local.bulk import reports
@@ -257,7 +266,7 @@ def _simulated(protocol: Protocol, found: Iterable[Any], tokens: Tokens | None) 
 
 
 def _codes(protocol: Protocol, batch: Any) -> NDArray[np.int64]:
-    """The cells of all rows; those with values outside the schema go the way of the client, one by one."""
+    """The cells of all rows; rows with values outside the schema are encoded one by one, by the client's code."""
     import numpy as np
 
     from crosstally.local.client import SecureSource, encode_row
@@ -275,18 +284,18 @@ def _codes(protocol: Protocol, batch: Any) -> NDArray[np.int64]:
 
 def release(
     protocol: ProtocolFile,
-    reports: Annotated[list[Path], typer.Argument(metavar="REPORTS", help="Files of reports, 37 bytes each.")],
+    reports: Annotated[list[Path], typer.Argument(metavar="REPORTS", help="Files of reports. A report has 37 bytes.")],
     *,
     output: OutputFile,
     tokens: TokenFiles = None,
     liars: Annotated[
-        float, typer.Option(metavar="SHARE", min=0, max=1, help="The share of liars whose reach is shown.")
+        float, typer.Option(metavar="SHARE", min=0, max=1, help="Show how far this share of liars could move a table.")
     ] = 0.01,
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Count reports, each id once, and make a release: any table, with error bars, for anyone to read."""
+    """Count reports, each id once, and make a release from which anyone can read any table with error bars."""
     from crosstally.cli.output.screen import people, print_json
     from crosstally.local.collector import Collector
     from crosstally.local.protocol import Protocol
@@ -323,7 +332,7 @@ def release(
 
 
 def _first_table(schema: Schema) -> tuple[str, ...]:
-    """The first two attributes, or one, or none, as many as the reach of liars can be told of."""
+    """The first two attributes, or fewer where the influence of liars cannot be computed for two."""
     from crosstally.local.influence import MOST_CELLS
 
     return next(schema.names[:k] for k in (2, 1, 0) if math.prod(schema.shape[:k]) <= MOST_CELLS)

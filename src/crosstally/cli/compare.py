@@ -41,12 +41,13 @@ EXAMPLES = (
 
 
 def compare(
-    schema: Annotated[Path, typer.Argument(metavar="SCHEMA", help="What the table is about.")],
+    schema: Annotated[Path, typer.Argument(metavar="SCHEMA", help="The schema of the table.")],
     *,
     public: Annotated[
         str | None,
         typer.Option(
-            metavar="FILE", help="Rows that you assert to be public, instead of generated ones: nothing protects them."
+            metavar="FILE",
+            help="Rows that you assert to be public, used instead of generated rows: nothing protects them.",
         ),
     ] = None,
     epsilon: Epsilon = None,
@@ -57,20 +58,26 @@ def compare(
     workload: WorkloadFile = None,
     rows: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help=f"How many rows are generated; {USUAL_ROWS:,} unless the schema says."),
+        typer.Option(
+            metavar="N", min=1, help=f"The number of rows to generate; by default the schema's, or {USUAL_ROWS:,}."
+        ),
     ] = None,
-    releases: Annotated[int, typer.Option(metavar="R", min=1, help="How many releases every method makes.")] = 5,
+    releases: Annotated[
+        int, typer.Option(metavar="R", min=1, help="The number of releases that each method makes.")
+    ] = 5,
     peer_minutes: Annotated[
         float,
         typer.Option(
-            metavar="M", min=0, help="Minutes that OpenDP's AIM, MST and Fixed may take, each; 0 leaves them out."
+            metavar="M", min=0, help="The minutes that each of OpenDP's AIM, MST and Fixed may take; 0 leaves them out."
         ),
     ] = 5,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of generated rows and of the tables compared.")] = 0,
+    seed: Annotated[
+        int, typer.Option(metavar="N", min=0, help="The seed for generating rows and for choosing tables.")
+    ] = 0,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Compare with other methods on generated or public rows. Free; no private row is read.
+    """Compare crosstally with other methods on generated or public rows. Free; no private row is read.
 
     Every method gets the same rows and budget and answers the same tables: all pairs, unless you name others.
     """
@@ -134,7 +141,7 @@ def _show(found: SideBySide) -> None:
 
 
 def _sentences(found: SideBySide) -> list[str]:
-    """What the figures say: only what the 95% intervals bear out."""
+    """The result in sentences; they claim only what the 95% intervals support."""
     apart: list[tuple[float, str]] = []
     alike: list[str] = []
     for each in found.results[1:]:
@@ -159,7 +166,7 @@ def _sentences(found: SideBySide) -> list[str]:
 
 
 def _listed(words: Sequence[str]) -> str:
-    """Some words, as in a sentence.
+    """Join words as a sentence lists them.
 
     >>> _listed(["a"]), _listed(["a", "b", "c"])
     ('a', 'a, b and c')

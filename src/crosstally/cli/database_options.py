@@ -1,4 +1,4 @@
-"""The options that name a database and what is selected from it, or a table of Spark's."""
+"""The options that name a database and a query, or a Spark table."""
 
 from __future__ import annotations
 
@@ -24,19 +24,24 @@ DatabaseUrl = Annotated[
 DsnEnv = Annotated[
     str | None,
     typer.Option(
-        metavar="NAME", rich_help_panel=_DATABASE, help="The environment variable that holds the URL, with a password."
+        metavar="NAME", rich_help_panel=_DATABASE, help="The environment variable that holds the URL with its password."
     ),
 ]
 Query = Annotated[
     str | None,
-    typer.Option(metavar="SQL", rich_help_panel=_DATABASE, help="One SELECT whose rows each come of one row."),
+    typer.Option(
+        metavar="SQL",
+        rich_help_panel=_DATABASE,
+        help="One SELECT; each of its rows must come from one row of the database.",
+    ),
 ]
 RowsAreUnits = Annotated[
     bool,
     typer.Option(
         "--rows-are-units",
         rich_help_panel=_DATABASE,
-        help="You assert that each row is of one unit, though the query groups, limits or joins; the release says so.",
+        help="You assert that each row belongs to one unit although the query groups, limits or joins. "
+        "The release says so.",
     ),
 ]
 SparkName = Annotated[
@@ -45,7 +50,7 @@ SparkName = Annotated[
         "--spark",
         metavar="NAME",
         rich_help_panel=_DATABASE,
-        help="A table of Spark's, or a path of Parquet or ORC files.",
+        help="A Spark table, or the path of Parquet or ORC files.",
     ),
 ]
 
@@ -59,7 +64,7 @@ def read_source(
     *,
     rows_are_units: bool = False,
 ) -> Any:
-    """The source that is meant: files, what a query selects from a database, or a table of Spark's."""
+    """The source that the options name: files, the result of a database query, or a Spark table."""
     asked = [option for option, given in (("--database", url), ("--dsn-env", dsn_env), ("--query", query)) if given]
     if source and (asked or spark):
         others = ", ".join([*asked, *(["--spark"] if spark else [])])
@@ -86,6 +91,6 @@ def read_source(
 def words_of(
     source: str | None, url: str | None, dsn_env: str | None, query: str | None, spark: str | None
 ) -> list[str]:
-    """The words of a command that name the same source again."""
+    """The arguments and options with which another command names the same source."""
     options = (("--database", url), ("--dsn-env", dsn_env), ("--query", query), ("--spark", spark))
     return [source] if source else [word for option, given in options if given for word in (option, given)]

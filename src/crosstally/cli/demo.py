@@ -76,7 +76,7 @@ class _Files:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Story:
-    """What the demo has made and tells about."""
+    """The files and results that the demo's sentences report."""
 
     files: _Files
     schema: Schema
@@ -90,7 +90,7 @@ class _Story:
 
 def demo(
     directory: Annotated[
-        Path, typer.Option(metavar="DIR", help="Where the files of the demo go; a second run replaces them.")
+        Path, typer.Option(metavar="DIR", help="The folder for the demo's files; a second run replaces them.")
     ] = Path("crosstally-demo"),
 ) -> None:
     """See the whole story on generated people, in seconds."""
@@ -118,7 +118,7 @@ def demo(
 
 
 def _start_afresh(files: _Files) -> None:
-    """An empty place for the demo's files: those of an earlier demo go, those of anyone else are never touched."""
+    """An empty folder for the demo's files. Files of an earlier demo are removed; no other file is touched."""
     marker = files.folder / _MARKER
     try:
         files.folder.mkdir(parents=True, exist_ok=True)
@@ -169,7 +169,7 @@ def _release(rows: pa.Table, schema: Schema, comparison: Comparison, files: _Fil
 
 
 def _unmeasured(release: Release) -> tuple[str, ...]:
-    """A table over four attributes that lie together in no measured one; which do is decided by noise."""
+    """A table of four attributes that no measured table contains. Noise decides which tables are measured."""
     others = combinations([name for name in release.schema.names if name not in _SLICED], 2)
     tables = [(*_SLICED, *both) for both in others]
     return next((names for names in tables if not release.covers(*names)), tables[0])
@@ -263,7 +263,7 @@ def _tell_tables(screen: Screen, story: _Story) -> None:
 
 
 def _tell_unmeasured(screen: Screen, story: _Story) -> None:
-    """One slice of a table that nobody measured, and how far all of it is off."""
+    """Print one slice of an unmeasured table, and the error over the whole table."""
     names = story.unmeasured
     marginal, truth = story.release.marginal(*names), story.truth[names]
     fixed = {name: marginal.schema[name].labels[-1] for name in names[2:]}
@@ -289,13 +289,13 @@ def _tell_unmeasured(screen: Screen, story: _Story) -> None:
 
 
 def _held(marginal: Marginal, truth: Any) -> int:
-    """How many counts lie within their intervals."""
+    """How many intervals contain the true count."""
     low, high = marginal.interval()
     return int(((low <= truth) & (truth <= high)).sum())
 
 
 def _beside_truth(marginal: Marginal, truth: Any) -> Table:
-    """One column of answers with the truth beside it for each value of the second attribute."""
+    """Each value of the second attribute with its answers and the true count beside them."""
     down, *across = marginal.schema.attributes
     labels = across[0].labels if across else ("published",)
     headings = [text for label in labels for text in (label, "truth")]

@@ -1,4 +1,4 @@
-"""``crosstally schema draft --epsilon``: the bins of a draft, bought by noisy counts on a public ladder.
+"""``crosstally schema draft --epsilon``: choose the bins of a draft by noisy counts on public cut points.
 
 The counts are a release like any other: planned, charged to a ledger before noise is drawn, and kept there.
 """

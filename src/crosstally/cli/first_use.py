@@ -1,4 +1,4 @@
-"""What the first use after an installation has to say: why it takes so long."""
+"""The message that explains why the first use after an installation takes so long."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ __all__ = ["tell_of_compiling"]
 
 
 class _Line(logging.Handler):
-    """A line on stderr, as it is when something is to be said: a test or a progress bar may have put another there."""
+    """Write a line to the current ``sys.stderr``: a test or a progress bar may have replaced it since the start."""
 
     def emit(self, record: logging.LogRecord) -> None:
         sys.stderr.write(f"crosstally: {record.getMessage()}\n")
 
 
 def tell_of_compiling() -> None:
-    """Show what the kernels' log says. The log is found by name: importing the kernels would load numba."""
+    """Show the messages of the kernels' log. The log is found by name: importing the kernels would load numba."""
     log = logging.getLogger("crosstally.kernels")
     if not log.handlers:
         log.addHandler(_Line())

@@ -33,7 +33,9 @@ def inspect(
     release: Annotated[Path, typer.Argument(metavar="RELEASE", help="A release file.")],
     ledger: Annotated[
         Path | None,
-        typer.Option("--ledger", metavar="FILE", help="Check cost, plan and numbers against the ledger that paid."),
+        typer.Option(
+            "--ledger", metavar="FILE", help="Check the cost, the plan and the numbers against the ledger that paid."
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -59,7 +61,7 @@ def _paid(release: Release, path: Path) -> Paid:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Measured:
-    """Measurements of one kind over equally many attributes, with the least and the most of their standard errors."""
+    """Measurements of one kind and one number of attributes, with their least and largest standard error."""
 
     ways: int
     kind: str
@@ -71,7 +73,7 @@ class _Measured:
 
 
 def _measured(release: Release) -> Iterator[_Measured]:
-    """What was measured, summed up by the number of attributes and the kind of noise."""
+    """The measurements, grouped by number of attributes and kind of noise."""
     groups: dict[tuple[int, str, str], list[Measurement]] = {}
     for each in release.measurements:
         noise = "noise of the local model" if each.noise is None else each.noise.kind.value
@@ -196,7 +198,7 @@ def _measurements(release: Release) -> Table:
 
 
 def _chosen_words(release: Release) -> str:
-    """What was chosen by looking at the rows, in a sentence: the budget pays for that too."""
+    """A sentence about what was chosen by looking at the rows, which the budget also pays for."""
     tables = ", ".join(dict.fromkeys(" x ".join(each.table) for each in release.choices))
     times = "once" if len(release.choices) == 1 else f"{len(release.choices):,} times"
     return (

@@ -1,4 +1,4 @@
-"""What Ctrl-C does to a command: before the charge it stops it, after the charge the work is finished.
+"""What Ctrl-C does to a command: before the charge the command stops; after the charge it finishes.
 
 The exception that Python raises for an interrupt can be swallowed, by compiled code that calls back into Python. So the
 interrupt is also noted, and looked at immediately before the charge. After the charge, stopping would only lose what is
@@ -25,7 +25,7 @@ _PAID = b"crosstally: this is paid for already and is being finished\n"
 
 @dataclass(slots=True)
 class _Seen:
-    """``noted`` is the first interrupt; ``charging`` is set when there is no way back; ``told`` when that was said."""
+    """``noted``: an interrupt came; ``charging``: the charge has begun; ``told``: the person was informed of that."""
 
     noted: int | None = None
     charging: bool = False
@@ -37,7 +37,7 @@ _seen = _Seen()
 
 @contextlib.contextmanager
 def watching() -> Iterator[None]:
-    """While one command runs, note interrupts. Python hears signals in the main thread only."""
+    """Note interrupts while one command runs. Python receives signals in the main thread only."""
     _seen.noted, _seen.charging, _seen.told = None, False, False
     before = {}
     if threading.current_thread() is threading.main_thread():
@@ -52,7 +52,7 @@ def watching() -> Iterator[None]:
 
 
 def before_charge() -> None:
-    """Stop here if there was an interrupt; from here on only note them, and finish later stages of what is paid."""
+    """Stop if there was an interrupt. From here on interrupts are only noted, and later paid stages are finished."""
     # charging is set first: an interrupt that comes between these lines is found by the second
     earlier, _seen.charging = _seen.charging, True
     if _seen.noted is not None and not earlier:
@@ -60,13 +60,13 @@ def before_charge() -> None:
 
 
 def check() -> None:
-    """Stop here if there was an interrupt, whatever was charged: for a command that runs others, between them."""
+    """Stop if there was an interrupt, whatever was charged. A command that runs others calls this between them."""
     if _seen.noted is not None:
         raise KeyboardInterrupt
 
 
 def exit_code() -> int:
-    """How a stopped command ends: as if the signal had ended it."""
+    """The exit code of a stopped command: the one it would have if the signal had killed it."""
     return _SIGNALLED + (_seen.noted or signal.SIGINT)
 
 

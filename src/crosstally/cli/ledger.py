@@ -61,7 +61,7 @@ LedgerFile = Annotated[Path, typer.Argument(metavar="LEDGER", help="A ledger fil
 def create(
     ledger: Annotated[Path, typer.Argument(metavar="LEDGER", help="The file to create.")],
     *,
-    schema: Annotated[Path, typer.Option(metavar="FILE", help="What the table is about, reviewed.")],
+    schema: Annotated[Path, typer.Option(metavar="FILE", help="The reviewed schema of the table.")],
     epsilon: Epsilon = None,
     delta: Delta = None,
     rho: Rho = None,
@@ -69,9 +69,9 @@ def create(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Create a ledger: a cap on all the privacy that may ever be spent on these people.
+    """Create a ledger, with a cap on the privacy that may ever be spent on these people.
 
-    One group of people needs one ledger: a second one on the same people resets nothing.
+    Use one ledger for one group of people: a second ledger does not undo what was already spent.
     """
     from crosstally.cli.output.screen import people
     from crosstally.privacy.ledger import Ledger
@@ -130,14 +130,17 @@ def verify(
     *,
     anchor: Annotated[
         str | None,
-        typer.Option(metavar="TEXT", help="What `ledger anchor` printed once: finds an older copy put back."),
+        typer.Option(
+            metavar="TEXT",
+            help="What `ledger anchor` printed earlier: detects a ledger that was replaced by an older copy.",
+        ),
     ] = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Check that the file is whole and nothing in it was changed.
+    """Check that the file is complete and unchanged.
 
-    Exit code 1 if not.
+    The exit code is 1 if it is not.
     """
     from crosstally.cli.output.screen import number_of, people, print_json
     from crosstally.privacy.ledger import Ledger
@@ -160,17 +163,21 @@ def verify(
 
 def export(
     ledger: LedgerFile,
-    key: Annotated[str, typer.Argument(metavar="KEY", help="The name of a spend; ledger show lists them.")],
+    key: Annotated[str, typer.Argument(metavar="KEY", help="The name of a spend, as `ledger show` lists it.")],
     *,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The release file to write.")],
     rows: Rows = None,
     rows_are_units: Annotated[
-        bool, typer.Option("--rows-are-units", help="What was asserted of the query; the ledger does not keep it.")
+        bool,
+        typer.Option(
+            "--rows-are-units",
+            help="Repeat this assertion if the release was made with it; the ledger does not keep it.",
+        ),
     ] = False,
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write the release of a spend again, from what the ledger keeps. It costs nothing."""
+    """Write the release of an earlier spend again, from the numbers that the ledger keeps. Free."""
     from crosstally.cli.output.screen import number_of, people
     from crosstally.plans.plan import spent_by
     from crosstally.plans.stages import stage_keys
@@ -208,7 +215,7 @@ def raise_(
     rho: Rho = None,
     quiet: Quiet = False,
 ) -> None:
-    """Put a higher cap on record. It weakens the promise to everybody in the data, and stays in the ledger."""
+    """Raise the cap. This weakens the promise to everybody in the data, and the ledger keeps a record of it."""
     from crosstally.cli.output.screen import amount, people
     from crosstally.privacy.ledger import Ledger
 
@@ -222,7 +229,7 @@ def raise_(
 
 
 def anchor(ledger: LedgerFile) -> None:
-    """Print the last hash, to keep elsewhere: ledger verify --anchor finds an older copy by it."""
+    """Print the last hash. Keep it elsewhere: with it, `ledger verify --anchor` detects an older copy."""
     from crosstally.cli.output.screen import data
     from crosstally.privacy.ledger import Ledger
 
@@ -230,7 +237,7 @@ def anchor(ledger: LedgerFile) -> None:
 
 
 def upgrade(ledger: LedgerFile, *, quiet: Quiet = False) -> None:
-    """Give a ledger of format 1 the newest format, in its place. Nothing is spent; the old file is kept, retired."""
+    """Rewrite a ledger of format 1 in the newest format. Nothing is spent; the old file is kept, marked as retired."""
     from crosstally.cli.output.screen import people
     from crosstally.privacy.ledger import Ledger
 

@@ -1,4 +1,4 @@
-"""The options that several commands share, and what is read from them."""
+"""The options that several commands share, and the functions that read them."""
 
 from __future__ import annotations
 
@@ -43,18 +43,24 @@ _TABLES = "Tables that matter"
 
 Epsilon = Annotated[
     str | None,
-    typer.Option(metavar="NUMBER", rich_help_panel=_BUDGET, help="ε: smaller is more private; 1 is common, 10 weak."),
+    typer.Option(
+        metavar="NUMBER", rich_help_panel=_BUDGET, help="ε: a smaller value is more private; 1 is common, 10 is weak."
+    ),
 ]
 Delta = Annotated[
     str | None,
     typer.Option(
-        metavar="NUMBER", rich_help_panel=_BUDGET, help="δ, with --epsilon: Gaussian noise, a small chance beyond ε."
+        metavar="NUMBER",
+        rich_help_panel=_BUDGET,
+        help="δ, together with --epsilon: use Gaussian noise; ε may be exceeded with this small probability.",
     ),
 ]
 Rho = Annotated[
     str | None,
     typer.Option(
-        metavar="NUMBER", rich_help_panel=_BUDGET, help="ρ, instead of --epsilon: Gaussian noise, zero-concentrated."
+        metavar="NUMBER",
+        rich_help_panel=_BUDGET,
+        help="ρ, instead of --epsilon: use Gaussian noise and zero-concentrated privacy.",
     ),
 ]
 Relation = Annotated[
@@ -62,25 +68,30 @@ Relation = Annotated[
     typer.Option(
         "--neighbours",
         rich_help_panel=_BUDGET,
-        help="Tables that must be hard to tell apart: one unit more or less (the default), or one changed.",
+        help="Which data sets must be hard to tell apart: one unit is added or removed (the default), or changed.",
     ),
 ]
 Ways = Annotated[
     int | None,
     typer.Option(
-        metavar="K", rich_help_panel=_TABLES, help="Every table over exactly K attributes, of at most 5,000,000 cells."
+        metavar="K",
+        rich_help_panel=_TABLES,
+        help="Every table of exactly K attributes that has at most 5,000,000 cells.",
     ),
 ]
 Tables = Annotated[
     list[str] | None,
     typer.Option(
-        "--tables", metavar="NAMES", rich_help_panel=_TABLES, help="One table, such as 'sex,age'; may be repeated."
+        "--tables", metavar="NAMES", rich_help_panel=_TABLES, help="A table, such as 'sex,age'; may be repeated."
     ),
 ]
 WorkloadFile = Annotated[
     Path | None,
     typer.Option(
-        "--workload", metavar="FILE", rich_help_panel=_TABLES, help="A JSON file with tables and, if wanted, weights."
+        "--workload",
+        metavar="FILE",
+        rich_help_panel=_TABLES,
+        help="A JSON file that lists tables, with weights if you like.",
     ),
 ]
 Ranges = Annotated[
@@ -89,7 +100,7 @@ Ranges = Annotated[
         "--ranges",
         metavar="NAME",
         rich_help_panel=_TABLES,
-        help="Of this ordered attribute ranges matter, not single values; may be repeated.",
+        help="Ranges of this ordered attribute matter, not its single values; may be repeated.",
     ),
 ]
 StrategyName = Annotated[
@@ -97,7 +108,7 @@ StrategyName = Annotated[
     typer.Option(
         metavar="NAME",
         rich_help_panel=_TABLES,
-        help="flat, direct, ...; by default stepwise, which decides by one-way tables what else to measure.",
+        help="flat, direct, ...; the default, stepwise, measures one-way tables and then decides what else to measure.",
     ),
 ]
 PlanObjective = Annotated[
@@ -105,21 +116,21 @@ PlanObjective = Annotated[
     typer.Option(
         "--objective",
         rich_help_panel=_TABLES,
-        help="What to minimise: errors of tables of every order (default), or the sum over all cells.",
+        help="What to minimise: the errors of tables of every size (the default), or the sum over all cells.",
     ),
 ]
 Rows = Annotated[
     int | None,
-    typer.Option(metavar="N", rich_help_panel=_BUDGET, help="The number of rows, only if that is public."),
+    typer.Option(metavar="N", rich_help_panel=_BUDGET, help="The number of rows. Give it only if it is public."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")]
-Force = Annotated[bool, typer.Option("--force", help="Write over a file that exists.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs to read.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite a file that exists.")]
 Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="The file to write.")]
 
 
 def read_budget(epsilon: str | None, delta: str | None, rho: str | None) -> Budget:
-    """The budget that the options say, exactly as they are written."""
+    """The budget that the options state, with the exact decimals that were typed."""
     if epsilon is None and rho is None:
         raise BudgetError("how much privacy may be spent must be said: --epsilon, --rho, or --epsilon and --delta")
     return Budget(epsilon=epsilon, delta=delta, rho=rho)
@@ -132,7 +143,7 @@ def read_workload(
     file: Path | None,
     ranges: list[str] | None = None,
 ) -> Workload | None:
-    """The tables that matter, and of which attributes ranges do; None when nothing was said."""
+    """The tables that matter, and the attributes whose ranges matter; None when no option was given."""
     from crosstally.workload import Workload
 
     named = _read_tables(schema, ways, tables, file)
@@ -168,7 +179,7 @@ def _load_workload(path: Path) -> Workload:
 
 
 def check_reviewed(schema: Schema, path: Path) -> None:
-    """Raise when a schema is a draft, which no release may be about."""
+    """Raise when a schema is still a draft: no release accepts one."""
     if schema.draft:
         raise SchemaError(
             f"{str(path)!r} is a draft: review its labels, which would become public, then remove the line "

@@ -1,4 +1,4 @@
-"""``crosstally page``: one page about a release, to hand on."""
+"""``crosstally page``: write one page about a release, to give to others."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ EXAMPLES = ("crosstally page people.release.parquet -o people.html",)
 def page(
     release: Annotated[Path, typer.Argument(metavar="RELEASE", help="A release file.")],
     *,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The page to write, such as x.html.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="The page to write, such as people.html.")
+    ],
     quiet: Quiet = False,
     force: Force = False,
 ) -> None:
-    """Write one self-contained page: charts, links, how reliable what is, the promise."""
+    """Write one self-contained page about a release: charts, associations, errors, the privacy promise."""
     from crosstally.cli.output.screen import people
     from crosstally.pages.release_page import release_page
     from crosstally.releases import open_release

@@ -1,4 +1,4 @@
-"""Whether a ledger paid for a release: entries, cost, plan and numbers of both, side by side."""
+"""Check that a ledger paid for a release: compare the entries, cost, plan and numbers of both."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ORIGIN = re.compile(r"entry ([1-9][0-9]{0,17}) of ledger (.+)")
 
 @dataclass(frozen=True, slots=True)
 class Paid:
-    """What a ledger charged for a release, in its currency, and by which entries."""
+    """What a ledger charged for a release, in the ledger's currency, and the entries that charged it."""
 
     entries: tuple[int, ...]
     cost: Fraction
@@ -36,7 +36,7 @@ class Paid:
 
 
 def check_paid(release: Release, ledger: Ledger) -> Paid:
-    """What the ledger charged for this release; raises unless it paid for all of it, and for nothing else.
+    """What the ledger charged for this release; raises unless it paid for exactly this release.
 
     The release's own numbers must be those that the ledger keeps, the plan that the statement names must be the one
     that was charged, each entry must have charged at least what its measurements and choices cost, and the statement
@@ -78,7 +78,7 @@ def _entry(origin: str, ledger: Ledger) -> Entry:
 
 
 def _told(chosen: Chosen) -> tuple[object, ...]:
-    """What a file of any format says of a choice."""
+    """What a release file says about a choice, in any format number."""
     return chosen.tables, chosen.number, chosen.noise
 
 

@@ -1,4 +1,4 @@
-"""``crosstally part``: count one share of a source for a plan, into a confidential file."""
+"""``crosstally part``: count one share of a source for a plan and write the counts to a confidential file."""
 
 from __future__ import annotations
 
@@ -29,16 +29,20 @@ EXAMPLES = (
 def part(
     source: Annotated[
         list[str] | None,
-        typer.Argument(metavar="SOURCE", help="Files, a folder or a glob: all of them, the same for every share."),
+        typer.Argument(metavar="SOURCE", help="Files, a folder or a glob: the whole source, the same for every share."),
     ] = None,
     *,
-    plan: Annotated[Path, typer.Option(metavar="FILE", help="The approved plan, of one stage.")],
-    share: Annotated[str, typer.Option(metavar="I/N", help="Which share of the rows, such as 3/8.")],
+    plan: Annotated[Path, typer.Option(metavar="FILE", help="The approved plan. It must have one stage.")],
+    share: Annotated[str, typer.Option(metavar="I/N", help="The share of the rows to count, such as 3/8.")],
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="The file of exact counts; only its owner reads it.")
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="The file for the exact counts; only its owner can read it."
+        ),
     ],
     schema: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The plan's schema, for its reading, where it has one.")
+        Path | None,
+        typer.Option(metavar="FILE", help="The plan's schema, needed where it says how to read the source."),
     ] = None,
     written: Reading,
     database: DatabaseUrl = None,
@@ -48,9 +52,9 @@ def part(
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
-    """Count a share of the rows for a plan: exact counts, confidential, for release --parts.
+    """Count a share of the rows for a plan. The counts are exact and confidential; `release --parts` adds them up.
 
-    Any number of processes or machines may count a share each. Nothing is spent; noise comes when all are added up.
+    Any number of processes or machines may each count a share. Nothing is spent; noise is added to the sum.
     """
     from crosstally.plans.plan import Plan
 

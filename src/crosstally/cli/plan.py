@@ -1,4 +1,4 @@
-"""``crosstally plan``: the error to expect in words, and what would change it, before anything is spent."""
+"""``crosstally plan``: print the expected error in words, and what would change it, before anything is spent."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _MOST_ORDERS = 4  # columns of errors: more do not fit
 
 
 def plan(
-    schema: Annotated[Path, typer.Argument(metavar="SCHEMA", help="What the table is about.")],
+    schema: Annotated[Path, typer.Argument(metavar="SCHEMA", help="The schema of the table.")],
     *,
     epsilon: Epsilon = None,
     delta: Delta = None,
@@ -64,7 +64,9 @@ def plan(
     target_error: Annotated[
         float | None,
         typer.Option(
-            metavar="COUNT", rich_help_panel="Privacy budget", help="Find the least ε with this RMS error, instead."
+            metavar="COUNT",
+            rich_help_panel="Privacy budget",
+            help="Instead of a budget: find the least ε that gives this RMS error.",
         ),
     ] = None,
     neighbours: Relation = None,
@@ -75,23 +77,26 @@ def plan(
     strategy: StrategyName = None,
     objective: PlanObjective = None,
     rows: Annotated[
-        int | None, typer.Option(metavar="N", min=0, help="About how many rows there are, to see errors in proportion.")
+        int | None,
+        typer.Option(metavar="N", min=0, help="About how many rows there are, to show errors as a share of them."),
     ] = None,
     ledger: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The ledger that is to pay, to see whether it can.")
+        Path | None, typer.Option(metavar="FILE", help="The ledger that would pay; the plan says whether it can.")
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Save the chosen plan, to be approved and run."),
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Save the chosen plan, for approval and for `release --plan`."
+        ),
     ] = None,
     strategies: Annotated[
-        bool, typer.Option("--compare", help="Show what every strategy would measure, beside the chosen one.")
+        bool, typer.Option("--compare", help="Show what every strategy would measure, not only the chosen one.")
     ] = False,
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Say what error to expect, and what would change it most. Free: no data is read."""
+    """Print the error to expect and what would change it most. Free: no data is read."""
     from crosstally.cli.output.screen import print_json, progress
     from crosstally.strategies.planner import chosen_by_default, compare, read_strategies, rows_matter
 
@@ -163,7 +168,7 @@ def plan(
 
 
 def _payer(path: Path | None) -> Ledger | None:
-    """The ledger that is to pay; None where a release would make it."""
+    """The ledger that would pay; None where the release would create it."""
     from crosstally.privacy.ledger import Ledger
 
     return Ledger.open(path) if path is not None and path.exists() else None
@@ -205,7 +210,7 @@ def _save(chosen: Plan, output: Path) -> None:
 
 
 def comparison_json(found: Comparison, advice: Sequence[Advice]) -> dict[str, Any]:
-    """A comparison as JSON, with what to expect and what would change it."""
+    """A comparison as JSON, with the expected error and what would change it."""
     return {
         "chosen": found.chosen.strategy,
         "reason": found.reason,
@@ -256,7 +261,7 @@ def _number(value: float) -> float | None:
 
 
 def comparison_table(found: Comparison) -> Table:
-    """A row for each strategy, the chosen one marked, with the typical error of tables by their attributes."""
+    """One row for each strategy, the chosen one marked: the typical error of tables, by number of attributes."""
     from crosstally.cli.output.screen import chosen_row, count, grid, tenths
 
     orders = list(found.outlook.order_errors)[:_MOST_ORDERS]
@@ -274,7 +279,7 @@ def comparison_table(found: Comparison) -> Table:
 
 
 def _show(found: Comparison, advice: Sequence[Advice], *, strategies: bool) -> None:
-    """What to expect in words, what would change it, and, if asked for, the strategies side by side."""
+    """Print the expected error in words, what would change it, and, if asked for, a table of all strategies."""
     from crosstally.cli.output.screen import data, number_of, printable
     from crosstally.releases.statement import caveats
 
@@ -330,7 +335,7 @@ _ERRORS_IN_WORDS = (
 
 
 def stages_in_words(plan: Plan) -> str:
-    """What the stages of a plan do, for people; nothing where there is one."""
+    """What each stage of a plan does, for people; empty where there is only one stage."""
     if not plan.later:
         return ""
     rule = plan.later[0]
@@ -349,7 +354,7 @@ def stages_in_words(plan: Plan) -> str:
 
 
 def _options(given: Mapping[str, object], tables: Sequence[str] | None, ranges: Sequence[str] | None) -> list[str]:
-    """The options that were given, as they are written."""
+    """The options that were given, as a command line spells them."""
     found = [text for name, value in given.items() if value is not None for text in (f"--{name}", str(value))]
     found += [text for table in tables or () for text in ("--tables", table)]
     return found + [text for name in ranges or () for text in ("--ranges", name)]
@@ -364,7 +369,7 @@ def _tell(
     by_rows: bool,
     payment: Sequence[str],
 ) -> None:
-    """How to run exactly what was planned."""
+    """Print the command that runs exactly what was planned."""
     from crosstally.cli.output.screen import people
 
     screen, chosen = people(), found.chosen

@@ -1,4 +1,4 @@
-"""The options that say how a source is written, and the questions about what it cannot say itself."""
+"""The options that say how a source is written, and the questions asked when the source is ambiguous."""
 
 from __future__ import annotations
 
@@ -27,15 +27,27 @@ _ANSWERS = {"p": ".", "c": ","}
 
 Delimiter = Annotated[
     str | None,
-    typer.Option(metavar="CHARACTER", rich_help_panel=_READING, help="Between fields of a text: ';', tab."),
+    typer.Option(
+        metavar="CHARACTER",
+        rich_help_panel=_READING,
+        help="The character between the fields of a text file, such as ';' or tab.",
+    ),
 ]
 Encoding = Annotated[
     str | None,
-    typer.Option(metavar="NAME", rich_help_panel=_READING, help="Of a text: utf-8 (the default), cp1252, utf-16."),
+    typer.Option(
+        metavar="NAME",
+        rich_help_panel=_READING,
+        help="The encoding of a text file: utf-8 (the default), cp1252, utf-16.",
+    ),
 ]
 Quote = Annotated[
     str | None,
-    typer.Option(metavar="CHARACTER", rich_help_panel=_READING, help='Around fields of a text: " unless said; none.'),
+    typer.Option(
+        metavar="CHARACTER",
+        rich_help_panel=_READING,
+        help='The quote around the fields of a text file; " by default, or none.',
+    ),
 ]
 DecimalMarks = Annotated[
     list[str] | None,
@@ -43,7 +55,7 @@ DecimalMarks = Annotated[
         "--decimal",
         metavar="[COLUMN=].|,",
         rich_help_panel=_READING,
-        help="Before decimals, in all columns or one; may be repeated.",
+        help="The decimal mark, of all columns or of one; may be repeated.",
     ),
 ]
 ThousandsMarks = Annotated[
@@ -52,18 +64,25 @@ ThousandsMarks = Annotated[
         "--thousands",
         metavar="[COLUMN=]MARK",
         rich_help_panel=_READING,
-        help="Between groups of digits: . , ' blank or none; may be repeated.",
+        help="The mark between groups of digits: . , ' blank or none; may be repeated.",
     ),
 ]
 Header = Annotated[
     int | None,
-    typer.Option(metavar="LINE", min=0, rich_help_panel=_READING, help="The line of names, 0 when there is none."),
+    typer.Option(
+        metavar="LINE",
+        min=0,
+        rich_help_panel=_READING,
+        help="The line that holds the column names; 0 if there is none.",
+    ),
 ]
 Sheet = Annotated[
-    str | None, typer.Option(metavar="NAME", rich_help_panel=_READING, help="Of a workbook: its name or number.")
+    str | None,
+    typer.Option(metavar="NAME", rich_help_panel=_READING, help="The sheet of a workbook, by name or number."),
 ]
 TableName = Annotated[
-    str | None, typer.Option("--table", metavar="NAME", rich_help_panel=_READING, help="Of a DuckDB or SQLite file.")
+    str | None,
+    typer.Option("--table", metavar="NAME", rich_help_panel=_READING, help="The table of a DuckDB or SQLite file."),
 ]
 
 
@@ -80,9 +99,9 @@ _OPTIONS: dict[str, object] = {
 
 
 def takes_reading(command: Callable[..., None]) -> Callable[..., None]:
-    """A command whose parameter ``written`` is a ``Reading``: people say it by these options, which stand in its place.
+    """Replace a command's parameter ``written``, a ``Reading``, by the options with which people describe one.
 
-    The options are part of the signature, which is all that Typer looks at.
+    Typer looks only at the signature, so the options are put there.
     """
     hints = get_type_hints(command, localns={"Reading": object}, include_extras=True)
     parameters: list[Parameter] = []
@@ -114,7 +133,7 @@ def read_reading(
     sheet: str | None,
     table: str | None,
 ) -> Reading:
-    """What the options say."""
+    """The ``Reading`` that the options describe."""
     from crosstally.sources.reading import Reading
 
     return Reading(
@@ -130,7 +149,7 @@ def read_reading(
 
 
 def _by_column(option: str, given: Sequence[str] | None) -> dict[str, str] | str | None:
-    """'income=,' is for one column, ',' for all of them."""
+    """Read 'income=,' as a mark for one column and ',' as a mark for all columns."""
     from crosstally.sources.reading import EVERY_COLUMN
 
     found: dict[str, str] = {}
@@ -143,7 +162,7 @@ def _by_column(option: str, given: Sequence[str] | None) -> dict[str, str] | str
 
 
 def settled(action: Callable[[Reading], T], reading: Reading, *, quiet: bool) -> T:
-    """What the action gives; where numbers may be meant in two ways, the person at the terminal is asked which."""
+    """Run the action; where numbers can be read in two ways, ask the person at the terminal which one is meant."""
     while True:
         try:
             return action(reading)

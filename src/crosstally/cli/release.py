@@ -68,29 +68,35 @@ def release(
     *,
     schema: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="What the table is about, reviewed; beside --plan for its reading."),
+        typer.Option(metavar="FILE", help="The reviewed schema; with --plan, only to say how to read the source."),
     ] = None,
     plan: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="An approved plan, run exactly, instead of budget and tables."),
+        typer.Option(metavar="FILE", help="An approved plan to run exactly, instead of options for budget and tables."),
     ] = None,
     ledger: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Where the spend is recorded, made where there is none; else SOURCE.ledger."),
+        typer.Option(
+            metavar="FILE", help="The ledger that pays, created if it does not exist; by default SOURCE.ledger."
+        ),
     ] = None,
     key: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="A name for this spend; the same again gives the same numbers.")
+        str | None,
+        typer.Option(
+            metavar="TEXT", help="A name for this spend. Repeating a name repeats the numbers and costs nothing."
+        ),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="The release file; else beside the source.")
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="The release file; by default beside the source."),
     ] = None,
     parts: Annotated[
         list[str] | None,
-        typer.Option(metavar="GLOB", help="Instead of SOURCE: all files that crosstally part wrote for --plan."),
+        typer.Option(metavar="GLOB", help="Instead of SOURCE: all files that `crosstally part` wrote for --plan."),
     ] = None,
     work_dir: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="For plans in stages: where rows are kept, encoded, while it runs."),
+        typer.Option(metavar="FOLDER", help="The folder for the encoded rows while a plan in stages runs."),
     ] = None,
     epsilon: Epsilon = None,
     delta: Delta = None,
@@ -113,9 +119,9 @@ def release(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Spend a budget on a private table: a release from which anyone can read any table.
+    """Spend a budget on a private table and write a release, from which anyone can read any table.
 
-    Everything that can fail is tried before anything is spent.
+    The command checks everything that can fail before it spends anything.
     """
     from crosstally.cli.output.screen import progress
     from crosstally.strategies.planner import chosen_by_default, compare
@@ -220,7 +226,7 @@ def _load_schema(path: Path) -> Schema:
 
 
 def _currency(path: Path) -> str | None:
-    """The currency of the ledger that will pay, if it exists."""
+    """The currency of the ledger that will pay, if that ledger exists."""
     from crosstally.privacy.ledger import Ledger
 
     return Ledger.open(path).currency if path.exists() else None
@@ -228,14 +234,14 @@ def _currency(path: Path) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _Account:
-    """The ledger that pays; ``created`` says that it is new."""
+    """The ledger that pays; ``created`` is true for a new ledger."""
 
     ledger: Ledger
     path: Path
     created: bool
 
     def cost(self, key: str) -> Fraction:
-        """What all stages of the release with this key cost."""
+        """The cost of all stages of the release with this key."""
         from crosstally.plans.stages import cost_of_stages
 
         return cost_of_stages(key, {entry.key: entry.cost for entry in self.ledger.entries()})
@@ -243,7 +249,7 @@ class _Account:
 
 @contextlib.contextmanager
 def _paying(plan: Plan, source: list[str], given: Path | None) -> Iterator[_Account]:
-    """The ledger given, or the one beside the source; a new one goes away again if nothing was spent."""
+    """The given ledger, or the one beside the source; a new ledger is removed if nothing was spent."""
     path = given or _default_ledger(source)
     account = _open_account(path, plan)
     try:
@@ -266,7 +272,7 @@ def _open_account(path: Path, plan: Plan) -> _Account:
 
 
 def _default_ledger(source: list[str]) -> Path:
-    """The ledger beside the source; a link leads to the ledger of its target, since the people are the same."""
+    """The ledger beside the source. A link uses the ledger of its target, since the people are the same."""
     beside = _beside(source, ".ledger", "--ledger")
     if not Path(source[0]).is_symlink():
         return beside
@@ -280,7 +286,7 @@ def _default_ledger(source: list[str]) -> Path:
 
 
 def _beside(source: list[str], ending: str, option: str) -> Path:
-    """people.csv gives people.ledger, in the same folder."""
+    """The file beside the source: people.csv gives people.ledger in the same folder."""
     if not source:
         raise CrosstallyError(f"a query or a Spark table has no name to go by: say {option} FILE")
     if len(source) > 1 or has_magic(source[0]) or Path(source[0]).is_dir():
@@ -323,7 +329,7 @@ def _measure(
 
 
 def _save(released: Release, target: Path, account: _Account, key: str) -> None:
-    """Write the file; if that fails, say how to get again what was paid for."""
+    """Write the file; if that fails, say how to write it again without paying again."""
     try:
         released.save(target)
     except (OSError, CrosstallyError) as error:

@@ -1,4 +1,4 @@
-"""``crosstally reproduce``: a paper's experiment, its rows, its chart, and whether its claims hold."""
+"""``crosstally reproduce``: run a paper's experiment: its rows, its chart, and which claims hold."""
 
 from __future__ import annotations
 
@@ -28,25 +28,29 @@ EXAMPLES = (
 
 
 def reproduce(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Which experiment.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="The experiment to run.")] = None,
     *,
     list_: Annotated[bool, typer.Option("--list", help="List the experiments.")] = False,
-    all_: Annotated[bool, typer.Option("--all", help="Run all of them, and write one page of all verdicts.")] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="Seconds instead of minutes: fewer repetitions.")] = False,
+    all_: Annotated[
+        bool, typer.Option("--all", help="Run all experiments and write one page with all verdicts.")
+    ] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Use fewer repetitions: seconds instead of minutes.")] = False,
     data: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Use this file; the truth is shown, so it must be public.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Use this file. It must be public, because the true counts are shown."),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="DIR", help="A folder for rows, verdicts and chart.")
+        Path | None, typer.Option("--output", "-o", metavar="DIR", help="The folder for rows, verdicts and charts.")
     ] = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Run a paper's experiment, or all of them: rows, charts, whether claims hold.
+    """Run a paper's experiment, or all of them, and check which claims hold.
 
-    A claim holds where whole intervals say so and is open where they do not decide. Exit code 1 when a claim of
-    crosstally's own does not hold. With --all, the folder (by default "reproduced") gets index.html, one page with
-    every chart and every verdict, and a folder for each experiment.
+    A claim holds when a whole confidence interval supports it, and is open when the interval does not
+    decide it. The exit code is 1 when one of crosstally's own claims does not hold. With --all, the
+    folder (by default "reproduced") gets index.html, a page with every chart and every verdict, and
+    a folder for each experiment.
     """
     from crosstally.cli.output.screen import people, print_json, progress
     from crosstally.papers.experiments import run
@@ -76,7 +80,7 @@ def reproduce(
 
 
 def _run_all(folder: Path, *, quick: bool, json: bool, quiet: bool) -> list[Outcome]:
-    """Every outcome; the page is written anew after each, so that nothing is lost when a run is stopped."""
+    """Every outcome. The page is rewritten after each one, so that stopping a run loses nothing."""
     from crosstally.cli.output.screen import data, grid, people, print_json, progress
     from crosstally.papers.experiments import EXPERIMENTS, run
     from crosstally.papers.report import report
@@ -101,7 +105,7 @@ def _run_all(folder: Path, *, quick: bool, json: bool, quiet: bool) -> list[Outc
 
 
 def _check(outcomes: Sequence[Outcome]) -> None:
-    """Raise when a claim of crosstally's own does not hold: the exit code is 1."""
+    """Raise when one of crosstally's own claims does not hold; the exit code is then 1."""
     from crosstally.cli.output.screen import number_of
 
     own = (claim for outcome in outcomes for claim in outcome.claims if claim.of == "crosstally")

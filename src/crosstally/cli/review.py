@@ -1,4 +1,4 @@
-"""``crosstally schema review``: a confidential page on which a steward looks at a schema and its rows, and edits it."""
+"""``crosstally schema review``: a confidential page on which a steward edits a schema with its rows in view."""
 
 from __future__ import annotations
 
@@ -40,12 +40,14 @@ def review(
     *,
     epsilon: Annotated[
         str,
-        typer.Option(metavar="NUMBER", help="The ε of the release, for the error to expect."),
+        typer.Option(
+            metavar="NUMBER", help="The ε of the planned release; the page shows the error to expect from it."
+        ),
     ] = "1",
     delta: Delta = None,
     ways: Ways = None,
     tables: Tables = None,
-    port: Annotated[int, typer.Option(metavar="N", help="Where to listen; 0 takes a free one.")] = 0,
+    port: Annotated[int, typer.Option(metavar="N", help="The port to listen on; 0 takes a free one.")] = 0,
     browser: Annotated[bool, typer.Option(help="Open the page in the browser of this machine.")] = True,
     written: Reading,
     database: DatabaseUrl = None,
@@ -55,10 +57,11 @@ def review(
     spark: SparkName = None,
     quiet: Quiet = False,
 ) -> None:
-    """Review a schema on a page of your own: who has which label; merge, rename, reorder, cut, drop.
+    """Review a schema on a private page: see who has which label; merge, rename, reorder, cut, drop.
 
-    The page is confidential. It can be reached from this machine alone, by the person who opens the file that is
-    written for it, and it ends after 30 minutes without a click. Nothing is spent. The file is written when you save.
+    The page is confidential. Only this machine can reach it, and only the person who opens the file
+    that the command writes. It closes after 30 minutes without a click. Nothing is spent. The schema
+    is written when you save.
     """
     from crosstally.cli.output.screen import people
     from crosstally.pages.site import NEEDED, listen

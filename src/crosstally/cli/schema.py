@@ -41,19 +41,19 @@ def draft(
     source: Source = None,
     *,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to; else stdout.")
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="The file to write; stdout by default.")
     ] = None,
     max_values: Annotated[
-        int, typer.Option(metavar="N", min=2, help="Columns with more labels than this are left out.")
+        int, typer.Option(metavar="N", min=2, help="Leave out columns that have more labels than this.")
     ] = 100,
     epsilon: Annotated[
         str | None,
         typer.Option(
-            metavar="NUMBER", help="Choose the edges of bins by noisy counts that cost this ε, not by the data."
+            metavar="NUMBER", help="Choose the edges of bins by noisy counts that cost this ε, not by the exact data."
         ),
     ] = None,
     ledger: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="With --epsilon: the new ledger that records what it cost.")
+        Path | None, typer.Option(metavar="FILE", help="With --epsilon: the new ledger, which records the cost.")
     ] = None,
     written: Reading,
     database: DatabaseUrl = None,
@@ -66,8 +66,8 @@ def draft(
 ) -> None:
     """Draft a schema from a table, for a steward to review.
 
-    Its labels come from the private data and would become public. The file that -o writes is readable
-    by you alone (mode 600). No release accepts it until someone has reviewed it and removed its mark
+    Its labels come from the private data and would become public. Only you can read the file that -o
+    writes (mode 600). No release accepts it until someone has reviewed it and removed its mark
     as a draft.
     """
     from crosstally.cli.output.encoding import write_json_text
@@ -112,7 +112,7 @@ def draft(
 
 
 def _payment(epsilon: str | None, ledger: Path | None, output: Path | None) -> tuple[Budget, Path] | None:
-    """What bins may cost and which ledger is to record it; None where they are not to be bought."""
+    """What the bins may cost and the ledger that records it; None where bins are not bought."""
     if epsilon is None:
         if ledger is not None:
             raise BudgetError("--ledger records what bins cost: give --epsilon, or leave it out")
@@ -140,7 +140,7 @@ def _detect(source: Any, reading: Reading, *, quiet: bool) -> Detected:
 
 
 def _tell_reading(screen: Screen, detected: Detected) -> None:
-    """Say how the source seems to be written; texts of its rows go to a terminal alone, where no log keeps them."""
+    """Print how the source seems to be written. Values of its rows are shown on a terminal only, never in a log."""
     from crosstally.cli.output.screen import joined
 
     screen.say(f"{detected}.")
@@ -150,7 +150,7 @@ def _tell_reading(screen: Screen, detected: Detected) -> None:
 
 
 def _tell(found: Draft, screen: Screen) -> None:
-    """What was found, for the steward: the rows of labels, few ones among them, remarks, and what was left out."""
+    """Tell the steward what was found: rows of each label, rare labels, remarks, and columns left out."""
     from crosstally.cli.output.screen import printable
 
     screen.say("Confidential: numbers of rows, for the steward only.", style="bold")
@@ -181,7 +181,7 @@ def _frequencies(column: DraftedColumn) -> str:
 
 
 def _rare(column: DraftedColumn) -> list[str]:
-    """The labels of few rows: a label of one person would tell that they are there."""
+    """The labels that few rows have: a label of one person reveals that this person is in the data."""
     from crosstally.sources.distributions import FEW_ROWS
 
     rare = column.rare(FEW_ROWS)
@@ -203,7 +203,8 @@ def _save(schema: Schema, output: Path) -> None:
 def check(
     source: Source = None,
     schema: Annotated[
-        Path | None, typer.Argument(metavar="SCHEMA", help="The schema to check it against.", show_default=False)
+        Path | None,
+        typer.Argument(metavar="SCHEMA", help="The schema to check the source against.", show_default=False),
     ] = None,
     *,
     written: Reading,
@@ -215,9 +216,9 @@ def check(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Check how a table fits a schema. The report is confidential: for the steward's own terminal.
+    """Check how a table fits a schema. The report is confidential: it is for the steward's own terminal.
 
-    Exit code 1 when a release would refuse the table.
+    The exit code is 1 when a release would refuse the table.
     """
     from crosstally.cli.output.screen import people, print_json, progress
     from crosstally.sources import check as check_rows

@@ -1,4 +1,4 @@
-"""``crosstally serve``: a release to look at in a browser, and an API for programs; or a plan, before there is one."""
+"""``crosstally serve``: show a release in a browser, with an API for programs; or plan a release there."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ def serve(
     *,
     design: Annotated[
         Path | None,
-        typer.Option(metavar="SCHEMA", help="Plan a release for this schema instead; no data is read."),
+        typer.Option(metavar="SCHEMA", help="Instead of showing a release, plan one for this schema; no data is read."),
     ] = None,
-    port: Annotated[int, typer.Option(metavar="N", help="Where to listen; 0 takes a free one.")] = 8000,
+    port: Annotated[int, typer.Option(metavar="N", help="The port to listen on; 0 takes a free one.")] = 8000,
     host: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="The address to listen on; others than loopback need --allow-host.")
+        str, typer.Option(metavar="ADDRESS", help="The address to listen on; any but loopback requires --allow-host.")
     ] = "127.0.0.1",
     allow_host: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Answer under this name too. There is no login and no TLS."),
+        typer.Option(metavar="NAME", help="Also answer requests for this host name. There is no login and no TLS."),
     ] = None,
-    root_path: Annotated[str, typer.Option(metavar="PATH", help="The path under which a proxy serves it.")] = "",
+    root_path: Annotated[str, typer.Option(metavar="PATH", help="The path under which a proxy serves the pages.")] = "",
 ) -> None:
     """Look at a release in a browser: tables, charts, downloads, an API. Only this machine can reach it."""
     from crosstally.cli.output.screen import people
@@ -81,5 +81,5 @@ def serve(
 
 
 def _shown(host: str) -> str:
-    """An address as it stands in a URL."""
+    """An address as a URL spells it."""
     return f"[{host}]" if ":" in host else host

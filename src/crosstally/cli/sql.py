@@ -35,22 +35,23 @@ class Format(StrEnum):
 
 def sql(
     release: Annotated[Path, typer.Argument(metavar="RELEASE", help="A release file.")],
-    statement: Annotated[str, typer.Argument(metavar="SELECT", help="One SELECT; the name after FROM is free.")],
+    statement: Annotated[str, typer.Argument(metavar="SELECT", help="One SELECT; any name may follow FROM.")],
     *,
     format: Annotated[  # noqa: A002
-        Format | None, typer.Option("--format", "-f", help="How to write it; else as the file's name ends.")
+        Format | None,
+        typer.Option("--format", "-f", help="The output format; by default the ending of the file's name decides."),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to; else stdout.")
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="The file to write; stdout by default.")
     ] = None,
-    level: Annotated[float, typer.Option(metavar="SHARE", help="Intervals this sure.")] = 0.95,
+    level: Annotated[float, typer.Option(metavar="SHARE", help="The confidence level of the intervals.")] = 0.95,
     raw: Annotated[
         bool,
-        typer.Option("--raw", help="CSV with labels as they are, even where a spreadsheet takes them for formulas."),
+        typer.Option("--raw", help="Write CSV labels unchanged, even if a spreadsheet would take them for formulas."),
     ] = False,
     force: Force = False,
 ) -> None:
-    """Answer SQL from a release, with both ends of an interval beside each number."""
+    """Answer SQL from a release. Each number comes with both ends of its interval."""
     from crosstally.cli.output.screen import progress
     from crosstally.releases import open_release
 

@@ -1,4 +1,4 @@
-"""``crosstally synth``: made-up rows that have the tables of a release."""
+"""``crosstally synth``: write made-up rows whose tables are close to those of a release."""
 
 from __future__ import annotations
 
@@ -22,23 +22,28 @@ EXAMPLES = (
 def synth(
     release: Annotated[Path, typer.Argument(metavar="RELEASE", help="A release file.")],
     *,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where to: .csv or .parquet.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="The file to write: .csv or .parquet.")
+    ],
     rows: Annotated[
-        int | None, typer.Option(metavar="N", help="How many rows; else as many as the release has.")
+        int | None, typer.Option(metavar="N", help="The number of rows; by default as many as the release has.")
     ] = None,
     whole: Annotated[
         bool,
-        typer.Option("--whole", help="The rows that table --whole counts: slower, nearer to pairs of few attributes."),
+        typer.Option(
+            "--whole",
+            help="Write the rows that `table --whole` counts. Slower; closer to the pairs where attributes are few.",
+        ),
     ] = False,
     seed: Annotated[int, typer.Option(metavar="N", help="The same seed gives the same rows.")] = 0,
     raw: Annotated[
         bool,
-        typer.Option("--raw", help="CSV with labels as they are, even where a spreadsheet takes them for formulas."),
+        typer.Option("--raw", help="Write CSV labels unchanged, even if a spreadsheet would take them for formulas."),
     ] = False,
     quiet: Quiet = False,
     force: Force = False,
 ) -> None:
-    """Write made-up rows that have nearly the tables of a release. Free; they are nobody."""
+    """Write made-up rows whose tables are close to those of a release. Free; no row is a real person."""
     from crosstally.cli.output.screen import people
     from crosstally.exports.synthetic import write_rows
     from crosstally.releases import open_release

@@ -54,37 +54,46 @@ def table(
     release: Annotated[Path, typer.Argument(metavar="RELEASE", help="A release file.")],
     attributes: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[ATTRIBUTE]", help="Any attributes; none gives the number of rows."),
+        typer.Argument(metavar="[ATTRIBUTE]", help="The attributes of the table; none gives the number of rows."),
     ] = None,
     *,
     where: Annotated[
         str | None,
-        typer.Option(metavar="CONDITION", help='Count only such rows: "25 <= age < 65 and region != North".'),
+        typer.Option(
+            metavar="CONDITION",
+            help='Count only the rows that satisfy this condition: "25 <= age < 65 and region != North".',
+        ),
     ] = None,
     format: Annotated[  # noqa: A002
         Format | None,
-        typer.Option("--format", "-f", metavar="NAME", help=f"{_NAMES}; else as the file's name ends."),
+        typer.Option(
+            "--format", "-f", metavar="NAME", help=f"{_NAMES}; by default the ending of the file's name decides."
+        ),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to; else stdout.")
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="The file to write; stdout by default.")
     ] = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Also draw a chart: .svg, .png or .json.")] = None,
     level: Annotated[
         float | None,
-        typer.Option(metavar="SHARE", help="How sure intervals are: 0.95 where none is asked."),
+        typer.Option(metavar="SHARE", help="The confidence level of the intervals; 0.95 by default."),
     ] = None,
-    method: Annotated[str | None, typer.Option(metavar="NAME", help="How to find what was never measured.")] = None,
+    method: Annotated[
+        str | None, typer.Option(metavar="NAME", help="How to reconstruct a table that was not measured.")
+    ] = None,
     whole: Annotated[
         bool,
-        typer.Option("--whole", help="Whole numbers that agree in all tables of the release, and in synth --whole."),
+        typer.Option(
+            "--whole", help="Print whole numbers that agree across all tables of the release and with `synth --whole`."
+        ),
     ] = False,
     raw: Annotated[
         bool,
-        typer.Option("--raw", help="CSV with labels as they are, even where a spreadsheet takes them for formulas."),
+        typer.Option("--raw", help="Write CSV labels unchanged, even if a spreadsheet would take them for formulas."),
     ] = False,
     force: Force = False,
 ) -> None:
-    """Read any table of a release, with its errors. Free, and needs no data."""
+    """Read any table of a release, with its errors. Free; no data is needed."""
     from crosstally.cli.output.screen import progress
     from crosstally.releases import open_release
     from crosstally.tables import USUAL_LEVEL
@@ -111,7 +120,7 @@ def table(
 
 
 def _whole(release: Release, answer: Marginal) -> Marginal:
-    """The answer in whole numbers; how far they are from it is told on stderr."""
+    """The answer in whole numbers; stderr says how far they are from it."""
     from crosstally.cli.output.screen import number_of, people, progress
     from crosstally.questions.where import Where
 

@@ -1,9 +1,10 @@
-"""Measurements to an estimate: combined, and negative cells corrected.
+"""From measurements to an estimate: combine them by least squares, then correct negative cells.
 
-In symbols: measured numbers y = W c + noise, c the coefficients of the rows in the residual basis. Combined are the
-least squares l = (W' V^-1 W)^-1 W' V^-1 y with variances v, a weighted average coefficient by coefficient
-(``Averages``). The estimate x has the same keys: corrected from l, with all its tables agreeing because they share
-coefficients. Arrays: coefficients, variances and keys (coefficients); a ``ViewGroup`` has places (views, cells).
+In symbols: the measured numbers are y = W c + noise, where c are the coefficients of the rows in the residual basis.
+The combined coefficients are the least squares estimate l = (W' V^-1 W)^-1 W' V^-1 y with variances v, which is a
+weighted average for each coefficient (``Averages``). The estimate x has the same keys and is corrected from l; all its
+tables agree because they share coefficients. Arrays: coefficients, variances and keys (coefficients); a ``ViewGroup``
+has places (views, cells).
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ ROUNDS = 3
 
 
 def usual_correction(measurements: Sequence[Measurement]) -> str:
-    """How a release corrects negative cells unless another way is asked for: by shrinkage.
+    """How a release corrects negative cells by default: by shrinkage.
 
     Where ranges were measured by a matrix, not at all. Noise of neighbouring cells is then made to cancel in ranges,
     and corrections that look at single cells undo that: ranges of 64 ages had up to twice the error (rho = 0.02).
@@ -68,7 +69,7 @@ def estimate(
     nonnegative: str = SHRUNK,
     rounds: int = ROUNDS,
 ) -> Estimate:
-    """All that measurements say, consistent, its negative cells corrected.
+    """The consistent estimate from all measurements, with negative cells corrected.
 
     Args:
         schema: What the tables are about.
@@ -87,7 +88,7 @@ def estimate(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Inference:
-    """An estimate and how it came about, so that it can be repeated from other combined coefficients.
+    """An estimate and the steps that led to it, so that they can be repeated with other combined coefficients.
 
     ``linear`` is the estimate before correction (its total not negative where anything is corrected), ``averages`` made
     it from ``measurements`` (where values are in groups, those of the extended schema), and ``views`` are its largest
@@ -173,7 +174,7 @@ def _correction(  # noqa: PLR0917 (as _inferred)
     nonnegative: str,
     rounds: int,
 ) -> tuple[NDArray[np.float64], Callable[[NDArray[np.float64]], NDArray[np.float64]]]:
-    """The corrected coefficients, and what does the same to others."""
+    """The corrected coefficients, and a function that corrects others in the same way."""
     total = int(combined.places([()])[0].item())
 
     def joint(linear: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -197,7 +198,7 @@ def _correction(  # noqa: PLR0917 (as _inferred)
 
 
 def _with_values_in_groups(found: Estimate) -> Estimate:
-    """The estimate with tables in full that agree with those of groups again, after each was corrected by itself."""
+    """The estimate whose full one-way tables agree again with the tables of groups, after separate corrections."""
     groups = found.groups
     if groups is None or found.corrected == "none":
         return found
@@ -229,7 +230,7 @@ def _with_total_above_zero(combined: Estimate) -> Estimate:
 
 
 def maximal_views(combined: Estimate, tables: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
-    """The tables that are covered and lie in no other such table, each once; the total alone is no view."""
+    """The covered tables that no other covered table contains, each once; the total alone is not a view."""
     schema = combined.schema
     distinct = list(dict.fromkeys(schema.ordered(names) for names in tables if names))
     covered = [names for names, inside in zip(distinct, combined.covered(distinct), strict=True) if inside]
@@ -264,7 +265,7 @@ def _view_groups(combined: Estimate, views: Sequence[tuple[str, ...]]) -> list[V
 
 
 def _possible(schema: Schema, tables: Sequence[tuple[str, ...]]) -> NDArray[np.bool_]:
-    """For each cell of tables of one shape whether someone can be in it; no rows where none is impossible."""
+    """For each cell of tables of one shape whether it is possible; no rows if no cell is impossible."""
     cells = [schema.possible(names) for names in tables]
     if all(each is None for each in cells):
         return np.empty((0, 0), np.bool_)

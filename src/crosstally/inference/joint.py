@@ -1,17 +1,17 @@
-"""All views corrected at once: the nearest coefficients for which no cell of any view is negative.
+"""Correct all views at once: find the nearest coefficients for which no cell of any view is negative.
 
-PriView corrects each view by itself and makes them agree again. Here both hold together: with r_c a coefficient as
-combined, v_c its variance and j_c its number of attributes (its order), the coefficients x minimise
+PriView corrects each view separately and then makes the views agree again. Here both happen together: let r_c be a
+combined coefficient, v_c its variance and j_c its number of attributes (its order). The coefficients x minimise
 
     sum over c of (x_c - r_c)^2 / (v_c j_c^(2p)),    no cell of any view below zero, the total as it was,
 
-with p = 1 unless said otherwise. With p = 0 that would be the constrained least squares estimate. But where most cells
-are empty, removing negative noise adds to all of them, and in sums over many cells that adds up; with j_c the
-interactions of many attributes, each known badly, give way before the counts of few attributes do. Coefficients may
-also be held: they stay as they are. Cells that nobody can be in become zero.
+with p = 1 by default. With p = 0 this is the constrained least squares estimate. But if most cells are empty, removing
+negative noise adds to all of them, and these additions accumulate in sums over many cells. The factor j_c makes the
+correction change interactions of many attributes, which are known badly, more than counts of few attributes.
+Coefficients may also be held fixed. Impossible cells become zero.
 
-It is solved by splitting (the alternating direction method of multipliers): views are clipped, and coefficients move
-towards the clipped views. In the residual basis both steps are sums over cells; nothing is factored.
+The problem is solved by the alternating direction method of multipliers: views are clipped, and coefficients move
+towards the clipped views. In the residual basis both steps are sums over cells; no matrix is factored.
 
 Let H_V map coefficients to the cells of view V, z_V be the clipped cells (``above_zero``), y_V the scaled multipliers
 (``owed``) and rho_V = 0.5 / v of the view's own residual (``penalties``). A step of the method (Boyd et al. 2011,
@@ -55,7 +55,7 @@ LEAST_VARIANCE = 1e-12
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ViewGroup:
-    """Views of one shape: for each where its coefficients stand, the last attribute fastest.
+    """Views of one shape: the places of each view's coefficients, the last attribute fastest.
 
     ``possible`` says of each cell whether someone can be in it; it has no rows where everybody can be anywhere.
     """
@@ -75,7 +75,7 @@ def nearest_above_zero(
     held: NDArray[np.bool_] | None = None,
     steps: int = _MOST_STEPS,
 ) -> Floats:
-    """The coefficients moved as little as possible until no cell of any view is below zero, but for a rest.
+    """The nearest coefficients for which no cell of any view is below zero, up to a tolerance.
 
     It ends when no cell is further from that, or moves more, than about a hundredth of its noise, or when
     there are no steps left.

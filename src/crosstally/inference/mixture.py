@@ -1,14 +1,14 @@
-"""Cells shrunk towards a guess of them, by as much as the cells themselves say: empirical Bayes.
+"""Shrink cells towards a guess, by an amount that the cells themselves determine: empirical Bayes.
 
-y is a noisy cell, s its noise variance, q a smooth guess of it (a table of independent attributes, say). Its true count
-is drawn from a mixture of normals around multiples of the guess,
+y is a noisy cell, s its noise variance, q a smooth guess of it (for example from independent attributes). The prior of
+the true count is a mixture of normals around multiples of the guess,
 
     count ~ sum over k of weight_k N(m_k, w_k),      m_k = lift_k q,      w_k = min(m_k, (e m_k)^2) + (width_k m_k)^2,
 
-(e as ``_STEP_WIDTH``), and y ~ N(count, s). Lift 0 is an empty cell (most cells of large tables are), lift 1 of several
-widths says that the guess is about right, the others say by which power of two it is wrong. The weights are found by
-expectation and maximisation from all cells of all views, separately for guesses of different size, since tiny and large
-cells behave differently. Each cell then becomes its posterior mean, never below zero.
+(e as ``_STEP_WIDTH``), and y ~ N(count, s). Lift 0 means an empty cell (most cells of large tables are empty). Lift 1,
+with several widths, means that the guess is about right. The other lifts mean that it is wrong by a power of two. The
+weights are found by expectation maximisation from all cells of all views, separately for strata of guesses of similar
+size, since tiny and large cells behave differently. Each cell then becomes its posterior mean, never below zero.
 
 With y | k ~ N(m_k, w_k + s) a step of expectation and maximisation is, over the cells i of a stratum,
 

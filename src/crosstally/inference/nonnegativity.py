@@ -1,7 +1,7 @@
-"""Corrections of negative cells, PriView section 4.4: tables in, tables without (large) negative cells out.
+"""Corrections of negative cells (PriView section 4.4): each returns tables without (large) negative cells.
 
-Each function takes a stack of tables, the last ``ndim`` axes being the attributes, and returns a new stack. ``simple``
-makes the total larger; ``global`` and ``ripple`` keep it. No table can keep a total below zero: it becomes all zeros.
+Each function takes a stack of tables, whose last ``ndim`` axes are the attributes, and returns a new stack. ``simple``
+increases the total; ``global`` and ``ripple`` keep it. A table whose total is negative becomes all zeros.
 """
 
 from __future__ import annotations

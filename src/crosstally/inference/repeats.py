@@ -1,20 +1,21 @@
-"""The inference of a release, repeated: its measurements are drawn again around a smooth truth and inferred again.
+"""Repeat the inference of a release: draw its measurements again around a smooth truth and infer again (a bootstrap).
 
-t is the estimate, smoothed (``shrinkage.smoothed``); l are combined coefficients, v their variances, x the estimate.
+t is the smoothed estimate (``shrinkage.smoothed``), l are the combined coefficients, v their variances, x the estimate.
 For each replicate r,
 
     l*r = t + noise like that measured (``replicates``),        x*r = the same inference of l*r,
 
-with the mixture and the blends that the release's own measurements chose. The deviations x*r - t show how x errs, as
-far as t is like the truth. It is smoother: where the truth departs from t, shrinkage errs by more. How much more is
-known without the truth, order by order of attributes, from the risk estimate of ``risk``,
+with the mixture and the blends that the release's own measurements chose. The deviations x*r - t have the distribution
+of the error of x if t is like the truth. But t is smoother than the truth, so the real error of shrinkage is larger.
+How much larger is estimated without the truth, for each order, by the risk estimate of ``risk``,
 
     E sum (x - truth)^2 / v  =  E [ sum (x - l)^2 / v  +  2 sum cov(x - l, l) / v  +  n ],
 
-the covariance from the replicates. It is an estimate: of what it has beyond the deviations' own mean square the mean is
-taken, given that it is not less than nothing, and they are stretched to that.
+with the covariance from the replicates. This risk is itself uncertain: its excess over the mean square of the
+deviations is replaced by its posterior mean, given that the excess is not negative, and the deviations are stretched
+accordingly.
 
-All of it is public: it is made from what is published, and protects nobody.
+Everything here is public: it is computed from what is published. This noise does not protect anybody.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ _STREAM = 0x696E74657276616C
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Repeats:
-    """The smooth truth and, for each replicate, how far the estimate of it was from that.
+    """The smooth truth and, for each replicate, the deviation of its estimate from that truth.
 
     Both are coefficients in the places of the estimate; ``deviations`` has a row for each replicate. ``stretches`` says
     by what the deviations of each order were multiplied, and ``left`` how large their mean square is after that, in
@@ -111,7 +112,7 @@ def repeated(inference: Inference, *, number: int = REPEATS) -> Repeats:
 
 
 def _beyond(risks: Floats, own: Floats, orders: NDArray[np.int64]) -> Floats:
-    """For each order what its risk is to be expected to have beyond the replicates' own, given that it is not less.
+    """For each order the expected excess of its risk over that of the replicates, given that it is not negative.
 
     The sum of estimated risks is about normal; its variance is the sum of the squares of what each coefficient has
     beyond the mean. d being what it has beyond ``own``, in its standard errors, a normal law cut off below zero has the

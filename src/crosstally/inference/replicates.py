@@ -1,9 +1,9 @@
-"""Noise like that of some measurements, drawn again and again: how estimates react to noise is read from it.
+"""Noise with the distribution of the measurements' noise, drawn many times to see how estimates react to noise.
 
-This noise protects nobody. It is public, made from what is published already: its seed is the SHA-256 of the schema and
-the measurements, so that the same release gives the same numbers in memory, from its file and after a refit. Words come
-from Philox (a counter-based generator whose raw output numpy keeps stable) and pass through the inverse distribution
-functions below, because the streams of a library's ready-made distributions may change between its versions.
+This noise does not protect anybody. It is public and computed from what is already published: its seed is the SHA-256
+of the schema and the measurements, so that the same release gives the same numbers in memory, from its file and after a
+refit. Random words come from Philox (a counter-based generator whose raw output numpy keeps stable) and pass through
+the inverse distribution functions below, because a library's ready-made distributions may change between its versions.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _canonical(value: object) -> bytes:
 def noise_of_coefficients(
     averages: Averages, measurements: Sequence[Measurement], *, seed: int, number: int
 ) -> Iterator[Floats]:
-    """The noise that combined coefficients would have had, drawn anew ``number`` times with the noise measured."""
+    """New noise of the combined coefficients, drawn ``number`` times with the distribution of the measured noise."""
     from numpy.random import Philox
 
     words = Philox(key=seed)

@@ -1,12 +1,13 @@
-"""Which mixture of candidates has the least risk, set of attributes by set of attributes.
+"""Find the mixture of candidate estimates with the least estimated risk, separately for each set of attributes.
 
-l_c are combined coefficients with variance v_c, X_c those of a candidate. For any candidate, whatever the noise,
+l_c are the combined coefficients with variance v_c, X_c the coefficients of a candidate. For any candidate and any
+noise,
 
     E sum (X_c - truth_c)^2 / v_c  =  E [ sum (X_c - l_c)^2 / v_c  +  2 sum cov(X_c, l_c) / v_c  -  n ]
 
 (the covariance penalty of Efron 2004; Stein's formula is its special case for normal noise). Stein's formula would put
-derivatives of X, found by small probes, in the place of the covariance. That is true for normal noise alone: under
-Laplace noise it was off by up to half of the risk, and so no probes are used. The covariance comes from replicates:
+derivatives of X, found by small probes, in the place of the covariance. That is valid for normal noise only: under
+Laplace noise it was wrong by up to half of the risk, so no probes are used. The covariance comes from replicates:
 noise e like that measured is added to a smooth estimate t, and X is computed again from l* = t + e. With
 
     g_X = mean over replicates of sum e_c (X*_c - l*_c) / v_c,        d_X = X - l,
@@ -15,11 +16,12 @@ the risk of l + sum a_X d_X relative to that of l, which is n, is the quadratic 
 
     a' Q a + 2 a' g,        Q_XY = sum d_X d_Y / v.
 
-(e comes in pairs of both signs; that X* - l* stands instead of X* takes away the noise that both share.) The weights a,
-non-negative and of sum at most 1, minimise that form for each set of attributes. A set may have one coefficient only.
-Therefore the mean form of all sets of equally many attributes is added to its own, as if it were the form of ``POOLED``
-more coefficients. Choosing weights by the same data costs two degrees of freedom, as in James and Stein's estimate
-(1 - (n - 2) / |y|^2) y: g counts (1 - 2 / m) times, m being the number of coefficients that took part in the choice.
+(e is drawn in pairs of opposite sign; using X* - l* instead of X* removes the noise that both share.) The weights a,
+non-negative with a sum of at most 1, minimise that form for each set of attributes. A set may have a single
+coefficient. Therefore the mean form of all sets with the same number of attributes is added to its own form, with the
+weight of ``POOLED`` coefficients. Choosing weights by the same data costs two degrees of freedom, as in James and
+Stein's estimate (1 - (n - 2) / |y|^2) y: g counts (1 - 2 / m) times, m being the number of coefficients that took part
+in the choice.
 
 Arrays: coefficients (coefficients), q (3, sets) as Q_11, Q_12 and Q_22, g and weights a (2, sets). With one candidate
 that is 0 everywhere, as James and Stein shrink, d = -l, Q = |l|^2 / v and g = -n: the best weight is n v / |l|^2. Here

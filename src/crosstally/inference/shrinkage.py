@@ -1,8 +1,8 @@
-"""Least squares, shrunk: lower orders predict higher ones, as far as the measurements themselves say so.
+"""Shrunk least squares: lower orders predict higher orders, as far as the measurements support it. The default.
 
-Symbols: l and v are combined coefficients and their variances; the order of a coefficient is how many attributes it
-holds; T is the total, which stays as it is. The views are the largest covered tables; each has one row of cells in the
-arrays below, (views of one shape, cells), the last attribute fastest.
+Symbols: l and v are the combined coefficients and their variances; the order of a coefficient is its number of
+attributes; T is the total, which does not change. The views are the largest covered tables; each has one row of cells
+in the arrays below, (views of one shape, cells), the last attribute fastest.
 
     x  <-  joint(l, p = 2): the nearest coefficients with no negative cell in any view (``joint``)
     x  <-  blend(x, joint(l, p = 1))
@@ -16,12 +16,13 @@ arrays below, (views of one shape, cells), the last attribute fastest.
 where blend(x, S) = l + a (x - l) + b (S - l), with a and b for each set of attributes by the least estimated risk
 (``risk``), and then one-way tables without negative cells (``nonnegativity.clip_and_keep_total``).
 
-Everything up to the last line is done for replicates too (``replicates``): noise like that measured, added to a
-plausible truth. The weights of the mixture and of the blends are those of the release itself in all of them.
+Everything up to the last line is also done for replicates (``replicates``): a plausible truth plus noise like the
+measured noise. They all use the release's own weights for the mixture and the blends.
 
-Why a blend and no single estimate: shrunk cells are best one by one, but their small common errors add up in sums over
-thousands of cells, that is, in low orders. There least squares or the joint correction win, and by how much depends on
-the data: the risk of S relative to least squares is 0.2 on sparse tables and above 20 for one-ways of a dense one.
+Why a blend and not a single estimate: shrunk cells are best individually, but their small common errors add up in sums
+over thousands of cells, that is, in low orders. There least squares or the joint correction are better, and by how much
+depends on the data: the risk of S relative to least squares is 0.2 on sparse tables and above 20 for one-ways of a
+dense one.
 
 An example, one view of two attributes of two values: l has four coefficients, in the order total, second attribute,
 first attribute, both, so ``places`` is [[0, 1, 2, 3]] and ``orders`` [0, 1, 1, 2]. There are three sets ({1}, {2} and
@@ -81,7 +82,7 @@ _LEAST_SPREAD = 1e-9
 
 
 class Shrinkage:
-    """The estimate of one release, and what its measurements decided on the way: mixtures and blends.
+    """The estimate of one release, and the mixtures and blends that its measurements chose.
 
     ``again`` repeats the procedure from other combined coefficients with these decisions kept. From the release's own
     coefficients it gives the release's own estimate.
@@ -126,7 +127,7 @@ class Shrinkage:
         return model.last(now.release)
 
     def again(self, linear: Floats) -> Floats:
-        """What the procedure makes of other combined coefficients; their total must be positive."""
+        """The result of the same procedure for other combined coefficients; their total must be positive."""
         # The lines of the header with mixtures and blends as they were decided: nothing is learned from ``linear``
         model = self._model.starting_from(linear)
         if not model.views:
@@ -156,7 +157,7 @@ def shrunk(
 
 
 def smoothed(combined: Estimate, groups: Sequence[ViewGroup], found: Floats) -> Floats:
-    """An estimate moved towards independence, set by set, as far as what was measured does not speak against it.
+    """An estimate moved towards independence, set by set, as far as the measurements allow.
 
     A corrected estimate is too sparse to stand for the truth: cells that noise made zero would never err again. With i
     the coefficients of independence and n_B their number in the set B, s_B = max(0, 1 - n_B / sum (l - i)^2 / v) is the
@@ -220,7 +221,7 @@ class _Shape:
         )
 
     def emptied(self, tables: Floats) -> None:
-        """Set the cells that nobody can be in to zero, in place."""
+        """Set impossible cells to zero, in place."""
         if len(self.possible):
             tables *= self.possible
 

@@ -1,4 +1,4 @@
-"""The local model: every person perturbs their own row, nobody holds the rows, and the tables still come out.
+"""The local model: every person perturbs their own row, and tables are estimated although nobody holds the rows.
 
 ``design`` makes a public protocol, ``protocol.report`` runs on the person's own device, ``Collector`` counts reports
 and gives the same ``Release`` as the central model.

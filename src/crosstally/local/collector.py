@@ -47,7 +47,7 @@ _SHRINK: Mapping[str, Callable[[Estimate, Sequence[Measurement]], Shrunk]] = {
 
 
 class Collector:
-    """Counts the reports of one protocol. States add up: merged in any order they give identical results.
+    """Counts the reports of one protocol. Collectors can be merged; the order does not matter.
 
     A device sends the same bytes again whenever it is not sure that they arrived, so each id counts once. Where several
     collectors share the work, reports go by their id, so that the same one always reaches the same collector. Where the
@@ -224,7 +224,7 @@ class Collector:
     # What liars could do
 
     def group_sizes(self) -> GroupSizes:
-        """The reports of each group against its share: whoever crowds into one group shows here."""
+        """The number of reports of each group, beside its expected share: a crowd in one group is visible here."""
         self._flush()
         return GroupSizes.of(self._people.copy(), [group.share for group in self.protocol.groups])
 
@@ -240,7 +240,7 @@ class Collector:
     # A release out
 
     def measurements(self) -> tuple[Measurement, ...]:
-        """What the reports say: unbiased, in counts of all people who reported, each with its variance."""
+        """Unbiased estimates from the reports, in numbers of people who reported, each with its variance."""
         number = self.reports
         if number < self.protocol.minimum:
             raise CrosstallyError(

@@ -43,11 +43,11 @@ Asked = str | Question | Linear
 class Answer:
     """A number, from everything ever measured, with its standard error.
 
-    ``drawn`` and ``drawn_error`` are what this question itself bought, if it bought anything; ``key`` finds it in the
-    ledger. The standard error counts what was never asked as possible bias, and that few answers tell little of how
-    far rows may stray from the prior. ``tails`` tells how likely large errors are, from 0, as for a normal law, to 1,
-    as for Laplace's. ``converged`` is False where what was learned from past answers was still moving when it was
-    taken. ``foreign`` says whose answers were used that the ledger's budget does not cover.
+    ``drawn`` and ``drawn_error`` are the noisy answer that this question paid for, if any; ``key`` finds it in the
+    ledger. The standard error includes the possible bias from what was never asked, and the uncertainty about how
+    far the rows differ from the prior. ``tails`` says how likely large errors are: 0 as for a normal distribution, 1
+    as for a Laplace one. ``converged`` is False if the fit to past answers had not converged when it was
+    used. ``foreign`` names the sources of used answers that the ledger's budget does not cover.
     """
 
     question: str
@@ -62,7 +62,7 @@ class Answer:
     foreign: tuple[str, ...] = ()
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """The ends of an interval that holds the true answer with about this probability."""
+        """The ends of an interval that contains the true answer with about this probability."""
         if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
             raise QueryError(f"level must be between 0 and 1, got {level!r}")
         normal, laplace = NormalDist().inv_cdf((1 + level) / 2), -math.log(1 - level) / math.sqrt(2)
@@ -78,7 +78,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Improvement:
-    """A past answer as it was drawn, and what it is together with all others."""
+    """A past answer as it was drawn, and its estimate from all past answers together."""
 
     question: str
     before: float
@@ -103,7 +103,7 @@ class TableImprovement:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What an answer of the wanted accuracy costs; ``budget`` is None when history already gives it."""
+    """What an answer of the wanted accuracy costs; ``budget`` is None when past answers already give it."""
 
     estimate: Answer | None
     budget: Budget | None
@@ -144,7 +144,7 @@ class Notebook:
 
     @property
     def schema(self) -> Schema:
-        """What questions are about: the ledger's cells, as the schema describes them that was given."""
+        """The schema of the questions: the ledger's cells, with the descriptions of the given schema."""
         return self._reads_by.public()
 
     # Spending
@@ -190,7 +190,7 @@ class Notebook:
         reading: Reading | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> tuple[Answer, ...]:
-        """The answers to several questions, drawn together for one price: what one unit can move all of them by."""
+        """The answers to several questions, drawn together. The cost is by how far one unit can move all of them."""
         queries = [query_of(question, self.schema) for question in questions]
         if not queries:
             return ()
@@ -237,7 +237,7 @@ class Notebook:
 
     @property
     def foreign(self) -> tuple[str, ...]:
-        """Whose answers are used beside the ledger's own: its budget does not cover these."""
+        """The sources of answers that did not come from the ledger: its budget does not cover them."""
         return origins_of(self._foreign)
 
     def add(self, query: Asked | Cells, value: Any, *, variance: float, origin: str) -> None:
@@ -288,7 +288,7 @@ class Notebook:
     def estimate(self, question: Asked) -> Answer:
         """The answer to a question from everything ever measured with this ledger. Free: no rows are read.
 
-        Of the kernel method and maximum entropy the one is used that does better on answers left out; the first
+        The kernel method and maximum entropy are mixed by how well each predicts answers left out; the first
         estimate after new answers takes some seconds for that.
         """
         query = query_of(question, self.schema)
@@ -343,9 +343,9 @@ class Notebook:
         The result says how well they fit, and whether that was as well as can be (``converged``).
 
         Args:
-            rows: How many rows to make; about as many as there are when None.
-            alpha: How much the answers count against the entropy; chosen by cross-validation of the answers when None.
-            sweeps: How often all rows are moved at most; more where the result has not converged.
+            rows: How many rows to make; when None, about as many as the data have.
+            alpha: The weight of the answers against the entropy; chosen by cross-validation when None.
+            sweeps: At most how many times all rows are moved; give more if the result has not converged.
             random: Where the moves come from; this has nothing to do with privacy.
         """
         return synthesize(
@@ -359,9 +359,9 @@ class Notebook:
         )
 
     def cost(self, question: Asked, *, error: float) -> Price:
-        """What it costs to know the answer to a standard error: nothing when history already gives it. Free to ask.
+        """What an answer with this standard error costs: nothing if past answers already give it. Asking is free.
 
-        What is known already and what would be drawn count together.
+        What is already known is combined with the answer that would be drawn.
         """
         if isinstance(error, bool) or not isinstance(error, int | float) or not 0 < error < math.inf:
             raise QueryError(f"error must be a positive number, got {error!r}")

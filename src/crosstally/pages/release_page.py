@@ -1,4 +1,4 @@
-"""A page to hand on: all that a reader without any tool may want to know about a release, in one file."""
+"""A page to share: all that a reader without tools may want to know about a release, in one file."""
 
 from __future__ import annotations
 

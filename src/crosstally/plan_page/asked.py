@@ -63,7 +63,7 @@ class Asked:
         return urlencode(pairs)
 
     def options(self) -> list[str]:
-        """The same as options of the command line, but for merged values, which the schema has to say."""
+        """The same as command line options, except merged values, which belong in the schema."""
         out = [text for name, number in self.budget.to_dict().items() for text in (f"--{name}", number)]
         out += [] if self.rows is None else ["--rows", str(self.rows)]
         out += [] if self.neighbours == Neighbours.ADD_REMOVE else ["--neighbours", self.neighbours.value]

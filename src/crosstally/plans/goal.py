@@ -188,6 +188,6 @@ def _named_orders(named: Workload) -> list[_Order]:
 
 
 def _thinned(tables: dict[tuple[str, ...], float], number: int) -> dict[tuple[str, ...], float]:
-    """Every so many-th table, in the order in which they were named."""
+    """Every n-th table, in the order in which they were named."""
     kept = list(tables.items())
     return dict(kept[i] for i in np.linspace(0, len(kept) - 1, number).astype(int).tolist())

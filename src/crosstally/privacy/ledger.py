@@ -70,7 +70,7 @@ _SIGNS = {"epsilon": "ε", "rho": "ρ"}
 
 
 class Ledger:
-    """A cap on the privacy of one table's people, the spends so far, and the measurements they bought.
+    """A cap on the privacy that may be spent on one group of people, the spends so far, and their measurements.
 
     Make one with ``create``, ``open`` or ``in_memory``. Objects on the same file may be used at the same time, by
     threads and by processes. ``before_charge`` is called when nothing but the charge itself is left to do; if it
@@ -98,7 +98,7 @@ class Ledger:
 
     @classmethod
     def open(cls, path: str | Path, *, before_charge: Callable[[], None] | None = None) -> Ledger:
-        """The ledger in a file, if every charge in it is above zero and the price of its plan."""
+        """The ledger in a file; raises unless every charge is positive and equal to the cost of its plan."""
         store = Store.open(Path(path))
         with store.reading() as connection:
             ledger = cls(store, read_header(connection), before_charge)
@@ -159,7 +159,7 @@ class Ledger:
 
     @property
     def caps(self) -> tuple[RaisedCap, ...]:
-        """Every higher cap that was put on record since the ledger was created, in order."""
+        """Every raise of the cap since the ledger was created, in order."""
         with self._store.reading() as connection:
             return raised_caps(connection)
 
@@ -172,7 +172,7 @@ class Ledger:
 
     @property
     def neighbours(self) -> Neighbours:
-        """The relation that every spend is measured by."""
+        """The neighbouring relation that every spend uses."""
         return self._neighbours
 
     @property
@@ -206,7 +206,7 @@ class Ledger:
             return entries_of(events(connection))
 
     def check(self, plan: Plan) -> None:
-        """Raise unless this ledger can pay for such a plan, whatever is left."""
+        """Raise unless this ledger can pay for this kind of plan, regardless of what is left."""
         if plan.schema.identity() != self.schema.identity():
             raise LedgerError(
                 f"the plan is about another schema than {self._store}; every spend in a ledger must be about the same"
@@ -217,7 +217,7 @@ class Ledger:
         self.price(plan.budget)  # whether this ledger's currency can pay it
 
     def check_left(self, plan: Plan) -> None:
-        """Raise unless what is left now pays for all stages of the plan; only charges make sure that it still does."""
+        """Raise unless what is left now pays for all stages of the plan. Other spends may still come first."""
         with self._store.reading() as connection:
             self._check_cap(connection, sum(map(self.price, plan.stage_budgets), Fraction(0)))
 
@@ -232,7 +232,7 @@ class Ledger:
             return tuple(each for lines in bought if len(lines) > 1 for each in self._measured(connection, lines))
 
     def export(self, key: str) -> tuple[Plan, tuple[Measurement, ...]]:
-        """The plan of a spend and what it bought: all that a release is made of."""
+        """The plan of a spend and its measurements: everything that a release is made of."""
         with self._store.reading() as connection:
             lines = self._stored_lines(connection, key)
             return self._plan(connection, lines), self._measured(connection, lines)
@@ -245,7 +245,7 @@ class Ledger:
             return self._plan(connection, lines) if lines else None
 
     def recall(self, plan: Plan, key: str) -> tuple[Measurement, ...] | None:
-        """What this key and request have bought already; None when the key is new."""
+        """The measurements that this key and request have already paid for; None when the key is new."""
         check_key(key)
         with self._store.reading() as connection:
             if not is_known(connection, plan, key):
@@ -255,7 +255,7 @@ class Ledger:
     # Spending: only privacy.measure does this
 
     def charge(self, plan: Plan, key: str) -> bool:
-        """Pay for the stage of a plan. False when this key has paid for it before and the measurements are stored."""
+        """Pay for the current stage of a plan. False if this key has already paid and the measurements are stored."""
         check_key(key)
         self.check(plan)
         if not plan.requests:
@@ -287,7 +287,7 @@ class Ledger:
         return True
 
     def store(self, key: str, values: Sequence[NDArray[np.int64]]) -> tuple[Measurement, ...]:
-        """Keep what was drawn for a charge, once, and give back what is kept."""
+        """Store what was drawn for a charge, once, and return what is stored."""
         noisy = b"".join(np.ascontiguousarray(each, dtype="<i8").tobytes() for each in values)
         with self._store.writing() as connection:
             lines = events(connection, "WHERE key = ?", (key,))
@@ -313,10 +313,10 @@ class Ledger:
     # Over the years
 
     def raise_cap(self, budget: Budget) -> None:
-        """Put a higher cap on record. It is an event like any other: it stays in the ledger, and counts from now on.
+        """Raise the cap. The raise is an event like any other: it stays in the ledger and is effective from now on.
 
         Args:
-            budget: The new cap, of the kind of the old one; what was spent counts towards it.
+            budget: The new cap, of the same kind as the old one; earlier spending counts towards it.
         """
         with self._store.writing() as connection:
             if self._format < 2:
@@ -337,7 +337,7 @@ class Ledger:
 
     @classmethod
     def upgrade(cls, path: str | Path) -> Path:
-        """Give a ledger of format 1 the newest format, in its place; return where the old file is kept, retired.
+        """Rewrite a ledger of format 1 in the newest format; return the path of the old file, which is kept as retired.
 
         The first event of the new file names the last hash of the old one. Entries, keys, plans and measurements are
         the same.
@@ -364,10 +364,10 @@ class Ledger:
     # Whether it is sound
 
     def verify(self, anchor: str | None = None) -> None:
-        """Raise unless the file is whole, no event, plan or measurement was changed, and the sums are right.
+        """Raise unless the file is complete, no event, plan or measurement was changed, and the sums are right.
 
         Args:
-            anchor: What ``anchor`` said once: the ledger must go on from there.
+            anchor: An earlier value of ``anchor``: the ledger must continue from there.
         """
         if anchor is not None:
             self._check_anchor(anchor)

@@ -55,7 +55,7 @@ class Description(str):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Release:
-    """Everything that was measured and what it says: any table, of any number of attributes, with its error.
+    """Measurements and the answers that follow from them: any table, of any number of attributes, with its error.
 
     ``publish`` and ``open_release`` make one. Where the estimate is nearer to the truth than least squares (the local
     model), ``variances_left`` are those of the coefficients of sets of attributes, in counts; otherwise it is empty.
@@ -95,7 +95,7 @@ class Release:
         return self.schema.names
 
     def covers(self, *names: str) -> bool:
-        """Whether the table over these attributes follows from what was measured, without anything guessed."""
+        """Whether the table of these attributes follows from measurements alone, without a model."""
         self.schema.check(names)
         groups = self.estimate.groups
         if groups is None or not any(name in groups.codes for name in names):
@@ -103,7 +103,7 @@ class Release:
         return len(names) == 1 and self.estimate.covers((groups.full_names[names[0]],))
 
     def describe(self) -> Description:
-        """What the release is, what it holds, and what it promises, in words: ``print(release.describe())``."""
+        """What the release contains and what it promises, in words: ``print(release.describe())``."""
         facts = aligned([[name, text] for name, text in self._facts().items()], left=2)
         labels = aligned([[each.name, each.labels_in_short] for each in self.schema.attributes], left=2)
         return Description("\n".join([*facts, "", *labels, "", *self.statement.plain(self.schema)]))
@@ -143,7 +143,7 @@ class Release:
 
     @property
     def rows(self) -> float:
-        """The number of rows: the public one, or its estimate; NaN when neither is there."""
+        """The number of rows: the public number, or its estimate; NaN if there is neither."""
         if self.statement.rows is not None:
             return self.statement.rows
         return float(self.estimate.table(())) if self.estimate.covers(()) else math.nan
@@ -156,16 +156,16 @@ class Release:
     ) -> Marginal:
         """The table over these attributes, one axis for each in the order named; over none, the number of rows.
 
-        With a condition it counts the rows that satisfy it: the table over its attributes too is answered and added up
-        over the cells in which the condition is true. Errors stay exact wherever that larger table is covered. A label
-        of an attribute asked for that no such row can have is left out: ``marginal("age", where="age >= 18")`` has the
+        With a condition it counts the rows that satisfy it: the table with its attributes added is answered and summed
+        over the cells in which the condition is true. Errors stay exact if that larger table is covered. A label
+        that no such row can have is left out: ``marginal("age", where="age >= 18")`` has the
         bins from 18 on.
 
         Args:
             names: Any attributes of the schema, each once.
             where: Count only rows that satisfy this: a text such as ``"25 <= age < 65 and region != North"``,
                 conditions as in ``count``, or a count.
-            method: How a table is found that was never measured; the best way there is when None.
+            method: How to reconstruct a table that was not measured; the best available method when None.
         """
         return self.marginals([names], where=where, method=method)[0]
 
@@ -176,7 +176,7 @@ class Release:
         where: str | Mapping[str, object] | Question | None = None,
         method: str | None = None,
     ) -> list[Marginal]:
-        """Many tables at once, faster than one after the other; all under the same condition, if there is one."""
+        """Many tables at once, faster than one by one; all under the same condition, if one is given."""
         wanted = [tuple(names) for names in tables]
         rows = None if where is None else Where.of(where, self.schema)
         answers = answer_all(self.estimate, self._errors, wanted, where=rows, method=method)
@@ -202,8 +202,8 @@ class Release:
         """Rows against columns, as in pandas, with errors.
 
         Args:
-            rows: The attributes that run down, one or several.
-            columns: Those that run across.
+            rows: The attribute or attributes of the rows.
+            columns: The attribute or attributes of the columns.
             margins: Add totals, labelled ``All``.
             normalize: ``"index"`` for shares of rows, ``"columns"`` of columns, ``"all"`` or True of the total.
             where: Count only rows that satisfy this.
@@ -221,7 +221,7 @@ class Release:
 
         Args:
             statement: One SELECT; the name after FROM does not matter.
-            level: How sure the intervals are.
+            level: The confidence level of the intervals.
         """
         from crosstally.sql import answer_sql
 
@@ -233,14 +233,14 @@ class Release:
     def integers(
         self, workload: Workload | None = None, *, method: Rounding | None = None, time_limit: float = 60.0
     ) -> IntegerTables:
-        """Tables of non-negative whole numbers that agree with each other, near to the answers of this release.
+        """Tables of non-negative whole numbers that agree with each other, close to this release's answers.
 
-        All are marginals of one sparse table over all attributes, which can be handed on as rows.
+        All are marginals of one sparse table over all attributes, which can also be written as rows.
 
         Args:
-            workload: The tables to be near to; all of one and two attributes when it is left out.
+            workload: The tables to fit; all of one and two attributes when it is left out.
             method: "linear-program" or "projection"; by default what suits the size of the domain.
-            time_limit: Seconds; when they are over, the best table so far is taken.
+            time_limit: Seconds, after which the best table so far is used.
         """
         wanted = (workload or Workload.small_tables(self.schema)).for_schema(self.schema)
         answers = {names: each.values for names, each in zip(wanted.tables, self.marginals(wanted.tables), strict=True)}
@@ -250,16 +250,16 @@ class Release:
     def synthesize(
         self, rows: int | None = None, *, method: Literal["sampling", "integers"] = "sampling", seed: int = 0
     ) -> SyntheticRows:
-        """Made-up rows whose tables are near to those of this release. They cost nothing, and are nobody.
+        """Made-up rows whose tables are close to those of this release. They are free, and no row is a real person.
 
-        What was measured is fitted: every covered pair and every measured table of a size to fit. What nobody measured
-        follows from that and from nothing else.
+        The rows are fitted to every covered pair and to every measured table that is not too large. Everything else
+        follows from these tables alone.
 
         Args:
-            rows: How many; as many as the release has when None.
+            rows: How many rows to make; as many as the release has when None.
             method: "sampling" draws attribute after attribute and then moves rows until tables fit, for any number of
                 attributes. "integers" takes the table of ``integers``, which is nearer to pairs of few attributes.
-            seed: The same seed gives the same rows. It protects nothing.
+            seed: The same seed gives the same rows. It plays no part in privacy.
         """
         from crosstally.synthesis import SyntheticRows, distances, narrowness, sampled_rows
 
@@ -299,14 +299,14 @@ class Release:
         return replace(marginal, caption=str(self.statement))
 
     def refit(self, *, nonnegative: str = SHRUNK, rounds: int = ROUNDS) -> Release:
-        """Another release from the same measurements, corrected in another way. It costs nothing."""
+        """A release from the same measurements with a different correction. Free."""
         consistent = estimate(
             self.schema, self.measurements, rows=self.statement.rows, nonnegative=nonnegative, rounds=rounds
         )
         return replace(self, estimate=consistent, nonnegative=nonnegative, rounds=rounds, variances_left={})
 
     def save(self, path: str | Path) -> None:
-        """Write the release as one Parquet file that opens in any tool; the file is there whole or not at all."""
+        """Write the release as one Parquet file that opens in any tool; it is written completely or not at all."""
         from crosstally.releases.file.writer import save_release
 
         save_release(self, path)

@@ -40,7 +40,7 @@ def installed_versions() -> Mapping[str, str]:
 class Statement:
     """The privacy promise of a release, and what was taken as public when it was made.
 
-    ``rows`` is a number of rows that the steward asserted as public, or None; ``rows_are_units`` says that the steward
+    ``rows`` is the number of rows if the steward asserted that it is public; ``rows_are_units`` says that the steward
     answers for a query whose rows may depend on other rows. ``entry`` names the ledger entry that paid, ``plan`` is the
     digest of the plan that it was charged for, as the ledger has it. ``plain`` says it all in sentences.
 

@@ -23,7 +23,7 @@ _SHOWN, _LONGEST_LABEL = 6, 40  # labels at the prompt, and letters of each
 
 
 class Outside(StrEnum):
-    """What becomes of a row whose value is none of an attribute's labels."""
+    """What happens to a row whose value is not one of the attribute's labels."""
 
     REFUSE = "refuse"
     """Stop before anything is spent."""
@@ -38,7 +38,7 @@ class Attribute:
     """One column and the cells it is counted in.
 
     Either ``values`` lists the labels, or ``edges`` bounds the bins ``[a, b)``, the last one closed, which ``bins`` may
-    name. ``missing`` adds a cell for missing values; without it they go the way of outside values.
+    name. ``missing`` adds a cell for missing values; without it they are treated as outside values.
 
     The rest describes the cells and changes none of them: a ``description``, what numbers are ``measured_in``, and a
     ``hierarchy`` of levels, each of which groups the labels of the one below. ``from_data`` says that the cells were
@@ -138,7 +138,7 @@ class Attribute:
         return tuple(f"[{texts[i]}, {texts[i + 1]}{']' if i == last else ')'}" for i in range(last + 1))
 
     def keeping(self, codes: Sequence[int]) -> Attribute:
-        """The attribute with some of its cells alone, as a table shows it that a condition restricts."""
+        """The attribute with only some of its cells, as in a table that a condition restricts."""
         if list(codes) == list(range(self.size)):
             return self
         labels = tuple(self.labels[code] for code in codes)
@@ -164,7 +164,7 @@ class Attribute:
         return out
 
     def identity(self) -> dict[str, Any]:
-        """What makes the cells: all that the cost of a measurement, and so a ledger, depends on."""
+        """What defines the cells: everything that the cost of a measurement, and so a ledger, depends on."""
         out: dict[str, Any] = {"name": self.name}
         if self.values:
             out["values"] = list(self.values)
@@ -189,7 +189,7 @@ class Attribute:
         return shown if self.size <= _SHOWN else f"{shown}, ... ({self.size:,})"
 
     def grouped(self, groups: Sequence[int]) -> Attribute:
-        """The attribute whose cells are groups of this one's; a group is called by its first and its last cell.
+        """The attribute whose cells are groups of these cells; a group is named after its first and last cell.
 
         >>> Attribute("town", ["Bonn", "Köln", "Paris"]).grouped([0, 1, 0]).labels
         ('Bonn ... Paris', 'Köln')
@@ -201,13 +201,13 @@ class Attribute:
         return _AttributePart(self.name, tuple(m[0] if len(m) == 1 else f"{m[0]} ... {m[-1]}" for m in named))
 
     def renamed(self, name: str) -> Attribute:
-        """The same cells under another name."""
+        """The same cells under a different name."""
         return _AttributePart(name, self.labels)
 
     def relabelled(
         self, labels: Iterable[str], *, name: str | None = None, hierarchy: tuple[Level, ...] = ()
     ) -> Attribute:
-        """Other cells, made of these, as a table shows them."""
+        """The attribute with new cells that are made from these, as a table shows them."""
         return _AttributePart(name or self.name, tuple(labels), hierarchy)
 
 

@@ -63,9 +63,9 @@ class Unit:
 class Schema:
     """The attributes of a table, in order, and the unit of protection: a row when ``unit`` is None.
 
-    All of it is public but ``reading``, which says how the steward's columns become these attributes: it is written
+    All of it is public except ``reading``, which says how the steward's columns become these attributes: it is written
     into the steward's own file and nowhere else, and neither printed nor compared. Where it was left behind, in a
-    plan, a ledger or a release, it is "withheld", and no rows can be read. ``facts`` are what the steward asserts as
+    plan, a ledger or a release, it is "withheld", and no rows can be read. ``facts`` are what the steward asserts to be
     known to everybody.
 
     >>> schema = Schema([Attribute("sex", ["Female", "Male"]), Attribute("age", edges=[0, 18, 65, 120])])
@@ -180,7 +180,7 @@ class Schema:
         return tuple(sorted(names, key=self.positions.__getitem__))
 
     def subset(self, *names: str) -> Schema:
-        """The schema of a table over these attributes, in the order named; reading and facts are of all of them."""
+        """The schema of a table of these attributes, in the order named; reading and facts are kept as they are."""
         self.check(names)
         attributes = tuple(self.attributes[self.positions[name]] for name in names)
         return replace(self.public(), attributes=attributes, facts=())
@@ -203,7 +203,7 @@ class Schema:
         return totals[0] if totals else None
 
     def possible(self, names: Sequence[str]) -> NDArray[np.bool_] | None:
-        """For each cell of a table whether someone can be in it; None where everybody can be anywhere."""
+        """For each cell of a table whether it can be non-empty; None if all cells can."""
         return possible_cells(self.facts, [self.attributes[self.positions[name]] for name in names])
 
     # What others see of it
@@ -213,7 +213,7 @@ class Schema:
         return replace(self, reading=WITHHELD) if isinstance(self.reading, RowReading) else self
 
     def bare(self) -> Schema:
-        """The schema with nothing but its cells and unit, as format 1 says them."""
+        """The schema with only its cells and unit, as format 1 can express it."""
         attributes = (read_attribute(each.identity(), each.name, format_number=1) for each in self.attributes)
         unit = None if self.unit is None else Unit(self.unit.id, self.unit.max_rows)
         return Schema(attributes, unit, draft=self.draft)
@@ -221,7 +221,7 @@ class Schema:
     def identity(self) -> dict[str, Any]:
         """Names, cells, rules for outside values and the unit: a ledger pays for schemas that agree in these.
 
-        A better description, names for bins, facts, or another reading makes no other schema of it.
+        A new description, names for bins, facts or a different reading do not change the identity.
         """
         out: dict[str, Any] = {} if self.unit is None else {"unit": self.unit.identity()}
         return {**out, "attributes": [attribute.identity() for attribute in self.attributes]}
@@ -230,14 +230,14 @@ class Schema:
 
     @property
     def format_number(self) -> int:
-        """The lowest number of the format that can say all of it."""
+        """The lowest format number that can express the whole schema."""
         of_parts = any(attribute.needs_format_2 for attribute in self.attributes)
         of_unit = self.unit is not None and self.unit.from_data
         of_whole = self.facts or any(each is not None for each in (self.about, self.bought, self.reading))
         return 2 if of_parts or of_unit or of_whole else 1
 
     def to_dict(self) -> dict[str, Any]:
-        """The schema as JSON that may be published: of a reading it says only that there is one."""
+        """The schema as JSON that may be published; it says only whether there is a reading."""
         out: dict[str, Any] = {"crosstally-schema": 2} if self.format_number == 2 else {}
         if self.draft:
             out["draft"] = True
@@ -256,7 +256,7 @@ class Schema:
         return out
 
     def steward_dict(self) -> dict[str, Any]:
-        """The schema as JSON for its steward alone: with its reading."""
+        """The schema as JSON with its reading, for its steward only."""
         reading = {"reading": self.reading.to_dict()} if isinstance(self.reading, RowReading) else {}
         return {**self.to_dict(), **reading}
 

@@ -48,21 +48,21 @@ Execute = Callable[[str], tuple[list[str], Batches]]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Database:
-    """A query's rows as a source: one SELECT, run when the rows are counted, in one snapshot of the database.
+    """The rows of a query as a source: one SELECT, run in one snapshot of the database when the rows are counted.
 
-    Where the database is, is said in one way: by ``url``, ``dsn_env`` or ``connection``. No password is held here: the
+    Give exactly one of ``url``, ``dsn_env`` and ``connection``. No password is held here: the
     URL has none, and the variable is read when the database is opened.
 
     Args:
-        query: One SELECT, whose rows each come of one row of a table.
+        query: One SELECT; each of its rows must come from one row of a table.
         url: ``postgresql://host/name``, ``sqlite:///people.db`` or ``duckdb:///people.duckdb`` (four slashes before a
             path from the root). What PostgreSQL's own variables and files say is used too: PGSERVICE, PGPASSFILE.
             ``odbc://name`` is a data source of ODBC, ``odbc:Driver=...;Server=...`` a connection string.
-        dsn_env: The name of an environment variable that holds such a URL, with a password if need be.
-        connection: A connection of ADBC or of Python's DB-API. It stays open, and its transaction is yours.
-        rows_are_units: You assert that one person more or less changes one row of the result, or, where the schema has
+        dsn_env: The name of an environment variable that holds such a URL, with a password if needed.
+        connection: A connection of ADBC or of Python's DB-API. It stays open, and you control its transaction.
+        rows_are_units: You assert that adding or removing a person changes one row of the result, or, if the schema has
             a unit, that unit's rows alone, although the query has LIMIT, DISTINCT, GROUP BY, a window function, a set
-            operation, a random function or the like. The release's statement says that you did.
+            operation, a random function or the like. The release's statement records this assertion.
 
     >>> Database(query="SELECT sex, age FROM people", url="postgresql://db.example/people")
     Database(postgres)

@@ -48,7 +48,7 @@ _VALUE = re.compile(r"\s*|[+-]?[\d., ]*\d[\d., ]*|\d{1,4}[-./]\d{1,2}[-./]\d{1,4
 class Detected:
     """How a source seems to be written. Confidential: it rests on rows, and ``samples`` are some of their texts.
 
-    ``guessed`` says that the encoding is a guess; ``samples`` are up to three texts with letters beyond ASCII, by which
+    ``guessed`` says that the encoding is a guess; ``samples`` are up to three texts with non-ASCII letters, from which
     a person can tell whether it is right.
     """
 
@@ -90,7 +90,7 @@ class Detected:
 
 
 def detect_reading(rows: Any, *, reading: Reading = AS_IT_IS) -> Detected:
-    """How a source seems to be written: what ``reading`` does not say is found out from all of it.
+    """How a source seems to be written: what ``reading`` does not say is detected from the whole source.
 
     Raises:
         AmbiguousNumbersError: All numbers of a column fit two readings.

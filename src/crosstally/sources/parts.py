@@ -47,7 +47,7 @@ _DAMAGED = "it is damaged, cut short, or no part"
 
 
 class Parts:
-    """The files of all parts of one source, as a source of a release by the plan for which they were counted.
+    """The files of all parts of one source. A release takes them as its source, with the plan they were counted for.
 
     Args:
         paths: A path, a glob, or a list of them; all n parts, in any order.

@@ -20,15 +20,15 @@ Separators = str | Mapping[str, str] | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """How a source is to be read. What is left out is seen from the names in the file, never guessed from its rows.
+    """How to read a source. What is left out follows from the names in the file and is never guessed from its rows.
 
-    Nothing of it is published: a release does not say how its file was written.
+    None of it is published: a release does not say how its file was written.
 
     Args:
-        delimiter: What stands between two fields of a text file, such as ";" or a tab.
+        delimiter: The character between two fields of a text file, such as ";" or a tab.
         encoding: How a text file, or an SPSS, SAS or Stata file, is encoded, such as "cp1252"; a byte order mark goes
             before it.
-        quote: What stands around a field that holds a delimiter; "" when nothing does, and quotes are letters.
+        quote: The quote around a field that contains a delimiter; "" if there is none and quotes are ordinary letters.
         decimal: What stands before the decimals of numbers written as texts, "." or ",": one for all columns, or one
             for each column named. Thousands are then grouped by the other one, if at all.
         thousands: What groups the thousands of numbers written as texts: one of . , ' or a blank, or nothing at all
@@ -68,7 +68,7 @@ class Reading:
             self.style(column)
 
     def style(self, column: str) -> NumberStyle | None:
-        """How the numbers of a column are written; None when nothing is said of it."""
+        """How the numbers of a column are written; None if that is not stated."""
         decimal, thousands = _of_column(self.decimal, column), _of_column(self.thousands, column)
         if decimal is None and thousands is None:
             return None
@@ -80,7 +80,7 @@ class Reading:
         return NumberStyle(decimal, thousands)
 
     def or_else(self, other: Reading) -> Reading:
-        """These options, and those of the other where these say nothing; separators column by column."""
+        """These options, completed by the other's where these are silent; separators are completed column by column."""
         by_column = {name: _joined(getattr(self, name), getattr(other, name)) for name in ("decimal", "thousands")}
         return Reading(**{**other.to_dict(), **self.to_dict(), **by_column})
 

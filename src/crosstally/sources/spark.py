@@ -49,7 +49,7 @@ T = TypeVar("T")
 class SparkTable:
     """A table of Spark's catalogue, or Parquet or ORC files that Spark can reach, as a source.
 
-    It is read in the session that is active, else in one that crosstally starts by the machine's Spark configuration,
+    It is read in the active session or, if there is none, in one that crosstally starts with the machine's settings,
     with I/O encryption.
 
     Args:

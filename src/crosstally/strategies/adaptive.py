@@ -1,4 +1,4 @@
-"""Adaptive: choose privately where the estimate is worst beyond noise, measure that, and again; in the manner of AIM.
+"""Adaptive: repeatedly choose privately the table where the estimate is worst beyond noise, and measure it, as in AIM.
 
 AIM (McKenna, Mullins, Sheldon and Miklau 2022) measures one-way tables, then in each round chooses the table r with the
 largest
@@ -7,10 +7,10 @@ largest
 
 from all tables inside wanted ones, and measures it. Here the estimate is one of the residual basis, of any number of
 attributes, instead of a graphical model: least squares of all that was measured, and tables that are not covered are
-raked to those that are (``prediction``). Where Gaussian noise is paid for and all smaller tables are known, what a
-table says beyond them is measured alone: a contrast, which costs less than its cells.
+raked to those that are (``prediction``). Under Gaussian noise, if all smaller tables are known, only
+the contrast of a table is measured, which costs less than its cells.
 
-AIM finds its number of rounds as it goes. Here it is part of the plan, and all rounds get the same share, so that
+AIM decides the number of rounds while it runs. Here it is part of the plan, and all rounds get the same share, so that
 everything can be approved before anything is drawn.
 """
 

@@ -1,4 +1,4 @@
-"""What would change a plan's error most, each with its number: the alternative is planned, nothing is guessed.
+"""What would change a plan's error most, and by how much: each alternative is planned, not guessed.
 
 docs/concepts/advice.md lists every kind of advice. The error is compared in the tables over the most attributes whose
 error is known beforehand, beside a typical cell of each plan: merging values makes cells larger as well.

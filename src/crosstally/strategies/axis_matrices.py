@@ -1,4 +1,4 @@
-"""The matrix by which an ordered attribute is measured, for what is asked along it.
+"""The matrix that measures an ordered attribute, chosen for the queries along it.
 
 Gaussian noise: minimise tr(W'W X^-1) over Gram matrices X whose diagonal (the squared L2 norm of what one row of the
 data adds) is at most one. It is convex. With a multiplier m_j for each cell and D = diag(m) the optimum is

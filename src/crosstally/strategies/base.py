@@ -1,4 +1,4 @@
-"""What every strategy is: a way to choose what to measure. It gets a ``Task``, never data, and gives a plan."""
+"""The base class of strategies. A strategy takes a ``Task``, never data, and returns a plan of what to measure."""
 
 from __future__ import annotations
 
@@ -74,9 +74,9 @@ class Task:
 
 
 class Strategy(ABC):
-    """A way to choose what to measure. Whoever inherits from it needs only a name and ``planned``.
+    """A way to choose what to measure. A subclass needs only a name and ``planned``.
 
-    A strategy of one's own is given as an object wherever a name may stand. One with later stages enters its rule in
+    Pass your own strategy as an object wherever a name is accepted. One with later stages enters its rule in
     ``rules.RULES`` before its plans are run. Those of the package are registered by one line in ``strategies.NAMED``.
     """
 
@@ -115,22 +115,22 @@ class Strategy(ABC):
         return True
 
     def outlook(self, plan: Plan) -> Plan:
-        """What all stages of its plan may measure together; the plan itself where there is one stage."""
+        """What all stages of its plan may measure together; the plan itself if it has one stage."""
         return plan
 
     def likely_errors(self, plan: Plan, rows: int) -> Mapping[int, float]:  # noqa: ARG002
-        """By number of attributes the RMS error that is likely in so many rows, where what is measured depends on them.
+        """The likely RMS error by number of attributes for this number of rows, if the rows decide what is measured.
 
         Nothing where the plan's own errors say it all.
         """
         return {}
 
     def next(self, plan: Plan, seen: Sequence[Measurement]) -> Plan | None:  # noqa: ARG002
-        """What to measure after the stage of a plan, given all that was measured; None when that is all."""
+        """What to measure after the current stage of a plan, given all measurements so far; None if nothing is left."""
         return None
 
     def with_rows(self, rows: int) -> Strategy:  # noqa: ARG002
-        """The same strategy, told about how many rows there are."""
+        """The same strategy with an approximate number of rows."""
         return self
 
 

@@ -1,4 +1,4 @@
-"""Direct: every table of the workload by itself (PriView section 3.2; strategy Q and Q+ of ICDE 2013)."""
+"""Direct: measure every table of the workload separately (PriView section 3.2; strategy Q and Q+ of ICDE 2013)."""
 
 from __future__ import annotations
 

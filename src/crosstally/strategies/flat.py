@@ -29,7 +29,7 @@ class Flat(Strategy):
 
     @property
     def weighs(self) -> bool:
-        """It goes by tables alone."""
+        """Its plan depends on the tables, not on their weights."""
         return False
 
     def planned(self, task: Task) -> Plan:

@@ -30,7 +30,7 @@ class Grouping:
 
 
 def greedy_groups(strategy: ArrayLike) -> Grouping:
-    """A grouping, found row by row: each row joins the first group that no row of which shares a cell with it.
+    """A grouping, found row by row: each row joins the first group in which no row shares a cell with it.
 
     Raises:
         PlanError: when a row has entries of different sizes, or a group leaves cells out; then no grouping was found,

@@ -39,7 +39,7 @@ _SWEEPS = 2  # over the attributes, choosing a matrix for each: the second chang
 
 @dataclass(frozen=True, slots=True)
 class LinearStrategies(StrategyWithOptions):
-    """Measure attributes of which ranges, prefixes or rows of a matrix are asked by matrices, the others as they are.
+    """Measure the attributes for which ranges, prefixes or matrix rows are asked by matrices, the others by cells.
 
     Args:
         along: What is measured along these attributes: "optimal" finds a matrix for what is asked; "hierarchy",

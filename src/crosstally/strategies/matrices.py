@@ -1,7 +1,7 @@
 """Strategies as explicit matrices, for small domains: a row for each query, a column for each cell of the full table.
 
 Cells are in the order of a table's ``ravel``: the last attribute fastest. Marginals never need these matrices (the
-residual basis does the same work without them); they are for other queries, for user matrices, and for checking.
+residual basis replaces them); they are for other queries, for user matrices, and for tests.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
 """MWEM: multiplicative weights, exponential mechanism (Hardt, Ligett and McSherry 2012).
 
-The estimate is a table over all attributes, at first the same in every cell. Each of T rounds chooses privately the
+The estimate is a table over all attributes, which starts uniform. Each of T rounds chooses privately the
 table of the workload that the estimate gets most wrong, measures it, and multiplies the weights: with n rows, noisy
 counts m and the estimate's own A over the chosen table, the cell x of the full table changes by the factor
 
     exp( (m(x) - A(x)) / (2 n) )
 
 and the whole is scaled back to n. Half of the budget chooses, half measures. The cells of one table are disjoint
-queries, which one measurement answers together (section 3.3 of the paper); their L1 distance is what is chosen by.
-With ``replays`` each round goes through all measurements so far again and again, as the paper's experiments do.
+queries, which one measurement answers together (section 3.3 of the paper); the choice uses
+their L1 distance. With ``replays`` each round repeats the updates for all measurements so far, as in the paper's
+experiments.
 """
 
 from __future__ import annotations
@@ -89,11 +90,11 @@ class MWEM(Strategy):
 
     @property
     def weighs(self) -> bool:
-        """It goes by tables alone."""
+        """Its plan depends on the tables, not on their weights."""
         return False
 
     def with_rows(self, rows: int) -> MWEM:
-        """The same, told about how many rows there are."""
+        """The same strategy with an approximate number of rows."""
         return replace(self, rows=rows) if self.rows is None else self
 
     def planned(self, task: Task) -> Plan:

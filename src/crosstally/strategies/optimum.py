@@ -65,7 +65,7 @@ class TunedViews:
 class Optimum(Strategy):
     """Measure the views, and with the budgets, that give the lowest weighted sum of variances found.
 
-    Under Gaussian noise the residual plan is the optimum; there this is the best that tables of cells can do.
+    Under Gaussian noise the residual plan is optimal; this is then the best plan that measures only cells.
     """
 
     name: ClassVar[str] = "optimum"

@@ -1,7 +1,7 @@
-"""Which strategy to use. Free: no data is read.
+"""Choose a strategy. Free: no data is read.
 
-For the objective "tables" that is ``stepwise``, which decides by noisy one-way tables what no plan can know beforehand;
-others are shown beside it. For "cells" every strategy is asked for its error, and the lowest wins.
+For the objective "tables" the choice is ``stepwise``, which uses noisy one-way tables to decide what no plan can know
+in advance; the others are shown for comparison. For "cells" the strategy with the lowest predicted error is chosen.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ _ROOT_UNITS = 10**12  # square roots of budgets are rounded down to this part
 class Comparison:
     """A plan for each strategy that could make one, the reason for each that could not, and the one chosen.
 
-    ``outlooks`` has for each plan what all its stages may measure together. ``rows`` is the expected number of rows, if
-    one was given: strategies choose by it, and errors are shown beside it. ``asked`` are the tables that were named,
-    ``budget`` is what was given, of which Laplace noise may spend a part, ``considered`` are the strategies asked.
+    ``outlooks`` holds what all stages of each plan may measure together. ``rows`` is the expected number of rows, if
+    given: strategies use it to choose, and errors are shown relative to it. ``asked`` are the tables that were named,
+    ``budget`` is the given one (Laplace noise may spend only part of it), ``considered`` are the compared strategies.
 
-    Printed, it says in words what to expect.
+    When printed, it says in words what to expect.
     """
 
     plans: tuple[Plan, ...]
@@ -115,7 +115,7 @@ class Comparison:
 
     @property
     def expected(self) -> tuple[Expected, ...]:
-        """The error to expect of the tables that matter and of those inside them, by their number of attributes."""
+        """The expected error of the wanted tables and of their margins, by number of attributes."""
         likely = likely_errors(self.chosen, self.rows) if self.rows else None
         return expected_errors(self.outlook, self.rows, likely)
 
@@ -125,12 +125,12 @@ class Comparison:
     def advice(self) -> tuple[Advice, ...]:
         """What would change the error most, each change with the error that it gives. Free.
 
-        Each is planned: that takes a few times as long as planning did.
+        Each alternative is planned, so this takes a few times as long as the plan itself.
         """
         return advised(self, self._again)
 
     def _again(self, other: Alternative) -> Comparison:
-        """The comparison for an alternative, of those strategies alone of which one would be chosen."""
+        """The comparison for an alternative, limited to the strategies that could be chosen."""
         by_default = self.chosen.objective == Objective.TABLES and DEFAULT[0] in self.considered
         return compare(
             other.schema,
@@ -159,18 +159,18 @@ def plan(
 ) -> Comparison:
     """What every strategy would measure, with the error to expect, and the one to choose. Free.
 
-    Printed, the comparison says in words what to expect; its ``advice()`` is what would change that most.
+    When printed, the comparison says in words what to expect; its ``advice()`` says what would change that most.
 
     Args:
         schema: The table's attributes.
-        rows: About how many rows there are: strategies may choose by it, and it puts errors in proportion.
+        rows: About how many rows there are: strategies may use it to choose, and errors are shown relative to it.
         epsilon: The budget; with ``delta`` it is approximate, alone it is pure.
         delta: See epsilon.
         rho: The budget under zero-concentrated privacy, instead of epsilon.
         workload: The tables that matter; all of one and two attributes when it is left out.
         strategy: One to plan with, or "auto" for the best.
-        strategies: Several to compare instead, by name or as objects, also your own; "auto" among them is all of ours.
-        neighbours: Which tables must be hard to tell apart: "add-remove" or "replace".
+        strategies: Several to compare instead, by name or as objects, also your own; "auto" stands for all of ours.
+        neighbours: Which data sets must be hard to tell apart: "add-remove" or "replace".
         objective: What to minimise: "tables", the errors of tables of every order, the lower ones of a workload too; or
             "cells", the weighted sum of the variances of all cells of the workload, as in the papers.
     """
@@ -189,7 +189,7 @@ def plan(
 
 
 def chosen_by_default(given: str | Strategy, objective: Objective | str) -> Sequence[Strategy]:
-    """The strategies that a release needs to ask: those of ``read_strategies`` of which one may be chosen."""
+    """The strategies that a release needs to plan with: those of ``read_strategies`` that may be chosen."""
     return DEFAULT if given == "auto" and Objective(objective) == Objective.TABLES else read_strategies(given)
 
 
@@ -201,7 +201,7 @@ def read_strategies(given: str | Strategy) -> Sequence[Strategy]:
 
 
 def _several(given: Iterable[str | Strategy], workload: Workload | None) -> Sequence[Strategy]:
-    """All strategies that a list stands for, each once; their names must differ, since plans are told apart by them.
+    """All strategies that a list stands for, each once; their names must differ, since names identify plans.
 
     Of ours, linear strategies alone look at ranges and rows of a matrix.
     """
@@ -289,7 +289,7 @@ def compare(
 
 
 def _is_for_linear(workload: Workload | None, strategies: Sequence[Strategy]) -> bool:
-    """Whether nobody named a strategy and ranges or rows of a matrix are asked, which linear ones alone look at."""
+    """Whether no strategy was named and ranges or matrix rows are asked, which only linear strategies support."""
     return workload is not None and bool(workload.along) and (strategies is CONSIDERED or strategies is DEFAULT)
 
 
@@ -342,7 +342,7 @@ def rows_matter(
     strategies: Sequence[Strategy] = CONSIDERED,
     rows: int,
 ) -> bool:
-    """Whether some strategy plans otherwise because it was told about how many rows there are."""
+    """Whether the approximate number of rows changes the plan of some strategy."""
 
     def planned(strategy: Strategy) -> Plan | None:
         try:

@@ -1,4 +1,4 @@
-"""What measurements so far predict for any table: the model that ``adaptive`` chooses by.
+"""Predictions for any table from the measurements so far: the model with which ``adaptive`` chooses.
 
 A table that is covered is its least-squares estimate in the residual basis. One that is not starts from the product of
 its one-way tables and is raked to the largest tables inside it that are covered: what these say and nothing else

@@ -1,4 +1,4 @@
-"""Who plans the later stages of a plan: each rule's strategy, by name and version."""
+"""The strategies that plan later stages, by the name and version of their rule."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def check_rules(plan: Plan) -> None:
 
 
 def next_stage(plan: Plan, seen: Sequence[Measurement]) -> Plan | None:
-    """What to measure after the stage of a plan; None when that is all."""
+    """What to measure after the current stage of a plan; None if nothing is left."""
     if not plan.later:
         return None
     stage = _strategy_of(plan.later[0]).next(plan, seen)

@@ -1,10 +1,10 @@
-"""Stepwise: the total and one-way tables first; what else is worth its noise follows from them. The default.
+"""Stepwise, the default: measure the total and one-way tables; these decide which others are worth their noise.
 
-The first stage buys what everybody wants, with the share that one-way tables have in the goal. From its noisy result
-comes a belief about the size of every interaction (``belief``), and from that what to measure with the rest: under
-Gaussian noise the best precision of every set of attributes, most of them none (``water_filling``); under Laplace noise
-the best of several families of views, with tuned shares (``view_shares``). A named table that is better predicted than
-measured is not measured. Nothing is decided by rows: the second stage sees what the first one published.
+The first stage measures these with the share of the budget that they have in the goal. Its noisy result gives
+a prior for the size of every interaction (``belief``), which decides what to measure with the rest: under Gaussian
+noise the best precision of every set of attributes, zero for most (``water_filling``); under Laplace noise the best of
+several families of views, with tuned shares (``view_shares``). A named table that is predicted better than it could be
+measured is not measured. The rows decide nothing: the second stage sees only what the first one published.
 """
 
 from __future__ import annotations
@@ -78,13 +78,13 @@ class Stepwise(Strategy):
 
     @property
     def weighs(self) -> bool:
-        """It goes by tables alone."""
+        """Its plan depends on the tables, not on their weights."""
         return False
 
     def planned(self, task: Task) -> Plan:
         """Requests for the one-way tables, and the rule of the second stage; or all at once where that is better.
 
-        Few tables, which are surely measured, need no first stage to be chosen by.
+        A few tables that are measured in any case need no first stage to choose them.
         """
         goal = goal_of(task.schema, task.asked)
         if len(goal.shares) == 1:
@@ -112,7 +112,7 @@ class Stepwise(Strategy):
     def outlook(self, plan: Plan) -> Plan:
         """What both stages measure if every table of the workload, or of one and two attributes, is worth measuring.
 
-        It covers them, so their errors can be told before anything is spent. Real data rarely deserve all of it: what
+        It covers them, so their errors are known before anything is spent. Real data rarely need all of it: what
         is left out makes the rest more precise. Of a wide schema, whose groups are not known, the first stage only.
         """
         if not plan.later or _is_wide(Task(plan.schema, plan.workload, budget=plan.budget, neighbours=plan.neighbours)):
@@ -123,7 +123,7 @@ class Stepwise(Strategy):
         return replace(plan, requests=(*plan.requests, *second), later=())
 
     def likely_errors(self, plan: Plan, rows: int) -> Mapping[int, float]:
-        """The errors that are expected if interactions are as large as on other tables, and values equally frequent.
+        """The errors to expect if interactions are as large as on the reference tables, and values equally frequent.
 
         Rare values make interactions smaller, so that real tables are better: on Adult, ACS and FARS releases had 1.5
         to 2.5 times less in pairs (docs/concepts/advice.md). Of a wide schema, whose groups are not known, nothing.
@@ -161,7 +161,7 @@ def _score(goal: Goal, plan: Plan) -> float:
 
 
 def _one_ways(task: Task, budget: Budget) -> Sequence[Request]:
-    """The total and the one-way tables, each as precise as the others on average over its cells.
+    """The total and the one-way tables; each counts by the mean variance of its cells.
 
     Under Laplace noise, where a table costs the same whatever its cells, small attributes are measured together: the 17
     binary ones of MSNBC in five tables of three and one of two, for 0.71 of the error that a table each has.
@@ -174,7 +174,7 @@ def _one_ways(task: Task, budget: Budget) -> Sequence[Request]:
 
 
 def _known(goal: Goal, plan: Plan) -> Floats:
-    """The precision with which a plan's own requests tell each set of the goal."""
+    """The precision with which a plan's own requests measure each set of the goal."""
     variances = plan.variances_of(goal.closure).of_sets
     return np.where(np.isnan(variances), 0.0, 1 / variances)
 
@@ -256,7 +256,7 @@ def _is_wide(task: Task) -> bool:
 
 
 def _grouped_views(task: Task, plan: Plan, rows: float, shares: list[Floats]) -> Sequence[Request]:
-    """Views over groups of values that hold enough rows to be told from noise; one-way tables stay in full."""
+    """Views over groups of values with enough rows to stand out from noise; one-way tables stay in full."""
     names = task.workload.attributes(task.schema)
     schema = task.schema.subset(*names)
     counts = {name: rows * shares[task.schema.positions[name]] for name in names}
@@ -281,7 +281,7 @@ def _in_groups(names: tuple[str, ...], groups: Mapping[str, tuple[int, ...]]) ->
 
 
 def _known_coarse(goal: Goal, plan: Plan, names: Sequence[str]) -> Floats:
-    """The precision with which one-way tables in full tell the sets of a goal about groups of their values.
+    """The precision with which full one-way tables measure the sets of a goal about groups of their values.
 
     A group adds up the noise of its values.
     """

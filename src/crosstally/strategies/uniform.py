@@ -19,7 +19,7 @@ class Uniform(Strategy):
 
     @property
     def weighs(self) -> bool:
-        """It goes by tables alone."""
+        """Its plan depends on the tables, not on their weights."""
         return False
 
     def planned(self, task: Task) -> Plan:

@@ -1,8 +1,8 @@
-"""Groups of the values of wide attributes, from noisy counts that were bought before.
+"""Groups of the values of wide attributes, chosen by noisy counts that were measured earlier.
 
-A group that holds few rows costs noise in every pair and tells nothing; one that holds many hides how its values
-differ. With s the noise of a pair's cell (its standard deviation) and N rows, a group of about sqrt(2 s N) rows is
-taken: a pair of two such groups holds, if they are independent, (2 s N) / N = 2 s rows, twice its noise.
+A group with few rows adds noise to every pair and says little; a group with many rows hides how its values differ. With
+s the noise of a pair's cell (its standard deviation) and N rows, a group of about sqrt(2 s N) rows is taken: a pair of
+two such groups holds, if they are independent, (2 s N) / N = 2 s rows, twice its noise.
 
 Values that have an order, bins, are put together with their neighbours; labels, which have none, with those of nearly
 the same count: the most frequent ones stay by themselves. The cells for other and missing values are no neighbours of
@@ -30,7 +30,7 @@ _FEWER = 1.25
 
 
 def rows_of_a_group(std_error: float, rows: float) -> float:
-    """How many rows a group should hold about, given the noise of a pair's cell and the number of rows."""
+    """About how many rows a group should hold, given the noise of a pair's cell and the number of rows."""
     return math.sqrt(2 * std_error * max(rows, 1.0))
 
 
@@ -77,7 +77,7 @@ def _closed(held: NDArray[np.float64], rows_each: float, *, at_least: int) -> ND
 def groups_of_all(
     schema: Schema, counts: Mapping[str, ArrayLike], *, rows_each: float, most_cells: int
 ) -> dict[str, tuple[int, ...]]:
-    """The groups of all attributes that need any, so that all pairs have at most so many cells together.
+    """The groups of all attributes that need them, so that all pairs together have at most ``most_cells`` cells.
 
     Args:
         schema: The attributes.

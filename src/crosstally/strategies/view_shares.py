@@ -1,9 +1,9 @@
-"""How to share a budget among views, when the sizes of interactions are uncertain.
+"""How to divide a budget among views when the sizes of interactions are uncertain.
 
-Cells of a table that has the part e of epsilon to itself have the precision e^2 / (2 s^2), s the sensitivity, and with
-the part r of rho 2 r / s^2. A view tells each set inside it with that precision over the number of cells outside. The
-error of the goal has no closed form in the shares; they are moved in proportion to what they bring until they bring the
-same. Views that bring nothing fade.
+A table with the part e of epsilon and sensitivity s has cells of precision e^2 / (2 s^2); with the part r of rho it is
+2 r / s^2. A view measures each set inside it with that precision divided by the number of cells outside the set. The
+error of the goal has no closed form in the shares: shares are moved in proportion to their marginal gains until these
+are equal. The shares of views that gain nothing go to zero.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def best_shares(
     *,
     already: Floats,
 ) -> ViewShares:
-    """The best shares of some views, as far as steps in proportion find them; those that bring too little are left out.
+    """The best shares of some views that proportional steps find; views that gain too little are left out.
 
     ``already`` is the precision that each set has before.
     """

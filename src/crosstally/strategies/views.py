@@ -41,7 +41,7 @@ class Views(Strategy):
 
     Args:
         size: How many attributes a view has, when all attributes have two values; 8 by default.
-        cover: How many attributes at a time lie together in some view. By default the least that covers the workload,
+        cover: Any this many attributes are together in some view. By default the least that covers the workload,
             or without a workload what PriView's rule allows for the number of rows.
         max_cells: How many cells a view has at most, when attributes have different numbers of values; by default the
             ends or the middle of the paper's guideline (section 4.7), whichever is best for pairs; for triples and
@@ -69,7 +69,7 @@ class Views(Strategy):
 
     @property
     def weighs(self) -> bool:
-        """It goes by tables alone."""
+        """Its plan depends on the tables, not on their weights."""
         return False
 
     def planned(self, task: Task) -> Plan:
@@ -92,7 +92,7 @@ class Views(Strategy):
         return self._following(plan, rows)
 
     def with_rows(self, rows: int) -> Views:
-        """The same, told about how many rows there are."""
+        """The same strategy with an approximate number of rows."""
         return replace(self, rows=rows) if self.rows is None else self
 
     @property

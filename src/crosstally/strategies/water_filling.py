@@ -1,14 +1,14 @@
 """How precisely to measure each set of attributes under Gaussian noise, when the sizes of interactions are uncertain.
 
-The error of a goal's order k is E_k = sum_B W_kB e_B(p_B), where e_B(p) is what is left of a belief about B once it is
-known with precision p (``Belief.errors``). A unit of p_B costs c_B, and sum_B c_B p_B must stay within rho. The goal is
-the least sum_k share_k log E_k. With weights W_B = sum_k share_k W_kB / E_k for given E_k, the best precisions solve
--W_B e_B'(p_B) = mu c_B, or are zero where even the first bit is not worth that: water filling, upside down. The
-logarithm is concave, so weighing again by the E_k that were reached never makes it worse.
+The error of a goal's order k is E_k = sum_B W_kB e_B(p_B), where e_B(p) is the posterior variance of B after it is
+measured with precision p (``Belief.errors``). A unit of p_B costs c_B, and sum_B c_B p_B must stay within rho. The goal
+is the least sum_k share_k log E_k. With weights W_B = sum_k share_k W_kB / E_k for given E_k, the best precisions solve
+-W_B e_B'(p_B) = mu c_B, or are zero where even the first unit is not worth its cost: inverted water filling. The
+logarithm is concave, so computing the weights again from the reached E_k never makes the goal worse.
 
-That supposes that the noise of each set is shrunk as well as the belief allows, which takes knowing the size of that
-set. Inference shrinks cells, and where these are larger than their noise it leaves the noise of a small interaction
-standing: a release of MSNBC (epsilon 1, delta 1e-9) planned by e_B(p) alone has at four attributes 1.6 times the error
+This assumes that inference shrinks the noise of each set as well as the prior allows, which requires knowing the size
+of that set. But inference shrinks cells, and where cells are larger than their noise, the noise of a small interaction
+remains: a release of MSNBC (epsilon 1, delta 1e-9) planned by e_B(p) alone has at four attributes 1.6 times the error
 that was expected. So the belief says which sets may be worth measuring; how precisely, and whether, follows from noise
 that nothing shrinks: e_B = 1 / p_B for a measured set, and one with more noise than the belief's own variance, which is
 the error of predicting it, is not measured.
@@ -122,7 +122,7 @@ def _spent(belief: Belief, costs: Floats, weights: Floats, amount: float, alread
 def _worth_it(
     closure: Closure, belief: Belief, bought: Floats, already: Floats, most_cells: float
 ) -> NDArray[np.bool_]:
-    """Which sets to measure: worth it by themselves, within the cells there is room for, and with all their subsets."""
+    """Which sets to measure: those worth their cost, within the allowed number of cells, with all their subsets."""
     before = np.minimum(belief.errors(already), 1e300)
     gain = 1 - belief.errors(already + bought) / before
     kept = (bought > 0) & (gain >= _LEAST_GAIN)

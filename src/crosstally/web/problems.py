@@ -17,7 +17,7 @@ MEDIA_TYPE = "application/problem+json"
 
 
 class Problem(Exception):  # noqa: N818 - the word of RFC 9457
-    """What is told to a client instead of an answer.
+    """What a client gets instead of an answer.
 
     ``detail`` is about what was asked and holds nothing else; further members of the document are given by name.
     """

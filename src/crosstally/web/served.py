@@ -110,7 +110,7 @@ def served(path: Path, *, root_path: str = "") -> Served:
 
 
 def problem_of(error: CrosstallyError) -> Problem:
-    """What a client is told of an error that it caused."""
+    """The description of an error that the client caused."""
     if isinstance(error, TooManyCellsError):
         return Problem(413, str(error))
     if isinstance(error, _TELLABLE):

@@ -1,13 +1,13 @@
-"""Tables of greatest entropy from their largest covered margins, for tables too large for a matrix.
+"""Maximum entropy tables from their largest covered margins, for tables too large for a matrix.
 
-The problem is that of ``maximum_entropy``; ``kernels.margins`` solves it for one ridge. The ridge goes down in stages,
-each started where the last ended, until one of two things is seen in the misfit |M p - c|:
+The problem is that of ``maximum_entropy``; ``kernels.margins`` solves it for one ridge. The ridge is lowered in stages,
+each started at the last solution, until the misfit |M p - c| shows one of two things:
 
-- it falls with the ridge down to the least one: a table fits, and this is it;
-- it stays: no table fits, and this one is as near as any, to ``_NEAREST``. A smaller ridge would only choose among the
-  nearest tables, for ten times the work.
+- it falls with the ridge down to the least ridge: a table fits, and this is it;
+- it stops falling: no table fits, and this one is as near as any, to ``_NEAREST``. A smaller ridge would only choose
+  among the nearest tables, for ten times the work.
 
-Whatever comes out is the converged optimum for its ridge; a ridge that cannot be reached ends in the last one that was.
+The result is always the converged optimum for its ridge; if a ridge does not converge, the last one that did is used.
 """
 
 from __future__ import annotations

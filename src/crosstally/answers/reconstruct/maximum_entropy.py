@@ -1,14 +1,14 @@
-"""Tables of greatest entropy among those that agree with an estimate (PriView section 4.3, CME).
+"""Maximum entropy tables among those that agree with an estimate (PriView section 4.3, CME).
 
-About a table that no view covers some coefficients are known. Of all tables without negative cells that have them the
-one of greatest entropy is taken: it adds nothing to what was measured. Noise may leave coefficients that no such table
-has. So, with p = table / total and M p the known coefficients of p, what is solved is always
+If no view covers a table, only some of its coefficients are known. The answer is the non-negative table of maximum
+entropy that has these coefficients: it adds nothing to what was measured. Because of noise, there may be no such table.
+So, with p = table / total and M p the known coefficients of p, the problem solved is always
 
     maximise  H(p) - |M p - c|^2 / (2 ridge)    over p >= 0 with sum 1,
 
-by Newton's method on its dual, ridge going down to 1e-10: exact to 1e-8 where there is a table that fits, and the
-table of greatest entropy among the nearest ones where there is none. Small tables have a matrix (``kernels.entropy``),
-the others none (``margins``); there the ridge stays where no smaller one brings the table nearer.
+by Newton's method on its dual, with the ridge lowered to 1e-10. The result is exact to 1e-8 if some table fits, and
+otherwise the maximum entropy table among the nearest ones. Small tables use a matrix (``kernels.entropy``), large ones
+do not (``margins``); for these the ridge is lowered only as long as the table comes nearer.
 """
 
 from __future__ import annotations

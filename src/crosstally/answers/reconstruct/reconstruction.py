@@ -1,4 +1,4 @@
-"""What is known about tables that no view covers: some of their coefficients. Tables known alike share the work."""
+"""The known coefficients of tables that no view covers. Tables with the same known sets are solved together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Output in any encoding: what it cannot hold is spelled out for people, escaped in JSON, and refused in CSV."""
+"""Output in any encoding: a character it lacks is spelled out for people, escaped in JSON, and refused in CSV."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ codecs.register_error(_IN_JSON, _handler(_escape))
 
 
 def prepare_streams() -> None:
-    """Let stdout and stderr take any text, whatever their encoding: the last resort behind all that is printed."""
+    """Let stdout and stderr accept any text whatever their encoding, as the last resort."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors=_FOR_PEOPLE)
@@ -71,7 +71,7 @@ def without_codes() -> bool:
 
 
 def spelled(text: str, encoding: str) -> str:
-    r"""The text as people can read it in an encoding; before it is aligned, since spellings are longer.
+    r"""The text with the characters that an encoding lacks spelled out. Call it before aligning: spellings are longer.
 
     >>> spelled("ε = 0.1, 12 ± 3 in Zürich", "ascii"), spelled("ε = 0.1, 12 ± 3 in Zürich", "cp1252")
     ('epsilon = 0.1, 12 +- 3 in Z\\xfcrich', 'epsilon = 0.1, 12 ± 3 in Zürich')
@@ -84,13 +84,13 @@ def _stdout_encoding() -> str:
 
 
 def write_json_text(text: str) -> None:
-    """Write JSON to stdout; what its encoding cannot hold stands in texts only, and is escaped there."""
+    """Write JSON to stdout; a character that the encoding lacks can only be inside a string, and is escaped there."""
     encoding = _stdout_encoding()
     sys.stdout.write(text.encode(encoding, _IN_JSON).decode(encoding))
 
 
 def write_exactly(text: str) -> None:
-    """Write text that programs read to stdout, or refuse: CSV has no escapes, and a changed label is another label."""
+    """Write text for programs to stdout, or refuse: CSV has no escapes, and a changed label is a different label."""
     encoding = _stdout_encoding()
     try:
         text.encode(encoding)

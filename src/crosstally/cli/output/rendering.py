@@ -20,7 +20,7 @@ MOST_LINES = 1_000  # cells of a table on a terminal: more scroll away unread. F
 
 
 def title(marginal: Marginal) -> str:
-    """What the table is of."""
+    """The title of a table: its attributes and condition."""
     asked = " by ".join(map(printable, marginal.attributes)) or "number of rows"
     return f"{asked}, where {printable(marginal.where)}" if marginal.where else asked
 

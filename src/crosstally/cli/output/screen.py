@@ -128,7 +128,7 @@ def print_json(value: Any) -> None:
 
 @contextmanager
 def progress(words: str, *, unit: str = "", quiet: bool = False) -> Iterator[Callable[[int, int | None], None]]:
-    """A function to call with the steps done and, if known, the steps in all; shown once a second has passed.
+    """A function that takes the steps done and, if known, the total; progress is shown after one second.
 
     Nothing is ever shown when stderr is not a terminal.
     """
@@ -154,7 +154,7 @@ def progress(words: str, *, unit: str = "", quiet: bool = False) -> Iterator[Cal
 
 
 class _TimeLeft(TimeRemainingColumn):
-    """How long it will still take, where the steps in all are known; nothing where they are not."""
+    """The time left, where the total number of steps is known; otherwise nothing."""
 
     def render(self, task: Task) -> Text:
         left = "" if task.total is None or task.time_remaining is None else f"{super().render(task)} left"
@@ -172,7 +172,7 @@ def progress_of_reading(words: str, source: Any, *, quiet: bool = False) -> Iter
 
 
 def _progress_text(done: int, steps: int | None, unit: str) -> str:
-    """How far it is.
+    """The progress so far.
 
     >>> _progress_text(1200, None, "steps"), _progress_text(1_200_000, 36_000_000, "bytes")
     ('1,200 steps', '1.2 MB of 36.0 MB')
@@ -226,7 +226,7 @@ def joined(names: Sequence[str], *, limit: int = 6) -> str:
 
 
 def significant(number: float) -> str:
-    """A number to three digits or to the whole, whichever says more.
+    """A number to three significant digits, or to the whole number if that has more.
 
     >>> [significant(x) for x in (12345.6, 123.4, 12.34, 1.0, 0.01234, 0.0, float("nan"))]
     ['12,346', '123', '12.3', '1', '0.0123', '0', '?']
@@ -272,7 +272,7 @@ def count(value: float) -> str:
 
 
 def grid(*headings: str, left: int = 1) -> Table:
-    """A calm table: a line under its headings, the first ``left`` columns to the left, numbers to the right."""
+    """A plain table: a line under its headings, the first ``left`` columns to the left, numbers to the right."""
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="dim", show_edge=False)
     for i, heading in enumerate(headings):
         justify = "left" if i < left else "right"
@@ -286,7 +286,7 @@ def chosen_row(table: Table, cells: Sequence[str], *, chosen: bool) -> None:
 
 
 def facts(lines: Sequence[tuple[str, str]]) -> Table:
-    """Names and what they are, in two columns."""
+    """Names and their values, in two columns."""
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), show_header=False, show_edge=False)
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")

@@ -1,8 +1,8 @@
-"""Single cells of the full table as columns of a linear program, found without writing the table down.
+"""Single cells of the full table as columns of a linear program, found without enumerating the table.
 
 A target is a query (cells or a contrast) with the values that its answer should have. One person in a cell of the full
-table adds a column to the answers of all targets; a program over all cells is solved with few of them, and ``pricing``
-finds those that are missing: cells with the largest sum of multipliers.
+table adds a column to the answers of all targets; a program over all cells is solved with a few columns, and
+``pricing`` finds the missing ones: the cells with the largest sum of multipliers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Cells with large scores: all of them where the table is small, by local search and a mixed-integer program otherwise.
+"""Find cells with large scores: by enumeration if the table is small, else by local search and a mixed-integer program.
 
-The score of a cell is a sum of small tables over its values. The largest one is found exactly by writing all scores
-down up to a few million cells. Beyond, it is a quadratic (or higher) binary program, which is NP-hard: local search
+The score of a cell is a sum of small tables over its values. Up to a few million cells, the largest score is found by
+enumerating all scores. Beyond, it is a quadratic (or higher) binary program, which is NP-hard: local search
 from many starts finds good cells, and a mixed-integer program proves, in the time given, how good the best one can be.
 """
 
@@ -51,7 +51,7 @@ def all_scores(tables: Sequence[ScoreTable], shape: Sequence[int]) -> Floats:
 
 
 def best_listed(tables: Sequence[ScoreTable], shape: Sequence[int], number: int) -> tuple[Cells, float]:
-    """The cells with the largest scores and the largest score; all scores are written down."""
+    """The cells with the largest scores and the largest score, by enumerating all scores."""
     scores = all_scores(tables, shape).ravel()
     number = min(number, len(scores))
     best = np.argpartition(scores, len(scores) - number)[len(scores) - number :]

@@ -2,7 +2,7 @@
 
 The set of marginals of non-negative tables is a cone; the nearest point of it is found as a sum of few single cells
 (fully corrective conditional gradients): local search finds cells that point from the sum to the targets, least squares
-with an active set weighs them all again, those without weight go. Every table on the way is one that could be returned.
+with an active set computes all weights again, and cells without weight are dropped. Every intermediate table is valid.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Integer tables: non-negative whole numbers that agree with each other, being marginals of one table of rows.
+"""Integer tables: non-negative whole numbers that agree with each other, as marginals of one table of rows.
 
-Barak et al. 2007, section 3: noise makes tables that no rows have. The nearest table of rows is sparse, so it is kept
-as a list of cells with counts, whatever the size of the domain, and can be handed on as rows.
+Barak et al. 2007, section 3: no set of rows has exactly the noisy tables. The nearest table of rows is sparse, so it is
+kept as a list of cells with counts, whatever the size of the domain, and can be written as rows.
 """
 
 from __future__ import annotations

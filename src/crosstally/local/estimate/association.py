@@ -1,18 +1,18 @@
-"""How strongly two values go together: a law of odds ratios, read from the reports, and what it makes of noisy pairs.
+"""How strongly two values are associated: a distribution of odds ratios, learned from the reports, as prior for pairs.
 
-For two values of frequencies p and q that x of all people have both, theta is the logarithm of the odds ratio,
+Let two values have frequencies p and q, and let x be the share of people who have both. The log odds ratio is
 
     theta = log(x (1 - p - q + x) / ((p - x) (q - x))),
 
-and any theta gives an x within its bounds (Plackett). A law of theta that all pairs share is therefore a law of x for
-each pair of its own: narrow where values are rare, and never a negative cell. The law is a weight for each of some
-nodes; between nodes x is spread evenly, as a normal law as wide as the nodes are apart, so that where noise is small
-the law does not matter.
+and every theta gives an x within its bounds (Plackett). One distribution of theta, shared by all pairs, therefore gives
+each pair its own prior of x: narrow if the values are rare, and without negative cells. The distribution has a weight
+at each of some nodes. Around a node, x is normal with a standard deviation as large as the distance between nodes, so
+the prior matters little where the noise is small.
 
-Weights follow from the reports by expectation maximisation, a few pairs' worth of a law around independence added: at
-first most pairs are taken to be nearly independent and a few not at all.
+The weights come from the reports by expectation maximisation. A starting distribution around independence, in which
+most pairs are nearly independent and a few are not, is added with the weight of a few pairs.
 
-Arrays: pairs come first, of any number of axes (...), and nodes last, so (..., 25). In symbols, for a pair with noisy
+Arrays: the first axes (...) are pairs, the last axis is nodes, so (..., 25). In symbols, for a pair with noisy
 interaction y of noise variance v, c_k the interaction at node k, h_k the width there and w_k the weight of the node,
 
     interaction ~ sum_k w_k N(c_k, h_k^2),    y | interaction ~ N(interaction, v),    y | node k ~ N(c_k, h_k^2 + v).
@@ -47,7 +47,7 @@ _STEPS = 10
 
 
 def _start() -> Floats:
-    """The law without reports: two-sided exponential, and with a small chance much wider."""
+    """The distribution before any report: two-sided exponential, and with a small probability much wider."""
     apart = np.gradient(NODES)
     narrow, wide = apart * np.exp(-np.abs(NODES) / _NARROW), apart / (1 + (NODES / _WIDE) ** 2)
     return np.asarray((1 - _STRONG_PAIRS) * narrow / narrow.sum() + _STRONG_PAIRS * wide / wide.sum())
@@ -57,7 +57,7 @@ START: Floats = _start()
 
 
 def _both(first: Floats, second: Floats) -> Floats:
-    """How many of all people have both of two values at each node: one axis more."""
+    """The share of people who have both values, at each node: one more axis."""
     # x solves (odds - 1) x^2 - (1 + (p + q)(odds - 1)) x + odds p q = 0. The root is written with the sum below
     # the line: the usual form, a difference over odds - 1, is 0 / 0 at independence.
     p, q, odds = first[..., None], second[..., None], np.exp(NODES)
@@ -67,7 +67,7 @@ def _both(first: Floats, second: Floats) -> Floats:
 
 
 def interactions_at(first: Floats, second: Floats, first_sizes: Floats, second_sizes: Floats) -> tuple[Floats, Floats]:
-    """The interaction of two values at each node, and how wide the law is there.
+    """The interaction of two values at each node, and the width of the distribution there.
 
     The interaction is what is left of the frequency of both when the table is centred along both attributes,
     x - p / n' - q / n + 1 / (n n') for attributes of n and n' values.
@@ -113,7 +113,7 @@ def fitted_law(likelihood: Floats, law: Floats) -> Floats:
 def expected_interactions(
     centres: Floats, widths: Floats, seen: Floats, variances: Floats, law: Floats
 ) -> tuple[Floats, Floats]:
-    """What interactions are on average, given what was seen of them, and how much they vary around that.
+    """The posterior mean and variance of interactions, given the noisy observations.
 
     Within node k the mean is c_k + t_k (y - c_k) and the variance t_k v, with t_k = h_k^2 / (h_k^2 + v). Over nodes the
     means are averaged, and the variance is the mean variance plus the variance of the means.

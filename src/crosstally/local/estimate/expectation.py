@@ -1,11 +1,11 @@
-"""Measurements as the estimate that is best on average would answer them: single attributes, pairs and triples.
+"""Measurements replaced by their posterior means: single attributes, pairs and triples.
 
     coefficients of single attributes and pairs  ->  items and pairs of ``posterior``  ->  tables of one and two
     tables of one and two  ->  e, the table of three of greatest entropy
     what reports show beyond it, d = r - r(e)  ->  e + rebuilt(trust d), as far as no cell becomes negative
 
 with trust = t s / (t s + variance), t the mean square of d beyond noise for all triples of one shape, and s the product
-of the variances of the three attributes: rare values can show little beyond entropy. Only sets of three have a d.
+of the variances of the three attributes: with rare values, d can only be small. Only sets of three have a d.
 
 Tables are shares of all people, axes in the order of the names; stacks of tables have the sets first, (sets, n, n', m).
 The table of a pair of two values each is known from its margins and the cell of both second values:
@@ -44,7 +44,7 @@ Tables = dict[Names, Floats]
 
 
 def expected_measurements(estimate: Estimate, measurements: Sequence[Measurement]) -> Shrunk:
-    """The measurements as they are on average given all reports: consistent and not negative.
+    """The posterior means of the measurements given all reports: consistent and not negative.
 
     The estimate must hold a positive total and every single attribute of what was measured, and no measurement may
     have more than three attributes; otherwise nothing changes.
@@ -83,7 +83,7 @@ def _transposed(tables: Mapping[Names, Floats], names: Names) -> Floats:
 def _low_orders(
     estimate: Estimate, singles: Sequence[Names], pairs: Sequence[Names], total: float
 ) -> tuple[Tables, dict[Names, float]]:
-    """Tables of one and two attributes, and the variances that are left of their central moments' cells."""
+    """Tables of one and two attributes, and the posterior variances of the cells of their central moments."""
     items, places = _items(estimate, singles, total)
     interactions = _interactions(estimate, pairs, total)
     found = posterior(items, _pairs(estimate, pairs, interactions, places))
@@ -181,7 +181,7 @@ def _table(block: Floats, rows: Floats, columns: Floats) -> Floats:
 def _triples(
     estimate: Estimate, tables: Mapping[Names, Floats], triples: Sequence[Names], total: float
 ) -> tuple[Tables, dict[Names, float]]:
-    """Tables of greatest entropy, and what reports show beyond them as far as it is more than noise; its variances."""
+    """Maximum entropy tables plus the shrunk three-way deviation that reports show, and its variances."""
     if not triples:
         return {}, {}
     one_and_two = _with_tables(estimate, tables, total)

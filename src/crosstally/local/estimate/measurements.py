@@ -1,9 +1,10 @@
-"""Counts of reports to measurements: unbiased, in counts of all people, with their variances.
+"""Turn counts of reports into measurements: unbiased estimates of counts of all people, with their variances.
 
-Of N people n were drawn into a group, a simple random sample, and perturbed. Per report a coefficient has the variance
-of the response, which does not depend on the data, plus that of sampling: the mean over coefficients of the variance of
-a person's own residual, (1 - sum f^2) / (c - 1) for a view of c cells and (prod(1 / n_i) - mean r_B^2) for a residual,
-times (N - n) / (N - 1). What it needs of the true frequencies is estimated without bias and kept within its bounds.
+A group is a simple random sample of n of the N people, whose values are perturbed. For one report, a coefficient has
+the variance of the response, which does not depend on the data, plus the variance of sampling: the mean over
+coefficients of the variance of a person's own residual, (1 - sum f^2) / (c - 1) for a view of c cells and (prod(1 /
+n_i) - mean r_B^2) for a residual, times (N - n) / (N - 1). The functions of the true frequencies in it are estimated
+without bias and clipped to their bounds.
 """
 
 from __future__ import annotations

@@ -1,27 +1,28 @@
-"""The estimate that is best on average: frequencies and pairs given all reports together.
+"""Posterior means of frequencies and pairs, given all reports together.
 
-In the local model noise is as large as what is measured, so it matters what is known before: frequencies lie between 0
-and 1, attributes of two values have frequencies that resemble each other more or less, pairs are within the bounds of
-their frequencies and mostly near independence. How much, the reports say themselves (empirical Bayes):
+In the local model the noise is as large as the signal, so prior knowledge matters: frequencies lie between 0 and 1,
+attributes with the same number of values have similar frequencies, and pairs lie within the bounds that the frequencies
+set, mostly near independence. The reports themselves show how similar and how near (empirical Bayes):
 
-- frequencies of attributes with the same number of values follow a beta law; its mean and concentration are weighted by
-  how likely they make what was seen;
-- pairs follow a law of odds ratios (``association``);
-- a pair's noisy interaction tells about both frequencies as well: of rare values R = x - (p + q) / 2 + 1 / 4 is mostly
-  their sum. Each frequency is the mean of its law given its own reports and those of all its pairs, the others held at
-  their means, and this is repeated;
-- then pairs are at their means given the frequencies, and what three attributes show beyond the greatest entropy is
-  drawn towards zero by t / (t + variance), t its mean square beyond noise (``expectation``).
+- the frequencies of attributes with the same number of values have a beta prior; its mean and concentration are
+  averaged, weighted by their marginal likelihood;
+- pairs have a prior on their odds ratios (``association``);
+- the noisy interaction of a pair also informs about both frequencies: for rare values R = x - (p + q) / 2 + 1 / 4 is
+  mostly their sum. Each frequency becomes its posterior mean given its own reports and those of all its pairs, with the
+  other frequencies fixed at their means; this is repeated;
+- then each pair becomes its posterior mean given the frequencies, and the three-way deviation from maximum entropy is
+  shrunk towards zero by t / (t + variance), where t is its mean square beyond noise (``expectation``).
 
 In symbols, for items i with frequency p_i and pairs (i, j) with interaction R_ij, both as shares of all people:
 
     p_i ~ Beta(m c, (1 - m) c),      seen_i | p_i ~ N(p_i, variance_i)
     R_ij ~ law of odds ratios given p_i, p_j,      seen_ij | R_ij ~ N(R_ij, variance_ij)
 
-An attribute of two values is one item (its second value: the first is the rest), one of n > 2 values is n items. Every
-p_i is tried at 33 points, so that arrays of laws are (items, points) for frequencies and (pairs, nodes) for pairs.
+An attribute with two values is one item (its second value; the first value is the rest), one with n > 2 values is n
+items. Every p_i has a grid of 33 points, so arrays of distributions are (items, points) for frequencies and (pairs,
+nodes) for pairs.
 
-One attribute of two values, seen at 0.3 with almost no noise, and no pairs: the reports are believed.
+Example: one attribute with two values, seen at 0.3 with almost no noise, and no pairs. The posterior mean is 0.3.
 
 >>> one = Items(attributes=np.array([0]), sizes=np.array([2.0]), seen=np.array([0.3]), variances=np.array([1e-6]))
 >>> no = np.zeros(0, np.int64)
@@ -67,7 +68,7 @@ _NOTHING = 1e-300  # added before logarithms: a likelihood may underflow
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Items:
-    """Values of attributes, one of two and all of more: whose they are, and their frequencies as measured.
+    """The second value of two-valued attributes, all values of others: their attributes and measured frequencies.
 
     All arrays are (items). ``sizes`` is the number of values of the item's attribute; ``seen`` is unbiased and may be
     negative or above 1; ``variances`` are those of its noise.
@@ -94,9 +95,9 @@ class Pairs:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Posterior:
-    """Frequencies of items, and how many have both of each pair, as they are on average given all reports.
+    """Posterior means of the frequencies of items, and of the share that has both items of each pair.
 
-    Variances say how far they may be from that: of pairs for given frequencies.
+    Variances are posterior variances; those of pairs are for given frequencies.
     """
 
     frequencies: Floats
@@ -106,7 +107,7 @@ class Posterior:
 
 
 def posterior(items: Items, pairs: Pairs) -> Posterior:
-    """What all reports together say about items and their pairs."""
+    """The posterior of items and their pairs, given all reports."""
     # The log-likelihood of an item's own reports and the log-prior, both (items, points)
     grids = _grids(items)
     own = -((items.seen[:, None] - grids.points) ** 2) / (2 * items.variances[:, None])
@@ -142,7 +143,7 @@ def posterior(items: Items, pairs: Pairs) -> Posterior:
 
 
 def _at_least_seen(moved: Floats, noise: Floats, left: Floats) -> Floats:
-    """Variances that are left, and more where estimates moved away from the reports by more than these allow.
+    """Posterior variances, increased where estimates moved further from the reports than these variances allow.
 
     If all is as supposed the mean square of the way moved is the variance of the noise minus what is left of it. What
     it is more than that is error, on average over all.
@@ -158,7 +159,7 @@ def _kinds(items: Items, pairs: Pairs) -> list[NDArray[np.intp]]:
 
 
 def _law_of_pairs(pairs: Pairs, kinds: Sequence[NDArray[np.intp]], odds: Sequence[Floats]) -> Floats:
-    """The law of each pair: (pairs, nodes)."""
+    """The prior weights of the nodes for each pair: (pairs, nodes)."""
     out = np.empty((len(pairs.first), len(START)))
     for places, law in zip(kinds, odds, strict=True):
         out[places] = law
@@ -193,7 +194,7 @@ def _interactions(items: Items, pairs: Pairs, frequencies: Floats, both: Floats)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Grids:
-    """Points between 0 and 1 at which each frequency is tried, and the logarithm of what each stands for."""
+    """A grid of points between 0 and 1 for each frequency, and the logarithm of the width that each represents."""
 
     points: Floats
     weights: Floats
@@ -224,7 +225,7 @@ def _grids(items: Items) -> _Grids:
 
 
 def _frequency_laws(items: Items, grids: _Grids, evidence: Floats) -> Floats:
-    """The logarithm of the law of each frequency before its own reports, at its points.
+    """The log prior of each frequency at its grid points.
 
     Beta laws of several means and concentrations, each weighted by how likely it makes what was seen of all items
     whose attributes have as many values.
@@ -254,7 +255,7 @@ def _beta(points: Floats, mean: float, concentration: float) -> Floats:
 def _log_likelihood_of_pairs(
     items: Items, pairs: Pairs, frequencies: Floats, laws: Floats, *, item: int, tried: Floats
 ) -> Floats:
-    """What the pairs of an item tell about its frequency, the others held: the logarithm of a likelihood."""
+    """The log-likelihood of an item's frequency from its pairs, with the other frequencies fixed."""
     places = np.flatnonzero((pairs.first == item) | (pairs.second == item))
     others = pairs.first[places] + pairs.second[places] - item  # the other end of each pair
     mine, held = np.broadcast_arrays(tried, frequencies[others, None])

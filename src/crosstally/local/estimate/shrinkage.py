@@ -1,13 +1,13 @@
-"""Estimates drawn towards independence, by as much as the reports themselves call for.
+"""Shrink estimates towards independence, by an amount that the reports themselves determine.
 
-In the local model the noise of most residuals is larger than the residuals. In frequencies, with f_i the coefficients
-of single attributes, the coefficients of a set B are sums of central moments,
+In the local model the noise of most residuals is larger than the residuals. Let f_i be the coefficients of single
+attributes, as frequencies. The coefficients of a set B are sums of central moments,
 
     r_B = sum over S in B, |S| != 1, of  k_S  x  product of f_i over B but not S,      k of no attributes = 1.
 
-Moments of attributes that are independent are zero. So for each number s of attributes the mean square of k_S is
+The moments of independent attributes are zero. So for each number s of attributes the mean square of k_S is
 estimated, t = mean(k^2 - variance), and each k_S becomes k_S t / (t + variance): the linear estimate of least mean
-squared error if moments were drawn with that mean square. Where reports are many nothing changes.
+squared error if moments were drawn with that mean square. With many reports it changes little.
 
 For two attributes that is r_12 = k_12 + f_1 f_2: the covariance and the product of the two. For three,
 
@@ -44,7 +44,7 @@ _MOST_ATTRIBUTES = 6
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shrunk:
-    """Measurements as a shrunk estimate would answer them, consistent, and the variances that it leaves.
+    """Measurements replaced by a consistent shrunk estimate, and its posterior variances.
 
     The latter are those of the coefficients of sets of attributes, in counts: how far, on average over sets alike, the
     estimate is from the truth.
@@ -55,7 +55,7 @@ class Shrunk:
 
 
 def shrunk_measurements(estimate: Estimate, measurements: Sequence[Measurement]) -> Shrunk:
-    """The measurements drawn towards independence, by as much as they call for themselves.
+    """The measurements shrunk towards independence, by an amount that they determine themselves.
 
     The estimate must hold a positive total and the coefficients of single attributes; otherwise nothing changes.
     """

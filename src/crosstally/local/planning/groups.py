@@ -1,4 +1,4 @@
-"""What a group of people is asked, and what it costs in accuracy: the pieces that methods are made of.
+"""What a group of people is asked, and the error that results: the parts from which methods are built.
 
 In symbols: a set B of attributes has coefficients r_B, prod(n_i - 1, i in B) of them. Groups of people measure them
 with precision P_B = sum over groups that ask B of people / variance of one report. A table over ``ways`` attributes
@@ -7,8 +7,9 @@ has, in frequencies and summed over its cells, the error
     sum over B inside of  error_B x prod(sum of squared frequencies of i, i outside B)
 
 where error_B is v = prod(n_i - 1) / P_B if B is measured, the expected moment u if not, and v u / (v + u) if shrunk.
-Single attributes are not shrunk, but may be told by pairs too; moments of more than three are taken to be 0, and their
-noise stays. The mean over all tables is a sum over all B, each counting by its ``_spread``, over the number of tables.
+Single attributes are not shrunk, but pairs may also inform about them. Moments of more than three attributes are
+assumed to be 0, and their noise stays. The mean over all tables is a sum over all B, weighted by ``_spread``, divided
+by the number of tables.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ SHARES = 2**20
 
 @dataclass(frozen=True, slots=True)
 class Beliefs:
-    """What is expected of data that nobody has seen.
+    """Prior expectations about the data, before anybody has seen them.
 
     ``moments`` are the squared sizes, in frequencies, of the central moments of one, two and three attributes; those of
     more are taken to be 0. ``common`` is the share of data with values so common that pairs tell frequencies too. The

@@ -1,4 +1,4 @@
-"""Past answers made useful: estimates of any linear query from all that was ever measured. No rows, no budget."""
+"""Estimates of any linear query from all past measurements. They need no rows and no budget."""
 
 from crosstally.notebook.history.bundles import MOST_ASKED_TOGETHER
 from crosstally.notebook.history.record import Estimates, History

@@ -1,7 +1,7 @@
-"""The choice of a single alpha from noisy answers alone: cross-validation, leave-one-out, and Stein's estimate.
+"""Choose a single alpha from noisy answers: by cross-validation, leave-one-out, or Stein's estimate.
 
-Each gives an estimate of the mean squared error for an alpha; the noise variance is subtracted where estimates are
-compared with answers that they did not use (EDBT 2012, theorem 4).
+Each method estimates the mean squared error for an alpha. Where estimates are compared with answers that they did not
+use, the variance of the answers' noise is subtracted (EDBT 2012, theorem 4).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def stein(solution: Solution) -> float:
 
 
 def folds_of(draws: Sequence[object], folds: int, random: np.random.Generator) -> NDArray[np.intp]:
-    """A fold for each answer, those of one noise draw together: only between folds is noise independent."""
+    """A fold for each answer. Answers of one noise draw share a fold: noise is independent only between folds."""
     if folds < 2:
         raise QueryError(f"cross-validation needs at least 2 folds, got {folds}")
     names, places = np.unique([str(draw) for draw in draws], return_inverse=True)
@@ -71,7 +71,7 @@ def cross_validated(
 
 
 def best_alpha(error: Callable[[float], float], low: float, high: float, *, ratio: float = 1.05) -> float:
-    """The alpha of least error, were it unimodal in log alpha: ternary search until the ends are within a ratio."""
+    """The alpha of least error, assumed unimodal in log alpha: ternary search until the ends are within a ratio."""
     if not 0 < low < high:
         raise QueryError(f"alpha must be looked for between two positive numbers, got {low} and {high}")
     a, b = math.log(low), math.log(high)

@@ -1,9 +1,10 @@
-"""The climb to the maximum entropy weights: rows walk under the weights, and weights move by what the rows show.
+"""Stochastic ascent to the maximum entropy weights: sample rows under the weights, update the weights from the rows.
 
-Every sweep of the rows gives the means of the queries, hence a gradient. Linear answers, which overlap, are moved by
-Newton's steps (``newton``) together with tables if there are any, up to ``MOST_QUERIES`` numbers. Tables alone, whose
-cells hardly overlap, and longer histories are moved each by its own gradient over the variance of its query, or the
-scale of its noise where that is larger; their penalty is the paper's, without softness.
+Every sweep over the rows gives the means of the queries, and so a gradient. Linear answers overlap, so Newton's method
+(``newton``) updates their weights, together with those of tables if there are any, up to ``MOST_QUERIES`` numbers. The
+cells of tables hardly overlap: if there are only tables, and for longer histories, each weight moves by its own
+gradient, divided by the variance of its query, or by the scale of its noise if that is larger. The penalty is then the
+paper's, without softness.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _GAIN = 10.0
 
 
 class Ascent:
-    """Weights on their way to the optimum: each sweep of the rows gives a gradient, each gradient a step."""
+    """Weights during the ascent: each sweep of the rows gives a gradient, each gradient a step."""
 
     def __init__(self, posed: Problem, rows: int, tolerance: float, random: np.random.Generator) -> None:
         self.constraints, self.tolerance = posed.constraints, tolerance
@@ -47,7 +48,7 @@ class Ascent:
         self.fit = Fit((), violation=math.inf, gap=math.inf)
 
     def bound(self, constraints: Sequence[Constraints]) -> None:
-        """Go on with the same constraints but for their bounds, from the weights so far."""
+        """Continue from the weights so far, with the same constraints and new bounds."""
         self.constraints = tuple(constraints)
         self.weights = [np.clip(w, -e.bounds, e.bounds) for w, e in zip(self.weights, self.constraints, strict=True)]
         if self._newton is not None:
@@ -64,7 +65,7 @@ class Ascent:
         return [each.means(own) for each, own in zip(self.constraints, self.chain.shares(), strict=True)]
 
     def climb(self, sweeps: int) -> None:
-        """So many sweeps, fewer when the constraints are met; bounds that are wide are widened on the way."""
+        """Run up to this many sweeps, fewer if the constraints are met earlier; wide bounds are widened gradually."""
         if self._newton is None or sweeps < WINDOW:
             self.run(sweeps)
             return
@@ -77,7 +78,7 @@ class Ascent:
             self.run(sweeps - (self.sweeps - before))
 
     def settle(self) -> None:
-        """Move rows once more, some at a time, each time so that all of them come nearer to the means of the optimum.
+        """Move the rows once more, a few at a time, each time so that the means of all rows come nearer to the optimum.
 
         Rows that are drawn each by itself miss the means by the error of a sample. Here those that move next make up
         for what the others miss.
@@ -111,7 +112,7 @@ class Ascent:
             yield self.chain.codes
 
     def run(self, sweeps: int, *, least: int = 1) -> None:
-        """So many sweeps; fewer when the constraints are met after the least number of them."""
+        """Run up to this many sweeps; stop early if the constraints are met after the least number of sweeps."""
         sums = [np.zeros(each.targets.size) for each in self.constraints]
         for done in range(1, sweeps + 1):
             self._sweep()
@@ -125,7 +126,7 @@ class Ascent:
                     return
 
     def _move(self, part: float) -> list[Floats]:
-        """Take a part of a step towards what the queries should be; what they are."""
+        """Take a part of a step towards the targets of the queries; return their current means."""
         shares, least = self.chain.shares(), 1 / len(self.chain.codes)
         found = self._means()
         if self._newton is not None:
@@ -172,7 +173,7 @@ class Fit:
 
 
 def _overlap(posed: Problem) -> float:
-    """A bound on the curvature: for the attribute where most is asked, how much its queries say the same thing."""
+    """A bound on the curvature: how strongly the queries overlap, at the attribute where most is asked."""
     stiff = [each.stiffness(posed.prior.joint(each.positions).ravel()) for each in posed.constraints]
     holders = [
         sum(value for each, value in zip(posed.constraints, stiff, strict=True) if k in each.positions)

@@ -1,16 +1,16 @@
-"""Kernel and maximum entropy for new questions: each as far as the noisy answers themselves show it to be better.
+"""New questions: mix the kernel method and maximum entropy by how well each predicts the noisy answers.
 
-The kernel method (``record``) lets rows stray from the prior by normal amounts; maximum entropy knows that no cell is
-negative, which says much where few answers meet attributes of many values. Both estimate every answer from the others
-(``held_out``), and the mixture with the least error is used where it matters: m is the share of maximum entropy in it,
-0 where the kernel is better by itself and 1 where maximum entropy is. With s^2 the kernel's own expected squared error
-of a question and t^2 the typical noise of an answer,
+The kernel method (``record``) models the rows' deviation from the prior as normal. Maximum entropy knows that no cell
+is negative, which helps much if there are few answers about attributes with many values. Both estimate every answer
+from the others (``held_out``), and the mixture with the least error is used for new questions: m is the share of
+maximum entropy, 0 if the kernel alone is better and 1 if maximum entropy alone is. Let s^2 be the kernel's expected
+squared error for a question and t^2 the typical noise variance of an answer. Then
 
     new     = 1 - t^2 / s^2  where s > t, else 0        (a question that is known as well as an answer is not new)
     value   = kernel + new m (maximum entropy - kernel)
     error^2 = s^2 (1 - new) + ratio s^2 new              (ratio: the mixture's error over the kernel's)
 
-A question that was asked has an answer of its own, and stays with the kernel.
+A question that was asked has its own answer, and the kernel alone estimates it.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ _DOUBT = 10.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Entropy:
-    """Rows that follow the maximum entropy law, and how many people they stand for.
+    """Rows from the maximum entropy distribution, and how many people they represent.
 
-    ``share`` is how far it is followed, ``ratio`` the squared error of both together over the kernel's.
+    ``share`` is its share in the mixture, ``ratio`` the squared error of the mixture divided by the kernel's.
     """
 
     rows: NDArray[np.int32]
@@ -74,7 +74,7 @@ class _Entropy:
 
 
 class BetterOfBoth:
-    """Past measurements of one schema, ready to answer any linear query by the method that does it better."""
+    """Past measurements of one schema, ready to answer any linear query by a mixture of both methods."""
 
     def __init__(self, schema: Schema, measurements: Iterable[Measurement], *, total: float | None = None) -> None:
         """Take in all measurements, as ``History`` does."""
@@ -101,7 +101,7 @@ class BetterOfBoth:
 
     @cached_property
     def _entropy(self) -> _Entropy | None:
-        """Maximum entropy where it is worth trying and does better on answers that were left out."""
+        """Maximum entropy, if it is worth trying and predicts left-out answers better."""
         linear = self.kernel.linear
         if not (LEAST <= len(linear) <= _MOST) or self._too_large():
             return None
@@ -124,7 +124,7 @@ class BetterOfBoth:
         return _Entropy(rows, posed.size, share=share, ratio=ratio)
 
     def _too_large(self) -> bool:
-        """Whether tables of several attributes were measured, which the kernel knows exactly, or questions are wide."""
+        """Whether tables of several attributes were measured, which the kernel uses exactly, or questions are wide."""
         if any(not isinstance(m.query, Linear) and len(m.query.attributes) > 1 for m in self._measured):
             return True
         shape, positions = self.kernel.schema.sizes, self.kernel.schema.ordered

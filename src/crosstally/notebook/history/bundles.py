@@ -1,4 +1,4 @@
-"""Linear queries as numbers: bundles of queries over the same attributes, and what they say about each set of these.
+"""Linear queries as arrays: bundles of queries about the same attributes, split by sets of these attributes.
 
 Under a product prior p0 a query splits into orthogonal parts, one for each set B of attributes: averaged over the
 attributes outside B and centred along those inside, both by p0. The inner product of two queries is the sum over B of
@@ -30,7 +30,7 @@ Positions = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bundle:
-    """Queries over the same attributes: what one row adds to each, a table for each query.
+    """Queries about the same attributes: for each query a table of what one row in each cell adds.
 
     ``rows`` says where each query stands among all queries of its batch.
     """
@@ -42,7 +42,7 @@ class Bundle:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
-    """All queries of one kind of use, in bundles; ``size`` is how many there are."""
+    """All queries of one call, in bundles; ``size`` is their number."""
 
     schema: Schema
     bundles: tuple[Bundle, ...]

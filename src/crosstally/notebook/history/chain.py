@@ -1,8 +1,9 @@
-"""Rows that walk by Metropolis-Hastings moves under tables of log-weights, and how many are in each cell of these.
+"""Sample rows by Metropolis-Hastings moves under tables of log-weights, and count the rows in each cell of the tables.
 
 Proposals for a value come from a distribution q_k of its attribute: at first the prior p_k, later a mixture of that and
-the shares of values among the rows (``Chain.adapt``), so that rare values are proposed rarely. The kernel knows one law
-of proposals, which cancels; so each attribute also has a table of log(p_k / q_k), which makes up for the difference.
+the shares of values among the rows (``Chain.adapt``), so that rare values are proposed rarely. The kernel assumes
+one proposal distribution that cancels in the acceptance ratio; a further table of log(p_k / q_k) for each attribute
+corrects for the difference.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ _KEPT_PRIOR = 0.2
 
 
 class Chain:
-    """Rows, each on its own walk, and in which cells of the constraints' tables they are.
+    """Sampled rows, and the cells of the constraints' tables in which they are.
 
-    An adaptive one has, behind these tables, one for each attribute: see the module.
+    An adaptive chain has one further table for each attribute after these: see the module.
     """
 
     def __init__(self, posed: Problem, rows: int, random: np.random.Generator, *, adaptive: bool = False) -> None:
@@ -64,7 +65,7 @@ class Chain:
         return [self.counts[part] / len(self.codes) for part in self.parts]
 
     def adapt(self) -> None:
-        """Propose values about as often as rows have them from now on; the law of the rows stays the same."""
+        """From now on propose values about as often as rows have them; the distribution of the rows stays the same."""
         prior = self.prior.probabilities
         found = [
             _KEPT_PRIOR * before + (1 - _KEPT_PRIOR) * now
@@ -74,7 +75,7 @@ class Chain:
         self._proposals = _proposals(Prior(self.prior.schema, tuple(each / each.sum() for each in found)))
 
     def sweep(self, log_weights: Sequence[Floats], rows: NDArray[np.intp] | None = None) -> float:
-        """Move every attribute of every row once, or of rows that follow each other; the part of moves taken."""
+        """Propose a move of every attribute of every row, or of a run of rows, once; return the acceptance rate."""
         from crosstally.kernels.metropolis_hastings import sweep
 
         flat = np.concatenate([*log_weights, *self._tilts]) if self.tables else np.empty(0)
@@ -84,7 +85,7 @@ class Chain:
         return float(taken) / max(moved.size, 1)
 
     def grow(self, rows: int) -> None:
-        """Copy rows until there are so many."""
+        """Copy rows until there are this many."""
         self.codes = np.resize(self.codes, (rows, self.codes.shape[1]))
         self.counts = self._counted()
 

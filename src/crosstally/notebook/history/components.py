@@ -1,9 +1,9 @@
-"""The fast path: ridge regression with a variance for each set of attributes, solved by blocks and a low-rank part.
+"""The fast path: ridge regression with one variance for each set of attributes, solved by blocks and a low-rank part.
 
-The covariance of past answers is A = D + L L'. D is block diagonal: noise, and the parts that only queries of one block
-share. L holds the parts that many queries share, such as those of single attributes. Cholesky for each block and
-Woodbury's identity for the rest; no cost grows with the universe, and none with the cube of the number of queries
-unless all of them share parts of very many cells.
+The covariance of past answers is A = D + L L'. D is block diagonal: it holds the noise, and the parts that only queries
+of one block share. L holds the parts that many queries share, such as those of single attributes. Each block is solved
+by Cholesky, the rest by Woodbury's identity. No cost grows with the size of the domain, and none with the cube of the
+number of queries unless all queries share parts of very many cells.
 
 The model, for a set S of attributes (a "part"), q past queries and c_S the number of cells of S:
 
@@ -87,7 +87,7 @@ class Structure:
             batch: The queries.
             prior: What is believed about the rows.
             known: Parts to leave out: the total, where it is public.
-            plain: Parts of which every number strays as far as any other, whatever is learned of their attributes.
+            plain: Parts whose numbers all have the same variance, whatever is learned about their attributes.
         """
         self.batch, self.prior = batch, prior
         self.plain = plain
@@ -118,7 +118,7 @@ class Structure:
                 self.inside[number[owner[where[0]]]].append(self._shared(part, where))
 
     def _split(self, members: Mapping[Positions, list[int]]) -> tuple[set[Positions], list[int]]:
-        """Small parts that several bundles share become low rank; bundles that share larger ones become one block."""
+        """Small parts that several bundles share become low rank; bundles that share larger parts become one block."""
         owner = list(range(len(self.batch.bundles)))  # a forest: bundles with the same root are one block
 
         def root(i: int) -> int:
@@ -150,7 +150,7 @@ class Structure:
         return _Shared(part, rows, np.concatenate([projected(bundle, part, self.prior) for bundle in bundles]))
 
     def loaded(self, part: Positions) -> bool:
-        """Whether what is learned of attributes shapes this part: where its errors are known, they have their shape."""
+        """Whether the attributes' matrices apply to this part; not where its errors are known."""
         return bool(part) and part not in self.plain and part not in self.prior.known_variances
 
     @property
@@ -159,7 +159,7 @@ class Structure:
         return sum(each.features.size for inside in (self.shared, *self.inside) for each in inside)
 
     def features(self, bundle: Bundle, part: Positions) -> Floats:
-        """The part of each query of a bundle; its numbers are believed to stray independently and equally far."""
+        """The part of each query of a bundle, scaled so that its numbers are independent with equal prior variance."""
         return self._loaded_features(projected(bundle, part, self.prior), part, self.loadings)
 
     def all_features(self, bundle: Bundle, *, known: Sequence[Positions] = ()) -> Features:
@@ -181,7 +181,7 @@ class Structure:
         )
 
     def with_matrices(self, matrices: Mapping[int, Floats]) -> Structure:
-        """The same queries where attributes stray as these matrices say: positive, a line for each cell."""
+        """The same queries with these prior covariances of attributes: positive matrices, a row for each cell."""
         from scipy.linalg import cholesky, solve_triangular
 
         other = copy(self)
@@ -236,7 +236,7 @@ class Structure:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Past:
-    """Noisy answers less what is known of them, and the variance of each one's noise."""
+    """Noisy answers minus their known part, and the variance of the noise of each."""
 
     answers: Floats
     _: KW_ONLY
@@ -345,7 +345,7 @@ class Solution:
 
     @property
     def fitted(self) -> Floats:
-        """The estimate of each past query, less what is known of it: (A - N) A^-1 a = a - N A^-1 a."""
+        """The estimate of each past query minus its known part: (A - N) A^-1 a = a - N A^-1 a."""
         return self.past.answers - self.past.noise * self.weights
 
     @property
@@ -356,7 +356,7 @@ class Solution:
 
     @property
     def log_likelihood(self) -> float:
-        """Of the past answers, were they normal, up to a constant: -(log det A + a' A^-1 a) / 2."""
+        """The normal log-likelihood of the past answers, up to a constant: -(log det A + a' A^-1 a) / 2."""
         return -0.5 * (self._log_determinant + float(self.past.answers @ self.weights))
 
     def with_answers(self, answers: Floats) -> Solution:
@@ -384,7 +384,7 @@ class Solution:
         return {part: self.structure.unturned(found, part) for part, found in self._numbers.items()}
 
     def estimates(self, batch: Batch, *, known: Sequence[Positions] = ()) -> Floats:
-        """The estimate of each query, less what is known of it."""
+        """The estimate of each query minus its known part."""
         out = np.zeros(batch.size)
         for bundle in batch.bundles:
             for part in parts_of(bundle.positions):
@@ -405,7 +405,7 @@ class Solution:
         return out
 
     def estimates_of(self, features: Features) -> Floats:
-        """The estimates of queries that are given by the features of all their parts, less what is known of them."""
+        """The estimates of queries given by the features of all their parts, minus their known part."""
         out = np.zeros(len(next(iter(features.values()))))
         for part, rows in features.items():
             if part in self._numbers:

@@ -1,9 +1,9 @@
 """The constraints of the maximum entropy model: what the measurements say about means of functions of a row.
 
-For every query the share pi = a / n that was answered, and the bound beta = alpha n / b on its weight (EDBT 2012,
-equation 30; b is the scale of its noise, or that of Laplace noise with the same variance). Tables enter as least
-squares makes them of all raw tables, their negative cells corrected, so that they agree with each other and some
-distribution is near to them; linear answers enter as they were drawn.
+Each query has the answered share pi = a / n and the bound beta = alpha n / b on its weight (EDBT 2012, equation 30; b
+is the scale of its noise, or of Laplace noise with the same variance). Tables enter as their least squares estimate
+from all raw tables, with negative cells corrected, so that they agree with each other and some distribution is close to
+them. Linear answers enter as they were drawn.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _ROUNDS = 4  # corrections of negative cells, each made consistent again. Chosen
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Constraints:
-    """Queries over the same attributes: the mean each should have over the rows, and the bound on its weight.
+    """Queries about the same attributes: the target mean of each over the rows, and the bound on its weight.
 
     ``noise`` is the scale of the noise in each target, b / n. ``tables`` has a line for each query with what a row in
     each cell adds; None when the queries are the cells. ``rows`` says which of the linear answers they are, in the
@@ -62,7 +62,7 @@ class Constraints:
 
     @property
     def softness(self) -> Floats:
-        """How far a query inside its bounds is off its target, for each unit of its weight: k = c (b / n) / beta."""
+        """The distance from its target per unit of weight, of a query inside its bounds: k = c (b / n) / beta."""
         return np.asarray(SOFT * self.noise / self.bounds)
 
     def chosen(self, marks: NDArray[np.bool_]) -> Constraints:
@@ -88,7 +88,7 @@ class Constraints:
         return np.maximum(np.square(self.tables) @ shares - np.square(self.tables @ shares), 0.0)
 
     def log_weights(self, weights: Floats) -> Floats:
-        """What the weights of the queries make of each cell."""
+        """The log-weight of each cell under the weights of the queries."""
         return weights if self.tables is None else weights @ self.tables
 
     def stiffness(self, shares: Floats, rounds: int = 20) -> float:
@@ -128,7 +128,7 @@ class Problem:
 
 
 def problem(schema: Schema, measurements: Iterable[Measurement], *, total: float | None, alpha: float) -> Problem:
-    """What raw measurements of any kind ask of a distribution.
+    """The maximum entropy problem that raw measurements of any kind pose.
 
     Args:
         schema: What they are about.
@@ -151,7 +151,7 @@ def problem(schema: Schema, measurements: Iterable[Measurement], *, total: float
 
 
 def _consistent(schema: Schema, tables: Sequence[Measurement], total: float | None) -> Estimate:
-    """What the raw tables say together, with next to no negative cells: some distribution is near to it.
+    """The least squares estimate of all raw tables, almost without negative cells, so that some distribution is near.
 
     Cells that are negative cannot be met. Left as they are, weights drift without end and what the cells of one large
     table cannot have is taken from all other tables.

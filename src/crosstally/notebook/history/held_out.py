@@ -1,8 +1,9 @@
-"""What noisy answers say about answers that were left out: the alpha of maximum entropy, and which method is better.
+"""Cross-validation over noisy answers: choose alpha for maximum entropy, and decide which method predicts better.
 
-Answers are put into folds, those of one draw of noise together; the noise of different draws is independent, so that
-the mean of (answer - estimate without its fold)^2 less the noise's variance is the mean squared error of new questions
-(EDBT 2012, theorem 4). The error of past questions, which were used, is Stein's estimate (``Ascent.past_error``).
+Answers are put into folds; answers of one draw of noise are in the same fold. The noise of different draws is
+independent, so the mean of (answer - estimate without its fold)^2, minus the variance of the noise, estimates the mean
+squared error of new questions (EDBT 2012, theorem 4). The error of past questions, which were used, is Stein's estimate
+(``Ascent.past_error``).
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _NEAR = 1.03
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeldOut:
-    """For each alpha the mean squared error of new questions and that of past ones, and which alpha is the best.
+    """For each alpha the mean squared errors of new and of past questions, and the best alpha.
 
     ``new`` is in counts, ``past`` over the variance of the answers' own noise. ``estimates`` has a line for each alpha
     with every answer as other folds estimate it.
@@ -61,7 +62,7 @@ class HeldOut:
 
 
 def squared_error(answers: Floats, estimates: Floats, noise: Floats) -> float:
-    """The mean squared error of estimates that did not use the answers, less that of their noise (theorem 4).
+    """The mean squared error of estimates that did not use the answers, minus the noise variance (theorem 4).
 
     Answers with more noise than most count less: by 1 over its variance plus the median one; those of infinite variance
     count for nothing.
@@ -73,7 +74,7 @@ def squared_error(answers: Floats, estimates: Floats, noise: Floats) -> float:
 
 
 def share_of(other: Floats, answers: Floats, estimates: Floats, noise: Floats) -> float:
-    """The share of other estimates, from 0 to 1, with which both together miss the answers by least.
+    """The share of the other estimates, from 0 to 1, at which the mixture of both has the least error.
 
     The noise of the answers is independent of both estimates, and so does not pull the share to either.
 

@@ -1,9 +1,9 @@
-"""Answers with Laplace noise, as normal ones that say the same: expectation propagation.
+"""Replace answers with Laplace noise by equivalent normal ones: expectation propagation.
 
-Of many answers with Laplace noise more can be learned than their variance tells: those that lie far off count less, as
-in a median. For each answer the estimate from all others and its variance (in closed form) is the belief about its true
-value; together with the exact law of the noise it has a mean and a variance, and the normal answer that leads to the
-same two takes its place.
+Many answers with Laplace noise contain more information than their variance shows: outliers should count less, as in a
+median. For each answer, the estimate from all other answers and its variance (in closed form) is the prior of the true
+value. With the exact distribution of the noise this gives a posterior mean and variance. The normal answer that gives
+the same two replaces the Laplace answer.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _half(z: Floats, log_share: Floats) -> tuple[Floats, Floats]:
 
 
 def replaced(solution: Solution, answers: Floats, scales: Floats) -> Past:
-    """The normal answers that stand for those with Laplace noise (scale above 0), one step on; others stay.
+    """The normal answers that replace those with Laplace noise (scale above 0), after one more step; others stay.
 
     Args:
         solution: Of the normal answers so far.

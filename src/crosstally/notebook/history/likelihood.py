@@ -1,8 +1,8 @@
-"""How far rows stray from the prior: one variance for each set of attributes, chosen by marginal likelihood.
+"""How far the rows differ from the prior: one variance for each set of attributes, chosen by marginal likelihood.
 
-Each step multiplies every variance by a power of what the answers show over what the model expects of it: with 1/2 the
-likelihood never falls (the minorise-maximise step for variance components), with a little more it rises faster.
-A belief at a scale that is natural for counts keeps short histories from being certain of what they never saw.
+Each step multiplies every variance by a power of the ratio shown / expected. With the power 1/2 the likelihood never
+falls (the minorise-maximise step for variance components); with a slightly larger power it rises faster. A prior on
+each variance, at a scale that is natural for counts, keeps short histories from being too certain.
 
 In the symbols of ``components``, with K_S = F_S F_S' and r = A^-1 a, the log-likelihood is -(log det A + a' r) / 2, and
 
@@ -46,7 +46,7 @@ _TOLERANCE = 0.02  # in standard errors of past queries: the fit has ended when 
 
 @dataclass(frozen=True, slots=True)
 class Belief:
-    """What is believed of every variance before an answer is seen: log-normal about ``variance``.
+    """The prior of every variance: log-normal around ``variance``.
 
     ``spread`` is the standard deviation of its logarithm.
     """
@@ -62,9 +62,9 @@ class Belief:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fit:
-    """What was learned: how attributes go together, variances, and normal answers in the place of Laplace ones.
+    """The result of the fit: the attributes' matrices, the variances, and normal answers in place of Laplace ones.
 
-    ``converged`` tells whether the last step moved no estimate of a past query by over 2% of its standard error.
+    ``converged`` is True if the last step moved no estimate of a past query by over 2% of its standard error.
     """
 
     solution: Solution
@@ -98,7 +98,7 @@ def fit(
 ) -> Fit:
     """The variances with the highest marginal likelihood; those in ``fixed`` stay as they are.
 
-    Along which contrasts attributes stray and go together is learned as well, in a set number of steps.
+    The attributes' matrices (``loadings``) are learned as well, in a fixed number of steps.
     ``scales`` is the scale of each answer's Laplace noise, 0 where the noise is normal.
     """
     learner = _Learner(past, scales=scales, fixed=fixed, belief=belief)
@@ -147,7 +147,7 @@ def _step(solution: Solution, fixed: Mapping[Positions, float], belief: Belief) 
 
 
 def statistics(solution: Solution) -> dict[Positions, tuple[float, float]]:
-    """For each part what the answers show of it, r' K r, and what the model expects, trace(A^-1 K)."""
+    """For each part what the answers show, r' K r, and what the model expects, trace(A^-1 K)."""
     structure, weights = solution.structure, solution.weights
     out: dict[Positions, tuple[float, float]] = {}
     slices = structure.columns[1]
@@ -173,7 +173,7 @@ def statistics(solution: Solution) -> dict[Positions, tuple[float, float]]:
 
 
 def information(solution: Solution) -> dict[Positions, float]:
-    """For each part how much answers tell of its variance: about as many numbers as if so many were known exactly.
+    """For each part how much the answers say about its variance, as an equivalent number of exactly known numbers.
 
     Half of it is the Fisher information of the logarithm of the variance, trace((A^-1 K v)^2) / 2.
     """

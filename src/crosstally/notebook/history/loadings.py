@@ -1,11 +1,12 @@
-"""Along which contrasts attributes stray, alone and together: learned from all sets of attributes that they are in.
+"""A covariance matrix for each attribute: along which contrasts the rows differ from the prior, learned from all sets.
 
-The part of the rows for a set of attributes strays from the prior by a variance of its own times the product of one
-matrix for each attribute in it, with as trace the number of its cells. At first the matrix is a mixture of two: every
-cell by itself, and neighbours alike in the order of the labels, as far apart as the prior has rows between them. How
-much of each is learned; whether the order means anything is thus for the answers to say. Then it moves from there to
-what the answers show, held back by a belief that counts as much as one answer about each of its cells. All of it is
-marginal likelihood, a few steps of it: what is learned of an attribute from some pairs helps in all others.
+The deviation of the rows from the prior in a set of attributes has a covariance: the set's own variance times the
+Kronecker product of one matrix for each attribute, whose trace is the attribute's number of cells. Each matrix starts
+as a mixture of two: the identity, and a matrix in which neighbouring labels are correlated, where the distance between
+two labels is the prior mass between them. The weight of the two is learned, so the answers decide whether the order of
+the labels matters. The matrix then moves towards what the answers show, held back by a prior that counts as much as one
+answer about each cell. All of this takes a few steps of maximising the marginal likelihood. What is learned about an
+attribute from some pairs helps in all other sets.
 
 In the symbols of ``components``: b_S ~ N(0, v_S C_1 x ... x C_s), the Kronecker product over the attributes of S, with
 C_a (cells of a, cells of a) and trace C_a = its cells. R_a is Cholesky's root, C_a = R_a R_a': this root is what is
@@ -63,7 +64,7 @@ class Evidence:
 
 
 def evidence(solution: Solution) -> dict[int, Evidence]:
-    """For each attribute with a matrix the gradient of the likelihood in it, as two sides that are equal at the top."""
+    """For each attribute's matrix the gradient of the likelihood, as two sides that are equal at the maximum."""
     structure, sizes = solution.structure, solution.structure.prior.schema.shape
     # Sums over all parts that hold the attribute, one matrix for each side
     found = {a: Evidence(np.zeros((sizes[a],) * 2), expected=np.zeros((sizes[a],) * 2)) for a in structure.loadings}
@@ -120,7 +121,7 @@ class Mixture:
 
 
 def moved(solution: Solution, first: Mapping[int, Floats]) -> dict[int, Floats]:
-    """Each attribute's matrix one step towards what the answers show, pulled to the one it had at first.
+    """Each attribute's matrix after one step towards what the answers show, pulled back to its initial matrix.
 
     The step is the geometric mean of what is shown and the inverse of what is expected, as it is for variances.
     """
@@ -136,7 +137,7 @@ def moved(solution: Solution, first: Mapping[int, Floats]) -> dict[int, Floats]:
 
 
 def _seen(matrix: Floats, root: Floats) -> Floats:
-    """A matrix seen from the root of another: the identity, were it that one."""
+    """A matrix in the coordinates of the root of another; the identity if both are equal."""
     from scipy.linalg import solve_triangular
 
     # R^-1 matrix R'^-1, one side after the other

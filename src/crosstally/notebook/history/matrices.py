@@ -1,4 +1,4 @@
-"""What a matrix measured for a release, as linear answers that a history can weigh with others."""
+"""Measurements of a release that used a matrix along an attribute, as linear answers for the history."""
 
 from __future__ import annotations
 

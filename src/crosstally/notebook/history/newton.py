@@ -1,12 +1,13 @@
-"""Newton's steps towards the maximum entropy weights, with the curvature taken from a sample of the rows.
+"""Newton steps towards the maximum entropy weights, with the Hessian estimated from a sample of the rows.
 
 The dual objective w . pi - ln Z has the gradient g = pi - p[f] and the Hessian -C, C the covariance of the queries
-f_1, ..., f_m over the rows. The softness k_i of the penalties (``constraints``) takes k_i w_i off the gradient and adds
-k_i to the diagonal of C. Overlapping questions make C badly conditioned, and steps along the gradient need as many
+f_1, ..., f_m over the rows. The softness k_i of the penalties (``constraints``) subtracts k_i w_i from the gradient and
+adds k_i to the diagonal of C. Overlapping questions make C badly conditioned, and steps along the gradient need as many
 sweeps as its condition number. A step d here maximises g . d - d' H d / 2 within the box |w + d| <= beta, where H is C
 of a few thousand rows plus a small part of its diagonal, for the noise of that sample. d' C d is about twice the
-divergence between the laws before and after the step; rows follow a small one within a sweep or two, so steps are cut
-to a root of it of ``_TRUST`` times the root of the number of attributes, each of which moves by itself.
+divergence between the distributions before and after the step. After a small step the sampled rows adapt within a sweep
+or two, so steps are shortened until the root of d' C d is ``_TRUST`` times the root of the number of attributes (each
+attribute moves separately).
 """
 
 from __future__ import annotations

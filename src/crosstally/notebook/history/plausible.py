@@ -1,15 +1,16 @@
-"""What else could have been learned from past answers: variances that are about as plausible as the most likely ones.
+"""Uncertainty about the variances: error bars average over all variances that are plausible given the past answers.
 
-A few answers do not tell how far rows stray from the prior. The variance of each set of attributes is believed to lie
-about a level that sets of as many attributes share, and the level about a scale that is natural for counts. Levels
-are looked at on a grid, each point weighed by the likelihood of the answers; of each single variance the mean is taken
-that its own answers leave it. With many answers one point is left, and error bars are those of the best fit.
+A few answers do not determine how far the rows differ from the prior. The prior of a set's variance is centred at a
+level that all sets with the same number of attributes share, and the prior of the level at a scale that is natural for
+counts. Levels are integrated on a grid, each point weighted by the likelihood of the answers; each single variance is
+replaced by its posterior mean. With many answers one grid point dominates, and the error bars are those of the best
+fit.
 
-Real attributes often have one dominant value, and levels learned from mild ones do not expect it. So one more way to
-read the answers, with a weight that they do not change, lets each set of attributes stray by nearly all rows. What was
-asked is known under it too: it counts where nothing near was asked. It has the weight 0.7, the points of the grid
-share the rest. A bar's expected square is the weighted mean over all of them of each one's own expected square and of
-its squared distance from the best fit (``record.History``).
+Real attributes often have one dominant value, and levels learned from attributes without one do not allow for it. So
+one more model joins the grid, with a fixed weight: in it every set of attributes may deviate by nearly all rows. It
+also uses the past answers, so it matters only where nothing similar was asked. Its weight is 0.7; the grid points share
+the rest. The expected squared error is the weighted mean, over all models, of the model's own expected squared error
+plus its squared distance from the best fit (``record.History``).
 
 In symbols, v_S the variance of the set S of s attributes (``components``), all logarithms natural:
 
@@ -17,7 +18,8 @@ In symbols, v_S the variance of the set S of s attributes (``components``), all 
 
 The mode of levels and own factors comes first (``_Pool.settle``). Then a grid in log level_s of step 1.5, a point being
 a whole number for each s (shift = exp(1.5 x point)), weighed by p(answers | variances) p(levels). Within a point
-log v_S is normal with what its answers leave of 1.2^2, so that its mean is exp(left / 2) times its median.
+log v_S is normal with the posterior variance ``left`` (at most 1.2^2), so the mean of v_S is exp(left / 2) times its
+median.
 
 >>> scale = Scale(4.0, most=100.0)
 >>> scale.log_density(4.0 * math.e**2), scale.log_density(101.0)  # one standard deviation above the scale

@@ -23,8 +23,8 @@ _FLOOR = 0.01
 class Prior:
     """A product of distributions, one for each attribute (p0 in EDBT 2012, 3.4): public, or bought, never exact.
 
-    Where a distribution comes from noisy counts, ``errors`` has the variance of their noise: how far single attributes
-    stray from the prior is then known, and not learned. 0 stands for attributes of which that is not known.
+    If a distribution comes from noisy counts, ``errors`` has the variance of their noise: the variance of single
+    attributes around the prior is then known and not learned. 0 means that it is not known.
     """
 
     schema: Schema
@@ -45,7 +45,7 @@ class Prior:
 
     @classmethod
     def uniform(cls, schema: Schema) -> Prior:
-        """Every cell alike: nothing is believed."""
+        """A uniform prior: every cell has the same probability."""
         return cls(schema, tuple(np.full(n, 1 / n) for n in schema.shape))
 
     @classmethod

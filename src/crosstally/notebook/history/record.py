@@ -1,8 +1,8 @@
-"""All that was ever measured, read as past answers, and the estimates that follow from them.
+"""All past measurements, and the estimates that follow from them.
 
-Tables of cells and contrasts enter through the residual basis, where they say everything about their sets of attributes
-exactly; linear queries enter as answers. Where tables of single attributes are all the tables there are, they become
-the prior, and their noise is how far single attributes may stray from it.
+Tables of cells and contrasts enter through the residual basis, where they determine the coefficients of their sets of
+attributes; linear queries enter as answers. If the only tables are one-way tables, they become the prior, and their
+noise is the prior variance of single attributes.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ _LEAST_NOISE = 1e-13
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Estimates:
-    """An estimate for each query and its standard error, in which what was never asked counts as possible bias.
+    """An estimate for each query and its standard error, which includes possible bias from what was never asked.
 
-    ``tails`` tells how likely large errors are, from 0, as for a normal law, to 1, as for Laplace's. ``converged`` is
-    False where what was learned from past answers was still moving when it was taken.
+    ``tails`` says how likely large errors are: 0 as for a normal distribution, 1 as for a Laplace one. ``converged`` is
+    False if the fit to past answers had not converged when it was used.
     """
 
     values: Floats
@@ -62,7 +62,7 @@ class Estimates:
 
 
 class _Tables:
-    """What tables say: for each set of attributes that they cover its part of the rows, and the variance of it."""
+    """What tables say: for each covered set of attributes the rows' part for it, and its variance."""
 
     def __init__(self, known: Mapping[Positions, _Part], estimate: Estimate | None = None) -> None:
         self._found: dict[Positions, _Part | None] = dict(known)
@@ -148,7 +148,7 @@ class History:
 
     @cached_property
     def _reach(self) -> float:
-        """How many rows there may well be: as said, else what the answers show and the largest of them needs."""
+        """How many rows there may plausibly be: the public number, or what the answers and their largest one show."""
         total = self._tables.part(())
         if total is not None:
             return self._size + 2 * math.sqrt(total.variance)
@@ -173,7 +173,7 @@ class History:
 
     @property
     def _spread(self) -> float:
-        """How far rows are believed to stray from the prior, as a share of them."""
+        """The prior standard deviation of the rows around the prior, as a share of the rows."""
         return _KNOWN_SPREAD if self.prior.known_variances else _UNKNOWN_SPREAD
 
     @cached_property
@@ -267,7 +267,7 @@ class History:
         return np.asarray(np.minimum(squares / noise, 1.0) ** 2)
 
     def _read(self, bundle: Bundle, features: Features) -> tuple[Floats, Floats]:
-        """The best fit's estimates, and their expected squared errors over all that is plausible."""
+        """The best fit's estimates, and their expected squared errors averaged over all plausible models."""
         best = self._solution.estimates_of(features)
         fixed = self._fixed(features, self._reach)
         errors = np.zeros_like(best)

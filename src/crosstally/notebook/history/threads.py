@@ -1,4 +1,4 @@
-"""Small systems of equations on one thread: BLAS hands every step to all of its threads, which wait for each other.
+"""Solve small systems of equations on one thread: BLAS would divide every step among threads that wait for each other.
 
 Sixty questions of a notebook, each with a fit of some hundred solves of up to 60 unknowns, took several times as long
 with eight threads on two cores as with one. Large systems gain from threads and keep them.
