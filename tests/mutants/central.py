@@ -147,6 +147,12 @@ CENTRAL = (
         "answers/test_intervals.py::test_ends_by_hand",
     ),
     Mutant(
+        "answers/intervals.py",
+        "np.maximum(stack[0], answer) + 1",
+        "stack[0] + 1",
+        "answers/test_intervals.py::test_a_large_answer_errs_like_large_cells",
+    ),
+    Mutant(
         "answers/noise_sums.py",
         "(1 - level) * (1 + ratio) / 2",
         "(1 - level) * (1 + ratio)",

@@ -5,8 +5,8 @@ answer computed again for each replicate. For the model part each uncovered set 
 of a size that measured sets of its order have (``interactions``). All pairs were measured; otherwise there are
 ``bounds`` instead. q times the exponential of the sum of interactions is raked back to the covered margins of q. The
 mean squared changes of each cell, upwards and downwards, and the variance of sampling people (the share of free cells
-times q) are added to the noise. The noise of a cell is at least its share of the noise of each covered margin that
-contains it.
+times q) are added to the noise. Cells of nearly the same size share their noise, and the noise of a cell is at least
+its share of the noise of each covered margin that contains it.
 
 This assumes that unmeasured interactions are as large as measured ones. The intervals fail for a table that violates
 the assumption, such as C = A xor B with only its pairs measured.
@@ -23,7 +23,7 @@ from itertools import combinations
 import numpy as np
 
 from crosstally.answers.interactions import SIZES, centred
-from crosstally.answers.intervals import squares_shared, whole_ends
+from crosstally.answers.intervals import squares_of_alike, squares_shared, whole_ends
 from crosstally.answers.reconstruct.raking import greatest_entropy_again, raked
 from crosstally.answers.reconstruct.reconstruction import Known
 from crosstally.inference.repeats import Repeats
@@ -77,8 +77,8 @@ class DrawnEnds(ABC):
         if self._change is not None:
             again, drawn = self._change(again), self._change(drawn)
             least, most, people = self._change(np.stack([least, most, people]))
-        values, own = drawn[0], ((again[1:] - again[0]) ** 2).mean(axis=0)
-        noise, moved = np.maximum(own, least) + people, drawn[1:] - values
+        values = drawn[0]
+        noise, moved = np.maximum(squares_of_alike(again, values), least) + people, drawn[1:] - values
         below, above = (
             noise + np.where(side, moved**2, 0.0).sum(axis=0) / np.maximum(side.sum(axis=0), 1)
             for side in (moved < 0, moved > 0)
