@@ -231,7 +231,8 @@ def test_margins_that_fit_agree_with_an_independent_solver(kind: str, number: in
         known = joint_of_margins(table, views)
         if known is not None:
             expected = nearest_of_most_entropy(table.shape, views, table)
-            assert np.abs(fitted(known)[0] - expected.ravel()).max() < 1e-6
+            # the solver stops at 1e-10 in its own measure: where entropy is flat its cells are off by up to 5e-6
+            assert np.abs(fitted(known)[0] - expected.ravel()).max() < 1e-5
 
 
 @pytest.mark.parametrize("number", [60, pytest.param(3_000, marks=pytest.mark.verify)])
