@@ -22,7 +22,7 @@ def _views(*, size: int | None, cover: int | None, max_cells: int | None) -> Str
     return Views(size=size, cover=cover, max_cells=max_cells)
 
 
-def _stepwise(*, named: bool) -> Strategy:  # noqa: ARG001 (``next`` reads it from the plan)
+def _stepwise(*, named: bool, trial: bool = False) -> Strategy:  # noqa: ARG001 (``next`` reads them from the plan)
     return Stepwise()
 
 
