@@ -248,6 +248,7 @@ def _expected_json(expected: Expected) -> dict[str, Any]:
         "share": _number(expected.share),
         "verdict": expected.verdict,
         "likely": _number(expected.likely),
+        "at_best": _number(expected.at_best),
     }
 
 

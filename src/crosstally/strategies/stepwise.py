@@ -34,6 +34,7 @@ from crosstally.residuals.closure import Closure
 from crosstally.schema import Schema
 from crosstally.strategies.base import Strategy, Task
 from crosstally.strategies.belief import Belief, known_sizes
+from crosstally.strategies.likely import corrected_errors, zipf_shares
 from crosstally.strategies.optimum import Optimum
 from crosstally.strategies.residual import Residual, contrast_costs, contrasts_with_variances
 from crosstally.strategies.rounds import following, next_budget
@@ -123,21 +124,32 @@ class Stepwise(Strategy):
         second = _second(task, goal, known_sizes(goal.closure), _known(goal, plan))
         return replace(plan, requests=(*plan.requests, *second), later=())
 
-    def likely_errors(self, plan: Plan, rows: int) -> Mapping[int, float]:
-        """The errors that are expected if interactions are as large as on other tables, and values equally frequent.
+    def likely_errors(self, plan: Plan, rows: int) -> Mapping[int, tuple[float, float]]:
+        """The errors from small interactions of values that follow Zipf's law, to those of other tables' size.
 
-        Rare values make interactions smaller, so that real tables are better: on Adult, ACS and FARS releases had 1.5
-        to 2.5 times less in pairs (docs/concepts/advice.md). Of a wide schema, whose groups are not known, nothing.
+        The upper end takes interactions as large as on other tables, and values to be equally frequent; the lower end
+        their 10% quantile. Releases of Adult, ACS and FARS are at the lower end or below it in pairs
+        (docs/concepts/advice.md). Of a wide schema, whose groups are not known, nothing.
         """
         task = Task(plan.schema, plan.workload, budget=plan.budget_left, neighbours=plan.neighbours)
         if _is_wide(task):
             return {}
-        goal = _goal(plan)
-        belief = Belief.of_one_ways(goal.closure, [np.full(size, 1 / size) for size in plan.schema.shape], rows)
-        known = _known(goal, plan)
-        known = known + _known(goal, task.planned(self.name, _second(task, goal, belief, known)))
-        errors = np.sqrt(goal.errors(belief.errors(known)))
-        return dict(zip(goal.orders, errors.tolist(), strict=True))
+        goal, known = _goal(plan), _known(_goal(plan), plan)
+
+        def expected(belief: Belief) -> Floats:
+            second = task.planned(self.name, _second(task, goal, belief, known))
+            return goal.errors(belief.errors(known + _known(goal, second)))
+
+        equal, skewed = ([make(size) for size in plan.schema.shape] for make in (_equal_shares, zipf_shares))
+        high = expected(Belief.of_one_ways(goal.closure, equal, rows))
+        low = expected(Belief.of_one_ways(goal.closure, skewed, rows).at_low_sizes())
+        low = np.minimum(corrected_errors(goal, low, skewed, rows), high)
+        ends = zip(np.sqrt(low).tolist(), np.sqrt(high).tolist(), strict=True)
+        return dict(zip(goal.orders, ends, strict=True))
+
+
+def _equal_shares(size: int) -> Floats:
+    return np.full(size, 1 / size)
 
 
 def _rules(task: Task, goal: Goal) -> tuple[Rule, ...]:
