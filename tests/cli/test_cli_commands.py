@@ -117,6 +117,7 @@ def test_plan_json_has_the_error_of_laplace_noise(folder: Path) -> None:
         "share": None,
         "verdict": None,
         "likely": None,
+        "at_best": None,
     }
     assert [(each["kind"], each["options"]) for each in found["advice"]] == [("budget", ["--epsilon", "2"])]
     assert ran.err == ""

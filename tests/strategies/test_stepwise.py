@@ -395,6 +395,21 @@ def test_a_wide_schema_is_measured_in_groups_and_answered_in_its_own_values(budg
     assert ((answer - truth) ** 2).sum() < 0.5 * ((independent - truth) ** 2).sum()
 
 
+def test_attributes_that_were_measured_together_keep_their_values() -> None:
+    """Attributes of three values are measured together first; groups of their rare values would then be refused."""
+    schema = schema_of(600, 600, 600, 3, 3, 3, 3)
+    rng = np.random.default_rng(2)
+    codes = [rng.zipf(1.5, 20_000) % 600 for _ in range(3)] + [rng.choice(3, 20_000, p=[0.98, 0.01, 0.01])] * 4
+    rows = pa.table({f"a{i}": code.astype(str) for i, code in enumerate(codes)})
+    first = ct.plan(schema, epsilon=0.2, strategy="stepwise").chosen
+    together = {name for r in first.requests for name in r.query.attributes if len(r.query.attributes) > 1}
+    assert together
+    queries = [m.query for m in ct.release(rows, plan=first).measurements]
+    grouped = {name for query in queries if isinstance(query, Cells) for name, _ in query.groups}
+    assert grouped
+    assert not grouped & together
+
+
 @pytest.mark.parametrize("delta", [None, "1e-9"])
 def test_a_named_table_over_sixteen_attributes_is_planned(delta: str | None) -> None:
     """It has 65,536 sets: trying every family of views took a minute, and every subset of every set as long."""

@@ -72,3 +72,12 @@ def test_all_pairs_fit(most_cells: int) -> None:
     cells = sum(a * b for a, b in combinations(sizes, 2))
     assert cells <= max(most_cells, 4 * 48 * 47 / 2)
     assert cells > most_cells / 2  # and no more is given up than must be
+
+
+def test_some_attributes_keep_their_values() -> None:
+    schema = wide_schema(48)
+    counts = {a.name: 1e5 / (1 + np.arange(a.size)) for a in schema.attributes}
+    kept = {"a0", "a5"}
+    found = groups_of_all(schema, counts, rows_each=1_000, most_cells=100_000, in_full=kept)
+    assert kept <= groups_of_all(schema, counts, rows_each=1_000, most_cells=100_000).keys()
+    assert not kept & found.keys()

@@ -253,6 +253,7 @@ def _expected_json(expected: Expected) -> dict[str, Any]:
         "share": _number(expected.share),
         "verdict": expected.verdict,
         "likely": _number(expected.likely),
+        "at_best": _number(expected.at_best),
     }
 
 
@@ -346,10 +347,12 @@ def stages_in_words(plan: Plan) -> str:
                 f"{len(plan.later)} later stages, with {left} together, ask what {rule.name} chooses by those before."
             )
         return f"A later stage, with {left}, measures what {rule.name} chooses by the first."
+    trial = "some pairs on trial, then " if len(plan.later) > 1 else ""
     return (
-        f"First come the total and the one-way tables, with {float(plan.share):.0%} of the budget; then those larger "
-        "tables that are worth their noise, as the noisy one-way tables show. Other tables are predicted from what was "
-        "measured. The errors above are those of measuring all of them: what is left out makes the rest better."
+        f"First come the total and the one-way tables, with {float(plan.share):.0%} of the budget; then {trial}those "
+        "larger tables that are worth their noise, as the noisy one-way tables show. Other tables are predicted from "
+        "what was measured. The errors above are those of measuring all of them: what is left out makes the rest "
+        "better."
     )
 
 

@@ -118,8 +118,8 @@ class Strategy(ABC):
         """What all stages of its plan may measure together; the plan itself if it has one stage."""
         return plan
 
-    def likely_errors(self, plan: Plan, rows: int) -> Mapping[int, float]:  # noqa: ARG002
-        """The likely RMS error by number of attributes for this number of rows, if the rows decide what is measured.
+    def likely_errors(self, plan: Plan, rows: int) -> Mapping[int, tuple[float, float]]:  # noqa: ARG002
+        """By number of attributes the ends of the likely RMS error, where the rows decide what is measured.
 
         Nothing where the plan's own errors say it all.
         """

@@ -18,7 +18,7 @@ import numpy as np
 from crosstally.residuals.closure import Closure
 from crosstally.typing import Floats
 
-__all__ = ["MEDIAN_SIZES", "SPREAD", "Belief", "known_sizes"]
+__all__ = ["LARGE", "MEDIAN_SIZES", "SPREAD", "Belief", "known_sizes"]
 
 MEDIAN_SIZES = {2: 0.06, 3: 0.01, 4: 0.003}
 """The median size of an interaction by its order (module docstring: six real tables)."""
@@ -32,6 +32,9 @@ docs/methods/stepwise.md."""
 _NODES = (-math.sqrt(3), 0.0, math.sqrt(3))
 _WEIGHTS = np.array([1 / 6, 2 / 3, 1 / 6])
 """Three points that have the first five moments of a normal law (Gauss and Hermite)."""
+_TENTH = 1.2816  # standard deviations below its mean, a normal law has its 10% quantile
+LARGE = float(_WEIGHTS[-1])
+"""The part of all interactions that is of the largest of the three sizes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,6 +57,15 @@ class Belief:
         medians = np.array([MEDIAN_SIZES.get(k, MEDIAN_SIZES[highest] * FALL ** (k - highest)) for k in range(64)])
         scale = np.where(order >= min(MEDIAN_SIZES), (medians[order] * rows) ** 2 * bound, np.inf)
         return cls(scale, np.exp(2 * SPREAD * np.array(_NODES)))
+
+    def with_pairs_of(self, mean_square: float) -> Belief:
+        """The belief that pairs have this mean squared size; the law's form stays, and higher orders move alike."""
+        believed = MEDIAN_SIZES[2] ** 2 * float(_WEIGHTS @ self.factors)
+        return Belief(self.scale * (mean_square / believed), self.factors)
+
+    def at_low_sizes(self) -> Belief:
+        """The belief with every size moved down from the median of its law to its 10% quantile."""
+        return Belief(self.scale * math.exp(-2 * _TENTH * SPREAD), self.factors)
 
     def errors(self, precision: Floats) -> Floats:
         """The expected squared error of each set's coefficients, known with this precision."""

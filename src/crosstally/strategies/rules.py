@@ -22,7 +22,7 @@ def _views(*, size: int | None, cover: int | None, max_cells: int | None) -> Str
     return Views(size=size, cover=cover, max_cells=max_cells)
 
 
-def _stepwise(*, named: bool) -> Strategy:  # noqa: ARG001 (``next`` reads it from the plan)
+def _stepwise(*, named: bool, trial: bool = False) -> Strategy:  # noqa: ARG001 (``next`` reads them from the plan)
     return Stepwise()
 
 
@@ -65,7 +65,7 @@ def outlook(plan: Plan) -> Plan:
     return _strategy_of(plan.later[0]).outlook(plan) if plan.later else plan
 
 
-def likely_errors(plan: Plan, rows: int) -> Mapping[int, float]:
+def likely_errors(plan: Plan, rows: int) -> Mapping[int, tuple[float, float]]:
     """What its rule believes of the errors of a release, by number of attributes; nothing for a plan of one stage."""
     return _strategy_of(plan.later[0]).likely_errors(plan, rows) if plan.later and rows > 0 else {}
 

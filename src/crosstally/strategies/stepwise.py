@@ -27,17 +27,20 @@ from crosstally.plans.goal import Goal, goal_of
 from crosstally.plans.plan import Plan, Request, Rule, known_total
 from crosstally.plans.request import GroupedRequests
 from crosstally.plans.shares import requests_with_shares
-from crosstally.plans.stages import part_of
+from crosstally.plans.stages import first_share, part_of
 from crosstally.questions.queries import Cells
 from crosstally.residuals import combine
 from crosstally.residuals.closure import Closure
 from crosstally.schema import Schema
 from crosstally.strategies.base import Strategy, Task
 from crosstally.strategies.belief import Belief, known_sizes
+from crosstally.strategies.likely import corrected_errors, zipf_shares
 from crosstally.strategies.optimum import Optimum
 from crosstally.strategies.residual import Residual, contrast_costs, contrasts_with_variances
+from crosstally.strategies.rounds import following, next_budget
+from crosstally.strategies.trial import mean_square_size, trial_pairs, trial_share
 from crosstally.strategies.value_groups import groups_of_all, rows_of_a_group
-from crosstally.strategies.view_shares import TableBudget, ViewShares, best_shares
+from crosstally.strategies.view_shares import TableBudget, ViewShares, best_shares, unshrunk_score
 from crosstally.strategies.water_filling import believed_precisions, best_precisions
 from crosstally.typing import Floats
 from crosstally.workload import Workload
@@ -89,9 +92,8 @@ class Stepwise(Strategy):
         goal = goal_of(task.schema, task.asked)
         if len(goal.shares) == 1:
             return task.planned(self.name, _one_ways(task, task.budget))
-        first_share = Fraction(float(goal.shares[0])).limit_denominator(1000)
-        rule = Rule(self.name, RULE_VERSION, parameters={"named": task.asked is not None}, share=1 - first_share)
-        staged = task.planned(self.name, _one_ways(task, part_of(task.budget, first_share)), later=(rule,))
+        rules = _rules(task, goal)
+        staged = task.planned(self.name, _one_ways(task, part_of(task.budget, first_share(rules))), later=rules)
         if task.asked is None or len(task.asked) > _FEW_TABLES:
             return staged
         at_once = task.planned(self.name, _second(task, goal, known_sizes(goal.closure), np.zeros(len(goal.closure))))
@@ -101,10 +103,10 @@ class Stepwise(Strategy):
     def next(self, plan: Plan, seen: Sequence[Measurement]) -> Plan | None:
         """What the one-way tables say is worth measuring."""
         goal = _goal(plan)
-        rows, shares = _seen(plan.schema, seen)
         task = Task(plan.schema, plan.workload, budget=plan.budget_left, neighbours=plan.neighbours)
         if _is_wide(task):
-            return task.planned(self.name, _grouped_views(task, plan, rows, shares))
+            return following(plan, _second_of_wide(task, plan, seen))
+        rows, shares = _seen(plan.schema, seen)
         belief = Belief.of_one_ways(goal.closure, shares, rows)
         version = plan.later[0].version
         return task.planned(self.name, _second(task, goal, belief, _known(goal, plan), version=version))
@@ -122,21 +124,44 @@ class Stepwise(Strategy):
         second = _second(task, goal, known_sizes(goal.closure), _known(goal, plan))
         return replace(plan, requests=(*plan.requests, *second), later=())
 
-    def likely_errors(self, plan: Plan, rows: int) -> Mapping[int, float]:
-        """The errors to expect if interactions are as large as on the reference tables, and values equally frequent.
+    def likely_errors(self, plan: Plan, rows: int) -> Mapping[int, tuple[float, float]]:
+        """The errors from small interactions of values that follow Zipf's law, to those of other tables' size.
 
-        Rare values make interactions smaller, so that real tables are better: on Adult, ACS and FARS releases had 1.5
-        to 2.5 times less in pairs (docs/concepts/advice.md). Of a wide schema, whose groups are not known, nothing.
+        The upper end takes interactions as large as on other tables, and values to be equally frequent; the lower end
+        their 10% quantile. Releases of Adult, ACS and FARS are at the lower end or below it in pairs
+        (docs/concepts/advice.md). Of a wide schema, whose groups are not known, nothing.
         """
         task = Task(plan.schema, plan.workload, budget=plan.budget_left, neighbours=plan.neighbours)
         if _is_wide(task):
             return {}
-        goal = _goal(plan)
-        belief = Belief.of_one_ways(goal.closure, [np.full(size, 1 / size) for size in plan.schema.shape], rows)
-        known = _known(goal, plan)
-        known = known + _known(goal, task.planned(self.name, _second(task, goal, belief, known)))
-        errors = np.sqrt(goal.errors(belief.errors(known)))
-        return dict(zip(goal.orders, errors.tolist(), strict=True))
+        goal, known = _goal(plan), _known(_goal(plan), plan)
+
+        def expected(belief: Belief) -> Floats:
+            second = task.planned(self.name, _second(task, goal, belief, known))
+            return goal.errors(belief.errors(known + _known(goal, second)))
+
+        equal, skewed = ([make(size) for size in plan.schema.shape] for make in (_equal_shares, zipf_shares))
+        high = expected(Belief.of_one_ways(goal.closure, equal, rows))
+        low = expected(Belief.of_one_ways(goal.closure, skewed, rows).at_low_sizes())
+        low = np.minimum(corrected_errors(goal, low, skewed, rows), high)
+        ends = zip(np.sqrt(low).tolist(), np.sqrt(high).tolist(), strict=True)
+        return dict(zip(goal.orders, ends, strict=True))
+
+
+def _equal_shares(size: int) -> Floats:
+    return np.full(size, 1 / size)
+
+
+def _rules(task: Task, goal: Goal) -> tuple[Rule, ...]:
+    """One for the second stage. A trial before it takes its share from the one-way tables."""
+    ones = Fraction(float(goal.shares[0])).limit_denominator(1000)
+    named = task.asked is not None
+    rule = Rule(Stepwise.name, RULE_VERSION, parameters={"named": named}, share=1 - ones)
+    part = trial_share(len(task.workload.attributes(task.schema))) if task.budget.pure and _is_wide(task) else 0
+    if not part:
+        return (rule,)
+    parameters = {"named": named, "trial": True}
+    return tuple(replace(rule, parameters=parameters, share=share) for share in (ones * part, rule.share))
 
 
 def _goal(plan: Plan) -> Goal:
@@ -216,12 +241,14 @@ def _views(task: Task, goal: Goal, belief: Belief, already: Floats) -> Sequence[
     return requests_with_shares(queries, best.shares, task.schema, task.budget, task.neighbours)
 
 
-def _best_views(task: Task, goal: Goal, belief: Belief, already: Floats) -> ViewShares:
-    """The family with the lowest expected score, with its shares."""
+def _best_views(task: Task, goal: Goal, belief: Belief, already: Floats, *, shrunk: bool = True) -> ViewShares:
+    """The family with the lowest expected score, with its shares; ``shrunk`` if inference shrinks noise as it can."""
     budget = TableBudget.of(task)
     families = islice(_families(task, goal), max(2, _MOST_SETS // len(goal.closure)))
     found = (best_shares(goal, belief, views, budget, already=already) for views in families)
-    return min(found, key=lambda each: each.score)
+    if shrunk:
+        return min(found, key=lambda each: each.score)
+    return min(found, key=lambda each: unshrunk_score(goal, belief, each, budget, already=already))
 
 
 def _families(task: Task, goal: Goal) -> Iterator[Sequence[tuple[int, ...]]]:
@@ -255,43 +282,86 @@ def _is_wide(task: Task) -> bool:
     return bool((sizes.sum() ** 2 - (sizes**2).sum()) / 2 > MOST_CELLS)
 
 
-def _grouped_views(task: Task, plan: Plan, rows: float, shares: list[Floats]) -> Sequence[Request]:
-    """Views over groups of values with enough rows to stand out from noise; one-way tables stay in full."""
+def _second_of_wide(task: Task, plan: Plan, seen: Sequence[Measurement]) -> Sequence[Request]:
+    """Pairs on trial, if they come next; then views, by the belief or by what the trial says of interactions."""
     names = task.workload.attributes(task.schema)
-    schema = task.schema.subset(*names)
-    counts = {name: rows * shares[task.schema.positions[name]] for name in names}
+    if len(plan.later) > 1:
+        groups, own = _value_groups(task, plan, seen), next_budget(plan)
+        queries = [_in_groups(pair, groups) for pair in trial_pairs(names)]
+        return requests_with_shares(queries, [1.0] * len(queries), task.schema, own, task.neighbours)
+    if "trial" not in plan.later[0].parameters:
+        variances = plan.variances_of(Closure(plan.schema, tuple((name,) for name in names))).of_tables
+        return _grouped_views(task, seen, _value_groups(task, plan, seen), variances)
+    number = len(trial_pairs(names))
+    first, trial = seen[:-number], seen[-number:]
+    groups = {name: of for each in trial if isinstance(each.query, Cells) for name, of in each.query.groups}
+    combined = combine(task.schema, first)
+    variances = np.array([combined.variance((name,)) for name in names])
+    return _grouped_views(task, first, groups, variances, trial=trial)
+
+
+def _value_groups(task: Task, plan: Plan, seen: Sequence[Measurement]) -> dict[str, tuple[int, ...]]:
+    """Groups of values that hold enough rows to be told from noise."""
+    names = task.workload.attributes(task.schema)
+    rows, shares = _seen(task.schema, seen)
     budget = TableBudget.of(task)
     noise = (budget.whole / math.comb(len(names), 2) ** budget.power) ** -0.5  # of all pairs, each with an equal share
-    groups = groups_of_all(schema, counts, rows_each=rows_of_a_group(noise, rows), most_cells=MOST_CELLS)
+    return groups_of_all(
+        task.schema.subset(*names),
+        {name: rows * shares[task.schema.positions[name]] for name in names},
+        rows_each=rows_of_a_group(noise, rows),
+        most_cells=MOST_CELLS,
+        in_full=_measured_together(plan),
+    )
+
+
+def _grouped_views(
+    task: Task,
+    seen: Sequence[Measurement],
+    groups: Mapping[str, tuple[int, ...]],
+    variances: Floats,
+    trial: Sequence[Measurement] = (),
+) -> Sequence[Request]:
+    """Views over groups of values; one-way tables, which ``seen`` has with these variances, stay in full."""
+    names = task.workload.attributes(task.schema)
+    rows, shares = _seen(task.schema, seen)
+    schema = task.schema.subset(*names)
     coarse = Schema([schema[name].grouped(groups[name]) if name in groups else schema[name] for name in names])
     small = replace(task, schema=replace(coarse, unit=task.schema.unit), asked=None)
     goal = goal_of(small.schema, small.workload)
+    counts = {name: rows * shares[task.schema.positions[name]] for name in names}
     held = [
         np.asarray(np.bincount(groups.get(name, range(schema[name].size)), counts[name]) / max(rows, 1.0), np.float64)
         for name in names
     ]
     belief = Belief.of_one_ways(goal.closure, held, rows)
-    best = _best_views(small, goal, belief, _known_coarse(goal, plan, names))
+    if trial:
+        belief = belief.with_pairs_of(mean_square_size(trial, rows))
+    best = _best_views(small, goal, belief, _known_coarse(goal, variances, schema.sizes(names)), shrunk=not trial)
     queries = [_in_groups(small.names(view), groups) for view in best.views]
     return requests_with_shares(queries, best.shares, task.schema, task.budget, task.neighbours)
+
+
+def _measured_together(plan: Plan) -> set[str]:
+    """The attributes that the first stage measures with others: a release counts all such tables in the same groups."""
+    return {name for request in plan.requests for name in request.query.attributes if len(request.query.attributes) > 1}
 
 
 def _in_groups(names: tuple[str, ...], groups: Mapping[str, tuple[int, ...]]) -> Cells:
     return Cells(names, {name: groups[name] for name in names if name in groups}) if len(names) > 1 else Cells(names)
 
 
-def _known_coarse(goal: Goal, plan: Plan, names: Sequence[str]) -> Floats:
-    """The precision with which full one-way tables measure the sets of a goal about groups of their values.
+def _known_coarse(goal: Goal, variances: Floats, sizes: Sequence[int]) -> Floats:
+    """The precision with which one-way tables in full tell the sets of a goal about groups of their values.
 
     A group adds up the noise of its values.
     """
-    of_values = plan.variances_of(Closure(plan.schema, tuple((name,) for name in names))).of_tables
-    values = np.array(plan.schema.sizes(names), float)
+    values = np.array(sizes, float)
     already = np.zeros(len(goal.closure))
     for places, positions in goal.closure.members[:2]:
         for place, position in zip(places, positions, strict=True):
-            i = position[0] if len(position) else int(np.argmin(of_values * values))
-            already[place] = 1 / (of_values[i] * values[i] / (goal.closure.sizes[i] if len(position) else 1.0))
+            i = position[0] if len(position) else int(np.argmin(variances * values))
+            already[place] = 1 / (variances[i] * values[i] / (goal.closure.sizes[i] if len(position) else 1.0))
     return already
 
 

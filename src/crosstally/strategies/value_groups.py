@@ -12,7 +12,7 @@ the last bin and stay by themselves.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from itertools import combinations
 
 import numpy as np
@@ -75,7 +75,12 @@ def _closed(held: NDArray[np.float64], rows_each: float, *, at_least: int) -> ND
 
 
 def groups_of_all(
-    schema: Schema, counts: Mapping[str, ArrayLike], *, rows_each: float, most_cells: int
+    schema: Schema,
+    counts: Mapping[str, ArrayLike],
+    *,
+    rows_each: float,
+    most_cells: int,
+    in_full: Collection[str] = (),
 ) -> dict[str, tuple[int, ...]]:
     """The groups of all attributes that need them, so that all pairs together have at most ``most_cells`` cells.
 
@@ -84,11 +89,12 @@ def groups_of_all(
         counts: The noisy counts of the values of each.
         rows_each: How many rows a group should hold about; more where there would be too many cells.
         most_cells: Of all pairs together. Where even two groups of each attribute have more, that is what one gets.
+        in_full: Attributes that keep all their values.
     """
     most_rows = max(float(_above_zero(counts[name]).sum()) for name in schema.names)
     while True:
-        found = {a.name: value_groups(a, counts[a.name], rows_each) for a in schema.attributes}
-        sizes = [max(groups) + 1 if (groups := found[a.name]) else a.size for a in schema.attributes]
+        found = {a.name: value_groups(a, counts[a.name], rows_each) for a in schema.attributes if a.name not in in_full}
+        sizes = [max(groups) + 1 if (groups := found.get(a.name)) else a.size for a in schema.attributes]
         out = {name: groups for name, groups in found.items() if groups is not None}
         cells = sum(a * b for a, b in combinations(sizes, 2))
         if cells <= most_cells or rows_each > most_rows:

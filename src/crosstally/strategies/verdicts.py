@@ -39,7 +39,8 @@ class Expected:
     ``error`` is the RMS error of their counts before negative ones are corrected; NaN where they are predicted, so that
     it is not known beforehand. ``cells`` is their mean number of cells, ``rows`` about how many rows there are, if
     that is known. A typical cell has the rows divided by the cells. ``likely`` is the error that the strategy believes
-    in where it leaves out what is not worth its noise; NaN where it has no such belief.
+    in where it leaves out what is not worth its noise, and ``at_best`` the one where interactions are small and values
+    rare; NaN where it has no such belief.
 
     >>> print(Expected(2, error=30, cells=20, rows=50_000))
     Tables over two attributes will be within 1.2% of a typical cell (± 30 of 2,500 rows): good.
@@ -53,6 +54,7 @@ class Expected:
     cells: float
     rows: int | None = None
     likely: float = math.nan
+    at_best: float = math.nan
 
     @property
     def known(self) -> bool:
@@ -100,7 +102,7 @@ class Expected:
         said = f"{tables} will be {share}: {self.verdict}."
         if self.verdict is Verdict.NOISE:
             said = f"At this budget {self.tables} are {self.verdict}: {within} in a typical cell of {typical}."
-        if self.likely < _WORTH_SAYING * self.error:
+        if self.verdict is not Verdict.GOOD and self.at_best < _WORTH_SAYING * self.error:
             return f"{said} That is if all are measured; predicted where that is better, likely {self._likely_figure}."
         return said
 
@@ -109,8 +111,12 @@ class Expected:
         """The likely error in a few words; empty where there is no belief."""
         if math.isnan(self.likely) or not self.rows:
             return ""
-        share = self.likely * self.cells / self.rows
-        return f"within {_percent(share)} (± {_count(self.likely)}): {_verdict(share)}"
+        best, share = (error * self.cells / self.rows for error in (self.at_best, self.likely))
+        words = list(dict.fromkeys(str(_verdict(each)) for each in (best, share)))
+        return (
+            f"within {_percent(best)} to {_percent(share)} (± {_count(self.at_best)} to {_count(self.likely)}): "
+            f"{' to '.join(words)}"
+        )
 
     def _rows_for(self, verdict: Verdict) -> int:
         """From how many rows on the tables are that good, to two digits, rounded up."""
@@ -119,16 +125,21 @@ class Expected:
         return math.ceil(rows / unit) * unit
 
 
-def expected_errors(outlook: Plan, rows: int | None, likely: Mapping[int, float] | None = None) -> tuple[Expected, ...]:
+def expected_errors(
+    outlook: Plan, rows: int | None, likely: Mapping[int, tuple[float, float]] | None = None
+) -> tuple[Expected, ...]:
     """What to expect of the tables that a plan is for and of those inside them, by their number of attributes.
 
-    ``outlook`` has what all stages may measure together, ``likely`` what the strategy believes of their errors.
+    ``outlook`` has what all stages may measure together, ``likely`` the ends of what the strategy
+    believes of their errors.
     """
     believed = likely or {}
     goal, errors = goal_of(outlook.schema, outlook.workload), outlook.order_errors
+    unknown = (math.nan, math.nan)
     return tuple(
-        Expected(order, error=errors[order], cells=cells, rows=rows, likely=believed.get(order, math.nan))
+        Expected(order, error=errors[order], cells=cells, rows=rows, likely=high, at_best=low)
         for order, cells in zip(goal.orders, goal.cells, strict=True)
+        for low, high in [believed.get(order, unknown)]
     )
 
 
