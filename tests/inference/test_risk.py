@@ -120,3 +120,11 @@ def test_one_set_drawn_towards_zero_is_the_estimate_of_james_and_stein() -> None
     )
     assert blend.weights[:, 0] == pytest.approx([8 / 385, 0])
     assert blend.of(linear, (none, linear)) == pytest.approx(np.where(np.arange(11) == 0, 100, linear * (1 - 8 / 385)))
+
+
+def test_means_of_orders_are_means_over_sets_of_their_means() -> None:
+    """Two sets of order 1, of one and two coefficients, have means 6 and 3; one set of order 2 has the mean 5."""
+    sets = Sets(np.array([0, 2, 2, 3]), np.array([1, 1, 1, 2]))
+    sums = sets.sums(np.array([6.0, 2.0, 4.0, 5.0]))
+    assert sums.tolist() == [6.0, 6.0, 5.0]
+    assert sets.means_of_orders(sums).tolist() == [4.5, 4.5, 5.0]

@@ -269,6 +269,28 @@ def test_pricing_against_all_cells() -> None:
     assert len(names) == 5
 
 
+@pytest.mark.parametrize(("of_the_total", "found", "largest"), [(-3.0, 0, -1.0), (-1.0, 3, math.inf)])
+def test_cells_improve_by_their_score_and_the_multiplier_of_the_total(
+    of_the_total: float, found: int, largest: float
+) -> None:
+    """Scores are 1 and 2 by the first attribute. With -3 for the total none is left above zero, the best at -1.
+
+    With -1 the three cells of score 2 improve; the search that found them does not know the largest of all.
+    """
+    schema = schema_of(2, 3)
+    columns = Columns(schema, [Target(Cells(("a0",)), np.zeros(2))])
+    tables = columns.score_tables(np.array([1.0, 2.0]))
+    solved = programs._Solved(
+        np.zeros((1, 2), np.intp), np.ones(1), distance=0.0, multipliers=np.ones(2), total_multiplier=of_the_total
+    )
+    cells, most = programs._improving(
+        tables, solved, shape=schema.shape, random=np.random.default_rng(0), deadline=math.inf
+    )
+    assert len(np.unique(cells, axis=0)) == found
+    assert (cells[:, 0] == 1).all()
+    assert most == largest
+
+
 def test_columns_are_the_answers_of_single_rows() -> None:
     schema = schema_of(2, 3, 4)
     queries: list[Cells | Contrast] = [Contrast(("a2", "a0")), Cells(("a1", "a2")), Cells(()), Contrast(("a1",))]
