@@ -226,7 +226,7 @@ def test_liars_who_choose_their_group_move_a_table_as_far_as_is_said() -> None:
     """1% of liars in one of seven groups: some 5,000 people become about 15,100, and the crowd shows.
 
     An honest report adds 1 or 0 on average, a lie (1 - q) / (p - q) = 1.582. Of 15,143 people in the group 1,000 lie,
-    so that 100,000 x 1,000 / 15,143 x (1.582 - 0.05) = 10,120 are added.
+    so that 100,000 x 1,000 / 15,143 x (1.582 - 0.05) = 10,120 are added. Honest groups look unusual once in a thousand.
     """
     protocol = design(SEVEN, epsilon=1, people=PEOPLE, ways=1, method="marginals")
     sent, codes = reports(protocol, codes_of(PEOPLE)), codes_of(PEOPLE)
@@ -237,7 +237,8 @@ def test_liars_who_choose_their_group_move_a_table_as_far_as_is_said() -> None:
     poisoned, after = released_by(protocol, lying)
     assert abs(before - codes[0].sum()) < 6 * 1900
     assert 9_000 < after - before < 11_000
-    assert poisoned.group_sizes().unusual == (0,)
+    # other groups are 143 people smaller, 1.3 standard deviations: one run in twenty has one of them unusual too
+    assert 0 in poisoned.group_sizes().unusual
     bound = poisoned.shift_by_liars("a0", liars=0.01)
     assert bound == pytest.approx(PEOPLE * 1000 / poisoned.group_sizes().reports[0] * 1.581977, rel=1e-5)
     assert 0.9 < (after - before) / bound < 1
