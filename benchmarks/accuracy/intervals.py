@@ -1,6 +1,7 @@
-"""How often 95% intervals of default releases hold, and how wide they are, on real tables.
+"""How often 95% intervals of default releases, and of releases with named tables, hold, and how wide they are.
 
-``python -m`` this module prints a line for each table, budget, order and kind, for as many draws as asked.
+``python -m`` this module prints a line for each real table, budget, order and kind, for as many draws as asked. Draws
+are kept (``kept``), so that a run that was stopped goes on where it was.
 """
 
 from __future__ import annotations
@@ -14,62 +15,90 @@ from typing import Any
 import numpy as np
 
 import crosstally as ct
-from benchmarks.accuracy.coverage import Aim, Cells, Draw, add, coverage_line, in_words, over_draws
+from benchmarks.accuracy.coverage import Aim, Cells, Draw, add, coverage_line, over_draws
 from benchmarks.accuracy.kept import code_digest, kept, table_digest
 from benchmarks.accuracy.real_tables import RealTable, real_table
-from benchmarks.accuracy.settings import DELTA, Setting, in_processes, present, settings
+from benchmarks.accuracy.settings import DELTA, Setting, in_processes, present
 
 __all__ = ["MOST_CELLS", "held", "main", "run"]
 
 TABLES = ("adult", "fars-16", "acs", "census-9", "msnbc", "kosarak")
 QUICK_TABLES = ("msnbc",)
+BUDGETS = (("0.1", None), ("1", None), ("1", DELTA))
+NAMED = (None, 2, 3)
+"""Nothing is named, or all tables of this order."""
 DRAWS = 10
 """At most so many of each setting: a draw takes minutes, nearly all of them for tables that nobody measured."""
 MOST_TABLES = 25
 """Tables asked of each order, drawn anew for every release."""
 MOST_CELLS = 4_000
-CLASSES = {"all": (0, math.inf), "0": (0, 0), "1-20": (1, 20), ">20": (21, math.inf)}
+CLASSES = {"all": (0, math.inf), "0": (0, 0), ">0": (1, math.inf), "1-20": (1, 20), ">20": (21, math.inf)}
 AIMS = {
     "covered": Aim(
         {"all": (0.93, 0.985), "0": (0.93, 1), "1-20": (0.90, 1), ">20": (0.92, 1)}, width={"all": 1.25, ">20": 1.5}
     ),
-    "not measured": Aim({"all": (0.92, 0.99), "1-20": (0.90, 1), ">20": (0.90, 1)}, width={"all": 1.5}),
+    "not measured": Aim({"all": (0.92, 0.99), ">0": (0.90, 1)}, width={"all": 1.5}),
     "bounds": Aim({"all": (0.92, 1)}),
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
-    """One draw of a setting; ``tables`` of each order and kind are asked."""
+class Case:
+    """A setting and what is named in it: nothing, or all tables of an order."""
 
     setting: Setting
+    named: int | None = None
+
+    def __str__(self) -> str:
+        return str(self.setting) if self.named is None else f"{self.setting}, all {self.named}-way tables named"
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One draw of a case; ``tables`` of each order and kind are asked."""
+
+    case: Case
     draw: int
     tables: int = MOST_TABLES
 
 
 def run(draws: int, *, quick: bool = False) -> Iterator[dict[str, Any]]:
-    """Width beside the oracle's, and the share held, for each setting, order and kind of table."""
-    wanted, _ = present(settings(QUICK_TABLES if quick else TABLES, ["1"], [None, DELTA]))
-    draws, tables = min(draws, DRAWS), 8 if quick else MOST_TABLES
-    jobs = [Trial(setting, draw, tables) for setting in wanted for draw in range(draws)]
+    """Width beside the oracle's, and the share held, for each case, order and kind of table."""
+    budgets = BUDGETS[1:] if quick else BUDGETS
+    wanted, _ = present([Setting(t, *budget) for t in (QUICK_TABLES if quick else TABLES) for budget in budgets])
+    cases = [Case(setting, named) for setting in wanted for named in (NAMED[:1] if quick else NAMED)]
+    yield from lines(cases, min(draws, DRAWS), 8 if quick else MOST_TABLES)
+
+
+def lines(cases: Sequence[Case], draws: int, tables: int) -> Iterator[dict[str, Any]]:
+    """For each case, order and kind of table a line. Draws are the outer loop: a run that stops has some of each."""
+    jobs = [Trial(case, draw, tables) for draw in range(draws) for case in cases]
     found = dict(zip(jobs, in_processes(_kept, jobs), strict=True))
-    for setting in wanted:
-        of_setting = [found[job] for job in jobs if job.setting == setting]
-        for kind, classes in over_draws(of_setting).items():
+    for case in cases:
+        of_case = [found[job] for job in jobs if job.case == case]
+        for kind, classes in over_draws(of_case).items():
             order, words = kind.split(" ", 1)
-            work = f"k={order}, {words} tables, 95% intervals of {setting}, width over 3.92 x RMS"
+            work = f"k={order}, {words} tables, 95% intervals of {case}, width over 3.92 x RMS"
             yield coverage_line(work, classes, AIMS[words], draws=draws)
 
 
 def _kept(trial: Trial) -> Any:
-    key = {"line": "intervals", "job": repr(trial), "code": code_digest(), "table": table_digest(trial.setting.table)}
+    key = {
+        "line": "intervals",
+        "job": repr(trial),
+        "code": code_digest(),
+        "table": table_digest(trial.case.setting.table),
+    }
     return kept("draws", key, lambda: draw_of(trial))
 
 
 def draw_of(trial: Trial) -> Draw:
     """One release, its tables against the truth."""
-    table, budget = real_table(trial.setting.table), trial.setting.budget
-    release = ct.release(table.rows, table.schema, epsilon=budget.epsilon, delta=budget.delta)
+    setting = trial.case.setting
+    table, named = real_table(setting.table), trial.case.named
+    workload = None if named is None else ct.Workload.all_ways(table.schema, named)
+    budget = setting.budget
+    release = ct.release(table.rows, table.schema, workload=workload, epsilon=budget.epsilon, delta=budget.delta)
     out: Draw = {}
     for kind, cells in held(table, release, np.random.default_rng(trial.draw), trial.tables):
         add(
@@ -108,12 +137,15 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--draws", type=int, default=3)
     parser.add_argument("--tables", nargs="*", default=TABLES)
     parser.add_argument("--epsilons", nargs="*", default=["1"])
+    parser.add_argument(
+        "--named", nargs="*", type=int, default=[0], help="orders of which all tables are named; 0: none"
+    )
     parser.add_argument("--most", type=int, default=MOST_TABLES, help="tables of each order and kind in a release")
     options = parser.parse_args(given)
-    for setting in settings(options.tables, options.epsilons, [None, DELTA]):
-        draws = [draw_of(Trial(setting, draw, options.most)) for draw in range(options.draws)]
-        for kind, classes in over_draws(draws).items():
-            print(f"{setting}, {kind}: {in_words(classes)}", flush=True)
+    wanted = [Setting(t, e, d) for t in options.tables for e, d in BUDGETS if e in options.epsilons]
+    cases = [Case(setting, named or None) for setting in wanted for named in options.named]
+    for each in lines(cases, options.draws, options.most):
+        print(f"{each['work']}: {each['note']}", flush=True)
 
 
 if __name__ == "__main__":
