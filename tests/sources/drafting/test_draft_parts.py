@@ -7,7 +7,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from crosstally.sources.drafting.bins import bin_names, is_crowded, ladder_edges
+from crosstally.sources.drafting.bins import bin_names, edges_from_rows, is_crowded
 from crosstally.sources.drafting.order import in_order
 from crosstally.sources.drafting.spellings import grouped, missing_tokens
 
@@ -52,12 +52,29 @@ def test_labels_that_only_begin_like_a_scale_are_sorted() -> None:
 )
 def test_edges_on_the_ladder_cover(numbers: list[float], whole: bool, edges: tuple[float, ...]) -> None:
     low, high = Decimal(repr(min(numbers))), Decimal(repr(max(numbers)))
-    found = ladder_edges(low, high, np.array(numbers, float), whole=whole)
+    found = edges_from_rows(low, high, np.array(numbers, float), whole=whole)
     assert found[0] <= min(numbers)
     assert max(numbers) <= found[-1]
     rungs = {0} | {sign * f * 10.0**p for sign in (1, -1) for f in (1, 2, 5) for p in range(-6, 9)}
     assert all(any(abs(edge - rung) < 1e-9 for rung in rungs) for edge in found)
     assert found == pytest.approx(edges)
+
+
+@pytest.mark.parametrize(
+    ("bulk", "far", "whole", "edges"),
+    [
+        (np.arange(58, 66), [43, 79], True, (20, 58, 59, 60, 61, 62, 63, 64, 65, 100)),
+        (np.arange(58, 61), [43, 79], True, (20, 58, 59, 60, 100)),  # no half numbers
+        (np.linspace(6.1, 10.4, 50), [0.7, 11.9], False, (0.5, 6, 7, 8, 9, 10, 11, 20)),
+        (np.linspace(-33, -27, 50), [-90, 70], False, (-100, -33, -32, -31, -30, -29, -28, -27, 0, 100)),
+    ],
+)
+def test_numbers_close_together_are_told_apart(
+    bulk: np.ndarray, far: list[float], whole: bool, edges: tuple[float, ...]
+) -> None:
+    numbers = np.array([*np.repeat(bulk, 1_000 // len(bulk)), *far], float)
+    low, high = (Decimal(repr(float(each))) for each in (numbers.min(), numbers.max()))
+    assert edges_from_rows(low, high, numbers, whole=whole) == pytest.approx(edges)
 
 
 def test_a_bin_with_most_rows_is_crowded() -> None:

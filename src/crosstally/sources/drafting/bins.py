@@ -1,4 +1,8 @@
-"""Bins with round edges: of equal width where rows are spread, on a ladder 1, 2, 5, 10, ... where they are not."""
+"""Bins with round edges, of three kinds. A kind that puts most rows into one bin gives way to the next.
+
+Equal width from the least number to the greatest; a ladder 1, 2, 5, 10, ... where large numbers are rare, as with
+incomes; equal width over nearly all rows, where a few numbers lie far from all others on either side.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +13,13 @@ from decimal import Decimal
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["AGE_EDGES", "AGE_NAMES", "bin_names", "is_crowded", "ladder_edges", "round_edges"]
+__all__ = ["AGE_EDGES", "AGE_NAMES", "bin_names", "edges_from_rows", "is_crowded", "round_edges"]
 
 _MOST_BINS = 8  # bins of a draft. Chosen: few enough to read, enough to show a shape. A steward may change them
 _CROWDED = 0.75  # of all rows in one bin: the others then say little
+_COARSE = 0.5  # of all rows in one bin of the ladder: bins of equal width over nearly all rows may be finer
 _OFTEN = 0.2  # of all rows at zero: it then has a bin of its own
+_RARE = 0.02  # of all rows beyond the inner bins, on each side. With 0.1 the two outer bins would be the largest
 
 AGE_EDGES = (0, 18, 25, 35, 45, 55, 65, 75, 120)
 """Ages as statistical offices publish them, chosen without a look at the rows."""
@@ -38,27 +44,55 @@ def round_edges(low: Decimal, high: Decimal) -> tuple[float, ...]:
 
 def is_crowded(edges: Sequence[float], sample: NDArray[np.float64]) -> bool:
     """Whether most rows are in one of the bins."""
-    return bool(len(sample)) and float(np.histogram(sample, edges)[0].max()) > _CROWDED * len(sample)
+    return bool(len(sample)) and _largest_share(edges, sample) > _CROWDED
 
 
-def ladder_edges(low: Decimal, high: Decimal, sample: NDArray[np.float64], *, whole: bool) -> tuple[float, ...]:
+def _largest_share(edges: Sequence[float], sample: NDArray[np.float64]) -> float:
+    return float(np.histogram(sample, edges)[0].max() / len(sample))
+
+
+def edges_from_rows(low: Decimal, high: Decimal, sample: NDArray[np.float64], *, whole: bool) -> tuple[float, ...]:
+    """Edges near the quantiles of a sample, for numbers of which bins of equal width have most in one.
+
+    >>> sample = np.array([43, *[*range(58, 66)] * 20, 79])
+    >>> edges_from_rows(Decimal(43), Decimal(79), sample, whole=True)
+    (20, 58, 59, 60, 61, 62, 63, 64, 65, 100)
+    """
+    zero = bool(low >= 0 and np.mean(sample == 0) > _OFTEN)
+    rest = sample[sample != 0] if zero else sample
+    edges = ladder_edges(low, high, rest)
+    if len(rest) and _largest_share(edges, rest) > _COARSE:
+        edges = min(edges, inner_edges(low, high, rest, whole=whole), key=lambda each: _largest_share(each, rest))
+    return tuple(sorted({*edges, 1})) if zero and whole else edges
+
+
+def ladder_edges(low: Decimal, high: Decimal, sample: NDArray[np.float64]) -> tuple[float, ...]:
     """Edges on the ladder of 1, 2 and 5 times powers of ten, near the quantiles of a sample; they cover both numbers.
 
-    >>> sample = np.array([0] * 50 + [700, 900, 1800, 2100, 4700, 9000, 30000])
-    >>> ladder_edges(Decimal(0), Decimal(30000), sample, whole=True)
-    (0, 1, 500, 1000, 2000, 5000, 50000)
+    >>> ladder_edges(Decimal(0), Decimal(30000), np.array([700, 900, 1800, 2100, 4700, 9000, 30000]))
+    (0, 500, 1000, 2000, 5000, 50000)
     """
-    alone = bool(low >= 0 and np.mean(sample == 0) > _OFTEN)
-    rest = sample[sample != 0] if alone else sample
     shares = np.arange(1, _MOST_BINS - 1) / (_MOST_BINS - 1)
-    quantiles = np.quantile(rest, shares, method="lower") if len(rest) else rest
-    inner = {_rung(Decimal(repr(float(quantile))), up=False) for quantile in quantiles}
-    edges = {edge for edge in inner if low < edge < high}
-    if alone and whole:
-        edges.add(Decimal(1))
+    quantiles = np.quantile(sample, shares, method="lower") if len(sample) else sample
+    return _covering(low, high, {_rung(Decimal(repr(float(quantile))), up=False) for quantile in quantiles})
+
+
+def inner_edges(low: Decimal, high: Decimal, sample: NDArray[np.float64], *, whole: bool) -> tuple[float, ...]:
+    """Round edges of equal width over all but the least and the greatest of a sample; two bins hold those.
+
+    >>> inner_edges(Decimal("0.5"), Decimal(60), np.array([0.5, *np.linspace(2, 5, 98), 60]), whole=False)
+    (0.5, 2, 2.5, 3, 3.5, 4, 4.5, 5, 100)
+    """
+    first, last = (Decimal(repr(float(each))) for each in np.quantile(sample, (_RARE, 1 - _RARE), method="nearest"))
+    inner = round_edges(first, last) if first < last else (_plain(first),)
+    return _covering(low, high, {Decimal(repr(edge)) for edge in inner if not whole or edge == int(edge)})
+
+
+def _covering(low: Decimal, high: Decimal, inner: set[Decimal]) -> tuple[float, ...]:
+    """These edges and outer ones on the ladder, so that bins cover both numbers; zero parts losses from gains."""
+    edges = {edge for edge in inner if low < edge < high} | {_rung(low, up=False), _rung(high, up=True)}
     if low < 0 < high:
         edges.add(Decimal(0))
-    edges |= {_rung(low, up=False), _rung(high, up=True)}
     return tuple(_plain(edge) for edge in sorted(edges))
 
 

@@ -18,7 +18,7 @@ from crosstally.sources.codes.arrays import is_readable
 from crosstally.sources.codes.bins import number_of
 from crosstally.sources.codes.columns import matcher_of
 from crosstally.sources.codes.texts import canonical_texts
-from crosstally.sources.drafting.bins import AGE_EDGES, AGE_NAMES, bin_names, is_crowded, ladder_edges, round_edges
+from crosstally.sources.drafting.bins import AGE_EDGES, AGE_NAMES, bin_names, edges_from_rows, is_crowded, round_edges
 from crosstally.sources.drafting.codes import MOST_CODES, are_codes, below_zero, standing_apart
 from crosstally.sources.drafting.dates import Dates
 from crosstally.sources.drafting.names import names_age, names_code, names_id, names_weight
@@ -260,7 +260,7 @@ class Column:
         edges, sample, remarks = round_edges(low, high), np.array([n for n in self._sample if n >= low]), []
         crowded = is_crowded(edges, sample)
         if crowded:
-            edges = ladder_edges(low, high, sample, whole=whole)
+            edges = edges_from_rows(low, high, sample, whole=whole)
             remarks.append('edges follow the quantiles of the data, which epsilon does not cover ("from": "data")')
         else:
             remarks.append("bins cover what occurs: give them the range that is publicly known")
