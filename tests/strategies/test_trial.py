@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pytest
 
 import crosstally as ct
 from conftest import schema_of
+from crosstally import pipeline
 from crosstally.measurements import Measurement
 from crosstally.plans.goal import goal_of
 from crosstally.plans.plan import Plan
@@ -106,3 +108,32 @@ def test_pairs_are_measured_where_the_trial_finds_interactions(related: bool) ->
     larger = [m for m in released.measurements if len(m.query.attributes) > 1]
     assert (len(larger) > 60) is related  # of the first two stages there are at most 17 and 17
     assert released.marginal("a0", "a33").values.shape == (700, 3)
+
+
+@pytest.mark.parametrize("stages", [1, 2])
+def test_a_crash_after_any_stage_of_three_loses_nothing_and_draws_nothing_twice(stages, tmp_path, monkeypatch) -> None:
+    schema = wide()
+    rng = np.random.default_rng(2)
+    rows = pa.table({name: rng.integers(0, n, 500).astype(str) for name, n in zip(schema.names, SIZES, strict=True)})
+    ledger = ct.Ledger.create(tmp_path / "wide.ledger", schema=schema, budget=ct.Budget(epsilon=1))
+    plan = ct.plan(schema, epsilon=1, strategy="stepwise").chosen
+    rule, calls = pipeline.next_stage, iter([*[False] * (stages - 1), True])
+
+    def crashes(*given: Any) -> Any:
+        if next(calls):
+            raise RuntimeError("the power went out")
+        return rule(*given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pipeline, "next_stage", crashes)
+        with pytest.raises(RuntimeError):
+            ct.release(rows, plan=plan, ledger=ledger, key="spring")
+    paid = [each.key for each in ledger.entries()]
+    assert len(paid) == stages
+    before = [each for key in paid for each in ledger.measurements(key)]
+    released = ct.release(rows, plan=plan, ledger=ledger, key="spring")
+    assert ledger.spent == 1
+    assert [each.state for each in ledger.entries()] == ["delivered"] * 3
+    for kept, given in zip(before, released.measurements, strict=False):
+        assert kept.query == given.query
+        assert np.array_equal(kept.values, given.values)
