@@ -3,8 +3,8 @@
 For a covered set B of j attributes, let q be the maximum entropy table over B with all its smaller margins. The log of
 the true table differs from log q by an interaction Z, centred along every axis, with standard deviation s in a cell.
 Let r be the measured highest residual of B minus that of q, u its noise variance (of the measurement, and of q over
-replicates), D its number of coefficients, and g(s) the mean square of the highest residual after raking q exp(s Z) back
-to the margins of q. Then
+replicates), D its number of coefficients, and g(s) the mean square of the change of the highest residual when q exp(s
+Z) is raked back to the margins of q. Then
 
     log L_B(s)  =  -1/2 [ D log(u + g(s)) + |r|^2 / (u + g(s)) ],
 

@@ -4,9 +4,10 @@ q is the answer, the maximum entropy table with the covered margins. The noise p
 answer computed again for each replicate. For the model part each uncovered set of attributes gets a random interaction
 of a size that measured sets of its order have (``interactions``). All pairs were measured; otherwise there are
 ``bounds`` instead. q times the exponential of the sum of interactions is raked back to the covered margins of q. The
-mean squared changes of each cell, upwards and downwards, and the variance of sampling people (the share of free cells
-times q) are added to the noise. Cells of nearly the same size share their noise, and the noise of a cell is at least
-its share of the noise of each covered margin that contains it.
+mean square of the changes of those draws that raise a cell is added to its noise above, of those that lower it below,
+and the variance of sampling people (q times the share of coefficients that no covered margin has) on both sides. Cells
+of nearly the same size share their noise, and the noise of a cell is at least its share of the noise of each covered
+margin that contains it.
 
 This assumes that unmeasured interactions are as large as measured ones. The intervals fail for a table that violates
 the assumption, such as C = A xor B with only its pairs measured.
@@ -53,11 +54,11 @@ class DrawnEnds(ABC):
 
     @abstractmethod
     def again(self) -> Floats:
-        """The table of the truth of the replicates, then of each of their estimates."""
+        """The table of the truth of the replicates, then of each of their estimates: (1 + replicates, *shape)."""
 
     @abstractmethod
     def drawn(self) -> Floats:
-        """The answer, then what random interactions make of it."""
+        """The answer, then what random interactions make of it: (1 + draws, *shape)."""
 
     @abstractmethod
     def of_margins(self, again: Floats) -> tuple[Floats, Floats]:
@@ -70,7 +71,7 @@ class DrawnEnds(ABC):
 
     @cached_property
     def _parts(self) -> tuple[Floats, Floats, Floats, Floats, int]:
-        """E(t), the variance below and above each cell, the most that covered margins allow, and the replicates."""
+        """The truth of the replicates, variances below and above each cell, the most that margins allow, replicates."""
         again, drawn = self.again(), self.drawn()
         least, most = self.of_margins(again)
         people = self.free * np.maximum(drawn[0], 0.0)
@@ -86,7 +87,11 @@ class DrawnEnds(ABC):
         return again[0], below, above, most, len(again) - 1
 
     def interval(self, values: Floats, level: float) -> tuple[Floats, Floats]:
-        """The ends of the interval of each cell."""
+        """The ends of the interval of each cell: values - t sqrt(below) to values + t sqrt(above).
+
+        t is Student's quantile with as many degrees of freedom as replicates. The truth's table is always inside, and
+        no upper end is above what covered margins allow, unless the answer is.
+        """
         from scipy.special import stdtrit
 
         truth, below, above, most, number = self._parts

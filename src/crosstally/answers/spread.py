@@ -7,7 +7,9 @@ noise     u and pi_k of each replicate of the inference, multiplied;
 model     within a group shares may depend on the other attributes. Nobody measured how: each set of attributes that
           holds one in groups gets random interactions of the sizes that measured sets of its order have, raked back to
           the cells of groups and to the tables in full (``interactions``, as in ``modelled``);
-people    of u people a value has a binomial number: u pi_k (1 - pi_k).
+people    of u people a value has a binomial number: u pi_k (1 - pi_k), pi_k the product over all attributes in groups.
+          If the table of groups was not measured, u pi_k (1 - (1 - f) pi_k), f the share of its coefficients that was
+          not.
 
 If an attribute was never measured in full, nothing is known about its shares: a cell holds between zero and the whole
 count of its group. The same applies to bounds of groups.
@@ -90,7 +92,7 @@ class SpreadEnds(DrawnEnds):
         return {axis: own.shares[None] for axis, own in self._axes.items()}
 
     def again(self) -> Floats:
-        """See DrawnEnds."""
+        """See DrawnEnds: (1 + replicates, *shape), the truth's table first."""
         repeats = self._repeats()
         shares = {
             axis: np.stack([shares_in_groups(own.groups, row) for row in own.in_full(repeats)])
@@ -99,7 +101,7 @@ class SpreadEnds(DrawnEnds):
         return spread(self._groups_again, self._axes, shares)
 
     def drawn(self) -> Floats:
-        """See DrawnEnds."""
+        """See DrawnEnds: (1 + draws, *shape), the answer first."""
         values = spread(self._cells[None], self._axes, self._shares)
         shape, ndim = values.shape[1:], values.ndim - 1
         sets = [

@@ -1,17 +1,23 @@
 """Constructions of covering designs from geometry and from smaller designs, each with its size before it is built.
 
 A covering design (v, k, t) is a list of blocks of at most k of the points 0..v-1 such that every t points are together
-in some block; v is ``points``, k is ``size``, t is ``cover``. C(v, k, t) is the number of blocks of the best one known.
-The constructions and how many blocks they make (most are in Gordon, Kuperberg and Patashnik, "New constructions for
-covering designs", 1995):
+in some block; v is ``points``, k is ``size``, t is ``cover``. Points are attributes and blocks are views. C(v, k, t) is
+the number of blocks of the best one known. The constructions and how many blocks they make (most are in Gordon,
+Kuperberg and Patashnik, "New constructions for covering designs", 1995):
 
     Subsets     all k-subsets                           binomial(v, k)
     Parts       t = 1                                   ceil(v / k)
-    Source      flats of a geometry over GF(q), circles, Golay codes, designs found by search
+    Source      flats of a geometry over GF(q), circles, Golay codes, designs found by search (see below)
     Copies      every point m times                     C(ceil(v / m), floor(k / m), t)
     Weighted    a source, points left out or copied     the blocks of the source
     Array       an orthogonal array across g groups     q^t + C(g, h, t - 1) C(h q + extra, k, t)
     Split       two sets of f and v - f points          sum over s of C(f, k_s, s) C(v - f, k - k_s, t - s)
+
+An array has groups of q points; h groups and the ``extra`` points, which are in no group, form each smaller design.
+With [d, r]_q the number of subspaces of rank r of GF(q)^d, the flats of an affine space of dimension d are
+q^(d - t + 1) [d, t - 1]_q blocks of q^(t - 1) points, those of a projective space [d + 1, t]_q blocks of
+(q^t - 1) / (q - 1) points. Circles on the q^n + 1 points of a line over GF(q^n), t = 3, are
+binomial(q^n + 1, 3) / binomial(q + 1, 3) blocks of q + 1 points.
 
 Five points, blocks of two, every point covered:
 

@@ -1,22 +1,27 @@
 """Shrink cells towards a guess, by an amount that the cells themselves determine: empirical Bayes.
 
+``shrinkage`` learns two such mixtures for each release: with independence as the guess, then with all pairs.
+
 y is a noisy cell, s its noise variance, q a smooth guess of it (for example from independent attributes). The prior of
 the true count is a mixture of normals around multiples of the guess,
 
     count ~ sum over k of weight_k N(m_k, w_k),      m_k = lift_k q,      w_k = min(m_k, (e m_k)^2) + (width_k m_k)^2,
 
-(e as ``_STEP_WIDTH``), and y ~ N(count, s). Lift 0 means an empty cell (most cells of large tables are empty). Lift 1,
-with several widths, means that the guess is about right. The other lifts mean that it is wrong by a power of two. The
-weights are found by expectation maximisation from all cells of all views, separately for strata of guesses of similar
-size, since tiny and large cells behave differently. Each cell then becomes its posterior mean, never below zero.
+(e as ``_STEP_WIDTH``), and y ~ N(count, s). The first term of w_k is Poisson's variance m_k, for small cells no more
+than what fills the gap to the next lift; the second says how near the multiple of the guess is. Lift 0 means an empty
+cell (most cells of large tables are empty). Lift 1, with several widths, means that the guess is about right. The other
+lifts mean that it is wrong by a power of two. The weights are found by expectation maximisation from all cells of all
+views, separately for strata of guesses of similar size, since tiny and large cells behave differently. Each cell then
+becomes its posterior mean, never below zero.
 
 With y | k ~ N(m_k, w_k + s) a step of expectation and maximisation is, over the cells i of a stratum,
 
     r_ik = weight_k N(y_i; m_ik, w_ik + s_i) / (the same summed over k),    weight_k <- (sum_i r_ik + a_k) / (n + sum a)
 
-where a is ``_POOLED_CELLS`` times the mean weights of all strata (a Dirichlet prior). The kernels have the step
-(``mixture_weights``) and the posterior mean, sum over k of r_k (m_k + (y - m_k) w_k / (w_k + s)) (``shrink_cells``).
-Arrays: cells (views of a shape, cells), likelihoods (cells, components), weights (strata, components).
+where n is the number of cells of the stratum and a is ``_POOLED_CELLS`` times the mean of ``_PRIOR`` and of the weights
+of all strata with cells (a Dirichlet prior). The kernels have the step (``mixture_weights``) and the posterior mean,
+sum over k of r_k (m_k + (y - m_k) w_k / (w_k + s)) (``shrink_cells``). Arrays: cells (views of a shape, cells),
+likelihoods (cells, components), weights (strata, components).
 """
 
 from __future__ import annotations

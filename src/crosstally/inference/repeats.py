@@ -11,9 +11,10 @@ How much larger is estimated without the truth, for each order, by the risk esti
 
     E sum (x - truth)^2 / v  =  E [ sum (x - l)^2 / v  +  2 sum cov(x - l, l) / v  +  n ],
 
-with the covariance from the replicates. This risk is itself uncertain: its excess over the mean square of the
-deviations is replaced by its posterior mean, given that the excess is not negative, and the deviations are stretched
-accordingly.
+n the number of coefficients: x - truth is x - l plus l - truth, and the latter has the mean square v. (With cov(x, l)
+instead, which is larger by v, the last term is -n, as in ``risk``.) The covariance comes from the replicates. This risk
+is itself uncertain: its excess over the mean square of the deviations is replaced by its mean under a normal law about
+the estimate, cut off below zero (``_beyond``), and the deviations are stretched accordingly.
 
 Everything here is public: it is computed from what is published. This noise does not protect anybody.
 """
@@ -103,7 +104,7 @@ def repeated(inference: Inference, *, number: int = REPEATS) -> Repeats:
     risks = ((found - linear.coefficients) ** 2 + 2 * covariances) / variances + 1
     own: Floats = np.bincount(orders, squares / variances).astype(np.float64)
     stretches = np.sqrt(1 + _beyond(risks, own, orders) / np.maximum(own, LEAST_VARIANCE)).clip(max=_MOST_STRETCH)
-    stretches[0] = 1.0  # the total is as it was measured
+    stretches[0] = 1.0  # the total, and what no view holds, are as they were measured
     deviations *= stretches[orders].astype(np.float32)
     left = own * stretches**2 / np.maximum(np.bincount(orders), 1)
     views = tuple(sorted({m.query.attributes for m in inference.measurements}))

@@ -1,7 +1,7 @@
 """Find the mixture of candidate estimates with the least estimated risk, separately for each set of attributes.
 
-l_c are the combined coefficients with variance v_c, X_c the coefficients of a candidate. For any candidate and any
-noise,
+l_c are the n combined coefficients, unbiased with variance v_c, X_c the coefficients of a candidate. For any candidate
+and any noise,
 
     E sum (X_c - truth_c)^2 / v_c  =  E [ sum (X_c - l_c)^2 / v_c  +  2 sum cov(X_c, l_c) / v_c  -  n ]
 
@@ -12,7 +12,7 @@ noise e like that measured is added to a smooth estimate t, and X is computed ag
 
     g_X = mean over replicates of sum e_c (X*_c - l*_c) / v_c,        d_X = X - l,
 
-the risk of l + sum a_X d_X relative to that of l, which is n, is the quadratic form
+the risk of l + sum a_X d_X is n, the risk of l, plus the quadratic form
 
     a' Q a + 2 a' g,        Q_XY = sum d_X d_Y / v.
 
@@ -125,7 +125,8 @@ class Blend:
         taking_part = np.minimum(sets.sizes + POOLED, sets.sizes_of_orders)
         freedom = np.maximum(1 - _CHOICE / taking_part, 0.0)
         self.weights = best_weights(q + POOLED * pooled_q, freedom * (g + POOLED * pooled_g))
-        # The form at a = (1, 0), (0, 1) and the weights, from the set's own q and g: an honest risk is not pooled
+        # The form at a = (1, 0), (0, 1) and the weights, from the set's own q and g, not pooled. That of the blend is a
+        # little low, as its weights were chosen by them
         gains = [q[0] + 2 * g[0], q[2] + 2 * g[1], _form(q, g, self.weights)]
         self.risks = np.stack([sets.sizes, *(sets.sizes + gain for gain in gains)])
 
@@ -142,7 +143,8 @@ class Blend:
 def best_weights(q: Floats, g: Floats) -> Floats:
     """The a >= 0 of sum at most 1 that minimise a' Q a + 2 a' g: two rows, a column for each form.
 
-    The minimum is inside the triangle or on one of its three sides; the least of the four is taken.
+    The minimum is inside the triangle or on one of its three sides: five points are compared, the corner (0, 0), the
+    best of each side, and the inside.
 
     Args:
         q: Q_11, Q_12 and Q_22 of each form: three rows.

@@ -2,9 +2,11 @@
 
 Symbols: l and v are the combined coefficients and their variances; the order of a coefficient is its number of
 attributes; T is the total, which does not change. The views are the largest covered tables; each has one row of cells
-in the arrays below, (views of one shape, cells), the last attribute fastest.
+in the arrays below, (views of one shape, cells), the last attribute fastest. joint(r, p) is the x with no negative cell
+in any view that minimises sum over c of (x_c - r_c)^2 / (v_c order_c^(2p)): the larger p, the less low orders move
+(``joint``).
 
-    x  <-  joint(l, p = 2): the nearest coefficients with no negative cell in any view (``joint``)
+    x  <-  joint(l, p = 2)
     x  <-  blend(x, joint(l, p = 1))
     for the guess in (independence, all pairs):
         q  <-  in each view the table of maximum entropy with the one-way (then two-way) tables of x
@@ -56,8 +58,8 @@ VERSION = 1
 """Which procedure this is, for release files: raised whenever the same measurements give other numbers."""
 
 _FIRST_POWER = 2.0
-"""The power of the order in the first joint correction: with 1, clipping thousands of cells moves the one-ways of
-sparse releases to twice the error of least squares."""
+"""p of the first joint correction: with 1, clipping thousands of cells moves the one-ways of sparse releases to twice
+the error of least squares."""
 
 _FIRST_STEPS = 30
 """The joint corrections that are candidates end after this many steps: twice as many change no error by 1%."""
@@ -160,9 +162,9 @@ def smoothed(combined: Estimate, groups: Sequence[ViewGroup], found: Floats) -> 
     """An estimate moved towards independence, set by set, as far as the measurements allow.
 
     A corrected estimate is too sparse to stand for the truth: cells that noise made zero would never err again. With i
-    the coefficients of independence and n_B their number in the set B, s_B = max(0, 1 - n_B / sum (l - i)^2 / v) is the
-    share of the distance that is not noise (James and Stein). Sets of one order share what they say as in ``risk``.
-    Where noise left no rows there is nothing to move: every cell is zero.
+    the coefficients of independence, n_B their number in the set B and D_B the sum over B of (l - i)^2 / v,
+    s_B = max(0, 1 - n_B / D_B) is the share of the distance that is not noise (James and Stein). Sets of one order
+    share what they say as in ``risk``. Where noise left no rows there is nothing to move: every cell is zero.
     """
     model = _Model(combined, groups)
     return model.smooth(found) if model.views and found[model.total] > 0 else found.copy()

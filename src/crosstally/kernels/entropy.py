@@ -1,9 +1,12 @@
 """Tables that have some given coefficients and no negative cell: of greatest entropy, or of least squares.
 
-With u_z the functions of ``helmert`` and f = sum theta_z u_z, the table is exp(f) / Z, or the positive part of f over
-the number of cells. Newton's method minimises the dual
+u_z is a product over axes of Helmert's vectors: u_0 = 1, and u_j is 1 below j, -j at j, 0 above. With f = sum theta_z
+u_z the table is exp(f) / Z, or the positive part of f over the number of cells. Newton's method minimises the dual
 
-    (log Z, or half the table's square) - sum theta_z c_z + (ridge / 2) sum weight_z theta_z^2.
+    (log Z, or half the table's square) - sum theta_z c_z + (ridge / 2) sum weight_z theta_z^2
+
+over theta. weight_z is the product of j (j + 1), the squared length of u_j, over the axes with j > 0, so that the ridge
+softens all coefficients alike in orthonormal contrasts; for the total it is 1, or what the caller gives.
 
 Products stay in the basis (u_j u_k = u_j for 0 < j < k) but for squares, so the Hessian is no matrix product: every
 entry is one number of a transform of p that is widened by the squares of each axis (for two values u_1^2 = 1: nothing
@@ -24,8 +27,9 @@ A table is done when, at the smallest ridge that can be reached, the slope along
 the dual that it promises, is at most 1e-12, or rounding leaves no slope (``_follow``). Where nothing converges, the
 ridge that is told is infinite, and the table is not to be used.
 
-Arrays of work: vectors (8, K), cells (3, C), wide (2, widened cells), and the Hessian (K, K) or room for conjugate
-gradients (5, K). For one attribute of two values u_0 = 1 and u_1 = +1, -1: the target 0.4 for z = 1 gives p = 0.7, 0.3.
+Arrays of work: vectors (8, K), cells (3, C), wide (2, widened cells: two rooms that ``widen`` uses in turn), and the
+Hessian (K, K) or room for conjugate gradients (5, K); the rows are named below. For one attribute of two values u_0 = 1
+and u_1 = +1, -1: the target 0.4 for z = 1 gives p = 0.7, 0.3.
 """
 
 # mypy: disable-error-code="untyped-decorator"
@@ -59,7 +63,7 @@ _HOPELESS = 1e6  # the ridge goes up by tens where nothing converges, and here i
 _STEPS = 12
 _STEPS_ALONE = 100  # Newton steps where nothing is near: of the first stage, and of the last one, which must be sharp
 _EASY = 3  # steps of a stage that was easy: the next is wider. Chosen: it changes time alone
-_LOOSE = 0.01  # where stages end, as a decrease of the dual that Newton still promises; they only lead to the next one
+_LOOSE = 0.01  # where stages end, as the slope along Newton's step (see above); they only lead to the next one
 # Least squares: a logarithmic barrier of this times the ridge rounds the corner at zero, for Newton needs a slope.
 _BARRIER = 100.0
 _TIGHT = 1e-12  # where the last stage ends; below it, rounding of doubles is all that is left
@@ -418,6 +422,8 @@ def solve_tables(  # noqa: PLR0917 (a kernel gets arrays and numbers)
 ) -> None:
     """Solve for each row of targets: the table, and the ridge that was reached, infinite if none was.
 
+    targets (tables, K), tables (tables, C), ridges (tables), weights (K); products (K, K) says where in the widened
+    transform E[u_i u_j] stands, or is (0, 0).
     Tables of greatest entropy have a total of 1; it is not among their targets. Without products no matrix is made.
     """
     number = len(places)

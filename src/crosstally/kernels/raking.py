@@ -15,7 +15,8 @@ _LEAST_SUM = 1e-300
 """Margins below this are of cells that are all zero."""
 
 _CLOSE = 1e-4
-"""Raking ends when no two-way cell is off by more than this share of the total: far below noise."""
+"""Raking ends when no two-way cell was off by more than this share of the total. Chosen: the result is only a guess
+that cells are shrunk towards. Less takes more sweeps, up to the most that are allowed."""
 
 
 @njit("int64[::1](int64[::1])", cache=True)
@@ -38,11 +39,12 @@ def independent_guesses(
     """For each view the table of independent attributes that has its total and its one-way tables.
 
     Args:
-        coefficients: Of all sets of attributes; those of order 0 and 1 are used.
-        places: For each view where its coefficients stand.
-        factors: What turns a coefficient of a view into one of Helmert's vectors in whole numbers.
+        coefficients: Of all sets of attributes, one after the other; those of order 0 and 1 are used.
+        places: (views, cells): where in ``coefficients`` coefficient z of each view stands; z counts like cells, the
+            last attribute fastest, so z = x stride_a has value x on axis a and 0 on the others.
+        factors: (cells): what turns coefficient z of a view into that of Helmert's vectors in whole numbers.
         sizes: How many values each attribute of the views has.
-        out: The guesses, a row for each view; one-way cells below zero count as zero.
+        out: (views, cells): the guesses; one-way cells below zero count as zero.
     """
     cells, strides = places.shape[1], _strides(sizes)
     table, size = np.empty(sizes.max()), np.empty(1, np.int64)
@@ -52,6 +54,7 @@ def independent_guesses(
         for axis in range(len(sizes)):
             n, stride = sizes[axis], strides[axis]
             for x in range(n):
+                # factors holds 1 / size of every axis on which z is 0; of axes outside the one-way table it is put back
                 table[x] = coefficients[places[v, x * stride]] * factors[x * stride] * (cells // n)
             size[0] = n
             expand(table[:n], size)
@@ -147,6 +150,7 @@ def _pair_targets(  # noqa: PLR0917 (a kernel gets arrays)
             table = targets[start : start + left * right]
             for j in range(left * right):
                 c = j // right * strides[first] + j % right * strides[second]
+                # As for one-way tables: 1 / size of the axes outside the pair is put back
                 table[j] = coefficients[places[c]] * factors[c] * (cells // (left * right))
             pair[0], pair[1] = left, right
             expand(table, pair)
@@ -172,13 +176,13 @@ def pair_guesses(  # noqa: PLR0917 (a kernel gets arrays)
     """The guesses raked to all two-way tables of their views: what the pairs say and nothing else.
 
     Args:
-        coefficients: Of all sets of attributes; those of order 0 to 2 are used.
-        places: For each view where its coefficients stand.
-        factors: What turns a coefficient of a view into one of Helmert's vectors in whole numbers.
+        coefficients: Of all sets of attributes, one after the other; those of order 0 to 2 are used.
+        places: (views, cells), as for independent guesses.
+        factors: (cells), as for independent guesses.
         sizes: How many values each attribute of the views has.
         floor: The least count of a two-way cell; what is below counts as this.
         sweeps: The most often that all pairs are visited.
-        out: The independent guesses, a row for each view; changed.
+        out: (views, cells): the independent guesses; changed.
     """
     number = (sizes.sum() ** 2 - (sizes**2).sum()) // 2  # cells of all pairs
     targets = np.empty(number)
@@ -232,12 +236,13 @@ def rake_to_margins(  # noqa: PLR0917 (a kernel gets arrays and numbers)
     """Scale each table, in place, until its margins are those wanted, nearly.
 
     Args:
-        tables: A row for each table.
-        wanted: The cells of all margins, one margin after another; each row belongs to as many tables, in order.
-        places: For each margin the place in ``wanted`` of each cell of a table.
-        starts: Where each margin starts, and where the last one ends.
+        tables: (tables, cells).
+        wanted: (W, cells of all margins, one margin after another), W >= 1; line w is for the w-th of W equal runs of
+            tables.
+        places: (margins, cells of a table): the place in a line of ``wanted`` that each cell is added to.
+        starts: (margins + 1): where each margin starts, and where the last one ends.
         sweeps: How often every margin is visited, at most.
-        close: A table is left when no margin was off by more than this share of itself and one row.
+        close: A table is done when |sum - wanted| < close (wanted + 1) held for every cell of every margin.
     """
     scales, each = np.empty(wanted.shape[1]), len(tables) // len(wanted)
     for r in range(len(tables)):

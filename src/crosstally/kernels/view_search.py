@@ -1,8 +1,9 @@
 """Search for views and their budgets: what least squares over them will say is the objective, exactly.
 
-A view is a mask of attributes. With e the share of a view's budget and c its cells, each residual B inside it is seen
-with precision y = e^x / c (x is 2 under Laplace and 1 under Gaussian noise) times a constant of B. The objective is the
-sum over all B that matter of importance / (sum of y over the views that hold B), shares summing to one:
+Random changes of the views are tried; one is kept only if it lowers the objective after tuning (descent). A view is a
+mask of attributes. With e the share of the whole budget that a view gets and c its cells, each residual B inside it is
+seen with precision y = e^x / c (x is 2 under Laplace and 1 under Gaussian noise) times a constant of B. The objective
+is the sum over all B that matter of importance / (sum of y over the views that hold B), shares summing to one:
 
     objective(e) = sum_B  g_B / P_B,      P_B = sum over views V that hold B of e_V^x / c_V,      sum_V e_V = 1.
 

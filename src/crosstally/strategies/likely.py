@@ -1,4 +1,4 @@
-"""The lower end of what is likely: rare values and small interactions.
+"""The lower end of what is likely: rare values; small interactions are in ``Belief.at_low_sizes``.
 
 Before anything is measured nobody knows how often values occur. Where all are equally frequent, interactions can be
 largest, and cells are alike. Where the k-th most frequent has 1 / k of the rows of the first (Zipf's law), most cells
@@ -31,9 +31,11 @@ def zipf_shares(size: int) -> Floats:
 
 
 def corrected_errors(goal: Goal, errors: Floats, shares: Sequence[Floats], rows: float) -> Floats:
-    """The mean squared error of each order after inference, for independent values with these shares.
+    """The mean squared error of each order if cells are shrunk towards zero, for independent values with these shares.
 
-    A cell of x rows, known with the variance v, has at best the error v x^2 / (v + x^2): shrunk as its size allows.
+    A cell of x people is measured as y with the variance v. Of all multiples of y the best, x^2 / (v + x^2) times y,
+    has the mean squared error v x^2 / (v + x^2), below v and below x^2. It takes x to be known: without x, shrinking
+    towards zero does worse; shrinking towards a good guess may do better.
     """
     rng = np.random.default_rng(0)
     out = []

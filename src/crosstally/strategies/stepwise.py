@@ -1,10 +1,26 @@
 """Stepwise, the default: measure the total and one-way tables; these decide which others are worth their noise.
 
-The first stage measures these with the share of the budget that they have in the goal. Its noisy result gives
-a prior for the size of every interaction (``belief``), which decides what to measure with the rest: under Gaussian
-noise the best precision of every set of attributes, zero for most (``water_filling``); under Laplace noise the best of
-several families of views, with tuned shares (``view_shares``). A named table that is predicted better than it could be
-measured is not measured. The rows decide nothing: the second stage sees only what the first one published.
+The first stage measures these with the share of the budget that they have in the goal. Its noisy result gives a prior
+for the size of every interaction (``belief``). The rest of the budget minimises the score that is expected,
+
+    score = exp(sum_k share_k log(E_k) / 2),    E_k = sum_B W_kB e_B(P_B),    e_B(P) = sum_j w_j / (P + 1 / s_Bj^2).
+
+E_k is the mean squared error of a cell over the tables of k attributes, share_k their share of the goal, W_kB what the
+coefficients of the set B of attributes count in it (``goal``). P_B is the precision of B after all stages, and s_Bj are
+three sizes of its interaction, with the belief's weights w_j: an unmeasured set, P_B = 0, has the error of predicting.
+
+Gaussian noise  over P_B >= first_B, the first stage's own, with sum_B cost_B (P_B - first_B) = rho: the slopes
+                -sum_k share_k W_kB e_B'(P_B) / E_k are mu cost_B, one mu for all sets that are measured; most are not
+                (``water_filling``, which then counts measured sets with e_B(P) = 1 / P)
+Laplace noise   over several families of views V and their shares x_V of sum 1, with P_B = first_B + c sum over V that
+                hold B of x_V^2 / (cells of V outside B), c the precision of a table with the whole budget
+                (``view_shares``)
+wide schemas    views over groups of values (``value_groups``), with x_V in the place of x_V^2 if noise is Gaussian. If
+                it is Laplace, from 33 attributes on, some pairs are tried in between (``trial``): they correct the
+                s_Bj, and families are then compared with e_B(P) = 1 / P for measured sets
+
+A named table that is predicted better than it could be measured is not measured. ``next`` gets the plan and the
+published measurements, never the data: choosing is post-processing.
 """
 
 from __future__ import annotations
@@ -57,8 +73,8 @@ much again, so that a release takes seconds."""
 
 _FEW_TABLES = 3  # named tables; see below
 _WORTH_STAGES = 1.05
-"""Of up to so many named tables it is asked whether to measure all at once: if two stages would cost 5% in score. More
-tables are never all worth measuring without a look at the one-way tables."""
+"""Up to so many named tables are measured at once if two stages would score more than 5% higher. More tables are never
+all worth measuring without a look at the one-way tables."""
 
 _MOST_VIEWS = 3_000  # a guard of time: a family of more views is not tried, such as all triples of 28 attributes
 _MOST_SETS = 500_000

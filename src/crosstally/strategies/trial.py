@@ -2,10 +2,15 @@
 
 The belief about interactions (``belief``) was made on tables of up to 32 attributes. Where hundreds of pairs share a
 budget of Laplace noise, being wrong about it is dear: all pairs are measured and none can be told from its noise. So
-each attribute is first measured with one other. With T such a table of counts, p and q its shares by row and column,
-N its rows and v the variance of a cell, R = T - N p q' has the noise v (n_p - 2 + n_p p'p)(n_q - 2 + n_q q'q) in its
-sum of squares, to first order: R is (1 - p 1') T (1 - q 1')'. What is beyond that, over N^2 (1 - p'p)(1 - q'q), is the
-squared size of the interaction, in the belief's own unit.
+each attribute is first measured with one other. Let T be such a table of counts, p (n_p values) and q (n_q) its shares
+along both axes, N the number of people, v the variance of the noise of a cell, I the identity and 1 a vector of ones:
+
+    R  =  T - (sum of T) p q'  =  (I - p 1') T (I - 1 q')
+
+is what T has beyond independence. Noise adds v (n_p - 2 + n_p p'p)(n_q - 2 + n_q q'q) to its sum of squares on average
+(v times the squared norms of both factors; to first order, as p and q are noisy too), so that is subtracted. The rest
+over N^2 (1 - p'p)(1 - q'q) is the squared size of the interaction: 1 for two values that are each half and imply each
+other, 1 / N for a sample of independent ones.
 """
 
 from __future__ import annotations
@@ -24,7 +29,8 @@ __all__ = ["mean_square_size", "trial_pairs", "trial_share"]
 
 _MISSED = 0.05
 """Pairs are tried where the chance that no large interaction is among them, if there are as many as believed, is below
-this: from 33 attributes on. The usual level of a test; 0.1 would be from 25, 0.02 from 43 attributes on."""
+this. A pair is large with the chance LARGE = 1/6; (5/6)^16 = 0.054 and (5/6)^17 = 0.045, so from 33 attributes on. The
+usual level of a test; 0.1 would be from 25, 0.02 from 43 attributes on."""
 
 
 def trial_share(attributes: int) -> Fraction:
@@ -45,9 +51,10 @@ def trial_pairs(names: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def mean_square_size(tables: Sequence[Measurement], rows: float) -> float:
-    """The mean squared size of the interactions of some pairs; no less than its own standard error, nor than sampling.
+    """The mean squared size of the interactions of some pairs; no less than its standard error, nor than 1 / rows.
 
-    An estimate below its standard error cannot be told from noise, and what nobody can tell may be there.
+    Sampling alone makes it 1 / rows. An estimate below its standard error cannot be told from noise, and what nobody
+    can tell may be there.
     """
     squares = np.array([_square_size(np.asarray(each.values, float), each.variance, rows) for each in tables])
     return max(float(squares.mean()), float(squares.std(ddof=1)) / math.sqrt(len(squares)), 1 / max(rows, 1.0))

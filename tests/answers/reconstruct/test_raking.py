@@ -42,6 +42,15 @@ def test_cells_that_are_zero_in_the_truth_come_back_in_a_replicate() -> None:
     assert found[1, 0, 0] == pytest.approx(np.full(2, 8.0), abs=0.1)
 
 
+def test_a_truth_without_replicates_is_solved_for_alone() -> None:
+    truth = np.random.default_rng(3).uniform(20, 60, (1, *SHAPE))
+    found = greatest_entropy_again(with_pairs(truth))
+    both = greatest_entropy_again(with_pairs(np.concatenate([truth, truth])))
+    assert found.shape == (1, *SHAPE)
+    assert np.array_equal(found[0], both[0])
+    assert found[0].sum(axis=2) == pytest.approx(truth[0].sum(axis=2), abs=0.02)
+
+
 def test_contrasts_without_their_margins_are_solved_for() -> None:
     """A pair's own coefficients and the total, and nothing about single attributes: no margin is known."""
     tables = np.random.default_rng(2).uniform(20, 60, (2, 2, 2))

@@ -8,7 +8,7 @@ import pytest
 from crosstally.budget import Noise, NoiseKind
 from crosstally.notebook.history.better import BetterOfBoth
 from crosstally.notebook.history.constraints import problem
-from crosstally.notebook.history.held_out import held_out, share_of, squared_error
+from crosstally.notebook.history.held_out import best_of, held_out, share_of, squared_error
 from crosstally.notebook.history.record import History
 from crosstally.notebook.history.synthetic_rows import synthesize
 from crosstally.questions.queries import Linear, Term
@@ -120,3 +120,14 @@ def test_the_noise_of_answers_is_taken_off_and_pulls_no_share() -> None:
     assert share_of(np.array([6.0, 2.0]), answers, estimates, np.ones(2)) == pytest.approx(0.5)
     assert share_of(estimates, answers, estimates, np.ones(2)) == 0.0
     assert share_of(-answers, answers, estimates, np.ones(2)) == 0.0
+
+
+def test_estimated_errors_below_their_own_noise_are_alike() -> None:
+    """20 answers of variance 4: the estimate has the standard error sqrt(5 x 16 / 20) = 2, and less counts as 2.
+
+    Then past questions decide; an error of 900 is out of question, and so is 2.2, whose root is 4.9% above that of 2.
+    """
+    past, noise = np.array([2.0, 1.0, 0.5]), np.full(20, 4.0)
+    assert best_of(np.array([-3.0, 0.5, 900.0]), past, noise) == 1
+    assert best_of(np.array([-3.0, 2.2, 900.0]), past, noise) == 0
+    assert best_of(np.array([-3.0, 0.5, 900.0]), past, np.array([*noise, np.inf])) == 1

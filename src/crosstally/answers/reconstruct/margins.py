@@ -1,13 +1,22 @@
 """Maximum entropy tables from their largest covered margins, for tables too large for a matrix.
 
-The problem is that of ``maximum_entropy``; ``kernels.margins`` solves it for one ridge. The ridge is lowered in stages,
-each started at the last solution, until the misfit |M p - c| shows one of two things:
+With p the table over its total, M p its known coefficients and c their targets, A the sums of cells that are its
+largest covered margins and t the targets of these, for one ridge
+
+    primal   max -sum p log p - |M p - c|^2 / (2 ridge)                                  over p >= 0 of sum 1
+    dual     min log sum exp(A' lambda) - lambda . t + (ridge / 2) |theta(lambda)|^2     over lambda
+
+is solved by Newton's method with conjugate gradients on the dual (``kernels.margins``). lambda has one number for each
+cell of each margin, one margin after another; theta(lambda) are the coefficients of the function A' lambda in
+orthonormal contrasts, without the total. The ridge is lowered in stages, each started at the last solution, until the
+misfit |M p - c| shows one of two things:
 
 - it falls with the ridge down to the least ridge: a table fits, and this is it;
 - it stops falling: no table fits, and this one is as near as any, to ``_NEAREST``. A smaller ridge would only choose
   among the nearest tables, for ten times the work.
 
-The result is always the converged optimum for its ridge; if a ridge does not converge, the last one that did is used.
+The result is always the converged optimum for its ridge. A stage that does not converge is tried again with a smaller
+step of the ridge; if the last, sharp one does not, the ridge is raised tenfold until one does.
 """
 
 from __future__ import annotations
@@ -43,7 +52,8 @@ _FACTOR = 10**0.5
 more of them; both take 1.2 to 1.5 times as long on 60 tables of real releases (Adult, FARS, ACS, census)."""
 
 _EASY, _HARD = 2, 6
-"""Stages of at most so many steps make the next one wider, stages of more steps make it narrower."""
+"""Stages of at most 2 steps make the next one wider by ``_FACTOR``; those of more than 6 make it narrower, to the root
+of its factor but not below 2. Chosen."""
 
 _LEAST_FACTOR = 1.5
 """When stages must be narrower than this, the ridge stays where it is."""
@@ -60,7 +70,7 @@ _STEPS, _STEPS_ALONE = 30, 100
 """The most steps of a stage that starts from the last one, and of one that has nothing better to start from."""
 
 _LEAST_MARGIN = 1e-4
-"""Where one-way margins are below this the start is not: its logarithm would be far off for negative ones."""
+"""One-way margins below this count as this in the start: negative ones have no logarithm."""
 
 _LARGEST_WIDTH = 256
 """The most cells in a row of the table: rows stay in the nearest cache, and many that are empty are passed over."""
@@ -123,7 +133,7 @@ def _followed(layout: _Layout, target: NDArray[np.float64], unit: float) -> NDAr
     from crosstally.kernels.margins import fit_margins
 
     work = _work(layout, target)
-    position = work[0][0]
+    position = work[0][0]  # lambda, which the kernel moves in place
 
     def stage(ridge: float, tolerance: float, steps: int) -> tuple[bool, int, float]:
         """Whether the optimum was reached, in how many steps, and its misfit."""
@@ -165,7 +175,7 @@ def _not_finite() -> QueryError:
 
 
 def _work(layout: _Layout, target: NDArray[np.float64]) -> Work:
-    """The arrays of the kernel; lambda is that of independent attributes."""
+    """The arrays of the kernel; lambda, its first vector, starts as that of independent attributes."""
     vectors = np.zeros((10, len(target)))
     vectors[1] = target
     started: set[int] = set()

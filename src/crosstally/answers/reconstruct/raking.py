@@ -37,7 +37,7 @@ of the cells with 1 to 20 people of these tables were above their interval inste
 def raked(tables: Floats, like: Floats, subsets: Sequence[int], ndim: int) -> Floats:
     """Tables (the last ``ndim`` axes) scaled until their margins over sets of axes are those of others, nearly.
 
-    The tables of ``like`` are as many as those of the stack, or each serves as many that follow each other there.
+    The stack has k times as many tables as ``like``; each of these serves k in a row.
     """
     like = like.reshape(-1, *like.shape[-ndim:])
     margins = [like.sum(axis=_outside(bits, ndim)).reshape(len(like), -1) for bits in subsets]
@@ -47,11 +47,12 @@ def raked(tables: Floats, like: Floats, subsets: Sequence[int], ndim: int) -> Fl
 
 
 def greatest_entropy_again(known: Known) -> Floats:
-    """The tables of greatest entropy of a truth (the first row) and of replicates of it, nearly: (rows, *shape).
+    """The tables of greatest entropy of a truth (first) and of replicates of it, nearly: (tables, *shape).
 
-    The first is raked from a flat table, the others from the first. Raking keeps all interactions that the margins do
-    not have, and a flat table has none; so each ends in the table of greatest entropy of its own margins. With solving
-    for each alone, the intervals of 12 tables of FARS-16 took 1.35 CPU s instead of 0.27.
+    The first is raked from a flat table, the others from the first. Raking keeps all interactions of log cells that the
+    margins do not have, and a flat table has none. So, where the margins agree, each ends in the table of greatest
+    entropy of its own margins. Each margin is clipped alone, so they may differ slightly; a table then ends near all of
+    them. With solving for each alone, the intervals of 12 tables of FARS-16 took 1.35 CPU s instead of 0.27.
     """
     if not has_margins(known):
         return np.stack([each.values for each in greatest_entropy(known)])
@@ -81,13 +82,15 @@ def rake(
 
     Args:
         tables: (number, *shape), without gaps in memory.
-        margins: For each kind of sum the wanted ones: (tables, or fewer that serve as many each; sums).
+        margins: For each kind of sum the wanted ones: (number / k, sums); each row serves k tables in a row.
         places: For each kind of sum the one that each cell of a table is part of, numbers that broadcast to its shape.
         sweeps: The most visits of each margin.
         close: Raking ends when each sum is within this share of itself and one row.
     """
     from crosstally.kernels.raking import rake_to_margins
 
+    if not len(tables):
+        return
     starts = np.cumsum([0, *(each.shape[1] for each in margins)]).astype(np.int64)
     flat = np.empty((len(places), math.prod(tables.shape[1:])), np.int32)
     for row, own, start in zip(flat, places, starts, strict=False):

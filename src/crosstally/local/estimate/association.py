@@ -4,10 +4,11 @@ Let two values have frequencies p and q, and let x be the share of people who ha
 
     theta = log(x (1 - p - q + x) / ((p - x) (q - x))),
 
-and every theta gives an x within its bounds (Plackett). One distribution of theta, shared by all pairs, therefore gives
-each pair its own prior of x: narrow if the values are rare, and without negative cells. The distribution has a weight
-at each of some nodes. Around a node, x is normal with a standard deviation as large as the distance between nodes, so
-the prior matters little where the noise is small.
+and every theta gives an x within its bounds (Plackett). One distribution of theta, shared by all pairs of a kind (of
+two-valued attributes, and all others), therefore gives each pair its own prior of x: narrow if the values are rare, and
+its nodes have no negative cells. The distribution has a weight at each of some nodes. Around a node, x is normal with
+half the distance between neighbouring nodes as its standard deviation, so the prior matters little where the noise is
+small.
 
 The weights come from the reports by expectation maximisation. A starting distribution around independence, in which
 most pairs are nearly independent and a few are not, is added with the weight of a few pairs.

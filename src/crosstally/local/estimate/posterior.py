@@ -5,15 +5,15 @@ attributes with the same number of values have similar frequencies, and pairs li
 set, mostly near independence. The reports themselves show how similar and how near (empirical Bayes):
 
 - the frequencies of attributes with the same number of values have a beta prior; its mean and concentration are
-  averaged, weighted by their marginal likelihood;
+  averaged, weighted by their marginal likelihood (with n > 2 values the mean is 1 / n, and only the concentration is);
 - pairs have a prior on their odds ratios (``association``);
-- the noisy interaction of a pair also informs about both frequencies: for rare values R = x - (p + q) / 2 + 1 / 4 is
-  mostly their sum. Each frequency becomes its posterior mean given its own reports and those of all its pairs, with the
-  other frequencies fixed at their means; this is repeated;
-- then each pair becomes its posterior mean given the frequencies, and the three-way deviation from maximum entropy is
-  shrunk towards zero by t / (t + variance), where t is its mean square beyond noise (``expectation``).
+- the noisy interaction of a pair also informs about both frequencies: for rare values of two-valued attributes
+  R = x - (p + q) / 2 + 1 / 4 is nearly 1 / 4 minus half their sum. Each frequency becomes its posterior mean given its
+  own reports and those of all its pairs, with the other frequencies fixed at their means; this is repeated;
+- then each pair becomes its posterior mean given the frequencies. (Three-way deviations: ``expectation``.)
 
-In symbols, for items i with frequency p_i and pairs (i, j) with interaction R_ij, both as shares of all people:
+In symbols, as shares of all people: items i, of an attribute with n_i values, have the frequency p_i; pairs (i, j) have
+x_ij, the share that has both, and the interaction R_ij = x_ij - p_i / n_j - p_j / n_i + 1 / (n_i n_j):
 
     p_i ~ Beta(m c, (1 - m) c),      seen_i | p_i ~ N(p_i, variance_i)
     R_ij ~ law of odds ratios given p_i, p_j,      seen_ij | R_ij ~ N(R_ij, variance_ij)

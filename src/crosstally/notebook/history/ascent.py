@@ -1,10 +1,16 @@
 """Stochastic ascent to the maximum entropy weights: sample rows under the weights, update the weights from the rows.
 
-Every sweep over the rows gives the means of the queries, and so a gradient. Linear answers overlap, so Newton's method
-(``newton``) updates their weights, together with those of tables if there are any, up to ``MOST_QUERIES`` numbers. The
-cells of tables hardly overlap: if there are only tables, and for longer histories, each weight moves by its own
-gradient, divided by the variance of its query, or by the scale of its noise if that is larger. The penalty is then the
-paper's, without softness.
+With pi_i the target of query f_i, beta_i the bound on its weight w_i and k_i its softness (``constraints``),
+
+    primal   min over p of  KL(p | prior) + sum_i penalty_i(pi_i - p[f_i])      (Huber's penalty: ``_judged``),
+    dual     max over |w_i| <= beta_i of  w . pi - ln Z(w) - sum_i k_i w_i^2 / 2,
+
+and the optimum is p(row) = prior(row) exp(sum_i w_i f_i(row)) / Z(w). Every sweep over the rows gives the means p[f_i],
+and so the gradient pi - p[f] - k w. Linear answers overlap, so Newton's method (``newton``) updates their weights,
+together with those of tables if there are any, up to ``MOST_QUERIES`` numbers. The cells of tables hardly overlap: if
+there are only tables, and for longer histories, each weight moves by its own gradient, divided by the largest of the
+variance of its query, its target (cells of tables) and its noise scale plus one row, and by the overlap of all queries
+(``_overlap``). The penalty is then the paper's, beta_i |difference|: all k_i are 0.
 """
 
 from __future__ import annotations
@@ -94,8 +100,8 @@ class Ascent:
     def past_error(self) -> float:
         """The mean squared error of the linear answers that were used, over the variance of their noise (Stein).
 
-        For independent noise E (estimate - truth)^2 = E (estimate - answer)^2 - variance + 2 variance x freedom, where
-        freedom is how far the estimate follows the answer.
+        For normal noise E (estimate - truth)^2 = E (estimate - answer)^2 - variance + 2 variance x E freedom, where
+        freedom = d estimate / d answer. For Laplace noise this holds as far as the estimate is linear in the answer.
         """
         assert self._newton is not None
         found = []
@@ -112,7 +118,11 @@ class Ascent:
             yield self.chain.codes
 
     def run(self, sweeps: int, *, least: int = 1) -> None:
-        """Run up to this many sweeps; stop early if the constraints are met after the least number of sweeps."""
+        """Run up to this many sweeps; stop early if the constraints are met after the least number of sweeps.
+
+        Steps are whole in the first half of the sweeps and then fall as 1 / sweep: the noise of sampled rows averages
+        out.
+        """
         sums = [np.zeros(each.targets.size) for each in self.constraints]
         for done in range(1, sweeps + 1):
             self._sweep()
@@ -140,21 +150,23 @@ class Ascent:
         return found
 
     def _judged(self, means: Sequence[Floats]) -> Fit:
-        """How far from the optimum: a difference must be k w, k the softness, or the weight at the bound it points to.
+        """How far from the optimum: the gradient must be 0, or the weight at the bound that the gradient points to.
 
-        The primal minus the dual objective at the same weights is the sum of penalty(difference) + k w^2 / 2 - w
-        difference: the partition function cancels. The penalty is beta |difference| - k beta^2 / 2 where the difference
-        is above k beta, else difference^2 / (2 k).
+        With difference = target - mean the gradient is difference - k w, k the softness. ``violation`` is the largest
+        |gradient| over noise scale + standard error of the mean. ``gap`` is the primal minus the dual objective at the
+        same weights, the sum of penalty(difference) + k w^2 / 2 - w difference: the partition function cancels. The
+        penalty is beta |difference| - k beta^2 / 2 where |difference| is above k beta, else difference^2 / (2 k).
         """
         violation = gap = 0.0
         for each, shares, weights, mean in zip(self.constraints, self.chain.shares(), self.weights, means, strict=True):
             differences = each.targets - mean
             softness = each.softness if self._newton is not None else np.zeros_like(weights)
-            explained = weights * np.sign(differences) >= each.bounds * (1 - 1e-9)
+            gradient = differences - softness * weights
+            explained = weights * np.sign(gradient) >= each.bounds * (1 - 1e-9)
             unit = each.noise + np.sqrt(each.spreads(shares) / len(self.chain.codes))
             violation = max(
                 violation,
-                float(np.where(explained, 0.0, np.abs(differences - softness * weights) / unit).max(initial=0.0)),
+                float(np.where(explained, 0.0, np.abs(gradient) / unit).max(initial=0.0)),
             )
             slope = np.minimum(np.abs(differences) / np.maximum(softness, 1e-300), each.bounds)
             penalty = slope * np.abs(differences) - softness * slope**2 / 2
@@ -164,7 +176,7 @@ class Ascent:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fit:
-    """The means of the queries over some sweeps, and how far they and the weights are from the optimum."""
+    """The means of the queries over some sweeps, and how far they and the weights are from the optimum: ``_judged``."""
 
     means: tuple[Floats, ...]
     _: KW_ONLY
@@ -173,7 +185,12 @@ class Fit:
 
 
 def _overlap(posed: Problem) -> float:
-    """A bound on the curvature: how strongly the queries overlap, at the attribute where most is asked."""
+    """A bound on the largest eigenvalue of the queries' correlations at the prior, where attributes are independent.
+
+    A query is there a sum of orthogonal parts, one for each set of attributes, and only constraints that hold all
+    attributes of a part have it. So the bound is the sum of the stiffness of all constraints that hold an attribute, at
+    the attribute where that is largest.
+    """
     stiff = [each.stiffness(posed.prior.joint(each.positions).ravel()) for each in posed.constraints]
     holders = [
         sum(value for each, value in zip(posed.constraints, stiff, strict=True) if k in each.positions)

@@ -6,11 +6,14 @@ from the others (``held_out``), and the mixture with the least error is used for
 maximum entropy, 0 if the kernel alone is better and 1 if maximum entropy alone is. Let s^2 be the kernel's expected
 squared error for a question and t^2 the typical noise variance of an answer. Then
 
-    new     = 1 - t^2 / s^2  where s > t, else 0        (a question that is known as well as an answer is not new)
+    new     = 1 - t^2 / s^2  where s > t, else 0     (the part of s^2 beyond the noise of an answer; chosen: 0 where
+                                                      the question is known as well as by an answer, 1 where nothing is)
     value   = kernel + new m (maximum entropy - kernel)
-    error^2 = s^2 (1 - new) + ratio s^2 new              (ratio: the mixture's error over the kernel's)
+    error^2 = s^2 (1 - new) + ratio s^2 new          (ratio: the mixture's squared error over the kernel's, both from
+                                                      answers left out, drawn towards 1)
 
-A question that was asked has its own answer, and the kernel alone estimates it.
+A squared error is convex, so a value that goes a part ``new`` of the way from the kernel's to the mixture's has at most
+this error. A question that was asked has its own answer: new = 0, and value and error are the kernel's.
 """
 
 from __future__ import annotations

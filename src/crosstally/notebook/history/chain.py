@@ -1,9 +1,14 @@
 """Sample rows by Metropolis-Hastings moves under tables of log-weights, and count the rows in each cell of the tables.
 
-Proposals for a value come from a distribution q_k of its attribute: at first the prior p_k, later a mixture of that and
-the shares of values among the rows (``Chain.adapt``), so that rare values are proposed rarely. The kernel assumes
-one proposal distribution that cancels in the acceptance ratio; a further table of log(p_k / q_k) for each attribute
-corrects for the difference.
+Rows have the law prod_k p_k(x_k) exp(sum_t L_t[cell_t]) up to a factor: p_k is the prior of attribute k, L_t the
+log-weights of table t and cell_t the cell that the row is in. A move of attribute k from x to x' is drawn from q_k and
+accepted with probability min(1, a),
+
+    a = exp(change of sum_t L_t) (p_k(x') / q_k(x')) / (p_k(x) / q_k(x)).
+
+At first q_k = p_k and the last factors cancel; later q_k is a mixture of p_k and the shares of values among the rows
+(``Chain.adapt``), so that rare values are proposed rarely. The kernel has the exponential only, so log(p_k / q_k) is
+added as one more table L for each attribute.
 """
 
 from __future__ import annotations
@@ -28,7 +33,8 @@ _KEPT_PRIOR = 0.2
 class Chain:
     """Sampled rows, and the cells of the constraints' tables in which they are.
 
-    An adaptive chain has one further table for each attribute after these: see the module.
+    ``codes`` (rows, attributes) are the numbers of values, ``counts`` (cells of all tables, one table after the other)
+    the rows in each cell. An adaptive chain has one further table for each attribute after the others: see the module.
     """
 
     def __init__(self, posed: Problem, rows: int, random: np.random.Generator, *, adaptive: bool = False) -> None:

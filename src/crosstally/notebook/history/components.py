@@ -5,14 +5,19 @@ of one block share. L holds the parts that many queries share, such as those of 
 by Cholesky, the rest by Woodbury's identity. No cost grows with the size of the domain, and none with the cube of the
 number of queries unless all queries share parts of very many cells.
 
-The model, for a set S of attributes (a "part"), q past queries and c_S the number of cells of S:
+The model: S runs over all subsets of the attributes of some past query ("parts"), except those that are known; q is
+the number of past queries and c_S the number of cells of S. F_S (q, c_S) has for each query its part about S alone: its
+table averaged by the prior over the attributes outside S, centred by the prior along those of S, and each cell times
+the root of its prior probability (``bundles.projected``; without the root where the variance of S is known).
 
-    answers  a = sum over S of F_S b_S + noise,     F_S (q, c_S) features,  b_S ~ N(0, v_S I),  noise ~ N(0, N)
+    answers  a = sum over S of F_S b_S + noise,     b_S ~ N(0, v_S I),  noise ~ N(0, N)
     covariance  A = N + sum over S of v_S F_S F_S' = D + L L',     L = the columns sqrt(v_S) F_S of shared parts
     Woodbury  A^-1 = D^-1 - D^-1 L M^-1 L' D^-1,     M = I + L' D^-1 L
     estimate  E[b_S | a] = v_S F_S' A^-1 a,     of a query with features f_S: sum over S of f_S E[b_S | a]
 
 which is kernel ridge regression with the kernel of the paper (EDBT 2012, section 3), each v_S in the place of alpha^2.
+With learned matrices (``loadings``) F_S is multiplied by the roots R_1 x ... x R_s of its attributes, and b_S is what
+these turn into the deviation. The v_S are given: ``likelihood`` finds them.
 In ``Solution``: ``scaled`` is L (q, columns), ``solved`` is D^-1 L (q, columns), ``factors`` are the Cholesky factors
 of the blocks of D, ``middle`` that of M (columns, columns), ``weights`` A^-1 a (q).
 
@@ -47,9 +52,9 @@ _KEPT_NUMBERS = 60_000_000
 _ROUNDING = 1e-12
 
 Variances = Mapping[Positions, float]
-"""For each set of attributes how far, in counts squared, the rows are believed to stray from the prior."""
+"""v_S: for each set of attributes the prior variance of each number of b_S, in squared counts."""
 Features = Mapping[Positions, Floats]
-"""For each set of attributes the part of some queries that is about it, a row for each query."""
+"""F_S: for each set of attributes the part of some queries that is about it, (queries, cells of S)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

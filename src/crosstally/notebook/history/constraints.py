@@ -33,7 +33,8 @@ from crosstally.typing import Floats
 __all__ = ["Constraints", "Problem", "problem"]
 
 SOFT = 4.0
-"""c above: differences up to c scales of the noise times |w| / beta cost their square (Huber's penalty).
+"""c of the softness k = c (b / n) / beta: differences up to c scales of the noise cost their square, larger ones their
+size (Huber's penalty).
 
 The paper's penalty is the absolute difference alone, c = 0: then most answers are met exactly, noise and all, and the
 weights of overlapping answers are hardly determined. Chosen on census-9 and generated rows, among 0, 1, 4 and 16: with

@@ -1,9 +1,9 @@
 """Cross-validation over noisy answers: choose alpha for maximum entropy, and decide which method predicts better.
 
-Answers are put into folds; answers of one draw of noise are in the same fold. The noise of different draws is
-independent, so the mean of (answer - estimate without its fold)^2, minus the variance of the noise, estimates the mean
-squared error of new questions (EDBT 2012, theorem 4). The error of past questions, which were used, is Stein's estimate
-(``Ascent.past_error``).
+Answers are put into folds; answers that share noise, such as sums of one noisy table, are in the same fold. Noise is
+then independent between folds, so the mean of (answer - estimate without its fold)^2, minus the variance of the noise,
+estimates the mean squared error of new questions (EDBT 2012, theorem 4). The error of past questions, which were used,
+is Stein's estimate (``Ascent.past_error``).
 """
 
 from __future__ import annotations
@@ -19,14 +19,17 @@ from crosstally.notebook.history.ascent import Ascent
 from crosstally.notebook.history.constraints import Constraints, Problem
 from crosstally.typing import Floats
 
-__all__ = ["FOLDS", "LEAST", "HeldOut", "held_out", "means_over", "share_of", "squared_error"]
+__all__ = ["FOLDS", "LEAST", "HeldOut", "best_of", "held_out", "means_over", "share_of", "squared_error"]
 
 FOLDS = 5
 """As in section 5.1 of the paper. More cost their number and leave less out."""
 LEAST = 20
 """Linear answers from which on anything is chosen by them: a fold of fewer than four tells little."""
 STRENGTHS = (1.0, 4.0, 16.0)
-"""The bounds on weights that are tried, for an answer with the median noise: alpha is this times its noise.
+"""The bounds on weights that are tried, for an answer with the median noise.
+
+The weight of answer i is at most alpha / b_i, b_i the scale of its noise as a share of the rows; alpha is one of these
+numbers times the median of all b_i.
 
 A weight of 1 moves the odds of a row by 2.7, one of 16 by ten million: between them lies all from little trust to
 answers that are met nearly exactly. Errors are flat about the best: on the census those of 5 and 16 differ
@@ -38,14 +41,15 @@ _MEANS = 8  # sweeps over which the answers left out are estimated
 # Alphas whose root mean squared error of new questions is within this of the least are as good; of them the one with
 # the least error of past questions is taken. Less would follow the noise of the estimates.
 _NEAR = 1.03
+_VARIANCE_OF_SQUARES = 5.0  # of Laplace noise, in squares of its variance: (24 - 4) b^4 over (2 b^2)^2; 2 if normal
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeldOut:
     """For each alpha the mean squared errors of new and of past questions, and the best alpha.
 
-    ``new`` is in counts, ``past`` over the variance of the answers' own noise. ``estimates`` has a line for each alpha
-    with every answer as other folds estimate it.
+    ``new`` is in squared counts, ``past`` over the variance of the answers' own noise. ``estimates`` (alphas, answers)
+    has every answer as other folds estimate it.
     """
 
     alphas: tuple[float, ...]
@@ -107,7 +111,7 @@ def held_out(posed: Problem, folds: NDArray[np.intp], *, random: np.random.Gener
 
     Args:
         posed: The problem with all answers.
-        folds: The fold of each answer; those of one draw of noise are in the same.
+        folds: The fold of each answer; answers that share noise are in the same.
         random: Where rows come from; this has nothing to do with privacy.
     """
     linear = [each for each in posed.constraints if len(each.rows)]
@@ -134,14 +138,26 @@ def held_out(posed: Problem, folds: NDArray[np.intp], *, random: np.random.Gener
                 estimates[i, np.concatenate([c.rows for c in held])] = posed.size * found
             past[i] += ascent.past_error() / len(numbers)
     errors = np.array([squared_error(answers, each, noise) for each in estimates])
-    return HeldOut(alphas, estimates, new=errors, past=past, best=_best(np.sqrt(np.maximum(errors, 0.0)), past))
+    return HeldOut(alphas, estimates, new=errors, past=past, best=best_of(errors, past, noise))
 
 
-def _best(errors: Floats, past: Floats) -> int:
-    """The alpha that is best for past questions among those that are about as good as any for new ones.
+def best_of(errors: Floats, past: Floats, noise: Floats) -> int:
+    """Which alpha is best for past questions among those that are about as good as any for new ones.
 
-    >>> _best(np.array([9.0, 5.0, 4.95, 6.0]), np.array([40.0, 0.9, 1.0, 0.8]))
+    An estimated error below the standard error that noise alone gives it, which may be below zero, counts as that one:
+    sqrt(sum of 5 (counts_i noise_i)^2) / (sum of counts), with the counts of ``squared_error``.
+
+    >>> best_of(np.array([81.0, 25.0, 24.5, 36.0]), np.array([40.0, 0.9, 1.0, 0.8]), np.full(20, 4.0))
     1
+
+    Args:
+        errors: The mean squared error of new questions for each alpha (``squared_error``).
+        past: That of past questions.
+        noise: The noise variance of each answer.
     """
-    near = np.flatnonzero(errors <= _NEAR * errors.min())
+    told = noise[np.isfinite(noise)]
+    counts = 1 / (told + np.median(told))
+    least = math.sqrt(_VARIANCE_OF_SQUARES) * float(np.linalg.norm(counts * told)) / counts.sum()
+    roots = np.sqrt(np.maximum(errors, least))
+    near = np.flatnonzero(roots <= _NEAR * roots.min())
     return int(near[np.argmin(past[near])])

@@ -1,8 +1,9 @@
-"""How far the rows differ from the prior: one variance for each set of attributes, chosen by marginal likelihood.
+"""How far the rows differ from the prior: a variance for each set of attributes, by marginal likelihood times a prior.
 
 Each step multiplies every variance by a power of the ratio shown / expected. With the power 1/2 the likelihood never
-falls (the minorise-maximise step for variance components); with a slightly larger power it rises faster. A prior on
-each variance, at a scale that is natural for counts, keeps short histories from being too certain.
+falls (the minorise-maximise step for variance components); with a larger one, 0.8, it rises faster but may fall. The
+prior of each variance, at a scale that is natural for counts, keeps short histories from being too certain; what is
+found is the mode in log v_S.
 
 In the symbols of ``components``, with K_S = F_S F_S' and r = A^-1 a, the log-likelihood is -(log det A + a' r) / 2, and
 

@@ -11,9 +11,9 @@ attribute from some pairs helps in all other sets.
 In the symbols of ``components``: b_S ~ N(0, v_S C_1 x ... x C_s), the Kronecker product over the attributes of S, with
 C_a (cells of a, cells of a) and trace C_a = its cells. R_a is Cholesky's root, C_a = R_a R_a': this root is what is
 called the loading of an attribute (``Structure.loadings``, made there), and features hold it already, F_S (R_1 x ... x
-R_s). With U the features (queries, cells of S) as a tensor unfolded along the axis of a,
+R_s). With U_c (queries, cells of a) the features of S at cell c of its other attributes, and r = A^-1 (answers),
 
-    shown_a = sum over S of v_S (U' r)(U' r)',      expected_a = sum over S of v_S U' A^-1 U      (cells, cells)
+    shown_a = sum over S, c of v_S (U_c' r)(U_c' r)',   expected_a = sum over S, c of v_S U_c' A^-1 U_c   (cells, cells)
 
 are the two sides of the gradient in C_a as seen from R_a. A step maps C_a to R_a X R_a' with X expected X = shown: the
 matrix form of v <- v sqrt(shown / expected).

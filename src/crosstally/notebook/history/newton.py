@@ -1,13 +1,20 @@
 """Newton steps towards the maximum entropy weights, with the Hessian estimated from a sample of the rows.
 
-The dual objective w . pi - ln Z has the gradient g = pi - p[f] and the Hessian -C, C the covariance of the queries
-f_1, ..., f_m over the rows. The softness k_i of the penalties (``constraints``) subtracts k_i w_i from the gradient and
-adds k_i to the diagonal of C. Overlapping questions make C badly conditioned, and steps along the gradient need as many
-sweeps as its condition number. A step d here maximises g . d - d' H d / 2 within the box |w + d| <= beta, where H is C
-of a few thousand rows plus a small part of its diagonal, for the noise of that sample. d' C d is about twice the
-divergence between the distributions before and after the step. After a small step the sampled rows adapt within a sweep
-or two, so steps are shortened until the root of d' C d is ``_TRUST`` times the root of the number of attributes (each
-attribute moves separately).
+Rows have the law p(row) = prior(row) exp(sum_i w_i f_i(row)) / Z(w), with a weight w_i for each of m queries f_i, all
+constraints side by side; pi_i is the target of f_i, its noisy answer over the number of people. Maximised is the dual
+
+    w . pi - ln Z(w) - sum_i k_i w_i^2 / 2      over |w_i| <= beta_i      (k_i the softness, ``constraints``).
+
+Its gradient is g = pi - p[f] - k w, p[f] the means of the queries over the sampled rows; its Hessian is -(C + K), with
+C (m, m) the covariance of the queries over the rows and K = diag(k). Overlapping questions make C badly conditioned,
+and steps along the gradient need as many sweeps as its condition number. A step d here maximises g . d - d' H d / 2
+within the box |w + d| <= beta, nearly, by L-BFGS-B from zero, where
+
+    H = C + K + 0.01 diag(C_ii + b_i),      C from a few thousand of the rows,      b_i the noise scale of pi_i.
+
+d' C d is about twice the divergence between the distributions before and after the step. After a small step the sampled
+rows adapt within a sweep or two, so steps are shortened so that the root of d' C d is at most ``_TRUST`` times the root
+of the number of attributes (each attribute moves separately).
 """
 
 from __future__ import annotations
@@ -24,7 +31,7 @@ from crosstally.typing import Floats
 
 __all__ = ["MOST_QUERIES", "Newton"]
 
-# A guard of time: queries up to which C is computed and inverted. 1,500 take about a second for each fresh C.
+# A guard of time: queries up to which C, (m, m), is computed. 1,500 take about a second for each fresh C.
 MOST_QUERIES = 1_500
 # Rows that C is computed from, at least, and for each query: fewer make C singular, more cost their number.
 _ROWS, _ROWS_EACH = 4_000, 10
@@ -33,7 +40,7 @@ _SWEEPS = 2  # sweeps before each step: rows follow the weights, and means are o
 # The largest root of d' C d, over that of the number of attributes. Chosen on the census, where 600 ranges do not
 # settle with twice as much.
 _TRUST = 0.08
-_RIDGE = 0.01  # added to C, in its diagonal: as much as C's own sample is unsure of
+_RIDGE = 0.01  # of diag(C_ii + b_i), added to C: as much as C's own sample is unsure of
 # The longest step of one weight: cells that no row of the sample is in have no curvature to hold them. Chosen.
 _LONGEST = 2.0
 _ARRIVED = 0.9  # the part of a bound from which on a weight that goes there is there

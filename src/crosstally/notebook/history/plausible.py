@@ -7,10 +7,10 @@ replaced by its posterior mean. With many answers one grid point dominates, and 
 fit.
 
 Real attributes often have one dominant value, and levels learned from attributes without one do not allow for it. So
-one more model joins the grid, with a fixed weight: in it every set of attributes may deviate by nearly all rows. It
-also uses the past answers, so it matters only where nothing similar was asked. Its weight is 0.7; the grid points share
-the rest. The expected squared error is the weighted mean, over all models, of the model's own expected squared error
-plus its squared distance from the best fit (``record.History``).
+one more model joins the grid, with a fixed weight: in it single attributes may deviate by nearly all rows, sets of s
+attributes by 1 / s of that. It also uses the past answers, so it matters only where nothing similar was asked. Its
+weight is 0.7; the grid points share the rest. The expected squared error is the weighted mean, over all models, of the
+model's own expected squared error plus its squared distance from the best fit (``record.History``).
 
 In symbols, v_S the variance of the set S of s attributes (``components``), all logarithms natural:
 
@@ -56,10 +56,11 @@ _MOST_POINTS = 60  # a guard of time: each point is a fit of all answers
 _CERTAIN = 100.0
 _REPLACEMENTS = 2  # steps of expectation propagation after the variances were moved. Chosen: answers start near
 _DOMINANT, _DOMINANT_SPREAD = 0.7, 3.0
-"""How likely it is that values dominate, and how far rows then stray, in units of the scale of levels.
+"""How likely it is that values dominate, and how far rows then deviate, in roots of the scale of levels.
 
-Three times 0.3 is nearly all rows. Chosen on FARS-16, where 60 past answers and a weight of 0.5 held 91%, 0.7 held 93%,
-none 85%.
+That root is 0.3 of all rows, or 0.1 where the one-way tables are known (``record``), and three times 0.3 is nearly all;
+sets of s attributes get 1 / s of it. Chosen on FARS-16, where 60 past answers and a weight of 0.5 held 91%, 0.7 held
+93%, none 85%.
 """
 
 Point = tuple[int, ...]
@@ -87,7 +88,7 @@ class Scale:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plausible:
-    """One way the answers may be read: its solution, and how plausible it is.
+    """One choice of all variances: its solution, and its weight among all choices (the weights sum to 1).
 
     ``unseen`` is the variance of sets of so many attributes that no past answer is about.
     """
