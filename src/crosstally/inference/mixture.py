@@ -19,9 +19,9 @@ With y | k ~ N(m_k, w_k + s) a step of expectation and maximisation is, over the
     r_ik = weight_k N(y_i; m_ik, w_ik + s_i) / (the same summed over k),    weight_k <- (sum_i r_ik + a_k) / (n + sum a)
 
 where n is the number of cells of the stratum and a is ``_POOLED_CELLS`` times the mean of ``_PRIOR`` and of the weights
-of all strata with cells (a Dirichlet prior). The kernels have the step (``mixture_weights``) and the posterior mean,
-sum over k of r_k (m_k + (y - m_k) w_k / (w_k + s)) (``shrink_cells``). Arrays: cells (views of a shape, cells),
-likelihoods (cells, components), weights (strata, components).
+of all strata with cells (the mode under a Dirichlet prior of a + 1). The kernels have the step (``mixture_weights``)
+and the posterior mean, sum over k of r_k (m_k + (y - m_k) w_k / (w_k + s)) (``shrink_cells``). Arrays: cells (views of
+a shape, cells), likelihoods (cells, components), weights (strata, components).
 """
 
 from __future__ import annotations

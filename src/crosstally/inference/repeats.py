@@ -99,7 +99,8 @@ def repeated(inference: Inference, *, number: int = REPEATS) -> Repeats:
         start = _with_total_above_zero(truth + noise, inference)
         deviation = inference.again(start) - truth
         row[:] = deviation
-        covariances += noise * (deviation - noise) / number  # of x - l with l: what both share has no part in it
+        # of x - l with l, not of x: the noise that x keeps would only add error
+        covariances += noise * (deviation - noise) / number
         squares += deviation**2 / number
     risks = ((found - linear.coefficients) ** 2 + 2 * covariances) / variances + 1
     own: Floats = np.bincount(orders, squares / variances).astype(np.float64)

@@ -9,7 +9,8 @@ in any view that minimises sum over c of (x_c - r_c)^2 / (v_c order_c^(2p)): the
     x  <-  joint(l, p = 2)
     x  <-  blend(x, joint(l, p = 1))
     for the guess in (independence, all pairs):
-        q  <-  in each view the table of maximum entropy with the one-way (then two-way) tables of x
+        q  <-  in each view the table of maximum entropy with the one-way (then two-way) tables of x, nearly; views of
+               two attributes keep independence, for their pair is the view itself
         m  <-  each cell of l's views shrunk towards its q (``mixture``)
         S  <-  the coefficients of m, averaged over views with weights 1 / (sum of posterior variances)
         x  <-  blend(x, S)

@@ -3,10 +3,10 @@
 u_z is a product over axes of Helmert's vectors: u_0 = 1, and u_j is 1 below j, -j at j, 0 above. With f = sum theta_z
 u_z the table is exp(f) / Z, or the positive part of f over the number of cells. Newton's method minimises the dual
 
-    (log Z, or half the table's square) - sum theta_z c_z + (ridge / 2) sum weight_z theta_z^2
+    (log Z, or sum_x max(f, 0)^2 / (2 C)) - sum theta_z c_z + (ridge / 2) sum weight_z theta_z^2
 
-over theta. weight_z is the product of j (j + 1), the squared length of u_j, over the axes with j > 0, so that the ridge
-softens all coefficients alike in orthonormal contrasts; for the total it is 1, or what the caller gives.
+over theta, with C cells. weight_z is the product of j (j + 1), the squared length of u_j, over the axes with j > 0, so
+that the ridge softens all coefficients alike in orthonormal contrasts; for the total it is 1, or what the caller gives.
 
 Products stay in the basis (u_j u_k = u_j for 0 < j < k) but for squares, so the Hessian is no matrix product: every
 entry is one number of a transform of p that is widened by the squares of each axis (for two values u_1^2 = 1: nothing
@@ -53,7 +53,7 @@ GREATEST_ENTROPY, LEAST_SQUARES = 0, 1  # the law, as kernels are told it: which
 
 # Where the ridge starts, in units: chosen large enough for Newton's method to converge from its start.
 LARGEST_RIDGE = 1e-4
-# Where it ends: where a table fits it is then met to 1e-8 of the total (docs/methods/maximum-entropy.md).
+# Where it ends: where a table fits it is then met to 1e-8 of the total or better (docs/methods/maximum-entropy.md).
 SMALLEST_RIDGE = 1e-10
 # By how much a stage lowers the ridge, and a stage after an easy one again. Chosen: it changes time alone.
 _FIRST_FACTOR = 100.0
@@ -164,7 +164,7 @@ def _normalise(table: NDArray[np.float64], slopes: NDArray[np.float64]) -> float
 
 @njit("float64(float64[::1], float64[::1], float64)", cache=True)
 def _clip(table: NDArray[np.float64], slopes: NDArray[np.float64], barrier: float) -> float:
-    """Least squares: the positive part of f over the number of cells in place of f, its derivative, half its square.
+    """Least squares: the positive part of f over the number of cells in place of f, its derivative, sum t^2 / (2 C).
 
     The corner at zero is rounded: t maximises f t - t^2 / 2 + barrier log t, which is the value of the cell.
     """

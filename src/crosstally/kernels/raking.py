@@ -142,7 +142,7 @@ def _pair_targets(  # noqa: PLR0917 (a kernel gets arrays)
     floor: float,
     targets: NDArray[np.float64],
 ) -> None:
-    """All two-way tables of one view, one after the other, none of their cells below the floor, their total kept."""
+    """All two-way tables of one view, one after the other: cells below the floor raised to it, then the total kept."""
     cells, strides, pair, start = len(places), _strides(sizes), np.empty(2, np.int64), 0
     for first in range(len(sizes)):
         for second in range(first + 1, len(sizes)):
@@ -173,7 +173,7 @@ def pair_guesses(  # noqa: PLR0917 (a kernel gets arrays)
     sweeps: int,
     out: NDArray[np.float64],
 ) -> None:
-    """The guesses raked to all two-way tables of their views: what the pairs say and nothing else.
+    """The guesses raked to all two-way tables of their views: nearly the maximum entropy tables with these pairs.
 
     Args:
         coefficients: Of all sets of attributes, one after the other; those of order 0 to 2 are used.

@@ -35,7 +35,13 @@ def corrected_errors(goal: Goal, errors: Floats, shares: Sequence[Floats], rows:
 
     A cell of x people is measured as y with the variance v. Of all multiples of y the best, x^2 / (v + x^2) times y,
     has the mean squared error v x^2 / (v + x^2), below v and below x^2. It takes x to be known: without x, shrinking
-    towards zero does worse; shrinking towards a good guess may do better.
+    towards zero does worse; shrinking towards a good guess may do better. So this is an optimistic figure, no bound.
+
+    Args:
+        goal: Its orders, and the tables of each.
+        errors: v, the mean squared error of a cell before it is shrunk, for each order.
+        shares: Those of the values of each attribute.
+        rows: How many people there are.
     """
     rng = np.random.default_rng(0)
     out = []

@@ -1,7 +1,8 @@
 """Stepwise, the default: measure the total and one-way tables; these decide which others are worth their noise.
 
-The first stage measures these with the share of the budget that they have in the goal. Its noisy result gives a prior
-for the size of every interaction (``belief``). The rest of the budget minimises the score that is expected,
+The first stage measures these with the share of the budget that they have in the goal, less that of a trial. Its noisy
+result gives a prior for the size of every interaction (``belief``). The rest of the budget minimises the score that is
+expected,
 
     score = exp(sum_k share_k log(E_k) / 2),    E_k = sum_B W_kB e_B(P_B),    e_B(P) = sum_j w_j / (P + 1 / s_Bj^2).
 
@@ -11,7 +12,8 @@ three sizes of its interaction, with the belief's weights w_j: an unmeasured set
 
 Gaussian noise  over P_B >= first_B, the first stage's own, with sum_B cost_B (P_B - first_B) = rho: the slopes
                 -sum_k share_k W_kB e_B'(P_B) / E_k are mu cost_B, one mu for all sets that are measured; most are not
-                (``water_filling``, which then counts measured sets with e_B(P) = 1 / P)
+                (``water_filling``: then the precisions of these are found again with e_B(P) = 1 / P, for inference
+                may not shrink their noise, and sets are dropped that this makes worse than predicting)
 Laplace noise   over several families of views V and their shares x_V of sum 1, with P_B = first_B + c sum over V that
                 hold B of x_V^2 / (cells of V outside B), c the precision of a table with the whole budget
                 (``view_shares``)

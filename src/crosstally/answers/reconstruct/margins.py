@@ -9,7 +9,7 @@ largest covered margins and t the targets of these, for one ridge
 is solved by Newton's method with conjugate gradients on the dual (``kernels.margins``). lambda has one number for each
 cell of each margin, one margin after another; theta(lambda) are the coefficients of the function A' lambda in
 orthonormal contrasts, without the total. The ridge is lowered in stages, each started at the last solution, until the
-misfit |M p - c| shows one of two things:
+misfit |M p - c| shows one of two things, or until stages would have to be narrower than ``_LEAST_FACTOR``:
 
 - it falls with the ridge down to the least ridge: a table fits, and this is it;
 - it stops falling: no table fits, and this one is as near as any, to ``_NEAREST``. A smaller ridge would only choose
@@ -41,8 +41,9 @@ if TYPE_CHECKING:
 __all__ = ["fitted", "has_margins"]
 
 _FIRST_RIDGE, _LEAST_RIDGE = 1e-3, 1e-10
-"""Where stages start and end, for tables of total 1. Any start above 1e-4 gives the same; the end is that of
-``kernels.entropy``: what a table that fits misses is about ridge times theta, 1e-9 of the total."""
+"""Where stages start and end, for tables of total 1, times their largest known coefficient or 1. Any start above 1e-4
+gives the same; the end is that of ``kernels.entropy``: what a table that fits misses is about ridge times theta, 1e-9 of
+the total."""
 
 _HOPELESS = 1e6
 """A ridge so large that the answer is flat; only numbers that are not finite get there."""

@@ -120,8 +120,8 @@ class Ascent:
     def run(self, sweeps: int, *, least: int = 1) -> None:
         """Run up to this many sweeps; stop early if the constraints are met after the least number of sweeps.
 
-        Steps are whole in the first half of the sweeps and then fall as 1 / sweep: the noise of sampled rows averages
-        out.
+        Steps are whole in the first half of the sweeps and then fall as 1 / sweep, to a half at the last: less noise
+        of the last samples stays in the weights.
         """
         sums = [np.zeros(each.targets.size) for each in self.constraints]
         for done in range(1, sweeps + 1):

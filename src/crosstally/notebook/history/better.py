@@ -7,13 +7,15 @@ maximum entropy, 0 if the kernel alone is better and 1 if maximum entropy alone 
 squared error for a question and t^2 the typical noise variance of an answer. Then
 
     new     = 1 - t^2 / s^2  where s > t, else 0     (the part of s^2 beyond the noise of an answer; chosen: 0 where
-                                                      the question is known as well as by an answer, 1 where nothing is)
+                                                      the question is known as well as by an answer, near
+                                                      1 where s is far above t)
     value   = kernel + new m (maximum entropy - kernel)
     error^2 = s^2 (1 - new) + ratio s^2 new          (ratio: the mixture's squared error over the kernel's, both from
                                                       answers left out, drawn towards 1)
 
 A squared error is convex, so a value that goes a part ``new`` of the way from the kernel's to the mixture's has at most
-this error. A question that was asked has its own answer: new = 0, and value and error are the kernel's.
+this error, if the mixture errs on this question as on average. A question that was asked has its own answer: new = 0,
+and value and error are the kernel's.
 """
 
 from __future__ import annotations
@@ -110,11 +112,11 @@ class BetterOfBoth:
             return None
         random = np.random.default_rng(0)  # the same history gives the same estimates
         posed = problem(self.kernel.schema, self._measured, total=self._total, alpha=1.0)
-        # Every answer has noise of its own, also those that were drawn together
+        # Every answer has noise of its own, answers to one request too: so any may be left out alone
         folds = folds_of(range(len(linear)), FOLDS, random)
         found = held_out(posed, folds, random=random)
         answers, noise = (np.array([getattr(m, name) for m in linear], float) for name in ("values", "variance"))
-        noise[[not m.query.attributes for m in linear]] = math.inf  # the number of rows, which is not the law's
+        noise[[not m.query.attributes for m in linear]] = math.inf  # the number of rows, which both take as given
         kernel, entropy = self.kernel.left_out(folds), found.estimates[found.best]
         share = share_of(entropy, answers, kernel, noise)
         before, after = (squared_error(answers, kernel + s * (entropy - kernel), noise) for s in (0.0, share))

@@ -10,7 +10,7 @@ the number of past queries and c_S the number of cells of S. F_S (q, c_S) has fo
 table averaged by the prior over the attributes outside S, centred by the prior along those of S, and each cell times
 the root of its prior probability (``bundles.projected``; without the root where the variance of S is known).
 
-    answers  a = sum over S of F_S b_S + noise,     b_S ~ N(0, v_S I),  noise ~ N(0, N)
+    answers, less what is known of them  a = sum over S of F_S b_S + noise,     b_S ~ N(0, v_S I),  noise ~ N(0, N)
     covariance  A = N + sum over S of v_S F_S F_S' = D + L L',     L = the columns sqrt(v_S) F_S of shared parts
     Woodbury  A^-1 = D^-1 - D^-1 L M^-1 L' D^-1,     M = I + L' D^-1 L
     estimate  E[b_S | a] = v_S F_S' A^-1 a,     of a query with features f_S: sum over S of f_S E[b_S | a]

@@ -8,7 +8,7 @@ constraints side by side; pi_i is the target of f_i, its noisy answer over the n
 Its gradient is g = pi - p[f] - k w, p[f] the means of the queries over the sampled rows; its Hessian is -(C + K), with
 C (m, m) the covariance of the queries over the rows and K = diag(k). Overlapping questions make C badly conditioned,
 and steps along the gradient need as many sweeps as its condition number. A step d here maximises g . d - d' H d / 2
-within the box |w + d| <= beta, nearly, by L-BFGS-B from zero, where
+within the box |w + d| <= beta, |d_i| <= 2 (``_LONGEST``), nearly, by L-BFGS-B from zero, where
 
     H = C + K + 0.01 diag(C_ii + b_i),      C from a few thousand of the rows,      b_i the noise scale of pi_i.
 
@@ -35,7 +35,7 @@ __all__ = ["MOST_QUERIES", "Newton"]
 MOST_QUERIES = 1_500
 # Rows that C is computed from, at least, and for each query: fewer make C singular, more cost their number.
 _ROWS, _ROWS_EACH = 4_000, 10
-_AGAIN = 2  # steps for which C is kept: a fresh one costs as much as a few sweeps, and with 4 weights swing
+_AGAIN = 2  # steps for which C is kept: a fresh one costs as much as a few sweeps; if C is kept for 4, weights swing
 _SWEEPS = 2  # sweeps before each step: rows follow the weights, and means are over both. Chosen; 1 is less steady
 # The largest root of d' C d, over that of the number of attributes. Chosen on the census, where 600 ranges do not
 # settle with twice as much.
@@ -112,6 +112,7 @@ class Newton:
         """A step of the weights that moves rows back to the means of the optimum, from where they are now.
 
         Inside its bounds a query is at its target less its softness times its weight; at a bound it is at ``means``.
+        Solved with C + 0.01 diag(C_ii + b_i), without K: a step d moves the means of the rows by about C d.
         """
         meant = self._targets - self._softness * np.concatenate(weights)
         gap = np.where(self._free(weights), meant, np.concatenate(means)) - np.concatenate(now)
