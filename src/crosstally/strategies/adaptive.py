@@ -61,7 +61,7 @@ docs/evidence/stepwise.md lists. With 2, tables whose pairs all matter have seve
 
 MOST_CELLS = 500_000
 """Cells of all candidates together: each round counts them, and the ledger keeps a number for each."""
-# A guard of time: each round scores all of them. The smallest tables come first, the rest are no candidates.
+# Limits time: each round scores all of them. The smallest tables come first, the rest are no candidates.
 MOST_CANDIDATES = 5_000
 _MOST_SEEN = 20_000
 """Of more tables inside a workload than this the wider ones are not looked at: they would not fit either."""
