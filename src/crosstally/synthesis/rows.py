@@ -106,7 +106,7 @@ class SyntheticRows:
     @property
     def warning(self) -> str:
         """What everybody who gets the rows must know."""
-        nobody = "These rows are made up and are nobody."
+        nobody = "These rows are made up: none is a real person."
         if self.factor < _WIDE_ENOUGH:
             return (
                 f"{nobody} They are few: intervals computed from them are wide enough, those of the release narrower."
