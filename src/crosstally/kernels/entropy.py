@@ -58,9 +58,9 @@ _HOPELESS = 1e6  # if nothing converges, the ridge rises by factors of ten up to
 # Newton steps of a stage: few are needed from a near start. If they do not suffice, the factor is made smaller.
 _STEPS = 12
 _STEPS_ALONE = 100  # Newton steps of the first stage, which has no near start, and of the last, which must be precise
-_EASY = 3  # a stage with at most this many steps is easy: the next factor is larger. Chosen: it changes time alone
-_LOOSE = 0.01  # a stage ends at this predicted decrease of the dual; stages only lead to the next one
-# Least squares: a logarithmic barrier of this times the ridge smooths the dual at zero, as Newton's method requires.
+_EASY = 3  # steps of a stage that was easy: the next is wider. Chosen: it changes time alone
+_LOOSE = 0.01  # where stages end, as a decrease of the dual that Newton still promises; they only lead to the next one
+# Least squares: a logarithmic barrier of this times the ridge rounds the corner at zero, for Newton needs a slope.
 _BARRIER = 100.0
 _TIGHT = 1e-12  # the last stage ends here; smaller decreases are rounding errors
 _SHORTEST = 1e-18  # a step of this length is accepted: it changes nothing, and the search must end

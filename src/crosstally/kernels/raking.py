@@ -12,10 +12,10 @@ from crosstally.kernels.helmert import expand
 __all__ = ["independent_guesses", "pair_guesses", "rake_to_margins"]
 
 _LEAST_SUM = 1e-300
-"""If a margin is below this, all its cells are zero."""
+"""Margins below this are of cells that are all zero."""
 
 _CLOSE = 1e-4
-"""Raking ends when the error of every two-way cell is at most this share of the total: far below noise."""
+"""Raking ends when no two-way cell is off by more than this share of the total: far below noise."""
 
 
 @njit("int64[::1](int64[::1])", cache=True)

@@ -24,7 +24,7 @@ from crosstally.typing import Floats
 
 __all__ = ["MOST_QUERIES", "Newton"]
 
-# Limits time: queries up to which C is computed and inverted. 1,500 take about a second for each fresh C.
+# A guard of time: queries up to which C is computed and inverted. 1,500 take about a second for each fresh C.
 MOST_QUERIES = 1_500
 # Rows that C is computed from, at least, and for each query: fewer make C singular, more cost their number.
 _ROWS, _ROWS_EACH = 4_000, 10
