@@ -11,6 +11,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
+
+from crosstally.errors import ReleaseError
+from crosstally.releases import open_release
 
 
 def forge(
@@ -58,3 +62,13 @@ def set_in(*keys: Any, to: Any) -> Callable[[dict[str, Any]], None]:
         inner[keys[-1]] = to
 
     return change
+
+
+def refused(path: Path, message: str) -> None:
+    """Opening gives one clear line."""
+    with pytest.raises(ReleaseError, match=message) as caught:
+        open_release(path)
+    text = str(caught.value)
+    assert text.startswith(f"cannot read the release {str(path)!r}: ")
+    assert "\n" not in text
+    assert len(text) < 600

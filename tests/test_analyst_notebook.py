@@ -41,7 +41,7 @@ def test_every_cell_runs(folder: Path) -> None:
     assert cells["unmeasured"][0].data["text/plain"] == "False"
     assert "Owner" in cells["modelled"][0].data["text/html"]
     assert cells["sql"][0].data["text/html"].startswith("<table>")
-    assert "are nobody" in cells["rows"][0].data["text/html"]
+    assert "none is a real person" in cells["rows"][0].data["text/html"]
     assert cells["chart"][0].data["image/svg+xml"].startswith("<svg")
     assert (folder / "education-by-sex.xlsx").read_bytes()[:2] == b"PK"
     assert (folder / "education-by-sex.csv").read_text(encoding="utf-8").startswith("education,sex,count,std_error")

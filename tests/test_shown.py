@@ -137,7 +137,7 @@ def test_statements_and_made_up_rows_say_what_they_are() -> None:
     made = shown(release.synthesize(20, seed=1))
     assert "20 made-up rows of 2 attributes" in made.text
     assert "... 15 more rows" in made.text
-    assert "are nobody" in made.text
+    assert "none is a real person" in made.text
 
 
 def test_a_table_is_written_as_a_workbook(tmp_path: Path) -> None:

@@ -29,13 +29,13 @@ def reached() -> set[str]:
 
 
 def test_the_lists_are_the_import_graph() -> None:
-    trusted, others = listed("What the promise rests on", 0), listed("What is imported and not relied on", 0)
+    trusted, others = listed("Files that the guarantee depends on", 0), listed("Files that are imported only", 0)
     assert len({*trusted, *others}) == len(trusted) + len(others)
     assert {*trusted, *others} == reached() | JOINING
 
 
 def test_every_file_and_test_named_exists() -> None:
-    for name in listed("What the promise rests on", 0):
+    for name in listed("Files that the guarantee depends on", 0):
         assert (ROOT / "src/crosstally" / name).is_file(), name
-    for name in listed("What the promise rests on", 2):
+    for name in listed("Files that the guarantee depends on", 2):
         assert (ROOT / name).is_file(), name

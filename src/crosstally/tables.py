@@ -63,7 +63,7 @@ class ErrorKind(StrEnum):
     def assumption(self) -> str:
         """What the intervals assume besides the noise, in words; empty if they assume nothing."""
         if self is ErrorKind.MODELLED:
-            return "links between attributes that nobody measured are taken to be as strong as measured ones"
+            return "interactions that nobody measured are assumed to be as strong as measured ones"
         if self is ErrorKind.ESTIMATED:
             return "errors are estimated from the answers themselves, and right on average over many cells"
         if self is ErrorKind.BOUNDS:

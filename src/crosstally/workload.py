@@ -17,7 +17,7 @@ from crosstally.schema import Schema
 
 __all__ = ["Workload"]
 
-MAX_TABLES = 2_000_000  # a guard of memory: all triples of 229 attributes. More are refused
+MAX_TABLES = 2_000_000  # limits memory: all triples of 229 attributes. More are refused
 
 _SHOWN = 12  # tables at the prompt
 _FIELDS = ("tables", "weights", "along")

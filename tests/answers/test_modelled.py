@@ -174,4 +174,4 @@ def test_exclusive_or_with_pairs_measured_is_known_to_fail() -> None:
         full[a, b, a ^ b] = 5_000
     release = released(np.random.default_rng(5), full, list(combinations(range(3), 2)))
     assert not held(release, full, (0, 1, 2)).all()
-    assert "are taken to be as strong as measured ones" in repr(release.marginal("a0", "a1", "a2"))
+    assert "are assumed to be as strong as measured ones" in repr(release.marginal("a0", "a1", "a2"))

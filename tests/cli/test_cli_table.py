@@ -164,7 +164,7 @@ def test_intervals_are_shown_where_there_are_any() -> None:
     modelled = replace(marginal("sex", "diet", known=False), error_kind=ErrorKind.MODELLED, ends=Ends())
     lines = shown(modelled)
     assert lines[3].split("   ")[-1].strip() == "1,002 (982 to 1,062)"
-    assert "95% confidence. Links between attributes that nobody measured are taken to be" in lines[-1]
+    assert "95% confidence. Interactions that nobody measured are assumed to be" in lines[-1]
     bounds = replace(modelled, error_kind=ErrorKind.BOUNDS)
     assert "Some of these attributes were never measured together" in shown(bounds)[-1]
     assert json.loads(json_text(bounds))["assumption"].startswith("some of these attributes were never measured")

@@ -49,7 +49,7 @@ _MOST_CELLS = 1_000  # see below
 _REPLICATES = 6
 """Sets that are read of each order, the most cells of each, and the replicates that tell the noise of q."""
 
-# Steps of expectation maximisation for eight weights: a guard of time, it climbs from the prior and needs no end.
+# Steps of expectation maximisation for eight weights: limits time; it starts at the prior and need not converge.
 _STEPS = 100
 # Logarithms of interactions are clipped here: a factor of 3,000, beyond which exp only makes raking slow.
 _MOST_LOG = 8.0

@@ -34,7 +34,7 @@ from crosstally.typing import Floats
 
 __all__ = ["LEAST", "MARGIN", "DrawnEnds", "ModelledEnds", "interaction_factors"]
 
-_CELLS_DRAWN = 100_000  # cells of all draws together: a guard of time. See below; fewer draws make ends less steady
+_CELLS_DRAWN = 100_000  # cells of all draws together: limits time. See below; fewer draws make ends less steady
 _LEAST_DRAWS, _MOST_DRAWS = 12, 100
 """Draws come in pairs of both signs: as many pairs as keep all their cells within the work."""
 

@@ -18,7 +18,7 @@ from crosstally.budget import Noise, NoiseKind
 
 __all__ = ["NoiseTerm", "half_width"]
 
-# A guard of memory: 4 MB of complex numbers. Wider sums of equal draws go through the integral, as mixed ones do.
+# Limits memory: 4 MB of complex numbers. Wider sums of equal draws go through the integral, as mixed ones do.
 _MOST_LATTICE_POINTS = 2**18
 # Frequencies of the integral. Twice as many halve the blur, which is 0.0003 of the reach at most, and the time doubles.
 _POINTS = 2**16

@@ -22,7 +22,7 @@ from crosstally.typing import Floats
 
 __all__ = ["Emptied", "PossibleEnds", "emptied", "raked_to_possible"]
 
-_SWEEPS = 200  # a guard of time: raking ends when margins are close (below), and has no end where no table has them
+_SWEEPS = 200  # limits time: raking ends when margins are close (below), and has no end where no table has them
 _CLOSE = 1e-6  # in shares of all rows. Less takes more sweeps for differences that noise hides
 """Raking ends when no margin is off by more than this share of the total, or after so many sweeps."""
 

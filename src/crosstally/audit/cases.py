@@ -41,7 +41,7 @@ STRATEGIES: dict[str, Strategy] = {
     "mwem of 2 rounds": MWEM(rounds=2, rows=20),
     "adaptive of 2 rounds": Adaptive(rounds=2),
 }
-"""Every strategy by its name, and those options that change what is measured."""
+"""Every strategy by its name, also with the options that change what is measured."""
 
 
 def schema_of(*sizes: int, unit: Unit | None = None, outside: Outside = Outside.REFUSE) -> Schema:
@@ -57,9 +57,9 @@ SCHEMAS = {
     "units of up to 2 rows": schema_of(2, 3, unit=Unit("id", 2)),
 }
 _PREFIXES = [[1, 0, 0], [1, 1, 0]]
-"""A matrix along three values that says every cell with the total. Chosen, the least of its kind; any would do."""
+"""A matrix along three values that, with the total, determines every cell. Chosen: the smallest; any would do."""
 _RANGES = [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0], [0, 1, 1], [1, 1, 1]]
-"""One that says every cell by itself: all ranges of three values. Chosen as well; any would do."""
+"""A matrix that determines every cell without the total: all ranges of three values. Chosen; any would do."""
 WORKLOADS = {"small tables": None, "weighted": Workload([("a",), ("a", "b")], [5, 1])}
 
 

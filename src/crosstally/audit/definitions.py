@@ -27,10 +27,10 @@ Rows = tuple[Row, ...]
 Json = Mapping[str, Any]
 
 _ORDERS = (1.001, 1.01, 1.1, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0, 1000.0)
-"""Orders of the Renyi divergences that are compared with rho: zCDP promises at most order x rho at each above 1."""
+"""Orders of Renyi divergences that are compared with rho: zCDP guarantees at most order x rho at each order above 1."""
 
 CROWDS: tuple[int, ...] = (3, 10)
-"""How many other rows stand in each possible cell when the scores of a choice are compared."""
+"""The numbers of other rows in each possible cell when the scores of a choice are compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ def _scores(choice: Json, schema: Json, rows: Rows) -> NDArray[np.int64]:
 
 
 Requests = Sequence[tuple[Json, Json]]
-"""What is asked: each query with its noise, as JSON."""
+"""The requests: each query with its noise, as JSON."""
 
 
 def choice_probabilities(scores: NDArray[np.int64], scale: float) -> NDArray[np.float64]:

@@ -49,10 +49,10 @@ Run = Callable[[Sequence[str]], tuple[int, str, str]]
 
 _SOURCE, _SCHEMA, _LEDGER, _RELEASE = "people.csv", "people.schema.json", "people.ledger", "people.release.parquet"
 _MOST_DRAWN = 10
-"""No configuration shows more kinds of what is drawn than this: they share the rate of false alarms."""
+"""The most kinds of random output of a configuration: they share the false-alarm rate."""
 
 _RANDOM = re.compile(r"(?:(?<=ledger )|(?<=\"id\":\"))[0-9a-f]{16}\b|\bask-[0-9a-f]{12}\b|\b\d{4}-\d\d-\d\dT[0-9:.+]+")
-"""The number of a ledger, a key that nobody gave, and the moment of a charge."""
+"""The number of a ledger, a generated key, and the time of a charge."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,9 +34,9 @@ from crosstally.workload import Workload
 __all__ = ["audit_exact", "json_requests"]
 
 EPSILONS = (Fraction(1, 10), Fraction(1), Fraction(3))
-"""What oracles are audited at: little, usual and much; some change their kind of answers in between."""
+"""Oracles are audited at a small, a usual and a large epsilon; some change their kind of answer in between."""
 
-# Values of the attributes asked: two, three, a prime above a power of two, and two attributes together.
+# Numbers of values: two, three, a prime above a power of two, and two attributes together.
 ORACLE_SIZES: tuple[tuple[int, ...], ...] = ((2,), (3,), (5,), (2, 3))
 
 

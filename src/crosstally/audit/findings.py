@@ -9,10 +9,10 @@ from typing import Any
 __all__ = ["EXACT", "SAMPLED", "WHOLE", "Finding", "report_text"]
 
 EXACT, SAMPLED, WHOLE = "exact", "sampled", "end to end"
-"""The parts of the audit, by the names that the command line knows."""
+"""The parts of the audit, by their names on the command line."""
 
 _ROUNDING = 1e-9
-"""What floating point may add: losses of Laplace and Gaussian noise are fractions, those of choices are not."""
+"""Allowed rounding error: losses of Laplace and Gaussian noise are exact fractions, those of choices are not."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,13 +21,13 @@ from numpy.typing import NDArray
 __all__ = ["FALSE_ALARMS", "Drawn", "Guess", "Law", "Rule", "accuracy_bound", "best_accuracy", "likelihood_rules"]
 
 FALSE_ALARMS = 1e-3
-"""How likely it is that a run breaks any promise that holds, all its rules together."""
+"""The probability that a run reports a violation of a true claim, all its rules together."""
 
 Drawn = Sequence[NDArray[np.int64]]
-"""For each request of a plan what was drawn: a row for each toss of the coin."""
+"""For each request of a plan the drawn numbers: a row for each toss of the coin."""
 
 Guess = NDArray[np.int8]
-"""For each toss 1 for the first table, -1 for the second, 0 for silence."""
+"""For each toss 1 for the first table, -1 for the second, 0 for no guess."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,9 +54,9 @@ DRAWS = 400_000
 LAPLACE_SHARE, GAUSSIAN_SHARE = 0.95, 0.3
 """The part of the exact loss that the bound must reach when all draws are made."""
 
-_CHUNK = 50_000  # tosses drawn at once: a guard of memory. Results do not depend on it
+_CHUNK = 50_000  # tosses drawn at once: limits memory. Results do not depend on it
 _REPEATS = 400
-"""Draws for each table that are compared with one drawn before: a fixed seed gives it again every time."""
+"""Draws for each table that are compared with an earlier one: a fixed seed repeats it every time."""
 
 Draw = Callable[[NDArray[np.bool_]], Drawn]
 

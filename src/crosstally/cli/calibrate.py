@@ -90,7 +90,7 @@ def calibrate(
         else:
             number = rows or read.public_rows or USUAL_ROWS
             found = calibrate_generated(read, budget, rows=number, releases=releases, seed=seed, progress=tell)
-            about = f"{number:,} generated rows of the schema's shape, other rows each time: yours may depend otherwise"
+            about = f"{number:,} generated rows of the schema's shape, new ones each time: your data may differ"
     if json:
         print_json({"public_data": schema is not None, "budget": budget.to_dict(), **found.to_dict()})
         return

@@ -116,7 +116,7 @@ def compare(
                 seed=seed,
                 progress=tell,
             )
-            about = f"{number:,} generated rows of the schema's shape, other rows each time: yours may depend otherwise"
+            about = f"{number:,} generated rows of the schema's shape, new ones each time: your data may differ"
     if json:
         print_json({"public_data": public is not None, "budget": budget.to_dict(), **found.to_dict()})
         return
@@ -156,7 +156,7 @@ def _sentences(found: SideBySide) -> list[str]:
     if apart:
         out.append(f"The error of crosstally is {_listed([words for _, words in sorted(apart)])}.")
     if alike:
-        out.append(f"These releases show no difference to {_listed(alike)}.")
+        out.append(f"These releases show no difference from {_listed(alike)}.")
     if not out:
         out.append("One release tells no difference from chance: make more, with --releases.")
     cannot = [f"{each.name} ({each.cannot})" for each in found.results if each.cannot is not None]

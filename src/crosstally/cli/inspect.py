@@ -167,7 +167,7 @@ def _show(release: Release, paid: Paid | None) -> None:
         screen.say(_chosen_words(release))
     screen.print("\nstandard error of a cell", style="bold")
     screen.put_table(_errors(release))
-    screen.say("Other tables can be asked for too: their intervals also hold what nobody measured.", style="dim")
+    screen.say("Other tables can be asked for too: intervals allow for interactions that nobody measured.", style="dim")
 
 
 def _paid_words(paid: Paid) -> str:

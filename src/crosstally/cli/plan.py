@@ -351,8 +351,8 @@ def stages_in_words(plan: Plan) -> str:
     return (
         f"First come the total and the one-way tables, with {float(plan.share):.0%} of the budget; then {trial}those "
         "larger tables that are worth their noise, as the noisy one-way tables show. Other tables are predicted from "
-        "what was measured. The errors above are those of measuring all of them: what is left out makes the rest "
-        "better."
+        "what was measured. The errors above are those of measuring all of them; leaving some out makes the others "
+        "more accurate."
     )
 
 

@@ -56,12 +56,12 @@ Make = Callable[[int, int, int], tuple[tuple[int, ...], ...]]
 """That design."""
 RawBlocks = list[tuple[int, ...]]
 
-_MAX_BLOCKS = 20_000  # as many blocks as a design may have views (``design.MAX_VIEWS``): larger sources are never used
-_MAX_WIDTH = 16  # as many points of a block as a view may have attributes (``design.MAX_SIZE``)
-_MAX_DIMENSION = 10  # of geometries: from here on all have more than ``_MAX_BLOCKS`` blocks or ``_MAX_POINTS`` points
-_MAX_WEIGHTED = 400  # a guard of time: sources of more blocks are not made to hold several copies of their points
-_MAX_POINTS = 512  # as many points as a design may have attributes (``design.MAX_POINTS``)
-# A guard of time: all ways to split points in two are tried. The published designs end at 99 points as well.
+_MAX_BLOCKS = 20_000  # the largest number of views of a design (``design.MAX_VIEWS``): larger sources are never used
+_MAX_WIDTH = 16  # the largest number of attributes of a view (``design.MAX_SIZE``)
+_MAX_DIMENSION = 10  # of geometries: all larger ones have more than ``_MAX_BLOCKS`` blocks or ``_MAX_POINTS`` points
+_MAX_WEIGHTED = 400  # limits time: points of sources with more blocks are not copied
+_MAX_POINTS = 512  # the largest number of attributes of a design (``design.MAX_POINTS``)
+# Limits time: all splits of the points into two parts are tried. The published tables of designs end at 99 points too.
 _SPLIT_POINTS = 100
 
 

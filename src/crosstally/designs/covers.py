@@ -30,9 +30,9 @@ __all__ += ["uncovered"]
 
 Blocks = tuple[tuple[int, ...], ...]
 
-# A guard of time: larger designs are pruned, and not trimmed and merged, which might spare a few views.
+# Limits time: larger designs are pruned, but not trimmed and merged, which might save a few views.
 _TRIMMED_BLOCKS = 800
-_ROUNDS = 4  # a guard of time: trimming and merging in turn. More rounds might spare a few views
+_ROUNDS = 4  # limits time: rounds of trimming and merging. More rounds might save a few views
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -13,17 +13,18 @@ from crosstally.errors import PlanError
 
 __all__ = ["MAX_COVER", "MAX_POINTS", "MAX_SIZE", "MAX_VIEWS", "covering_design"]
 
-MAX_POINTS = 512  # as many as a schema may have
-# A view of 16 binary attributes has 65,536 cells, of which noise leaves little. More are refused unless it holds all.
+MAX_POINTS = 512  # the largest number of attributes of a schema
+# A view of 16 binary attributes has 65,536 cells, mostly noise. Larger views are refused, except one of all attributes.
 MAX_SIZE = 16
-MAX_COVER = 4  # PriView covers two, three or four attributes together; for more, constructions are few and views many
+MAX_COVER = 4  # PriView covers pairs, triples or quadruples; for more, there are few constructions and many views
 MAX_VIEWS = 20_000
 """A design with more views is refused."""
 
-# Constructions within this of the smallest are made, for tidying may turn them round. Chosen: more takes longer.
+# Constructions up to this factor above the smallest are built: reduction may change which is smallest. Chosen: a
+# larger factor takes longer.
 _CLOSE = 1.25
-_STEP = 20  # smaller designs are counted every so many points, so that each recursion ends at one that is known
-# A guard of time: subsets to cover by greedy search, and a hundredth of it with several seeds.
+_STEP = 20  # sizes of smaller designs are computed at multiples of this, so that recursion is not deep
+# Limits time: the most subsets that greedy search covers; with several seeds a hundredth of it.
 _GREEDY_SUBSETS = 200_000
 _GREEDY_SEEDS = 4  # random orders of a greedy search, of which the best is kept. Chosen; more take longer
 

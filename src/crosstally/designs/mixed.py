@@ -15,9 +15,9 @@ from crosstally.errors import PlanError
 
 __all__ = ["covering_views"]
 
-# Cells of a view that kernels multiply up to: no product leaves int64, and no such table can be counted.
+# The largest number of cells that kernels multiply up to: products fit int64, and no larger table can be counted.
 _LARGEST_LIMIT = 2**31
-_GREEDY_SUBSETS = 2_000  # a guard of time: up to so many subsets, several orders are searched
+_GREEDY_SUBSETS = 2_000  # limits time: up to this many subsets, several random orders are searched
 _GREEDY_SEEDS = 16  # random orders of a greedy search, of which the best is kept. Chosen; more take longer
 
 

@@ -48,7 +48,7 @@ __all__ = ["LEAST_VARIANCE", "ViewGroup", "nearest_above_zero", "view_factors", 
 _PENALTY = 0.5
 # Steps end when cells are this near, in units of their noise. Less takes more steps for what noise hides.
 _TOLERANCE = 0.01
-_MOST_STEPS = 200  # a guard of time: where steps end here and not at the tolerance, small negative cells remain
+_MOST_STEPS = 200  # limits time: where steps end here and not at the tolerance, small negative cells remain
 LEAST_VARIANCE = 1e-12
 """Variances below this count as this: exact numbers then have a finite weight."""
 

@@ -65,14 +65,14 @@ the error of least squares."""
 _FIRST_STEPS = 30
 """The joint corrections that are candidates end after this many steps: twice as many change no error by 1%."""
 
-# Cells of all views times pairs of replicates. Chosen: a guard of time, and the risk is an average over many cells
+# Cells of all views times pairs of replicates. Chosen: limits time, and the risk is an average over many cells
 # anyway.
 _WORK = 100_000
 _LEAST_PAIRS, _MOST_PAIRS = 2, 4
 """Pairs of replicates: as many as keep the cells of all views, times pairs, within the work; small releases have few
 coefficients to average over, and time for more pairs."""
 
-_VISITS = 120  # pairs of a view times sweeps: a guard of time. What fewer or more change is said below
+_VISITS = 120  # pairs of a view times sweeps: limits time. What fewer or more change is said below
 _LEAST_SWEEPS, _MOST_SWEEPS = 3, 12
 """Raking visits each pair of a view this often: as often as keeps all visits within 120. Pairs that share attributes
 correct each other, so that views of many attributes need fewer sweeps (12 instead of 4 for eight change nothing)."""

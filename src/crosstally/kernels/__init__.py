@@ -12,7 +12,7 @@ from crosstally.kernels.compiled_code import find_place
 
 __all__ = ["COMPILING"]
 
-# Those of the demo took 21 s of CPU to compile on the two loaded cores where this was timed.
+# The kernels of the demo took 21 s of CPU to compile on two busy cores.
 COMPILING = (
     "compiling the inner loops for this machine; this first use takes about 20 seconds longer, later ones do not"
 )

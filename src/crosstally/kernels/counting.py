@@ -19,9 +19,9 @@ SMALL_SIZE = 256
 """Attributes of a small table have at most this many cells: a code is one byte."""
 SMALL_CELLS = 65_536
 """A small table has at most this many cells: a key is two bytes."""
-# Tables up to this are counted in four copies, so that rows of one cell do not wait for each other: 64 kB.
+# Tables up to this are counted in four copies (64 kB), so that consecutive rows of one cell do not delay each other.
 _INTERLEAVED_CELLS = 4_096
-# Rows whose keys are made at once: 8 kB of them stay in the cache. A multiple of four, the lanes of a word.
+# Rows whose keys are made at once: 8 kB stay in the cache. A multiple of four, the number of keys in a word.
 _BLOCK = 4_096
 
 

@@ -49,30 +49,30 @@ __all__ = [
     "solve_tables",
 ]
 
-GREATEST_ENTROPY, LEAST_SQUARES = 0, 1  # the law, as kernels are told it: which dual is minimised
+GREATEST_ENTROPY, LEAST_SQUARES = 0, 1  # the argument ``law`` of kernels: which dual is minimised
 
-# Where the ridge starts, in units: chosen large enough for Newton's method to converge from its start.
+# The first ridge, in units: chosen large enough for Newton's method to converge from its start.
 LARGEST_RIDGE = 1e-4
-# Where it ends: where a table fits it is then met to 1e-8 of the total or better (docs/methods/maximum-entropy.md).
+# The last ridge: if a table fits, the result fits to 1e-8 of the total or better (docs/methods/maximum-entropy.md).
 SMALLEST_RIDGE = 1e-10
-# By how much a stage lowers the ridge, and a stage after an easy one again. Chosen: it changes time alone.
+# The factor by which a stage lowers the ridge at first and after an easy stage. Chosen: it changes time alone.
 _FIRST_FACTOR = 100.0
-_LEAST_FACTOR = 1.05  # stages narrower than this are not tried: the ridge then stays where it was reached
-_HOPELESS = 1e6  # the ridge goes up by tens where nothing converges, and here it ends without a table
-# Newton steps of a stage: one that starts near needs few. If these do not suffice, the stage is made narrower.
+_LEAST_FACTOR = 1.05  # smaller factors are not tried: the ridge then stays at its last value
+_HOPELESS = 1e6  # if nothing converges, the ridge rises by factors of ten up to this; then there is no table
+# Newton steps of a stage: few are needed from a near start. If they do not suffice, the factor is made smaller.
 _STEPS = 12
-_STEPS_ALONE = 100  # Newton steps where nothing is near: of the first stage, and of the last one, which must be sharp
+_STEPS_ALONE = 100  # Newton steps of the first stage, which has no near start, and of the last, which must be precise
 _EASY = 3  # steps of a stage that was easy: the next is wider. Chosen: it changes time alone
 _LOOSE = 0.01  # where stages end, as the slope along Newton's step (see above); they only lead to the next one
 # Least squares: a logarithmic barrier of this times the ridge rounds the corner at zero, for Newton needs a slope.
 _BARRIER = 100.0
-_TIGHT = 1e-12  # where the last stage ends; below it, rounding of doubles is all that is left
-_SHORTEST = 1e-18  # a step cut down to this is taken as it is: it moves nothing, and the search must end
-_SEARCH_STEPS = 300  # a guard of time, of conjugate gradients: they serve where a table is too large for a matrix
-# The squared rest at which they end, in that of the first: a direction to 1e-4 is enough for a Newton step.
+_TIGHT = 1e-12  # the last stage ends here; smaller decreases are rounding errors
+_SHORTEST = 1e-18  # a step of this length is accepted: it changes nothing, and the search must end
+_SEARCH_STEPS = 300  # limits time: steps of conjugate gradients, which replace a matrix for large tables
+# Their squared residual, relative to the first, at which they end: a precision of 1e-4 suffices for a Newton step.
 _SEARCH_TOLERANCE = 1e-8
-_SEARCH_VECTORS = 5  # the vectors that they need in place of a matrix: rest, scaled rest, direction, its image, scales
-_LEAST_MARGIN = 1e-4  # margins below this start as this: their logarithm is where theta starts, and Newton corrects it
+_SEARCH_VECTORS = 5  # their vectors, instead of a matrix: residual, scaled residual, direction, its image, scales
+_LEAST_MARGIN = 1e-4  # smaller margins are raised to this: theta starts at their logarithm and is then corrected
 
 
 @njit("boolean(float64[:, ::1])", cache=True)
@@ -123,10 +123,10 @@ def _solve(factor: NDArray[np.float64], vector: NDArray[np.float64]) -> None:
 _THETA, _GRADIENT, _DIRECTION, _CENTRE, _TARGET, _WEIGHTS, _TRIAL, _SAVED = 0, 1, 2, 3, 4, 5, 6, 7
 _VECTORS = 8  # how many rows those are
 
-# The rows of the room for conjugate gradients: residual, the same scaled, search direction, its image, the scaling
+# The rows of the workspace of conjugate gradients: residual, scaled residual, direction, its image, scales
 _RESIDUAL, _SCALED, _ALONG, _IMAGE, _SCALES = 0, 1, 2, 3, 4
 
-# The rows of the tables: the table itself, its derivative by f, and room for transforms
+# The rows of the tables: the table itself, its derivative by f, and a workspace for transforms
 _TABLE, _SLOPES, _SCRATCH = 0, 1, 2
 _TABLES = 3  # how many rows those are
 

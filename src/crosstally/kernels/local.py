@@ -24,9 +24,9 @@ __all__ = [
 
 Words = NDArray[np.uint32]
 Answers = NDArray[np.uint64]
-# the lower half of a word of 64 bits: what decides whether a draw is rejected (Lemire 2019)
+# the lower half of a word of 64 bits, which decides whether a draw is rejected (Lemire 2019)
 _LOW = np.uint64(0xFFFFFFFF)
-_HALF = np.uint64(32)  # bits of a half: 32 random bits times n have a number below n in their upper half
+_HALF = np.uint64(32)  # bits of a half: the upper half of 32 random bits times n is a number below n
 
 
 @njit("void(int64[::1], uint64[::1], int64[::1], int64[::1], int64[::1])", cache=True)

@@ -52,14 +52,14 @@ _SEARCH_STEPS = 300
 
 _SEARCH_TOLERANCE = 0.01
 """Conjugate gradients end when the (preconditioned, squared) residual has fallen to this share: a gradient ten times
-smaller for each step. With .09 there are more steps than it saves, with .0009 each costs more than it saves."""
+smaller for each step. With .09 the additional Newton steps take longer than is saved, with .0009 each step does."""
 
 _EMPTY = 1e-6
-"""Rows of the table whose largest cell is below this share of the ridge do not count in the Hessian: the ridge hides
-them. The gradient has them, so only the path to the solution depends on this, not the solution."""
+"""Rows of the table whose largest cell is below this share of the ridge are left out of the Hessian: the ridge
+dominates there. The gradient includes them, so only the path to the solution depends on this, not the solution."""
 
 _SHORTEST = 1e-18
-"""Shorter steps of the line search are accepted as they are: nothing but rounding is left."""
+"""Shorter steps of the line search are accepted: only rounding errors are left."""
 
 
 @njit("void(float64[::1])", cache=True)

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 __all__ = ["NO_LABEL", "match_texts", "text_keys"]
 
 NO_LABEL = 255
-"""The code of a text that is no label."""
-# 2^64 over the golden ratio, odd: spreads bits of the last bytes over a key. Another one changes speed, no code.
+"""The code of a text that is not a label."""
+# 2^64 over the golden ratio, odd: spreads bits of the last bytes over a key. A different one changes speed, not codes.
 _END_FACTOR = np.uint64(0x9E3779B97F4A7C15)
-# An odd number of well mixed bits (a prime of xxHash), so that sizes change keys too. It changes speed, no code.
+# An odd number of well mixed bits (a prime of xxHash), so that sizes change keys too. It changes speed, not codes.
 _SIZE_FACTOR = np.uint64(0xC2B2AE3D27D4EB4F)
 
 _BYTES_READ = types.Array(types.uint8, 1, "C", readonly=True)  # memory of a source may be read-only

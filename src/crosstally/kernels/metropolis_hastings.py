@@ -30,10 +30,10 @@ _FIRST_MOVE, _LAST_MOVE, _VALUES = 0, 1, 2
 """The columns of ``attributes``: where its moves start, where they end (exclusive), and how many values it has."""
 
 _TABLE, _STRIDE = 0, 1
-"""The columns of ``moves``: a table that holds the attribute, and how far its cell moves with one value."""
+"""The columns of ``moves``: a table with the attribute, and the change of its cell index for one value."""
 
 _STAYS, _ALIAS = 0, 1
-"""The last axis of ``proposals``: the probability that a value drawn evenly stands for itself, and its substitute."""
+"""The last axis of ``proposals``: the probability that a uniformly drawn value is kept, and its substitute."""
 
 
 @njit("float64(uint64)", cache=True)

@@ -17,7 +17,7 @@ _NEGLIGIBLE = -40.0
 """Components whose exponent is this far below the best add nothing: e^-40 is 4e-18."""
 
 _STEP_WIDTH_SQUARED = 0.35**2
-"""As ``inference.mixture`` has it: the variance of a small count is at most this times its squared mean."""
+"""The same as in ``inference.mixture``: the variance of a small count is at most this times its squared mean."""
 
 
 @njit("void(float64[::1], int64[:, ::1], float64[::1], int64[::1], float64[:, ::1])", cache=True)

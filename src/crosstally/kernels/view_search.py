@@ -31,26 +31,26 @@ from crosstally.kernels.covering import next_state, number_below
 
 __all__ = ["descend", "packed_views", "tuned_shares"]
 
-# Changes whose rough objective is within 0.3% of the best are tuned and looked at in full. Chosen: less misses some
-# that tuning would have made better, more takes longer.
+# Changes whose approximate objective is within 0.3% of the best are tuned and evaluated exactly. Chosen: less misses
+# some that tuning would improve, more takes longer.
 _SLACK = 1.003
 # Steps of tuning after each change. Chosen: the shares start near, and each step visits all sets of all views.
 _STEPS = 2
-_TINY = 1e-100  # a sum of precisions from which one was subtracted may round to zero or below: this stands for it
+_TINY = 1e-100  # replaces a sum of precisions that is zero or negative through rounding after a subtraction
 
 _FIRST, _SECOND, _NEW = 0, 1, 2
-"""The entries of a move: places of the two views that go, the mask of the one that comes; of ``masks``: their masks.
-What there is none of is -1."""
+"""The entries of a move: places of the two removed views, the mask of the new one; of ``masks``: their masks. An absent
+view is -1."""
 
 _FIRST_SHARE, _SECOND_SHARE, _FIRST_PER_CELL, _SECOND_PER_CELL, _TRIED, _CHANGE_ENTRIES = 0, 1, 2, 3, 4, 7
-"""The entries of ``change``: shares of the two views that go, one over the cells of each, and from 4 on three shares to
-try for the view that comes."""
+"""The entries of ``change``: shares of the two removed views, one over the cells of each, and from 4 on three shares to
+try for the new view."""
 
 _NUMBER, _EXPONENT, _TUNING_STEPS = 0, 1, 2
-"""The entries of ``numbers``: how many views there are, x, and the turns of tuning."""
+"""The entries of ``numbers``: the number of views, x, and the number of tuning steps."""
 
 _MOST_CELLS, _EFFORT = 0, 2
-"""The entries of ``limits`` besides the exponent: the most cells of a view, and how often to look at a set."""
+"""The entries of ``limits`` besides the exponent: the most cells of a view, and how many sets to visit."""
 
 
 @njit("float64(float64, int64)", cache=True)

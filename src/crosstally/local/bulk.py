@@ -21,7 +21,7 @@ from crosstally.local.tokens import Tokens, groups_of_tokens
 
 __all__ = ["answers", "reports"]
 
-# People whose reports are drawn at once: a guard of memory, some random words for each. It changes no report's law.
+# People whose reports are drawn at once: limits memory, some random words for each. It changes no report's law.
 _CHUNK = 2**14
 
 

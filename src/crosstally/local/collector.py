@@ -37,7 +37,7 @@ RECORD = np.dtype(
     [("version", "u1"), ("protocol", "V8"), ("id", "V16"), ("group", "<u4"), ("payload", "<u8")], align=False
 )
 _MAGIC = b"crosstally-collector-1\n"
-_FLUSH = 50_000  # reports kept before they are counted together: a guard of memory. Counts do not depend on it
+_FLUSH = 50_000  # reports kept before they are counted together: limits memory. Counts do not depend on it
 _MOST_SLOTS = 2**25  # a protocol of a kilobyte may ask for 2^40; 256 MB of counts
 _SHRINK: Mapping[str, Callable[[Estimate, Sequence[Measurement]], Shrunk]] = {
     "expected": expected_measurements,

@@ -23,7 +23,7 @@ __all__ = ["Protocol", "design"]
 
 _MINIMUM = 1_000  # Reports below which nothing is released, unless told. Chosen: what few reports say is mostly noise.
 _MOST_REPEATED = 1_000  # groups or oracles that are the same: designs have none, and each takes time to check
-_MOST_PEOPLE = 10**12  # a guard: more people than there are, and far from where counts and shares leave int64
+_MOST_PEOPLE = 10**12  # a limit: more people than there are, and far from where counts and shares leave int64
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,7 +26,7 @@ __all__ = ["FIELDS", "foreign_answer", "origins_of", "read_foreign"]
 FIELDS = ("question", "value", "variance", "origin")
 """The columns of a file of foreign answers, in any order."""
 
-_MOST_ANSWERS = 100_000  # a guard of memory: a file of more is refused before it is read to its end
+_MOST_ANSWERS = 100_000  # limits memory: a file of more is refused before it is read to its end
 _MOST_ORIGIN = 200  # characters: it is printed beside answers
 
 

@@ -13,7 +13,7 @@ __all__ = ["strongest_associations"]
 
 _BATCH = 2_000_000  # cells of pairs that are answered at once
 _LARGEST_PAIR = 200_000  # cells; a larger table has too few people in a cell to say anything
-_MOST_PAIRS = 20_000  # a guard of time: all pairs of 200 attributes. Later ones are not ranked
+_MOST_PAIRS = 20_000  # limits time: all pairs of 200 attributes. Later ones are not ranked
 
 
 def strongest_associations(release: Release, number: int) -> tuple[list[tuple[tuple[str, ...], Marginal]], int]:

@@ -41,7 +41,7 @@ _MOST_INTERVALS = 2_000  # of all experiments together: an estimate from above (
 VERDICT_LEVEL = 1 - FALSE_ALARMS / _MOST_INTERVALS
 """Of every interval that decides a claim: by Bonferroni's rule all of them hold at once, but for ``FALSE_ALARMS``."""
 
-_BOOTSTRAP_BLOCK = 4_000_000  # a guard of memory: numbers drawn at once, 32 MB of places
+_BOOTSTRAP_BLOCK = 4_000_000  # limits memory: numbers drawn at once, 32 MB of places
 
 # Errors
 

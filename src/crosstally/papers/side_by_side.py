@@ -326,7 +326,7 @@ def _our_methods(budget: Budget) -> Iterator[_Method]:
     """Ours, the plain ways, and the strategies of the papers with the papers' own recovery."""
     noise = "Laplace" if budget.pure else "Gaussian"
     yield OURS, "the tables named, all else by default", _by_default
-    yield "nothing named", "crosstally's default, told of no table", _nothing_named
+    yield "nothing named", "crosstally's default, no tables named", _nothing_named
     yield "noisy tables", f"{noise} noise on each named table, used as drawn", _as_drawn
     yield "independence", "the whole budget on one-way tables, their product", _independent
     yield "PriView", "views as in SIGMOD 2014: Ripple, maximum entropy", partial(_by, Views(), "ripple")

@@ -15,7 +15,7 @@ from crosstally.workload import Workload
 
 __all__ = ["Asked", "read_asked"]
 
-_MOST_ROWS = 10**12  # a guard: more rows than any table has; predictions are doubles and take them
+_MOST_ROWS = 10**12  # a limit: more rows than any table has; predictions are doubles and take them
 _MERGED = "cells."
 
 

@@ -28,11 +28,11 @@ __all__ = ["Goal", "goal_of", "weighing_tables"]
 
 
 ORDERS = 4
-"""Without named tables, those of up to four attributes matter. Interactions above are too small to measure: on six real
-tables their median is below 0.003 of what the one-way tables allow, and falls by three with each order."""
+"""Without named tables, tables of up to four attributes count. Interactions of more are too small to measure: on six
+real tables their median is below 0.003 of what the one-way tables allow, a third of it with each further order."""
 
 _SUBSETS = 800_000
-"""Of an order with more tables than have this many subsets together a sample stands for all: a second of planning."""
+"""If the tables of an order have more subsets than this together, a sample represents them: a second of planning."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,8 +117,8 @@ def weighing_tables(schema: Schema, named: Workload) -> Workload:
 
 
 _ONE_WAYS = 3.0
-"""A prototype's choice on five tables under Gaussian noise, for the lesser regret at one and two attributes together.
-It serves strategies that are asked for by name; the default plan does not use it."""
+"""Chosen with a prototype on five tables under Gaussian noise, for the least regret at one and two attributes together.
+Strategies that are given by name use it; the default plan does not."""
 
 
 def _shares(orders: int) -> Floats:

@@ -34,15 +34,15 @@ from crosstally.schema import Schema
 
 __all__ = ["groups_cost", "privacy_cost", "single_cost"]
 
-# A guard: all sets of so many attributes are walked through (2^24 numbers in blocks). Above it only cases are.
+# Limits time: up to this many attributes all sets are enumerated (2^24 numbers in blocks), above it only cases.
 _MOST_ATTRIBUTES_OF_ALL_SETS = 24
-# A guard of time: distinct ways in which a row can be moved. With more, costs are added up, which is safe and larger.
+# Limits time: distinct ways to change a row. With more, costs are added up, which is an upper bound.
 _MAX_CASES = 20_000
-_FEW_CASES = 200  # with so few it takes less than all sets of up to 24 attributes, and next to no memory
-_BLOCK = 20  # attributes whose sets are looked at at once: 8 MB of numbers, and not 128 for all 24
-# A guard of time: cases times requests. Beyond it all sets are looked at instead, or costs are added up.
+_FEW_CASES = 200  # up to this many, cases are faster than all sets of up to 24 attributes, and need little memory
+_BLOCK = 20  # attributes whose sets are enumerated at once: 8 MB of numbers instead of 128 for all 24
+# Limits time: cases times requests. Beyond it all sets are enumerated instead, or costs are added up.
 _MAX_LOOKUPS = 50_000_000
-# Sums of whole-numbered losses stay below this, hence within int64; coarser units round costs up, never down.
+# Sums of integer losses stay below this and fit int64; coarser units round costs up, never down.
 _LARGEST = 2**61
 
 

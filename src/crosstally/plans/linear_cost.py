@@ -22,13 +22,13 @@ from crosstally.schema import Schema
 
 __all__ = ["linear_cost"]
 
-# A guard of memory: 160 MB of doubles. Queries over more cells are split into groups, whose costs are added.
+# Limits memory: 160 MB of doubles. Queries over more cells are split into groups, whose costs are added.
 _MAX_NUMBERS = 20_000_000
-# A guard of memory: 32 MB of answers of single rows. With more, a bound takes the place of the exact cost.
+# Limits memory: 32 MB of answers of single rows. With more, an upper bound replaces the exact cost.
 _MAX_STACKED = 4_000_000
-# A guard of time: each pair of distinct answers is compared, 2 million pairs. With more, a bound is charged.
+# Limits time: each pair of distinct answers is compared, 2 million pairs. With more, an upper bound is charged.
 _MAX_PAIRED = 2_000
-# A guard of time: pairs that rounding cannot tell apart are compared in fractions. With more, a bound is charged.
+# Limits time: pairs that are equal up to rounding are compared as fractions. With more, an upper bound is charged.
 _MAX_TIES = 5_000
 
 Asked = tuple[Linear, Noise]

@@ -55,12 +55,12 @@ __all__ = [
 ]
 
 FORMAT = 4
-"""Plans with matrices, or a workload of ranges. A plan is written in the least format that can say it, which older
-readers know: 3 has an objective, choices or groups of values, 2 has later stages, 1 has none of these."""
-# The variance of a number without noise: positive, so that it has an inverse, and nothing beside any noise.
+"""Plans with matrices, or a workload of ranges. A plan is written in the lowest format that can hold it, which older
+readers accept: 3 has an objective, choices or groups of values, 2 has later stages, 1 has none of these."""
+# The variance of a number without noise: positive, so that it has an inverse, and negligible beside any noise.
 _EXACT = 1e-300
-_FREE_CELLS = 2**18  # of contrasts: all of 11 attributes of two values, and one over 18
-_MOST_ROWS = 2**63  # what a release file holds, in 64 bits
+_FREE_CELLS = 2**18  # of contrasts: all sets of 11 binary attributes, or one set of 18
+_MOST_ROWS = 2**63  # the limit of 64-bit numbers in a release file
 
 
 @dataclass(frozen=True)

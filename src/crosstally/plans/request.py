@@ -19,7 +19,7 @@ from crosstally.schema import Schema
 
 __all__ = ["GroupedRequests", "Request", "RequestGroup", "grouped"]
 
-_MAX_LINEAR = 200_000_000  # terms times cells of all linear queries of a plan: looking at each takes half a second
+_MAX_LINEAR = 200_000_000  # terms times cells of all linear queries of a plan: visiting each takes half a second
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ from crosstally.schema import Schema
 
 __all__ = ["least_noise", "requests_with_shares", "with_less_noise"]
 
-_FREE_SCALE = 2.0**-6  # the scale of noise on what no unit can move: it is never other than zero
-_SPENDING_MARGIN = 1e-8  # scales are lowered by this part less than the cost allows: floats may round the wrong way
+_FREE_SCALE = 2.0**-6  # the scale of noise on numbers that no unit can change: such noise is always zero
+_SPENDING_MARGIN = 1e-8  # scales stay this fraction above what the cost allows, since floats may round the wrong way
 
 
 def least_noise(sensitivity: Sensitivity, amount: Fraction, *, pure: bool) -> Noise:

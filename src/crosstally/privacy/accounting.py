@@ -25,7 +25,7 @@ from crosstally.schema import Schema
 
 __all__ = ["implied", "tight_epsilon"]
 
-# A guard of time: the privacy loss distribution of discrete Gaussian noise is a sum over all whole numbers within some
+# Limits time: the privacy loss distribution of discrete Gaussian noise is a sum over all whole numbers within some
 # scales. Beyond it epsilon follows from rho, which is larger and as true.
 _LARGEST_SCALE = 100_000.0
 # Added to what doubles computed, in proportion: far above their error, so that epsilon is never told too small.

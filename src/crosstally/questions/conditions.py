@@ -18,7 +18,7 @@ from crosstally.schema import Attribute, Schema, canonical_text
 __all__ = ["And", "Box", "Condition", "Not", "OneOf", "Or", "Range", "number_of_text", "shown", "where_in_text"]
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
-# A guard of time and memory: boxes without overlap, of which each is a term of a query. More are refused.
+# Limits time and memory: boxes without overlap, of which each is a term of a query. More are refused.
 _MAX_BOXES = 1000
 _SHOWN_LABELS = 8  # labels that an error lists: it must stay one line
 _SHOWN_TEXT = 40  # characters of a text that an error repeats, and the most that are read as a number

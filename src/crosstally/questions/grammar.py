@@ -26,8 +26,8 @@ from crosstally.schema import MISSING, OTHER, canonical_text
 
 __all__ = ["Call", "parse", "parse_question"]
 
-_MAX_TEXT = 10_000  # a guard of time: longer questions are refused before they are read
-_MAX_DEPTH = 50  # a guard: the parser calls itself at each bracket, and Python's stack is bounded
+_MAX_TEXT = 10_000  # limits time: longer questions are refused before they are read
+_MAX_DEPTH = 50  # a limit: the parser calls itself at each bracket, and Python's stack is bounded
 _WORDS = ("and", "or", "not", "in")
 _CALLS = ("total", "fourier", "wavelet")
 _BIN = re.compile(r"\[\s*([^\s<>=!(){}\[\],\"']+)\s*,\s*([^\s<>=!(){}\[\],\"']+)\s*([)\]])")

@@ -23,7 +23,7 @@ _MOST_KEPT = 64  # outlooks that are not computed again
 _WIDE_FROM = 31
 """Attributes from which on a plan for all pairs takes seconds: it is then made when asked for, not at every edit."""
 _WIDE = "this many attributes take a while to plan: press Predict to do it for the schema as it stands, or name tables"
-_MOST_UNDONE = 200  # steps that can be undone: a guard of memory, a schema for each
+_MOST_UNDONE = 200  # steps that can be undone: limits memory; each keeps a schema
 
 
 def previous_of(path: Path) -> Path:

@@ -17,7 +17,7 @@ __all__ = ["MAX_VALUES", "MISSING", "OTHER", "Attribute", "Outside", "read_attri
 
 OTHER = "(other)"
 MISSING = "(missing)"
-MAX_VALUES = 100_000  # a guard of memory: more cells in one attribute are ids or measures, and belong into bins
+MAX_VALUES = 100_000  # limits memory: more cells in one attribute are ids or measures, and belong into bins
 _MAX_EDGE = 1e300  # well within doubles, so that differences of edges do not overflow
 _SHOWN, _LONGEST_LABEL = 6, 40  # labels at the prompt, and letters of each
 

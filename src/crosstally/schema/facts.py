@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Fact", "Impossible", "PublicCounts", "possible_cells", "read_facts"]
 
-_MOST_FACTS = 1_000  # a guard of time. Chosen: people write facts by hand, and each is checked against the schema
+_MOST_FACTS = 1_000  # limits time. Chosen: people write facts by hand, and each is checked against the schema
 _MOST_COUNT = 2**53  # up to here a double holds every whole number
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MAX_ATTRIBUTES", "Schema", "Unit"]
 
-# A guard of time and memory: 130,000 pairs. What was measured and what is guessed: docs/concepts/scale.md.
+# Limits time and memory: 130,000 pairs. What was measured and what is guessed: docs/concepts/scale.md.
 MAX_ATTRIBUTES = 512
 _SHOWN = 30  # attributes at the prompt
 

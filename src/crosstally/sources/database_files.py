@@ -18,7 +18,7 @@ from crosstally.sources.reading import Reading
 __all__ = ["open_duckdb", "open_sqlite"]
 
 Read = Callable[[Sequence[str]], Iterator[tuple[pa.RecordBatch, int]]]
-_CHUNK_ROWS = 65_536  # rows of a batch: a guard of memory, as in ``rows``. Counts do not depend on it
+_CHUNK_ROWS = 65_536  # rows of a batch: limits memory, as in ``rows``. Counts do not depend on it
 
 
 def open_sqlite(path: Path, reading: Reading) -> tuple[list[str], Read]:

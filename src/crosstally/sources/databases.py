@@ -30,7 +30,7 @@ from crosstally.sources.sqlstates import reason_of
 
 __all__ = ["Database", "are_units_asserted", "plain_columns", "read_query"]
 
-_CHUNK_ROWS = 65_536  # rows of a batch: a guard of memory, as in ``rows``. Counts do not depend on it
+_CHUNK_ROWS = 65_536  # rows of a batch: limits memory, as in ``rows``. Counts do not depend on it
 _SOURCE = "the database"
 _DECIMAL = pa.decimal256(76, 38)
 """Holds a numeric of at most 38 digits on each side of the point exactly."""

@@ -17,7 +17,7 @@ __all__ = ["ending_of", "is_text_file", "open_file"]
 
 Read = Callable[[Sequence[str]], Iterator[tuple[pa.RecordBatch, int]]]
 """Reads the columns named: each batch, and how many bytes of the file were read by then."""
-_READ_ROWS = 65_536  # rows of a batch: a guard of memory, as in ``rows``. Counts do not depend on it
+_READ_ROWS = 65_536  # rows of a batch: limits memory, as in ``rows``. Counts do not depend on it
 _TEXTS = (".csv", ".tsv", ".tab", ".txt")
 _COMPRESSIONS = ("", ".gz", ".zst", ".bz2")
 _SHEETS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")

@@ -26,7 +26,7 @@ from crosstally.sources.table_objects import NOT_ARROW, is_table, names_of, read
 
 __all__ = ["AS_IT_IS", "BATCH_ROWS", "batches", "bytes_of", "chosen_columns", "paths_of"]
 
-# Rows of a batch: a guard of memory, large enough for the time of a batch to be that of its rows. Counts do not depend
+# Rows of a batch: limits memory, large enough for the time of a batch to be that of its rows. Counts do not depend
 # on it.
 BATCH_ROWS = 65_536
 _CUT_SHORT = "its rows ended in an error"

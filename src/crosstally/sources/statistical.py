@@ -24,7 +24,7 @@ READERS = {
     ".xpt": "read_xport",
     ".dta": "read_dta",
 }
-_CHUNK_ROWS = 100_000  # rows of a batch: a guard of memory. More than elsewhere, for every batch opens the file anew
+_CHUNK_ROWS = 100_000  # rows of a batch: limits memory. More than elsewhere, for every batch opens the file anew
 
 
 def open_statistical(

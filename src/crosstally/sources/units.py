@@ -18,7 +18,7 @@ from crosstally.sources.codes.texts import canonical_texts
 
 __all__ = ["Bound", "id_hashes", "text_bytes"]
 
-# A guard of memory: a million rows wait before they are thinned to the bound. The rows kept do not depend on it.
+# Limits memory: a million rows wait before they are thinned to the bound. The rows kept do not depend on it.
 _PENDING_ROWS = 1 << 20
 
 

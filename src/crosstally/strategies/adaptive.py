@@ -56,12 +56,12 @@ CHOOSING_SHARE = Fraction(1, 10)
 """The part of each round that chooses: AIM's (section 4.2 of the paper), which found it best on its data."""
 
 ROUNDS = 4
-"""Rounds for each attribute, unless told: the best of 2, 3 and 4 for pairs on most of the tables that
-docs/methods/private-choice.md lists. With 2, tables whose pairs all matter have several times the error."""
+"""Rounds for each attribute, unless given: the best of 2, 3 and 4 for pairs on most of the tables that
+docs/evidence/stepwise.md lists. With 2, tables whose pairs all matter have several times the error."""
 
 MOST_CELLS = 500_000
 """Cells of all candidates together: each round counts them, and the ledger keeps a number for each."""
-# A guard of time: each round scores all of them. The smallest tables come first, the rest are no candidates.
+# Limits time: each round scores all of them. The smallest tables come first, the rest are no candidates.
 MOST_CANDIDATES = 5_000
 _MOST_SEEN = 20_000
 """Of more tables inside a workload than this the wider ones are not looked at: they would not fit either."""

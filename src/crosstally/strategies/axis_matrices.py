@@ -33,7 +33,7 @@ from crosstally.typing import Floats
 __all__ = ["MatrixAlong", "best_gram", "gaussian_matrices", "laplace_matrices", "named_matrix"]
 
 _GAP = 1e-5  # how far above the least possible variance a matrix may be, in proportion
-# A guard: steps end at the gap above. If they end here the matrix is a little worse, and its error is still exact.
+# A limit: steps end at the gap above. If they end here the matrix is a little worse, and its error is still exact.
 _MOST_STEPS = 400
 _KAPPAS = (0.5, 1.0, 2.0, 4.0, 16.0, 64.0)  # the total is worth more where many tables share it: 2 to 64 seen
 _LARGEST = 256  # values up to which the optimum is sought: its steps take the cube of it, 3 s together

@@ -17,10 +17,10 @@ from crosstally.typing import Floats
 
 __all__ = ["Balance", "balanced", "replacement_costs"]
 
-# A guard of memory: 32 MB of constraints. Beyond it one constraint, which bounds them all, takes their place.
+# Limits memory: 32 MB of constraints. Beyond it one constraint, which bounds them all, takes their place.
 _MAX_ENTRIES = 2**22
-_MOST_REPLACED = 16  # a guard: constraints are all sets of attributes that a replaced row may change, 2^16
-# A guard of time: steps end at the goal below. If they end here, the certificate says how far the optimum may be.
+_MOST_REPLACED = 16  # a limit: constraints are all sets of attributes that a replaced row may change, 2^16
+# Limits time: steps end at the goal below. If they end here, the certificate says how far the optimum may be.
 _STEPS = 3000
 # The part by which the largest objective may be above the optimum: no table is planned 0.02% worse than possible.
 _GOAL = 2e-4

@@ -21,7 +21,7 @@ from crosstally.workload import Workload
 
 __all__ = ["Cluster", "Clustered", "clusters"]
 
-MAX_TABLES = 20_000  # a guard of time and memory: merging looks at pairs of tables. Larger workloads are refused
+MAX_TABLES = 20_000  # limits time and memory: merging looks at pairs of tables. Larger workloads are refused
 # Clusters do not grow beyond this, so that ten of them still fit a plan. Tables that are larger stay as they are.
 _MOST_CELLS = MAX_CELLS // 10
 _WORD = 64  # bits of a word: the attributes of a table are bits of some words

@@ -29,7 +29,7 @@ from crosstally.workload import Workload
 
 __all__ = ["Fourier", "bit_schema", "bit_table", "bit_workload", "closure", "rows_as_bits"]
 
-# A guard of time and memory: each residual is a request of the plan. Larger workloads are refused.
+# Limits time and memory: each residual is a request of the plan. Larger workloads are refused.
 MAX_RESIDUALS = 2_000_000
 
 

@@ -16,7 +16,7 @@ from crosstally.typing import Floats
 
 __all__ = ["MAX_ENTRIES", "fourier", "hierarchy", "identity", "marginals", "sketch", "wavelet"]
 
-MAX_ENTRIES = 2**24  # a guard of memory: 128 MB of doubles. Larger strategies are made of tables, without a matrix
+MAX_ENTRIES = 2**24  # limits memory: 128 MB of doubles. Larger strategies are made of tables, without a matrix
 
 
 def check_entries(rows: int, cells: int) -> None:

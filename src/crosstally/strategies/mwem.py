@@ -54,7 +54,7 @@ MAX_DOMAIN = 200_000
 """Cells of the table over all attributes. Every stage goes through it once for each round so far."""
 
 MAX_REPLAYS = 1_000
-"""A guard of time: every stage repeats all rounds before it, each with so many passes. PriView has 100."""
+"""Limits time: every stage repeats all rounds before it, each with so many passes. PriView has 100."""
 
 _HALF = Fraction(1, 2)  # half of each round chooses and half measures, as in the paper (figure 1: epsilon / 2T each)
 

@@ -41,8 +41,8 @@ _DESIGNS, _MANY_SUBSETS, _FEW_SUBSETS, _MANY_TABLES = 3, 1000, 150, 1000
 _GROWTHS = (1, 1.5, 2, 3, 4, 8, 16, 32)
 # The search begins from the best so many of all tuned starts, and from the one of most views besides. Chosen.
 _STARTS = 3
-_MOST_VIEWS = 500  # a guard of time: starts of more views are tuned, and not searched from
-# Work in sets visited: of all searches, of one at least, and of one for each set that matters. Chosen, a guard of time:
+_MOST_VIEWS = 500  # limits time: starts of more views are tuned, and not searched from
+# Work in sets visited: of all searches, of one at least, and of one for each set that matters. Chosen, limits time:
 # a larger effort is more searches, of which the best is taken.
 _EFFORT, _EFFORT_ONCE, _LEAST_EFFORT = 60_000_000, 4_000_000, 40_000
 # Steps in which shares are tuned: of each start and each search, and of the one result. Chosen; guards of time.

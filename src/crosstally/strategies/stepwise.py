@@ -78,7 +78,7 @@ _WORTH_STAGES = 1.05
 """Up to so many named tables are measured at once if two stages would score more than 5% higher. More tables are never
 all worth measuring without a look at the one-way tables."""
 
-_MOST_VIEWS = 3_000  # a guard of time: a family of more views is not tried, such as all triples of 28 attributes
+_MOST_VIEWS = 3_000  # limits time: a family of more views is not tried, such as all triples of 28 attributes
 _MOST_SETS = 500_000
 """Families of views are tried as long as all sets of the goal, once for each, are fewer than this: some seconds. All
 are, but for named tables over fourteen attributes and more; two are always."""

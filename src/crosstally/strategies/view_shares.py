@@ -22,7 +22,7 @@ from crosstally.typing import Floats
 
 __all__ = ["TableBudget", "ViewShares", "best_shares", "unshrunk_score"]
 
-_STEPS = 60  # a guard of time: steps end when shares stand still (below). The best shares seen are kept
+_STEPS = 60  # limits time: steps end when shares stand still (below). The best shares seen are kept
 _STILL = 1e-4
 """Steps end when none moves a share by this part of a mean share."""
 _LEAST = 0.02

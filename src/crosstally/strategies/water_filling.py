@@ -29,13 +29,13 @@ from crosstally.typing import Floats
 
 __all__ = ["believed_precisions", "best_precisions"]
 
-# Weights of the largest errors and precisions in turn. Chosen: a guard of time, no proof that 10 are enough.
+# Weights of the largest errors and precisions in turn. Chosen to limit time, without proof that 10 are enough.
 _ROUNDS = 10
 _LEAST_GAIN = 0.05
 """A set is measured if that takes away at least this part of its expected error. Without a limit the tail of the belief
 would buy thousands of answers that inference then shrinks to nothing."""
 _DROPS = 8
-"""How often sets that are not worth their noise are left out and the rest is planned again. Chosen: a guard of time, no
+"""How often sets that are not worth their noise are left out and the rest is planned again. Chosen: limits time, no
 proof that 8 are enough. With fewer, some sets are measured whose noise is about the error of predicting them."""
 
 

@@ -1,4 +1,4 @@
-"""Rows made up from the tables of a release: they look like people, and are nobody."""
+"""Rows made up from the tables of a release: they look like people, and none is a real person."""
 
 from crosstally.synthesis.rows import SyntheticRows, distances, narrowness, sampled_rows
 

@@ -36,7 +36,7 @@ Tables = Callable[[Sequence[tuple[str, ...]]], list[Marginal]]
 
 _MOST_CODES = 200_000_000  # rows times attributes: 800 MB
 _LARGEST_TABLE = 50_000  # cells of a table that rows are fitted to; larger ones have less than a row in most cells
-# A guard of time: rows are fitted to all single attributes and to so many pairs, those linked most strongly.
+# Limits time: rows are fitted to all single attributes and to so many pairs, those linked most strongly.
 _MOST_TABLES = 3_000
 # Sweeps over all tables, as the work below allows. Chosen: fewer leave rows further from the tables.
 _MOST_SWEEPS, _LEAST_SWEEPS = 8, 2
@@ -106,7 +106,7 @@ class SyntheticRows:
     @property
     def warning(self) -> str:
         """What everybody who gets the rows must know."""
-        nobody = "These rows are made up and are nobody."
+        nobody = "These rows are made up: none is a real person."
         if self.factor < _WIDE_ENOUGH:
             return (
                 f"{nobody} They are few: intervals computed from them are wide enough, those of the release narrower."

@@ -29,7 +29,7 @@ from crosstally.web.view import read_level
 __all__ = ["PREFIX", "router"]
 
 PREFIX = "/api/v2"
-_LONGEST_STATEMENT = 8_000  # a guard: characters of an SQL statement, about the longest address that servers take
+_LONGEST_STATEMENT = 8_000  # a limit: characters of an SQL statement, about the longest address that servers accept
 _CODES = "valueCodes["
 _SQL_TYPES = {"json": "application/json", "csv": "text/csv; charset=utf-8"}
 

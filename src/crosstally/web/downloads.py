@@ -16,9 +16,9 @@ from crosstally.web.json_stat import data_text
 
 __all__ = ["AT_ONCE", "FORMATS", "STREAMED", "Format", "written"]
 
-AT_ONCE = 500_000  # a guard of memory; see below
+AT_ONCE = 500_000  # limits memory; see below
 STREAMED = 5_000_000
-"""Cells of one answer: at once, and in pieces, which CSV and Parquet can be sent in. More are refused."""
+"""The most cells of one answer: sent at once, and streamed, which CSV and Parquet allow. More are refused."""
 
 
 @dataclass(frozen=True, slots=True)

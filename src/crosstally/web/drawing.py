@@ -21,8 +21,8 @@ from crosstally.web.view import Chart
 
 __all__ = ["DARK", "LIGHT", "MAX_BARS", "MAX_TILES", "Theme", "chart_of", "picture", "specification", "too_large"]
 
-MAX_BARS = 400  # more bars than this are thinner than a pixel or two on a page
-MAX_TILES = 2_500  # fifty by fifty: smaller tiles cannot be pointed at
+MAX_BARS = 400  # with more, bars are thinner than a pixel or two on a page
+MAX_TILES = 2_500  # fifty by fifty: with more, tiles are too small for a pointer
 _MOST_SERIES = len(PALETTE)
 _NUMBERS_ON_TILES = 300  # more do not fit legibly
 _LETTER = 6.4  # the mean width of a letter at the size of labels, in pixels

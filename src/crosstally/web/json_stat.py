@@ -15,7 +15,7 @@ from crosstally.tables import Marginal
 __all__ = ["codes_of", "data_text", "measure_name", "metadata"]
 
 _SAFE = re.compile(r"[^,\[\]*?]+")
-"""Labels that are codes as they stand; the rest mean something else in a list of codes."""
+"""Labels that can be used as codes; the other characters have a meaning in a list of codes."""
 
 
 def codes_of(attribute: Attribute) -> tuple[str, ...]:

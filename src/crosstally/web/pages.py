@@ -33,7 +33,7 @@ _STATIC = {**STATIC, "explorer.js": (_FOLDER / "static/explorer.js", "text/javas
 
 _VALUES_LISTED = 12  # values of an attribute on the overview: a line or two. Its own page has all
 _BY_DEFAULT_ROWS = 60
-"""A table of more rows is offered with its largest first where nobody asked for it."""
+"""A table of more rows shows its largest rows first by default."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ from crosstally.tables import Marginal
 __all__ = ["AS_IT_IS", "Regrouping", "is_regrouping", "labels_among", "named_after", "read_regrouping"]
 
 _AT, _AS, _BY = "at.", "as.", "by."
-_MOST_NUMBER = 1_000  # a guard: groups of one attribute are numbered, and no page offers so many
-_LONGEST_NAME = 200  # a guard: characters of a group's name, twice what fits a line
+_MOST_NUMBER = 1_000  # a limit: the largest number of a group; no page offers as many
+_LONGEST_NAME = 200  # a limit: characters of a group's name, twice what fits a line
 
 
 @dataclass(frozen=True, slots=True)

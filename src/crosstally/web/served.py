@@ -23,9 +23,9 @@ from crosstally.web.texts import text
 
 __all__ = ["Served", "problem_of", "served"]
 
-_RETRY_SECONDS = 5  # what a busy server tells programs to wait: half of the time that one piece of work may take
+_RETRY_SECONDS = 5  # the waiting time that a busy server tells programs: half of the limit for one computation
 _TELLABLE = (QueryError, PlanError, WorkloadError)
-"""Errors whose words are about what was asked and about public names alone: these are told. Others get an id."""
+"""Errors whose text has only the request and public names: clients see it. For all others they see an id."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

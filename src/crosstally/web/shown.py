@@ -31,11 +31,11 @@ MAX_SHOWN = 5_000
 """Cells of a table on a page: a browser lays them out in a second, and nobody reads more."""
 
 THRESHOLDS = (0.165, 0.333)
-"""Coefficients of variation, as Statistics Canada has them: up to 16.5% as it is, up to 33.3% with care (E), above that
-not at all (F)."""
+"""Coefficients of variation, as Statistics Canada uses them: up to 16.5% no mark, up to 33.3% use with care (E), above
+that too unreliable (F)."""
 
 _NORMAL = {0.9: 1.644854, 0.95: 1.959964, 0.99: 2.575829}
-"""Where there is no standard error, half of an interval over the normal quantile stands for it."""
+"""Without a standard error, half of an interval divided by the normal quantile replaces it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,15 +21,15 @@ from crosstally.typing import Floats
 __all__ = ["CACHE_BYTES", "SECONDS", "WORKERS", "BusyError", "Cache", "Solver", "solved", "table_bytes", "with_ends"]
 
 WORKERS = 2
-"""Solves at once: a release is served beside other work, from a laptop or a small machine."""
+"""Concurrent computations: a laptop or a small machine serves a release and does other work too."""
 
 SECONDS = 10.0
-"""How long anybody waits for one: past that a browser's user has gone away."""
+"""The longest time that a client waits for one: after that the user of a browser has left."""
 
 WAITING = 64
-"""Pieces of work that may wait for their turn: 50 clients at once, and some more."""
+"""The most computations that may wait: 50 concurrent clients, and some more."""
 
-# A guard of memory: answers kept, the one longest unused goes first. Fewer make repeated questions slower.
+# Limits memory: the cache of answers; the least recently used is removed first. Less makes repeated questions slower.
 CACHE_BYTES = 256 * 2**20
 
 

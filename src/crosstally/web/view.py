@@ -22,10 +22,10 @@ from crosstally.web.regrouping import Regrouping, is_regrouping, labels_among, r
 __all__ = ["LEVELS", "Chart", "Order", "Show", "View", "read_view"]
 
 LEVELS = (0.9, 0.95, 0.99)
-"""How sure intervals may be: what statistical offices print."""
+"""The levels of intervals that statistical offices print."""
 
 MAX_TOP = 1_000  # rows of a page that shows the largest only: more scroll away unread
-_LONGEST_CONDITION = 4_000  # a guard: characters of a condition in an address, half of what servers take
+_LONGEST_CONDITION = 4_000  # a limit: characters of a condition in an address, half of what servers accept
 _IN = "in."
 
 

@@ -42,8 +42,8 @@ __all__ = ["fitted", "has_margins"]
 
 _FIRST_RIDGE, _LEAST_RIDGE = 1e-3, 1e-10
 """Where stages start and end, for tables of total 1, times their largest known coefficient or 1. Any start above 1e-4
-gives the same; the end is that of ``kernels.entropy``: what a table that fits misses is about ridge times theta, 1e-9 of
-the total."""
+gives the same; the end is that of ``kernels.entropy``: what a table that fits misses is about ridge times theta, 1e-9
+of the total."""
 
 _HOPELESS = 1e6
 """A ridge so large that the answer is flat; only numbers that are not finite get there."""

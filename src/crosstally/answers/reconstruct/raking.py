@@ -20,7 +20,7 @@ from crosstally.typing import Floats
 
 __all__ = ["greatest_entropy_again", "rake", "raked"]
 
-# A guard of time and the end of raking: each margin within 0.1% of itself and one row. Tables here are random draws,
+# Limits time and the end of raking: each margin within 0.1% of itself and one row. Tables here are random draws,
 # which differ by far more.
 _SWEEPS, _CLOSE = 10, 1e-3
 

@@ -17,9 +17,9 @@ from crosstally.residuals.layout import outer_product
 
 __all__ = ["Known", "Reconstruction", "known_alike", "reconstruct_all", "solve", "widened"]
 
-# A guard of memory and time: a matrix of 18 MB, whose factor takes the cube. Beyond it conjugate gradients.
+# Limits memory and time: a matrix of 18 MB, whose factor takes the cube. Beyond it conjugate gradients.
 _DIRECT_CONSTRAINTS = 1_500
-# A guard of memory: 80 MB for the transform that holds the Hessian's entries. Beyond it conjugate gradients.
+# Limits memory: 80 MB for the transform that holds the Hessian's entries. Beyond it conjugate gradients.
 _DIRECT_CELLS = 10_000_000
 
 

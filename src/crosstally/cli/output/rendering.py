@@ -34,10 +34,10 @@ def notes(marginal: Marginal, level: float | None) -> list[str]:
         assumption = marginal.error_kind.assumption
         if not assumption:
             return [f"{sure}, after the correction of negative cells." if marginal.ends is not None else f"{sure}."]
-        guess = "" if marginal.error is not None else f" The count itself is a guess by {marginal.method}."
+        guess = "" if marginal.error is not None else f" The count itself is estimated by {marginal.method}."
         return [f"{sure}. {assumption[0].upper()}{assumption[1:]}.{guess}"]
     if marginal.error is None:
-        guess = f"The numbers are a guess by {marginal.method} from what was measured."
+        guess = f"The numbers are estimated by {marginal.method} from what was measured."
         return [f"± ?: this combination of attributes was never measured, so no error is known. {guess}"]
     if level is None:
         lines = ["±: one standard error. The true count is usually within it, and almost always within twice that."]

@@ -22,7 +22,7 @@ from crosstally.typing import Floats
 
 __all__ = ["Columns", "ScoreTable", "Target"]
 
-MAX_NUMBERS = 20_000  # a guard of time and memory: each number is a row of the linear program. More are refused
+MAX_NUMBERS = 20_000  # limits time and memory: each number is a row of the linear program. More are refused
 
 
 @dataclass(frozen=True, slots=True, eq=False)

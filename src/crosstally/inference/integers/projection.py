@@ -29,7 +29,7 @@ _STARTS = 100
 _BATCH = 40  # cells that are added at once. Chosen: more mean fewer but larger problems of least squares
 # After rounding: rounds in which cells are added and rows swapped. Chosen; a round never makes the fit worse.
 _ROUNDS = 3
-# a guard of time: swaps end when none helps. If they end here, rows could still be moved to fit better
+# limits time: swaps end when none helps. If they end here, rows could still be moved to fit better
 _MAX_SWAPS = 20_000
 
 

@@ -34,7 +34,7 @@ Rounding = Literal["linear-program", "projection"]
 
 # Cells up to which linear programs are the default: they prove their optimum. Chosen for time; above it one projects.
 SMALL_DOMAIN = 2**13
-# A guard of memory: rows are written out one by one, 0.8 GB of codes for each attribute. Cells have no such limit.
+# Limits memory: rows are written out one by one, 0.8 GB of codes for each attribute. Cells have no such limit.
 _MAX_ROWS = 100_000_000
 
 

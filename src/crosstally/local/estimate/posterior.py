@@ -52,7 +52,7 @@ from crosstally.typing import Floats
 __all__ = ["Items", "Pairs", "Posterior", "posterior"]
 
 
-_SWEEPS = 3  # frequencies given pairs, and pairs given frequencies, in turn. Chosen: a guard of time
+_SWEEPS = 3  # frequencies given pairs, and pairs given frequencies, in turn. Chosen to limit time
 # Points of the grid on which a frequency's law is held: with _REACH, about a quarter of a standard error apart.
 _POINTS = 33
 _REACH = 4.5  # standard errors on either side of what was seen. Beyond 4.5 lies less than 1e-5 of a normal law
@@ -60,7 +60,7 @@ _REACH = 4.5  # standard errors on either side of what was seen. Beyond 4.5 lies
 _MEANS = np.concatenate([[0.01, 0.02, 0.035], np.linspace(0.05, 0.95, 19), [0.965, 0.98, 0.99]])
 # Concentrations of beta laws, 1 to 4,096 in doublings: from nearly no law to nearly one frequency for all.
 _CONCENTRATIONS = 2.0 ** np.arange(13)
-# A guard of time: with more values, the frequencies are not improved by their pairs. Each item visits all pairs.
+# Limits time: with more values, the frequencies are not improved by their pairs. Each item visits all pairs.
 _MOST_ITEMS = 200
 _LEAST = 1e-9  # frequencies stay this far from 0 and 1: odds ratios need both
 _NOTHING = 1e-300  # added before logarithms: a likelihood may underflow

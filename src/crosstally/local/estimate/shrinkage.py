@@ -38,7 +38,7 @@ from crosstally.typing import Floats
 __all__ = ["Shrunk", "answered", "coefficient_variances", "shrunk_measurements"]
 
 Names = tuple[str, ...]
-# A guard of time: of a larger view only its sets of up to so many attributes are shrunk, the rest are as measured.
+# Limits time: of a larger view only its sets of up to so many attributes are shrunk, the rest are as measured.
 _MOST_ATTRIBUTES = 6
 
 

@@ -57,7 +57,7 @@ PAPER_KINDS = (RandomisedResponse.kind, UnaryEncoding.kind, LocalHashing.kind)
 SHRUNK = ("residuals", "views")
 """The methods whose releases are shrunk unless somebody says otherwise; the papers' are released as the papers do."""
 
-_MOST_GROUPS = 50_000  # a guard: a device reads all groups of a protocol. More are refused
+_MOST_GROUPS = 50_000  # a limit: a device reads all groups of a protocol. More are refused
 # Cells of views to try, as far as a cover allows: those that reports can tell apart. Chosen in doublings, then fours.
 _VIEW_CELLS = (4, 8, 16, 32, 64, 256)
 # A view of more cells is tried only where no smaller one covers: reports say next to nothing about each cell.

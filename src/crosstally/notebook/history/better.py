@@ -44,7 +44,7 @@ __all__ = ["BetterOfBoth"]
 # Linear answers up to which maximum entropy is tried: more would take minutes, and the kernel has learned by then how
 # attributes go together.
 _MOST = 1_000
-_MOST_NUMBERS = 20_000_000  # a guard of time and memory: queries times the cells of their tables
+_MOST_NUMBERS = 20_000_000  # limits time and memory: queries times the cells of their tables
 _LEARNERS, _SWEEPS = 20_000, 60  # rows and sweeps of the fit. Shares have an error of about 0.1% after the next line
 _MEANS = 20  # sweeps whose rows are kept to answer from
 # The ratio of errors is drawn to 1 as if by so many answers that both methods miss alike: few answers say little of it.

@@ -21,7 +21,7 @@ from crosstally.schema import Schema
 
 __all__ = ["MOST_ASKED_TOGETHER", "Batch", "Bundle", "Positions", "parts_of", "projected"]
 
-# A guard of memory: 1.6 GB of doubles, a number for each query and each cell of its table. More are refused.
+# Limits memory: 1.6 GB of doubles, a number for each query and each cell of its table. More are refused.
 _MAX_NUMBERS = 200_000_000
 MOST_ASKED_TOGETHER = 8  # a query over k attributes has 2^k parts: 256 at most. More are refused
 

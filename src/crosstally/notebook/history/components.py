@@ -44,9 +44,9 @@ from crosstally.typing import Floats
 __all__ = ["Features", "Past", "Solution", "Structure", "Variances"]
 
 # Shared parts are kept as low rank while their cells are below a quarter of the answers, but at least 300 and at most
-# 1,500: a guard of time, for its matrix is factored at each step. Results do not depend on it.
+# 1,500: limits time, since its matrix is factored at each step. Results do not depend on it.
 _LOW_RANK = (300, 1500)
-# A guard of memory: 480 MB of products. Above it they are computed anew in each step, which takes longer.
+# Limits memory: 480 MB of products. Above it they are computed anew in each step, which takes longer.
 _KEPT_NUMBERS = 60_000_000
 # Differences that must be positive are at least this part of what was subtracted from: rounding of doubles.
 _ROUNDING = 1e-12

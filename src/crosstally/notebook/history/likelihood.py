@@ -35,7 +35,7 @@ from crosstally.typing import Floats
 
 __all__ = ["Belief", "Fit", "fit", "information", "statistics"]
 
-_STEPS = 100  # a guard of time: steps end at the tolerance below. If they end here, ``converged`` is False
+_STEPS = 100  # limits time: steps end at the tolerance below. If they end here, ``converged`` is False
 # Steps of variances alone, and then of shares and of matrices: a set number, since the fit goes on afterwards. Chosen.
 _WARM, _SHAPING = 4, 5
 # Between 1/2, with which the likelihood never falls, and 1, which may overshoot (see above). Chosen for speed.

@@ -38,8 +38,8 @@ __all__ = ["Evidence", "Mixture", "evidence", "moved", "ordered_covariance"]
 _REACH = 0.3
 # The belief in even shares counts as so many answers. More keep a short history from trusting the order of labels.
 _EVEN = 2.0
-_LARGEST = 400  # a guard of time: values of an attribute up to which its matrix is learned. Each step takes the cube
-_MOST_NUMBERS = 10_000_000  # a guard of time: longer histories learn no matrices, and every cell strays by itself
+_LARGEST = 400  # limits time: values of an attribute up to which its matrix is learned. Each step takes the cube
+_MOST_NUMBERS = 10_000_000  # limits time: longer histories learn no matrices, and every cell strays by itself
 
 
 def ordered_covariance(probabilities: Floats) -> Floats:

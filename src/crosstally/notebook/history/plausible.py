@@ -43,15 +43,15 @@ from crosstally.typing import Floats
 __all__ = ["Plausible", "Scale", "plausible"]
 
 # Standard deviation of the logarithm of a variance about its level. This, the next and the grid were chosen on
-# generated rows of the kinds in docs/methods/history.md (other draws): less makes bars of short histories too narrow.
+# generated rows of the kinds in docs/evidence/history.md (other draws): less makes bars of short histories too narrow.
 _OWN = 1.2
 _LEVEL = 2.0  # standard deviation of the logarithm of a level about the natural scale of counts
-_STEPS = 20  # a guard of time: steps end when they have settled (below)
+_STEPS = 20  # limits time: steps end when they have settled (below)
 _SETTLED = 0.05  # in logarithms of variances: 5% of a variance changes an error bar by less than 3%
 # The step of the grid of levels, in logarithms. Smaller steps change little beside a spread of 2, and take longer.
 _GRID = 1.5
 _LEAST = 0.02  # points this much less likely than the best one are left out, and nothing beyond them is looked at
-_MOST_POINTS = 60  # a guard of time: each point is a fit of all answers
+_MOST_POINTS = 60  # limits time: each point is a fit of all answers
 # Where so many answers speak of a level it is known to about 14%, far less than a step: it is not varied.
 _CERTAIN = 100.0
 _REPLACEMENTS = 2  # steps of expectation propagation after the variances were moved. Chosen: answers start near

@@ -44,8 +44,8 @@ _LEARNERS = 100_000
 _GROWN = 0.2
 # The violation that counts as converged: one scale of the noise plus one standard error of the sample.
 _TOLERANCE = 1.0
-_MAX_ROWS = 10_000_000  # a guard of memory: rows that can be drawn. More are refused
-_MAX_CODES = 20_000_000  # a guard of memory: codes of learners, rows times attributes
+_MAX_ROWS = 10_000_000  # limits memory: rows that can be drawn. More are refused
+_MAX_CODES = 20_000_000  # limits memory: codes of learners, rows times attributes
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -31,7 +31,7 @@ from crosstally.typing import Integers
 
 __all__ = ["collection", "report_law"]
 
-# A guard of time: subset selection with more possible reports is drawn person by person. The law is the same.
+# Limits time: subset selection with more possible reports is drawn person by person. The law is the same.
 _MOST_SETS = 100
 
 

@@ -37,7 +37,7 @@ _DRAWS = 5  # draws of noise: intervals are over them
 _SWEEPS_QUICK, _SWEEPS = 30, 100  # sweeps of synthetic rows: of a quick run, and the default
 # Values of both attributes of a pair: up to 9 the paper sees low errors, from 50 on high ones (claim on figure 6).
 _SMALL, _LARGE = 9, 50
-# A guard of time: wider tables of more cells than this are not answered from the release.
+# Limits time: wider tables of more cells than this are not answered from the release.
 _ANSWERED_QUICK, _ANSWERED = 600, 5_000
 # Random ranges of each number of attributes, quick and full, and the most attributes of a range.
 _RANGES_QUICK, _RANGES, _MOST = 25, 200, 6

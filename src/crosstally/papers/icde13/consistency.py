@@ -27,7 +27,7 @@ __all__ = ["Agreed", "Norm", "consistent_answers", "consistent_tables"]
 
 Norm = Literal["l1", "l2", "largest"]
 
-MAX_ENTRIES = 5_000_000  # a guard of memory: 40 MB of the program's entries. More are refused for these norms
+MAX_ENTRIES = 5_000_000  # limits memory: 40 MB of the program's entries. More are refused for these norms
 
 
 @dataclass(frozen=True, slots=True, eq=False)

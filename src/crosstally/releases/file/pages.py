@@ -23,7 +23,7 @@ _ROW_BYTES, _PAGE_BYTES = 24, 64
 # How a frame of Zstandard begins. It is looked for in the pages: pyarrow ends the process when it is asked for a codec
 # that it does not know.
 _ZSTANDARD = b"\x28\xb5\x2f\xfd"
-# A guard: page headers of Parquet are structs two or three deep, and a forged one must not fill the stack.
+# A limit: page headers of Parquet are structs two or three deep, and a forged one must not fill the stack.
 _MAX_DEPTH = 8
 _DAMAGED = "it is damaged: a page of numbers has no sound header"
 # The types of Thrift's compact protocol, by their numbers in its specification.

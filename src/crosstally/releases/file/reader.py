@@ -59,7 +59,7 @@ from crosstally.tables import Chosen, Measurement
 
 __all__ = ["open_release"]
 
-MAX_FILE = 512 * 2**20  # a guard of memory: the file is read as a whole. ``MAX_CELLS`` numbers take a tenth of it
+MAX_FILE = 512 * 2**20  # limits memory: the file is read as a whole. ``MAX_CELLS`` numbers take a tenth of it
 _MORE_GROUPS = 16  # groups of rows of a small file; each takes some tenths of a millisecond to open
 _FREE_CELLS = 2**20  # of contrasts: four times what one stage of a plan may have
 _PIECE = 2**18  # numbers looked at at once

@@ -27,7 +27,7 @@ __all__ = ["Bins", "number_of"]
 
 _NUMBER = re.compile(r" *[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})? *")
 _SHORT_NUMBER = r"^-?[0-9]{1,9}(\.[0-9]{1,6})?$"  # at most 15 digits: the nearest float tells all of these apart
-# A guard of memory: whole numbers in a narrower range have a table of their bins. Others are searched for, slower.
+# Limits memory: whole numbers in a narrower range have a table of their bins. Others are searched for, slower.
 _MOST_ENTRIES = 65_536
 
 

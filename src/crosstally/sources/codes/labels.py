@@ -15,7 +15,7 @@ __all__ = ["LabelTexts"]
 _MOST_LABELS = 254  # one code is for texts that are none of them
 # Bytes of a label: labels are kept side by side, all as wide as the longest. Longer ones take the slower way.
 _MOST_BYTES = 256
-# A guard of memory: 2^18 places for labels. Where no factor keeps them apart, texts take the slower way.
+# Limits memory: 2^18 places for labels. Where no factor keeps them apart, texts take the slower way.
 _MOST_BITS = 18
 _TRIES = 16  # factors that are tried for each number of places. More find smaller tables; codes do not depend on it
 

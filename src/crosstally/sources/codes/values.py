@@ -21,7 +21,7 @@ __all__ = ["MAY_CHANGE", "Lookup", "Values", "code_type", "float_text"]
 
 _INTEGER = re.compile(r"0|-?[1-9][0-9]*")
 MAY_CHANGE = r"^(-?[0-9]+\.[0-9]+|-0|True|False|)$"  # texts of ASCII that are not their own canonical text
-# A guard of memory: whole numbers in a narrower range have a table of their codes. Others are looked up, slower.
+# Limits memory: whole numbers in a narrower range have a table of their codes. Others are looked up, slower.
 _MOST_ENTRIES = 65_536
 # Below it a double that is whole is that number; above, it may stand for several, and its text decides.
 _EXACT_FLOAT = 2.0**53

@@ -32,11 +32,11 @@ _FEW_NUMBERS = 20
 """Up to this many different numbers are labels, as codes, grades and rooms are."""
 # Words that a column of numbers may hold, such as n/a; the same in ``detection``. With more it is one of words.
 _MOST_WORDS = 5
-# A guard of memory: different values that are counted. A column with more is no attribute, but a name or an id.
+# Limits memory: different values that are counted. A column with more is no attribute, but a name or an id.
 _MOST_TRACKED = 10_000
 _TOO_LARGE = Decimal(10) ** 290  # beyond it a schema takes no edges
 _SAMPLE = 4_096  # rows of a batch whose numbers are kept, for the shape of their distribution
-_MOST_SAMPLED = 1_000_000  # a guard of memory: 8 MB of numbers. Beyond it later rows do not shape the bins
+_MOST_SAMPLED = 1_000_000  # limits memory: 8 MB of numbers. Beyond it later rows do not shape the bins
 _LEADING_ZERO = re.compile(r"0[0-9]+")
 
 WEIGHT = "it looks like the weights of a survey: tables count records, not the population"
