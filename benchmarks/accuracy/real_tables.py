@@ -149,8 +149,8 @@ _FEW = 20  # different numbers up to which each is a value, as in ``schema draft
 
 def _in_ten_bins(values: NDArray) -> NDArray:
     """Eight bins of equal width between the 1% and the 99% quantile, one on each side; NaN is a value of its own."""
-    ends = np.nanquantile(values, [0.01, 0.99])
-    return np.where(np.isnan(values), -1, np.searchsorted(np.linspace(*ends, 9), values, side="right"))
+    low, high = np.nanquantile(values, [0.01, 0.99]).tolist()
+    return np.where(np.isnan(values), -1, np.searchsorted(np.linspace(low, high, 9), values, side="right"))
 
 
 _FLIGHTS = ("month", "dep_delay", "arr_delay", "carrier", "origin", "dest", "air_time", "distance", "hour")

@@ -194,9 +194,17 @@ def test_covered_tells_of_each_table_what_covers_tells_of_one() -> None:
     estimate = combine(schema, random_measurements(schema, np.random.default_rng(8)))
     tables = all_tables(schema)
     assert estimate.covered(tables).tolist() == [estimate.covers(names) for names in tables]
+    assert estimate.covered(tables).tolist() == [bool(estimate.places([names])[1].all()) for names in tables]
     assert estimate.covered([]).tolist() == []
     for names, table in zip(tables, estimate.tables(tables), strict=True):
         assert np.array_equal(table, estimate.table(names))
+
+
+def test_a_table_with_its_last_coefficient_alone_is_not_covered() -> None:
+    schema = schema_of(2, 2)
+    last = Measurement(Contrast(("a0", "a1")), np.array(3.0), variance=1.0, noise=None, origin="test")
+    estimate = combine(schema, [last])
+    assert estimate.covered([("a0", "a1"), ("a0",), ()]).tolist() == [False, False, False]
 
 
 @pytest.mark.parametrize("seed", range(4))

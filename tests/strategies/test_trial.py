@@ -17,6 +17,7 @@ from crosstally.plans.goal import goal_of
 from crosstally.plans.plan import Plan
 from crosstally.questions.queries import Cells
 from crosstally.schema import Schema
+from crosstally.strategies import rules
 from crosstally.strategies.belief import Belief
 from crosstally.strategies.trial import mean_square_size, trial_pairs, trial_share
 from crosstally.strategies.view_shares import TableBudget, ViewShares, unshrunk_score
@@ -117,7 +118,7 @@ def test_a_crash_after_any_stage_of_three_loses_nothing_and_draws_nothing_twice(
     rows = pa.table({name: rng.integers(0, n, 500).astype(str) for name, n in zip(schema.names, SIZES, strict=True)})
     ledger = ct.Ledger.create(tmp_path / "wide.ledger", schema=schema, budget=ct.Budget(epsilon=1))
     plan = ct.plan(schema, epsilon=1, strategy="stepwise").chosen
-    rule, calls = pipeline.next_stage, iter([*[False] * (stages - 1), True])
+    rule, calls = rules.next_stage, iter([*[False] * (stages - 1), True])
 
     def crashes(*given: Any) -> Any:
         if next(calls):

@@ -57,13 +57,20 @@ class Estimate:
 
     def covers(self, names: Sequence[str]) -> bool:
         """Whether the table can be had without guessing."""
-        return bool(self.places([names])[1].all())
+        return bool(self.covered([names])[0])
 
     def covered(self, wanted: Sequence[Sequence[str]]) -> NDArray[np.bool_]:
-        """For each of many tables whether it is covered."""
+        """For each of many tables whether it is covered: whether all its coefficients are there.
+
+        The last coefficient of a table, over all its attributes, is asked for first: nearly always it decides.
+        """
         out = np.zeros(len(wanted), np.bool_)
-        for group in by_shape([self.schema.sizes(names) for names in wanted]).values():
-            out[group] = self.places([wanted[i] for i in group])[1].all(axis=1)
+        tables = [[self.schema.positions[name] for name in names] for names in wanted]
+        has_last = find(self.keys, self.layout.last_keys(tables))[1] if tables else out
+        likely = np.flatnonzero(has_last).tolist()
+        for group in by_shape([self.schema.sizes(wanted[i]) for i in likely]).values():
+            chosen = [likely[i] for i in group]
+            out[chosen] = self.places([wanted[i] for i in chosen])[1].all(axis=1)
         return out
 
     def table(self, names: Sequence[str]) -> NDArray[np.float64]:

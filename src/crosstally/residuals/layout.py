@@ -54,6 +54,18 @@ class Layout:
             out |= part.reshape((len(tables),) + (1,) * axis + (size,) + (1,) * (len(shape) - axis - 1) + (width,))
         return self._packed(out.reshape(len(tables), -1, width))
 
+    def last_keys(self, tables: Sequence[Sequence[int]]) -> NDArray[Any]:
+        """The key of the last coefficient of each table: the one with the largest index along every attribute."""
+        out = np.zeros((len(tables), 1, max(self.words, default=0) + 1), np.uint64)
+        words = np.array(self.words, np.intp)
+        lasts = np.array([size - 1 for size in self.sizes], np.uint64) << np.array(self.shifts, np.uint64)
+        lengths = np.array([len(table) for table in tables])
+        for axis in range(lengths.max(initial=0)):
+            rows = np.flatnonzero(lengths > axis).tolist()
+            attributes = [tables[row][axis] for row in rows]
+            out[rows, 0, words[attributes]] |= lasts[attributes]
+        return self._packed(out)[:, 0]
+
     def _packed(self, words: NDArray[np.uint64]) -> NDArray[Any]:
         width = words.shape[-1]
         packed = words if width == 1 else np.ascontiguousarray(words).view(np.dtype((np.void, 8 * width)))
