@@ -103,10 +103,10 @@ def _read_release(data: bytes) -> Release:
         raise ReleaseError("it is cut short")
     try:
         with pq.ParquetFile(pa.BufferReader(data), pre_buffer=False, page_checksum_verification=True) as file:
-            if len(data) < (least := least_size(file.metadata.num_rows)):
-                raise ReleaseError(f"with {file.metadata.num_rows:,} rows it must have at least {least:,} bytes")
             found = file.metadata.metadata or {}
             header = read_header(found.get(HEADER_KEY), file.metadata.num_rows)
+            if len(data) < (least := least_size(file.metadata.num_rows, header.number)):
+                raise ReleaseError(f"with {file.metadata.num_rows:,} rows it must have at least {least:,} bytes")
             columns = _read_columns(file, data, header)
     except _BAD_PARQUET:
         raise ReleaseError("it is damaged: its Parquet structure cannot be read") from None
@@ -208,8 +208,12 @@ def _estimate(header: Header, fitted: Sequence[Measurement]) -> Estimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """All that the header says, checked; a measurement is its kind, its query and the shape of its values."""
+    """All that the header says, checked; a measurement is its kind, its query and the shape of its values.
 
+    ``number`` is that of the format.
+    """
+
+    number: int
     schema: Schema
     statement: Statement
     nonnegative: str
@@ -274,6 +278,7 @@ def _read_fields(fields: Any, rows: int) -> Header:
             "estimate: only a release of the local model has variances of its own; others have their noise's"
         )
     return Header(
+        number=number,
         schema=schema,
         statement=statement,
         measurements=measurements,
