@@ -48,7 +48,7 @@ FORMATS = (1, 2)  # formats that are read: a ledger keeps its format for life, s
 _RETIRED = -1
 """The format of a file that was upgraded: what took its place has all of its events, and nothing more is spent here."""
 _APPLICATION = 0x6374_616C  # "ctal"
-_PATIENCE = 120.0  # seconds to wait for others; 64 processes with 32 spends each took 36 in all on two busy cores
+_PATIENCE = 120.0  # seconds to wait for others who change nothing; a transaction takes some hundredths of one
 # Pages that a transaction may change or add beside what it stores: leaves and their parents in four tables and an
 # index. Chosen, above any such number; more would only refuse a nearly full disk earlier.
 _MORE_PAGES = 16
