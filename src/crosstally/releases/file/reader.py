@@ -47,7 +47,7 @@ from crosstally.releases.file.format import (
     least_size,
     places,
 )
-from crosstally.releases.file.pages import PAGE_ROWS, check_pages
+from crosstally.releases.file.pages import PAGE_ROWS, check_pages, chunks_of
 from crosstally.releases.promise import check_promise
 from crosstally.releases.publish import check_variance
 from crosstally.releases.release import Release
@@ -127,9 +127,12 @@ def _read_columns(file: Any, data: bytes, header: Header) -> dict[str, NDArray[A
     most_groups = _MORE_GROUPS + file.metadata.num_rows // PAGE_ROWS  # crosstally writes 2^17 rows to a group
     if len(groups) > most_groups:
         raise ReleaseError(f"it must have at most {most_groups:,} groups of rows, got {len(groups):,}")
-    for group in groups:
-        for column in range(len(CONTENT)):
-            check_pages(data, group.column(column), rows=group.num_rows)
+    chunks = chunks_of(data, columns=len(found.names))
+    if len(chunks) != len(groups) or any(len(each) != len(found.names) for each in chunks):
+        raise ReleaseError("it is damaged: its row groups do not have its columns")
+    for group, own in zip(groups, chunks, strict=True):
+        for chunk in own[: len(CONTENT)]:
+            check_pages(data, chunk, rows=group.num_rows)
     columns = {}
     for name in CONTENT:  # one by one: Arrow's copy of a column goes before the next one comes
         table = file.read(columns=[name], use_threads=False)
