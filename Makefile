@@ -42,8 +42,9 @@ AUDIT ?=
 AUDITED := TMPDIR=$(firstword $(wildcard /dev/shm /tmp)) OPENBLAS_NUM_THREADS=1
 
 audit: .venv/developer
-	$(AUDITED) $(BIN)/crosstally audit --jobs 2 $(AUDIT) -o audit-report.md
+	$(AUDITED) $(BIN)/crosstally audit --jobs 2 $(AUDIT) --kept audit-kept.json -o audit-report.md
 	$(AUDITED) PYTHONPATH=tests $(BIN)/python -m audit_mutants
+	$(AUDITED) PYTHONPATH=tests $(BIN)/python -m faults --count 200
 
 # Files whose names begin as MUTANTS says, all without: make mutants MUTANTS=local/
 MUTANTS ?=

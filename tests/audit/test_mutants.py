@@ -102,6 +102,10 @@ def test_an_audit_that_was_interrupted_goes_on_from_what_was_kept(monkeypatch, t
     assert "| flat, 1 table | ε | 1.0000 | 1.0000 | 0.9800 | 0.980 | holds |" in capsys.readouterr().out
     assert main([*arguments, "--draws", "2000"]) == 0  # a finding of other numbers of draws is another
     assert "flat, 1 table" in again
+    again.clear()
+    monkeypatch.setattr(command, "_code_digest", lambda: "other code")
+    assert main(arguments) == 0
+    assert again[0] == "flat, 1 table"
     (tmp_path / "kept").write_text("[1]")
     capsys.readouterr()
     assert main(arguments) == 2

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import io
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -135,18 +137,20 @@ def _tasks(wanted: Sequence[str], only: str | None) -> Iterator[tuple[str, str]]
 
 
 def _read_kept(path: Path) -> dict[Task, list[Finding]]:
-    """What an earlier run found: nothing where there is no such file."""
+    """What an earlier run of the same code found: nothing where there is no such file, or the code was changed."""
     from crosstally.audit import Finding
     from crosstally.json_text import JsonError, read_json_file
 
     if not path.exists():
         return {}
     try:
+        kept = read_json_file(path)
         return {
             (str(part), str(subject), int(number)): [Finding.from_dict(each) for each in findings]
-            for (part, subject, number), findings in read_json_file(path)
+            for (part, subject, number), findings in kept["found"]
+            if kept["code"] == _code_digest()
         }
-    except (JsonError, OSError, TypeError, ValueError):
+    except (JsonError, OSError, KeyError, TypeError, ValueError):
         raise CrosstallyError(f"{str(path)!r} does not hold what an audit found: choose another file") from None
 
 
@@ -156,7 +160,19 @@ def _write_kept(path: Path, done: Mapping[Task, Sequence[Finding]]) -> None:
     from crosstally.platform_files import write_private
 
     pairs = [[task, [each.to_dict() for each in findings]] for task, findings in done.items()]
-    write_private(path, (dumps(pairs, indent=1) + "\n").encode())
+    write_private(path, (dumps({"code": _code_digest(), "found": pairs}, indent=1) + "\n").encode())
+
+
+@cache
+def _code_digest() -> str:
+    """The SHA-256 of the package's own modules: what was found of other code says nothing of this one."""
+    import crosstally
+
+    (folder,) = crosstally.__path__
+    digest = sha256()
+    for module in sorted(Path(folder).rglob("*.py")):
+        digest.update(module.read_bytes())
+    return digest.hexdigest()
 
 
 def _done(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[Task, list[Finding]]]:
