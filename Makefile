@@ -5,7 +5,7 @@
 #               an hour on two idle cores (less: AUDIT=--quick, or AUDIT="--releases 2000"); docs/evidence/audit.md
 # make mutants  95 faults planted in the package, one at a time, each with the test that must catch it; five minutes
 # make fuzz     10,000 forged files of every format, and as many questions and sources; counts are printed
-# make faults   kills, interrupts and full disks at random points, torn files; 200 of each, 500 lengths
+# make faults   kills, interrupts, full disks, closed folders, other times, 200 of each; files torn at 500 lengths
 # make bench    speed and accuracy against floors and peers, written to benchmarks/results.md
 #               (CROSSTALLY_DATA=folder uses the public files in it: docs/how-to/benchmarks.md)
 # make bench-peers  draw OpenDP's AIM and MST again (hours); make bench draws only what is not kept in .bench
@@ -42,8 +42,9 @@ AUDIT ?=
 AUDITED := TMPDIR=$(firstword $(wildcard /dev/shm /tmp)) OPENBLAS_NUM_THREADS=1
 
 audit: .venv/developer
-	$(AUDITED) $(BIN)/crosstally audit --jobs 2 $(AUDIT) -o audit-report.md
+	$(AUDITED) $(BIN)/crosstally audit --jobs 2 $(AUDIT) --kept audit-kept.json -o audit-report.md
 	$(AUDITED) PYTHONPATH=tests $(BIN)/python -m audit_mutants
+	$(AUDITED) PYTHONPATH=tests $(BIN)/python -m faults --count 200
 
 # Files whose names begin as MUTANTS says, all without: make mutants MUTANTS=local/
 MUTANTS ?=

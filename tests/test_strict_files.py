@@ -24,6 +24,7 @@ from crosstally.privacy.ledger import Ledger
 from crosstally.questions.conditions import number_of_text
 from crosstally.questions.grammar import parse
 from crosstally.schema import Attribute, Schema, Unit
+from crosstally.strategies.flat import Flat
 from crosstally.strategies.views import Views
 from ledgers import TENTH, ledger_in, spend
 
@@ -113,6 +114,19 @@ def test_a_field_given_twice_is_refused_in_every_file(make: Callable[[Path], Any
 
 def run(*arguments: object) -> int:
     return main([str(argument) for argument in arguments])
+
+
+def test_a_plan_file_that_asks_the_same_again_and_again_is_refused_at_once(tmp_path: Path) -> None:
+    """A release opens with at most 1,000 measurements that repeat another one: what could not be opened is not paid."""
+    path = tmp_path / "p.json"
+    schema = Schema([Attribute("a", ["x", "y"])])
+    plan = Flat().plan(schema, None, Budget(epsilon=1), neighbours="add-remove").to_dict()
+    request = {**plan["requests"][0], "noise": {"kind": "laplace", "scale": 2.0**20}}
+    path.write_text(json.dumps({**plan, "requests": [request] * 1_001}))
+    assert len(Plan.load(path).requests) == 1_001
+    path.write_text(json.dumps({**plan, "requests": [request] * 1_002}))
+    with pytest.raises(PlanError, match="at most 1,000 requests of a plan may repeat another one, got 1,001"):
+        Plan.load(path)
 
 
 def test_a_workload_with_a_field_twice_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

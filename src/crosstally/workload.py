@@ -221,17 +221,17 @@ def _read_tables(tables: tuple[object, ...]) -> tuple[tuple[str, ...], ...]:
     """The tables, checked: many at once, and one by one only to name what is wrong."""
     if set(map(type, tables)) <= {list, tuple}:
         read: tuple[tuple[Any, ...], ...] = tuple(map(tuple, tables))  # type: ignore[arg-type]
-        if set(map(type, chain.from_iterable(read))) <= {str}:
+        if set(map(type, chain.from_iterable(read))) <= {str} and len(set(read)) == len(read):
             sets = list(map(frozenset, read))
             if len(set(sets)) == len(read) and list(map(len, sets)) == list(map(len, read)):
                 return read
-    seen = set()
-    one_by_one = tuple(map(_read_table, tables))
-    for table in one_by_one:
+    seen, one_by_one = set(), []
+    for table in map(_read_table, tables):
         if frozenset(table) in seen:
             raise WorkloadError(f"tables must differ, got {' x '.join(table) or 'the total'} twice")
         seen.add(frozenset(table))
-    return one_by_one
+        one_by_one.append(table)
+    return tuple(one_by_one)
 
 
 def _read_table(table: object) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from crosstally.audit import cases, exact
 from crosstally.audit.findings import EXACT, SAMPLED, Finding, report_text
 from crosstally.cli import audit as command
 from crosstally.cli import main
+from crosstally.errors import CrosstallyError
 from crosstally.privacy import measure
 
 
@@ -69,9 +70,46 @@ def test_the_command_ends_with_1_where_a_claim_is_broken_or_a_bound_says_too_lit
     broken = Finding(SAMPLED, "flat", claimed=1.0, exact=1.0, bound=1.01)
     loose = Finding(SAMPLED, "flat", claimed=1.0, exact=1.0, bound=0.5, share=0.95)
     for finding, words in ((broken, "1 of 1 findings are above their claim: 'flat'"), (loose, "1 of 1 bounds say too")):
-        monkeypatch.setattr(command, "_done", lambda *_, finding=finding: iter([[finding]]))
+        monkeypatch.setattr(command, "_do", lambda _, finding=finding: [finding])
         assert main(["audit", "--part", "exact"]) == 1
         assert words in capsys.readouterr().err
+
+
+def test_an_audit_that_was_interrupted_goes_on_from_what_was_kept(monkeypatch, tmp_path, capsys) -> None:
+    audited = []
+
+    def interrupted(task):
+        audited.append(task[1])
+        if task[1] == "flat, 1 table":
+            return [Finding(SAMPLED, task[1], claimed=1.0, exact=1.0, bound=0.98, share=0.95, cases=task[2])]
+        raise CrosstallyError("the machine went down")
+
+    monkeypatch.setattr(command, "_do", interrupted)
+    arguments = ["audit", "--part", "sampled", "--only", "flat, ", "--draws", "1000", "--kept", str(tmp_path / "kept")]
+    assert main(arguments) == 2
+    assert audited == ["flat, 1 table", "flat, replace"]
+    capsys.readouterr()
+    again = []
+
+    def found(task):
+        again.append(task[1])
+        return [Finding(SAMPLED, task[1])]
+
+    monkeypatch.setattr(command, "_do", found)
+    assert main(arguments) == 0
+    assert "flat, 1 table" not in again
+    assert again[0] == "flat, replace"
+    assert "| flat, 1 table | ε | 1.0000 | 1.0000 | 0.9800 | 0.980 | holds |" in capsys.readouterr().out
+    assert main([*arguments, "--draws", "2000"]) == 0  # a finding of other numbers of draws is another
+    assert "flat, 1 table" in again
+    again.clear()
+    monkeypatch.setattr(command, "_code_digest", lambda: "other code")
+    assert main(arguments) == 0
+    assert again[0] == "flat, 1 table"
+    (tmp_path / "kept").write_text("[1]")
+    capsys.readouterr()
+    assert main(arguments) == 2
+    assert "does not hold what an audit found" in capsys.readouterr().err
 
 
 def test_an_unknown_part_is_refused(capsys) -> None:

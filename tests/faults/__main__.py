@@ -18,17 +18,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="faults")
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("faults", nargs="*", choices=[*FAULTS, "torn", []], metavar="FAULT", help="all by default")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="crosstally-faults-") as folder:
-        found = torn(_TORN, Path(folder), seed=given.seed)
-    print(f"torn files and logs, {_TORN} lengths: {found['whole']} whole, {found['refused']} refused", flush=True)
-    for fault in FAULTS:
+    if not given.faults or "torn" in given.faults:
+        with tempfile.TemporaryDirectory(prefix="crosstally-faults-") as folder:
+            found = torn(_TORN, Path(folder), seed=given.seed)
+        print(f"torn files and logs, {_TORN} lengths: {found['whole']} whole, {found['refused']} refused", flush=True)
+    for fault in FAULTS if not given.faults else (each for each in FAULTS if each in given.faults):
         for command in COMMANDS:
             started = time.monotonic()
             with tempfile.TemporaryDirectory(prefix="crosstally-faults-") as folder:
                 ended = run(fault, command, given.count, Path(folder), seed=given.seed)
             words = ", ".join(f"{number} {how}" for how, number in sorted(ended.items()))
-            print(f"{fault:10} {command:16} {given.count:4}: {words} ({time.monotonic() - started:.0f} s)", flush=True)
+            print(f"{fault:13} {command:16} {given.count:4}: {words} ({time.monotonic() - started:.0f} s)", flush=True)
 
 
 if __name__ == "__main__":

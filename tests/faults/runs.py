@@ -19,10 +19,12 @@ import os
 import resource
 import signal
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -35,12 +37,14 @@ from crosstally.errors import ChargeLostError
 from crosstally.local.client import FileStore
 from crosstally.local.collector import Collector
 from crosstally.local.protocol import Protocol
+from crosstally.privacy import ledger as ledger_module
 from crosstally.privacy.ledger import Ledger, State
 
 __all__ = ["COMMANDS", "FAULTS", "Place", "run"]
 
 FORMATS = Path(__file__).parent.parent / "formats"
 _AT_ONE_PLACE = 25
+_NOBODY = 65_534  # the user and group who own nothing
 _SCHEMA = {"attributes": [{"name": "sex", "values": ["f", "m"]}, {"name": "age", "edges": [0, 18, 65, 99]}]}
 
 
@@ -53,13 +57,18 @@ class Place:
     @classmethod
     def make(cls, folder: Path) -> Place:
         """All that the commands need."""
-        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "out").mkdir(parents=True, exist_ok=True)
         (folder / "people.schema.json").write_text(json.dumps(_SCHEMA))
         lines = [f"{'fm'[i % 2]},{i % 90}" for i in range(3_000)]
         (folder / "people.csv").write_text("\n".join(["sex,age", *lines]) + "\n")
         schema = ct.Schema.load(folder / "people.schema.json")
         ct.Ledger.create(folder / "people.ledger", schema=schema, budget=ct.Budget(epsilon=10**6))
         return cls(folder)
+
+    @property
+    def out(self) -> Path:
+        """Where releases are written to."""
+        return self.folder / "out"
 
     @property
     def ledger(self) -> Ledger:
@@ -83,7 +92,7 @@ def _release(place: Place, key: str) -> list[str]:
             "--key",
             key,
             "-o",
-            f / f"{key}.parquet",
+            place.out / f"{key}.parquet",
         )
     ]
 
@@ -102,13 +111,13 @@ def _report(place: Place, key: str) -> list[str]:
 
 def _collect(place: Place, key: str) -> list[str]:
     protocol, reports = FORMATS / "protocol-1.json", FORMATS / "reports-1.bin"
-    return ["collect", "release", str(protocol), str(reports), "-o", str(place.folder / f"{key}.parquet")]
+    return ["collect", "release", str(protocol), str(reports), "-o", str(place.out / f"{key}.parquet")]
 
 
 def _spent(place: Place, key: str, code: int) -> str:
     """How far a command with this key came, after it was looked at, and tried again."""
     states = {entry.key: entry.state for entry in place.ledger.entries()}
-    output = place.folder / f"{key}.parquet"
+    output = place.out / f"{key}.parquet"
     if key not in states:
         assert not output.exists(), "what nobody paid for was delivered"
         return "refused" if code == 2 else "before"
@@ -147,7 +156,7 @@ def _reported(place: Place, key: str, code: int) -> str:
 
 
 def _collected(place: Place, key: str, code: int) -> str:
-    output = place.folder / f"{key}.parquet"
+    output = place.out / f"{key}.parquet"
     if output.exists():
         assert ct.open_release(output).statement.rows == 200
         return "done" if code == 0 else "kept"
@@ -203,7 +212,7 @@ def _left_alone(child: int, usual: float, random: Random) -> None:
     """The fault is in the child's own surroundings."""
 
 
-def _no_room(random: Random) -> None:
+def _no_room(_: Place, random: Random) -> None:
     """Files may not grow beyond a random size, as on a full disk; the signal that would end the process is ignored."""
     most = random.choice(
         (0, 1, 100, 1_000, 4_096, 8_192, 20_000, 32_768, 40_000, 60_000, 100_000, 150_000, 200_000, 250_000)
@@ -212,20 +221,48 @@ def _no_room(random: Random) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
 
 
-def _nothing(random: Random) -> None:
+def _closed(place: Place, random: Random) -> None:
+    """The folder of everything, or the one of releases alone, cannot be written to; also root, who could, gives up."""
+    closed = random.choice((place.folder, place.out))
+    for path in (*place.folder.iterdir(), place.folder):
+        path.chmod(0o777)
+    closed.chmod(0o555)
+    if os.getuid() == 0:
+        os.setgid(_NOBODY)
+        os.setuid(_NOBODY)
+
+
+def _another_time(_: Place, random: Random) -> None:
+    """The clock shows any moment of 130 years, mostly before the last charge. The ledger alone looks at it."""
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=random.randrange(130 * 365 * 86_400))
+
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz: object = None) -> datetime:  # type: ignore[override]
+            assert tz is UTC
+            return moment
+
+    vars(ledger_module)["datetime"] = Clock
+
+
+def _nothing(_: Place, __: Random) -> None:
     """Nothing is changed."""
 
 
-FAULTS: dict[str, tuple[Callable[[Random], None], Callable[[int, float, Random], None]]] = {
+Surround = Callable[[Place, Random], None]
+FAULTS: dict[str, tuple[Surround, Callable[[int, float, Random], None]]] = {
     "kill": (_nothing, _sent(signal.SIGKILL)),
     "interrupt": (_nothing, _sent(signal.SIGINT)),
     "full disk": (_no_room, _left_alone),
+    "closed folder": (_closed, _left_alone),
+    "clock": (_another_time, _left_alone),
 }
 
 
 def run(fault: str, command: str, count: int, folder: Path, *, seed: int = 0) -> Counter[str]:
     """Run a command this often with a fault at a random point; raises where what must hold does not."""
     place = Place.make(folder)
+    _open_way(folder)
     surround, send = FAULTS[fault]
     made, looked = COMMANDS[command]
     name = command.split(maxsplit=1)[0]
@@ -240,9 +277,11 @@ def run(fault: str, command: str, count: int, folder: Path, *, seed: int = 0) ->
             place.ledger.verify()
             place = Place.make(folder / str(i))
         random, key = Random(f"{fault} {command} {seed} {i}"), f"{name}-{i}"
-        child = _started(place, made(place, key), partial(surround, random))
+        child = _started(place, made(place, key), partial(surround, place, random))
         send(child, usual, random)
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        for path in (place.folder, place.out):
+            path.chmod(0o755)
         errors = (place.folder / "stderr").read_text()
         assert "Traceback" not in errors, errors
         assert code in (0, 2, 130, -signal.SIGKILL, -signal.SIGINT) or (code == 3 and fault != "interrupt"), (
@@ -251,9 +290,17 @@ def run(fault: str, command: str, count: int, folder: Path, *, seed: int = 0) ->
         )
         how = looked(place, key, code)
         assert how != "lost" or fault == "kill", f"{fault}: what was paid is lost"
+        assert how == "done" or fault != "clock", f"what a clock shows changed how {command} ended: {how}, {errors}"
         ended[how] += 1
     place.ledger.verify()
     return ended
+
+
+def _open_way(folder: Path) -> None:
+    """Let others pass through the temporary folders above: also one who gave up root's rights finds the place."""
+    for each in (folder, *folder.parents):
+        if Path(tempfile.gettempdir()) in each.parents:
+            each.chmod(each.stat().st_mode | 0o055)
 
 
 def _timed(place: Place, made: Command, key: str) -> float:

@@ -15,7 +15,7 @@ from faults.runs import COMMANDS, FAULTS, Place, run
 from faults.torn import torn
 from ledgers import ledger_in, spend
 
-_FEW = {"kill": 3, "interrupt": 3, "full disk": 4}
+_FEW = {"kill": 3, "interrupt": 3, "full disk": 4, "closed folder": 3, "clock": 2}
 
 
 @pytest.mark.parametrize("fault", FAULTS)

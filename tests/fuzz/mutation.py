@@ -7,7 +7,7 @@ import json
 from random import Random
 from typing import Any
 
-__all__ = ["changed_bytes", "changed_json", "changed_text"]
+__all__ = ["changed_bytes", "changed_footer", "changed_json", "changed_text"]
 
 HUGE = "@huge@"  # stands for a number of 5,001 digits: Python neither writes nor reads one
 _SCALARS: tuple[Any, ...] = (
@@ -136,6 +136,13 @@ def changed_text(text: str, random: Random) -> str:
             text[:a] + random.choice(pieces) + text[a:],
         )
     )[:_MOST_TEXT]
+
+
+def changed_footer(data: bytes, random: Random) -> bytes:
+    """A Parquet file whose footer alone has changed bytes; its length still fits."""
+    length = int.from_bytes(data[-8:-4], "little")
+    footer = changed_bytes(data[-8 - length : -8], random)
+    return data[: -8 - length] + footer + len(footer).to_bytes(4, "little") + data[-4:]
 
 
 def changed_bytes(data: bytes, random: Random) -> bytes:

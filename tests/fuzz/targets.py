@@ -30,7 +30,7 @@ from crosstally.privacy.ledger_file import Event, _link, digest
 from crosstally.questions.grammar import parse
 from crosstally.releases.file.format import CONTENT
 from crosstally.sources import count
-from fuzz.mutation import changed_bytes, changed_json, changed_text
+from fuzz.mutation import changed_bytes, changed_footer, changed_json, changed_text
 
 __all__ = ["CANARY", "TARGETS", "Target"]
 
@@ -101,7 +101,8 @@ def _rows_meant(header: Any, fallback: int) -> list[int]:
 def _forge_release(random: Random, path: Path) -> None:
     source = random.choice(_fixtures("release-*.parquet"))
     if random.random() < 0.25:
-        path.write_bytes(changed_bytes(source.read_bytes(), random))
+        changed = random.choice((changed_bytes, changed_footer))
+        path.write_bytes(changed(source.read_bytes(), random))
         return
     header, columns = _release(source)
     text = changed_json(header, random) if random.random() < 0.85 else json.dumps(header).encode()
@@ -343,6 +344,8 @@ def _forge_source(kind: str) -> Callable[[Random, Path], None]:
         data = seed(path.parent)
         if kind == "csv" and random.random() < 0.7:
             path.write_bytes(changed_text(data.decode(), random).encode("utf-8", "surrogatepass"))
+        elif kind == "parquet" and random.random() < 0.5:
+            path.write_bytes(changed_footer(data, random))
         else:
             path.write_bytes(changed_bytes(data, random))
 

@@ -356,6 +356,30 @@ def test_who_waits_in_vain_says_so_and_leaves_nothing_open(tmp_path: Path, monke
     assert descriptors() == before
 
 
+def test_who_waits_goes_on_while_others_get_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many who spend at once keep each other waiting for longer than anybody would for one who hangs."""
+    ledger, path = ledger_in(tmp_path), tmp_path / "people.ledger"
+    monkeypatch.setattr(ledger_file, "_PATIENCE", 0.2)
+    taken = threading.Event()
+
+    def others() -> None:
+        with path.open("rb") as other:
+            fcntl.flock(other, fcntl.LOCK_EX)
+            taken.set()
+            for moment in range(20):
+                time.sleep(0.05)
+                os.utime(path, (moment, moment))  # as a charge would
+
+    busy = threading.Thread(target=others)
+    busy.start()
+    taken.wait()
+    started = time.monotonic()
+    ledger.charge(TENTH, "k")
+    assert time.monotonic() - started > 0.5
+    busy.join()
+    assert ledger.spent == Fraction(1, 10)
+
+
 def test_a_file_replaced_while_one_waits_is_charged_in_its_place(tmp_path: Path) -> None:
     (tmp_path / "new").mkdir()
     ledger, path = ledger_in(tmp_path), tmp_path / "people.ledger"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass
 from typing import Any
 
@@ -52,6 +52,11 @@ class Finding:
     def to_dict(self) -> dict[str, Any]:
         """The finding as JSON."""
         return {**asdict(self), "holds": self.holds, "sharp": self.sharp}
+
+    @classmethod
+    def from_dict(cls, written: Mapping[str, Any]) -> Finding:
+        """The finding that ``to_dict`` wrote."""
+        return cls(**{name: value for name, value in written.items() if name not in ("holds", "sharp")})
 
 
 def report_text(findings: Sequence[Finding]) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -65,6 +67,14 @@ def audit(
             metavar="N", min=1, max=64, help="The number of processes that share the sampled and end-to-end parts."
         ),
     ] = 1,
+    kept: Annotated[
+        Path | None,
+        typer.Option(
+            "--kept",
+            metavar="FILE",
+            help="Write each finding to this JSON file at once; a run that was interrupted continues from it.",
+        ),
+    ] = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -80,11 +90,14 @@ def audit(
     tosses = draws or (_QUICK_DRAWS if quick else DRAWS)
     number = releases or (_QUICK_RELEASES if quick else RELEASES)
     tasks = [(name, subject, number if name == _WHOLE else tosses) for name, subject in _tasks(part or [], only)]
-    found: list[Finding] = []
+    done = {} if kept is None else _read_kept(kept)
     with progress("audited", quiet=quiet or json) as tell:
-        for done, findings in enumerate(_done(tasks, jobs), 1):
-            found += findings
-            tell(done, len(tasks))
+        for task, findings in _done([each for each in tasks if each not in done], jobs):
+            done[task] = findings
+            if kept is not None:
+                _write_kept(kept, done)
+            tell(len(done), len(tasks))
+    found = [finding for task in tasks for finding in done[task]]
     screen = people(quiet=quiet or json)
     if json:
         print_json({"findings": [each.to_dict() for each in found]})
@@ -123,16 +136,57 @@ def _tasks(wanted: Sequence[str], only: str | None) -> Iterator[tuple[str, str]]
             yield from ((name, each) for each in subjects_of if only is None or not each or only in each)
 
 
-def _done(tasks: Sequence[Task], jobs: int) -> Iterator[list[Finding]]:
-    """The findings of each task, in order; several processes share the tasks where asked to."""
+def _read_kept(path: Path) -> dict[Task, list[Finding]]:
+    """What an earlier run of the same code found: nothing where there is no such file, or the code was changed."""
+    from crosstally.audit import Finding
+    from crosstally.json_text import JsonError, read_json_file
+
+    if not path.exists():
+        return {}
+    try:
+        kept = read_json_file(path)
+        return {
+            (str(part), str(subject), int(number)): [Finding.from_dict(each) for each in findings]
+            for (part, subject, number), findings in kept["found"]
+            if kept["code"] == _code_digest()
+        }
+    except (JsonError, OSError, KeyError, TypeError, ValueError):
+        raise CrosstallyError(f"{str(path)!r} does not hold what an audit found: choose another file") from None
+
+
+def _write_kept(path: Path, done: Mapping[Task, Sequence[Finding]]) -> None:
+    from json import dumps
+
+    from crosstally.platform_files import write_private
+
+    pairs = [[task, [each.to_dict() for each in findings]] for task, findings in done.items()]
+    write_private(path, (dumps({"code": _code_digest(), "found": pairs}, indent=1) + "\n").encode())
+
+
+@cache
+def _code_digest() -> str:
+    """The SHA-256 of the package's own modules: what was found of other code says nothing of this one."""
+    import crosstally
+
+    (folder,) = crosstally.__path__
+    digest = sha256()
+    for module in sorted(Path(folder).rglob("*.py")):
+        digest.update(module.read_bytes())
+    return digest.hexdigest()
+
+
+def _done(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[Task, list[Finding]]]:
+    """Each task and its findings, as they end; several processes share the tasks where asked to."""
     if jobs == 1:
-        yield from map(_do, tasks)
+        yield from ((task, _do(task)) for task in tasks)
         return
-    from concurrent.futures import ProcessPoolExecutor
+    from concurrent.futures import ProcessPoolExecutor, as_completed
     from multiprocessing import get_context
 
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        yield from pool.map(_do, tasks)
+        started = {pool.submit(_do, task): task for task in tasks}
+        for ended in as_completed(started):
+            yield started[ended], ended.result()
 
 
 def _do(task: Task) -> list[Finding]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from crosstally.budget import Neighbours, Objective, decimal_text
+from crosstally.budget import Budget, Neighbours, Objective, decimal_text
 from crosstally.cli.database_options import DatabaseUrl, DsnEnv, Query, RowsAreUnits, SparkName, read_source
 from crosstally.cli.interrupts import before_charge
 from crosstally.cli.options import (
@@ -240,11 +240,13 @@ class _Account:
     path: Path
     created: bool
 
-    def cost(self, key: str) -> Fraction:
-        """The cost of all stages of the release with this key."""
+    def standing(self, key: str) -> tuple[Fraction, Fraction, Budget]:
+        """The cost of all stages of the release with this key, what is left of the cap, and the cap."""
         from crosstally.plans.stages import cost_of_stages
 
-        return cost_of_stages(key, {entry.key: entry.cost for entry in self.ledger.entries()})
+        cap, entries = self.ledger.standing()
+        cost = cost_of_stages(key, {entry.key: entry.cost for entry in entries})
+        return cost, cap.amount - sum((entry.cost for entry in entries), Fraction(0)), cap
 
 
 @contextlib.contextmanager
@@ -334,22 +336,26 @@ def _save(released: Release, target: Path, account: _Account, key: str) -> None:
         released.save(target)
     except (OSError, CrosstallyError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        again = f"; it is paid for: crosstally ledger export {account.path} {key} -o FILE" if account.cost(key) else ""
+        again = (
+            f"; it is paid for: crosstally ledger export {account.path} {key} -o FILE"
+            if account.standing(key)[0]
+            else ""
+        )
         raise CrosstallyError(f"cannot write {str(target)!r}: {reason}{again}") from None
 
 
 def _print_summary(released: Release, account: _Account, target: Path, key: str) -> None:
     from crosstally.cli.output.screen import print_json
 
-    cost, paid = account.cost(key), account.ledger
+    cost, remaining, _ = account.standing(key)
     print_json(
         {
             "release": str(target),
             "ledger": str(account.path) if cost else None,
             "key": key if cost else None,
-            "currency": paid.currency,
+            "currency": account.ledger.currency,
             "cost": decimal_text(cost),
-            "remaining": decimal_text(paid.remaining),
+            "remaining": decimal_text(remaining),
             "tables": len(released.measurements),
             "cells": sum(each.values.size for each in released.measurements),
             "statement": released.statement.to_dict(),
@@ -364,11 +370,11 @@ def _tell_summary(released: Release, account: _Account, target: Path, key: str) 
     tables = number_of(len(released.measurements), "table", "tables")
     numbers = sum(each.values.size for each in released.measurements)
     lines = [("measured", f"{tables}, {numbers:,} numbers, by {released.statement.strategy}")]
-    cost, paid = account.cost(key), account.ledger
+    cost, remaining, cap = account.standing(key)
     if cost:
-        left = amount(paid.remaining, paid.currency)
-        lines.append(("cost", f"{amount(cost, paid.currency)}, recorded as {key}; {left} remains"))
-        new = f" (new; its cap is what was just spent, {paid.budget})" if account.created else ""
+        currency = account.ledger.currency
+        lines.append(("cost", f"{amount(cost, currency)}, recorded as {key}; {amount(remaining, currency)} remains"))
+        new = f" (new; its cap is what was just spent, {cap})" if account.created else ""
         lines.append(("ledger", f"{account.path}{new}"))
     else:
         lines.append(("cost", "nothing: no row was read"))

@@ -42,7 +42,7 @@ from numpy.typing import NDArray
 from crosstally.residuals.layout import outer_product
 from crosstally.typing import Floats
 
-__all__ = ["LEAST_VARIANCE", "ViewGroup", "nearest_above_zero", "view_factors", "view_orders"]
+__all__ = ["LEAST_VARIANCE", "JointCorrection", "ViewGroup", "nearest_above_zero", "view_factors", "view_orders"]
 
 # The penalty of the splitting (ADMM), in precisions of a view's finest coefficients. It changes speed, not the optimum.
 _PENALTY = 0.5
@@ -63,6 +63,59 @@ class ViewGroup:
     shape: tuple[int, ...]
     places: NDArray[np.intp]
     possible: NDArray[np.bool_] = field(default_factory=lambda: np.empty((0, 0), np.bool_))
+
+
+class JointCorrection:
+    """What all corrections of coefficients with these variances have in common, prepared once.
+
+    ``nearest`` starts from some coefficients; see ``nearest_above_zero`` for what all arguments mean.
+    """
+
+    def __init__(
+        self,
+        variances: Floats,
+        groups: Sequence[ViewGroup],
+        *,
+        total: int,
+        power: float = 1.0,
+        held: NDArray[np.bool_] | None = None,
+    ) -> None:
+        number = len(variances)
+        variances = np.maximum(variances, LEAST_VARIANCE)
+        # penalised is sum_V rho_V (H_V' H_V)_cc; weights are w_c, any number for coefficients that no view holds
+        views, orders, penalised = [], np.ones(number), np.zeros(number)
+        for group in groups:
+            # The last coefficient of a view holds all its attributes; rho in its precisions makes steps scale-free
+            penalties = _PENALTY / variances[group.places[:, -1]]
+            orders[group.places] = np.maximum(view_orders(group.shape), 1)
+            shares = penalties[:, None] / _cells_outside(group.shape)
+            penalised += np.bincount(group.places.ravel(), shares.ravel(), number)
+            places, sizes = np.ascontiguousarray(group.places, np.int64), np.array(group.shape, np.int64)
+            views.append((places, view_factors(group.shape), sizes, penalties, group.possible))
+        self._groups, self._total, self._views, self._penalised = groups, total, views, penalised
+        self._weights = np.where(penalised > 0, 1 / (variances * orders ** (2 * power)), 1.0)
+        # Held coefficients are put back after each step; each is updated by itself, so no other depends on that
+        self._kept = np.zeros(number, np.bool_) if held is None else held.copy()
+        self._kept[total] = True
+
+    def nearest(self, coefficients: Floats, *, steps: int = _MOST_STEPS) -> Floats:
+        """The nearest coefficients for which no cell of any view is below zero, up to a tolerance."""
+        from crosstally.kernels.joint import split_step
+
+        if coefficients[self._total] <= 0:
+            return _without_rows(coefficients, self._groups)
+        # Beside what is fixed: the clipped cells and what is owed to them
+        views = [(*view, np.zeros(view[0].shape), np.zeros(view[0].shape)) for view in self._views]
+        found, kept = coefficients.copy(), self._kept
+        for _ in range(steps):
+            # sums is sum_V rho_V H_V' (z_V - y_V); left the largest violation and move of each group, in noise
+            sums = np.zeros(len(coefficients))
+            left = [split_step(found, *view, sums) for view in views]
+            found = (coefficients * self._weights + sums) / (self._weights + self._penalised)
+            found[kept] = coefficients[kept]
+            if max((max(each) for each in left), default=0.0) < _TOLERANCE:
+                break
+        return found
 
 
 def nearest_above_zero(
@@ -89,37 +142,7 @@ def nearest_above_zero(
         held: Coefficients that stay as they are, besides the total.
         steps: The most steps.
     """
-    from crosstally.kernels.joint import split_step
-
-    number = len(coefficients)
-    if coefficients[total] <= 0:
-        return _without_rows(coefficients, groups)
-    variances = np.maximum(variances, LEAST_VARIANCE)
-    # penalised is sum_V rho_V (H_V' H_V)_cc; weights are w_c, any number for coefficients that no view holds
-    views, orders, penalised = [], np.ones(number), np.zeros(number)
-    for group in groups:
-        # The last coefficient of a view holds all its attributes; rho in units of its precision makes steps scale-free
-        penalties = _PENALTY / variances[group.places[:, -1]]
-        orders[group.places] = np.maximum(view_orders(group.shape), 1)
-        shares = penalties[:, None] / _cells_outside(group.shape)
-        penalised += np.bincount(group.places.ravel(), shares.ravel(), number)
-        above_zero, owed = np.zeros(group.places.shape), np.zeros(group.places.shape)
-        fixed = np.ascontiguousarray(group.places, np.int64), view_factors(group.shape), np.array(group.shape, np.int64)
-        views.append((*fixed, penalties, group.possible, above_zero, owed))
-    weights = np.where(penalised > 0, 1 / (variances * orders ** (2 * power)), 1.0)
-    # Held coefficients are put back after each step; each coefficient is updated by itself, so no other depends on that
-    kept = np.zeros(number, np.bool_) if held is None else held.copy()
-    kept[total] = True
-    found = coefficients.copy()
-    for _ in range(steps):
-        # sums is sum_V rho_V H_V' (z_V - y_V); left the largest violation and move of each group, in noise
-        sums = np.zeros(number)
-        left = [split_step(found, *view, sums) for view in views]
-        found = (coefficients * weights + sums) / (weights + penalised)
-        found[kept] = coefficients[kept]
-        if max((max(each) for each in left), default=0.0) < _TOLERANCE:
-            break
-    return found
+    return JointCorrection(variances, groups, total=total, power=power, held=held).nearest(coefficients, steps=steps)
 
 
 def _without_rows(coefficients: Floats, groups: Sequence[ViewGroup]) -> Floats:

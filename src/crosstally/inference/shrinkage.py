@@ -42,7 +42,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.inference.joint import LEAST_VARIANCE, ViewGroup, nearest_above_zero, view_factors, view_orders
+from crosstally.inference.joint import (
+    LEAST_VARIANCE,
+    JointCorrection,
+    ViewGroup,
+    nearest_above_zero,
+    view_factors,
+    view_orders,
+)
 from crosstally.inference.mixture import COMPONENTS, EDGES, mixture_of
 from crosstally.inference.nonnegativity import clip_and_keep_total
 from crosstally.inference.replicates import noise_of_coefficients, seed_of
@@ -245,6 +252,7 @@ class _Model:
             self.orders[group.places] = np.rint(view_orders(group.shape)).astype(np.int64)
             last[group.places] = group.places[:, _last_of_set(group.shape)]
         self.sets = Sets(last, self.orders)
+        self._corrections: dict[float, JointCorrection] = {}  # by power: the same for all starts
         names = [(name,) for name in combined.schema.names]
         self._one_ways = [
             combined.places([name])[0][0]
@@ -260,9 +268,9 @@ class _Model:
 
     def corrected(self, coefficients: Floats, *, power: float) -> Floats:
         """The nearest coefficients without negative cells; the larger the power, the less low orders move."""
-        return nearest_above_zero(
-            coefficients, self.variances, self.groups, total=self.total, power=power, steps=_FIRST_STEPS
-        )
+        if power not in self._corrections:
+            self._corrections[power] = JointCorrection(self.variances, self.groups, total=self.total, power=power)
+        return self._corrections[power].nearest(coefficients, steps=_FIRST_STEPS)
 
     def last(self, coefficients: Floats) -> Floats:
         """No negative cells, one-ways as they are."""

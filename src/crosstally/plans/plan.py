@@ -61,6 +61,7 @@ readers accept: 3 has an objective, choices or groups of values, 2 has later sta
 _EXACT = 1e-300
 _FREE_CELLS = 2**18  # of contrasts: all sets of 11 binary attributes, or one set of 18
 _MOST_ROWS = 2**63  # the limit of 64-bit numbers in a release file
+_MOST_REPEATED = 1_000  # requests of a plan file that repeat another one: its release could not be opened with more
 
 
 @dataclass(frozen=True)
@@ -311,7 +312,9 @@ class Plan:
     def load(cls, path: str | Path) -> Plan:
         """A plan from a JSON file."""
         try:
-            return cls.from_dict(read_json_file(path))
+            found = read_json_file(path)
+            _check_repeated(found)
+            return cls.from_dict(found)
         except (OSError, JsonError) as error:
             reason = getattr(error, "strerror", None) or f"it {error}"
             raise PlanError(f"cannot read the plan {str(path)!r}: {reason}") from None
@@ -323,6 +326,15 @@ def spent_by(stages: Sequence[Plan]) -> Budget:
     """The budget of a release whose stages, from the first one, were these: as it was given, if none is missing."""
     complete = len(stages) == 1 + len(stages[0].later)
     return stages[0].budget if complete else sum_of_stages([stage.own_budget for stage in stages])
+
+
+def _check_repeated(given: object) -> None:
+    """Raise when a plan file asks for the same thing again and again, before any of it is looked at."""
+    requests = given.get("requests") if isinstance(given, dict) else None
+    if isinstance(requests, list) and len(requests) > _MOST_REPEATED:
+        repeated = len(requests) - len(set(map(repr, requests)))
+        if repeated > _MOST_REPEATED:
+            raise PlanError(f"at most {_MOST_REPEATED:,} requests of a plan may repeat another one, got {repeated:,}")
 
 
 def _read_request(given: object, groups: Mapping[str, tuple[int, ...]], matrices: Mapping[str, Matrix]) -> Request:

@@ -205,6 +205,11 @@ class Ledger:
         with self._store.reading() as connection:
             return entries_of(events(connection))
 
+    def standing(self) -> tuple[Budget, tuple[Entry, ...]]:
+        """The cap on record and every spend, at one moment."""
+        with self._store.reading() as connection:
+            return self._cap(connection), entries_of(events(connection))
+
     def check(self, plan: Plan) -> None:
         """Raise unless this ledger can pay for this kind of plan, regardless of what is left."""
         if plan.schema.identity() != self.schema.identity():
@@ -219,7 +224,7 @@ class Ledger:
     def check_left(self, plan: Plan) -> None:
         """Raise unless what is left now pays for all stages of the plan. Other spends may still come first."""
         with self._store.reading() as connection:
-            self._check_cap(connection, sum(map(self.price, plan.stage_budgets), Fraction(0)))
+            self._check_stages(connection, plan)
 
     # What was bought
 
@@ -244,11 +249,16 @@ class Ledger:
             lines = events(connection, "WHERE key = ?", (key,))
             return self._plan(connection, lines) if lines else None
 
-    def recall(self, plan: Plan, key: str) -> tuple[Measurement, ...] | None:
-        """The measurements that this key and request have already paid for; None when the key is new."""
+    def recall(self, plan: Plan, key: str, *, affordable: bool = False) -> tuple[Measurement, ...] | None:
+        """The measurements that this key and request have already paid for; None when the key is new.
+
+        ``affordable`` raises for a new key as ``check_left`` does, at the same moment.
+        """
         check_key(key)
         with self._store.reading() as connection:
             if not is_known(connection, plan, key):
+                if affordable:
+                    self._check_stages(connection, plan)
                 return None
             return self._measured(connection, self._stored_lines(connection, key))
 
@@ -454,6 +464,10 @@ class Ledger:
         """The cap on record."""
         raised = raised_caps(connection)
         return raised[-1].budget if raised else self._first_cap
+
+    def _check_stages(self, connection: sqlite3.Connection, plan: Plan) -> None:
+        """Raise unless what is left pays for all stages of a plan."""
+        self._check_cap(connection, sum(map(self.price, plan.stage_budgets), Fraction(0)))
 
     def _check_cap(self, connection: sqlite3.Connection, cost: Fraction) -> None:
         budget, spent, currency = self._cap(connection), sum_spent(connection), self.currency

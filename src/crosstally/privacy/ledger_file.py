@@ -48,7 +48,7 @@ FORMATS = (1, 2)  # formats that are read: a ledger keeps its format for life, s
 _RETIRED = -1
 """The format of a file that was upgraded: what took its place has all of its events, and nothing more is spent here."""
 _APPLICATION = 0x6374_616C  # "ctal"
-_PATIENCE = 120.0  # seconds to wait for others; 64 processes with 32 spends each took 36 in all on two busy cores
+_PATIENCE = 120.0  # seconds to wait for others who change nothing; a transaction takes some hundredths of one
 # Pages that a transaction may change or add beside what it stores: leaves and their parents in four tables and an
 # index. Chosen, above any such number; more would only refuse a nearly full disk earlier.
 _MORE_PAGES = 16
@@ -163,6 +163,7 @@ class Store:
         self.path = path
         self._memory = memory
         self._lock = threading.RLock()
+        self._used = False  # whether this object has committed: then the ledger has an event
         if memory is not None:
             weakref.finalize(self, memory.close)
 
@@ -238,6 +239,7 @@ class Store:
     def commit(self, connection: sqlite3.Connection) -> None:
         """End a transaction; what it wrote is in the main file before this returns."""
         connection.execute("COMMIT")
+        self._used = True
         self._write_back(connection)
 
     def check_room(self, connection: sqlite3.Connection, more: int) -> None:
@@ -294,7 +296,7 @@ class Store:
 
     def remove_unused(self) -> None:
         """Remove the file if it has no event; nobody else can add one meanwhile."""
-        if self.path is None:
+        if self.path is None or self._used:
             return
         with self.writing_lock() as connection:
             if not events(connection):
@@ -353,9 +355,9 @@ class Store:
 
 
 def _fill(connection: sqlite3.Connection, header: str) -> None:
+    connection.execute("BEGIN IMMEDIATE")
     connection.execute(f"PRAGMA application_id = {_APPLICATION}")
     connection.execute(f"PRAGMA user_version = {FORMAT}")
-    connection.execute("BEGIN IMMEDIATE")
     for statement in (*_TABLES, *_GUARDS):
         connection.execute(statement)
     connection.execute("INSERT INTO header VALUES (1, ?)", (header,))

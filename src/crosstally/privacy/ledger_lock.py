@@ -111,12 +111,11 @@ def holding(path: Path, title: str, patience: float) -> Iterator[Held]:
     Args:
         path: A name of the file.
         title: What errors call it.
-        patience: How many seconds to wait for others.
+        patience: How many seconds to wait while others change nothing in the file.
     """
-    deadline = time.monotonic() + patience
     while True:
         _check_status(path, title)
-        turn, descriptor = _take(path, title, deadline)
+        turn, descriptor = _take(path, title, patience)
         try:
             held = Held(path, title, descriptor)
             if held.is_named():  # and was not replaced while this waited
@@ -143,27 +142,53 @@ def _check_status(path: Path, title: str) -> None:
         raise LedgerError(f"cannot open {title}: the file is read-only; make it writable")
 
 
-def _take(path: Path, title: str, deadline: float) -> tuple[_Turn, int]:
+class _Patience:
+    """How long this goes on waiting: so many seconds in which nobody changes the file.
+
+    Many who spend at once are served in no order, so that one of them may wait longer than any number fixed before;
+    as long as charges are made, its turn comes.
+    """
+
+    def __init__(self, descriptor: int, seconds: float) -> None:
+        self._descriptor, self._seconds = descriptor, seconds
+        self._seen, self._until = self._state(), time.monotonic() + seconds
+
+    def _state(self) -> tuple[int, int]:
+        status = os.fstat(self._descriptor)
+        return status.st_mtime_ns, status.st_size
+
+    def is_over(self) -> bool:
+        """Whether nothing has changed for so long."""
+        if time.monotonic() <= self._until:
+            return False
+        seen, self._seen = self._seen, self._state()
+        self._until = time.monotonic() + self._seconds
+        return seen == self._seen
+
+
+def _take(path: Path, title: str, seconds: float) -> tuple[_Turn, int]:
     """Open the file, take the turn among threads, then the lock among processes."""
     descriptor = open_for_lock(path)
     _open.add(descriptor)
     with _turns_lock:
         turn = _turns.setdefault(_identity(os.fstat(descriptor)), _Turn())
-    if not turn.lock.acquire(timeout=max(deadline - time.monotonic(), 0)):
-        turn.late.append(descriptor)  # closed here, it would drop the locks of the thread whose turn it is
-        raise _busy(title)
+    patience = _Patience(descriptor, seconds)
+    while not turn.lock.acquire(timeout=seconds):
+        if patience.is_over():
+            turn.late.append(descriptor)  # closed here, it would drop the locks of the thread whose turn it is
+            raise _busy(title)
     try:
-        _lock(descriptor, title, deadline)
+        _lock(descriptor, title, patience)
     except BaseException:
         _give(turn, descriptor)
         raise
     return turn, descriptor
 
 
-def _lock(descriptor: int, title: str, deadline: float) -> None:
+def _lock(descriptor: int, title: str, patience: _Patience) -> None:
     try:
         while not try_lock(descriptor):
-            if time.monotonic() > deadline:
+            if patience.is_over():
                 raise _busy(title)
             time.sleep(_PAUSE)
     except OSError:

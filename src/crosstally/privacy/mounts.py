@@ -45,11 +45,11 @@ class Mount:
 def unfit(path: Path) -> str | None:
     """Why locks do not hold for a file, or for one to be made in a folder; None if nothing is known against it."""
     try:
-        mounts = _mounts(os.fsdecode(_MOUNTS.read_bytes()))
+        mounts = os.fsdecode(_MOUNTS.read_bytes())
     except OSError:
         return None
     real = path.resolve()
-    mount = _holding(mounts, real, device(path))
+    mount = _mount_of(mounts, real, device(path))
     if mount is None:
         return None
     if mount.shared:
@@ -65,10 +65,10 @@ def unfit(path: Path) -> str | None:
     return None
 
 
-@lru_cache(maxsize=1)
-def _mounts(text: str) -> tuple[Mount, ...]:
-    """``read_mounts``, once for each text: a ledger looks at its place before every step, and mounts seldom change."""
-    return tuple(read_mounts(text))
+@lru_cache(maxsize=4)  # a ledger looks at its place before every step, and mounts seldom change
+def _mount_of(text: str, real: Path, device: str | None) -> Mount | None:
+    """The mount that a path is on, by the words of the kernel."""
+    return _holding(read_mounts(text), real, device)
 
 
 def read_mounts(text: str) -> list[Mount]:

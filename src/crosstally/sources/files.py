@@ -89,7 +89,7 @@ def _open_parquet(path: Path) -> tuple[list[str], Read]:
     def read(chosen: Sequence[str]) -> Iterator[tuple[pa.RecordBatch, int]]:
         # Texts that repeat are stored once in the file: reading them so is several times faster.
         repeated = [name for name in texts if name in chosen]
-        rows, ends = 0, _ends_of_groups(metadata)
+        rows, ends = 0, _ends_of_groups(metadata, path.stat().st_size)
         # Without pre_buffer: it would keep the bytes of all row groups until the last batch has come.
         with parquet.ParquetFile(path, read_dictionary=repeated, pre_buffer=False) as file:
             for batch in file.iter_batches(_READ_ROWS, columns=list(chosen)):
@@ -99,14 +99,15 @@ def _open_parquet(path: Path) -> tuple[list[str], Read]:
     return schema.names, read
 
 
-def _ends_of_groups(metadata: Any) -> list[tuple[int, int]]:
-    """Where each row group of a Parquet file ends: in rows, and in bytes.
+def _ends_of_groups(metadata: Any, size: int) -> list[tuple[int, int]]:
+    """Where each row group of a Parquet file of this size ends: in rows, and in bytes as if all groups were alike.
 
-    Bytes are told group by group. In proportion to the rows of a batch they would tell how many rows the file has.
+    In proportion to the rows of a batch or of a group, bytes would tell how many rows the file has. The columns of a
+    group are not asked for their sizes: where their metadata is damaged, pyarrow ends the process.
     """
-    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
-    sizes = (sum(group.column(c).total_compressed_size for c in range(group.num_columns)) for group in groups)
-    return list(zip(accumulate(group.num_rows for group in groups), accumulate(sizes), strict=True))
+    number = metadata.num_row_groups
+    rows = accumulate(metadata.row_group(i).num_rows for i in range(number))
+    return [(last, size * (i + 1) // number) for i, last in enumerate(rows)]
 
 
 def _open_ipc(path: Path) -> tuple[list[str], Read]:

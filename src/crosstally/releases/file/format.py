@@ -73,12 +73,14 @@ ROOM_KEY = b"crosstally.room"  # blanks, in a file that would be too small for i
 # the numbers, and equal ones compress to nothing. Releases have 8 to 13 bytes for each number (65,536 cells at
 # epsilon 100 and 1), so that next to none needs room. Fewer free numbers would need it in small releases.
 _FREE_NUMBERS, _BYTES_A_NUMBER = 500_000, 4
+# Versions before 0.3.0 wrote formats 1 to 3 and gave no room: whatever they wrote is read, up to ``MAX_CELLS`` numbers.
+_FIRST_WITH_ROOM = 4
 TEXTS = pa.dictionary(pa.int32(), pa.string())
 
 
-def least_size(numbers: int) -> int:
-    """How many bytes a release file of so many numbers must have."""
-    return max(0, numbers - _FREE_NUMBERS) * _BYTES_A_NUMBER
+def least_size(numbers: int, format_number: int) -> int:
+    """How many bytes a release file of so many numbers must have; those of older formats were written without room."""
+    return 0 if format_number < _FIRST_WITH_ROOM else max(0, numbers - _FREE_NUMBERS) * _BYTES_A_NUMBER
 
 
 @dataclass(frozen=True, slots=True)

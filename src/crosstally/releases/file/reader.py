@@ -47,7 +47,7 @@ from crosstally.releases.file.format import (
     least_size,
     places,
 )
-from crosstally.releases.file.pages import PAGE_ROWS, check_pages
+from crosstally.releases.file.pages import PAGE_ROWS, check_pages, chunks_of
 from crosstally.releases.promise import check_promise
 from crosstally.releases.publish import check_variance
 from crosstally.releases.release import Release
@@ -103,10 +103,10 @@ def _read_release(data: bytes) -> Release:
         raise ReleaseError("it is cut short")
     try:
         with pq.ParquetFile(pa.BufferReader(data), pre_buffer=False, page_checksum_verification=True) as file:
-            if len(data) < (least := least_size(file.metadata.num_rows)):
-                raise ReleaseError(f"with {file.metadata.num_rows:,} rows it must have at least {least:,} bytes")
             found = file.metadata.metadata or {}
             header = read_header(found.get(HEADER_KEY), file.metadata.num_rows)
+            if len(data) < (least := least_size(file.metadata.num_rows, header.number)):
+                raise ReleaseError(f"with {file.metadata.num_rows:,} rows it must have at least {least:,} bytes")
             columns = _read_columns(file, data, header)
     except _BAD_PARQUET:
         raise ReleaseError("it is damaged: its Parquet structure cannot be read") from None
@@ -127,9 +127,12 @@ def _read_columns(file: Any, data: bytes, header: Header) -> dict[str, NDArray[A
     most_groups = _MORE_GROUPS + file.metadata.num_rows // PAGE_ROWS  # crosstally writes 2^17 rows to a group
     if len(groups) > most_groups:
         raise ReleaseError(f"it must have at most {most_groups:,} groups of rows, got {len(groups):,}")
-    for group in groups:
-        for column in range(len(CONTENT)):
-            check_pages(data, group.column(column), rows=group.num_rows)
+    chunks = chunks_of(data, columns=len(found.names))
+    if len(chunks) != len(groups) or any(len(each) != len(found.names) for each in chunks):
+        raise ReleaseError("it is damaged: its row groups do not have its columns")
+    for group, own in zip(groups, chunks, strict=True):
+        for chunk in own[: len(CONTENT)]:
+            check_pages(data, chunk, rows=group.num_rows)
     columns = {}
     for name in CONTENT:  # one by one: Arrow's copy of a column goes before the next one comes
         table = file.read(columns=[name], use_threads=False)
@@ -208,8 +211,12 @@ def _estimate(header: Header, fitted: Sequence[Measurement]) -> Estimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """All that the header says, checked; a measurement is its kind, its query and the shape of its values."""
+    """All that the header says, checked; a measurement is its kind, its query and the shape of its values.
 
+    ``number`` is that of the format.
+    """
+
+    number: int
     schema: Schema
     statement: Statement
     nonnegative: str
@@ -274,6 +281,7 @@ def _read_fields(fields: Any, rows: int) -> Header:
             "estimate: only a release of the local model has variances of its own; others have their noise's"
         )
     return Header(
+        number=number,
         schema=schema,
         statement=statement,
         measurements=measurements,

@@ -56,7 +56,7 @@ def save_release(release: Release, path: str | Path) -> None:
         try:
             with temporary.open("xb") as stream:
                 _write_parquet(stream, release, columns, metadata)
-                missing = least_size(len(columns["value"])) - stream.tell()
+                missing = least_size(len(columns["value"]), _format_number(release)) - stream.tell()
                 if missing > 0:
                     stream.seek(0)
                     _write_parquet(stream, release, columns, {**metadata, ROOM_KEY: b" " * missing})
