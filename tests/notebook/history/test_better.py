@@ -8,7 +8,7 @@ import pytest
 from crosstally.budget import Noise, NoiseKind
 from crosstally.notebook.history.better import BetterOfBoth
 from crosstally.notebook.history.constraints import problem
-from crosstally.notebook.history.held_out import held_out, share_of, squared_error
+from crosstally.notebook.history.held_out import held_out, pure_or_mixed, share_of, squared_error
 from crosstally.notebook.history.record import History
 from crosstally.notebook.history.synthetic_rows import synthesize
 from crosstally.questions.queries import Linear, Term
@@ -120,3 +120,19 @@ def test_the_noise_of_answers_is_taken_off_and_pulls_no_share() -> None:
     assert share_of(np.array([6.0, 2.0]), answers, estimates, np.ones(2)) == pytest.approx(0.5)
     assert share_of(estimates, answers, estimates, np.ones(2)) == 0.0
     assert share_of(-answers, answers, estimates, np.ones(2)) == 0.0
+
+
+def test_a_share_near_an_end_is_that_end_and_others_are_mixed() -> None:
+    """The kernel is off by 10 up and down. Shares 1 - 0.02 and 0.02, and one half; by regression of 40 answers.
+
+    The standard error of a share is that of its residuals, 1 or 4 here, over 10 sqrt(40): 0.016 and 0.063.
+    """
+    signs, swings = np.tile([1.0, -1.0], 20), np.repeat([1.0, -1.0], 20)
+    answers, noise = np.full(40, 100.0), np.full(40, 1.0)
+    kernel = answers + 10 * signs
+    for left, wanted in ((0.02, 1.0), (0.98, 0.0), (0.5, 0.5)):
+        other = kernel - 10 * signs
+        seen = other + 10 * left * signs + swings
+        assert share_of(other, seen, kernel, noise) == pytest.approx(1 - left)
+        assert pure_or_mixed(other, seen, kernel, noise) == pytest.approx(wanted)
+    assert pure_or_mixed(kernel, answers, kernel, noise) == 0.0
