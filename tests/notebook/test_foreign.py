@@ -82,6 +82,62 @@ def test_what_is_no_answer_is_refused(given: dict[str, object], message: str) ->
     assert found.foreign == ()
 
 
+@pytest.mark.parametrize(
+    ("covariance", "value", "variance"),
+    [
+        (1.0, 110.0, 1.0),  # [4 1; 1 1]: the weights are 0 and 1
+        (-1.0, 750 / 7, 3 / 7),  # [4 -1; -1 1]: the weights are 2/7 and 5/7
+        (0.0, 108.0, 0.8),
+    ],
+)
+def test_correlated_answers_are_weighed_by_their_covariance(covariance: float, value: float, variance: float) -> None:
+    """100 with variance 4 and 110 with variance 1: the weights are those of the rows of the inverse, over their sum."""
+    found = book(rows=1_000_000)
+    matrix = [[4, covariance], [covariance, 1]]
+    found.add(["sex = Female", "sex = Female"], [100, 110], covariance=matrix, origin=CENSUS)
+    answer = found.estimate("sex = Female")
+    assert answer.value == pytest.approx(value, abs=0.1)
+    assert answer.std_error == pytest.approx(variance**0.5, rel=0.01)
+    assert answer.foreign == (CENSUS,)
+    assert [round(each.before_error**2) for each in found.improve()] == [4, 1]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"variance": 1.0}, "a variance or a covariance"),
+        ({"covariance": None}, "needs its variance"),
+        ({"query": "sex = Female", "value": 1}, "goes with a list of questions"),
+        ({"value": [1]}, "a value for each"),
+        ({"covariance": [[1, 0]]}, "covariance of 2 answers must be 2 x 2"),
+        ({"covariance": [[1, float("nan")], [0, 1]]}, "2 x 2 finite numbers"),
+        ({"covariance": "much"}, "must be a matrix of numbers"),
+        ({"covariance": [[1, 0.5], [0.4, 1]]}, "must be symmetric"),
+        ({"covariance": [[1, 2], [2, 1]]}, "must be positive definite"),
+        ({"covariance": [[1, 1], [1, 1]]}, "must be positive definite"),
+        ({"covariance": [[1, 0], [0, 0]]}, "must be positive definite"),
+        ({"query": [Cells(("sex",)), "sex = Male"]}, "ask for each cell"),
+    ],
+)
+def test_what_is_no_covariance_is_refused(given: dict[str, object], message: str) -> None:
+    found = book()
+    good = {"query": ["sex = Female", "sex = Male"], "value": [3, 4], "covariance": [[1, 0.5], [0.5, 1]]}
+    with pytest.raises(QueryError, match=message):
+        found.add(**{**good, "origin": CENSUS, **given})
+    assert found.foreign == ()
+
+
+def test_a_file_of_correlated_answers(tmp_path: Path) -> None:
+    found = book(rows=1_000_000)
+    lines = ("question,value,origin", f"sex = Female,100,{SURVEY}", f"sex = Female,110,{SURVEY}")
+    found.add_file(written(tmp_path, *lines), covariance=[[4, 1], [1, 1]])
+    assert found.estimate("sex = Female").value == pytest.approx(110, abs=0.1)
+    with pytest.raises(QueryError, match=r"others.csv'.*must be positive definite"):
+        found.add_file(written(tmp_path, *lines), covariance=[[1, 2], [2, 1]])
+    with pytest.raises(QueryError, match="must have the columns question, value, origin"):
+        found.add_file(written(tmp_path, "question,value,variance,origin"), covariance=[[1]])
+
+
 def written(folder: Path, *lines: str) -> Path:
     path = folder / "others.csv"
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -111,7 +167,7 @@ def test_a_file_of_answers_on_the_command_line(tmp_path: Path) -> None:
         (["question,value,variance,origin", "sex = Female,1,1"], "line 2: there must be 4 fields"),
         (["question,value,variance,origin", "children in {1, 2},1,1,x"], "line 2: there must be 4 fields"),
         (["question,value,variance,origin", "sex = Female,1,0,x"], "line 2: the variance of a foreign answer"),
-        (["question,value,variance,origin", "sex = Female,one,1,x"], "line 2: value and variance must be numbers"),
+        (["question,value,variance,origin", "sex = Female,one,1,x"], "line 2: value must be a number"),
     ],
 )
 def test_files_that_are_refused(tmp_path: Path, lines: list[str], message: str) -> None:

@@ -9,25 +9,67 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from crosstally.errors import CrosstallyError, QueryError
+from crosstally.notebook.history.correlated import Correlated
 from crosstally.questions.queries import Cells, Linear
 from crosstally.questions.question import query_of
 from crosstally.schema import Schema
 from crosstally.tables import Measurement
+from crosstally.typing import Floats
 
-__all__ = ["FIELDS", "foreign_answer", "origins_of", "read_foreign"]
+__all__ = ["FIELDS", "foreign_answer", "foreign_answers", "origins_of", "read_correlated", "read_foreign"]
 
 FIELDS = ("question", "value", "variance", "origin")
 """The columns of a file of foreign answers, in any order."""
 
 _MOST_ANSWERS = 100_000  # limits memory: a file of more is refused before it is read to its end
 _MOST_ORIGIN = 200  # characters: it is printed beside answers
+# A guard of time: errors that answers share are columns of a matrix that is factored at each step, cubic in them.
+_MOST_CORRELATED = 1_000
+_SYMMETRIC = 1e-9  # the part by which two entries of a covariance may differ: texts of numbers are rounded
+# The least eigenvalue of a correlation matrix: below it some sum of the answers would have no noise but rounding.
+_LEAST_EIGENVALUE = 1e-9
+
+
+def foreign_answers(questions: Any, values: Any, *, covariance: Any, origin: Any, schema: Schema) -> Correlated:
+    """Answers that no ledger paid for, whose noise is correlated, checked; an origin for each, or one for all."""
+    if isinstance(questions, str) or not isinstance(questions, Sequence):
+        raise QueryError("a covariance goes with a list of questions, added together with a list of their values")
+    if not isinstance(values, Sequence | np.ndarray) or len(values) != len(questions):
+        raise QueryError("there must be a value for each of the questions that are added together")
+    matrix = _covariance(covariance, len(questions))
+    origins = [origin] * len(questions) if isinstance(origin, str) else origin
+    if any(isinstance(each, Cells) for each in questions):
+        raise QueryError("a covariance goes with questions, and a table has many numbers: ask for each cell")
+    found = [
+        foreign_answer(question, value, variance=float(variance), origin=where, schema=schema)
+        for question, value, variance, where in zip(questions, values, np.diag(matrix), origins, strict=True)
+    ]
+    return Correlated(tuple(found), matrix)
+
+
+def _covariance(given: Any, number: int) -> Floats:
+    try:
+        matrix = np.array(given, np.float64)
+    except (TypeError, ValueError):
+        raise QueryError("the covariance of foreign answers must be a matrix of numbers") from None
+    if not 0 < number <= _MOST_CORRELATED:
+        raise QueryError(f"a covariance must be over 1 to {_MOST_CORRELATED:,} answers, got {number:,}")
+    if matrix.shape != (number, number) or not np.isfinite(matrix).all():
+        raise QueryError(f"the covariance of {number} answers must be {number} x {number} finite numbers")
+    if not np.allclose(matrix, matrix.T, rtol=_SYMMETRIC, atol=0.0):
+        raise QueryError("the covariance of foreign answers must be symmetric")
+    matrix = (matrix + matrix.T) / 2
+    roots = np.sqrt(np.maximum(np.diag(matrix), 0.0))
+    if roots.min() <= 0 or np.linalg.eigvalsh(matrix / roots / roots[:, None])[0] < _LEAST_EIGENVALUE:
+        raise QueryError("the covariance of foreign answers must be positive definite")
+    return matrix
 
 
 def foreign_answer(asked: Any, value: Any, *, variance: float, origin: str, schema: Schema) -> Measurement:
@@ -53,34 +95,57 @@ def foreign_answer(asked: Any, value: Any, *, variance: float, origin: str, sche
 
 def read_foreign(path: str | Path, schema: Schema) -> tuple[Measurement, ...]:
     """Foreign answers from a CSV file with the columns ``FIELDS``."""
-    try:
-        with Path(path).open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file, strict=True)
-            if sorted(reader.fieldnames or ()) != sorted(FIELDS):
-                raise QueryError(f"{str(path)!r} must have the columns {', '.join(FIELDS)}, separated by commas")
-            found: list[Measurement] = []
-            for line in reader:
-                if len(found) == _MOST_ANSWERS:
-                    raise QueryError(f"{str(path)!r} must hold at most {_MOST_ANSWERS:,} answers")
-                found.append(_read_line(line, f"{str(path)!r}, line {reader.line_num}", schema))
-    except OSError as error:
-        raise QueryError(f"cannot read {str(path)!r}: {(error.strerror or 'unknown reason').lower()}") from None
-    except (UnicodeDecodeError, csv.Error):
-        raise QueryError(f"{str(path)!r} must be a CSV file in UTF-8") from None
+    found = []
+    for where, line in _lines(path, FIELDS):
+        value, variance = _number(line, "value", where), _number(line, "variance", where)
+        try:
+            found.append(
+                foreign_answer(line["question"], value, variance=variance, origin=line["origin"], schema=schema)
+            )
+        except CrosstallyError as error:
+            raise QueryError(f"{where}: {error}") from None
     return tuple(found)
 
 
-def _read_line(line: dict[str | None, Any], where: str, schema: Schema) -> Measurement:
-    if None in line or None in line.values():
-        raise QueryError(f"{where}: there must be {len(FIELDS)} fields; questions with commas stand in quotes")
+def read_correlated(path: str | Path, covariance: Any, schema: Schema) -> Correlated:
+    """Foreign answers from a CSV file with the columns ``FIELDS`` but for the variance, and their covariance."""
+    lines = list(_lines(path, tuple(field for field in FIELDS if field != "variance")))
+    values = [_number(line, "value", where) for where, line in lines]
+    questions, origins = ([line[field] for _, line in lines] for field in ("question", "origin"))
     try:
-        value, variance = (float(line[field]) for field in ("value", "variance"))
-    except ValueError:
-        raise QueryError(f"{where}: value and variance must be numbers") from None
-    try:
-        return foreign_answer(line["question"], value, variance=variance, origin=line["origin"], schema=schema)
+        return foreign_answers(questions, values, covariance=covariance, origin=origins, schema=schema)
     except CrosstallyError as error:
-        raise QueryError(f"{where}: {error}") from None
+        raise QueryError(f"{str(path)!r}: {error}") from None
+
+
+def _lines(path: str | Path, fields: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
+    """The lines of a CSV file with these columns, in any order, and where each stands."""
+    name = repr(str(path))
+    try:
+        with Path(path).open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.DictReader(file, strict=True)
+            if sorted(reader.fieldnames or ()) != sorted(fields):
+                raise QueryError(f"{name} must have the columns {', '.join(fields)}, separated by commas")
+            for number, line in enumerate(reader):
+                where = f"{name}, line {reader.line_num}"
+                if number == _MOST_ANSWERS:
+                    raise QueryError(f"{name} must hold at most {_MOST_ANSWERS:,} answers")
+                if None in line or None in line.values():
+                    raise QueryError(
+                        f"{where}: there must be {len(fields)} fields; questions with commas stand in quotes"
+                    )
+                yield where, line
+    except OSError as error:
+        raise QueryError(f"cannot read {name}: {(error.strerror or 'unknown reason').lower()}") from None
+    except (UnicodeDecodeError, csv.Error):
+        raise QueryError(f"{name} must be a CSV file in UTF-8") from None
+
+
+def _number(line: dict[str, str], field: str, where: str) -> float:
+    try:
+        return float(line[field])
+    except ValueError:
+        raise QueryError(f"{where}: {field} must be a number") from None
 
 
 def origins_of(measurements: Sequence[Measurement]) -> tuple[str, ...]:

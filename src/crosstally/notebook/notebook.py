@@ -15,10 +15,11 @@ import numpy as np
 
 from crosstally.budget import Amount, Budget, Noise, NoiseKind
 from crosstally.errors import BudgetError, OverspendError, QueryError
-from crosstally.notebook.foreign import foreign_answer, origins_of, read_foreign
+from crosstally.notebook.foreign import foreign_answer, foreign_answers, origins_of, read_correlated, read_foreign
 from crosstally.notebook.foreign_tables import foreign_tables
 from crosstally.notebook.history import MOST_ASKED_TOGETHER, History
 from crosstally.notebook.history.better import BetterOfBoth
+from crosstally.notebook.history.correlated import Correlated
 from crosstally.notebook.history.synthetic_rows import SWEEPS, Synthetic, synthesize
 from crosstally.plans.plan import Plan
 from crosstally.plans.shares import requests_with_shares
@@ -137,6 +138,7 @@ class Notebook:
         self.rows = rows
         self._reads_by = ledger.schema if schema is None else schema
         self._foreign: tuple[Measurement, ...] = ()
+        self._correlated: tuple[Correlated, ...] = ()
         self._better: tuple[int, BetterOfBoth] | None = None
 
     def __repr__(self) -> str:
@@ -240,24 +242,54 @@ class Notebook:
         """The sources of answers that did not come from the ledger: its budget does not cover them."""
         return origins_of(self._foreign)
 
-    def add(self, query: Asked | Cells, value: Any, *, variance: float, origin: str) -> None:
+    def add(
+        self,
+        query: Asked | Cells | Sequence[Asked],
+        value: Any,
+        *,
+        variance: float | None = None,
+        covariance: Any = None,
+        origin: str,
+    ) -> None:
         """Use an answer of another mechanism, or a public number, in every later estimate. Nothing is charged.
 
         It stays with this notebook and is not written to the ledger, which holds what was spent; answers that rest on
-        it name its origin, since the ledger's budget does not cover it.
+        it name its origin, since the ledger's budget does not cover it. Answers that are added one by one count as
+        independent; those whose errors are correlated are added together, with their covariance.
 
         Args:
-            query: A question, as for ``ask``, or ``Cells`` for a whole table.
-            value: The answer: a number, or a table in the order of the schema's labels.
+            query: A question, as for ``ask``, or ``Cells`` for a whole table; with a covariance a list of questions.
+            value: The answer: a number, or a table in the order of the schema's labels; with a covariance a list.
             variance: The variance of each number, above 0: also of public ones, which are never quite right.
+            covariance: In place of the variance: the covariance of the errors of the answers, a symmetric and positive
+                definite matrix with a row for each question.
             origin: Where it comes from, such as "census 2021, table 4".
         """
+        if covariance is not None:
+            if variance is not None:
+                raise QueryError("give a variance or a covariance, whose diagonal holds the variances, not both")
+            self._add_correlated(
+                foreign_answers(query, value, covariance=covariance, origin=origin, schema=self.schema)
+            )
+            return
+        if variance is None:
+            raise QueryError("a foreign answer needs its variance, or several together their covariance")
         added = foreign_answer(query, value, variance=variance, origin=origin, schema=self.schema)
         self._foreign = (*self._foreign, added)
 
-    def add_file(self, path: str | Path) -> None:
-        """Use all answers of a CSV file with the columns question, value, variance and origin, as ``add`` does."""
+    def add_file(self, path: str | Path, *, covariance: Any = None) -> None:
+        """Use all answers of a CSV file with the columns question, value, variance and origin, as ``add`` does.
+
+        With their covariance, a matrix in the order of the file's lines, there is no column for the variance.
+        """
+        if covariance is not None:
+            self._add_correlated(read_correlated(path, covariance, self.schema))
+            return
         self._foreign = (*self._foreign, *read_foreign(path, self.schema))
+
+    def _add_correlated(self, added: Correlated) -> None:
+        self._correlated = (*self._correlated, added)
+        self._foreign = (*self._foreign, *added.answers)
 
     def add_tables(self, tables: Any, *, origin: str) -> None:
         """Use what OpenDP's contingency table or mbi measured, table by table, as ``add`` does.
@@ -276,13 +308,14 @@ class Notebook:
     # Free
 
     def _history(self) -> History:
-        return History(self.schema, self._measurements(), total=self.rows)
+        return History(self.schema, self._measurements(), total=self.rows, correlated=self._correlated)
 
     def _both(self) -> BetterOfBoth:
         """Both methods on all that was measured, kept until more is: measurements are only ever added."""
         measured = self._measurements()
         if self._better is None or self._better[0] != len(measured):
-            self._better = len(measured), BetterOfBoth(self.schema, measured, total=self.rows)
+            both = BetterOfBoth(self.schema, measured, total=self.rows, correlated=self._correlated)
+            self._better = len(measured), both
         return self._better[1]
 
     def estimate(self, question: Asked) -> Answer:

@@ -8,7 +8,7 @@ import pytest
 from crosstally.budget import Noise, NoiseKind
 from crosstally.notebook.history.better import BetterOfBoth
 from crosstally.notebook.history.constraints import problem
-from crosstally.notebook.history.held_out import best_of, held_out, share_of, squared_error
+from crosstally.notebook.history.held_out import best_of, held_out, pure_or_mixed, share_of, squared_error
 from crosstally.notebook.history.record import History
 from crosstally.notebook.history.synthetic_rows import synthesize
 from crosstally.questions.queries import Linear, Term
@@ -131,3 +131,19 @@ def test_estimated_errors_below_their_own_noise_are_alike() -> None:
     assert best_of(np.array([-3.0, 0.5, 900.0]), past, noise) == 1
     assert best_of(np.array([-3.0, 2.2, 900.0]), past, noise) == 0
     assert best_of(np.array([-3.0, 0.5, 900.0]), past, np.array([*noise, np.inf])) == 1
+
+
+def test_a_share_near_an_end_is_that_end_and_others_are_mixed() -> None:
+    """The kernel is off by 10 up and down. Shares 1 - 0.02 and 0.02, and one half; by regression of 40 answers.
+
+    The standard error of a share is that of its residuals, 1 or 4 here, over 10 sqrt(40): 0.016 and 0.063.
+    """
+    signs, swings = np.tile([1.0, -1.0], 20), np.repeat([1.0, -1.0], 20)
+    answers, noise = np.full(40, 100.0), np.full(40, 1.0)
+    kernel = answers + 10 * signs
+    for left, wanted in ((0.02, 1.0), (0.98, 0.0), (0.5, 0.5)):
+        other = kernel - 10 * signs
+        seen = other + 10 * left * signs + swings
+        assert share_of(other, seen, kernel, noise) == pytest.approx(1 - left)
+        assert pure_or_mixed(other, seen, kernel, noise) == pytest.approx(wanted)
+    assert pure_or_mixed(kernel, answers, kernel, noise) == 0.0

@@ -13,6 +13,7 @@ import pytest
 from crosstally.errors import SourceError
 from crosstally.papers.edbt12 import census as census_module
 from crosstally.papers.edbt12 import past_answers as edbt12
+from crosstally.papers.edbt12 import past_claims, trials
 from crosstally.papers.edbt12.census import PAPER_SIZES, Census, census
 from crosstally.papers.outcomes import Settings
 
@@ -22,7 +23,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Settings:
     monkeypatch.delenv("CROSSTALLY_DATA", raising=False)
     monkeypatch.setattr(census_module, "PAPER_SIZES", (6, 2, 5, 4))
     monkeypatch.setattr(edbt12, "_QUERIES", 60)
-    monkeypatch.setattr(edbt12, "_STEP", 100.0)
+    monkeypatch.setattr(trials, "_STEP", 100.0)
+    monkeypatch.setattr(edbt12, "_EFFORT_QUICK", trials.Effort(300, 4))
     monkeypatch.setattr(edbt12, "_alphas", lambda quick: [3e3, 3e4, 3e5])
     monkeypatch.setattr(edbt12, "census", lambda random, path: census(random, path=path, rows=5000))
     return Settings(quick=True, data=None, progress=lambda done, steps: None)
@@ -56,42 +58,73 @@ def test_true_answers_are_counted_row_by_row(kind: str) -> None:
     data = Census(
         census(np.random.default_rng(1), rows=300).schema, census(np.random.default_rng(1), rows=300).codes, label="x"
     )
-    asked = edbt12._asked(data, kind, 40, np.random.default_rng(2))
+    asked = trials.ask(data, kind, 40, np.random.default_rng(2))
     for bundle in asked.batch.bundles:
         i, j = bundle.positions
         for row, table in zip(bundle.rows, bundle.tables, strict=True):
             assert asked.truth[row] == sum(table[a, b] for a, b in zip(data.codes[i], data.codes[j], strict=True))
 
 
-def test_the_grid_is_refined_about_the_best_alpha_in_steps_of_at_most_a_tenth(small: Settings) -> None:
-    trial = object.__new__(edbt12._Trial)
-    trial.at = lambda alpha, draws: (abs(np.log(alpha / 1e4)), 0.0)  # type: ignore[method-assign]
-    edbt12._STEP, kept = 1.1, edbt12._STEP
-    try:
-        curve = trial.curve([1e3, 2e3, 4e3, 8e3, 16e3], [0])
-    finally:
-        edbt12._STEP = kept
-    best = curve.alphas[int(np.argmin(curve.past))]
+def test_the_grid_is_refined_about_the_best_alpha_in_steps_of_at_most_a_tenth() -> None:
+    trial = object.__new__(trials.KernelTrial)
+    trial.at = lambda alpha, draws: (np.full(draws, abs(np.log(alpha / 1e4))), np.ones(draws))  # type: ignore[method-assign]
+    curve = trial.curve([1e3, 2e3, 4e3, 8e3, 16e3], 2)
+    best = curve.alphas[curve.best(curve.past)]
     assert 1e4 / 1.05 < best < 1e4 * 1.05
     near = [a for a in curve.alphas if 4e3 <= a <= 16e3]
     assert max(b / a for a, b in itertools.pairwise(near)) <= 1.1 + 1e-9
 
 
-def test_figure_2_has_curves_and_the_default(small: Settings) -> None:
+def test_figure_2_has_curves_of_both_methods_and_the_default(small: Settings) -> None:
     outcome = edbt12._figure_2(small)
     methods = {(row["method"], row["prior"], row["past"]) for row in outcome.rows}
-    assert len(methods) == 6
-    assert sum(row["method"] == "crosstally" for row in outcome.rows) == 10
-    assert len(outcome.claims) == 5
-    grid = sorted({row["alpha"] for row in outcome.rows if row["alpha"] is not None})
+    assert len(methods) == 10
+    assert sum(row["method"] == "crosstally" for row in outcome.rows) == 16
+    assert {claim.of for claim in outcome.claims} == {"paper", "crosstally"}
+    grid = sorted({row["alpha"] for row in outcome.rows if row["method"] == "kernel PCA"})
     assert grid == [3e3, 3e4, 3e5]
+    assert outcome.chart is not None
+    panels = {value["panel"] for part in outcome.chart["vconcat"] for value in part["data"]["values"]}
+    assert panels == {
+        "past 2-D ranges",
+        "past arbitrary 2-D counts",
+        "new 2-D ranges, after 2-D ranges",
+        "new 2-D ranges, after arbitrary 2-D counts",
+    }
 
 
 @pytest.mark.parametrize("figure", ["3", "4", "5"])
-def test_the_other_figures_run(small: Settings, monkeypatch: pytest.MonkeyPatch, figure: str) -> None:
+def test_the_other_figures_have_both_methods_and_a_chart(small: Settings, figure: str) -> None:
     outcome = getattr(edbt12, f"_figure_{figure}")(small)
     assert outcome.name == f"edbt12-figure-{figure}"
-    assert outcome.rows
     assert outcome.claims
+    assert outcome.chart is not None
     if figure == "5":
         assert max(row["gap"] for row in outcome.rows) < 1e-8
+        assert all(row["maximum entropy"] > 0 for row in outcome.rows)
+    else:
+        assert {row["method"] for row in outcome.rows} == {"kernel PCA", "maximum entropy"}
+
+
+def curve(past: list[list[float]]) -> trials.Curve:
+    return trials.Curve((1.0, 2.0), np.array(past), np.array(past))
+
+
+def test_claims_are_decided_by_whole_intervals() -> None:
+    """Errors of eight draws that hardly differ decide, and those of draws that differ by a half leave claims open."""
+    steady = 1 + 0.001 * np.arange(8)
+    halved = {
+        (method, prior): curve(np.outer(steady * level, [1.5, 1.0]).tolist())
+        for method in ("kernel PCA", "maximum entropy")
+        for prior, level in (("bought", 0.5), ("uniform", 1.0))
+    }
+    found = {claim.claim: claim.holds for claim in past_claims.alpha_claims("2-D ranges", halved)}
+    assert found["the prior gives a significant boost (0.9 x) to kernel PCA, at its best alpha (past 2-D ranges)"]
+    assert found["with too small an alpha the error grows again, for both methods and priors (past 2-D ranges)"]
+    assert [held for claim, held in found.items() if "vanishes" in claim] == [False]
+    loose = np.array([1, 2, 1, 2, 1, 2, 1, 2.0])
+    halved["kernel PCA", "bought"] = curve(np.outer(loose, [1.5, 1.0]).tolist())
+    found = {claim.claim: claim.holds for claim in past_claims.alpha_claims("2-D ranges", halved)}
+    assert (
+        found["the prior gives a significant boost (0.9 x) to kernel PCA, at its best alpha (past 2-D ranges)"] is None
+    )

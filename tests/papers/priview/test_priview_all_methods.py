@@ -113,8 +113,8 @@ def test_figure_1_from_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr(module, "RUNS", 2)
     outcome = experiments.run("priview-figure-1", quick=True, data=small_file(tmp_path / "small.parquet"))
     methods = [row["method"] for row in outcome.rows if row["metric"] == DISTANCE and row["k"] == 2]
-    assert set(methods) == set(TRUE)
-    assert len(methods) == 13
+    assert set(methods) == {*TRUE, "crosstally"}
+    assert len(methods) == 14  # thirteen, and the default release
     stars = {row["method"] for row in outcome.rows if row["without_noise"] is not None}
     assert stars == set(WITHOUT_NOISE)
     assert "chart.svg" in {path.name for path in outcome.save(tmp_path / "out")}

@@ -229,7 +229,7 @@ def small_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("name", "methods"),
     [
-        ("priview-figure-2", 10),
+        ("priview-figure-2", 11),
         ("priview-figure-3", 5),
         ("priview-figure-4", 7),
         ("priview-figure-6", 5),
@@ -240,7 +240,7 @@ def test_an_experiment_runs_on_a_file(name: str, methods: int, small_file: Path,
     outcome = experiments.run(name, quick=True, data=small_file, progress=lambda *step: told.append(step))
     assert {row["data"] for row in outcome.rows} == {"bits.parquet, resampled"}
     assert len({row["method"] for row in outcome.rows}) == methods
-    assert all(row["runs"] == 5 or row["note"] in ("without noise", "") for row in outcome.rows)
+    assert all(row["runs"] == 5 or row["note"] in ("without noise", "the default release", "") for row in outcome.rows)
     assert all(math.isfinite(float(row["mean"] or 0)) for row in outcome.rows)
     assert all(isinstance(claim, Claim) and claim.figure for claim in outcome.claims)
     assert told[-1][0] == told[-1][1]

@@ -3,12 +3,13 @@
 The kernel method (``record``) models the rows' deviation from the prior as normal. Maximum entropy knows that no cell
 is negative, which helps much if there are few answers about attributes with many values. Both estimate every answer
 from the others (``held_out``), and the mixture with the least error is used for new questions: m is the share of
-maximum entropy, 0 if the kernel alone is better and 1 if maximum entropy alone is. Let s^2 be the kernel's expected
-squared error for a question and t^2 the typical noise variance of an answer. Then
+maximum entropy, 0 if the kernel alone is better and 1 if maximum entropy alone is, or where the least share does not
+differ significantly from that (``held_out.pure_or_mixed``). Let s^2 be the kernel's expected squared error for a
+question and t^2 the typical noise variance of an answer. Then
 
     new     = 1 - t^2 / s^2  where s > t, else 0     (the part of s^2 beyond the noise of an answer; chosen: 0 where
-                                                      the question is known as well as by an answer, near
-                                                      1 where s is far above t)
+                                                      the question is known as well as by an answer, near 1
+                                                      where s is far above t)
     value   = kernel + new m (maximum entropy - kernel)
     error^2 = s^2 (1 - new) + ratio s^2 new          (ratio: the mixture's squared error over the kernel's, both from
                                                       answers left out, drawn towards 1)
@@ -32,7 +33,8 @@ from crosstally.notebook.history.alpha import folds_of
 from crosstally.notebook.history.ascent import Ascent
 from crosstally.notebook.history.bundles import Batch
 from crosstally.notebook.history.constraints import problem
-from crosstally.notebook.history.held_out import FOLDS, LEAST, held_out, share_of, squared_error
+from crosstally.notebook.history.correlated import Correlated
+from crosstally.notebook.history.held_out import FOLDS, LEAST, held_out, pure_or_mixed, squared_error
 from crosstally.notebook.history.record import Estimates, History
 from crosstally.questions.queries import Linear
 from crosstally.schema import Schema
@@ -45,8 +47,10 @@ __all__ = ["BetterOfBoth"]
 # attributes go together.
 _MOST = 1_000
 _MOST_NUMBERS = 20_000_000  # limits time and memory: queries times the cells of their tables
-_LEARNERS, _SWEEPS = 20_000, 60  # rows and sweeps of the fit. Shares have an error of about 0.1% after the next line
-_MEANS = 20  # sweeps whose rows are kept to answer from
+# Rows of the fit, and sweeps at most. Chosen on 600 ranges of census-9: after 60 sweeps large alphas have not settled,
+# and new questions have 1.25 times the error of those after 200; five times the rows change them by 5%.
+_LEARNERS, _SWEEPS = 20_000, 200
+_TOLERANCE = 1.0  # the violation at which the fit ends sooner: one scale of the noise plus one standard error
 # The ratio of errors is drawn to 1 as if by so many answers that both methods miss alike: few answers say little of it.
 _DOUBT = 10.0
 
@@ -81,10 +85,17 @@ class _Entropy:
 class BetterOfBoth:
     """Past measurements of one schema, ready to answer any linear query by a mixture of both methods."""
 
-    def __init__(self, schema: Schema, measurements: Iterable[Measurement], *, total: float | None = None) -> None:
-        """Take in all measurements, as ``History`` does."""
-        self._measured, self._total = tuple(measurements), total
-        self.kernel = History(schema, self._measured, total=total)
+    def __init__(
+        self,
+        schema: Schema,
+        measurements: Iterable[Measurement],
+        *,
+        total: float | None = None,
+        correlated: Sequence[Correlated] = (),
+    ) -> None:
+        """Take in all measurements, as ``History`` does. Maximum entropy knows variances only."""
+        self._measured, self._total, self._correlated = tuple(measurements), total, tuple(correlated)
+        self.kernel = History(schema, self._measured, total=total, correlated=correlated)
 
     def estimates(self, queries: Sequence[Linear]) -> Estimates:
         """The estimate of each query and its standard error."""
@@ -112,21 +123,24 @@ class BetterOfBoth:
             return None
         random = np.random.default_rng(0)  # the same history gives the same estimates
         posed = problem(self.kernel.schema, self._measured, total=self._total, alpha=1.0)
-        # Every answer has noise of its own, answers to one request too: so any may be left out alone
-        folds = folds_of(range(len(linear)), FOLDS, random)
+        # Every answer has noise of its own, answers to one request too; correlated ones are left out together
+        group = {id(each): -1 - i for i, some in enumerate(self._correlated) for each in some.answers}
+        folds = folds_of([group.get(id(each), i) for i, each in enumerate(linear)], FOLDS, random)
         found = held_out(posed, folds, random=random)
         answers, noise = (np.array([getattr(m, name) for m in linear], float) for name in ("values", "variance"))
         noise[[not m.query.attributes for m in linear]] = math.inf  # the number of rows, which both take as given
-        kernel, entropy = self.kernel.left_out(folds), found.estimates[found.best]
-        share = share_of(entropy, answers, kernel, noise)
+        # Past questions are left to the kernel, so that alpha is the best one for new questions alone
+        best = int(np.argmin(found.new))
+        kernel, entropy = self.kernel.left_out(folds), found.estimates[best]
+        share = pure_or_mixed(entropy, answers, kernel, noise)
         before, after = (squared_error(answers, kernel + s * (entropy - kernel), noise) for s in (0.0, share))
         if not 0 < after < before:
             return None
-        ascent = Ascent(posed.with_alpha(found.alpha), _LEARNERS, 0.0, random)
+        ascent = Ascent(posed.with_alpha(found.alphas[best]), _LEARNERS, _TOLERANCE, random)
         ascent.climb(_SWEEPS)
-        rows = np.concatenate([codes.copy() for codes in ascent.walk(_MEANS)])
+        ascent.settle()
         ratio = (after / before * len(linear) + _DOUBT) / (len(linear) + _DOUBT)
-        return _Entropy(rows, posed.size, share=share, ratio=ratio)
+        return _Entropy(ascent.chain.codes, posed.size, share=share, ratio=ratio)
 
     def _too_large(self) -> bool:
         """Whether tables of several attributes were measured, which the kernel uses exactly, or questions are wide."""

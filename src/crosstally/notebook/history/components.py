@@ -38,6 +38,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.notebook.history.bundles import Batch, Bundle, Positions, parts_of, projected
+from crosstally.notebook.history.correlated import SharedErrors
 from crosstally.notebook.history.prior import Prior
 from crosstally.typing import Floats
 
@@ -84,7 +85,13 @@ class Structure:
     """Past queries split into parts, and which of them are solved in blocks and which as a low-rank part."""
 
     def __init__(
-        self, batch: Batch, prior: Prior, *, known: Sequence[Positions] = (), plain: Container[Positions] = ()
+        self,
+        batch: Batch,
+        prior: Prior,
+        *,
+        known: Sequence[Positions] = (),
+        plain: Container[Positions] = (),
+        errors: Sequence[SharedErrors] = (),
     ) -> None:
         """Take in the queries.
 
@@ -93,6 +100,7 @@ class Structure:
             prior: What is believed about the rows.
             known: Parts to leave out: the total, where it is public.
             plain: Parts whose numbers all have the same variance, whatever is learned about their attributes.
+            errors: Errors that some of the answers share. Each group is a part (-1,), (-2,), ... of low rank.
         """
         self.batch, self.prior = batch, prior
         self.plain = plain
@@ -103,10 +111,11 @@ class Structure:
             for part in parts_of(bundle.positions):
                 if part not in known:
                     members.setdefault(part, []).append(i)
-        self.parts = tuple(members)
+        shared = tuple(_Shared((-1 - i,), each.rows, each.columns) for i, each in enumerate(errors))
+        self.parts = (*members, *(each.part for each in shared))
         # Shared parts are columns of L. The others are inside one block each, since bundles that share one are united.
         low_rank, owner = self._split(members)
-        self.shared = tuple(self._shared(part, members[part]) for part in low_rank)
+        self.shared = (*(self._shared(part, members[part]) for part in low_rank), *shared)
         groups: dict[int, list[int]] = {}
         for i in range(len(batch.bundles)):
             groups.setdefault(owner[i], []).append(i)
@@ -155,8 +164,8 @@ class Structure:
         return _Shared(part, rows, np.concatenate([projected(bundle, part, self.prior) for bundle in bundles]))
 
     def loaded(self, part: Positions) -> bool:
-        """Whether the attributes' matrices apply to this part; not where its errors are known."""
-        return bool(part) and part not in self.plain and part not in self.prior.known_variances
+        """Whether the attributes' matrices apply to this part; not where its errors are known, nor to shared errors."""
+        return bool(part) and part[0] >= 0 and part not in self.plain and part not in self.prior.known_variances
 
     @property
     def numbers(self) -> int:

@@ -19,6 +19,7 @@ from crosstally.budget import NoiseKind
 from crosstally.errors import QueryError
 from crosstally.notebook.history.bundles import Batch, Bundle, Positions, parts_of, projected
 from crosstally.notebook.history.components import Features, Past, Solution, Structure
+from crosstally.notebook.history.correlated import Correlated, shared_errors
 from crosstally.notebook.history.likelihood import Belief, Fit, fit
 from crosstally.notebook.history.matrices import answers_of_matrices
 from crosstally.notebook.history.plausible import Plausible, Scale, plausible
@@ -100,7 +101,14 @@ class _Part:
 class History:
     """Past measurements of one schema, made ready to answer any linear query. It holds noisy numbers only."""
 
-    def __init__(self, schema: Schema, measurements: Iterable[Measurement], *, total: float | None = None) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        measurements: Iterable[Measurement],
+        *,
+        total: float | None = None,
+        correlated: Sequence[Correlated] = (),
+    ) -> None:
         """Take in all measurements, raw as they were drawn.
 
         Args:
@@ -109,6 +117,7 @@ class History:
                 takes what they say about values in full. What matrices measured stands after the linear queries that
                 were ``asked``, number by number. Choices say nothing, and are passed over.
             total: The number of rows, where that is public.
+            correlated: Those of the linear answers whose noise is correlated.
         """
         given = tuple(measurements)
         measured = tuple(full_part_measured(each) for each in given if not isinstance(each.query, Choice | Kronecker))
@@ -120,6 +129,7 @@ class History:
         if not (measured or self.linear) and total is None:
             raise QueryError("nothing was answered yet, so that nothing can be estimated; ask first")
         self.prior, self._tables = _read_tables(schema, tables, total)
+        self._noise, self._errors = shared_errors(self.linear, correlated)
 
     def _known(self) -> tuple[Positions, ...]:
         total = self._tables.part(())
@@ -183,10 +193,13 @@ class History:
     def _fixed(self, parts: Iterable[Positions], rows: float) -> dict[Positions, float]:
         """The variances that are known: of what tables say, of single attributes by the prior, of a total unknown.
 
-        The total is then held to be some number of the order of ``rows``.
+        The total is then held to be some number of the order of ``rows``. Shared errors have variance 1.
         """
         fixed = {}
         for part in parts:
+            if part and part[0] < 0:
+                fixed[part] = 1.0
+                continue
             found = self._tables.part(part)
             if found is not None:
                 fixed[part] = found.variance
@@ -203,12 +216,12 @@ class History:
     @cached_property
     def _past(self) -> Past:
         """The answers as they were drawn, less what tables say of them."""
-        noise = np.maximum([m.variance for m in self.linear], _LEAST_NOISE * self._belief.variance)
+        noise = np.maximum(self._noise, _LEAST_NOISE * self._belief.variance)
         return Past(self._raw - self._tables.of(self._batch, self.prior), noise=noise)
 
     @cached_property
     def _fit(self) -> Fit:
-        structure = Structure(self._batch, self.prior, known=self._known(), plain=self._tables)
+        structure = Structure(self._batch, self.prior, known=self._known(), plain=self._tables, errors=self._errors)
         fixed = self._fixed(structure.parts, self._size)
         return fit(structure, self._past, scales=_laplace_scales(self.linear), fixed=fixed, belief=self._belief)
 
@@ -230,7 +243,8 @@ class History:
         matrices = {a: root @ root.T for a, root in solution.structure.loadings.items()}
         for fold in np.unique(folds):
             test = folds == fold
-            inner = Structure(self._batch.chosen(~test), self.prior, known=known, plain=self._tables)
+            errors = [each.chosen(~test) for each in self._errors]
+            inner = Structure(self._batch.chosen(~test), self.prior, known=known, plain=self._tables, errors=errors)
             past = Past(solution.past.answers[~test], noise=solution.past.noise[~test])
             found = inner.with_matrices(matrices).solve(past, {part: solution.variances[part] for part in inner.parts})
             out[test] += found.estimates(self._batch.chosen(test), known=known)

@@ -231,7 +231,21 @@ def _run(settings: Settings) -> Outcome:
     rows = tuple(score.to_row() for score in scores)
     claims = (*calm_claims(scores), choice_claim(_alike(counts.tables), Fraction(1), counts))
     settings.progress(steps, steps)
-    return Outcome("calm", rows, claims=claims, chart=_chart(rows))
+    return Outcome("calm", (*rows, _grid_row(counts, quick=settings.quick)), claims=claims, chart=_chart(rows))
+
+
+def _grid_row(counts: Counts, *, quick: bool) -> dict[str, Value]:
+    """The part of the grid of settings that was run, in words, as the last row."""
+    listed = {
+        "people": [f"{number:,}" for number in counts.people],
+        "binary attributes": counts.attributes,
+        "ε for k = 3": [f"{float(each):g}" for each in counts.epsilons],
+        "ε for k = 6, 8 and categorical attributes": [f"{float(each):g}" for each in counts.seldom],
+    }
+    said = "; ".join(f"{name} {', '.join(map(str, each))}" for name, each in listed.items())
+    chains = "with" if counts.chains else "without"
+    whole = "a part of the grid of a full run" if quick else "the whole grid"
+    return {"data": "(grid)", "note": f"{whole}: {said}; {chains} Markov chains; {counts.runs} runs each"}
 
 
 def _cases(settings: Settings, counts: Counts) -> Iterator[Case]:
@@ -428,49 +442,41 @@ def _chart(rows: Sequence[Mapping[str, Value]]) -> dict[str, Any]:
 
 
 def _by_epsilon(rows: Sequence[Mapping[str, Value]]) -> dict[str, Any]:
-    values = [{**row, "panel": f"{row['data']}, d = {row['d']}, {row['people']:,} people"} for row in rows]
-    errors = [float(row["sse"] or 0) for row in rows]
-    return chart(
-        values,
-        layer(
-            LINE,
-            x=quantity("epsilon", title="ε", axis={"values": sorted({row["epsilon"] for row in rows})}),
-            y=logarithmic("sse", errors, title="mean SSE"),
-            color=category("method", _COLOURS, title=None),
-        ),
-        title="Local model: mean SSE of tables over 3 attributes",
-        panels=category("panel", sort=list(dict.fromkeys(value["panel"] for value in values)), title=None),
-        across=3,
-        pale_grid=True,
-        width=300,
-        height=260,
+    lines = layer(
+        LINE,
+        x=quantity("epsilon", title="ε", axis={"values": sorted({row["epsilon"] for row in rows})}),
+        y=_errors_along(rows),
+        color=category("method", _COLOURS, title=None),
     )
+    panels = [f"{row['data']}, d = {row['d']}, {row['people']:,} people" for row in rows]
+    return _panelled(rows, lines, panels, title="Local model: mean SSE of tables over 3 attributes", height=260)
 
 
 def _by_method(rows: Sequence[Mapping[str, Value]]) -> dict[str, Any]:
-    values = [
-        {
-            **row,
-            "panel": f"{row['data']}, d = {row['d']}, k = {row['k']}, ε = {row['epsilon']:g}, {row['people']:,} people",
-        }
+    points = layer(
+        dots(70, opacity=1),
+        x=_errors_along(rows),
+        y=category("method", sort=list(_COLOURS), title=None),
+        color=category("method", _COLOURS, title=None),
+    )
+    panels = [
+        f"{row['data']}, d = {row['d']}, k = {row['k']}, ε = {row['epsilon']:g}, {row['people']:,} people"
         for row in rows
     ]
-    errors = [float(row["sse"] or 0) for row in rows]
-    return chart(
-        values,
-        layer(
-            dots(70, opacity=1),
-            x=logarithmic("sse", errors, title="mean SSE"),
-            y=category("method", sort=list(_COLOURS), title=None),
-            color=category("method", _COLOURS, title=None),
-        ),
-        title="Wider tables, and categorical attributes",
-        panels=category("panel", sort=list(dict.fromkeys(value["panel"] for value in values)), title=None),
-        across=3,
-        pale_grid=True,
-        width=300,
-        height=190,
-    )
+    return _panelled(rows, points, panels, title="Wider tables, and categorical attributes", height=190)
+
+
+def _errors_along(rows: Sequence[Mapping[str, Value]]) -> dict[str, Any]:
+    return logarithmic("sse", [float(row["sse"] or 0) for row in rows], title="mean SSE")
+
+
+def _panelled(
+    rows: Sequence[Mapping[str, Value]], marks: Mapping[str, Any], panels: Sequence[str], *, title: str, height: int
+) -> dict[str, Any]:
+    """A chart with a panel for each name, three side by side, in the order of the rows."""
+    values = [{**row, "panel": panel} for row, panel in zip(rows, panels, strict=True)]
+    facets = category("panel", sort=list(dict.fromkeys(panels)), title=None)
+    return chart(values, marks, title=title, panels=facets, across=3, pale_grid=True, width=300, height=height)
 
 
 EXPERIMENTS = (Experiment("calm", "CALM, FC, AM, FT, EM and the default in the local model (CALM, 5)", _run),)

@@ -253,7 +253,10 @@ def _prediction(measured: Sequence[Measured]) -> Claim:
 
 
 def time_claims(seconds: Mapping[tuple[str, str], float]) -> Iterator[Claim]:
-    """The paper's seconds are of other hardware: its orders of magnitude are what can be compared."""
+    """The paper's seconds are of other hardware: its orders of magnitude are what can be compared.
+
+    The claims are about every run that was timed, so ``seconds`` are those of the slowest, and need no interval.
+    """
     quick = {key: spent for key, spent in seconds.items() if not key[1].startswith("C")}
     clustered = {key: spent for key, spent in seconds.items() if key[1].startswith("C")}
     yield Claim(
@@ -278,4 +281,4 @@ def time_claims(seconds: Mapping[tuple[str, str], float]) -> Iterator[Claim]:
 
 def _slowest(seconds: Mapping[tuple[str, str], float]) -> str:
     (workload, method), spent = max(seconds.items(), key=lambda item: item[1])
-    return f"at most {spent:.2f} s, {method} on {workload}"
+    return f"at most {spent:.2f} s, {method} on {workload} (the slowest run, no interval)"

@@ -16,6 +16,7 @@ from crosstally.papers.outcomes import Claim, Experiment, Outcome, Settings
 from crosstally.papers.priview.candlesticks import candlesticks
 from crosstally.papers.priview.trials import (
     AOL_ROWS,
+    DEFAULT,
     DISTANCE,
     DIVERGENCE,
     KOSARAK_ROWS,
@@ -29,6 +30,7 @@ from crosstally.papers.priview.trials import (
     Steps,
     case_of,
     cells_of,
+    default_releases,
     exact_estimate,
     filled,
     random_tables,
@@ -50,6 +52,7 @@ _OURS = " joint"
 _ORDER = (
     *(_UNIFORM, _FLAT, _DIRECT, _FOURIER),
     *(f"{design.name}{kind}" for kind in ("", _OURS, "*") for design in _DESIGNS),
+    DEFAULT,
 )
 # What the paper's words are taken to mean, in ratios of errors: orders of magnitude, slightly, and not worse.
 _TWO_ORDERS, _ONE_ORDER, _SLIGHTLY, _NOT_WORSE = 100, 10, 1.5, 1.02
@@ -90,8 +93,10 @@ def _cases(settings: Settings, number: int) -> Iterator[Case]:
 
 def _scores(case: Case, steps: Steps) -> Iterator[Scores]:
     for epsilon in _EPSILONS:
+        ours = [read(each) for each in default_releases(case, epsilon)]
         for k in WAYS:
             yield from _baseline_scores(case, epsilon, k)
+            yield Scores.of(DEFAULT, case, ours, epsilon=epsilon, k=k, note="the default release")
     for design in _DESIGNS:
         yield from _released_scores(case, design, steps)
         yield from _exact_scores(case, design)

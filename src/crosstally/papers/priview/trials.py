@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AOL_ROWS",
+    "DEFAULT",
     "DISTANCE",
     "DIVERGENCE",
     "KOSARAK_ROWS",
@@ -41,6 +42,7 @@ __all__ = [
     "Steps",
     "case_of",
     "cells_of",
+    "default_releases",
     "exact_estimate",
     "filled",
     "random_tables",
@@ -62,6 +64,9 @@ WAYS = (4, 6, 8)  # attributes of the tables asked, as in the paper
 # Rows of the paper's two data sets: as many are generated where there is no file.
 KOSARAK_ROWS, AOL_ROWS = 912_627, 647_377
 DISTANCE, DIVERGENCE = "L2 / N", "Jensen-Shannon"
+DEFAULT = "crosstally"
+"""The name of the default release among the methods."""
+_DEFAULT_RUNS = 2  # of the default, which no verdict is about: more would take as long as the paper's methods
 
 
 class Steps:
@@ -161,6 +166,13 @@ def released(case: Case, design: Design, epsilon: float) -> Release:
     strategy = Views(size=design.size, cover=design.cover)
     found = release(case.data.table, case.data.schema, epsilon=epsilon, strategy=strategy)
     return found.refit(nonnegative="ripple", rounds=1)
+
+
+def default_releases(case: Case, epsilon: float) -> list[Release]:
+    """A few releases as people get them who choose nothing: the default beside the paper's methods."""
+    from crosstally.pipeline import release
+
+    return [release(case.data.table, case.data.schema, epsilon=epsilon) for _ in range(_DEFAULT_RUNS)]
 
 
 def read(release: Release, *, method: str | None = None) -> Answers:
