@@ -6,6 +6,7 @@ import asyncio
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from itertools import combinations
 from typing import Any
 from urllib.parse import urlencode
@@ -36,10 +37,10 @@ def run() -> list[dict[str, Any]]:
     for path in ("/table", "/chart.svg"):  # warm: replicates, templates, fonts
         get(path, *pairs[0])
     tables, pages, charts = [], [], []
-    for first, second in pairs[1 : PAIRS + 1]:
-        tables.append(_seconds(lambda pair=(first, second): release.marginal(*pair).interval()))
-        pages.append(_seconds(lambda pair=(first, second): get("/table", *pair)))
-        charts.append(_seconds(lambda pair=(first, second): get("/chart.svg", *pair)))
+    for pair in pairs[1 : PAIRS + 1]:
+        tables.append(_seconds(lambda: release.marginal(*pair).interval()))  # noqa: B023 (called at once)
+        pages.append(_seconds(partial(get, "/table", *pair)))
+        charts.append(_seconds(partial(get, "/chart.svg", *pair)))
     table, page, chart = map(statistics.median, (tables, pages, charts))
     return [
         row("page of a pair of Adult, warm, beside marginal and intervals", page, table, 5.0),
