@@ -18,7 +18,19 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-MODULES = ("counting", "releases", "answers", "planning", "streaming", "doors", "noise", "history", "local", "accuracy")
+MODULES = (
+    "counting",
+    "releases",
+    "answers",
+    "planning",
+    "streaming",
+    "doors",
+    "noise",
+    "history",
+    "local",
+    "web",
+    "accuracy",
+)
 HERE = Path(__file__).parent
 PACKAGES = ("crosstally", "numpy", "scipy", "pyarrow", "numba", "opendp")
 """What the figures rest on beside Python."""

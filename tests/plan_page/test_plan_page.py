@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from browsers import check_axe, launched
+from browsers import check_axe, launched, picture
 from cli_runs import run
 from crosstally.budget import Budget, Neighbours
 from crosstally.pages.site import listen, server
@@ -143,7 +143,7 @@ def test_in_a_browser() -> None:
         thread.start()
         while not serves.started:
             time.sleep(0.01)
-        page = browser.new_page()
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
         page.on("console", lambda message: said.append(message.text))
         page.goto(f"http://127.0.0.1:{socket.getsockname()[1]}/")
         page.get_by_label("Budget ε").fill("0.1")
@@ -152,6 +152,7 @@ def test_in_a_browser() -> None:
         page.get_by_role("heading", name="What ε = 0.1 means").wait_for()
         assert "mostly noise" in page.inner_text("main")
         check_axe(page)
+        picture(page, "concepts/plan-page")
         page.close()
         serves.should_exit = True
         thread.join(10)

@@ -1,9 +1,9 @@
 """The explorer in a real browser: an analyst's way through it, the keyboard, a phone, the dark, and axe.
 
-The pictures that the docs show are made here: docs/how-to/*.png, when CROSSTALLY_PICTURES=1.
+The pictures that the docs show are made here: docs/how-to/*.png, when CROSSTALLY_PICTURES=1. So is that of the page of
+a release.
 """
 
-import os
 import threading
 import time
 from collections.abc import Iterator
@@ -17,8 +17,9 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 import released
-from browsers import check_axe, launched
+from browsers import check_axe, launched, picture
 from crosstally.generate.people import people
+from crosstally.pages.release_page import release_page
 from crosstally.pages.site import listen, server
 from crosstally.questions.queries import Cells
 from crosstally.releases import Release, publish
@@ -26,8 +27,6 @@ from crosstally.tables import Measurement
 from crosstally.web.app import create_app
 from crosstally.web.view import View
 from web_clients import hostile, serving, wide
-
-DOCS = Path(__file__).parents[2] / "docs/how-to"
 
 
 def generated() -> Release:
@@ -88,15 +87,21 @@ def page_of(browser: Browser, site: str, **options: object) -> Iterator[Page]:
     assert (words, elsewhere) == ([], [])
 
 
-def picture(page: Page, name: str) -> None:
-    if os.environ.get("CROSSTALLY_PICTURES") == "1":
-        page.screenshot(path=DOCS / f"explore-{name}.png")
+def test_the_page_of_a_release(browser: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "people.html"
+    path.write_text(release_page(generated()), encoding="utf-8")
+    with page_of(browser, path.as_uri()) as page:
+        page.goto(path.as_uri())
+        picture(page, "how-to/page")
+        check_axe(page)
+        page.set_viewport_size({"width": 390, "height": 844})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
 def test_an_analysts_way(browser: Browser, site: str, tmp_path: Path) -> None:
     with page_of(browser, site) as page:
         page.goto(site)
-        picture(page, "start")
+        picture(page, "how-to/explore-start")
         check_axe(page)
         page.get_by_label("Find an attribute").press_sequentially("degree")
         assert page.locator("#attribute-list li:visible").count() == 1
@@ -200,17 +205,17 @@ def test_a_phone_and_the_dark(browser: Browser, site: str, scheme: str) -> None:
         assert shown.endswith("&theme=dark&width=narrow" if scheme == "dark" else "&width=narrow")
         background = page.evaluate("getComputedStyle(document.body).backgroundColor")
         assert (sum(map(int, background[4:-1].split(","))) < 150) == (scheme == "dark")
-        picture(page, f"phone-{scheme}")
+        picture(page, f"how-to/explore-phone-{scheme}")
 
 
 def test_a_large_window_in_the_dark(browser: Browser, site: str) -> None:
     with page_of(browser, site, color_scheme="dark") as page:
         page.goto(f"{site}/table?rows=region&columns=income&filter=sex&in.sex=Female&chart=heat")
         check_axe(page)
-        picture(page, "dark")
+        picture(page, "how-to/explore-dark")
     with page_of(browser, site) as page:
         page.goto(f"{site}/table?rows=income&columns=sex&order=most")
-        picture(page, "table")
+        picture(page, "how-to/explore-table")
 
 
 def test_two_hundred_attributes(browser: Browser) -> None:

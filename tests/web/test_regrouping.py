@@ -80,6 +80,13 @@ def test_levels_are_sums_and_lead_inside(client: TestClient) -> None:
     assert rows(client, deeper.query()) == [["Bern", "310"], ["Thun", "750"]]
 
 
+def test_labels_of_columns_lead_inside_too(client: TestClient) -> None:
+    page = client.get("/table?rows=sex&columns=town&at.town=country").text
+    links = re.findall(r'class="number"><a href="/table\?([^"#]*)#result" aria-label="go into (\w+)"', page)
+    assert [label for _, label in links] == ["CH", "FR"]
+    assert rows(client, links[0][0].replace("&amp;", "&")) == [["Female", "420", "540"], ["Male", "640", "650"]]
+
+
 def test_every_state_is_its_own_url(release: Release) -> None:
     groups = (("Oberland", ("Bern", "Thun")), ("Lausanne + Nice", ("Lausanne", "Nice")))
     view = View(("town",), grouping=("town",), regrouping=Regrouping(groups=(("town", groups),)))

@@ -26,6 +26,7 @@ from itertools import combinations
 import numpy as np
 
 from crosstally.answers.intervals import whole_ends
+from crosstally.inference.nonnegativity import clip_and_keep_total
 from crosstally.residuals import Estimate, combine, rebuild
 from crosstally.tables import Measurement
 from crosstally.typing import Floats
@@ -173,8 +174,10 @@ class MomentEnds:
     def tables(self, normals: Callable[[str, Names, Sequence[int]], Floats]) -> Floats:
         """A stack of tables: the answer, then answers with errors drawn anew.
 
-        The errors of a moment are centred along each attribute, as moments are. ``normals`` gives standard normal
-        numbers for a stream, some names and the shape of a table: the same for the same names in every table.
+        The errors of a moment are centred along each attribute, as moments are. Tables are corrected as answers are: no
+        cell is below zero and the total stays; otherwise shares of small groups would be anything. ``normals`` gives
+        standard normal numbers for a stream, some names and the shape of a table: the same for the same names in every
+        table.
         """
         shape, total = self._values.shape, self._moments.total
         free, moved = 0, np.zeros((1, *shape))
@@ -191,7 +194,8 @@ class MomentEnds:
         if free:
             people = np.sqrt(free / self._values.size * np.maximum(self._values, 0.0))
             moved = moved + people * normals("people", self._names, shape)
-        return np.concatenate([self._values[None], self._values + moved])
+        drawn = clip_and_keep_total(self._values + moved, len(shape))
+        return np.concatenate([self._values[None], drawn])
 
     def _shares(self) -> Iterator[tuple[tuple[int, ...], Floats]]:
         """The sets of axes, and the share that each cell of the table has of the cell of the set that it is in."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -46,6 +47,10 @@ _DRAWS = 400  # draws of a table; see below
 _LEAST_DRAWS = 20  # draws even of the largest tables: 20 know a standard error to 16%
 _MOST_NUMBERS = 10_000_000
 """Draws around a linear estimate: 400 know a standard error to 3.5%. Large tables have fewer, the first of them."""
+
+_MOST_RAKED = 400_000
+"""Cells of all draws of an unmeasured table, a guard of time: tables of up to 1,000 cells have all draws, larger ones
+fewer, but one for each replicate. Each draw has interactions of its own; replicates serve several draws."""
 
 _MOST_LOG = 8.0
 """Interactions of a cell, in logs, as in ``modelled``."""
@@ -192,8 +197,9 @@ def _modelled_draws(errors: ErrorBars, estimate: Estimate, names: tuple[str, ...
     repeats, sizes = errors.repeats(), errors.sizes()
     stack = np.where(known.covered, repeats.at(estimate.places([names])[0][0]), 0.0)
     again = greatest_entropy_again(Known(known.shape, known.covered, np.ascontiguousarray(stack)))
-    truth, tables = again[:1], again[1:]
-    number, shape, ndim = len(tables), known.shape, len(known.shape)
+    shape, ndim = known.shape, len(known.shape)
+    number = int(np.clip(_MOST_RAKED // math.prod(shape), len(again) - 1, _DRAWS))
+    truth, tables = again[:1], again[1 + np.arange(number) % (len(again) - 1)]
     covered, logs = known.covered.reshape(shape), np.zeros((number, *shape))
     for order in range(1, ndim + 1):
         weights = sizes.get(order, sizes[max(sizes)])
@@ -205,7 +211,8 @@ def _modelled_draws(errors: ErrorBars, estimate: Estimate, names: tuple[str, ...
                 logs += drawn
     people = Normals(_seed(repeats.seed, "people", names)).draw((number, *shape))
     moved = tables * np.exp(np.clip(logs, -_MOST_LOG, _MOST_LOG)) + np.sqrt(np.maximum(tables, 0.0)) * people
-    return np.concatenate([truth, raked(np.maximum(moved, 0.0), tables, known.subsets, ndim)])
+    least = math.exp(-_MOST_LOG) * tables  # with zeros, some margins could not be reached
+    return np.concatenate([truth, raked(np.maximum(moved, least), tables, known.subsets, ndim)])
 
 
 def _interaction(
@@ -217,10 +224,14 @@ def _interaction(
     weights: Floats | None,
     number: int,
 ) -> Floats:
-    """Random interactions of some axes, in logs; without weights of the sizes they may be anything."""
+    """Random interactions of some axes, in logs; without weights of the sizes they may be anything.
+
+    Sizes and signs have a stream each, so that the first draws are the same however many there are.
+    """
     ordered = sorted(axes, key=lambda axis: names[axis])
-    normals = Normals(_seed(seed, "interaction", [names[axis] for axis in ordered]))
-    chosen = normals.uniform(number)
+    own_names = [names[axis] for axis in ordered]
+    chosen = Normals(_seed(seed, "size", own_names)).uniform(number)
+    normals = Normals(_seed(seed, "interaction", own_names))
     size = np.full(number, SIZES[-1])
     if weights is not None:
         size = SIZES[np.searchsorted(np.cumsum(weights), chosen).clip(max=len(SIZES) - 1)]

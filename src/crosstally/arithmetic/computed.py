@@ -4,12 +4,16 @@ f is the function, x the answers, t the truth of the replicates, x*r those of ea
 
     s^2  =  mean over r of (g(f(x*r)) - g(f(t)))^2,
 
-g being the logarithm for odds ratios and relative risks, otherwise nothing. The interval is g(f(x)) plus or minus q s,
-q the quantile of Student's law with as many degrees of freedom as there are replicates, stretched to hold g(f(t)).
+g being the logarithm for odds ratios and relative risks, otherwise nothing. Of more than 200 draws s is instead the
+distance that 95% of them keep, over 1.96: a ratio whose denominator comes near zero in a few draws has no mean square,
+and where interactions of unmeasured tables are of very different sizes 95% lie nearer than 1.96 root mean squares.
+The interval is g(f(x)) plus or minus q s, q the quantile of Student's law with as many degrees of freedom as there are
+replicates, stretched to hold g(f(t)).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -43,6 +47,14 @@ _RANGES = {
     "mutual information": Range(0.0),
 }
 """What is known of a quantity before anything is measured; of all others, nothing."""
+
+
+_MANY = 200
+"""Draws beyond which s comes from a quantile. It is known to 0.95 / sqrt(draws), the root mean square of normal draws
+to 0.71 / sqrt(draws): of 100 replicates, which are near normal, to 9.5% and 7%. 400 draws know it to 5%."""
+
+# The share of draws that the quantile holds: that of the intervals people ask for most. And half their width if normal.
+_HELD, _NORMAL = 0.95, 1.959964
 
 
 class ComputedError:
@@ -79,7 +91,7 @@ class ComputedEnds:
         to, back = (_log, np.exp) if within.by_factors else (_same, _same)
         truth, centre = to(draws[0]), to(values)
         with np.errstate(invalid="ignore", over="ignore"):
-            half = float(stdtrit(len(draws) - 1, (1 + level) / 2)) * spread(to(draws))
+            half = float(stdtrit(len(draws) - 1, (1 + level) / 2)) * _scale(to(draws))
             low, high = back(np.fmin(centre - half, truth)), back(np.fmax(centre + half, truth))
         unknown = ~np.isfinite(half)
         low = np.where(unknown, within.low, np.clip(low, within.low, within.high))
@@ -136,6 +148,17 @@ def spread(draws: Floats) -> Floats:
     """The root mean square of the distance from the first of a stack of tables to the others."""
     with np.errstate(invalid="ignore", over="ignore"):
         return np.asarray(np.sqrt(((draws[1:] - draws[0]) ** 2).mean(axis=0)))
+
+
+def _scale(draws: Floats) -> Floats:
+    """The s of each cell: of many draws by their quantile, which a few of them far out do not move."""
+    if len(draws) <= _MANY:
+        return spread(draws)
+    with np.errstate(invalid="ignore"):
+        apart = np.abs(draws[1:] - draws[0])
+    apart = np.where(np.isnan(apart), np.inf, apart)
+    place = math.ceil(_HELD * len(apart)) - 1
+    return np.asarray(np.partition(apart, place, axis=0)[place] / _NORMAL)
 
 
 def _log(values: Floats) -> Floats:

@@ -179,7 +179,7 @@ def _bars(grid: Grid, rows: list[str], columns: list[str], quantity: str, theme:
         "encoding": {**place, "x": {"field": "end", **number}, "text": {"field": "sign"}},
     }
     layers = [bar, line, sign] if grid.intervals else [bar, sign]
-    height = len(rows) * max(20, 9 * series + 7)
+    height = len(rows) * max(20, 12 * series + 7)  # signs are letters of 10 pixels: lower bars let them overlap
     return {"layer": layers, "width": 200 if theme.narrow else 420, "height": height}
 
 

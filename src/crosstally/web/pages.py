@@ -22,7 +22,7 @@ from crosstally.web.drawing import DARK, LIGHT, Theme, chart_of, picture, specif
 from crosstally.web.problems import Problem
 from crosstally.web.regrouping import named_after
 from crosstally.web.served import Served
-from crosstally.web.shown import MAX_SHOWN, THRESHOLDS, Grid, grid, number_text, percent_text
+from crosstally.web.shown import MAX_SHOWN, THRESHOLDS, Grid, cells_markup, grid, number_text, percent_text
 from crosstally.web.texts import text
 from crosstally.web.view import LEVELS, Chart, Order, Show, View, read_view
 
@@ -136,7 +136,8 @@ class Pages:
             "condition": condition,
             "groupable": [(self.schema[name], _group_forms(self.schema[name], view)) for name in view.groupable],
             "levels_of": self._levels(view),
-            "inside": lambda place, label: self._inside(view, place, label),
+            "inside": self._inside(view),
+            "cells": cells_markup,
             "offered": [(self.schema[name], dict(view.kept).get(name, ())) for name in view.offered],
             "shows": [(each.value, text(f"table.show.{each.value}")) for each in Show],
             "orders": [(each.value, text(f"table.order.{each.value}")) for each in Order],
@@ -150,7 +151,6 @@ class Pages:
             "formats": [(name, each.label) for name, each in FORMATS.items()] if cells <= STREAMED else [],
             "snippets": self._snippets(request, view, condition),
             "thresholds": {"first": percent_text(THRESHOLDS[0]), "second": percent_text(THRESHOLDS[1])},
-            "number": number_text,
         }
         if view.applied and cells <= AT_ONCE:  # how many are left is known when they are put together
             marginal = self.served.table(view.attributes, condition, view.level, None, view.applied)
@@ -193,12 +193,15 @@ class Pages:
             if self.schema[name].hierarchy
         ]
 
-    def _inside(self, view: View, place: int, label: str) -> str:
-        """The query that goes into a label of a row, a level finer; empty where there is none."""
-        attribute = self.schema[view.rows[place]]
-        level = view.regrouping.level(attribute.name)
-        groups = {group for each in attribute.hierarchy if each.name == level for group in each.labels}
-        return view.inside(attribute, label).query() if label in groups else ""
+    def _inside(self, view: View) -> Callable[[str, str], str]:
+        """For the name of an attribute and a label the query that goes into it, a level finer; empty if none does."""
+        groups: dict[str, set[str]] = {}
+        for name in view.attributes:
+            level = view.regrouping.level(name)
+            groups[name] = {
+                group for each in self.schema[name].hierarchy if each.name == level for group in each.labels
+            }
+        return lambda name, label: view.inside(self.schema[name], label).query() if label in groups[name] else ""
 
     def _together(self, view: View) -> list[str]:
         """Which values were put together, in sentences."""
