@@ -106,6 +106,13 @@ def test_discrete_laplace_variance() -> None:
     assert Noise(NoiseKind.LAPLACE, 1000.0).variance == pytest.approx(2e6, rel=1e-6)
 
 
+@pytest.mark.parametrize("kind", [NoiseKind.LAPLACE, NoiseKind.GAUSSIAN])
+@pytest.mark.parametrize("scale", [5e-324, 1e-200, 1e-162, 1e-100])
+def test_noise_of_hardly_any_scale_has_the_least_variance(kind: NoiseKind, scale: float) -> None:
+    """Squares of such scales are no doubles: a forged file must not end in a division by zero."""
+    assert Noise(kind, scale).variance == 1e-300
+
+
 def test_discrete_gaussian_variance() -> None:
     for scale in (0.3, 1.0, 4.9, 5.1):
         mass = [math.exp(-(k**2) / (2 * scale**2)) for k in range(-200, 201)]

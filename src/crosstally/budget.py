@@ -327,7 +327,8 @@ class Noise:
             return max(2 * ratio / math.expm1(-1 / self.scale) ** 2, _LEAST_VARIANCE)
         if self.scale > 5:  # the discrete and the continuous variance agree to the last bit
             return self.scale**2
-        weights = [math.exp(-(k**2) / (2 * self.scale**2)) for k in range(1, 80)]
+        twice = max(2 * self.scale**2, math.ulp(0.0))  # the square of a scale below 1e-162 is no double
+        weights = [math.exp(-(k**2) / twice) for k in range(1, 80)]
         return max(2 * sum(k**2 * w for k, w in enumerate(weights, 1)) / (1 + 2 * sum(weights)), _LEAST_VARIANCE)
 
     def cost(self, sensitivity: Sensitivity) -> Fraction:
