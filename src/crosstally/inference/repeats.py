@@ -112,6 +112,7 @@ def repeated(inference: Inference, *, number: int | None = None) -> Repeats:
         # of x - l with l, not of x: the noise that x keeps would only add error
         covariances += noise * (deviation - noise) / number
         squares += deviation**2 / number
+    # coefficient by coefficient what the header's identity has the expectation of
     risks = ((found - linear.coefficients) ** 2 + 2 * covariances) / variances + 1
     own: Floats = np.bincount(orders, squares / variances).astype(np.float64)
     stretches = np.sqrt(1 + _beyond(risks, own, orders) / np.maximum(own, LEAST_VARIANCE)).clip(max=_MOST_STRETCH)
