@@ -31,6 +31,7 @@ def launched() -> Iterator[Browser]:
 
 
 def check_axe(page: Page) -> None:
+    page.wait_for_load_state()  # a form may just have been sent
     found = Axe().run(page).response["violations"]
     serious = [
         f"{each['id']}: {each['nodes'][0]['html']}" for each in found if each["impact"] in ("serious", "critical")

@@ -34,10 +34,12 @@ def test_files_that_ask_for_more_than_they_hold(name: str, case: str, tmp_path: 
 
 
 def test_the_fuzzer_would_notice() -> None:
+    """Three tries: what the system takes back from the process in between makes a rise look smaller."""
+
     def large() -> None:
         np.ones(70 * 2**20, np.uint8)
 
-    assert cost_of(large).exceeds(most(0))
+    assert any(cost_of(large).exceeds(most(0)) for _ in range(3))
     assert not cost_of(large).exceeds(most(2**20))
     assert Cost(0.7, 0).exceeds(most(1_000_000))
     assert not Cost(0.7, 0).exceeds(most(3_000_000))

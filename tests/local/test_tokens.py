@@ -298,7 +298,11 @@ def test_the_worst_lie_of_every_oracle_is_found(kind) -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_no_crowd_moves_a_cell_further_than_is_said(method) -> None:
-    """Any group, any lie: 5% of the people in turn; noise aside, since the same honest reports are behind all."""
+    """Any group, any lie: 5% of the people in turn. The same honest reports are behind all but those of the liars.
+
+    What is moved, over what is said, has a mean of 0.2 to 1.0 by method and a standard deviation of at most 0.11 where
+    the mean is above 0.6 (25 runs): 1.4 is five of them away. Half of what should be said would give 2 for ``each``.
+    """
     protocol = design(SCHEMA, epsilon=1, people=4000, ways=2, method=method)
     sent = reports(protocol, np.random.default_rng(5).integers(0, 2, (3, 4000)))
     collector = Collector(protocol)
@@ -313,7 +317,7 @@ def test_no_crowd_moves_a_cell_further_than_is_said(method) -> None:
         poisoned = Collector(protocol)
         poisoned.add_many(np.concatenate([sent[:200], liars, sent[400:]]))
         moved = np.abs(poisoned.release(shrink="none", nonnegative="none").marginal("a", "b").values - honest).max()
-        assert 0 < moved < 1.1 * poisoned.shift_by_liars("a", "b", liars=0.05)
+        assert 0 < moved < 1.4 * poisoned.shift_by_liars("a", "b", liars=0.05)
 
 
 def test_liars_fill_the_groups_that_move_most() -> None:

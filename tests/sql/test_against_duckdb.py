@@ -194,15 +194,20 @@ def in_intervals(statement: str, seed: int) -> list[bool]:
 
 
 def test_sixty_statements() -> None:
-    """Each statement counts alike. Intervals of differences and ratios are never too narrow: there is no upper rate."""
+    """Each statement counts alike. Intervals of differences and ratios are never too narrow: there is no upper rate.
+
+    Five releases. A statement of one number whose interval holds 95% of the time holds in one of five or fewer with
+    probability 3e-5; for all 65 together that is 0.2%. The mean over statements, which share the releases, was 0.95 to
+    0.98 in five runs; intervals at half the width give below 0.75.
+    """
     assert len(STATEMENTS) >= 60
     held = {
         statement: [each for seed in range(5) for each in in_intervals(statement, seed)] for statement in STATEMENTS
     }
     rates = {statement: np.mean(each) for statement, each in held.items() if each}
     assert len(rates) == len(STATEMENTS) - 2  # one has no numbers, one no rows
-    assert np.mean(list(rates.values())) > 0.95
-    assert min(rates.values()) >= 0.75, min(rates, key=lambda statement: rates[statement])
+    assert np.mean(list(rates.values())) > 0.9
+    assert min(rates.values()) >= 0.4, min(rates, key=lambda statement: rates[statement])
 
 
 def test_narrower_intervals_would_be_found_out() -> None:
