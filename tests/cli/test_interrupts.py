@@ -259,3 +259,20 @@ def test_a_command_runs_in_a_thread(steward: Steward) -> None:
     thread.start()
     thread.join()
     assert codes == [0]
+
+
+@pytest.mark.parametrize(
+    ("raised", "printed"),
+    [(KeyboardInterrupt(), ""), (ValueError("row 4711"), "crosstally: an error was passed over: ValueError\n")],
+)
+def test_what_compiled_code_swallows_is_not_printed_with_its_text(raised, printed, capfd) -> None:
+    import ctypes
+
+    def callback() -> None:
+        raise raised
+
+    before = sys.unraisablehook
+    with interrupts.watching():
+        ctypes.CFUNCTYPE(None)(callback)()
+    assert sys.unraisablehook is before
+    assert capfd.readouterr().err == printed

@@ -2,7 +2,9 @@
 
 The exception that Python raises for an interrupt can be swallowed, by compiled code that calls back into Python. So the
 interrupt is also noted, and looked at immediately before the charge. After the charge, stopping would only lose what is
-paid for. None of this is in the library, which leaves the signals of its host alone.
+paid for. Python prints an exception that was swallowed with its traceback: here an interrupt is not printed, and of any
+other one only its type, since its text may quote rows. None of this is in the library, which leaves the signals and
+hooks of its host alone.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -42,11 +45,13 @@ def watching() -> Iterator[None]:
     before = {}
     if threading.current_thread() is threading.main_thread():
         before = {each: signal.getsignal(each) for each, usual in _USUAL.items() if signal.getsignal(each) == usual}
+    hook, sys.unraisablehook = sys.unraisablehook, _swallowed
     try:
         for each in before:
             signal.signal(each, _note)
         yield
     finally:
+        sys.unraisablehook = hook
         for each, handler in before.items():
             signal.signal(each, handler)
 
@@ -68,6 +73,12 @@ def check() -> None:
 def exit_code() -> int:
     """The exit code of a stopped command: the one it would have if the signal had killed it."""
     return _SIGNALLED + (_seen.noted or signal.SIGINT)
+
+
+def _swallowed(what: sys.UnraisableHookArgs) -> None:
+    if not issubclass(what.exc_type, KeyboardInterrupt):
+        with contextlib.suppress(OSError):
+            os.write(2, f"crosstally: an error was passed over: {what.exc_type.__name__}\n".encode())
 
 
 def _note(number: int, _: FrameType | None) -> None:
