@@ -330,13 +330,13 @@ def _started(place: Place, work: list[str] | Callable[[], int], surround: Callab
         surround()
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         code = work() if callable(work) else main(work)
-    except KeyboardInterrupt:
-        code = 130
-    finally:
         with contextlib.suppress(OSError):
             sys.stdout.flush()
             sys.stderr.flush()
-        os._exit(code)
+    except KeyboardInterrupt:
+        code = 130
+    finally:
+        os._exit(code)  # nothing before it: an interrupt here would let the child go on as its parent
 
 
 def _quiet(arguments: list[str], told: io.StringIO | None = None) -> int:
