@@ -30,6 +30,14 @@ def swallowing(*given, count=sources.count, **options):
     return count(*given, **options)
 sources.count = swallowing
 """,
+    "turned into another error": """
+def turning(*given, **options):
+    try:
+        interrupt()
+    except KeyboardInterrupt:
+        raise SystemError("a result with an exception set") from None
+sources.count = turning
+""",
     "counting": """
 def counting(*_, **__):
     interrupt()
@@ -125,7 +133,12 @@ def steward(tmp_path: Path) -> Steward:
 
 @pytest.mark.parametrize(
     ("place", "number", "code"),
-    [("swallowed", signal.SIGINT, 130), ("swallowed", signal.SIGTERM, 143), ("counting", signal.SIGINT, 130)],
+    [
+        ("swallowed", signal.SIGINT, 130),
+        ("swallowed", signal.SIGTERM, 143),
+        ("turned into another error", signal.SIGINT, 130),
+        ("counting", signal.SIGINT, 130),
+    ],
 )
 def test_an_interrupt_before_the_charge_spends_nothing(
     steward: Steward, place: str, number: signal.Signals, code: int

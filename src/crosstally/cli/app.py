@@ -158,7 +158,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return CLOSED_PIPE
     except Exception as error:  # noqa: BLE001 - the one place where what nobody foresaw must end without its text
-        return _fail_inside(error)
+        return _fail("stopped", interrupts.exit_code()) if interrupts.is_stopped() else _fail_inside(error)
     return code
 
 

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from types import FrameType
 
-__all__ = ["before_charge", "check", "exit_code", "watching"]
+__all__ = ["before_charge", "check", "exit_code", "is_stopped", "watching"]
 
 # What is watched, and what it does where nobody has said otherwise: a shell lets its background commands ignore Ctrl-C.
 _USUAL = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
@@ -68,6 +68,11 @@ def check() -> None:
     """Stop if there was an interrupt, whatever was charged. A command that runs others calls this between them."""
     if _seen.noted is not None:
         raise KeyboardInterrupt
+
+
+def is_stopped() -> bool:
+    """Whether an interrupt came before any charge: compiled code may turn its exception into another one."""
+    return _seen.noted is not None and not _seen.charging
 
 
 def exit_code() -> int:
