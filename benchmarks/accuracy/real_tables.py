@@ -179,7 +179,7 @@ TABLES: Mapping[str, Callable[[], RealTable]] = {
     "flights": lambda: _aside("flights.csv", only=_FLIGHTS),
 }
 """The tables of the accuracy targets; parts of them on which slow peers can be drawn; and, from HI on, tables kept
-aside: nothing was ever chosen by looking at how these come out."""
+aside: nothing of planning, inference or intervals was chosen by looking at how these come out."""
 
 
 @lru_cache

@@ -21,7 +21,7 @@ __all__ = ["NUMERIC", "check_odbc", "connect_odbc", "odbc_rows"]
 NUMERIC = b"crosstally:numeric"
 """In the metadata of a column of texts: it is a numeric in the database."""
 _BATCH_ROWS = 65_535  # rows of a batch: limits memory, as in ``rows``. Counts do not depend on it
-# Bytes of the buffers of one batch, chosen as limits memory: a batch has fewer rows where a driver says that texts
+# Bytes of the buffers of one batch, chosen to limit memory: a batch has fewer rows where a driver says that texts
 # are long. Counts do not depend on it.
 _BATCH_BYTES = 16 * 2**20
 _PASSWORD = re.compile(r"(^|[;{])\s*(pwd|password)\s*=", re.IGNORECASE)

@@ -18,7 +18,7 @@ from crosstally.threads import in_order, most_threads
 
 __all__ = ["Tally", "tallied"]
 
-# Bytes of counts that all threads together may hold, since each has its own. Chosen as limits memory: with the most
+# Bytes of counts that all threads together may hold, since each has its own. Chosen to limit memory: with the most
 # cells that may be counted at once, 40 MB of them, six threads count.
 _COUNTS_BYTES = 256 * 2**20
 
