@@ -1,80 +1,112 @@
-"""How often 95% intervals of one-way tables of default releases hold: the first thing that anyone reads.
+"""How often 95% intervals of one-way tables hold: the first thing that anyone reads.
 
-``python -m benchmarks.accuracy.one_ways --table msnbc --epsilon 1 --draws 60`` prints one line: the share of cells
-held, the same of cells above three of their standard errors, and the mean width over the oracle's, 3.92 times the RMS
-error.
-The cells of a table of two values err together: such a table counts once.
+``python -m`` this module prints a line for each real table and budget: the share of cells held, the same of cells above
+three of their standard errors, and the mean width over the oracle's, 3.92 x RMS error. So many releases are drawn that
+2,000 tables are seen. The cells of a table of two values err together: only its first one counts. Releases are kept
+(``kept``), so that a run that was stopped goes on where it was.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 import crosstally as ct
+from benchmarks.accuracy.coverage import Aim, Draw, add, coverage_line, over_draws
+from benchmarks.accuracy.intervals import BUDGETS, TABLES, Case
+from benchmarks.accuracy.kept import code_digest, kept, table_digest
 from benchmarks.accuracy.real_tables import real_table
-from benchmarks.accuracy.settings import Setting
+from benchmarks.accuracy.settings import Setting, in_processes
+from crosstally.plans.plan import Plan
 from crosstally.typing import Floats
 
-__all__ = ["Held", "main", "one_ways"]
+__all__ = ["draws_of", "main", "one_ways"]
 
+_ONE_WAYS = 2_000
+"""Tables to be seen of each setting: their share held has then a standard error of half a point."""
+_BLOCK = 10
+"""Releases of one job: few enough that little is lost when a run stops."""
 _LARGE = 3.0
 """Cells above so many standard errors are counted by themselves too."""
+_AIM = Aim({"all": (0.93, 0.97)})
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """What was seen of a setting: shares held, of how many cells, and the width over the oracle's."""
+class Block:
+    """Some releases of a case, one after another."""
 
-    all: float
-    cells: int
-    large: float
-    large_cells: int
-    width: float
-
-    def __str__(self) -> str:
-        return (
-            f"{self.all:.1%} of {self.cells:,} held, {self.large:.1%} of {self.large_cells:,} large ones, "
-            f"width {self.width:.2f}"
-        )
+    case: Case
+    number: int
+    releases: int = _BLOCK
 
 
-def one_ways(setting: Setting, draws: int) -> Held:
-    """Default releases of a setting, one after another."""
-    table = real_table(setting.table)
+def draws_of(table: str) -> int:
+    """The least multiple of a block that has enough tables."""
+    return _BLOCK * -(-_ONE_WAYS // (_BLOCK * len(real_table(table).schema.names)))
+
+
+def one_ways(block: Block) -> list[Draw]:
+    """What is seen in each release of a block."""
+    table, plan = real_table(block.case.setting.table), _plan(block.case)
     truth = {name: table.counts((name,)).astype(float) for name in table.schema.names}
-    plan = ct.plan(table.schema, epsilon=setting.epsilon, delta=setting.delta).chosen
-    parts = [_seen(ct.release(table.rows, plan=plan), truth) for _ in range(draws)]
-    held, large, half, squares = (np.concatenate(each) for each in zip(*parts, strict=True))
-    width = 2 * half.mean() / (3.92 * np.sqrt(squares.mean()))
-    return Held(held.mean(), len(held), held[large > 0].mean(), int((large > 0).sum()), float(width))
+    return [_seen(ct.release(table.rows, plan=plan), truth) for _ in range(block.releases)]
 
 
-def _seen(release: ct.Release, truth: dict[str, Floats]) -> tuple[Floats, Floats, Floats, Floats]:
-    """For each cell whether it is held, whether it is large, half the width of its interval, its squared error."""
-    columns = []
+@lru_cache
+def _plan(case: Case) -> Plan:
+    schema, budget = real_table(case.setting.table).schema, case.setting.budget
+    workload = None if case.named is None else ct.Workload.all_ways(schema, case.named)
+    return ct.plan(schema, workload=workload, epsilon=budget.epsilon, delta=budget.delta).chosen
+
+
+def _seen(release: ct.Release, truth: dict[str, Floats]) -> Draw:
+    out: Draw = {}
     for name, exact in truth.items():
         answer = release.marginal(name)
-        low, high = answer.interval()
-        own = [(low <= exact) & (exact <= high), exact > _LARGE * answer.std_error]
-        own += [(high - low) / 2, (answer.values - exact) ** 2]
-        columns.append(np.stack(own)[:, : 1 if len(exact) == 2 else None])
-    return tuple(np.concatenate(columns, axis=1))
+        cells = np.stack([exact, answer.values, *answer.interval(0.95)])
+        large = exact > _LARGE * answer.std_error
+        counted = slice(1 if len(exact) == 2 else None)
+        classes = {"all": np.ones(len(exact), bool), "large": large, "small": ~large}
+        add(out, "one-way", cells[:, counted], {each: inside[counted] for each, inside in classes.items()})
+    return out
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Print one line."""
-    parser = argparse.ArgumentParser(description="Intervals of one-way tables of default releases.")
-    parser.add_argument("--table", required=True)
-    parser.add_argument("--epsilon", default="1")
-    parser.add_argument("--delta")
-    parser.add_argument("--draws", type=int, default=20)
-    given = parser.parse_args(arguments)
-    setting = Setting(given.table, given.epsilon, given.delta)
-    print(f"{setting}: {one_ways(setting, given.draws)}")
+def _kept(block: Block) -> list[Draw]:
+    table = block.case.setting.table
+    key = {"line": "one-ways", "job": repr(block), "code": code_digest(), "table": table_digest(table)}
+    return kept("draws", key, lambda: one_ways(block))
+
+
+def lines(cases: Sequence[Case], draws: int | None) -> Iterator[str]:
+    """A line for each case, as soon as its releases are there."""
+    blocks = [Block(case, i) for case in cases for i in range((draws or draws_of(case.setting.table)) // _BLOCK)]
+    found = zip(blocks, in_processes(_kept, blocks), strict=True)
+    of_case: list[Draw] = []
+    for i, (block, seen) in enumerate(found):
+        of_case += seen
+        if i + 1 == len(blocks) or blocks[i + 1].case != block.case:
+            work = f"One-way tables, 95% intervals of {block.case}"
+            yield f"{work}: {coverage_line(work, over_draws(of_case)['one-way'], _AIM, draws=len(of_case))['note']}"
+            of_case = []
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    """Print a line for each table and budget."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--draws", type=int, help="releases of each setting, in tens; default: 2,000 tables' worth")
+    parser.add_argument("--tables", nargs="*", default=TABLES)
+    parser.add_argument("--epsilons", nargs="*", default=["0.1", "1"])
+    parser.add_argument(
+        "--named", nargs="*", type=int, default=[0], help="orders of which all tables are named; 0: none"
+    )
+    options = parser.parse_args(given)
+    wanted = [Setting(t, e, d) for t in options.tables for e, d in BUDGETS if e in options.epsilons]
+    for each in lines([Case(setting, n or None) for n in options.named for setting in wanted], options.draws):
+        print(each, flush=True)
 
 
 if __name__ == "__main__":
