@@ -16,31 +16,12 @@ from crosstally.questions.queries import Cells
 from crosstally.releases.publish import publish
 from crosstally.strategies import LinearStrategies
 from crosstally.tables import ErrorKind
-from reference_linear import least_squares, numbered, rows_of
+from reference_linear import AGES, least_squares, numbered, people, rows_of
 
-SCHEMA = ct.Schema.from_dict(
-    {
-        "attributes": [
-            {"name": "sex", "values": ["Female", "Male"]},
-            {"name": "age", "edges": list(range(0, 90, 10))},
-            {"name": "region", "values": ["N", "E", "S"]},
-        ]
-    }
-)
+SCHEMA = AGES
 PAIRS = ct.Workload.up_to(SCHEMA, 2)
 RANGES = PAIRS.asking(age="ranges")
 BUDGETS = {"rho": "rho", "epsilon": "epsilon"}
-
-
-def people(number: int = 3_000) -> pa.Table:
-    rng = np.random.default_rng(4)
-    return pa.table(
-        {
-            "sex": rng.choice(["Female", "Male"], number),
-            "age": np.clip(rng.gamma(5, 8, number), 0, 79),
-            "region": rng.choice(["N", "E", "S"], number),
-        }
-    )
 
 
 def both(budget: str, amount=1) -> Plan:

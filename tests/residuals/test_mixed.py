@@ -10,7 +10,7 @@ from crosstally.releases.mixed_errors import MixedErrorBars
 from crosstally.residuals import Variances, combine
 from crosstally.residuals.mixed import MixedAxes
 from crosstally.tables import Measurement
-from reference_linear import answer_of, least_squares, numbered, rows_of
+from reference_linear import least_squares, measured, numbered, rows_of
 
 SCHEMA = numbered(4, 2, 3, 3)
 FOUR = [[3, 1, 0, 0], [0, 2, 1, -1], [1, 0, 0, 4]]
@@ -70,22 +70,11 @@ CASES: dict[str, list[tuple[Cells | Contrast | Kronecker, float]]] = {
 TABLES = [(), ("a0",), ("a1",), ("a2",), ("a0", "a1"), ("a2", "a0"), ("a1", "a2"), ("a3", "a1")]
 
 
-def measured(asked) -> list[Measurement]:
-    rng = np.random.default_rng(1)
-    table = rng.integers(0, 50, SCHEMA.shape)
-    out = []
-    for query, variance in asked:
-        exact = answer_of(query, table, SCHEMA)
-        noisy = exact + np.rint(rng.normal(0, variance**0.5, exact.shape)).astype(int)
-        out.append(Measurement(query, noisy, variance=variance, noise=None, origin="test"))
-    return out
-
-
 @pytest.mark.parametrize("asked", CASES.values(), ids=CASES)
 @pytest.mark.parametrize("rows", [None, 1_700])
 def test_combining_is_generalised_least_squares(asked, rows) -> None:
     """Every table, the variance of each of its cells and their mean, against a dense solution."""
-    measurements = measured(asked)
+    measurements = measured(asked, SCHEMA)
     found = combine(SCHEMA, measurements, rows=rows)
     bars = MixedErrorBars(SCHEMA, measurements, rows)
     if rows is not None:
@@ -110,7 +99,7 @@ def test_combining_is_generalised_least_squares(asked, rows) -> None:
 @pytest.mark.parametrize("rows", [None, 1_700])
 def test_sums_of_cells_have_their_exact_error(asked, rows) -> None:
     """A range, a range within each value of another attribute, and boxes that are no product, kept values too."""
-    measurements = measured(asked)
+    measurements = measured(asked, SCHEMA)
     bars = MixedErrorBars(SCHEMA, measurements, rows)
     known = Measurement(Cells(()), np.array(1_700), variance=1e-6, noise=None, origin="public")
     covariance = least_squares([*measurements, *([] if rows is None else [known])], SCHEMA)[1]
@@ -164,7 +153,7 @@ def test_a_table_whose_parts_are_not_measured_is_refused(left_out) -> None:
     else:
         asked.pop(left_out)
     with pytest.raises(QueryError, match="all tables inside it and the total must be too"):
-        combine(SCHEMA, measured(asked))
+        combine(SCHEMA, measured(asked, SCHEMA))
 
 
 def test_too_many_covariances_are_refused() -> None:
