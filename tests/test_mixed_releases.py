@@ -81,9 +81,10 @@ def test_answers_and_errors_are_those_of_dense_least_squares(budget, rows) -> No
     middle = age[2:5].sum(axis=0)[None, :, None]
     answer = release.count("20 <= age < 50")
     assert (answer.value, answer.std_error) == pytest.approx(expected(middle), rel=1e-4)
-    assert answer.error_kind is (ErrorKind.ESTIMATED if budget == "epsilon" else ErrorKind.EXACT)
+    assert answer.error_kind is ErrorKind.EXACT
     low, high = answer.interval(0.95)
-    assert (high - low) / 2 == pytest.approx(1.959964 * answer.std_error, rel=1e-5)
+    normal = 1.959964 * answer.std_error
+    assert (high - low) / 2 == pytest.approx(normal, rel=1e-5 if budget == "rho" else 0.05)  # many numbers added up
     women = np.array([expected(middle * s[:, None, None]) for s in sex])
     split = release.marginal("sex", where="20 <= age < 50")
     assert split.values == pytest.approx(women[:, 0], abs=1e-2)

@@ -32,7 +32,7 @@ from crosstally.residuals.layout import Layout, find
 from crosstally.schema import Schema
 from crosstally.typing import Floats
 
-__all__ = ["Block", "MixedAxes", "PlacedBlocks"]
+__all__ = ["Block", "MixedAxes", "PlacedBlocks", "Reading"]
 
 Names = tuple[str, ...]
 
@@ -45,24 +45,23 @@ _MOST_NUMBERS = 20_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Reading:
-    """What a measurement says: along each attribute A = S [u K], the matrix times the basis; ``place`` is that of a."""
+class Reading:
+    """What a measurement says: along each attribute A = S [u K], the matrix times the basis.
+
+    ``mixed`` is the attribute a that it holds, or nothing; ``parts`` are the sets B of others that it is about.
+    """
 
     attributes: Names
-    place: int
+    mixed: Names
     along: tuple[Floats, ...]
     variance: float
     parts: tuple[Names, ...]
 
-    @property
-    def name(self) -> str:
-        return self.attributes[self.place]
-
     def weight(self, part: Names) -> float:
         """w_VB: the precision along each other attribute, of its total where it is not in B."""
         out = 1 / self.variance
-        for i, (name, along) in enumerate(zip(self.attributes, self.along, strict=True)):
-            if i != self.place:
+        for name, along in zip(self.attributes, self.along, strict=True):
+            if name not in self.mixed:
                 column = along[:, int(name in part)]
                 out *= float(column @ column)
         return out
@@ -75,13 +74,29 @@ class _Reading:
         return out
 
     def of_part(self, table: Floats, part: Names) -> Floats:
-        """Of such a table what belongs to B, a last: (coefficients of B, values of a)."""
-        at = [slice(1, None) if name in part else 0 for name in self.attributes]
-        at[self.place] = slice(None)
-        kept = [name for i, name in enumerate(self.attributes) if name in part or i == self.place]
-        order = [kept.index(name) for name in (*part, self.name)]
-        own = table[tuple(at)].transpose(order)
-        return own.reshape(-1, own.shape[-1])
+        """Of such a table what belongs to B, a last: (coefficients of B, values of a, or one number)."""
+        kept = self._kept(part)
+        own = table[self._at(part)].transpose([kept.index(name) for name in (*part, *self.mixed)])
+        return own.reshape(-1, own.shape[-1] if self.mixed else 1)
+
+    def noise_weights(self, parts: Mapping[Names, Floats]) -> Floats:
+        """How much each measured number weighs in a sum that weighs what is known of each B so: the other way round."""
+        table = np.zeros([along.shape[1] for along in self.along])
+        for part, own in parts.items():
+            order = (*part, *self.mixed)
+            shape = [table.shape[self.attributes.index(name)] - (name in part) for name in order]
+            table[self._at(part)] = own.reshape(shape).transpose([order.index(name) for name in self._kept(part)])
+        for i, along in enumerate(self.along):
+            table = map_axis(along, table, i)
+        return table / self.variance
+
+    def _kept(self, part: Names) -> list[str]:
+        return [name for name in self.attributes if name in part or name in self.mixed]
+
+    def _at(self, part: Names) -> tuple[slice | int, ...]:
+        return tuple(
+            slice(None) if name in self.mixed else slice(1, None) if name in part else 0 for name in self.attributes
+        )
 
 
 @dataclass(slots=True, eq=False)
@@ -118,11 +133,11 @@ class MixedAxes:
         self._grams: list[Floats] = []  # (S H)'(S H) of each way
         self._ways: dict[bytes, int] = {}
         self.blocks: dict[Names, Block] = {}
-        self.readings: dict[int, _Reading] = {}
+        self.readings: dict[int, Reading] = {}
         self._known: dict[object, Floats | None] = {}
         for i, (query, variance) in enumerate(measured):
             if isinstance(query, Cells | Contrast | Kronecker) and self.holds(query.attributes):
-                self.readings[i] = self._reading(query, variance)
+                self.readings[i] = self.reading(query, variance)
         for reading in self.readings.values():
             self._add(reading)
         numbers = sum(block.size**2 for block in self.blocks.values())
@@ -141,30 +156,31 @@ class MixedAxes:
         """Whether some of these attributes are measured in more than one way."""
         return any(name in self.mixed for name in names)
 
-    def _reading(self, query: Cells | Contrast | Kronecker, variance: float) -> _Reading:
+    def reading(self, query: Cells | Contrast | Kronecker, variance: float) -> Reading:
+        """What a measurement with noise of this variance says."""
         names, schema = query.attributes, self.schema
-        place = next(i for i, name in enumerate(names) if name in self.mixed)
         bases = [basis_along(self._axis(name), n) for name, n in zip(names, schema.sizes(names), strict=True)]
         along = [s @ basis for s, basis in zip(matrices_along(query, schema), bases, strict=True)]
-        others = schema.ordered([name for i, name in enumerate(names) if i != place])
+        others = schema.ordered([name for name in names if name not in self.mixed])
         residual = query.is_residual if isinstance(query, Kronecker) else isinstance(query, Contrast)
         orders = [len(others)] if residual else range(len(others) + 1)
         parts = tuple(part for order in orders for part in combinations(others, order))
-        return _Reading(names, place, tuple(along), variance, parts)
+        return Reading(names, tuple(name for name in names if name in self.mixed), tuple(along), variance, parts)
 
     def _axis(self, name: str) -> LinearAxis | None:
         return None if name in self.mixed else self.linear.get(name)
 
-    def _add(self, reading: _Reading) -> None:
-        along = reading.along[reading.place]
+    def _add(self, reading: Reading) -> None:
+        (name,) = reading.mixed
+        along = reading.along[reading.attributes.index(name)]
         gram = along.T @ along
         way = self._ways.setdefault(gram.tobytes(), len(self._grams))
         if way == len(self._grams):
             self._grams.append(gram)
         for part in reading.parts:
             block = self.blocks.setdefault(part, Block(part))
-            block.sizes[reading.name] = len(gram)
-            key = reading.name, way
+            block.sizes[name] = len(gram)
+            key = name, way
             block.weights[key] = block.weights.get(key, 0.0) + reading.weight(part)
 
     def covariance(self, block: Block, precision: float, *, total_known: bool = False) -> Floats | None:
@@ -231,8 +247,8 @@ class PlacedBlocks:
         for each in axes.readings.values():
             others = max(each.parts, key=len)
             for part in (part for order in range(len(others)) for part in combinations(others, order)):
-                if part not in axes.blocks or each.name not in axes.blocks[part].sizes:
-                    raise _not_all_measured((*others, each.name))
+                if part not in axes.blocks or each.mixed[0] not in axes.blocks[part].sizes:
+                    raise _not_all_measured((*others, *each.mixed))
         for part, block in axes.blocks.items():
             own = {name: find(keys, _own_keys(axes.schema, layout, part, name))[0] for name in block.sizes}
             out[part] = np.concatenate(
@@ -256,7 +272,7 @@ class PlacedBlocks:
         for i, reading in self.axes.readings.items():
             table = reading.information(values[i])
             for part in reading.parts:
-                at = self.axes.blocks[part].at(reading.name)
+                at = self.axes.blocks[part].at(*reading.mixed)
                 right[part][:, at] += reading.of_part(table, part)
         for part, places in self.places.items():
             out[places] = right[part] @ self._covariance(self.axes.blocks[part], precision)
