@@ -176,6 +176,7 @@ def _kept(name: str, folder: Path) -> Path:
         (set_in("mechanisms", 1, "matrices", to={"sex": 0}), "must name matrices that are there"),
         (set_in("mechanisms", 1, "matrices", to={"rooms": True}), "matrices must map names of attributes to numbers"),
         (set_in("mechanisms", 1, "matrices", to={}), "along at least one of its attributes"),
+        (set_in("mechanisms", to=[{}] * 4), "at most as many mechanisms as measurements"),
         (set_in("measurements", 2, to=[0, 0]), "numbers, but it has"),
     ],
 )

@@ -267,6 +267,8 @@ def _read_fields(fields: Any, rows: int) -> Header:
         raise ReleaseError("statement: from format 5 on, and not before, it must have the field 'plan'")
     if not isinstance(fields["mechanisms"], list) or not isinstance(fields["measurements"], list):
         raise ReleaseError("mechanisms and measurements must be lists")
+    if len(fields["mechanisms"]) > len(fields["measurements"]):  # reading each takes time
+        raise ReleaseError("there must be at most as many mechanisms as measurements")
     names = MIXED_KIND_FIELDS if number >= 7 else KIND_FIELDS
     kinds = [_read_kind(each, f"mechanism {i}", names) for i, each in enumerate(fields["mechanisms"])]
     maps = read_group_maps(fields.get("groups", {}))
