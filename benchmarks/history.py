@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,7 +17,7 @@ from crosstally.notebook.history.bundles import Batch
 from crosstally.notebook.history.components import Past, Structure
 from crosstally.notebook.history.prior import Prior
 from crosstally.notebook.history.synthetic_rows import synthesize
-from crosstally.papers.edbt12.census import PAPER_SIZES, census
+from crosstally.papers.edbt12.census import PAPER_SIZES, Census, census
 from crosstally.papers.edbt12.eigenqueries import Eigenqueries
 from crosstally.papers.edbt12.products import kernel
 from crosstally.questions.queries import Linear, Term
@@ -26,6 +27,9 @@ from crosstally.tables import Measurement
 QUERIES, ALPHA = 5000, 3e4
 PAST, NEW, SCALE = (200, 600), 400, 638
 """Past and new two-dimensional ranges, and the scale of past answers' Laplace noise: 0.2% of the census."""
+
+MANY, ASKED, LIMIT = 10_000, 20, 30.0
+"""A long history, questions estimated from it, and the CPU seconds that all of it may take, the fit included."""
 
 
 def run() -> list[dict[str, Any]]:
@@ -47,22 +51,30 @@ def run() -> list[dict[str, Any]]:
     peer = cpu_seconds(dense, repeats=1)
     return [
         row(f"history, {QUERIES:,} 2-D range queries, one alpha", cpu_seconds(fast), peer, 1 / 40),
+        long_history(),
         *(line for past in PAST for line in errors(past)),
     ]
+
+
+def long_history() -> dict[str, Any]:
+    """A first estimate from many past answers: measured once, without a run before it, beside the limit."""
+    random = np.random.default_rng((20_261_117, MANY))
+    data = census(random)
+    queries, truth, measured = _asked(data, MANY, ASKED, random)
+    before = time.process_time()
+    found = BetterOfBoth(data.schema, measured, total=data.rows).estimates(queries[MANY:]).values
+    seconds = time.process_time() - before
+    error = _rms(found - truth[MANY:]) / data.rows
+    work = f"history, {MANY:,} past 2-D ranges, {data.label}, {ASKED} estimates"
+    return {**row(work, seconds, LIMIT, 1.0), "note": f"RMSE of the estimates {error:.2%} of all rows"}
 
 
 def errors(past: int) -> Iterator[dict[str, Any]]:
     """Errors of synthetic rows and estimates: past questions beside raw answers, new ones beside the better method."""
     random = np.random.default_rng((20_261_116, past))
     data = census(random)
-    noise = Noise(NoiseKind.LAPLACE, SCALE)
-    queries = [_range(data.schema, random) for _ in range(past + NEW)]
-    truth = np.array([_share(query, data.schema, data.codes) * data.rows for query in queries])
-    raw = truth[:past] + np.round(random.laplace(0, SCALE, past))
-    measured = [
-        Measurement(query, np.array(value), variance=noise.variance, noise=noise, origin="benchmark")
-        for query, value in zip(queries[:past], raw, strict=True)
-    ]
+    queries, truth, measured = _asked(data, past, NEW, random)
+    raw = np.array([float(each.values) for each in measured])
     both = BetterOfBoth(data.schema, measured, total=data.rows)
     rows = synthesize(data.schema, measured, total=data.rows, random=random).codes.T
     found = {
@@ -77,6 +89,21 @@ def errors(past: int) -> Iterator[dict[str, Any]]:
         yield _counts(row(f"{work} past questions, {words} over raw", before[name], _rms(raw - truth[:past]), 1.0))
     better = min(after["kernel"], after["rows"])
     yield _counts(row(f"{work} new questions, estimates over the better method", after["both"], better, 1.05))
+
+
+def _asked(
+    data: Census, past: int, new: int, random: np.random.Generator
+) -> tuple[list[Linear], NDArray[np.float64], list[Measurement]]:
+    """Past and new ranges, their true counts, and noisy answers to the past ones."""
+    noise = Noise(NoiseKind.LAPLACE, SCALE)
+    queries = [_range(data.schema, random) for _ in range(past + new)]
+    truth = np.array([_share(query, data.schema, data.codes) * data.rows for query in queries])
+    raw = truth[:past] + np.round(random.laplace(0, SCALE, past))
+    measured = [
+        Measurement(query, np.array(value), variance=noise.variance, noise=noise, origin="benchmark")
+        for query, value in zip(queries[:past], raw, strict=True)
+    ]
+    return queries, truth, measured
 
 
 def _counts(line: dict[str, Any]) -> dict[str, Any]:

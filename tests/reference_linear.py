@@ -1,8 +1,44 @@
 """Queries as dense matrices over the full table, and least squares by the book: a slow twin of Kronecker algebra."""
 
 import numpy as np
+import pyarrow as pa
 
 import crosstally as ct
+from crosstally.tables import Measurement
+
+AGES = ct.Schema.from_dict(
+    {
+        "attributes": [
+            {"name": "sex", "values": ["Female", "Male"]},
+            {"name": "age", "edges": list(range(0, 90, 10))},
+            {"name": "region", "values": ["N", "E", "S"]},
+        ]
+    }
+)
+
+
+def people(number: int = 3_000) -> pa.Table:
+    """Made-up rows of ``AGES``, the same each time."""
+    rng = np.random.default_rng(4)
+    return pa.table(
+        {
+            "sex": rng.choice(["Female", "Male"], number),
+            "age": np.clip(rng.gamma(5, 8, number), 0, 79),
+            "region": rng.choice(["N", "E", "S"], number),
+        }
+    )
+
+
+def measured(asked, schema: ct.Schema, seed: int = 1) -> list[Measurement]:
+    """Queries with variances, answered from a made-up table with rounded normal noise."""
+    rng = np.random.default_rng(seed)
+    table = rng.integers(0, 50, schema.shape)
+    out = []
+    for query, variance in asked:
+        exact = answer_of(query, table, schema)
+        noisy = exact + np.rint(rng.normal(0, variance**0.5, exact.shape)).astype(int)
+        out.append(Measurement(query, noisy, variance=variance, noise=None, origin="test"))
+    return out
 
 
 def numbered(*sizes: int, **more) -> ct.Schema:

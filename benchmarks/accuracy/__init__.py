@@ -19,6 +19,7 @@ LINES = (
     "inference",
     "regret",
     "named",
+    "handed_on",
     "priview",
     "wide",
     "papers",

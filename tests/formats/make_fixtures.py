@@ -238,6 +238,23 @@ def release_6(path: Path) -> None:
     ct.release(PEOPLE, plan=by_matrix()).save(path)
 
 
+def in_two_ways() -> Plan:
+    """Prefixes of rooms, and their cells."""
+    first = by_matrix()
+    cells = Request(Cells(("rooms",)), Noise(NoiseKind.GAUSSIAN, 4.0))
+    return replace(first, requests=(*first.requests, cells), budget=ct.Budget(rho="5/8"))
+
+
+def plan_5(path: Path) -> None:
+    """An attribute that is measured in two ways."""
+    in_two_ways().save(path)
+
+
+def release_7(path: Path) -> None:
+    """What a matrix and cells measured."""
+    ct.release(PEOPLE, plan=in_two_ways()).save(path)
+
+
 def part_1(path: Path) -> None:
     """Exact counts of a share of two, for the plan with groups; whose people are made up."""
     share = "1/2" if path.name == "part-1-share-1.counts" else "2/2"
@@ -290,6 +307,7 @@ FILES: dict[str, Callable[[Path], None]] = {
     "plan-3.json": plan_3,
     "plan-3-choice.json": plan_3_choice,
     "plan-4.json": plan_4,
+    "plan-5.json": plan_5,
     "ledger-1.ledger": ledger_1,
     "release-1.parquet": release_1,
     "release-1-cells.parquet": release_1_cells,
@@ -299,6 +317,7 @@ FILES: dict[str, Callable[[Path], None]] = {
     "release-4-choice.parquet": release_4_choice,
     "release-5.parquet": release_5,
     "release-6.parquet": release_6,
+    "release-7.parquet": release_7,
     "part-1-share-1.counts": part_1,
     "part-1-share-2.counts": part_1,
     "protocol-1.json": protocol_1,

@@ -43,6 +43,7 @@ DIGESTS = {
     "plan-2.json": "50c6e9a1eb288c1162cfb7fb593a3367c4e20dd4dacb7edebd1744db7bc33142",
     "plan-3-choice.json": "4c27fb9c4ff8c4e7926a0728770bacc09d875790b01689125e04de16982cd129",
     "plan-4.json": "a89073bec4f5c4836dc19b6e31589c9c5b409a7a814fc7719fdb10a5150524c7",
+    "plan-5.json": "6db316ee60e12c0d52398f143634354d7633024361f922af2603d523d48cd2d5",
     "plan-3.json": "9d8cc13c923cdbde1f22bb84755170b34ac83adae3843030a4b749229b75a237",
     "protocol-1.json": "7f95d7b1ec672c4df44c3bb8fb658b938398a508622671225a28e7f85f5606c4",
     "protocol-2.json": "7510c02890d20084d9715a9a8da237a1be5de34998fdfa34d9759b1c6129b18c",
@@ -55,6 +56,7 @@ DIGESTS = {
     "release-4.parquet": "ab10cc6de0290303b2f0818e742fb91d968b6d99d47df14eca071e5dba0ecb61",
     "release-5.parquet": "2f2f04be9f6ba4798b3e2169e29f6a146475b0b27f00dd9bf1fefa48f10faba7",
     "release-6.parquet": "277da24cd87ab7c7ff8077e8f976ae944255755d0ececac6e2d7156445af374f",
+    "release-7.parquet": "26b19bddb27fb9447fe6741e102d22447e6b8fc9ca73e95155a9159265f616d3",
     "reports-1.bin": "aa981c851f6672f261847d0cc1dd26e8e842fa52dae44e09853068e95172c0bc",
     "reports-2.bin": "4537accf645b07b187d6873eb89b1c6784b8b74f7ed8a6e5fa49b56abb4022c7",
     "schema-1-draft.json": "67e7c753c244b3cae1737a9f960942a0b18c294d58f845ea21c67270cd9a533a",
@@ -356,6 +358,23 @@ def test_plan_4_and_release_6() -> None:
     assert [each.values.tolist() for each in release.measurements] == [243, [43, 103, 144]]
     np.testing.assert_allclose(release.marginal("rooms").values, [43, 60, 41, 99])
     np.testing.assert_allclose(release.marginal("rooms").std_error, [4, 32**0.5, 32**0.5, 32**0.5])
+
+
+def test_plan_5_and_release_7() -> None:
+    """Prefixes of rooms and their cells, with noise of one size.
+
+    The precision is J + S'S + I over 16, S the prefixes; its inverse has 13, 18, 19 and 21 thirty-fourths of 16 on its
+    diagonal. One row is in two more numbers than a total: the plan costs 1/2 + 4 / (2 x 16) = 5/8.
+    """
+    plan = Plan.load(HERE / "plan-5.json")
+    prefixes = Kronecker(("rooms",), {"rooms": [[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0]]})
+    asked = [Cells(()), prefixes, Cells(("rooms",))]
+    assert ([request.query for request in plan.requests], plan.cost) == (asked, Fraction(5, 8))
+    release = ct.open_release(HERE / "release-7.parquet")
+    assert [each.query for each in release.measurements] == asked
+    assert [each.values.tolist() for each in release.measurements] == [237, [48, 97, 143], [50, 51, 48, 94]]
+    np.testing.assert_allclose(release.marginal("rooms").values, np.array([818, 837, 792, 1590]) / 17)
+    np.testing.assert_allclose(release.marginal("rooms").std_error, np.sqrt(16 * np.array([13, 18, 19, 21]) / 34))
 
 
 # The local model

@@ -123,8 +123,8 @@ CENTRAL = (
     ),
     Mutant(
         "residuals/combine.py",
-        "own / self._own_variances, number) / precision",
-        "own, number) / np.bincount(self._places, minlength=number)",
+        "own / self._own_variances, len(self.keys))",
+        "own / self._own_variances**2, len(self.keys))",
         "residuals/test_combine.py::test_combining_is_dense_generalised_least_squares",
     ),
     Mutant(
@@ -132,6 +132,12 @@ CENTRAL = (
         "tau = 1 / float(inverse.sum())",
         "tau = 1 / float(np.trace(inverse))",
         "residuals/test_axes.py::test_the_basis_is_what_the_docstring_says",
+    ),
+    Mutant(
+        "residuals/mixed.py",
+        "+= weight * self._grams[way]",
+        "+= self._grams[way]",
+        "residuals/test_mixed.py::test_combining_is_generalised_least_squares",
     ),
     # Answers
     Mutant(

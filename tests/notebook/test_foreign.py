@@ -138,8 +138,40 @@ def test_a_file_of_correlated_answers(tmp_path: Path) -> None:
         found.add_file(written(tmp_path, "question,value,variance,origin"), covariance=[[1]])
 
 
-def written(folder: Path, *lines: str) -> Path:
-    path = folder / "others.csv"
+def test_correlated_answers_on_the_command_line(tmp_path: Path) -> None:
+    """100 with variance 4 and 110 with variance 1 and covariance 1: the second alone counts, as above."""
+    ledger = tmp_path / "a.ledger"
+    ct.Ledger.create(ledger, schema=SCHEMA, budget=ct.Budget(epsilon=1))
+    csv = written(tmp_path, "question,value,origin", f"sex = Female,100,{SURVEY}", f"sex = Female,110,{SURVEY}")
+    matrix = written(tmp_path, "4,1", "1,1", name="covariance.csv")
+    asked = ("ask", "--ledger", ledger, "sex = Female", "--free", "--rows", 1_000_000)
+    seen = json.loads(run(*asked, "--foreign", csv, "--foreign-covariance", matrix, "--json").out)
+    assert (seen["value"], seen["std_error"]) == (pytest.approx(110, abs=0.1), pytest.approx(1, rel=0.01))
+    assert seen["foreign"] == [SURVEY]
+    alone = run(*asked, "--foreign-covariance", matrix)
+    assert (alone.code, "answers of --foreign, which is missing" in alone.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["a,b", "4,1"], "line 1: a covariance must be numbers alone"),
+        (["4,1"], "covariance of 2 answers must be 2 x 2"),
+        (["4,1", "1"], "must be a matrix of numbers"),
+        (["4,1", '1,"1'], "must be a CSV file in UTF-8"),
+        (["1"] * 1_001, "at most 1,000 answers"),
+    ],
+)
+def test_files_of_a_covariance_that_are_refused(tmp_path: Path, lines: list[str], message: str) -> None:
+    csv = written(tmp_path, "question,value,origin", f"sex = Female,100,{SURVEY}", f"sex = Female,110,{SURVEY}")
+    with pytest.raises(QueryError, match=message):
+        book().add_file(csv, covariance=written(tmp_path, *lines, name="covariance.csv"))
+    with pytest.raises(QueryError, match="cannot read"):
+        book().add_file(csv, covariance=tmp_path / "none.csv")
+
+
+def written(folder: Path, *lines: str, name: str = "others.csv") -> Path:
+    path = folder / name
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
 

@@ -77,7 +77,7 @@ BINARY = {"attributes": [{"name": f"a{i}", "values": ["0", "1"]} for i in range(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (set_in("format", to=7), "it has format 7, made by a newer crosstally; this one reads up to format 6"),
+        (set_in("format", to=8), "it has format 8, made by a newer crosstally; this one reads up to format 7"),
         (set_in("format", to=5), "must be an object with exactly the fields .*, groups"),
         (set_in("statement", "plan", to="0" * 64), "from format 5 on, and not before, it must have the field 'plan'"),
         (set_in("statement", "plan", to="0" * 63), "plan must be a SHA-256 in hexadecimal"),
@@ -150,10 +150,38 @@ def test_forged_headers(change: Callable[[dict[str, Any]], object], message: str
     ],
 )
 def test_forged_matrices(change: Callable[[dict[str, Any]], object], message: str, tmp_path: Path) -> None:
-    path = tmp_path / "matrix.parquet"
-    path.write_bytes((Path(__file__).parent.parent / "formats" / "release-6.parquet").read_bytes())
+    refused(forge(_kept("release-6.parquet", tmp_path), change), message)
+
+
+def _kept(name: str, folder: Path) -> Path:
+    """A copy of a file of the formats, which opens."""
+    path = folder / name
+    path.write_bytes((Path(__file__).parent.parent / "formats" / name).read_bytes())
     open_release(path)
-    refused(forge(path, change), message)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (set_in("format", to=6), "header must be an object with exactly the fields"),
+        (set_in("mixed", to={}), "must name matrices that are there"),
+        (set_in("mixed", to=[]), "mixed must map names of attributes to lists"),
+        (set_in("mixed", "rooms", to=[]), "mixed must map names of attributes to lists"),
+        (set_in("mixed", "nobody", to=[[[1, 0]]]), "unknown attribute 'nobody'"),
+        (set_in("mixed", "sex", to=[[[1, 0]]]), "mixed must be the matrices of attributes"),
+        (set_in("mixed", "rooms", 0, 0, 0, to=1e9), "must hold whole numbers"),
+        (set_in("mechanisms", 0, "matrices", to={"rooms": 0}), "only a kronecker query names matrices"),
+        (set_in("mechanisms", 1, "matrices", to={"rooms": 1}), "must name matrices that are there"),
+        (set_in("mechanisms", 1, "matrices", to={"sex": 0}), "must name matrices that are there"),
+        (set_in("mechanisms", 1, "matrices", to={"rooms": True}), "matrices must map names of attributes to numbers"),
+        (set_in("mechanisms", 1, "matrices", to={}), "along at least one of its attributes"),
+        (set_in("mechanisms", to=[{}] * 4), "at most as many mechanisms as measurements"),
+        (set_in("measurements", 2, to=[0, 0]), "numbers, but it has"),
+    ],
+)
+def test_forged_matrices_of_several_ways(change: Callable[[dict[str, Any]], object], message: str, tmp_path) -> None:
+    refused(forge(_kept("release-7.parquet", tmp_path), change), message)
 
 
 @pytest.mark.parametrize(

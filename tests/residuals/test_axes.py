@@ -9,7 +9,7 @@ from crosstally.questions.queries import Cells, Contrast
 from crosstally.residuals import Variances, combine
 from crosstally.residuals.axes import LinearAxis
 from crosstally.tables import Measurement
-from reference_linear import answer_of, least_squares, numbered, rows_of
+from reference_linear import least_squares, measured, numbered, rows_of
 
 SCHEMA = numbered(4, 2, 3)
 TABLES = [(), ("a0",), ("a1",), ("a2",), ("a0", "a1"), ("a0", "a2")]
@@ -33,22 +33,11 @@ VIEWS = [
 ]
 
 
-def measured(asked, seed=1) -> list[Measurement]:
-    rng = np.random.default_rng(seed)
-    table = rng.integers(0, 50, SCHEMA.shape)
-    out = []
-    for query, variance in asked:
-        exact = answer_of(query, table, SCHEMA)
-        noisy = exact + np.rint(rng.normal(0, variance**0.5, exact.shape)).astype(int)
-        out.append(Measurement(query, noisy, variance=variance, noise=None, origin="test"))
-    return out
-
-
 @pytest.mark.parametrize("asked", [RESIDUALS, VIEWS], ids=["residuals", "views"])
 @pytest.mark.parametrize("rows", [None, 600])
 def test_combining_is_generalised_least_squares(asked, rows) -> None:
     """Every table and the mean variance of its cells, against a dense solution; with a public total too."""
-    measurements = measured(asked)
+    measurements = measured(asked, SCHEMA)
     found = combine(SCHEMA, measurements, rows=rows)
     if rows is not None:
         known = Measurement(Cells(()), np.array(rows), variance=1e-6, noise=None, origin="public")
@@ -65,7 +54,7 @@ def test_combining_is_generalised_least_squares(asked, rows) -> None:
 
 def test_a_table_whose_parts_are_not_measured_is_refused() -> None:
     with pytest.raises(QueryError, match="all tables inside it and the total must be too"):
-        combine(SCHEMA, measured([RESIDUALS[0], RESIDUALS[3]]))
+        combine(SCHEMA, measured([RESIDUALS[0], RESIDUALS[3]], SCHEMA))
 
 
 @pytest.mark.parametrize("matrix", [FOUR, WIDE])

@@ -63,6 +63,14 @@ def ask(
             "cover them.",
         ),
     ] = None,
+    foreign_covariance: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="CSV",
+            help="The covariance of these answers' noise, where it is correlated: numbers alone, a line for each "
+            "answer. The file of answers then has no column variance.",
+        ),
+    ] = None,
     rows: Rows = None,
     key: Annotated[
         str | None,
@@ -88,7 +96,9 @@ def ask(
     read = None if schema is None else Schema.load(schema)
     notebook = open_notebook(Ledger.open(ledger, before_charge=before_charge), rows=rows, schema=read)
     if foreign is not None:
-        notebook.add_file(foreign)
+        notebook.add_file(foreign, covariance=foreign_covariance)
+    elif foreign_covariance is not None:
+        raise QueryError("--foreign-covariance belongs to the answers of --foreign, which is missing")
     if error is not None:
         _show_price(notebook, question, error, json=json)
         return

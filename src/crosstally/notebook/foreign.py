@@ -108,7 +108,12 @@ def read_foreign(path: str | Path, schema: Schema) -> tuple[Measurement, ...]:
 
 
 def read_correlated(path: str | Path, covariance: Any, schema: Schema) -> Correlated:
-    """Foreign answers from a CSV file with the columns ``FIELDS`` but for the variance, and their covariance."""
+    """Foreign answers from a CSV file with the columns ``FIELDS`` but for the variance, and their covariance.
+
+    The covariance is a matrix, or the path of a CSV file of numbers alone, a line for each answer.
+    """
+    if isinstance(covariance, str | Path):
+        covariance = _read_matrix(covariance)
     lines = list(_lines(path, tuple(field for field in FIELDS if field != "variance")))
     values = [_number(line, "value", where) for where, line in lines]
     questions, origins = ([line[field] for _, line in lines] for field in ("question", "origin"))
@@ -116,6 +121,31 @@ def read_correlated(path: str | Path, covariance: Any, schema: Schema) -> Correl
         return foreign_answers(questions, values, covariance=covariance, origin=origins, schema=schema)
     except CrosstallyError as error:
         raise QueryError(f"{str(path)!r}: {error}") from None
+
+
+def _read_matrix(path: str | Path) -> list[list[float]]:
+    """The numbers of a CSV file without names of columns."""
+    name = repr(str(path))
+    out: list[list[float]] = []
+    try:
+        with Path(path).open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.reader(file, strict=True)
+            for line in reader:
+                if len(out) == _MOST_CORRELATED or len(line) > _MOST_CORRELATED:
+                    raise QueryError(f"{name} must hold the covariance of at most {_MOST_CORRELATED:,} answers")
+                try:
+                    out.append([float(text) for text in line])
+                except ValueError:
+                    raise QueryError(f"{name}, line {reader.line_num}: a covariance must be numbers alone") from None
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise _not_readable(name, error) from None
+    return out
+
+
+def _not_readable(name: str, error: OSError | UnicodeDecodeError | csv.Error) -> QueryError:
+    if isinstance(error, OSError):
+        return QueryError(f"cannot read {name}: {(error.strerror or 'unknown reason').lower()}")
+    return QueryError(f"{name} must be a CSV file in UTF-8")
 
 
 def _lines(path: str | Path, fields: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
@@ -135,10 +165,8 @@ def _lines(path: str | Path, fields: Sequence[str]) -> Iterator[tuple[str, dict[
                         f"{where}: there must be {len(fields)} fields; questions with commas stand in quotes"
                     )
                 yield where, line
-    except OSError as error:
-        raise QueryError(f"cannot read {name}: {(error.strerror or 'unknown reason').lower()}") from None
-    except (UnicodeDecodeError, csv.Error):
-        raise QueryError(f"{name} must be a CSV file in UTF-8") from None
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise _not_readable(name, error) from None
 
 
 def _number(line: dict[str, str], field: str, where: str) -> float:

@@ -280,7 +280,8 @@ class Notebook:
     def add_file(self, path: str | Path, *, covariance: Any = None) -> None:
         """Use all answers of a CSV file with the columns question, value, variance and origin, as ``add`` does.
 
-        With their covariance, a matrix in the order of the file's lines, there is no column for the variance.
+        With their covariance, a matrix in the order of the file's lines or a CSV file of its numbers, there is no
+        column for the variance.
         """
         if covariance is not None:
             self._add_correlated(read_correlated(path, covariance, self.schema))

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-__all__ = ["LINE", "category", "chart", "dots", "layer", "logarithmic", "quantity", "stacked", "ticks"]
+__all__ = ["LINE", "category", "chart", "dashed", "dots", "layer", "logarithmic", "quantity", "stacked", "ticks"]
 
 LINE: Mapping[str, Any] = {"type": "line", "point": True}
 """A line with a point at each value."""
@@ -67,6 +67,16 @@ def layer(
     """One kind of mark, for the chart's values or for values of its own, told by ``x``, ``y``, ``color`` and so on."""
     own = {} if values is None else {"data": {"values": [dict(value) for value in values]}}
     return {**own, "mark": mark if isinstance(mark, str) else dict(mark), "encoding": channels}
+
+
+def dashed(dashes: Mapping[str, Any], **channels: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Lines with points, told apart by dashes as well: two layers, since the legend of lines that have points is empty.
+
+    >>> [part["mark"] for part in dashed(category("error"))]
+    ['line', {'type': 'point', 'filled': True, 'opacity': 1}]
+    """
+    strokes = {**dashes, "legend": {"symbolType": "stroke"}}
+    return layer("line", **channels, strokeDash=strokes), layer(dots(opacity=1), **channels)
 
 
 def chart(

@@ -41,6 +41,9 @@ _MOST_INTERVALS = 2_000  # of all experiments together: an estimate from above (
 VERDICT_LEVEL = 1 - FALSE_ALARMS / _MOST_INTERVALS
 """Of every interval that decides a claim: by Bonferroni's rule all of them hold at once, but for ``FALSE_ALARMS``."""
 
+_NO_LIMIT = (
+    1e9  # a ratio of errors beyond it, or below its inverse, is none that a run could show: no digits are printed
+)
 _BOOTSTRAP_BLOCK = 4_000_000  # limits memory: numbers drawn at once, 32 MB of places
 
 # Errors
@@ -331,6 +334,13 @@ def ratio_words(interval: Interval) -> str:
 
 
 def _digits(number: float) -> str:
+    """Three digits, large numbers in full; the ends of intervals of two runs, which say nothing, in words.
+
+    >>> [_digits(number) for number in (0.12345, 12_345.6, 9.2e303, 1e-304)]
+    ['0.123', '12,346', 'no limit', '0']
+    """
+    if not 1 / _NO_LIMIT < abs(number) < _NO_LIMIT:
+        return "no limit" if number > 1 else "0"
     return f"{number:.3g}" if abs(number) < 999.5 else f"{number:,.0f}"
 
 

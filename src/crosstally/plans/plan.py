@@ -27,7 +27,7 @@ from crosstally.platform_files import write_text
 from crosstally.questions.along import AskedAlong
 from crosstally.questions.choice import Choice
 from crosstally.questions.groups import Groups, full_part
-from crosstally.questions.kronecker import Kronecker, Matrices, Matrix, matrices_of, read_matrices
+from crosstally.questions.kronecker import Kronecker, Matrices, Matrix, matrices_of, mixed_of, read_matrices
 from crosstally.questions.queries import (
     MAX_CELLS,
     Cells,
@@ -40,6 +40,7 @@ from crosstally.questions.queries import (
 from crosstally.questions.query_json import query_from_dict
 from crosstally.residuals.axes import Axes, linear_axes
 from crosstally.residuals.closure import Closure, closure_of
+from crosstally.residuals.mixed import MixedAxes
 from crosstally.residuals.variances import Variances, without_matrices
 from crosstally.schema import Schema
 from crosstally.workload import Workload
@@ -54,9 +55,11 @@ __all__ = [
     "spent_by",
 ]
 
-FORMAT = 4
-"""Plans with matrices, or a workload of ranges. A plan is written in the lowest format that can hold it, which older
-readers accept: 3 has an objective, choices or groups of values, 2 has later stages, 1 has none of these."""
+FORMAT = 5
+"""Plans that measure an attribute in more than one way. A plan is written in the lowest format that can hold it, which
+older readers accept: 4 has matrices or a workload of ranges, 3 an objective, choices or groups of values, 2 later
+stages, 1 none of these."""
+_MIXED = 5  # the format of a plan that measures an attribute in more than one way, by itself
 # The variance of a number without noise: positive, so that it has an inverse, and negligible beside any noise.
 _EXACT = 1e-300
 _FREE_CELLS = 2**18  # of contrasts: all sets of 11 binary attributes, or one set of 18
@@ -94,7 +97,8 @@ class Plan:
                     advice = "put values into groups, or measure fewer attributes together"
                     raise TooManyCellsError(too_many_cells(table.attributes, shape, advice))
         Groups.of(self.schema, (group.query for group in self.groups))
-        object.__setattr__(self, "matrices", matrices_of([group.query for group in self.groups]))
+        object.__setattr__(self, "matrices", matrices_of(self._ways))
+        mixed_of(self._ways)  # refuses two of them in one table
         self._check_contrasts(4 * _FREE_CELLS)
         subsets = sum(len(group) * 2 ** len(group.query.attributes) for group in self._measuring)
         if subsets > MAX_CELLS:
@@ -164,6 +168,20 @@ class Plan:
         """The groups that measure something: a choice says which table is worth measuring, and no more."""
         return tuple(group for group in self.groups if not isinstance(group.query, Choice))
 
+    @property
+    def _ways(self) -> list[Query]:
+        """Queries from which follows how each attribute is measured: all, if there are matrices."""
+        if any(isinstance(group.query, Kronecker) for group in self.groups):
+            return [request.query for request in self.requests]
+        return [group.query for group in self.groups]
+
+    @cached_property
+    def mixed(self) -> MixedAxes | None:
+        """The attributes that are measured in more than one way, if there are any."""
+        if not mixed_of(self._ways):
+            return None
+        return MixedAxes.of(self.schema, [(request.query, request.noise.variance) for request in self.requests])
+
     @cached_property
     def cells(self) -> int:
         """How many numbers are measured."""
@@ -212,8 +230,12 @@ class Plan:
         return self._variances_of(closure, {})
 
     def _variances_of(self, closure: Closure, asked: Mapping[str, AskedAlong]) -> Variances:
+        mixed = self.mixed
         measured = [_in_full(group, self.schema) for group in self._measuring]
-        return Variances(closure, measured, linear_axes(self.matrices), asked)
+        if mixed is not None:
+            held = [self.schema.positions[name] for name in mixed.mixed]
+            measured = [(kind, rows[~np.isin(rows, held).any(axis=1)], v) for kind, rows, v in measured]
+        return Variances(closure, measured, linear_axes(self.matrices), asked, mixed)
 
     @property
     def covers(self) -> bool:
@@ -251,17 +273,18 @@ class Plan:
         """The plan as JSON."""
         groups = dict(each for request in self.requests for each in request.query.groups)
         choices = any(isinstance(request.query, Choice) for request in self.requests)
-        linear = bool(self.matrices or self.workload.along)
+        mixed = self.mixed is not None
+        linear = bool(mixed or self.matrices or self.workload.along)
         newest = linear or bool(groups) or choices or self.objective != Objective.CELLS
         later = {"later": [rule.to_dict() for rule in self.later]} if self.later or newest else {}
         return {
-            "crosstally-plan": 4 if linear else 3 if newest else 2 if self.later else 1,
+            "crosstally-plan": 5 if mixed else 4 if linear else 3 if newest else 2 if self.later else 1,
             "strategy": self.strategy,
             "budget": self.budget.to_dict(),
             "neighbours": self.neighbours.value,
             "schema": self.schema.to_dict(),
             "workload": self.workload.to_dict(),
-            "requests": [{"query": _query_dict(r.query), "noise": r.noise.to_dict()} for r in self.requests],
+            "requests": [{"query": self._query_dict(r.query), "noise": r.noise.to_dict()} for r in self.requests],
             **later,
             **({"groups": {name: list(maps) for name, maps in sorted(groups.items())}} if newest else {}),
             **({"objective": self.objective.value} if newest else {}),
@@ -276,7 +299,7 @@ class Plan:
             raise PlanError(f"not a crosstally plan of format 1 to {FORMAT}")
         fields = {"crosstally-plan", "strategy", "budget", "neighbours", "schema", "workload", "requests"}
         newest = {"later", "groups", "objective"}
-        fields |= {1: set(), 2: {"later"}, 3: newest, 4: newest | {"matrices"}}[number]
+        fields |= {1: set(), 2: {"later"}, 3: newest, 4: newest | {"matrices"}, 5: newest | {"matrices"}}[number]
         if set(given) != fields:
             raise PlanError(f"a plan must have exactly the fields {', '.join(sorted(fields))}")
         if given["neighbours"] not in list(Neighbours) or not isinstance(given["strategy"], str):
@@ -300,8 +323,22 @@ class Plan:
             objective=Objective(given.get("objective", Objective.CELLS)),
         )
         if plan.matrices != matrices:
-            raise PlanError("the matrices of a plan must be those of its requests, and stand there for format 4 alone")
+            raise PlanError("the matrices of a plan must be those of its requests, and stand there from format 4 on")
+        if (plan.mixed is not None) != (number == _MIXED):
+            raise PlanError(f"a plan measures an attribute in more than one way in format {_MIXED}, and only there")
         return plan
+
+    def _query_dict(self, query: Query) -> dict[str, Any]:
+        """The query as JSON; groups and matrices are named, since the plan holds them once for all.
+
+        A matrix of an attribute that is measured in more than one way stands in the query itself.
+        """
+        if isinstance(query, Kronecker):
+            if self.mixed is not None and self.mixed.holds([name for name, _ in query.matrices]):
+                return query.to_dict()
+            return {"kronecker": list(query.attributes), "matrices": [name for name, _ in query.matrices]}
+        named = {"groups": [name for name, _ in query.groups]} if query.groups else {}
+        return {**query.to_dict(), **named}
 
     def save(self, path: str | Path) -> None:
         """Write the plan as a JSON file; if its schema is a draft, as one that only its owner can read."""
@@ -341,14 +378,6 @@ def _read_request(given: object, groups: Mapping[str, tuple[int, ...]], matrices
     if not isinstance(given, dict) or given.keys() != {"query", "noise"}:
         raise PlanError("each request must be an object with query and noise")
     return Request(query_from_dict(given["query"], groups, matrices), Noise.from_dict(given["noise"]))
-
-
-def _query_dict(query: Query) -> dict[str, Any]:
-    """The query as JSON; groups and matrices are named, since the plan holds them once for all."""
-    if isinstance(query, Kronecker):
-        return {"kronecker": list(query.attributes), "matrices": [name for name, _ in query.matrices]}
-    named = {"groups": [name for name, _ in query.groups]} if query.groups else {}
-    return {**query.to_dict(), **named}
 
 
 def _in_full(group: RequestGroup, schema: Schema) -> tuple[type[Query], NDArray[np.intp], float]:

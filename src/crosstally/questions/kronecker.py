@@ -34,7 +34,9 @@ __all__ = [
     "Matrices",
     "Matrix",
     "check_parts",
+    "matrices_along",
     "matrices_of",
+    "mixed_of",
     "read_matrices",
     "read_matrix",
 ]
@@ -150,6 +152,13 @@ class Kronecker:
         ]
 
 
+def matrices_along(query: Cells | Contrast | Kronecker, schema: Schema) -> list[NDArray[np.int64]]:
+    """The matrix along each attribute of a query; of cells and contrasts their own."""
+    if isinstance(query, Kronecker):
+        return query.along(schema)
+    return [_plain_axis(size, isinstance(query, Contrast)).matrix for size in schema.sizes(query.attributes)]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Axis:
     """A matrix along one attribute: (numbers, values)."""
@@ -176,7 +185,7 @@ class _Axis:
         return np.moveaxis(np.tensordot(self.matrix, counts, axes=(1, axis)), 0, axis)
 
 
-@lru_cache(maxsize=256)  # a release has one matrix for each attribute, and a thousand queries that hold it
+@lru_cache(maxsize=256)  # a release has few matrices for each attribute, and a thousand queries that hold them
 def _matrix_axis(matrix: Matrix) -> _Axis:
     return _Axis(np.array(matrix, np.int64))
 
@@ -274,15 +283,19 @@ def read_matrices(given: object) -> Matrices:
 def check_parts(queries: Iterable[Query]) -> None:
     """Raise unless all sets inside the table of every Kronecker query are measured, the total among them.
 
-    Of a table that is measured by a matrix nothing can be read without them: along the matrix there is no mean.
+    Of a table that is measured by a matrix nothing can be read without them: along the matrix there is no mean. The
+    same holds for contrasts over an attribute that has a matrix elsewhere.
     """
     asked = [query for query in queries if isinstance(query, Cells | Contrast | Kronecker)]
+    if not any(isinstance(query, Kronecker) for query in asked):
+        return
+    mixed = set(mixed_of(asked))
     measured: set[frozenset[str]] = set()
     for query in asked:
         plain = query.plain if isinstance(query, Kronecker) else query
         orders = range(len(query.attributes) + 1) if isinstance(plain, Cells) else (len(query.attributes),)
         measured.update(frozenset(part) for order in orders for part in combinations(query.attributes, order))
-    for query in (each for each in asked if isinstance(each, Kronecker)):
+    for query in (each for each in asked if isinstance(each, Kronecker) or mixed.intersection(each.attributes)):
         parts = (part for order in range(len(query.attributes)) for part in combinations(query.attributes, order))
         missing = next((part for part in parts if frozenset(part) not in measured), None)
         if missing is not None:
@@ -293,28 +306,53 @@ def check_parts(queries: Iterable[Query]) -> None:
 
 
 def matrices_of(queries: Iterable[Query]) -> Matrices:
-    """The matrices that some queries have together: one for each attribute that has any.
+    """The matrices of attributes that all queries measure in the same way; those of ``mixed_of`` are not among them.
 
     Raises:
-        PlanError: An attribute has two matrices, or is measured with its matrix here and without there, or values are
-            in groups somewhere: coefficients would not be independent.
+        PlanError: Some attribute has a matrix and values are in groups somewhere: coefficients would not be
+            independent.
     """
-    found: dict[str, Matrix] = {}
     asked = list(queries)
-    for query in asked:
-        for name, matrix in query.matrices if isinstance(query, Kronecker) else ():
-            if found.setdefault(name, matrix) is not matrix and found[name] != matrix:
-                raise PlanError(f"the attribute {name!r} must have the same matrix in every query of a release")
-    if not found:
-        return ()
+    if any(isinstance(query, Kronecker) for query in asked) and any(query.groups for query in asked):
+        raise PlanError("a release with linear strategies cannot count values in groups")
+    found = {name: ways for name, ways in _ways(asked).items() if len(ways) == 1}
+    return tuple(sorted((name, matrix) for name, ways in found.items() for matrix in ways if matrix is not None))
+
+
+def mixed_of(queries: Iterable[Query]) -> Mapping[str, tuple[Matrix, ...]]:
+    """For each attribute that is measured in more than one way its matrices, in the order of the queries.
+
+    Two matrices are two ways, and so are a matrix here and cells or contrasts there. ``residuals.mixed`` combines them.
+
+    Raises:
+        PlanError: A query holds two such attributes.
+    """
+    asked = list(queries)
+    found = {name: ways for name, ways in _ways(asked).items() if len(ways) > 1}
+    for query in asked if found else ():
+        if isinstance(query, Cells | Contrast | Kronecker):
+            both = [name for name in query.attributes if name in found]
+            if len(both) > 1:
+                raise PlanError(
+                    f"{both[0]!r} and {both[1]!r} are each measured in more than one way, so no table may hold both; "
+                    f"{' x '.join(query.attributes)} does"
+                )
+    return {name: tuple(way for way in ways if way is not None) for name, ways in sorted(found.items())}
+
+
+def _ways(queries: Iterable[Query]) -> dict[str, dict[Matrix | None, None]]:
+    """For each attribute that has a matrix somewhere how it is measured: its matrices, None for cells and contrasts."""
+    out: dict[str, dict[Matrix | None, None]] = {}
+    plain: set[str] = set()
+    asked = list(queries)
+    if not any(isinstance(query, Kronecker) for query in asked):
+        return out
     for query in asked:
         own = dict(query.matrices) if isinstance(query, Kronecker) else {}
-        if query.groups:
-            raise PlanError("a release with linear strategies cannot count values in groups")
-        without = next((name for name in query.attributes if name in found and name not in own), None)
-        if without is not None and isinstance(query, Cells | Contrast | Kronecker):
-            raise PlanError(
-                f"the attribute {without!r} is measured by its matrix, so every table that holds it must be; "
-                f"{' x '.join(query.attributes)} is not"
-            )
-    return tuple(sorted(found.items()))
+        for name, matrix in own.items():
+            out.setdefault(name, {})[matrix] = None
+        if isinstance(query, Cells | Contrast | Kronecker):
+            plain.update(name for name in query.attributes if name not in own)
+    for name in plain.intersection(out):
+        out[name][None] = None
+    return out

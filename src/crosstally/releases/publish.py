@@ -13,6 +13,7 @@ from crosstally.questions.kronecker import Kronecker, check_parts, matrices_of
 from crosstally.questions.queries import MAX_CELLS, Cells, Contrast, Query
 from crosstally.releases.release import Release
 from crosstally.releases.statement import Statement
+from crosstally.residuals.mixed import MixedAxes
 from crosstally.schema import Schema
 from crosstally.tables import PUBLIC, Chosen, Measurement, public_counts
 
@@ -77,8 +78,9 @@ def check_queries(schema: Schema, queries: Iterable[Query]) -> None:
     Choices are not held among them; linear queries of single numbers stay in a notebook's ledger.
     """
     cells, asked = 0, tuple(queries)
-    if matrices_of(asked):
-        check_parts(asked)
+    matrices_of(asked)  # refuses values in groups beside matrices
+    check_parts(asked)
+    MixedAxes.of(schema, [(query, 1.0) for query in asked])  # refuses more covariances than memory holds
     for i, query in enumerate(asked):
         if isinstance(query, Choice):
             continue

@@ -24,8 +24,10 @@ from crosstally.html_text import html_facts
 from crosstally.inference.estimate import ROUNDS, SHRUNK, estimate, infer
 from crosstally.inference.integers.tables import IntegerTables, Rounding, integer_tables
 from crosstally.inference.repeats import Repeats, repeated
+from crosstally.questions.kronecker import mixed_of
 from crosstally.questions.question import Question
 from crosstally.questions.where import Where
+from crosstally.releases.mixed_errors import MixedErrorBars
 from crosstally.releases.statement import Statement
 from crosstally.residuals import Estimate
 from crosstally.residuals.nested import extended_measurements
@@ -113,7 +115,8 @@ class Release:
         rows, groups = self.statement.rows, self.estimate.groups
         if groups is None:
             left = self.variances_left
-            return ErrorBars(
+            bars = MixedErrorBars if mixed_of([m.query for m in self.measurements]) else ErrorBars
+            return bars(
                 self.schema,
                 self.measurements,
                 rows,

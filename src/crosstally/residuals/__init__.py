@@ -8,6 +8,8 @@ any measured views is an inverse-variance average, coefficient by coefficient:
 ``basis``     a table to its coefficients and back
 ``layout``    which number stands for which coefficient
 ``combine``   measurements to an ``Estimate``: the averages, and their exact variances
+``axes``      attributes that are measured by a matrix: averages in the matrix's own basis
+``mixed``     attributes that are measured in more than one way: one dense solution for each set of the others
 ``variances`` the same variances from the noise alone, also before anything is measured
 """
 

@@ -22,6 +22,7 @@ from crosstally.questions.queries import Cells, Contrast, Query
 from crosstally.residuals.axes import LinearAxis, linear_axes, map_axis
 from crosstally.residuals.basis import decompose, rebuild
 from crosstally.residuals.layout import Layout, find, outer_product
+from crosstally.residuals.mixed import MixedAxes, PlacedBlocks
 from crosstally.residuals.nested import Nesting, PlacedNesting
 from crosstally.schema import Schema
 from crosstally.typing import Floats
@@ -181,6 +182,10 @@ class TurnedAxes:
         """Coefficients of the residual basis from averages."""
         return self._each(means, lambda axis: axis.to_helmert)
 
+    def from_helmert(self, coefficients: Floats) -> Floats:
+        """Averages from coefficients of the residual basis."""
+        return self._each(coefficients, lambda axis: axis.from_helmert)
+
     def variances(self, averaged: Floats) -> Floats:
         """The variances of these coefficients from those of independent averages."""
         return self._each(averaged, lambda axis: axis.to_helmert**2)
@@ -188,7 +193,7 @@ class TurnedAxes:
     def with_total(self, combined: Estimate, total: float) -> Estimate:
         """The same with the number of rows known: all else that was averaged stays."""
         known = combined.with_total(total)
-        averages = self._each(combined.coefficients, lambda axis: axis.from_helmert)
+        averages = self.from_helmert(combined.coefficients)
         zero = combined.places([()])[0]
         before, averages[zero] = self._total_variance(combined), total
         variances = combined.variances - before * self._each(self._only(zero), lambda axis: axis.to_helmert**2)
@@ -215,23 +220,41 @@ class Averages:
     _own_variances: NDArray[np.float64]
     _nested: tuple[PlacedNesting, ...] = ()
     _turned: TurnedAxes | None = None
+    _mixed: PlacedBlocks | None = None
 
     @classmethod
     def of(cls, schema: Schema, measurements: Sequence[Measurement]) -> Averages:
         """The averages of these measurements."""
         layout = Layout.of(schema.shape)
         linear = linear_axes(matrices_of([m.query for m in measurements]))
-        shapes = by_shape([_kind(m.query, schema) for m in measurements])
-        parts = [_keys(schema, layout, [measurements[i] for i in group]) for group in shapes.values()]
-        keys = np.concatenate([part[0] for part in parts]) if parts else layout.keys([()])[0][:0]
+        mixed = MixedAxes.of(schema, [(m.query, m.variance) for m in measurements])
+        alone = [i for i in range(len(measurements)) if mixed is None or i not in mixed.readings]
+        shapes = by_shape([_kind(measurements[i].query, schema) for i in alone])
+        groups = tuple((kind, sizes, [alone[i] for i in group]) for (kind, sizes), group in shapes.items())
+        parts = [_keys(schema, layout, [measurements[i] for i in group]) for _, _, group in groups]
+        keys = [layout.keys([()])[0][:0], *(part[0] for part in parts)]
         variances = np.concatenate([part[1] for part in parts] or [np.empty(0)])
-        unique, places = np.unique(keys, return_inverse=True)
-        groups = tuple((kind, sizes, group) for (kind, sizes), group in shapes.items())
-        averaged = 1 / np.bincount(places, 1 / variances, len(unique))
-        if not linear:
-            return cls(unique, averaged, groups, places, variances)
-        turned = TurnedAxes.of(schema, unique, linear, [m.query.attributes for m in measurements])
-        return cls(unique, turned.variances(averaged), groups, places, variances, _turned=turned)
+        unique, places = np.unique(
+            np.concatenate([*keys, *(() if mixed is None else PlacedBlocks.keys(mixed))]), return_inverse=True
+        )
+        places = places[: len(variances)]
+        turned = None
+        if linear:
+            turned = TurnedAxes.of(schema, unique, linear, [m.query.attributes for m in measurements])
+        placed = None if mixed is None else PlacedBlocks.of(mixed, unique)
+        out = cls(unique, np.empty(0), groups, places, variances, _turned=turned, _mixed=placed)
+        return replace(out, variances=out._combined_variances())
+
+    @property
+    def _precision(self) -> Floats:
+        """One over the variance of each average: the sum over the measurements that hold the coefficient."""
+        return np.asarray(np.bincount(self._places, 1 / self._own_variances, len(self.keys)), np.float64)
+
+    def _combined_variances(self, *, total_known: bool = False) -> Floats:
+        """The variances of the coefficients of the residual basis."""
+        precision = self._precision
+        averaged = 1 / precision if self._mixed is None else self._mixed.variances(precision, total_known=total_known)
+        return averaged if self._turned is None else self._turned.variances(averaged)
 
     @classmethod
     def in_groups(cls, groups: Groups, measurements: Sequence[Measurement]) -> Averages:
@@ -253,6 +276,12 @@ class Averages:
 
     def with_total(self, combined: Estimate, total: float) -> Estimate:
         """An estimate made by these averages, with the number of rows known."""
+        if self._mixed is not None:
+            turned, means = self._turned, combined.coefficients
+            before = means if turned is None else turned.from_helmert(means)
+            means = self._mixed.with_total(before, self._precision, total)
+            means = means if turned is None else turned.to_helmert(means)
+            return replace(combined, coefficients=means, variances=self._combined_variances(total_known=True))
         if self._turned is not None:
             return self._turned.with_total(combined, total)
         known = combined.with_total(total)
@@ -267,9 +296,9 @@ class Averages:
             _coefficients(kind, sizes, np.stack([values[i] for i in group])) for kind, sizes, group in self._groups
         ]
         own = np.concatenate(parts or [np.empty(0)])
-        number = len(self.keys)
-        precision = np.bincount(self._places, 1 / self._own_variances, number)
-        means = np.asarray(np.bincount(self._places, own / self._own_variances, number) / precision)
+        precision = self._precision
+        sums = np.asarray(np.bincount(self._places, own / self._own_variances, len(self.keys)), np.float64)
+        means = sums / precision if self._mixed is None else self._mixed.means(sums, precision, values)
         for each in self._nested:
             each.put_together(means)
         return means if self._turned is None else self._turned.to_helmert(means)

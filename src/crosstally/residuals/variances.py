@@ -19,9 +19,10 @@ from crosstally.questions.along import AskedAlong
 from crosstally.questions.groups import full_part
 from crosstally.questions.kronecker import Kronecker, matrices_of
 from crosstally.questions.queries import Cells, Contrast, Query
-from crosstally.residuals.axes import Axes, LinearAxis, linear_axes
+from crosstally.residuals.axes import Axes, LinearAxis, basis_along, linear_axes
 from crosstally.residuals.closure import Closure, blocks_of, interleaved, subset_shares
 from crosstally.residuals.layout import find
+from crosstally.residuals.mixed import MixedAxes
 from crosstally.schema import Schema
 from crosstally.typing import Floats
 
@@ -43,13 +44,53 @@ class Variances:
         measured: Sequence[MeasuredAlike],
         linear: Mapping[str, LinearAxis] | None = None,
         asked: Mapping[str, AskedAlong] | None = None,
+        mixed: MixedAxes | None = None,
     ) -> None:
-        """From what is measured, with the bases of attributes that have a matrix, and what is asked along some."""
+        """From what is measured, with the bases of attributes that have a matrix, and what is asked along some.
+
+        ``mixed`` are those measurements that hold an attribute measured in more than one way; they are not among the
+        others.
+        """
         self.closure = closure
         self.linear = bool(linear)
         self.axes = Axes.of(closure.schema, linear, asked)
         precision = _precision(closure, measured, self.axes)
         self.of_sets = np.where(precision > 0, 1 / np.maximum(precision, _TINY), np.nan)
+        if mixed is not None:
+            self._put(mixed, precision, asked or {})
+
+    def _put(self, mixed: MixedAxes, precision: Floats, asked: Mapping[str, AskedAlong]) -> None:
+        """The variances of sets with and without a mixed attribute: such that the means of what is asked are exact.
+
+        A set B with the attribute a has no one variance: coefficients differ, and depend on those of B. What is asked
+        along a has the mean variance q = tr(W'W H C H') / number, where C is the covariance of (T, c). The set has the
+        variance for which its share in the mean and that of B add up to q.
+        """
+        for block in mixed.blocks.values():
+            place = self._place(block.part)
+            if place is None:
+                continue
+            covariance = mixed.covariance(block, float(precision[place]))
+            self.of_sets[place] = np.nan if covariance is None else covariance[0, 0]
+            for name, n in block.sizes.items():
+                with_it = self._place((*block.part, name))
+                if with_it is None:
+                    continue
+                self.of_sets[with_it] = np.nan
+                if covariance is not None:
+                    i, at, basis = self.closure.schema.positions[name], block.at(name), basis_along(None, n)
+                    own = asked.get(name) or AskedAlong(np.eye(n), n)
+                    of_cells = basis @ covariance[np.ix_(at, at)] @ basis.T
+                    mean = float((own.gram * of_cells).sum()) / own.number
+                    rest = mean - float(self.axes.outside[i] * covariance[0, 0])
+                    self.of_sets[with_it] = rest / float(self.axes.inside[i])
+
+    def _place(self, names: Sequence[str]) -> int | None:
+        """Where a set stands in the closure, if it is there."""
+        positions = self.closure.schema.positions
+        keys = self.closure.whole_keys(np.array([[positions[name] for name in names]], np.intp))
+        places, found = find(self.closure.keys, keys)
+        return int(places[0, 0]) if found.all() else None
 
     @classmethod
     def of_queries(cls, schema: Schema, measured: Sequence[tuple[Query, float]]) -> Variances:
@@ -59,9 +100,12 @@ class Variances:
         """
         alike: dict[tuple[type[Query], int, float], list[tuple[str, ...]]] = {}
         linear = linear_axes(matrices_of([query for query, _ in measured]))
+        mixed = MixedAxes.of(schema, measured)
         in_full = [(*full_part(without_matrices(query)), variance) for query, variance in measured]
-        for query, cells, variance in in_full:
+        for i, (query, cells, variance) in enumerate(in_full):
             names = query.attributes
+            if mixed is not None and i in mixed.readings:
+                continue
             alike.setdefault((type(query), len(names), variance * cells), []).append(names)
         known = schema.positions
         groups = [
@@ -69,18 +113,16 @@ class Variances:
             for (kind, _, variance), tables in alike.items()
         ]
         tables = dict.fromkeys([(), *(query.attributes for query, _, _ in in_full)])
-        return cls(Closure(schema, tuple(tables)), groups, linear)
+        return cls(Closure(schema, tuple(tables)), groups, linear, mixed=mixed)
 
     def replacing(self, known: Mapping[tuple[str, ...], float]) -> Variances:
         """The same with other variances for the coefficients of some sets, as far as these are measured at all."""
         out = copy(self)
         out.of_sets = self.of_sets.copy()
-        positions = self.closure.schema.positions
         for names, variance in known.items():
-            keys = self.closure.whole_keys(np.array([[positions[name] for name in names]], np.intp))
-            places, found = find(self.closure.keys, keys)
-            place = places[found]
-            out.of_sets[place] = np.where(np.isnan(out.of_sets[place]), np.nan, variance)
+            place = self._place(names)
+            if place is not None and not np.isnan(out.of_sets[place]):
+                out.of_sets[place] = variance
         return out
 
     @property

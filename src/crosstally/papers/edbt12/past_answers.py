@@ -14,7 +14,7 @@ from crosstally.notebook.history.bundles import Batch
 from crosstally.notebook.history.components import Past, Structure
 from crosstally.notebook.history.constraints import Problem
 from crosstally.notebook.history.prior import Prior
-from crosstally.papers.charts import LINE, category, chart, layer, logarithmic, stacked
+from crosstally.papers.charts import LINE, category, chart, dashed, layer, logarithmic, stacked
 from crosstally.papers.edbt12 import past_claims as claims
 from crosstally.papers.edbt12.census import census
 from crosstally.papers.edbt12.eigenqueries import Eigenqueries
@@ -56,7 +56,7 @@ _FOLDS = 5  # of cross-validation, as in the paper
 _RAW, _OURS = "raw answers", "crosstally"
 _COLOURS = {UNIFORM: "#f58518", BOUGHT: "#4c78a8", _OURS: "#54a24b", _RAW: "#888888"}
 _WHOLE = [1, 0]  # pixels drawn and left out: a line without gaps
-_STROKES = {"symbolType": "stroke"}  # a legend of dashes shows lines, not points
+_WIDTH, _HEIGHT = 560, 190  # pixels of a panel: as wide as the longest title
 
 
 def _alphas(quick: bool) -> list[float]:
@@ -230,17 +230,16 @@ def _validation_chart(rows: Sequence[Mapping[str, Value]]) -> dict[str, Any]:
     return stacked(
         chart(
             own := [each for each in values if each["method"] == method],
-            layer(
-                LINE,
+            *dashed(
+                category("error", {"true": _WHOLE, "cross-validated": [4, 3]}),
                 x=logarithmic("alpha", _numbers(own, "alpha")),
                 y=logarithmic("RMSE", _numbers(own, "RMSE"), title="RMSE of new queries"),
                 color=category("prior", {name: _COLOURS[name] for name in (UNIFORM, BOUGHT)}),
-                strokeDash=category("error", {"true": _WHOLE, "cross-validated": [4, 3]}, legend=_STROKES),
             ),
             title=f"{method}: errors of new queries, true and cross-validated (EDBT 2012, figure 3)",
             pale_grid=True,
-            width=420,
-            height=190,
+            width=_WIDTH,
+            height=_HEIGHT,
         )
         for method in (KERNEL, ENTROPY)
     )
@@ -295,17 +294,16 @@ def _settings_chart(rows: Sequence[Mapping[str, Value]]) -> dict[str, Any]:
     return stacked(
         chart(
             own,
-            layer(
-                LINE,
+            *dashed(
+                category("method", {KERNEL: _WHOLE, ENTROPY: [4, 3]}),
                 x=logarithmic(name, _numbers(own, name), title=f"{name} ({words})"),
                 y=logarithmic("RMSE past", _numbers(own, "RMSE past"), title="RMSE of past queries"),
                 color=category("prior", {prior: _COLOURS[prior] for prior in (UNIFORM, BOUGHT)}),
-                strokeDash=category("method", {KERNEL: _WHOLE, ENTROPY: [4, 3]}, legend=_STROKES),
             ),
             title=f"Errors at the best alpha by {name} (EDBT 2012, figure 4)",
             pale_grid=True,
-            width=420,
-            height=190,
+            width=_WIDTH,
+            height=_HEIGHT,
         )
         for (name, own), words in zip(
             varied.items(), (f"noise of scale {_SCALE:,.0f}", f"{_QUERIES:,} queries"), strict=True

@@ -8,12 +8,14 @@ from crosstally.papers.priview import comparison as priview_comparison
 from crosstally.papers.priview import crossover as priview_crossover
 from crosstally.papers.priview import designs as priview_designs
 from crosstally.papers.priview import methods as priview_methods
+from crosstally.papers.priview import other_methods as priview_other_methods
 from crosstally.papers.priview import times as priview_times
 
 __all__ = ["EXPERIMENTS"]
 
 EXPERIMENTS = (
     *priview_crossover.EXPERIMENTS,
+    *priview_other_methods.EXPERIMENTS,
     *priview_all_methods.EXPERIMENTS,
     *priview_comparison.EXPERIMENTS,
     *priview_methods.EXPERIMENTS,

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from crosstally.budget import Noise
-from crosstally.questions.kronecker import Kronecker
+from crosstally.questions.kronecker import Kronecker, Matrix
 from crosstally.questions.queries import Cells
 from crosstally.schema import Schema
 from crosstally.tables import Measurement
@@ -36,6 +36,8 @@ __all__ = [
     "MATRICES",
     "MAX_EXACT",
     "MAX_HEADER",
+    "MIXED",
+    "MIXED_KIND_FIELDS",
     "ROOM_KEY",
     "TEXTS",
     "MeasurementKind",
@@ -46,7 +48,7 @@ __all__ = [
     "places",
 ]
 
-FORMAT = 6  # the newest number; a release whose statement names no plan is still written as format 1 to 4
+FORMAT = 7  # the newest number; a release whose statement names no plan is still written as format 1 to 4
 CONTENT = ("measurement", "cell", "value", "estimate")  # the columns that hold the release
 READABLE = ("table", "variance")  # columns for people: they repeat what the header says
 HEADER_KEY, DIGEST_KEY = b"crosstally", b"crosstally.sha256"  # entries of the Parquet metadata
@@ -54,6 +56,7 @@ HEADER_FIELDS = ("format", "schema", "statement", "estimate", "mechanisms", "mea
 GROUP_FIELDS = (*HEADER_FIELDS, "groups")  # from format 4 on: the group of each value, where attributes have groups
 CHOICE_FIELDS = (*GROUP_FIELDS, "choices")  # from format 4 on, where tables were chosen privately
 MATRICES = "matrices"  # from format 6 on: the matrix along each attribute that is measured by one
+MIXED = "mixed"  # in format 7: the matrices of each attribute that is measured in more than one way
 CHOSEN_FIELDS = ("tables", "chosen", "noise", "origin")
 CHOSEN_WEIGHT_FIELDS = (*CHOSEN_FIELDS, "weight")  # from format 5 on: with it the cost of a choice is known
 ESTIMATE_FIELDS = {
@@ -63,9 +66,11 @@ ESTIMATE_FIELDS = {
     4: ("inference", "corrected"),
     5: ("inference", "corrected"),
     6: ("inference", "corrected"),
+    7: ("inference", "corrected"),
 }
 INFERENCE_FIELDS = ("name", "version", "options")
 KIND_FIELDS = ("query", "values", "noise", "variance", "origin")
+MIXED_KIND_FIELDS = (*KIND_FIELDS, "matrices")  # in format 7: which of an attribute's matrices it is measured by
 MAX_HEADER = 32 * 2**20  # bytes of JSON
 MAX_EXACT = 2**53  # up to here a double holds every whole number
 ROOM_KEY = b"crosstally.room"  # blanks, in a file that would be too small for its numbers
@@ -92,20 +97,25 @@ class MeasurementKind:
     noise: Noise | None
     variance: float
     origin: str
+    matrices: tuple[tuple[str, int], ...] = ()
+    """For each attribute that is measured in more than one way the number of the matrix along it; none for cells."""
 
     @classmethod
-    def of(cls, measurement: Measurement) -> MeasurementKind:
-        """The kind of a measurement."""
+    def of(cls, measurement: Measurement, mixed: Mapping[str, Sequence[Matrix]]) -> MeasurementKind:
+        """The kind of a measurement, where some attributes are measured in more than one way."""
         query = "contrast"
         if isinstance(measurement.query, Cells):
             query = "groups" if measurement.query.groups else "cells"
         elif isinstance(measurement.query, Kronecker):
             query = "kronecker"
         values = "whole" if measurement.values.dtype == np.int64 else "real"
-        return cls(query, values, measurement.noise, measurement.variance, measurement.origin)
+        asked = measurement.query
+        own = asked.matrices if isinstance(asked, Kronecker) else ()
+        numbers = tuple((name, mixed[name].index(matrix)) for name, matrix in own if name in mixed)
+        return cls(query, values, measurement.noise, measurement.variance, measurement.origin, numbers)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The kind as JSON."""
+    def to_dict(self, *, mixed: bool) -> dict[str, Any]:
+        """The kind as JSON; with the numbers of matrices, if any attribute is measured in more than one way."""
         noise = None if self.noise is None else self.noise.to_dict()
         return {
             "query": self.query,
@@ -113,6 +123,7 @@ class MeasurementKind:
             "noise": noise,
             "variance": self.variance,
             "origin": self.origin,
+            **({"matrices": dict(self.matrices)} if mixed else {}),
         }
 
 

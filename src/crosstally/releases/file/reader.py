@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,7 @@ from crosstally.inference.estimate import CORRECTED, ROUNDS, SHRUNK, smallest_ce
 from crosstally.inference.shrinkage import VERSION
 from crosstally.json_text import JsonError, read_json
 from crosstally.questions.groups import Groups
-from crosstally.questions.kronecker import Kronecker, Matrix, matrices_of, read_matrices
+from crosstally.questions.kronecker import Kronecker, Matrix, matrices_of, mixed_of, read_matrices, read_matrix
 from crosstally.questions.queries import MAX_CELLS, Cells, Contrast, check_contrast_cells, read_group_maps
 from crosstally.releases.file.format import (
     CHOICE_FIELDS,
@@ -41,6 +41,8 @@ from crosstally.releases.file.format import (
     MATRICES,
     MAX_EXACT,
     MAX_HEADER,
+    MIXED,
+    MIXED_KIND_FIELDS,
     MeasurementKind,
     arrow_schema,
     digest,
@@ -250,7 +252,11 @@ def read_header(text: bytes | None, rows: int) -> Header:
 
 def _read_fields(fields: Any, rows: int) -> Header:
     number = fields["format"]
-    newest = (*(CHOICE_FIELDS if "choices" in fields else GROUP_FIELDS), *([MATRICES] if number >= 6 else []))
+    newest = (
+        *(CHOICE_FIELDS if "choices" in fields else GROUP_FIELDS),
+        *([MATRICES] if number >= 6 else []),
+        *([MIXED] if number >= 7 else []),
+    )
     fields = _fields(fields, "header", newest if number >= 4 else HEADER_FIELDS)
     schema, statement = Schema.from_dict(fields["schema"]).public(), Statement.from_dict(fields["statement"])
     if statement.unit != schema.unit:
@@ -261,14 +267,22 @@ def _read_fields(fields: Any, rows: int) -> Header:
         raise ReleaseError("statement: from format 5 on, and not before, it must have the field 'plan'")
     if not isinstance(fields["mechanisms"], list) or not isinstance(fields["measurements"], list):
         raise ReleaseError("mechanisms and measurements must be lists")
-    kinds = [_read_kind(each, f"mechanism {i}") for i, each in enumerate(fields["mechanisms"])]
+    if len(fields["mechanisms"]) > len(fields["measurements"]):  # reading each takes time
+        raise ReleaseError("there must be at most as many mechanisms as measurements")
+    names = MIXED_KIND_FIELDS if number >= 7 else KIND_FIELDS
+    kinds = [_read_kind(each, f"mechanism {i}", names) for i, each in enumerate(fields["mechanisms"])]
     maps = read_group_maps(fields.get("groups", {}))
     schema.check([name for name, _ in maps])
     matrices = read_matrices(fields.get(MATRICES, {}))
     schema.check([name for name, _ in matrices])
-    measurements = _read_measurements(fields["measurements"], kinds, (dict(maps), dict(matrices)), schema, rows)
-    if matrices_of([query for _, query, _ in measurements]) != matrices or (number == 6 and not matrices):
+    mixed = _read_mixed(fields.get(MIXED, {}), schema)
+    known = _Known(dict(maps), dict(matrices), mixed)
+    measurements = _read_measurements(fields["measurements"], kinds, known, schema, rows)
+    asked = [query for _, query, _ in measurements]
+    if matrices_of(asked) != matrices or (number == 6 and not matrices):
         raise ReleaseError("matrices must be those of its measurements")
+    if mixed_of(asked) != mixed or (number == 7 and not mixed):
+        raise ReleaseError("mixed must be the matrices of attributes that its measurements measure in several ways")
     groups = Groups.of(schema, (query for _, query, _ in measurements))
     choices = _read_choices(fields.get("choices", []), schema, CHOSEN_FIELDS if number < 5 else CHOSEN_WEIGHT_FIELDS)
     of_format_4 = groups is not None or bool(choices) or statement.rows_are_units
@@ -403,8 +417,22 @@ def _read_choices(given: Any, schema: Schema, names: Sequence[str]) -> tuple[Cho
     return tuple(out)
 
 
-def _read_kind(given: Any, where: str) -> MeasurementKind:
-    fields = _fields(given, where, KIND_FIELDS)
+def _read_mixed(given: Any, schema: Schema) -> dict[str, tuple[Matrix, ...]]:
+    """The matrices of attributes that are measured in more than one way."""
+    if not isinstance(given, dict) or not all(isinstance(each, list) and each for each in given.values()):
+        raise ReleaseError("mixed must map names of attributes to lists of matrices")
+    schema.check(list(given))
+    return {name: tuple(read_matrix(matrix, name) for matrix in each) for name, each in given.items()}
+
+
+def _read_numbers(given: Any, where: str) -> tuple[tuple[str, int], ...]:
+    if not isinstance(given, dict) or not all(type(number) is int and number >= 0 for number in given.values()):
+        raise ReleaseError(f"{where}: matrices must map names of attributes to numbers")
+    return tuple(sorted(given.items()))
+
+
+def _read_kind(given: Any, where: str, names: Sequence[str]) -> MeasurementKind:
+    fields = _fields(given, where, names)
     if fields["query"] not in _QUERIES or fields["values"] not in ("whole", "real"):
         raise ReleaseError(
             f"{where}: query must be {', '.join(_QUERIES[:-1])} or {_QUERIES[-1]}, and values whole or real"
@@ -421,20 +449,38 @@ def _read_kind(given: Any, where: str) -> MeasurementKind:
             raise ReleaseError(f"{where}: noise must be laplace or gaussian")
         check_variance(float(variance), noise.variance, where)
         variance = noise.variance
-    return MeasurementKind(**{**fields, "noise": noise, "variance": float(variance)})
+    numbers = _read_numbers(fields.get("matrices", {}), where)
+    return MeasurementKind(**{**fields, "noise": noise, "variance": float(variance), "matrices": numbers})
+
+
+class _Known(NamedTuple):
+    """What measurements refer to by the name of an attribute: its groups, its one matrix, or its several ones."""
+
+    groups: Mapping[str, tuple[int, ...]]
+    matrices: Mapping[str, Matrix]
+    mixed: Mapping[str, Sequence[Matrix]]
+
+    def kronecker(self, names: Sequence[str], kind: MeasurementKind, where: str) -> Kronecker:
+        """The query of a kind over some attributes."""
+        own = {name: self.matrices[name] for name in names if name in self.matrices}
+        for name, number in kind.matrices:
+            if name not in names or number >= len(self.mixed.get(name, ())):
+                raise ReleaseError(f"{where} must name matrices that are there, of its own attributes")
+            own[name] = self.mixed[name][number]
+        return Kronecker(names, own)
 
 
 def _read_measurements(
     given: list[Any],
     kinds: Sequence[MeasurementKind],
-    known: tuple[Mapping[str, tuple[int, ...]], Mapping[str, Matrix]],
+    known: _Known,
     schema: Schema,
     rows: int,
 ) -> tuple[tuple[MeasurementKind, Asked, tuple[int, ...]], ...]:
     """All measurements; their sizes are added up exactly and must make the number of rows that the file has."""
     out = []
     cells = values = 0
-    maps, matrices = known
+    maps = known.groups
     repeated = len(given) - len(
         {tuple(each) for each in given if isinstance(each, list) and set(map(type, each)) == {int}}
     )
@@ -454,7 +500,9 @@ def _read_measurements(
             raise ReleaseError(f"a release must hold at most {MAX_CELLS:,} cells; {where} goes beyond")
         query: Asked = Contrast(names) if kind.query == "contrast" else table
         if kind.query == "kronecker":
-            query = Kronecker(names, {name: matrices[name] for name in names if name in matrices})
+            query = known.kronecker(names, kind, where)
+        elif kind.matrices:
+            raise ReleaseError(f"{where}: only a kronecker query names matrices")
         shape = query.shape(schema)
         values += math.prod(shape)
         out.append((kind, query, shape))

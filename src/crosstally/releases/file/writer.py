@@ -18,7 +18,7 @@ from crosstally.errors import ReleaseError
 from crosstally.inference.estimate import SHRUNK
 from crosstally.inference.shrinkage import VERSION
 from crosstally.platform_files import sync_folder
-from crosstally.questions.kronecker import Kronecker, matrices_of
+from crosstally.questions.kronecker import Kronecker, matrices_of, mixed_of
 from crosstally.questions.queries import Contrast
 from crosstally.releases.file.format import (
     CONTENT,
@@ -27,6 +27,7 @@ from crosstally.releases.file.format import (
     MATRICES,
     MAX_EXACT,
     MAX_HEADER,
+    MIXED,
     ROOM_KEY,
     TEXTS,
     MeasurementKind,
@@ -74,10 +75,10 @@ def save_release(release: Release, path: str | Path) -> None:
 def header_bytes(release: Release) -> bytes:
     """The header of a release."""
     kinds: dict[MeasurementKind, int] = {}
-    positions = release.schema.positions
+    positions, mixed = release.schema.positions, mixed_of([m.query for m in release.measurements])
     measurements = []
     for measurement in release.measurements:
-        number = kinds.setdefault(MeasurementKind.of(measurement), len(kinds))
+        number = kinds.setdefault(MeasurementKind.of(measurement, mixed), len(kinds))
         measurements.append([number, *(positions[name] for name in measurement.query.attributes)])
     left = [[variance, *(positions[name] for name in names)] for names, variance in release.variances_left.items()]
     groups, matrices = release.estimate.groups, matrices_of([m.query for m in release.measurements])
@@ -87,13 +88,15 @@ def header_bytes(release: Release) -> bytes:
         "schema": release.schema.to_dict(),
         "statement": release.statement.to_dict(),
         "estimate": _estimate_fields(release, left, number),
-        "mechanisms": [kind.to_dict() for kind in kinds],
+        "mechanisms": [kind.to_dict(mixed=bool(mixed)) for kind in kinds],
         "measurements": measurements,
     }
     if number >= 4:
         header["groups"] = {} if groups is None else {name: list(each) for name, each in groups.maps}
-    if matrices:
+    if number >= 6:
         header[MATRICES] = {name: [list(row) for row in matrix] for name, matrix in matrices}
+    if mixed:
+        header[MIXED] = {name: [[list(row) for row in matrix] for matrix in each] for name, each in mixed.items()}
     if release.choices:
         header["choices"] = [_choice_fields(each, positions, number) for each in release.choices]
     text = json.dumps(header, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
@@ -105,8 +108,9 @@ def header_bytes(release: Release) -> bytes:
 
 def _format_number(release: Release) -> int:
     """The least format that can say it."""
-    if any(isinstance(m.query, Kronecker) for m in release.measurements):
-        return 6
+    queries = [m.query for m in release.measurements]
+    if any(isinstance(query, Kronecker) for query in queries):
+        return 7 if mixed_of(queries) else 6
     if release.statement.plan is not None:
         return 5
     if release.estimate.groups is not None or release.choices or release.statement.rows_are_units:
