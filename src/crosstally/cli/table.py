@@ -70,8 +70,8 @@ def table(
         list[str] | None,
         typer.Option(
             metavar="GROUPS",
-            help='Put values together: "age: young = 16-24, 25-34; old = 75 and over". A level of a hierarchy: "town: canton". '
-            "Again for each attribute.",
+            help='Put values together: "age: young = 16-24, 25-34; old = 75 and over". '
+            'A level of a hierarchy: "town: canton". Again for each attribute.',
         ),
     ] = None,
     format: Annotated[  # noqa: A002
