@@ -43,41 +43,35 @@ NORMAL = 1.959964  # half of a 95% interval in standard errors
 BY_FACTORS = ("odds ratio", "relative risk")
 
 
-def covered_figures(table: Table) -> dict[str, Marginal]:
-    """What is computed from two covered pairs."""
-    first, second = table("a0", "a1"), table("a0", "a2")
-    shares = first.shares("a0")
+def figures(cells: Marginal, *, within: Sequence[str], ratio: Marginal, two: Marginal) -> dict[str, Marginal]:
+    """What is computed from a table with the attributes a0 and a1, from a ratio and from a table of two by two."""
+    shares = cells.shares(*within)
     return {
-        "cell": first,
-        "sum": first.group("a1", {"x": ["0", "1"]}),
-        "difference": first["0"] - first["1"],
-        "share": first.shares(),
+        "cell": cells,
+        "sum": cells.group("a1", {"x": ["0", "1"]}),
+        "difference": cells["0"] - cells["1"],
+        "share": cells.shares(),
         "share of a row": shares,
         "difference of shares": shares["0"] - shares["1"],
-        "ratio": second["0"] / first["1"].sum(),
-        "mean": ct.analysis.mean(first, "a1", at=[1, 2, 4]),
-        "odds ratio": ct.analysis.odds_ratio(second),
-        "relative risk": ct.analysis.relative_risk(second),
+        "ratio": ratio,
+        "mean": ct.analysis.mean(cells, "a1", at=[1, 2, 4]),
+        "odds ratio": ct.analysis.odds_ratio(two),
+        "relative risk": ct.analysis.relative_risk(two),
     }
+
+
+def covered_figures(table: Table) -> dict[str, Marginal]:
+    """The figures of two covered pairs."""
+    first, second = table("a0", "a1"), table("a0", "a2")
+    return figures(first, within=["a0"], ratio=second["0"] / first["1"].sum(), two=second)
 
 
 def unmeasured_figures(table: Table) -> dict[str, Marginal]:
     """The same figures from a triple that nobody measured."""
     pair, triple = table("a0", "a1"), table("a0", "a1", "a3")
-    shares = triple.shares("a0", "a1")
-    two = triple["0"].sel(a1=["0", "1"], a3=["0", "1"])
-    return {
-        "unmeasured cell": triple,
-        "unmeasured sum": triple.group("a1", {"x": ["0", "1"]}),
-        "unmeasured difference": triple["0"] - triple["1"],
-        "unmeasured share": triple.shares(),
-        "unmeasured share of a row": shares,
-        "unmeasured difference of shares": shares["0"] - shares["1"],
-        "unmeasured ratio": triple["0"] / pair["1"].sum(),
-        "unmeasured mean": ct.analysis.mean(triple, "a1", at=[1, 2, 4]),
-        "unmeasured odds ratio": ct.analysis.odds_ratio(two),
-        "unmeasured relative risk": ct.analysis.relative_risk(two),
-    }
+    ratio, two = triple["0"] / pair["1"].sum(), triple["0"].sel(a1=["0", "1"], a3=["0", "1"])
+    found = figures(triple, within=["a0", "a1"], ratio=ratio, two=two)
+    return {f"unmeasured {name}": each for name, each in found.items()}
 
 
 def one_population(rng: np.random.Generator) -> NDArray[np.int64]:
@@ -182,13 +176,13 @@ def standard_errors_above_one(squares: Floats) -> float:
 def simulated(setting: str, seeds: Iterable[int], *, unmeasured: bool = False) -> dict[str, Scores]:
     """The scores of covered or unmeasured figures over releases, one for each seed."""
     release, population = SETTINGS[setting]
-    figures = unmeasured_figures if unmeasured else covered_figures
+    computed = unmeasured_figures if unmeasured else covered_figures
     found: dict[str, list[tuple[Floats, NDArray[np.bool_]]]] = {}
     for seed in seeds:
         rng = np.random.default_rng([seed, 17])
         full = population(rng)
-        truth = figures(exact(full))
-        for name, each in figures(release(rng, full).marginal).items():
+        truth = computed(exact(full))
+        for name, each in computed(release(rng, full).marginal).items():
             found.setdefault(name, []).append(scored(each, truth[name].values, name.endswith(BY_FACTORS)))
     return {name: Scores(*map(np.array, zip(*each, strict=True))) for name, each in found.items()}
 

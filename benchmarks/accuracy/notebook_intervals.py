@@ -21,7 +21,7 @@ from benchmarks.accuracy.real_tables import MissingFileError, RealTable, real_ta
 from benchmarks.accuracy.settings import in_processes
 from crosstally.budget import Noise, NoiseKind
 from crosstally.notebook.history.better import BetterOfBoth
-from crosstally.notebook.notebook import Answer
+from crosstally.notebook.results import Answer
 from crosstally.questions.queries import Linear, Term
 from crosstally.tables import Measurement
 

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from crosstally.exports.private_pgm import to_mbi
     from crosstally.inference.integers.tables import IntegerTables
     from crosstally.notebook.history.synthetic_rows import Synthetic
-    from crosstally.notebook.notebook import Answer, Improvement, Notebook, Price, TableImprovement, open_notebook
+    from crosstally.notebook.notebook import Notebook, open_notebook
+    from crosstally.notebook.results import Answer, Improvement, Price, TableImprovement
     from crosstally.pipeline import count_part, release
     from crosstally.plans.plan import Plan
     from crosstally.privacy.ledger import Entry, Ledger
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 _HOMES = {
-    "Answer": "notebook.notebook",
+    "Answer": "notebook.results",
     "Attribute": "schema",
     "Budget": "budget",
     "Comparison": "strategies.planner",
@@ -46,7 +47,7 @@ _HOMES = {
     "Detected": "sources.detection",
     "Entry": "privacy.ledger",
     "ErrorKind": "tables",
-    "Improvement": "notebook.notebook",
+    "Improvement": "notebook.results",
     "IntegerTables": "inference.integers.tables",
     "Ledger": "privacy.ledger",
     "Marginal": "tables",
@@ -56,7 +57,7 @@ _HOMES = {
     "Outside": "schema",
     "Parts": "sources.parts",
     "Plan": "plans.plan",
-    "Price": "notebook.notebook",
+    "Price": "notebook.results",
     "Question": "questions.question",
     "Reading": "sources.reading",
     "Release": "releases",
@@ -66,7 +67,7 @@ _HOMES = {
     "Statement": "releases",
     "Synthetic": "notebook.history.synthetic_rows",
     "SyntheticRows": "synthesis",
-    "TableImprovement": "notebook.notebook",
+    "TableImprovement": "notebook.results",
     "Unit": "schema",
     "Workload": "workload",
     "count": "questions.question",

@@ -11,7 +11,7 @@ CrosstallyError
 │   ├── OutsideValueError  a column holds values that the schema refuses
 │   └── AmbiguousNumbersError  every number of a column fits two readings
 ├── LedgerError            the ledger cannot be used
-│   ├── OverspendError     the cap would be passed
+│   ├── OverspendError     the cap would be exceeded
 │   ├── KeyReusedError     the key belongs to another request
 │   └── ChargeLostError    charged, never stored: it cannot be drawn again
 ├── ReleaseError           a release file cannot be read or written
@@ -128,7 +128,7 @@ class LedgerError(CrosstallyError):
 
 
 class OverspendError(LedgerError):
-    """The cap would be passed."""
+    """The cap would be exceeded."""
 
 
 class KeyReusedError(LedgerError):

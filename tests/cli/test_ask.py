@@ -64,7 +64,7 @@ def test_prices(folder: Path) -> None:
 def test_refusals(folder: Path) -> None:
     over = asked(folder, "sexe = Femme", "--epsilon", "4")
     assert (over.code, over.out) == (2, "")
-    assert "the cap of ε = 3 would be passed" in over.err
+    assert "the cap of ε = 3 would be exceeded" in over.err
     for options in ((), ("--free", "--epsilon", "1"), ("--free", "--error", "2")):
         wrong = asked(folder, "sexe = Femme", *options)
         assert wrong.code == 2

@@ -170,7 +170,7 @@ def test_a_linked_source_has_the_ledger_of_its_target(folder: Path) -> None:
     ran_well("release", folder / "people.csv", *asked)
     ran = run("release", folder / "links" / "friends.csv", *asked)
     assert ran.code == 2
-    assert "the cap of ε = 40 would be passed" in ran.err
+    assert "the cap of ε = 40 would be exceeded" in ran.err
     assert [path.name for path in (folder / "links").iterdir()] == ["friends.csv"]
     old = folder / "more" / "friends.ledger"  # as 0.1.0 would have made it: two ledgers, and only the user knows
     ran_well("ledger", "create", old, "--schema", folder / "people.schema.json", "--epsilon", "100")
@@ -319,4 +319,4 @@ def test_a_ledger_that_is_named_is_made_like_the_one_beside_the_source(folder: P
     assert "To leave room, create the ledger first, with a higher cap" in " ".join(ran.err.split())
     again = run("release", folder / "people.csv", *asked, *named[:2], "-o", folder / "s.parquet")
     assert again.code == 2
-    assert "the cap of ε = 40 would be passed" in again.err
+    assert "the cap of ε = 40 would be exceeded" in again.err

@@ -147,7 +147,7 @@ MISTAKES = {
     "an unknown kind of chart": ("table people.release.parquet sexe --plot chart.doc", "chart.doc"),
     # Ledgers
     "a ledger that is none": (f"{RELEASE} --epsilon 0.1 --ledger not.ledger", "is not a ledger"),
-    "an overspent ledger": (f"{RELEASE} --epsilon 0.2", "the cap of ε = 0.5 would be passed"),
+    "an overspent ledger": (f"{RELEASE} --epsilon 0.2", "the cap of ε = 0.5 would be exceeded"),
     "an overspent ledger, named": (f"{RELEASE} --epsilon 0.2 --ledger people.ledger", "ε = 0.1 is left"),
     "a ledger of other people": (
         "release bad.csv --schema sexe.json --epsilon 0.1 --ledger people.ledger",

@@ -250,3 +250,17 @@ def test_whole_tables_are_those_of_the_whole_rows(tmp_path: Path) -> None:
             assert float(cell["count"]) == sum(where is None or row["a2"] == "1" for row in same)
             assert float(cell["count_low"]) <= float(cell["count"]) <= float(cell["count_high"])
     assert "leave out --method" in run("table", path, "a0", "--whole", "--method", "least-squares").err
+
+
+def test_inspect_has_no_long_lines_in_a_pipe(tmp_path: Path) -> None:
+    """A label of eleven long words is on several lines, whole."""
+    words = " ".join(["extraordinarily"] * 11)
+    schema = Schema([Attribute("opinion", [words, "none"])])
+    noise = Noise(NoiseKind.LAPLACE, 2.0)
+    measured = Measurement(Cells(("opinion",)), np.array([30, 40]), variance=noise.variance, noise=noise, origin="test")
+    told = Statement(strategy="views", budget=Budget(epsilon=1), neighbours=Neighbours.ADD_REMOVE)
+    path = tmp_path / "people.release.parquet"
+    publish(schema, [measured], told).save(path)
+    lines = ran_well("inspect", path).out.splitlines()
+    assert max(map(len, lines)) <= 96
+    assert sum(line.count("extraordinarily") for line in lines) == 11

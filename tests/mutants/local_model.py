@@ -175,6 +175,12 @@ LOCAL = (
         "local/test_posterior.py::test_a_law_follows_the_pairs",
     ),
     Mutant(
+        "local/estimate/association.py",
+        "out[own] = fitted_law(likelihood[~own], START, _STEPS_OF_PARTS)",
+        "out[own] = fitted_law(likelihood, START, _STEPS_OF_PARTS)",
+        "local/test_posterior.py::test_the_law_for_a_table_is_that_of_the_others",
+    ),
+    Mutant(
         "local/estimate/posterior.py",
         "return np.asarray(left + max(beyond, 0.0) * noise)",
         "return left",

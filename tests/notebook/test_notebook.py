@@ -13,7 +13,8 @@ import pytest
 import crosstally as ct
 from crosstally.errors import BudgetError, ChargeLostError, KeyReusedError, OverspendError, QueryError
 from crosstally.notebook import notebook as module
-from crosstally.notebook.notebook import Answer, open_notebook
+from crosstally.notebook.notebook import open_notebook
+from crosstally.notebook.results import Answer
 from crosstally.questions.queries import Cells, Contrast
 
 SCHEMA = ct.Schema(
@@ -110,7 +111,9 @@ def test_when_the_budget_is_spent_the_estimate_is_given_instead() -> None:
     with pytest.raises(OverspendError, match=r"Nothing was answered yet"):
         book.ask(people(), "sex = Male", epsilon=2)
     book.ask(people(), "sex = Female", epsilon=1)
-    with pytest.raises(OverspendError, match=r"nothing is left.* For free, .*sex = Female: 1,0\d\d ± \d|: 9\d\d ± \d"):
+    with pytest.raises(
+        OverspendError, match=r"nothing is left.* What they say: sex = Female: 1,0\d\d ± \d|: 9\d\d ± \d"
+    ):
         book.ask("there is no such file.csv", "sex = Female", epsilon=0.1)
     assert book.ledger.spent == 1
 

@@ -29,8 +29,8 @@ def test_ten_tenths_fit_one_and_the_eleventh_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OverspendError) as caught:
         ledger.charge(TENTH, "k10")
     assert str(caught.value) == (
-        "the cap of ε = 1 would be passed: ε = 1 is spent and ε = 0.1 was asked; nothing is left: use what was bought"
-        " already"
+        "the cap of ε = 1 would be exceeded: ε = 1 is spent and this costs ε = 0.1; nothing is left. Earlier answers"
+        " can still be used, for free"
     )
     assert len(ledger.entries()) == 10
     with pytest.raises(OverspendError):
@@ -76,7 +76,7 @@ def test_epsilon_and_delta_fit_their_own_cap_once() -> None:
     ledger = Ledger.in_memory(schema=SCHEMA, budget=budget)
     ledger.charge(plan_of(budget), "all")
     assert ledger.remaining == 0
-    with pytest.raises(OverspendError, match=r"the cap of ρ = 0\.02\d+ \(ε = 1, δ = 1e-06\) would be passed"):
+    with pytest.raises(OverspendError, match=r"the cap of ρ = 0\.02\d+ \(ε = 1, δ = 1e-06\) would be exceeded"):
         ledger.charge(plan_of(Budget(rho="1e-9")), "more")
 
 

@@ -184,8 +184,8 @@ def test_what_passes_the_cap_is_refused_and_not_recorded() -> None:
     with pytest.raises(OverspendError) as caught:
         measure(tables_of(plan), plan, ledger=ledger)
     assert str(caught.value) == (
-        "the cap of ε = 0.7 would be passed: ε = 0.5 is spent and ε = 0.5 was asked; ε = 0.2 is left: ask for no more,"
-        " or use what was bought already"
+        "the cap of ε = 0.7 would be exceeded: ε = 0.5 is spent and this costs ε = 0.5; only ε = 0.2 is left. Earlier"
+        " answers can still be used, for free"
     )
     assert len(ledger.entries()) == 1
 

@@ -4,6 +4,9 @@ import csv
 import io
 import json
 import re
+import shlex
+from html import unescape
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -13,12 +16,13 @@ import pytest
 from starlette.testclient import TestClient
 
 import released
+from cli_runs import ran_well, run
+from crosstally.analysis.regrouping import Regrouping
 from crosstally.questions.queries import Cells
 from crosstally.releases import Release, publish
 from crosstally.schema import Attribute, Level, Schema
 from crosstally.tables import Measurement
 from crosstally.web import snippets
-from crosstally.web.regrouping import Regrouping
 from crosstally.web.view import View, read_view
 from web_clients import HOSTILE, client_of, hostile, serving
 
@@ -121,6 +125,44 @@ def test_what_is_no_grouping_is_said(client: TestClient, query: str) -> None:
     assert client.get(f"/table?rows=town&{query}").status_code == 422
 
 
+@pytest.mark.parametrize(
+    ("texts", "said"),
+    [
+        (["town: Oberland = Berne, Thun"], "'town' has no label 'Berne'; did you mean 'Bern'?"),
+        (["town: Oberland = Zurich"], "'town' has no label 'Zurich'; there are Bern, Thun, Lausanne, Nice, (missing)"),
+        (["town: kanton"], "'town' has no level 'kanton'; did you mean 'canton'?"),
+        (["sex: all"], "'sex' has no level 'all'; it has no hierarchy. Groups have a name: GROUP = VALUE"),
+        (["town: a = Bern", "town: b = Bern"], "'town': a value must be in one group only, got 'Bern' in two"),
+        (["town: Thun = Bern"], "'town': a group must not be called like a value outside, got 'Thun'"),
+        (["town: canton", "town: country"], "'town' can have one level, got 'canton' and 'country'"),
+        (["town: canton", "town: a = Bern"], "'town' can have a level or groups, got both"),
+        (["place: a = b"], "'place'"),
+        (["age"], "a grouping must begin with an attribute and a colon"),
+    ],
+)
+def test_wrong_groupings_are_one_line_at_the_terminal(
+    release: Release, tmp_path: Path, texts: list[str], said: str
+) -> None:
+    release.save(tmp_path / "people.release.parquet")
+    groups = [word for text in texts for word in ("--group", text)]
+    ran = run("table", tmp_path / "people.release.parquet", "town", "sex", *groups)
+    assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
+    assert said in ran.err
+
+
+def test_the_terminal_groups_whole_numbers_too(release: Release, tmp_path: Path) -> None:
+    path = tmp_path / "people.release.parquet"
+    release.save(path)
+    group = ("--group", "town: Oberland = Bern, Thun")
+    printed = [ran_well("table", path, "town", *group, *more, "-f", "csv").out for more in ((), ("--whole",))]
+    plain, whole = (pd.read_csv(io.StringIO(text)).set_index("town") for text in printed)
+    assert plain["count"].to_dict() == {"Oberland": 1060, "Lausanne": 1190, "Nice": 1630, "(missing)": 2070}
+    assert plain["std_error"].tolist() == pytest.approx([6, 18**0.5, 18**0.5, 18**0.5])  # of 4, 2, 2 and 2 cells
+    assert whole["count"].to_dict() == plain["count"].to_dict()
+    assert (whole["count_high"] - whole["count"]).tolist() == pytest.approx([11.76, 8.316, 8.316, 8.316], rel=1e-3)
+    assert "no attribute of the table; it has sex" in run("table", path, "sex", *group).err
+
+
 def test_a_filter_leaves_the_groups_that_have_values(client: TestClient) -> None:
     query = "rows=town&in.town=Bern&in.town=Nice&by.1.town=Bern&by.1.town=Thun&by.2.town=Lausanne"
     assert rows(client, query) == [["Bern + Thun", "310"], ["Nice", "1,630"]]
@@ -138,7 +180,85 @@ def test_code_gives_the_same_numbers(release: Release) -> None:
         view = View(("town", "sex"), where="sex = Female")
         select = snippets.sql("people", ("town", "sex"), view.chosen(release.schema), release.schema, regrouping)
         assert sorted(release.sql(select).columns["count"]) == pytest.approx(sorted(wanted.values.ravel()))
-    assert "crosstally sql" in snippets.shell_of_sql("f", "SELECT 1")
+
+
+SHOWN = {  # what a page shows: its query, and the counts of its table worked out by hand
+    "groups": ("rows=town&by.1.town=Bern&by.1.town=Thun&as.1.town=Ober%27land&by.2.town=Lausanne&by.2.town=Nice",
+               {"Ober'land": 1060, "Lausanne + Nice": 2820, "(missing)": 2070}),
+    "filtered": ("rows=town&in.town=Bern&in.town=Nice&by.1.town=Bern&by.1.town=Thun&by.2.town=Lausanne",
+                 {"Bern + Thun": 310, "Nice": 1630}),
+    "a level": ("rows=town&at.town=canton&where=sex+%3D+Male",
+                {"Bern": 640, "Vaud": 650, "Alpes": 870, "(missing)": 1090}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_what_a_page_offers_to_copy_gives_its_table(
+    release: Release, client: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    query, counts = SHOWN[name]
+    monkeypatch.chdir(tmp_path)
+    release.save(tmp_path / "people.release.parquet")
+    page = client.get(f"/table?{query}").text
+    assert [unescape(label) for label, *_ in rows(client, query)] == list(counts)
+    blocks = [unescape(block) for block in re.findall(r"<code[^>]*>(.*?)</code>", page, re.DOTALL)]
+    python, shell, select, curl = (
+        next(block for block in blocks if start in block)
+        for start in ("import crosstally", "crosstally table", "SELECT", "curl")
+    )
+    names: dict[str, Any] = {}
+    exec(python, names)
+    assert dict(zip(names["table"].schema["town"].labels, names["table"].values, strict=True)) == counts
+    command, *arguments = shlex.split(shell)
+    printed = ran_well(*arguments, "--format", "csv").out
+    assert command == "crosstally"
+    answer = release.sql(select)
+    assert dict(zip(answer.columns["town"], answer.columns["count"], strict=True)) == pytest.approx(counts)
+    fetched = client.get(shlex.split(curl)[-1]).text
+    for text in (printed, fetched):
+        table = pd.read_csv(io.StringIO(text))
+        assert dict(zip(table["town"], table["count"], strict=True)) == counts
+
+
+def test_the_api_puts_values_together_as_pages_do(client: TestClient) -> None:
+    """The error of a sum of two cells with variance 9 each, and 1.96 of it to each side, which 2 x 1.96 x 3 is not."""
+    query = "valueCodes[town]=*&valueCodes[sex]=Male&by.1.town=Bern&by.1.town=Thun&as.1.town=Oberland&outputFormat=csv"
+    table = pd.read_csv(io.StringIO(client.get(f"/api/v2/tables/people/data?{query}").text))
+    assert table["town"].tolist() == ["Oberland", "Lausanne", "Nice", "(missing)"]
+    assert table["count"].tolist() == [640, 650, 870, 1090]
+    assert table["std_error"].tolist() == pytest.approx([18**0.5, 3, 3, 3])
+    assert (table["count_high"] - table["count"]).tolist() == pytest.approx(
+        [1.96 * 18**0.5, 5.88, 5.88, 5.88], rel=1e-4
+    )
+    level = client.get("/api/v2/tables/people/data?valueCodes[town]=*&at.town=country").json()
+    assert level["dimension"]["town"]["category"]["index"] == ["CH", "FR", "(missing)"]
+    assert level["value"][::4] == [2250, 1630, 2070]
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("by.1.town=Berne", "'town' has no label 'Berne'; did you mean 'Bern'?"),
+        ("at.town=kanton", "'town' has no level 'kanton'; did you mean 'canton'?"),
+        ("at.town=canton&by.1.town=Bern", "'town' can have a level or groups, got both"),
+        ("by.1.sex=Male", "values of 'sex' are put together, which is no attribute of the table; it has town"),
+        ("by.1.place=x", "place"),
+        ("by.town=Bern", "a group must have a number from 1 to 1,000: by.1.NAME, got 'by.town'"),
+    ],
+)
+def test_wrong_groupings_are_problems(client: TestClient, query: str, said: str) -> None:
+    answer = client.get(f"/api/v2/tables/people/data?valueCodes[town]=*&{query}", headers={"accept": "*/*"})
+    assert (answer.status_code, answer.headers["content-type"]) == (422, "application/problem+json")
+    assert said in answer.json()["detail"]
+
+
+def test_the_api_describes_how_values_are_put_together(client: TestClient) -> None:
+    paths = client.get("/api/v2/openapi.json").json()["paths"]
+    found = {each["name"]: each["schema"] for each in paths["/api/v2/tables/{table}/data"]["get"]["parameters"]}
+    assert found["by.1.town"] == {"type": "array", "items": {"type": "string", "enum": list(TOWN.labels)}}
+    assert found["at.town"] == {"type": "string", "enum": ["canton", "country"]}
+    assert found["as.1.sex"] == {"type": "string"}
+    assert "at.sex" not in found
 
 
 def test_files_of_groups_can_be_read(client: TestClient) -> None:

@@ -4,6 +4,7 @@
 ``ratios``       odds ratios, relative risks, means of numbers counted in bins
 ``association``  whether two attributes are related, and how strongly
 ``quality``      flags by the coefficient of variation, and suppression
+``regrouping``   values put together, as URLs and the command line say it
 
 Sums, shares, differences and ratios are methods and operators of ``Marginal`` itself.
 """

@@ -28,7 +28,7 @@ from crosstally.schema import Attribute, Level, Schema
 from crosstally.schema.canonical import canonical_text
 from crosstally.typing import Floats
 
-__all__ = ["LabelledTable"]
+__all__ = ["LabelledTable", "label_code"]
 
 COUNT, DIFFERENCE, RATIO, SHARE, VALUE = "count", "difference", "ratio", "share", "value"
 
@@ -109,7 +109,9 @@ class LabelledTable(ABC):
     def _selected(self, axis: int, wanted: object) -> Self:
         attribute = self.schema.attributes[axis]
         several = isinstance(wanted, Iterable) and not isinstance(wanted, str)
-        codes = [_code(attribute, each) for each in (wanted if isinstance(wanted, Iterable) and several else [wanted])]
+        codes = [
+            label_code(attribute, each) for each in (wanted if isinstance(wanted, Iterable) and several else [wanted])
+        ]
         if not codes or len(set(codes)) < len(codes):
             raise QueryError(f"{attribute.name!r}: labels must be given, each once")
         if several and codes == list(range(attribute.size)):
@@ -169,7 +171,7 @@ class LabelledTable(ABC):
         """Values of an attribute put together, which has these levels above it then."""
         attribute = self.schema.attributes[axis]
         name = attribute.name
-        held = {code: group for group, labels in groups.items() for code in (_code(attribute, x) for x in labels)}
+        held = {code: group for group, labels in groups.items() for code in (label_code(attribute, x) for x in labels)}
         if len(held) < sum(len(labels) for labels in groups.values()):
             raise QueryError(f"{name!r}: a label must be in one group only")
         named = [held.get(code, label) for code, label in enumerate(attribute.labels)]
@@ -362,7 +364,7 @@ def _is_all(wanted: object) -> bool:
     return isinstance(wanted, slice) and wanted == slice(None)
 
 
-def _code(attribute: Attribute, label: object) -> int:
+def label_code(attribute: Attribute, label: object) -> int:
     """The place of a label; numbers match as they do in rows."""
     if label in attribute.labels:
         return attribute.labels.index(str(label))

@@ -14,7 +14,8 @@ from crosstally.errors import BudgetError, QueryError
 from crosstally.schema import Schema
 
 if TYPE_CHECKING:
-    from crosstally.notebook.notebook import Answer, Notebook
+    from crosstally.notebook.notebook import Notebook
+    from crosstally.notebook.results import Answer
     from crosstally.sources import Reading
 
 __all__ = ["EXAMPLES", "ask"]

@@ -146,10 +146,10 @@ def _number(number: float) -> float | None:
 
 
 def _show(release: Release, paid: Paid | None) -> None:
-    from crosstally.cli.output.screen import data, number_of
+    from crosstally.cli.output.screen import number_of, reading
     from crosstally.releases.promise import foreign_origins
 
-    screen, statement = data(), release.statement
+    screen, statement = reading(), release.statement
     screen.print(number_of(len(release.schema.names), "attribute", "attributes"), style="bold")
     screen.put_table(_attributes(release))
     screen.print("\nprivacy", style="bold")

@@ -15,6 +15,7 @@ from crosstally.cli.output.encoding import write_exactly, write_json_text
 from crosstally.errors import CrosstallyError
 
 if TYPE_CHECKING:
+    from crosstally.analysis.regrouping import Regrouping
     from crosstally.releases import Release
     from crosstally.tables import Marginal
 
@@ -23,6 +24,7 @@ __all__ = ["EXAMPLES", "table"]
 EXAMPLES = (
     "crosstally table people.release.parquet sex age",
     'crosstally table people.release.parquet income --where "25 <= age < 65 and region != North"',
+    'crosstally table people.release.parquet sex age --group "age: young = 16-24, 25-34; old = 65-74, 75 and over"',
     "crosstally table people.release.parquet sex age -o sex-age.xlsx --plot sex-age.svg",
     "crosstally table people.release.parquet sex age --whole",
 )
@@ -64,6 +66,14 @@ def table(
             help='Count only the rows that satisfy this condition: "25 <= age < 65 and region != North".',
         ),
     ] = None,
+    group: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="GROUPS",
+            help='Put values together: "age: young = 16-24, 25-34; old = 75 and over". '
+            'A level of a hierarchy: "town: canton". Again for each attribute.',
+        ),
+    ] = None,
     format: Annotated[  # noqa: A002
         Format | None,
         typer.Option(
@@ -94,6 +104,7 @@ def table(
     force: Force = False,
 ) -> None:
     """Read any table of a release, with its errors. Free; no data is needed."""
+    from crosstally.analysis.regrouping import regrouping_of_texts
     from crosstally.cli.output.screen import progress
     from crosstally.releases import open_release
     from crosstally.tables import USUAL_LEVEL
@@ -108,10 +119,13 @@ def table(
         raise CrosstallyError("--whole fits whole numbers to the release's usual answers: leave out --method")
     with progress("computing the table and its intervals"):  # the first of a release draws its noise again: seconds
         opened = open_release(release)
-        marginal = opened.marginal(*(attributes or ()), where=where, method=method)
+        regrouping = regrouping_of_texts(group or (), opened.schema)
+        regrouping.check(attributes or ())
+        answer = opened.marginal(*(attributes or ()), where=where, method=method)
+        marginal = regrouping(answer)
         marginal.interval(USUAL_LEVEL if level is None else level)  # a level that is none is refused before a file
     if whole:
-        marginal = _whole(opened, marginal)
+        marginal = _whole(opened, answer, regrouping)
     if plot is not None:
         from crosstally.charts import save
 
@@ -119,8 +133,8 @@ def table(
     _Writer(marginal, wanted, level, raw).write(output)
 
 
-def _whole(release: Release, answer: Marginal) -> Marginal:
-    """The answer in whole numbers; stderr says how far they are from it."""
+def _whole(release: Release, answer: Marginal, regrouping: Regrouping) -> Marginal:
+    """The answer in whole numbers, with values put together; stderr says how far they are from it before that."""
     from crosstally.cli.output.screen import number_of, people, progress
     from crosstally.questions.where import Where
 
@@ -134,7 +148,7 @@ def _whole(release: Release, answer: Marginal) -> Marginal:
     restricted = Where.of(answer.where, release.schema).attributes if answer.where else ()
     if len({*answer.attributes, *restricted}) > _FITTED_WAYS:
         people().say("Only tables of one and two attributes were fitted; this one follows from them.")
-    return found.beside(answer)
+    return found.beside(answer, regrouping)
 
 
 def _format_of(output: Path | None) -> Format:

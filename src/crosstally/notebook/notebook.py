@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from crosstally.notebook.history import MOST_ASKED_TOGETHER, History
 from crosstally.notebook.history.better import BetterOfBoth
 from crosstally.notebook.history.correlated import Correlated
 from crosstally.notebook.history.synthetic_rows import SWEEPS, Synthetic, synthesize
+from crosstally.notebook.results import Answer, Improvement, Price, TableImprovement
 from crosstally.plans.plan import Plan
 from crosstally.plans.shares import requests_with_shares
 from crosstally.privacy.ledger import Ledger
@@ -35,84 +35,9 @@ from crosstally.workload import Workload
 if TYPE_CHECKING:
     from crosstally.sources import Reading
 
-__all__ = ["Answer", "Improvement", "Notebook", "Price", "TableImprovement", "open_notebook"]
+__all__ = ["Notebook", "open_notebook"]
 
 Asked = str | Question | Linear
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A number, from everything ever measured, with its standard error.
-
-    ``drawn`` and ``drawn_error`` are the noisy answer that this question paid for, if any; ``key`` finds it in the
-    ledger. The standard error includes the possible bias from what was never asked, and the uncertainty about how
-    far the rows differ from the prior. ``tails`` says how likely large errors are: 0 as for a normal distribution, 1
-    as for a Laplace one. ``converged`` is False if the fit to past answers had not converged when it was
-    used. ``foreign`` names the sources of used answers that the ledger's budget does not cover.
-    """
-
-    question: str
-    value: float
-    _: KW_ONLY
-    std_error: float
-    drawn: float | None = None
-    drawn_error: float | None = None
-    key: str | None = None
-    tails: float = 0.0
-    converged: bool = True
-    foreign: tuple[str, ...] = ()
-
-    def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """The ends of an interval that contains the true answer with about this probability."""
-        if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
-            raise QueryError(f"level must be between 0 and 1, got {level!r}")
-        normal, laplace = NormalDist().inv_cdf((1 + level) / 2), -math.log(1 - level) / math.sqrt(2)
-        half = ((1 - self.tails) * normal + self.tails * laplace) * self.std_error
-        return self.value - half, self.value + half
-
-    def __str__(self) -> str:
-        text = f"{self.question}: {self.value:,.0f} ± {self.std_error:,.0f}"
-        if self.foreign:
-            text = f"{text} (also from {', '.join(self.foreign)}, which the budget does not cover)"
-        return text if self.converged else f"{text} (not converged)"
-
-
-@dataclass(frozen=True, slots=True)
-class Improvement:
-    """A past answer as it was drawn, and its estimate from all past answers together."""
-
-    question: str
-    before: float
-    _: KW_ONLY
-    before_error: float
-    after: float
-    after_error: float
-
-
-@dataclass(frozen=True, slots=True)
-class TableImprovement:
-    """The error of each number of a past table or contrast, alone and together with all other tables.
-
-    Both are exact for least squares, before negative cells are corrected. Linear answers are not used.
-    """
-
-    query: Cells | Contrast
-    _: KW_ONLY
-    before_error: float
-    after_error: float
-
-
-@dataclass(frozen=True, slots=True)
-class Price:
-    """What an answer of the wanted accuracy costs; ``budget`` is None when past answers already give it."""
-
-    estimate: Answer | None
-    budget: Budget | None
-
-    @property
-    def free(self) -> bool:
-        """Whether nothing needs to be spent."""
-        return self.budget is None
 
 
 def open_notebook(ledger: Ledger | str | Path, *, rows: int | None = None, schema: Schema | None = None) -> Notebook:
@@ -233,7 +158,7 @@ class Notebook:
             answers = [self.estimate(query) for query in queries[:3]]
         except QueryError:
             return "Nothing was answered yet, so that there is no estimate either"
-        return "For free, from what was answered before: " + "; ".join(map(str, answers))
+        return "What they say: " + "; ".join(map(str, answers))
 
     # Answers of others
 

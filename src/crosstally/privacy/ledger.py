@@ -475,10 +475,11 @@ class Ledger:
         if spent + cost <= cap:
             return
         stated = "" if budget.delta is None else f" ({budget})"
-        left = f"{_amount(cap - spent, currency)} is left: ask for no more, or" if spent < cap else "nothing is left:"
+        left = f"only {_amount(cap - spent, currency)} is left" if spent < cap else "nothing is left"
+        free = ". Earlier answers can still be used, for free" if spent else ""
         raise OverspendError(
-            f"the cap of {_amount(cap, currency)}{stated} would be passed: {_amount(spent, currency)} is spent and"
-            f" {_amount(cost, currency)} was asked; {left} use what was bought already"
+            f"the cap of {_amount(cap, currency)}{stated} would be exceeded: {_amount(spent, currency)} is spent and"
+            f" this costs {_amount(cost, currency)}; {left}{free}"
         )
 
     def _stored_lines(self, connection: sqlite3.Connection, key: str) -> list[Event]:

@@ -24,15 +24,15 @@ from crosstally.errors import QueryError
 from crosstally.questions.conditions import And, Condition, Not, OneOf, Or, Range, number_of_text, shown, where_in_text
 from crosstally.schema import MISSING, OTHER, canonical_text
 
-__all__ = ["Call", "parse", "parse_question"]
+__all__ = ["BIN", "Call", "bin_label", "parse", "parse_question"]
 
 _MAX_TEXT = 10_000  # limits time: longer questions are refused before they are read
 _MAX_DEPTH = 50  # a limit: the parser calls itself at each bracket, and Python's stack is bounded
 _WORDS = ("and", "or", "not", "in")
 _CALLS = ("total", "fourier", "wavelet")
-_BIN = re.compile(r"\[\s*([^\s<>=!(){}\[\],\"']+)\s*,\s*([^\s<>=!(){}\[\],\"']+)\s*([)\]])")
+BIN = re.compile(r"\[\s*([^\s<>=!(){}\[\],\"']+)\s*,\s*([^\s<>=!(){}\[\],\"']+)\s*([)\]])")
 _TOKEN = re.compile(
-    rf"""\s*(?:(?P<bin>{_BIN.pattern})|(?P<cell>{re.escape(OTHER)}|{re.escape(MISSING)})|"""
+    rf"""\s*(?:(?P<bin>{BIN.pattern})|(?P<cell>{re.escape(OTHER)}|{re.escape(MISSING)})|"""
     r"""(?P<sign><=|>=|!=|==|[<>=(){},])|"(?P<double>(?:[^"]|"")*)"|'(?P<single>(?:[^']|'')*)'"""
     r"""|(?P<word>[^\s<>=!(){},"']+)|(?P<end>\Z)|(?P<wrong>.))""",
     re.DOTALL,
@@ -111,14 +111,14 @@ def _tokens(text: str) -> list[_Token]:
             quote = text[match.start(kind) - 1]
             kind, found, position = "quoted", found.replace(quote * 2, quote), position - 1
         if kind in ("bin", "cell"):
-            kind, found = "quoted", _BIN.sub(_bin_label, found)
+            kind, found = "quoted", BIN.sub(bin_label, found)
         tokens.append(_Token(kind, found, position=position))
         if kind == "end":
             return tokens
         place = match.end()
 
 
-def _bin_label(bin_: re.Match[str]) -> str:
+def bin_label(bin_: re.Match[str]) -> str:
     """The label of a bin as a schema writes it: ``[18, 30)``, however it was spaced."""
     return f"[{canonical_text(bin_[1])}, {canonical_text(bin_[2])}{bin_[3]}"
 

@@ -49,6 +49,11 @@ class Where:
         """The attributes that it restricts, in the schema's order."""
         return self.schema.ordered(sorted({name for box in self.boxes for name in box}))
 
+    def possible(self, name: str) -> frozenset[int]:
+        """The codes that an attribute can have where it is true."""
+        every = frozenset(range(self.schema[name].size))
+        return frozenset().union(*(box.get(name, every) for box in self.boxes))
+
     def chosen(self, names: Sequence[str]) -> NDArray[np.bool_]:
         """Where it is true in a table over ``names``, which hold all its attributes.
 

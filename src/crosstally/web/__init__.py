@@ -1,7 +1,6 @@
 """The explorer: pages and an API over one release. It reads a release and nothing else.
 
 ``view``      what a page shows, as the query of its URL
-``regrouping``  values put together
 ``shown``     a table laid out, with signs of reliability;  ``drawing``  its pictures
 ``pages``     the pages;  ``api``  the API;  ``texts``  every text of the interface
 ``solving``   two solves at once, and a cache;  ``served``  a release and its answers

@@ -1,6 +1,7 @@
 """The API, with the paths of PxWeb's second one: a release is one table, and each attribute may be left out.
 
-``/tables/people/data?valueCodes[sex]=*&valueCodes[age]=C1,C2`` is the table of sex by two values of age.
+``/tables/people/data?valueCodes[sex]=*&valueCodes[age]=C1,C2`` is the table of sex by two values of age. Values are put
+together as in the URLs of pages (``analysis.regrouping``).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from fastapi import APIRouter, Request
 from starlette.concurrency import iterate_in_threadpool
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
+from crosstally.analysis.regrouping import AS_IT_IS, Regrouping, is_regrouping, read_regrouping
 from crosstally.errors import QueryError, did_you_mean
 from crosstally.exports.columns import columns_csv, columns_json
 from crosstally.questions.question import cells_in_words
@@ -21,7 +23,6 @@ from crosstally.schema import Attribute, Schema
 from crosstally.web.downloads import AT_ONCE, FORMATS, STREAMED, Format, written
 from crosstally.web.json_stat import codes_of, measure_name, metadata
 from crosstally.web.problems import Problem
-from crosstally.web.regrouping import AS_IT_IS, Regrouping
 from crosstally.web.served import Served
 from crosstally.web.texts import text
 from crosstally.web.view import read_level
@@ -80,9 +81,9 @@ def router(served: Served) -> APIRouter:
     def data(request: Request, table: str) -> Response:
         _check_table(served, table)
         pairs = request.query_params.multi_items()
-        names, condition, options = read_selection(pairs, schema)
-        name = options.get("outputFormat", "json-stat2")
-        return file_response(served, request, names, condition, name=name, level=read_level(options.get("level")))
+        names, condition, regrouping, options = read_selection(pairs, schema)
+        name, level = options.get("outputFormat", "json-stat2"), read_level(options.get("level"))
+        return file_response(served, request, names, condition, name=name, level=level, regrouping=regrouping)
 
     @routes.get(
         "/sql",
@@ -147,13 +148,19 @@ def disposition(file: str) -> str:
     return f'attachment; filename="{plain}"; {urlencode({"filename*": file}).replace("%2A=", "*=UTF-8" + chr(39) * 2)}'
 
 
-def read_selection(pairs: Iterable[tuple[str, str]], schema: Schema) -> tuple[tuple[str, ...], str, dict[str, str]]:
-    """The attributes of a table in the order named, the condition, and the other parameters."""
+def read_selection(
+    pairs: Iterable[tuple[str, str]], schema: Schema
+) -> tuple[tuple[str, ...], str, Regrouping, dict[str, str]]:
+    """The attributes of a table in the order named, the condition, values put together, and other parameters."""
     names: list[str] = []
     parts: list[str] = []
+    regrouped: list[tuple[str, str]] = []
     options: dict[str, str] = {}
     measure = measure_name(schema.names)
     for key, value in pairs:
+        if is_regrouping(key):
+            regrouped.append((key, value))
+            continue
         if not (key.startswith(_CODES) and key.endswith("]")):
             _check_parameters([key], ("where", "outputFormat", "level", "lang"))
             options[key] = value
@@ -171,7 +178,9 @@ def read_selection(pairs: Iterable[tuple[str, str]], schema: Schema) -> tuple[tu
     where = options.get("where", "").strip()
     if where:
         parts.append(f"({where})" if parts else where)
-    return tuple(names), " and ".join(parts), options
+    regrouping = read_regrouping(regrouped, schema)
+    regrouping.check(names)
+    return tuple(names), " and ".join(parts), regrouping, options
 
 
 def _chosen(attribute: Attribute, given: str) -> list[bool]:
@@ -272,9 +281,24 @@ def _data_parameters(schema: Schema) -> list[dict[str, Any]]:
     return [
         codes,
         _parameter("where", "Count only such rows.", type="string"),
+        *(parameter for each in schema.attributes for parameter in _regrouping_parameters(each)),
         _parameter("outputFormat", "How it is written.", type="string", enum=list(FORMATS), default="json-stat2"),
         _parameter("level", "How sure intervals are.", type="string", enum=["0.9", "0.95", "0.99"], default="0.95"),
     ]
+
+
+def _regrouping_parameters(attribute: Attribute) -> list[dict[str, Any]]:
+    """How values of an attribute are put together; its first group stands for the others."""
+    name, levels = attribute.name, [each.name for each in attribute.hierarchy]
+    by = _parameter(
+        f"by.1.{name}",
+        f"Values of {name} that are put together, again for each; by.2.{name} are those of the next group.",
+        type="array",
+        items={"type": "string", "enum": list(attribute.labels)},
+    )
+    called = _parameter(f"as.1.{name}", "What this group is called; after its values if left out.", type="string")
+    at = _parameter(f"at.{name}", f"The level of {name}, instead of groups.", type="string", enum=levels)
+    return [by | {"style": "form", "explode": True}, called, *([at] if levels else [])]
 
 
 def _sql_parameters() -> list[dict[str, Any]]:

@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl
 
 from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, Response
 
+from crosstally.analysis.regrouping import Regrouping, named_after
 from crosstally.pages.site import STATIC, environment, static_file
+from crosstally.questions.where import Where
 from crosstally.schema import Attribute, Schema
 from crosstally.tables import ErrorKind, Marginal
 from crosstally.web import snippets
@@ -20,7 +21,6 @@ from crosstally.web.api import PREFIX, disposition, file_response
 from crosstally.web.downloads import AT_ONCE, FORMATS, STREAMED
 from crosstally.web.drawing import DARK, LIGHT, Theme, chart_of, picture, specification, too_large
 from crosstally.web.problems import Problem
-from crosstally.web.regrouping import named_after
 from crosstally.web.served import Served
 from crosstally.web.shown import MAX_SHOWN, THRESHOLDS, Grid, cells_markup, grid, number_text, percent_text
 from crosstally.web.texts import text
@@ -235,23 +235,23 @@ class Pages:
     def _snippets(self, request: Request, view: View, condition: str) -> list[tuple[str, str]]:
         names, served = view.attributes, self.served
         pairs = [(f"valueCodes[{name}]", "*") for name in names] + ([("where", condition)] if condition else [])
+        pairs += [*view.applied.pairs(), ("outputFormat", "csv")]
         path = f"{served.root_path}{PREFIX}/tables/{served.name}/data"
         base = f"{request.url.scheme}://{request.url.netloc}"
         where = view.chosen(self.schema)
-        select = snippets.sql(served.name, names, where, self.schema, view.applied)
-        curl = snippets.curl(base, path, [*pairs, ("outputFormat", "csv")], f"{served.name}.csv")
-        shell = snippets.shell(served.file, names, condition)
-        if view.applied:  # neither the command nor the API puts values together: SQL and the download do
-            shell = snippets.shell_of_sql(served.file, select)
-            curl = snippets.curl(
-                base, f"{served.root_path}/download/csv", parse_qsl(view.query()), f"{served.name}.csv"
-            )
         return [
-            (text("copy.python"), snippets.python(served.file, names, condition, view.applied)),
-            (text("copy.shell"), shell),
-            (text("copy.sql"), select),
-            (text("copy.curl"), curl),
+            (text("copy.python"), snippets.python(served.file, names, condition, self._present(view, where))),
+            (text("copy.shell"), snippets.shell(served.file, names, condition, view.applied)),
+            (text("copy.sql"), snippets.sql(served.name, names, where, self.schema, view.applied)),
+            (text("copy.curl"), snippets.curl(base, path, pairs, f"{served.name}.csv")),
         ]
+
+    def _present(self, view: View, where: Where | None) -> Regrouping:
+        """Which values are put together of those that the condition leaves: the table has no others."""
+        if where is None:
+            return view.applied
+        of = {name: self.schema[name].labels for name in view.attributes}
+        return view.applied.among({name: [own[code] for code in where.possible(name)] for name, own in of.items()})
 
     # Files
 

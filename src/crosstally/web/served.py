@@ -10,6 +10,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from crosstally.analysis.regrouping import AS_IT_IS, Regrouping
 from crosstally.errors import CrosstallyError, PlanError, QueryError, TooManyCellsError, WorkloadError
 from crosstally.questions.where import Where
 from crosstally.releases import Release, open_release
@@ -17,7 +18,6 @@ from crosstally.releases.statement import installed_versions
 from crosstally.tables import Marginal
 from crosstally.web.downloads import AT_ONCE, STREAMED, Format
 from crosstally.web.problems import Problem
-from crosstally.web.regrouping import AS_IT_IS, Regrouping
 from crosstally.web.solving import BusyError, Solver, solved, table_bytes, with_ends
 from crosstally.web.texts import text
 
@@ -47,11 +47,7 @@ class Served:
         if where is None:
             shown = math.prod(schema.sizes(names))
             return shown, shown
-        kept = {name: set[int]() for name in where.attributes}
-        for box in where.boxes:
-            for name in where.attributes:
-                kept[name] |= box.get(name, set(range(schema[name].size)))
-        shown = math.prod(len(kept[name]) if name in kept else schema[name].size for name in names)
+        shown = math.prod(len(where.possible(name)) for name in names)
         return shown, math.prod(schema.sizes(tuple(dict.fromkeys((*names, *where.attributes)))))
 
     def table(

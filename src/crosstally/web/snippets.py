@@ -6,11 +6,11 @@ import shlex
 from collections.abc import Sequence
 from urllib.parse import quote
 
+from crosstally.analysis.regrouping import AS_IT_IS, Regrouping
 from crosstally.questions.where import Where
 from crosstally.schema import Attribute, Schema
-from crosstally.web.regrouping import AS_IT_IS, Regrouping
 
-__all__ = ["curl", "python", "shell", "shell_of_sql", "sql"]
+__all__ = ["curl", "python", "shell", "sql"]
 
 
 def python(file: str, names: Sequence[str], where: str, regrouping: Regrouping = AS_IT_IS) -> str:
@@ -25,15 +25,10 @@ def python(file: str, names: Sequence[str], where: str, regrouping: Regrouping =
     return "\n".join([*lines, "print(table)"])
 
 
-def shell(file: str, names: Sequence[str], where: str) -> str:
+def shell(file: str, names: Sequence[str], where: str, regrouping: Regrouping = AS_IT_IS) -> str:
     """A command that prints the same table."""
     words = ["crosstally", "table", file, *names, *(["--where", where] if where else [])]
-    return shlex.join(words)
-
-
-def shell_of_sql(file: str, select: str) -> str:
-    """A command that prints the answer to a SELECT."""
-    return shlex.join(["crosstally", "sql", file, select])
+    return shlex.join([*words, *(word for text in regrouping.texts() for word in ("--group", text))])
 
 
 def sql(

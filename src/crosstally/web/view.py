@@ -13,11 +13,11 @@ from enum import StrEnum
 from typing import TypeVar
 from urllib.parse import urlencode
 
+from crosstally.analysis.regrouping import Regrouping, is_regrouping, labels_among, read_regrouping
 from crosstally.errors import QueryError
 from crosstally.questions.question import cells_in_words
 from crosstally.questions.where import Where
 from crosstally.schema import Attribute, Schema
-from crosstally.web.regrouping import Regrouping, is_regrouping, labels_among, read_regrouping
 
 __all__ = ["LEVELS", "Chart", "Order", "Show", "View", "read_view"]
 
@@ -172,7 +172,7 @@ def read_view(pairs: Iterable[tuple[str, str]], schema: Schema) -> View:
         kept=tuple((name, labels_among(schema[name], labels)) for name, labels in kept.items()),
         filters=filters,
         grouping=grouping,
-        regrouping=read_regrouping(regrouped, schema),
+        regrouping=read_regrouping(regrouped, schema, of_form=True),
         where=_condition(single.get("where", "")),
         show=_one_of(Show, single.get("show"), Show.COUNT),
         order=_one_of(Order, single.get("order"), Order.SCHEMA),

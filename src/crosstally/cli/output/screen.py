@@ -42,6 +42,7 @@ __all__ = [
     "printable",
     "progress",
     "progress_of_reading",
+    "reading",
     "share",
     "significant",
     "tenths",
@@ -109,6 +110,11 @@ class Screen(Console):
 def data() -> Screen:
     """The console for data. When it is not a terminal nothing is cut or wrapped to a width."""
     return Screen(sys.stdout, width=None if sys.stdout.isatty() else UNBOUNDED)
+
+
+def reading() -> Screen:
+    """The console for what people read on stdout, for which programs have --json: never wider than is easy to read."""
+    return Screen(sys.stdout, width=None if sys.stdout.isatty() else PROSE_WIDTH)
 
 
 def people(*, quiet: bool = False) -> Screen:

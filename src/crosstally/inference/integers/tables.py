@@ -7,7 +7,7 @@ kept as a list of cells with counts, whatever the size of the domain, and can be
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from itertools import combinations
 from typing import Literal
@@ -97,7 +97,7 @@ class IntegerTables:
             corrected=True,
         )
 
-    def beside(self, answer: Marginal) -> Marginal:
+    def beside(self, answer: Marginal, regrouping: Callable[[Marginal], Marginal] = lambda table: table) -> Marginal:
         """The whole numbers of the cells of a real-valued answer, under the same condition, with its intervals.
 
         An interval is about the true count, whichever number is printed with it. So those of the answer stay, widened
@@ -105,12 +105,15 @@ class IntegerTables:
 
         Args:
             answer: A table of counts of the same schema, as a release gives it.
+            regrouping: Puts values of a table together: those of the answer, and the whole numbers.
         """
+        cells = replace(answer, values=self._cells_of(answer).astype(np.float64), origin=None)
+        answer = regrouping(answer)
         known = answer.error_kind is not ErrorKind.NONE
         kind = ErrorKind.CORRECTED if answer.error_kind is ErrorKind.EXACT else answer.error_kind
         return replace(
             answer,
-            values=self._cells_of(answer).astype(np.float64),
+            values=regrouping(cells).values,
             method=f"integers ({self.method})",
             error_kind=kind,
             ends=_EndsOfAnswer(answer) if known else None,

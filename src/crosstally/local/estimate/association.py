@@ -29,10 +29,11 @@ For p = q = 1/2, theta = 0 means independence, x = p q:
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crosstally.typing import Floats
 
-__all__ = ["NODES", "START", "expected_interactions", "fitted_law", "interactions_at", "likelihoods"]
+__all__ = ["NODES", "START", "expected_interactions", "fitted_law", "interactions_at", "laws_of_others", "likelihoods"]
 
 
 # Log odds ratios at which the law has weights: -5.5 to 5.5 (one to 237), dense about independence. Chosen; links that
@@ -45,6 +46,10 @@ _NARROW, _WIDE, _STRONG_PAIRS = 0.3, 1.0, 0.03
 _PAIRS_ADDED = 10.0
 # Steps of expectation maximisation, in each of the posterior's sweeps. Chosen: later sweeps go on from here.
 _STEPS = 10
+# Parts into which tables are put, each of which has a law from all others: as many tables at least have one of their
+# own. Chosen to limit time; with so many tables, one part says little about the law of the rest.
+_PARTS = 10
+_STEPS_OF_PARTS = 30  # of expectation maximisation for each part: as many as the three sweeps of the posterior have
 
 
 def _start() -> Floats:
@@ -95,20 +100,39 @@ def likelihoods(centres: Floats, widths: Floats, seen: Floats, variances: Floats
     )
 
 
-def fitted_law(likelihood: Floats, law: Floats) -> Floats:
+def fitted_law(likelihood: Floats, law: Floats, steps: int = _STEPS) -> Floats:
     """The weights of the nodes after some steps of expectation maximisation from a law.
 
     Args:
         likelihood: (pairs, nodes).
         law: The weights to start from: (nodes).
+        steps: How many steps.
     """
-    for _ in range(_STEPS):
+    for _ in range(steps):
         # Expectation: how likely each pair belongs to each node. 1e-300 keeps a pair far from all nodes from 0 / 0.
         shares = likelihood * law + 1e-300
         shares /= shares.sum(axis=1, keepdims=True)
         # Maximisation, with START as so many pairs more (the mode under a Dirichlet law)
         law = (shares.sum(axis=0) + _PAIRS_ADDED * START) / (len(shares) + _PAIRS_ADDED)
     return law
+
+
+def laws_of_others(likelihood: Floats, tables: NDArray[np.intp]) -> Floats:
+    """For each pair the law that the reports about other tables give: (pairs, nodes).
+
+    A law that a pair's own reports helped to fit has much of its weight where they lie. Where pairs are few, the
+    posterior variance under it is therefore too small; under the law of the others it is not.
+
+    Args:
+        likelihood: (pairs, nodes).
+        tables: Which table of two attributes each pair is in, as numbers from 0: (pairs).
+    """
+    out = np.empty_like(likelihood)
+    for part in range(_PARTS):
+        own = tables % _PARTS == part
+        if own.any():
+            out[own] = fitted_law(likelihood[~own], START, _STEPS_OF_PARTS)
+    return out
 
 
 def expected_interactions(

@@ -45,6 +45,7 @@ from crosstally.local.estimate.association import (
     expected_interactions,
     fitted_law,
     interactions_at,
+    laws_of_others,
     likelihoods,
 )
 from crosstally.typing import Floats
@@ -130,14 +131,20 @@ def posterior(items: Items, pairs: Pairs) -> Posterior:
             for kind, law in zip(kinds, odds, strict=True)
         ]
     frequencies = _whole(items, frequencies)
-    both, spread = _expected_pairs(items, pairs, frequencies, _law_of_pairs(pairs, kinds, odds))
+    both, _ = _expected_pairs(items, pairs, frequencies, _law_of_pairs(pairs, kinds, odds))
+    # How well they are known must not rest on laws that they fitted themselves
+    others = [
+        laws_of_others(_pair_likelihoods(items, pairs, frequencies, kind), _tables(items, pairs, kind))
+        for kind in kinds
+    ]
+    apart, spread = _expected_pairs(items, pairs, frequencies, _law_of_pairs(pairs, kinds, others))
     return Posterior(
         frequencies=frequencies,
         # whether pairs depend on each other or values are rare looks alike to few of them: they make no bar narrower
         frequency_variances=np.maximum(alone, _at_least_seen(frequencies - items.seen, items.variances, variances)),
         both=both,
         both_variances=_at_least_seen(
-            _interactions(items, pairs, frequencies, both) - pairs.seen, pairs.variances, spread
+            _interactions(items, pairs, frequencies, apart) - pairs.seen, pairs.variances, spread
         ),
     )
 
@@ -159,11 +166,17 @@ def _kinds(items: Items, pairs: Pairs) -> list[NDArray[np.intp]]:
 
 
 def _law_of_pairs(pairs: Pairs, kinds: Sequence[NDArray[np.intp]], odds: Sequence[Floats]) -> Floats:
-    """The prior weights of the nodes for each pair: (pairs, nodes)."""
+    """The prior weights of the nodes for each pair, (pairs, nodes); each kind has one law, or one for each pair."""
     out = np.empty((len(pairs.first), len(START)))
     for places, law in zip(kinds, odds, strict=True):
         out[places] = law
     return out
+
+
+def _tables(items: Items, pairs: Pairs, places: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Which table of two attributes each of these pairs of items is in, as numbers from 0."""
+    both = np.stack([items.attributes[pairs.first[places]], items.attributes[pairs.second[places]]])
+    return np.unique(both, axis=1, return_inverse=True)[1]
 
 
 def _pair_likelihoods(items: Items, pairs: Pairs, frequencies: Floats, places: NDArray[np.intp]) -> Floats:

@@ -1,19 +1,30 @@
-"""Values put together on a page: by a level of a hierarchy, or in groups of one's own. All of it is in the URL.
+"""Values put together: by a level of a hierarchy, or in groups of one's own.
 
-``at.NAME`` is a level; ``by.1.NAME`` the values of the first group (again for each) and ``as.1.NAME`` its name. An
-attribute at a level has no groups.
+In a URL, of a page or of the API, ``at.NAME`` is a level; ``by.1.NAME`` the values of the first group (again for each)
+and ``as.1.NAME`` its name. On the command line a text says the same (``questions.regrouping_text``). An attribute at a
+level has no groups.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from crosstally.arithmetic.operations import label_code
 from crosstally.errors import QueryError, did_you_mean
+from crosstally.questions.regrouping_text import Groups, groups_in_text, level_in_text, parse_regrouping
 from crosstally.schema import Attribute, Schema
 from crosstally.tables import Marginal
 
-__all__ = ["AS_IT_IS", "Regrouping", "is_regrouping", "labels_among", "named_after", "read_regrouping"]
+__all__ = [
+    "AS_IT_IS",
+    "Regrouping",
+    "is_regrouping",
+    "labels_among",
+    "named_after",
+    "read_regrouping",
+    "regrouping_of_texts",
+]
 
 _AT, _AS, _BY = "at.", "as.", "by."
 _MOST_NUMBER = 1_000  # a limit: the largest number of a group; no page offers as many
@@ -25,7 +36,14 @@ class Regrouping:
     """Levels of attributes, and groups of their values: each a name and the labels it holds."""
 
     levels: tuple[tuple[str, str], ...] = ()
-    groups: tuple[tuple[str, tuple[tuple[str, tuple[str, ...]], ...]], ...] = ()
+    groups: tuple[tuple[str, Groups], ...] = ()
+
+    def check(self, names: Sequence[str]) -> None:
+        """Raise unless the table of these attributes has all whose values are put together."""
+        for name, _ in (*self.levels, *self.groups):
+            if name not in names:
+                own = f"it has {', '.join(names)}" if names else "it has none"
+                raise QueryError(f"values of {name!r} are put together, which is no attribute of the table; {own}")
 
     def of(self, names: Iterable[str]) -> Regrouping:
         """What concerns these attributes."""
@@ -42,11 +60,17 @@ class Regrouping:
         """The table with its values put together; groups of which it has no value are left out."""
         for name, level in self.levels:
             table = table.roll_up(name, level)
-        for name, groups in self.groups:
-            labels = set(table.schema[name].labels)
-            present = {group: [label for label in held if label in labels] for group, held in groups}
-            table = table.group(name, {group: held for group, held in present.items() if held})
+        for name, groups in self.among({each.name: each.labels for each in table.schema.attributes}).groups:
+            table = table.group(name, dict(groups))
         return table
+
+    def among(self, labels: Mapping[str, Collection[str]]) -> Regrouping:
+        """What is left of it where attributes have these labels alone: a condition leaves some out."""
+        left = []
+        for name, groups in self.groups:
+            present = ((group, tuple(label for label in held if label in labels[name])) for group, held in groups)
+            left.append((name, tuple((group, held) for group, held in present if held)))
+        return Regrouping(self.levels, tuple(each for each in left if each[1]))
 
     def level(self, name: str) -> str:
         """The level of an attribute; empty where it has its own values."""
@@ -84,6 +108,11 @@ class Regrouping:
                 out += [(f"{_BY}{number}.{name}", label) for label in labels]
         return out
 
+    def texts(self) -> list[str]:
+        """What of a command line says it: a text for each attribute."""
+        levels = [level_in_text(name, level) for name, level in self.levels]
+        return levels + [groups_in_text(name, groups) for name, groups in self.groups]
+
 
 AS_IT_IS = Regrouping()
 
@@ -93,8 +122,14 @@ def is_regrouping(key: str) -> bool:
     return key.startswith((_AT, _AS, _BY))
 
 
-def read_regrouping(pairs: Iterable[tuple[str, str]], schema: Schema) -> Regrouping:
-    """What a URL says. Raises for what the schema does not have; a group without values is not there."""
+def read_regrouping(pairs: Iterable[tuple[str, str]], schema: Schema, *, of_form: bool = False) -> Regrouping:
+    """What a URL says. Raises for what the schema does not have; a group without values is not there.
+
+    Args:
+        pairs: The parameters, those for which ``is_regrouping`` is true.
+        schema: Has the attributes.
+        of_form: The form of a page sends the groups even of an attribute that is at a level; they are left out then.
+    """
     levels: dict[str, str] = {}
     names: dict[tuple[str, int], str] = {}
     held: dict[tuple[str, int], list[str]] = {}
@@ -105,29 +140,64 @@ def read_regrouping(pairs: Iterable[tuple[str, str]], schema: Schema) -> Regroup
             names[_place(key)] = value.strip()[:_LONGEST_NAME]
         elif key.startswith(_BY):
             held.setdefault(_place(key), []).append(value)
-    schema.check(list(dict.fromkeys([*levels, *(name for name, _ in (*names, *held))])))
+    schema.check(list(dict.fromkeys(name for name, _ in (*names, *held))))
+    ordered = sorted(held.items(), key=lambda each: each[0][1])
+    groups = [(place[0], names.get(place, ""), labels) for place, labels in ordered]
+    found = _regrouping(levels, groups, schema)
+    return _without_groups_at_levels(found) if of_form else _checked(found)
+
+
+def regrouping_of_texts(texts: Iterable[str], schema: Schema) -> Regrouping:
+    """What texts such as ``age: young = 17-24, 25-34`` say. Raises for what the schema does not have."""
+    levels: dict[str, str] = {}
+    groups: list[tuple[str, str, Sequence[str]]] = []
+    for text in texts:
+        name, found = parse_regrouping(text)
+        if isinstance(found, str):
+            if levels.setdefault(name, found) != found:
+                raise QueryError(f"{name!r} can have one level, got {levels[name][:80]!r} and {found[:80]!r}")
+        else:
+            groups += [(name, group, labels) for group, labels in found]
+    return _checked(_regrouping(levels, groups, schema))
+
+
+def _regrouping(
+    levels: Mapping[str, str], groups: Iterable[tuple[str, str, Sequence[str]]], schema: Schema
+) -> Regrouping:
+    """Levels by attribute; groups as an attribute, a name that may be empty, and labels: looked up and checked."""
     for name, level in levels.items():
+        schema.check([name])
         known = [each.name for each in schema[name].hierarchy]
         if level not in known:
-            raise QueryError(f"{name!r} has no level {level[:80]!r}{did_you_mean(level, known)}")
-    groups: dict[str, dict[str, tuple[str, ...]]] = {}
-    for (name, number), given in sorted(held.items(), key=lambda each: each[0][1]):
+            told = did_you_mean(level, known) if known else "; it has no hierarchy. Groups have a name: GROUP = VALUE"
+            raise QueryError(f"{name!r} has no level {level[:80]!r}{told}")
+    found: dict[str, dict[str, tuple[str, ...]]] = {}
+    for name, group, given in groups:
+        schema.check([name])
         labels = labels_among(schema[name], given)
-        group = names.get((name, number)) or named_after(labels)
-        own = groups.setdefault(name, {})
-        own[group] = (*own.get(group, ()), *labels)
-    for name, own in groups.items():
+        own = found.setdefault(name, {})
+        called = group or named_after(labels)
+        own[called] = (*own.get(called, ()), *labels)
+    for name, own in found.items():
         _check(schema[name], own)
-    kept = tuple((name, tuple(own.items())) for name, own in groups.items() if name not in levels)
-    return Regrouping(tuple(levels.items()), kept)
+    return Regrouping(tuple(levels.items()), tuple((name, tuple(own.items())) for name, own in found.items()))
+
+
+def _without_groups_at_levels(found: Regrouping) -> Regrouping:
+    return Regrouping(found.levels, tuple(each for each in found.groups if not found.level(each[0])))
+
+
+def _checked(found: Regrouping) -> Regrouping:
+    for name, _ in found.groups:
+        if found.level(name):
+            raise QueryError(f"{name!r} can have a level or groups, got both")
+    return found
 
 
 def labels_among(attribute: Attribute, given: Sequence[str]) -> tuple[str, ...]:
     """These labels in the order of the attribute. Raises for one that it does not have."""
-    unknown = [label for label in given if label not in attribute.labels]
-    if unknown:
-        raise QueryError(f"{attribute.name!r} has no value {unknown[0][:80]!r}")
-    return tuple(label for label in attribute.labels if label in given)
+    codes = {label_code(attribute, label) for label in given}
+    return tuple(label for code, label in enumerate(attribute.labels) if code in codes)
 
 
 def named_after(labels: Sequence[str]) -> str:
