@@ -5,6 +5,7 @@ figure the ratio of claimed to actual errors, how many standard errors its mean 
 times 0.9, the width over the width that would hold 95%, and the share held.
 
 A figure claims the error h / 1.96, h being half of its 95% interval (of its logarithm, for ratios that err by factors).
+Ends of counts are rounded outwards to whole numbers, by half a count each on average; h is without that half.
 Its score is its true error over that. A population is either one for all releases, or drawn anew for each of them:
 
 varied  sizes of interactions as ``answers.interactions`` expects them of a release that says nothing: what intervals
@@ -212,7 +213,8 @@ def scored(found: Marginal, truth: Floats, by_factors: bool) -> tuple[Floats, ND
     held = (low <= truth) & (truth <= high)
     with np.errstate(all="ignore"):
         ends = [np.log(each) if by_factors else each for each in (values, truth, low, high)]
-        scores = np.abs(ends[0] - ends[1]) / ((ends[3] - ends[2]) / 2 / NORMAL)
+        rounded = float((low == np.floor(low)).all() and (high == np.floor(high)).all())
+        scores = np.abs(ends[0] - ends[1]) / ((ends[3] - ends[2] - rounded) / 2 / NORMAL)
     return np.where(held & ~np.isfinite(scores), 0.0, np.minimum(scores, 1e6)), held
 
 

@@ -283,7 +283,11 @@ def test_the_schema_by_which_questions_are_counted_has_the_same_cells() -> None:
 
 
 def test_synthetic_rows_are_free_and_fit_what_was_bought() -> None:
-    """At epsilon 5 for all pairs the noise of a cell exceeds 30 of 3000 with probability below 1e-7 over all cells."""
+    """At epsilon 5 for all pairs the noise of a cell exceeds 30 of 3000 with probability below 1e-7 over all cells.
+
+    Rows that are moved last towards what others miss must come nearer: they went 0.025 to 0.04 away in one draw of five
+    when steps of empty cells were cut one by one.
+    """
     paid = ledger()
     ct.release(people(), SCHEMA, epsilon=5, strategy="direct", workload=ct.Workload.all_ways(SCHEMA, 2), ledger=paid)
     book = open_notebook(paid, rows=3000)
@@ -294,8 +298,8 @@ def test_synthetic_rows_are_free_and_fit_what_was_bought() -> None:
     rows = found.to_arrow()
     assert rows.column_names == ["sex", "age", "region"]
     assert rows.num_rows == 20_000
-    assert rows["sex"].to_pylist().count("Female") / 20_000 == pytest.approx(1 / 3, abs=0.03)
-    assert rows["age"].to_pylist().count("[0, 18)") / 20_000 == pytest.approx(0.6, abs=0.03)
+    assert rows["sex"].to_pylist().count("Female") / 20_000 == pytest.approx(1 / 3, abs=0.015)
+    assert rows["age"].to_pylist().count("[0, 18)") / 20_000 == pytest.approx(0.6, abs=0.015)
     again = book.synthesize(rows=20_000, alpha=1.0, random=np.random.default_rng(1))
     assert again.to_arrow().equals(rows)
 

@@ -79,7 +79,7 @@ class Newton:
         self._steps += 1
         before, bounds = np.concatenate(weights), np.concatenate([each.bounds for each in self.constraints])
         low, high = np.maximum(-bounds - before, -_LONGEST), np.minimum(bounds - before, _LONGEST)
-        step = self._step(gradient, low, high)
+        step = self._step(gradient, low, high, self._softness)
         scale = self._cut(step, part)
         after = np.clip(before + scale * step, -bounds, bounds)
         # A weight that is meant to be at its bound and nearly there is put there: parts of steps would never arrive
@@ -112,13 +112,14 @@ class Newton:
         """A step of the weights that moves rows back to the means of the optimum, from where they are now.
 
         Inside its bounds a query is at its target less its softness times its weight; at a bound it is at ``means``.
-        Solved with C + 0.01 diag(C_ii + b_i), without K: a step d moves the means of the rows by about C d.
+        Solved with C + 0.01 diag(C_ii + b_i), without K: a step d moves the means of the rows by about C d. The box is
+        part of the problem and not put on afterwards: cells that no row is in have steps without end, and cutting these
+        alone would turn the others away from where they lead together.
         """
         meant = self._targets - self._softness * np.concatenate(weights)
         gap = np.where(self._free(weights), meant, np.concatenate(means)) - np.concatenate(now)
-        ridge = _RIDGE * (np.diag(self._covariance) + self._noise)
-        step = np.linalg.solve(self._covariance + np.diag(ridge), gap)
-        step = np.clip(step, -_LONGEST, _LONGEST)
+        ends = np.full(len(gap), _LONGEST)
+        step = self._step(gap, -ends, ends, np.zeros_like(gap))
         return np.split(step * self._cut(step, 1.0), self._ends)
 
     def _cut(self, step: Floats, part: float) -> float:
@@ -139,11 +140,11 @@ class Newton:
         values -= values.mean(axis=0)
         return np.asarray(values.T @ values / number, np.float64)
 
-    def _step(self, gradient: Floats, low: Floats, high: Floats) -> Floats:
+    def _step(self, gradient: Floats, low: Floats, high: Floats, softness: Floats) -> Floats:
         """The maximum of the quadratic model within the box, nearly; variables are scaled to a diagonal of ones."""
         from scipy.optimize import minimize
 
-        diagonal = np.diag(self._covariance) * (1 + _RIDGE) + _RIDGE * self._noise + self._softness
+        diagonal = np.diag(self._covariance) * (1 + _RIDGE) + _RIDGE * self._noise + softness
         scale = 1 / np.sqrt(diagonal)
         hessian = self._covariance * scale * scale[:, None]
         np.fill_diagonal(hessian, 1.0)
