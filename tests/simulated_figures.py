@@ -4,8 +4,9 @@
 figure the ratio of claimed to actual errors, how many standard errors its mean square is off, the same when claims are
 times 0.9, the width over the width that would hold 95%, and the share held.
 
-A figure claims the error h / 1.96, h being half of its 95% interval (of its logarithm, for ratios that err by factors).
-Ends of counts are rounded outwards to whole numbers, by half a count each on average; h is without that half.
+A figure claims the error h / q, h being half of its 95% interval (of its logarithm, for ratios that err by factors) and
+q the quantile it was made with: 1.96, or 1.98 where 100 replicates say how large errors are (Student's law). Ends of
+counts are rounded outwards to whole numbers, by half a count each on average; h is without that half.
 Its score is its true error over that. A population is either one for all releases, or drawn anew for each of them:
 
 varied  sizes of interactions as ``answers.interactions`` expects them of a release that says nothing: what intervals
@@ -40,7 +41,7 @@ SIZES = (2, 3, 2, 3)
 ROWS = 20_000
 COVERED = [*combinations(range(4), 2), (0, 1, 2), (0, 2, 3), (1, 2, 3)]
 NOISES = {"Laplace": Noise(NoiseKind.LAPLACE, 20.0), "Gaussian": Noise(NoiseKind.GAUSSIAN, 28.0)}
-NORMAL = 1.959964  # half of a 95% interval in standard errors
+NORMAL, STUDENT = 1.959964, 1.983972  # half of a 95% interval in standard errors: known, and from 100 replicates
 BY_FACTORS = ("odds ratio", "relative risk")
 
 
@@ -178,13 +179,14 @@ def simulated(setting: str, seeds: Iterable[int], *, unmeasured: bool = False) -
     """The scores of covered or unmeasured figures over releases, one for each seed."""
     release, population = SETTINGS[setting]
     computed = unmeasured_figures if unmeasured else covered_figures
+    quantile = STUDENT if setting.startswith("central") else NORMAL
     found: dict[str, list[tuple[Floats, NDArray[np.bool_]]]] = {}
     for seed in seeds:
         rng = np.random.default_rng([seed, 17])
         full = population(rng)
         truth = computed(exact(full))
         for name, each in computed(release(rng, full).marginal).items():
-            found.setdefault(name, []).append(scored(each, truth[name].values, name.endswith(BY_FACTORS)))
+            found.setdefault(name, []).append(scored(each, truth[name].values, name.endswith(BY_FACTORS), quantile))
     return {name: Scores(*map(np.array, zip(*each, strict=True))) for name, each in found.items()}
 
 
@@ -206,7 +208,7 @@ def exact(full: NDArray[np.int64]) -> Table:
     return table
 
 
-def scored(found: Marginal, truth: Floats, by_factors: bool) -> tuple[Floats, NDArray[np.bool_]]:
+def scored(found: Marginal, truth: Floats, by_factors: bool, quantile: float) -> tuple[Floats, NDArray[np.bool_]]:
     """The score of each cell, and whether its interval holds the truth; an interval of everything scores zero."""
     low, high = (np.ravel(end) for end in found.interval())
     values, truth = np.ravel(found.values), np.ravel(truth)
@@ -214,7 +216,7 @@ def scored(found: Marginal, truth: Floats, by_factors: bool) -> tuple[Floats, ND
     with np.errstate(all="ignore"):
         ends = [np.log(each) if by_factors else each for each in (values, truth, low, high)]
         rounded = float((low == np.floor(low)).all() and (high == np.floor(high)).all())
-        scores = np.abs(ends[0] - ends[1]) / ((ends[3] - ends[2] - rounded) / 2 / NORMAL)
+        scores = np.abs(ends[0] - ends[1]) / ((ends[3] - ends[2] - rounded) / 2 / quantile)
     return np.where(held & ~np.isfinite(scores), 0.0, np.minimum(scores, 1e6)), held
 
 
