@@ -22,6 +22,7 @@ MODULES = (
     "counting",
     "releases",
     "answers",
+    "bars",
     "planning",
     "streaming",
     "doors",
