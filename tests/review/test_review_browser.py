@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 import reviewing
 from browsers import check_axe, launched
@@ -64,7 +64,7 @@ def test_a_stewards_way(browser: Browser, tmp_path: Path) -> None:
             page.get_by_label(label, exact=True).check()
             page.get_by_label("It becomes").fill(into)
             page.get_by_role("button", name="Merge or rename").click()
-        assert page.locator("tr.label").count() == 2
+        expect(page.locator("tr.label")).to_have_count(2)
         assert "times smaller" in page.locator(".outlook").inner_text()
         check_axe(page)
         page.get_by_label("Public name of the attribute").fill("gender")
@@ -109,6 +109,7 @@ def test_periods_words_and_facts(browser: Browser, tmp_path: Path, monkeypatch: 
         page.get_by_label("Days that bound the periods").fill("1900-01-01 1960-01-01 1990-01-01 2020-12-31")
         page.get_by_label("The label of each period").fill("to 1959\n1960-89\n1990 on")
         page.get_by_role("button", name="Set the periods").click()
+        page.locator("tr.label").nth(2).wait_for()  # lists of texts do not wait for the next page
         assert [each.strip() for each in page.locator("tr.label td.number").all_inner_texts()[::2]] == ["4", "4", "4"]
         page.get_by_label("What it is (public)").fill("Day of birth")
         page.get_by_role("button", name="Describe it so").click()
@@ -190,5 +191,5 @@ def test_another_site_cannot_send_a_form(browser: Browser, tmp_path: Path) -> No
         page.get_by_role("button").click()
         assert page.get_by_role("heading").inner_text() == "Not for you"
         page.goto(target)
-        assert page.get_by_role("link", name="sex").count() == 1
+        expect(page.get_by_role("link", name="sex")).to_have_count(1)
         context.close()

@@ -132,8 +132,8 @@ def changed_plan(**changes) -> dict:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"crosstally-plan": 5}, "not a crosstally plan of format 1 to 4"),
-        ({"crosstally-plan": True}, "not a crosstally plan of format 1 to 4"),
+        ({"crosstally-plan": 6}, "not a crosstally plan of format 1 to 5"),
+        ({"crosstally-plan": True}, "not a crosstally plan of format 1 to 5"),
         ({"crosstally-plan": 2}, "a plan must have exactly the fields"),
         ({"later": []}, "a plan must have exactly the fields"),
         ({"budget": {"epsilon": "0.1"}}, "the plan costs more than its budget of ε = 0.1"),

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 import released
 from browsers import check_axe, launched, picture
@@ -104,7 +104,7 @@ def test_an_analysts_way(browser: Browser, site: str, tmp_path: Path) -> None:
         picture(page, "how-to/explore-start")
         check_axe(page)
         page.get_by_label("Find an attribute").press_sequentially("degree")
-        assert page.locator("#attribute-list li:visible").count() == 1
+        expect(page.locator("#attribute-list li:visible")).to_have_count(1)
         assert page.get_by_role("status").inner_text() == "1 of 5 shown"
         page.get_by_role("link", name="education").click()
         page.get_by_label("Add to columns").fill("age")
@@ -113,11 +113,11 @@ def test_an_analysts_way(browser: Browser, site: str, tmp_path: Path) -> None:
         page.get_by_label("Female").check()
         page.get_by_label("Numbers").select_option("row")
         page.get_by_role("button", name="Show table").click()
-        assert page.locator("h2.caption").inner_text() == "Share of the row by education and age, where sex = Female"
-        assert page.locator("tbody tr").count() == 4
+        expect(page.locator("h2.caption")).to_have_text("Share of the row by education and age, where sex = Female")
+        expect(page.locator("tbody tr")).to_have_count(4)
         shares = [float(each.rstrip("%")) for each in page.locator("tbody tr:first-child .value").all_inner_texts()]
         assert sum(shares) == pytest.approx(100, abs=0.4)
-        assert page.locator("picture img").evaluate("image => image.complete && image.naturalWidth > 300")
+        assert page.locator("picture img").evaluate("image => image.decode().then(() => image.naturalWidth > 300)")
         check_axe(page)
         with page.expect_download() as download:
             page.get_by_role("link", name="CSV", exact=True).click()
@@ -144,7 +144,7 @@ def test_the_keyboard_alone(browser: Browser, site: str) -> None:
         page.keyboard.type("sex")
         page.keyboard.press("Enter")
         page.wait_for_url("**/table?rows=income&columns=sex#result")
-        assert page.locator("tbody tr").count() == 5
+        expect(page.locator("tbody tr")).to_have_count(5)
         seen = []
         for _ in range(12):
             page.keyboard.press("Tab")
@@ -159,8 +159,8 @@ def test_without_scripts(browser: Browser, site: str) -> None:
         page.get_by_role("link", name="region").click()
         page.get_by_label("Add to columns").fill("sex")
         page.get_by_role("button", name="Show table").click()
-        assert page.locator("tbody tr").count() == 5
-        assert page.locator("button.copy:visible").count() == 0
+        expect(page.locator("tbody tr")).to_have_count(5)
+        expect(page.locator("button.copy:visible")).to_have_count(0)
 
 
 def test_values_are_grouped_by_the_keyboard_alone_and_without_scripts(browser: Browser, site: str) -> None:
@@ -189,7 +189,7 @@ def test_values_are_grouped_by_the_keyboard_alone_and_without_scripts(browser: B
         check_axe(page)
         page.get_by_label("Numbers").select_option("total")
         page.get_by_role("button", name="Show table").click()
-        assert page.locator("tbody tr").count() == 4  # the groups stay
+        expect(page.locator("tbody tr")).to_have_count(4)  # the groups stay
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -224,7 +224,7 @@ def test_two_hundred_attributes(browser: Browser) -> None:
         page.get_by_label("Find an attribute").press_sequentially("137")
         assert page.locator("#attribute-list li:visible").all_inner_texts()[0].startswith("question 137")
         page.get_by_role("link", name="question 137").click()
-        assert page.locator("tbody tr").count() == 3
+        expect(page.locator("tbody tr")).to_have_count(3)
 
 
 def test_labels_that_mean_harm_do_nothing(browser: Browser) -> None:
@@ -233,5 +233,5 @@ def test_labels_that_mean_harm_do_nothing(browser: Browser) -> None:
     with running(release) as site, page_of(browser, site) as page:
         page.on("dialog", lambda _: pytest.fail("a label was run"))
         page.goto(f"{site}/table?{query}")
-        assert page.locator("tbody tr").count() == 10
+        expect(page.locator("tbody tr")).to_have_count(10)
         page.goto(f"{site}/chart.svg?{query}")
