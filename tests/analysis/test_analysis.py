@@ -204,7 +204,7 @@ def test_errors_of_figures_of_2000_simulated_releases(noise: Noise) -> None:
 @pytest.mark.verify
 @pytest.mark.parametrize("setting", ["central, one population", "central, one population, Gaussian"])
 def test_errors_of_figures_of_2000_default_releases(setting: str) -> None:
-    """Each figure within 4 standard errors of its mean square, 1 in 800 for the ten of a setting; times 0.9 beyond."""
+    """Each figure is within 4 standard errors of its mean square (1 in 1,600 for the ten); errors times 0.9 are not."""
     found = simulated(setting, range(2_000))
     for name, each in found.items():
         assert abs(each.z()) < 4, (name, each.ratio)
