@@ -17,6 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from benchmarks.timing import cpu_seconds, row
+from crosstally.questions.queries import Cells
 from crosstally.schema import Attribute, Schema
 from crosstally.sources import count
 from crosstally.sources.tally import Tally
@@ -122,7 +123,7 @@ def plain_numpy(codes: NDArray[np.uint8], views: list[NDArray[np.int64]]) -> lis
 
 
 def count_codes(codes: NDArray[np.uint8], schema: Schema, tables: list[tuple[str, ...]]) -> Sequence[ExactTable]:
-    tally = Tally(schema, tables, BATCH_ROWS)
+    tally = Tally(schema, [Cells(table) for table in tables], BATCH_ROWS)
     for start in range(0, codes.shape[1], BATCH_ROWS):
         batch = codes[:, start : start + BATCH_ROWS]
         tally.add(batch.shape[1], dict(_lines(batch)))

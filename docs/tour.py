@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shlex
 import shutil
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
+
+from messy_page import printed
 
 ROOT = Path(__file__).parent.parent
 BLOCK = re.compile(r"```console\n\$ (?P<command>[^\n]+)\n.*?```", re.DOTALL)
@@ -28,15 +26,6 @@ def main() -> None:
         readme = ROOT / "README.md"
         readme.write_text(BLOCK.sub(rewritten, readme.read_text(encoding="utf-8")), encoding="utf-8")
         shutil.copy(tour / "age-by-sex.svg", ROOT / "docs" / "start" / "age-by-sex.svg")
-
-
-def printed(folder: Path, command: str) -> str:
-    """What a command prints on a terminal of 100 columns."""
-    name, *rest = shlex.split(command)
-    environment = {**os.environ, "COLUMNS": "100", "NO_COLOR": "1"}
-    program = Path(sys.executable).parent / name
-    done = subprocess.run([program, *rest], cwd=folder, env=environment, capture_output=True, text=True, check=True)
-    return done.stdout + done.stderr
 
 
 if __name__ == "__main__":

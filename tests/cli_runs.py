@@ -6,6 +6,10 @@ import contextlib
 import csv
 import io
 import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,6 +56,42 @@ def ran_well(*arguments: object) -> Ran:
     ran = run(*arguments)
     assert ran.code == 0, ran.err
     return ran
+
+
+def on_a_terminal(
+    *arguments: object,
+    environment: Mapping[str, str],
+    first: str = "",
+    folder: Path | None = None,
+    stdout: int | None = None,
+) -> tuple[int, bytes]:
+    """How a command ends and what it shows on a terminal, progress from the first moment included.
+
+    ``first`` is Python that runs before it; ``stdout`` is where results go, where that is not the terminal.
+    """
+    import pty  # not on every system
+
+    show_at_once = "import sys, crosstally.cli.output.screen as s; s._PATIENCE = 0; from crosstally.cli import main; "
+    code = show_at_once + first + "sys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    mine, theirs = pty.openpty()
+    out = theirs if stdout is None else stdout
+    started = subprocess.Popen(command, cwd=folder, env=environment, stdout=out, stderr=theirs)
+    os.close(theirs)
+    shown = b""
+    with contextlib.suppress(OSError):  # the end of a terminal is an error on Linux
+        while part := os.read(mine, 65_536):
+            shown += part
+    os.close(mine)
+    return started.wait(60), shown
+
+
+def write_small_schema(folder: Path) -> Path:
+    """A schema of two sexes and three ages, in a file."""
+    ages = {"name": "age", "edges": [0, 18, 40, 99]}
+    path = folder / "s.json"
+    path.write_text(json.dumps({"attributes": [{"name": "sex", "values": ["f", "m"]}, ages]}))
+    return path
 
 
 def write_people(path: Path) -> None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
+from crosstally.privacy.ledger import Ledger
 from crosstally.questions.queries import Cells, Contrast
-from crosstally.releases import Release, Statement, publish
+from crosstally.releases import Release, Statement, open_release, publish
 from crosstally.schema import Attribute, Outside, Schema, Unit
 from crosstally.tables import Measurement
 
@@ -80,6 +82,28 @@ KINDS: dict[str, Callable[[], Release]] = {
     "uncorrected": lambda: views().refit(nonnegative="none"),
     "two rounds": lambda: views().refit(nonnegative="global", rounds=2),
 }
+
+
+def assert_survives(release: Release, again: Release, ledger: Path, tables: Sequence[tuple[str, ...]]) -> None:
+    """It is the same from its file, from what its ledger keeps under the key ``one``, asked ``again``, and refitted.
+
+    Corrected for cells below zero it can be saved and opened, too. Files are written beside the ledger.
+    """
+    file, corrected = ledger.with_suffix(".parquet"), ledger.with_suffix(".corrected.parquet")
+    release.save(file)
+    opened = open_release(file)
+    kept = Ledger.open(ledger).measurements("one")  # what is left after a crash
+    exported = publish(release.schema, kept, release.statement)
+    back = release.refit(nonnegative="joint").refit(nonnegative="none")
+    for other in (opened, exported, again, back):
+        assert [m.query for m in other.measurements] == [m.query for m in release.measurements]
+        for names in tables:
+            mine, theirs = release.marginal(*names), other.marginal(*names)
+            assert theirs.values == pytest.approx(mine.values, abs=1e-6)
+            assert theirs.std_error == pytest.approx(mine.std_error, rel=1e-9)
+    for each in (release, opened):
+        each.refit(nonnegative="shrunk").save(corrected)
+        assert all(open_release(corrected).marginal(*names).values.min() >= 0 for names in tables)
 
 
 def saved(folder: Path, release: Release | None = None) -> Path:

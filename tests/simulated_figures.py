@@ -5,13 +5,18 @@ figure the ratio of claimed to actual errors, how many standard errors its mean 
 times 0.9, the width over the width that would hold 95%, and the share held.
 
 A figure claims the error h / q, h being half of its 95% interval (of its logarithm, for ratios that err by factors) and
-q the quantile it was made with: 1.96, or 1.98 where 100 replicates say how large errors are (Student's law). Ends of
-counts are rounded outwards to whole numbers, by half a count each on average; h is without that half.
+q the quantile it was made with: 1.96, or Student's for as many draws as say how large errors are (1.98 for 100, 1.97
+for 400). Ends of counts are rounded outwards to whole numbers, by half a count each on average; h is without that half.
 Its score is its true error over that. A population is either one for all releases, or drawn anew for each of them:
 
 varied  sizes of interactions as ``answers.interactions`` expects them of a release that says nothing: what intervals
         of unmeasured tables assume is true then. Sizes are written down again here, not imported.
 even    all interactions of pairs of size 0.3, of triples of size 0.15: less than is expected.
+supposed  even, but the interaction of the triple that nobody measured is drawn from the very law that the release
+        supposes of it (``reference_supposed``), four times: intervals of unmeasured tables ought to be right here.
+
+Of one population of the local model figures of all pairs are looked at in turn: what a collection claims of pairs is
+right on average over pairs, and wrong of each for itself, since all are drawn to one law.
 """
 
 from __future__ import annotations
@@ -20,52 +25,62 @@ import argparse
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from itertools import combinations
+from functools import cache, partial
+from itertools import combinations, permutations
 
 import numpy as np
 from numpy.typing import NDArray
 
 import crosstally as ct
+from crosstally.arithmetic.computed import ComputedEnds
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
-from crosstally.local import Collector, Protocol, design
-from crosstally.local.bulk import reports
+from crosstally.local import Protocol, design
+from crosstally.local.collector import release_of
+from crosstally.local.estimate.measurements import measurements_of
 from crosstally.releases import Release, Statement, publish
 from crosstally.tables import ErrorKind, Marginal
+from reference_supposed import summed, with_log_interactions, with_moment
 from simulated import margin, measured, people, schema_of
 
 Floats = NDArray[np.float64]
 Table = Callable[..., Marginal]
+Roles = tuple[str, str, str]
 
 SIZES = (2, 3, 2, 3)
 ROWS = 20_000
 COVERED = [*combinations(range(4), 2), (0, 1, 2), (0, 2, 3), (1, 2, 3)]
 NOISES = {"Laplace": Noise(NoiseKind.LAPLACE, 20.0), "Gaussian": Noise(NoiseKind.GAUSSIAN, 28.0)}
-NORMAL, STUDENT = 1.959964, 1.983972  # half of a 95% interval in standard errors: known, and from 100 replicates
+NORMAL, STUDENT = 1.959964, {100: 1.983972, 400: 1.965912}  # half of a 95% interval in standard errors, by draws
 BY_FACTORS = ("odds ratio", "relative risk")
 
 
 def figures(cells: Marginal, *, within: Sequence[str], ratio: Marginal, two: Marginal) -> dict[str, Marginal]:
-    """What is computed from a table with the attributes a0 and a1, from a ratio and from a table of two by two."""
-    shares = cells.shares(*within)
+    """What is computed from a table, the second attribute of which has three values, from a ratio, from two by two."""
+    shares, second = cells.shares(*within), cells.attributes[1]
     return {
         "cell": cells,
-        "sum": cells.group("a1", {"x": ["0", "1"]}),
+        "sum": cells.group(second, {"x": ["0", "1"]}),
         "difference": cells["0"] - cells["1"],
         "share": cells.shares(),
         "share of a row": shares,
         "difference of shares": shares["0"] - shares["1"],
         "ratio": ratio,
-        "mean": ct.analysis.mean(cells, "a1", at=[1, 2, 4]),
+        "mean": ct.analysis.mean(cells, second, at=[1, 2, 4]),
         "odds ratio": ct.analysis.odds_ratio(two),
         "relative risk": ct.analysis.relative_risk(two),
     }
 
 
-def covered_figures(table: Table) -> dict[str, Marginal]:
-    """The figures of two covered pairs."""
-    first, second = table("a0", "a1"), table("a0", "a2")
-    return figures(first, within=["a0"], ratio=second["0"] / first["1"].sum(), two=second)
+def covered_figures(table: Table, roles: Roles = ("a0", "a1", "a2")) -> dict[str, Marginal]:
+    """The figures of two covered pairs, the first attribute with each of the others; of three values the first two."""
+    one, *others = roles
+    first, second = (first_two(table(one, other), one) for other in others)
+    two = first_two(second, others[1])
+    return figures(first, within=[one], ratio=two["0"] / first["1"].sum(), two=two)
+
+
+def first_two(table: Marginal, name: str) -> Marginal:
+    return table if table.schema[name].size == 2 else table.sel({name: ["0", "1"]})
 
 
 def unmeasured_figures(table: Table) -> dict[str, Marginal]:
@@ -121,35 +136,104 @@ def _protocol() -> Protocol:
     return design(schema_of(*SIZES), epsilon=2, people=ROWS, ways=2)
 
 
-def local(rng: np.random.Generator, full: NDArray[np.int64]) -> Release:
-    """A collection of the local model, of pairs."""
-    codes = np.repeat(np.indices(full.shape).reshape(full.ndim, -1), full.ravel(), axis=1)
-    collector = Collector(_protocol())
-    collector.add_many(reports(_protocol(), codes))
-    return collector.release()
+def local(rng: np.random.Generator, full: NDArray[np.int64], nonnegative: str = "ripple") -> Release:
+    """A collection of the local model, of pairs: each report is drawn by numpy, so that a seed draws it again."""
+    protocol = _protocol()
+    shares = np.array([group.share for group in protocol.groups])
+    people = rng.multinomial(ROWS, shares / shares.sum())
+    left, counts = full.ravel(), []
+    for group, number in zip(protocol.groups, people.tolist(), strict=True):
+        asked = rng.multivariate_hypergeometric(left, number)
+        left = left - asked
+        cells = margin(asked.reshape(full.shape), group.attributes).ravel()
+        counts.append(randomised_responses(rng, cells, epsilon=2))
+    return release_of(protocol, measurements_of(protocol, people, counts), ROWS, nonnegative=nonnegative)
+
+
+def randomised_responses(rng: np.random.Generator, cells: NDArray[np.int64], *, epsilon: float) -> NDArray[np.int64]:
+    """How often each cell is reported: a person reports the own cell e^epsilon times as often as any other."""
+    odds = np.full((len(cells), len(cells)), 1.0) + (math.exp(epsilon) - 1) * np.eye(len(cells))
+    return np.asarray(rng.multinomial(cells, odds / odds.sum(axis=1, keepdims=True)).sum(axis=0))
 
 
 def central_gaussian(rng: np.random.Generator, full: NDArray[np.int64]) -> Release:
     return central(rng, full, "Gaussian")
 
 
+def unbiased(rng: np.random.Generator, full: NDArray[np.int64]) -> Release:
+    return local(rng, full, nonnegative="none")
+
+
+# Truths as a release supposes them. Its measurements rest on covered tables alone, so that any others fit it as well
+
+TRIPLE, DRAWN = (0, 1, 3), 4
+
+
+def supposed_central(rng: np.random.Generator, full: NDArray[np.int64], release: Release) -> list[Floats]:
+    """Tables with the true pairs, interactions of three attributes of the sizes that the release learned."""
+    return [with_log_interactions(rng, _true_pairs(full), release._sizes()) for _ in range(DRAWN)]
+
+
+def supposed_local(rng: np.random.Generator, full: NDArray[np.int64], release: Release) -> list[Floats]:
+    """Tables with the true pairs, nearly, moments of three attributes with the variances that the release supposes."""
+    moments = release._errors.moments(release.estimate)
+    assert moments is not None
+    variances = moments.variances(tuple(f"a{axis}" for axis in TRIPLE))
+    return [with_moment(rng, _true_pairs(full), variances) for _ in range(DRAWN)]
+
+
+def _true_pairs(full: NDArray[np.int64]) -> dict[tuple[int, ...], Floats]:
+    triple = margin(full, TRIPLE).astype(float)
+    return {axes: summed(triple, axes) for axes in combinations(range(3), 2)}
+
+
+def in_four(triple: Floats) -> Floats:
+    """A table over the three attributes as one over all four, alike for all values of the other."""
+    return np.repeat(triple[:, :, None, :], SIZES[2], axis=2) / SIZES[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """How releases come about: from which population, by what, and which attributes figures are about, in turn.
+
+    ``truths`` draws other truths about the triple that nobody measured, given the release.
+    """
+
+    release: Callable[[np.random.Generator, NDArray[np.int64]], Release]
+    population: Callable[[np.random.Generator], NDArray[np.int64]]
+    roles: Sequence[Roles] = (("a0", "a1", "a2"),)
+    truths: Callable[[np.random.Generator, NDArray[np.int64], Release], list[Floats]] | None = None
+
+
+ALL_PAIRS = [
+    roles for roles in permutations(("a0", "a1", "a2", "a3"), 3) if roles[1] in ("a1", "a3")
+]  # the second has three values
+
 SETTINGS = {
-    "central, one population": (central, one_population),
-    "central, one population, Gaussian": (central_gaussian, one_population),
-    "central, varied": (central, varied),
-    "central, even": (central, even),
-    "local, one population": (local, one_population),
-    "local, varied": (local, varied),
-    "local, even": (local, even),
+    "central, one population": Setting(central, one_population),
+    "central, one population, Gaussian": Setting(central_gaussian, one_population),
+    "central, varied": Setting(central, varied),
+    "central, even": Setting(central, even),
+    "central, supposed": Setting(central, even, truths=supposed_central),
+    "local, one population": Setting(local, one_population, ALL_PAIRS),
+    "local, two pairs of one population": Setting(local, one_population),
+    "local, one population, unbiased": Setting(unbiased, one_population),
+    "local, varied": Setting(local, varied),
+    "local, even": Setting(local, even),
+    "local, supposed": Setting(local, even, truths=supposed_local),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Of one figure: errors over the errors claimed, and whether intervals held, for each release and cell."""
+    """Of one figure: errors over the errors claimed, and whether intervals held, for each release and cell.
+
+    ``ends`` are the scores at the ends of intervals, for each cell.
+    """
 
     scores: Floats
     held: NDArray[np.bool_]
+    ends: Floats
 
     @property
     def squares(self) -> Floats:
@@ -164,11 +248,16 @@ class Scores:
     @property
     def width(self) -> float:
         """The width of intervals over the width that would hold 95%; unlike ``ratio`` it bears a few wild scores."""
-        return float(NORMAL / np.quantile(np.abs(self.scores), 0.95))
+        return float(1 / np.quantile(self.scores / self.ends, 0.95))
 
     def z(self, factor: float = 1.0) -> float:
         """How many standard errors the mean square is above one, if errors claimed are times a factor."""
         return standard_errors_above_one(self.squares / factor**2)
+
+    def z_missed(self, factor: float = 1.0) -> float:
+        """How many standard errors more than 5% are missed, if widths are times a factor: bears wild scores too."""
+        missed = (self.scores > self.ends * factor).mean(axis=1)
+        return float((missed.mean() - 0.05) / max(missed.std() / math.sqrt(len(missed)), 1e-9))
 
 
 def standard_errors_above_one(squares: Floats) -> float:
@@ -177,31 +266,53 @@ def standard_errors_above_one(squares: Floats) -> float:
 
 def simulated(setting: str, seeds: Iterable[int], *, unmeasured: bool = False) -> dict[str, Scores]:
     """The scores of covered or unmeasured figures over releases, one for each seed."""
-    release, population = SETTINGS[setting]
-    computed = unmeasured_figures if unmeasured else covered_figures
-    quantile = STUDENT if setting.startswith("central") else NORMAL
-    found: dict[str, list[tuple[Floats, NDArray[np.bool_]]]] = {}
+    given = SETTINGS[setting]
+    found: dict[str, list[tuple[Floats, NDArray[np.bool_], float]]] = {}
     for seed in seeds:
         rng = np.random.default_rng([seed, 17])
-        full = population(rng)
-        truth = computed(exact(full))
-        for name, each in computed(release(rng, full).marginal).items():
-            found.setdefault(name, []).append(scored(each, truth[name].values, name.endswith(BY_FACTORS), quantile))
-    return {name: Scores(*map(np.array, zip(*each, strict=True))) for name, each in found.items()}
+        full = given.population(rng)
+        roles = given.roles[seed % len(given.roles)]
+        computed = unmeasured_figures if unmeasured else partial(covered_figures, roles=roles)
+        release = given.release(rng, full)
+        others = [] if given.truths is None else [in_four(each) for each in given.truths(rng, full, release)]
+        truths = [computed(exact(each)) for each in others or [full]]
+        for name, each in computed(release.marginal).items():
+            quantile = quantile_of(each, local=setting.startswith("local"))
+            by_factors = name.endswith(BY_FACTORS)
+            parts = [scored(each, truth[name].values, by_factors, quantile) for truth in truths]
+            scores, held = map(np.concatenate, zip(*parts, strict=True))
+            found.setdefault(name, []).append((scores, held, quantile))
+    return {name: together(each) for name, each in found.items()}
+
+
+def together(releases: Sequence[tuple[Floats, NDArray[np.bool_], float]]) -> Scores:
+    scores, held, quantiles = map(np.array, zip(*releases, strict=True))
+    return Scores(scores, held, np.full(scores.shape[1], quantiles[0]))
+
+
+def quantile_of(figure: Marginal, *, local: bool) -> float:
+    """The quantile that an interval was made with."""
+    if isinstance(figure.ends, ComputedEnds) and figure.origin is not None:
+        return STUDENT[len(figure.origin.draws) - 1]
+    return NORMAL if local else STUDENT[100]
 
 
 def pooled(found: Mapping[str, Scores]) -> Scores:
     """All figures together, each counting alike whatever its number of cells."""
     most = math.lcm(*(each.scores.shape[1] for each in found.values()))
-    parts = [[np.repeat(of, most // of.shape[1], axis=1) for of in (each.scores, each.held)] for each in found.values()]
-    return Scores(*(np.concatenate(each, axis=1) for each in zip(*parts, strict=True)))
+    parts = [
+        [np.repeat(of, most // of.shape[-1], axis=-1) for of in (each.scores, each.held, each.ends)]
+        for each in found.values()
+    ]
+    return Scores(*(np.concatenate(each, axis=-1) for each in zip(*parts, strict=True)))
 
 
-def exact(full: NDArray[np.int64]) -> Table:
+def exact(full: NDArray[np.int64] | Floats) -> Table:
     """What gives the tables of the people themselves."""
 
     def table(*names: str) -> Marginal:
-        counts = margin(full, [int(name[1]) for name in names]).astype(float)
+        axes = [int(name[1]) for name in names]
+        counts = margin(full, axes).astype(float).transpose([sorted(axes).index(axis) for axis in axes])
         schema = schema_of(*full.shape).subset(*names)
         return Marginal(schema, counts, method="exact", error_kind=ErrorKind.NONE, error=None)
 
@@ -217,7 +328,8 @@ def scored(found: Marginal, truth: Floats, by_factors: bool, quantile: float) ->
         ends = [np.log(each) if by_factors else each for each in (values, truth, low, high)]
         rounded = float((low == np.floor(low)).all() and (high == np.floor(high)).all())
         scores = np.abs(ends[0] - ends[1]) / ((ends[3] - ends[2] - rounded) / 2 / quantile)
-    return np.where(held & ~np.isfinite(scores), 0.0, np.minimum(scores, 1e6)), held
+    finite = np.isfinite(scores)
+    return np.where(finite, np.minimum(scores, 1e6), np.where(held, 0.0, 1e6)), held
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -227,9 +339,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--unmeasured", action="store_true")
     given = parser.parse_args(arguments)
     found = simulated(given.setting, range(given.releases), unmeasured=given.unmeasured)
-    print(f"{given.setting}: {given.releases} releases\n{'':32}  ratio      z    z.9   width    held")
+    print(f"{given.setting}: {given.releases} releases\n{'':32}  ratio      z    z.9   width     zm   zm.9    held")
     for name, each in {**found, "all": pooled(found)}.items():
-        numbers = f"{each.ratio:6.3f} {each.z():6.1f} {each.z(0.9):6.1f} {each.width:7.3f} {each.held.mean():7.1%}"
+        numbers = f"{each.ratio:6.3f} {each.z():6.1f} {each.z(0.9):6.1f} {each.width:7.3f}"
+        numbers += f" {each.z_missed():6.1f} {each.z_missed(0.9):6.1f} {each.held.mean():7.1%}"
         print(f"{name:32} {numbers}")
 
 

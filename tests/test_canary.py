@@ -6,7 +6,6 @@ import io
 import json
 import logging
 import os
-import pty
 import stat
 import subprocess
 import sys
@@ -22,6 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import crosstally as ct
+from cli_runs import on_a_terminal
 from crosstally.cli import main
 from crosstally.errors import CrosstallyError, SourceError
 from crosstally.sources import check, count, draft
@@ -226,30 +226,23 @@ def test_no_error_about_a_frame_quotes_its_names(make, folder) -> None:
     assert "sexe" not in str(error.value)
 
 
-def on_a_terminal(folder: Path, *arguments: str) -> tuple[int, str]:
-    """How a command ends and what it shows on a terminal, progress from the first moment included."""
-    show_at_once = "import sys, crosstally.cli.output.screen as s; s._PATIENCE = 0; from crosstally.cli import main; "
+def errors_on_a_terminal(folder: Path, *arguments: str) -> tuple[int, str]:
+    """How a command ends and what it shows on a terminal beside its results."""
     # A bar is drawn ten times a second: what it is told in between is drawn at once here, so that nothing is missed.
     draw_all = "import rich.progress as p; u = p.Progress.update; "
     draw_all += "p.Progress.update = lambda bar, task, **told: u(bar, task, refresh=True, **told); "
-    command = [sys.executable, "-c", show_at_once + draw_all + "sys.exit(main(sys.argv[1:]))", *arguments]
-    mine, theirs = pty.openpty()
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "200"}
-    started = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=theirs)
-    os.close(theirs)
-    shown = b""
-    with contextlib.suppress(OSError):  # the end of a terminal is an error on Linux
-        while part := os.read(mine, 65_536):
-            shown += part
-    os.close(mine)
-    return started.wait(60), shown.decode()
+    code, shown = on_a_terminal(
+        *arguments, environment=environment, first=draw_all, folder=folder, stdout=subprocess.DEVNULL
+    )
+    return code, shown.decode()
 
 
 def test_progress_shows_bytes_and_no_number_of_rows(folder, tmp_path) -> None:
     ledger, output = str(tmp_path / "people.ledger"), str(tmp_path / "people.parquet")
     ct.Ledger.create(ledger, schema=ct.Schema.load(folder / "people.schema.json"), budget=ct.Budget(epsilon=1))
     options = ("--schema", "people.schema.json", "--epsilon", EPSILON, "--strategy", "direct")
-    code, shown = on_a_terminal(folder, "release", "people.csv", *options, "--ledger", ledger, "-o", output)
+    code, shown = errors_on_a_terminal(folder, "release", "people.csv", *options, "--ledger", ledger, "-o", output)
     assert code == 0, shown
     size = (folder / "people.csv").stat().st_size
     assert f"{size / 1e6:.1f} MB of {size / 1e6:.1f} MB" in shown

@@ -24,7 +24,7 @@ from crosstally.privacy.ledger import request_digest
 from crosstally.questions.queries import Cells, Contrast
 from crosstally.questions.query_json import query_from_dict
 from crosstally.releases.file.format import HEADER_KEY
-from crosstally.releases.file.reader import read_header
+from crosstally.releases.file.header import read_header
 from crosstally.sources import EncodedRows, count
 from crosstally.strategies.rules import RULES
 

@@ -16,6 +16,8 @@ __all__ = ["run"]
 LINES = (
     "analytic",
     "advice",
+    "likely",
+    "facts",
     "inference",
     "regret",
     "named",
@@ -23,7 +25,9 @@ LINES = (
     "priview",
     "wide",
     "papers",
+    "calm_grid",
     "intervals",
+    "one_ways",
     "local_intervals",
     "notebook_intervals",
 )

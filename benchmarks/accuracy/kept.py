@@ -1,11 +1,12 @@
 """Results that took long are kept, each under a digest of all that it rests on: the same work is never done twice.
 
-They lie in ``.bench`` in the folder where the benchmark runs, or where CROSSTALLY_BENCH_KEPT says; ``make bench-peers``
-draws the peers again. What rests on crosstally's own code is keyed by a digest of that code, so any change renews it.
+They lie in ``.bench`` in the folder where the benchmark runs, or where CROSSTALLY_BENCH_KEPT says. What rests on
+crosstally's own code is keyed by a digest of that code, so a change renews it; comments are not code.
 """
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import os
@@ -28,7 +29,23 @@ YARDSTICKS = (
     "settings.py",
 )
 
-__all__ = ["code_digest", "folder", "forget", "kept", "table_digest"]
+DOORS = (
+    "audit",
+    "cli",
+    "exports",
+    "local",
+    "notebook",
+    "pages",
+    "papers",
+    "plan_page",
+    "review",
+    "sql",
+    "synthesis",
+    "web",
+)
+"""Packages that no central release and none of its answers goes through."""
+
+__all__ = ["DOORS", "code_digest", "digest_of", "folder", "kept", "table_digest"]
 
 
 def folder(part: str) -> Path:
@@ -38,8 +55,7 @@ def folder(part: str) -> Path:
 
 def kept(part: str, key: Mapping[str, Any], work: Callable[[], Any] | None) -> Any:
     """What the work gives, as JSON; from the file of the same key where there is one. Without work None if not."""
-    text = json.dumps(key, sort_keys=True)
-    path = folder(part) / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.json"
+    path = folder(part) / f"{digest_of(key)}.json"
     if path.is_file():
         return json.loads(path.read_text())["result"]
     if work is None:
@@ -52,19 +68,23 @@ def kept(part: str, key: Mapping[str, Any], work: Callable[[], Any] | None) -> A
     return result
 
 
-def forget(part: str) -> None:
-    """Delete all results of one kind."""
-    for path in folder(part).glob("*.json"):
-        path.unlink()
+def digest_of(key: Mapping[str, Any]) -> str:
+    """The name under which a result is kept."""
+    return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:24]
 
 
 @lru_cache
-def code_digest() -> str:
-    """A digest of the library's source, and of the files here that say what is asked and what it is compared with."""
+def code_digest(*doors: str) -> str:
+    """A digest of the code that a central release and its answers rest on, and of what is asked and compared here.
+
+    Doors are packages that a result rests on beside that.
+    """
     root, here = Path(crosstally.__file__).parent, Path(__file__).parent
+    left_out = {root / name for name in DOORS if name not in doors}
+    sources = [path for path in sorted(root.rglob("*.py")) if left_out.isdisjoint(path.parents)]
     found = hashlib.sha256()
-    for path in (*sorted(root.rglob("*.py")), *(here / name for name in YARDSTICKS)):
-        found.update(path.name.encode() + b"\0" + path.read_bytes())
+    for path in (*sources, *(here / name for name in YARDSTICKS)):
+        found.update(path.name.encode() + b"\0" + ast.unparse(ast.parse(path.read_bytes())).encode())
     return found.hexdigest()
 
 

@@ -55,7 +55,7 @@ def run(draws: int, *, quick: bool = False) -> Iterator[dict[str, Any]]:
 
 def _kept(trial: Trial) -> Any:
     table = table_digest(trial.setting.table)
-    key = {"line": "local intervals", "job": repr(trial), "code": code_digest(), "table": table}
+    key = {"line": "local intervals", "job": repr(trial), "code": code_digest("local"), "table": table}
     return kept("draws", key, lambda: draw_of(trial))
 
 

@@ -72,7 +72,12 @@ def _present() -> Iterator[str]:
 
 
 def _kept(trial: Trial) -> Any:
-    key = {"line": "notebook intervals", "job": repr(trial), "code": code_digest(), "table": table_digest(trial.table)}
+    key = {
+        "line": "notebook intervals",
+        "job": repr(trial),
+        "code": code_digest("notebook"),
+        "table": table_digest(trial.table),
+    }
     return kept("draws", key, lambda: draw_of(trial))
 
 

@@ -1,9 +1,9 @@
 """How often 95% intervals of one-way tables hold: the first thing that anyone reads.
 
-``python -m`` this module prints a line for each real table and budget: the share of cells held, the same of cells above
-three of their standard errors, and the mean width over the oracle's, 3.92 x RMS error. So many releases are drawn that
-2,000 tables are seen. The cells of a table of two values err together: only its first one counts. Releases are kept
-(``kept``), so that a run that was stopped goes on where it was.
+A line for each real table, budget and what is named in it: the share of cells held, the same of cells above three of
+their standard errors, and the mean width over the oracle's, 3.92 x RMS error. So many releases are drawn that 2,000
+tables are seen; ``python -m`` this module prints some of these lines. The cells of a table of two values err together:
+only its first one counts. Releases are kept (``kept``), so that a run that was stopped goes on where it was.
 """
 
 from __future__ import annotations
@@ -12,19 +12,20 @@ import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
 import crosstally as ct
 from benchmarks.accuracy.coverage import Aim, Draw, add, coverage_line, over_draws
-from benchmarks.accuracy.intervals import BUDGETS, TABLES, Case
+from benchmarks.accuracy.intervals import BUDGETS, NAMED, QUICK_TABLES, TABLES, Case
 from benchmarks.accuracy.kept import code_digest, kept, table_digest
 from benchmarks.accuracy.real_tables import real_table
-from benchmarks.accuracy.settings import Setting, in_processes
+from benchmarks.accuracy.settings import Setting, in_processes, present
 from crosstally.plans.plan import Plan
 from crosstally.typing import Floats
 
-__all__ = ["draws_of", "main", "one_ways"]
+__all__ = ["draws_of", "main", "one_ways", "run"]
 
 _ONE_WAYS = 2_000
 """Tables to be seen of each setting: their share held has then a standard error of half a point."""
@@ -81,16 +82,25 @@ def _kept(block: Block) -> list[Draw]:
     return kept("draws", key, lambda: one_ways(block))
 
 
-def lines(cases: Sequence[Case], draws: int | None) -> Iterator[str]:
+def run(draws: int, *, quick: bool = False) -> Iterator[dict[str, Any]]:
+    """The lines of all cases; a full run draws at least 2,000 tables' worth, a quick one a block for few cases."""
+    budgets, named = (BUDGETS[1:], NAMED[:1]) if quick else (BUDGETS, NAMED)
+    wanted, _ = present(
+        [Setting(table, *budget) for table in (QUICK_TABLES if quick else TABLES) for budget in budgets]
+    )
+    yield from lines([Case(setting, each) for each in named for setting in wanted], draws if quick else None)
+
+
+def lines(cases: Sequence[Case], draws: int | None) -> Iterator[dict[str, Any]]:
     """A line for each case, as soon as its releases are there."""
-    blocks = [Block(case, i) for case in cases for i in range((draws or draws_of(case.setting.table)) // _BLOCK)]
+    blocks = [Block(case, i) for case in cases for i in range(-(-(draws or draws_of(case.setting.table)) // _BLOCK))]
     found = zip(blocks, in_processes(_kept, blocks), strict=True)
     of_case: list[Draw] = []
     for i, (block, seen) in enumerate(found):
         of_case += seen
         if i + 1 == len(blocks) or blocks[i + 1].case != block.case:
-            work = f"One-way tables, 95% intervals of {block.case}"
-            yield f"{work}: {coverage_line(work, over_draws(of_case)['one-way'], _AIM, draws=len(of_case))['note']}"
+            work = f"one-way tables, 95% intervals of {block.case}, width over 3.92 x RMS"
+            yield coverage_line(work, over_draws(of_case)["one-way"], _AIM, draws=len(of_case))
             of_case = []
 
 
@@ -106,7 +116,7 @@ def main(given: Sequence[str] | None = None) -> None:
     options = parser.parse_args(given)
     wanted = [Setting(t, e, d) for t in options.tables for e, d in BUDGETS if e in options.epsilons]
     for each in lines([Case(setting, n or None) for n in options.named for setting in wanted], options.draws):
-        print(each, flush=True)
+        print(f"{each['work']}: {each['note']}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,23 +1,27 @@
 """OpenDP's AIM and MST on the same tables, in a Python of their own; kept by data, budget, tables and version.
 
 ``make bench`` installs them (``benchmarks/peers-opendp.txt``) and names their Python in CROSSTALLY_PEERS_OPENDP. What
-was drawn before with the same version is read from where results are kept, and for a bounded time what is missing is
-drawn; ``make bench-peers`` draws all of it again.
+was drawn before with the same version is read from ``peer_draws.jsonl`` beside this file, which is committed: a draw
+takes minutes and rests on nothing of ours. For a bounded time what is missing is drawn; ``make bench-peers`` draws all
+of it again.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import math
+import os
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from benchmarks.accuracy.errors import Truth
-from benchmarks.accuracy.kept import forget, kept, table_digest
+from benchmarks.accuracy.kept import digest_of, table_digest
 from benchmarks.accuracy.settings import Setting, truth_of
 from crosstally.papers.peers import PeerTask, draw, peers_python, versions
 
@@ -25,6 +29,9 @@ __all__ = ["PeerJob", "draw_missing", "peer_draws", "peers_python", "version"]
 
 LIMIT = 3_600.0
 """Seconds after which a draw of a peer is given up."""
+
+DRAWN = Path(__file__).with_name("peer_draws.jsonl")
+"""A line for each draw; where several have the same key the last one counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +78,24 @@ def _draw(job: PeerJob, number: int, *, anew: bool) -> Any:
         trained=tuple(itertools.combinations(range(len(names)), job.order)),
         answers=tuple(tuple(positions[name] for name in table) for table in truth.asked[job.order]),
     )
-    key = {**task.to_dict(), "table": table_digest(job.setting.table), "version": version(), "draw": number}
-    return kept("peers", key, (lambda: _drawn(task, truth)) if anew else None)
+    key = digest_of({**task.to_dict(), "table": table_digest(job.setting.table), "version": version(), "draw": number})
+    if not anew:
+        return _known().get(key)
+    result = _drawn(task, truth)
+    with DRAWN.open("a", encoding="utf-8") as file:
+        line = {"job": str(job), "draw": number, "version": version(), "key": key, "result": result}
+        file.write(json.dumps(line) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    return result
+
+
+def _known() -> dict[str, Any]:
+    """All draws that were made, by key."""
+    if not DRAWN.is_file():
+        return {}
+    lines = map(json.loads, DRAWN.read_text(encoding="utf-8").splitlines())
+    return {line["key"]: line["result"] for line in lines}
 
 
 def _drawn(task: PeerTask, truth: Truth) -> dict[str, Any]:
@@ -94,7 +117,7 @@ def main() -> None:
     from benchmarks.accuracy.named import peer_jobs
 
     if options.renew:
-        forget("peers")
+        DRAWN.unlink(missing_ok=True)
     jobs = [job for job in peer_jobs() if str(job).startswith(options.only)]
     for job, drawn in draw_missing(jobs, options.minutes):
         print(f"{job}: {drawn}", flush=True)

@@ -68,7 +68,12 @@ def _case(table: str) -> Case:
 
 
 def _kept(trial: Trial) -> Any:
-    key = {"line": "priview", "trial": repr(trial), "code": code_digest(), "table": table_digest(trial.setting.table)}
+    key = {
+        "line": "priview",
+        "trial": repr(trial),
+        "code": code_digest("papers"),
+        "table": table_digest(trial.setting.table),
+    }
     return kept("draws", key, lambda: errors_of(trial))
 
 

@@ -17,9 +17,9 @@ from crosstally.errors import CrosstallyError
 from crosstally.html_text import html_facts
 from crosstally.questions.choice import Choice
 from crosstally.questions.queries import Cells, GroupMaps, Query
-from crosstally.schema import Schema
+from crosstally.schema import PublicCounts, Schema
 
-__all__ = ["PUBLIC", "Chosen", "ExactTable", "Measurement", "public_counts", "read_only"]
+__all__ = ["PUBLIC", "Chosen", "ExactTable", "Measurement", "public_counts", "public_variance", "read_only"]
 
 PUBLIC = "public"
 """The origin of counts that nobody measured: the steward asserted them as public."""
@@ -117,13 +117,18 @@ class Measurement:
             raise CrosstallyError(f"the variance of a measurement must be positive, got {self.variance}")
 
 
+def public_variance(fact: PublicCounts) -> float:
+    """The variance of public counts: positive also where they are exact, so that it has an inverse."""
+    return max(fact.error, _LEAST_ERROR) ** 2
+
+
 def public_counts(schema: Schema) -> tuple[Measurement, ...]:
     """The public counts of a schema's facts in the form of measurements, each with its error; without exact totals."""
     return tuple(
         Measurement(
             Cells(() if fact.attribute is None else (fact.attribute,)),
             np.array(fact.counts[0] if fact.attribute is None else fact.counts),
-            variance=max(fact.error, _LEAST_ERROR) ** 2,
+            variance=public_variance(fact),
             noise=None,
             origin=PUBLIC,
         )

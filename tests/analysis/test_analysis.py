@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 
 import crosstally as ct
 from crosstally.analysis.association import chi_squares, mutual_informations
+from crosstally.arithmetic.computed import ComputedEnds
+from crosstally.arithmetic.origin import Origin
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.errors import QueryError
 from crosstally.releases import Release, Statement, publish
 from crosstally.tables import ErrorKind, Marginal
 from simulated import margin, measured, people, schema_of
-from simulated_figures import covered_figures, exact, pooled, simulated, standard_errors_above_one
+from simulated_figures import covered_figures, exact, standard_errors_above_one
 
 SEX, HOME = ct.Attribute("sex", ["Female", "Male"]), ct.Attribute("home", ["Owner", "Tenant"])
 AGE = ct.Attribute("age", edges=[0, 20, 60, 100], missing=True)
@@ -201,29 +203,6 @@ def test_errors_of_figures_of_2000_simulated_releases(noise: Noise) -> None:
     assert 0.98 < 1 / math.sqrt(np.mean(list(scores.values()))) < 1.02, ratios
 
 
-@pytest.mark.verify
-@pytest.mark.parametrize("setting", ["central, one population", "central, one population, Gaussian"])
-def test_errors_of_figures_of_2000_default_releases(setting: str) -> None:
-    """Each figure is within 4 standard errors of its mean square (1 in 1,600 for the ten); errors times 0.9 are not."""
-    found = simulated(setting, range(2_000))
-    for name, each in found.items():
-        assert abs(each.z()) < 4, (name, each.ratio)
-        assert each.z(0.9) > 4, (name, each.ratio)
-    assert 0.98 < pooled(found).ratio < 1.02
-
-
-@pytest.mark.verify
-@pytest.mark.parametrize("setting", ["local, even", "local, varied"])
-def test_errors_of_figures_of_300_local_collections(setting: str) -> None:
-    """Each of another population. The width over the one that holds 95% has a standard error of 1.5%.
-
-    More than 7% off is a matter of 4 of them, 1 in 10,000; errors times 0.9 are.
-    """
-    together = pooled(simulated(setting, range(300)))
-    assert 0.93 < together.width < 1.07
-    assert 0.93 < together.held.mean() < 0.97
-
-
 def test_intervals_of_figures_of_corrected_releases_hold_the_truth() -> None:
     """Of 30 releases; with intervals shrunk to 0.6 of their width, coverage is below 0.85."""
     truth, inside, narrow = true_figures(), [], []
@@ -259,6 +238,26 @@ def test_figures_of_tables_that_nobody_measured_have_intervals() -> None:
     # cells and sums of one table vary together: what is left of a pair is the rest
     rest = (triple["0"] + triple["1"] - release.marginal("a1", "a2")).interval()
     assert np.abs(rest).max() < 60
+
+
+def test_the_scale_of_many_draws_is_the_distance_that_a_further_one_keeps_in_95_of_100_cases() -> None:
+    """The 401st of 401 numbers is above the 381st of the others in 20 of 401 cases, above the 380th in 21."""
+    draws = np.arange(401.0)[np.random.default_rng(1).permutation(401)]
+    draws = np.concatenate([[0.0], draws[draws > 0]])
+    low, high = ComputedEnds(Origin([], lambda: draws, lambda: None), "difference").interval(np.zeros(()), 0.95)
+    assert high == -low == pytest.approx(381 / 1.959964 * 1.965912, rel=1e-6)  # Student's quantile for 400
+
+
+def test_a_covered_table_beside_an_unmeasured_one_has_a_replicate_for_each_of_its_draws() -> None:
+    """Draw r of the unmeasured table is of replicate r modulo 100: its pairs are those of that replicate, nearly."""
+    release = released(population(), nonnegative="shrunk")
+    pair, triple = release.marginal("a0", "a1"), release.marginal("a0", "a1", "a2")
+    assert pair.origin is not None
+    assert len(pair.origin.draws) == 101
+    for beside in (triple.sum("a2") - pair, pair - triple.sum("a2")):
+        assert beside.origin is not None
+        assert len(beside.origin.draws) == 401
+        assert np.abs(beside.origin.draws).max() < 0.2 * np.ptp(pair.origin.draws, axis=0).min()
 
 
 def test_attributes_never_measured_together_have_bounds_and_figures() -> None:

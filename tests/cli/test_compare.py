@@ -5,16 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from cli_runs import ran_well, run
-
-SCHEMA = {"attributes": [{"name": "sex", "values": ["f", "m"]}, {"name": "age", "edges": [0, 18, 40, 99]}]}
+from cli_runs import ran_well, run, write_small_schema
 
 
 @pytest.fixture
 def schema(tmp_path: Path) -> Path:
-    path = tmp_path / "s.json"
-    path.write_text(json.dumps(SCHEMA))
-    return path
+    return write_small_schema(tmp_path)
 
 
 def test_words_come_first_and_then_a_table(schema: Path) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import pty
 import resource
 import subprocess
 import sys
@@ -12,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_runs import write_people, write_schema
+from cli_runs import on_a_terminal, write_people, write_schema
 from crosstally.cli import app
 from crosstally.platform_files import no_core_dumps
 
@@ -52,22 +50,13 @@ def test_the_limit_is_put_back_when_a_command_fails() -> None:
 # Terminals
 
 
-def on_a_terminal(*arguments: object, **environment: str) -> bytes:
+def sent(*arguments: object, **environment: str) -> bytes:
     """All that a command sends to a terminal."""
-    code = "import sys, crosstally.cli.output.screen as s; s._PATIENCE = 0; from crosstally.cli import main; "
-    mine, theirs = pty.openpty()
-    command = [sys.executable, "-c", code + "sys.exit(main(sys.argv[1:]))", *map(str, arguments)]
     own = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", **environment}
     if "NO_COLOR" not in environment:
         own.pop("NO_COLOR", None)
-    started = subprocess.Popen(command, env=own, stdout=theirs, stderr=theirs)
-    os.close(theirs)
-    shown = b""
-    with contextlib.suppress(OSError):  # the end of a terminal is an error on Linux
-        while part := os.read(mine, 65_536):
-            shown += part
-    os.close(mine)
-    assert started.wait(60) in (0, 2)
+    code, shown = on_a_terminal(*arguments, environment=own)
+    assert code in (0, 2)
     return shown
 
 
@@ -83,8 +72,8 @@ def test_no_color_sends_no_codes_at_all(what: str, tmp_path: Path) -> None:
             *("--tables", "sexe", "-o", tmp_path / "r.parquet"),
         ],
     }
-    plain = on_a_terminal(*arguments[what], NO_COLOR="1")
+    plain = sent(*arguments[what], NO_COLOR="1")
     assert plain.strip()
     assert b"\x1b" not in plain
     if what != "release":
-        assert b"\x1b[" in on_a_terminal(*arguments[what])
+        assert b"\x1b[" in sent(*arguments[what])

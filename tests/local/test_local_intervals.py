@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from crosstally.answers.moments import _shared_out
+from crosstally.answers.moments import Moments, _shared_out
+from crosstally.budget import Noise, NoiseKind
 from crosstally.local import Collector, design
 from crosstally.local.bulk import reports
 from crosstally.releases import Release, open_release
+from crosstally.residuals import combine
 from crosstally.tables import ErrorKind
-from simulated import margin, people, schema_of
+from simulated import margin, measured, people, schema_of
 
 SIZES = (2, 3, 2, 4, 5)
 
@@ -32,6 +34,19 @@ def test_variances_are_shared_out_by_hand() -> None:
     """Noise 1 and t = 2 with reaches 1/2 and 1: 1 / (1 + 1) and 2 / (1 + 2), whose mean is 7/12."""
     assert _shared_out(1.0, 7 / 12, np.array([0.5, 1.0])) == pytest.approx([1 / 2, 2 / 3])
     assert _shared_out(4.0, 5.0, np.array([0.5, 1.0])).tolist() == [5, 5]
+
+
+def test_interactions_that_nobody_measured_have_half_the_size_of_pairs_by_hand() -> None:
+    """All values are halves, one pair of three has k = 1/20: the mean square over s = 1/16 is 4 (1/20)^2 / (12/16)."""
+    full = np.array([[[150, 150], [100, 100]], [[100, 100], [150, 150]]])
+    noise = Noise(NoiseKind.LAPLACE, 1e-3)  # rounds to none at all
+    pairs = list(combinations(range(3), 2))
+    measurements = measured(np.random.default_rng(1), full, pairs, noise)
+    estimate = combine(schema_of(2, 2, 2), measurements)
+    names = [(f"a{i}",) for i in range(3)] + [(f"a{i}", f"a{j}") for i, j in pairs]
+    moments = Moments(estimate, measurements, dict.fromkeys(names, 0.0), 1_000.0)
+    mean_square = 4 * 0.05**2 / (12 / 16)
+    assert moments.variances(("a0", "a1", "a2")) == pytest.approx(np.full((2, 2, 2), mean_square / 4 / 4**3), rel=1e-6)
 
 
 def test_cells_differ_and_larger_tables_have_intervals(tmp_path: Path) -> None:

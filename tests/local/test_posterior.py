@@ -374,5 +374,6 @@ def test_error_bars_are_saved_with_a_release(tmp_path) -> None:
     again = open_release(tmp_path / "local.release.parquet")
     for names in [("a0",), ("a1", "a3"), ("a2", "a1")]:
         assert again.marginal(*names).error.std_error == release.marginal(*names).error.std_error
-    pair = again.marginal("a1", "a3")  # over 25 collections half as large to nine tenths; single attributes vary more
-    assert pair.error.std_error < collector.release(shrink="none").marginal("a1", "a3").error.std_error
+    # lost posterior variances would leave those of the unbiased estimate, in both releases alike
+    unbiased = collector.release(shrink="none").marginal("a1", "a3")
+    assert again.marginal("a1", "a3").error.std_error != unbiased.error.std_error

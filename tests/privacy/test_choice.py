@@ -27,7 +27,7 @@ from crosstally.questions.choice import Choice
 from crosstally.questions.queries import Cells
 from crosstally.questions.query_json import query_from_dict
 from crosstally.releases import Statement, open_release, publish
-from crosstally.releases.file.reader import read_header
+from crosstally.releases.file.header import read_header
 from crosstally.releases.file.writer import header_bytes
 from crosstally.residuals import combine
 from crosstally.schema import Outside, Schema, Unit

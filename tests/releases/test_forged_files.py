@@ -14,7 +14,8 @@ import pytest
 
 from crosstally.errors import ReleaseError
 from crosstally.releases import open_release
-from crosstally.releases.file import reader as release_file
+from crosstally.releases.file import header as release_header
+from crosstally.releases.file import reader as release_reader
 from forged_release import forge, refused, set_in
 from released import LAPLACE, local, local_with_variances, people, saved, views
 
@@ -270,9 +271,9 @@ def test_headers_that_are_not_ours(text: bytes, message: str, tmp_path: Path) ->
 
 def test_a_header_beyond_the_limit_is_not_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = saved(tmp_path)
-    monkeypatch.setattr(release_file, "MAX_HEADER", 100)
+    monkeypatch.setattr(release_header, "MAX_HEADER", 100)
     refused(path, "its header must be at most 100 bytes")
-    monkeypatch.setattr(release_file, "MAX_FILE", 1000)
+    monkeypatch.setattr(release_reader, "MAX_FILE", 1000)
     refused(path, "it must be at most 1,000 bytes")
 
 

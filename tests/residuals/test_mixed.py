@@ -5,11 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from crosstally.answers import origins
+from crosstally.answers.mixed_errors import MixedErrorBars
+from crosstally.answers.origins import ReleaseSource, covered_origin
+from crosstally.arithmetic.linear import Linear
 from crosstally.budget import Noise, NoiseKind
 from crosstally.errors import PlanError, QueryError, TooManyCellsError
 from crosstally.questions.kronecker import Kronecker, matrices_of, mixed_of
 from crosstally.questions.queries import Cells, Contrast
-from crosstally.releases.mixed_errors import MixedErrorBars
 from crosstally.residuals import Variances, combine, mixed
 from crosstally.residuals.mixed import MixedAxes
 from crosstally.tables import ErrorKind, Measurement
@@ -96,6 +99,43 @@ def test_combining_is_generalised_least_squares(asked, rows) -> None:
         assert predicted.of(names) == pytest.approx(variances.mean(), rel=1e-4, abs=1e-5)
     with_cells = [names for names in TABLES if not found.covers(names)]
     assert all(np.isnan(predicted.of(names)) for names in with_cells)
+
+
+@pytest.mark.parametrize("asked", CASES.values(), ids=CASES)
+@pytest.mark.parametrize("rows", [None, 1_700])
+def test_differences_of_cells_have_their_exact_error(asked, rows, monkeypatch) -> None:
+    """The first cell of each table less the last of each other one, and draws of all tables, against dense matrices.
+
+    20,000 draws: five standard errors of each covariance, and the draws are the same each time.
+    """
+    measurements = measured(asked, SCHEMA)
+    found, bars = combine(SCHEMA, measurements, rows=rows), MixedErrorBars(SCHEMA, measurements, rows)
+    known = Measurement(Cells(()), np.array(1_700), variance=1e-6, noise=None, origin="public")
+    covariance = least_squares([*measurements, *([] if rows is None else [known])], SCHEMA)[1]
+    covered = [names for names in TABLES if found.covers(names)]
+    dense = {names: rows_of(Cells(names), SCHEMA) for names in covered}
+    source = ReleaseSource(bars, "none")
+
+    def cell(names: tuple[str, ...], place: int) -> Linear:
+        table = Linear.table(source, names, SCHEMA.sizes(names))
+        return table.picked(np.array([place]))
+
+    for first in covered:
+        for second in covered:
+            gap = cell(first, 0).plus(cell(second, len(dense[second]) - 1).scaled(-1.0))
+            weights = dense[first][0] - dense[second][-1]
+            assert gap.variance[0] == pytest.approx(weights @ covariance @ weights, rel=1e-4, abs=1e-4)
+
+    monkeypatch.setattr(origins, "_DRAWS", 20_000)
+    stacks = []
+    for names in covered:
+        origin = covered_origin(bars, found, names, found.table(names), None)
+        stacks.append(origin.draws[1:].reshape(20_000, -1))
+    drawn, all_rows = np.cov(np.concatenate(stacks, axis=1).T), np.concatenate(list(dense.values()))
+    expected = all_rows @ covariance @ all_rows.T
+    variances = np.diagonal(expected)
+    allowed = 5 * np.sqrt((np.multiply.outer(variances, variances) + expected**2) / 20_000)
+    assert (np.abs(drawn - expected) <= allowed + 1e-4).all()
 
 
 @pytest.mark.parametrize("asked", [CASES["ranges after a stage of pairs"]])

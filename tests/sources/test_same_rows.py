@@ -24,21 +24,9 @@ import xlsxwriter
 from crosstally.errors import SourceError
 from crosstally.schema import Schema
 from crosstally.sources import Reading, count
-from mixed_people import GROUPED, GROUPED_TABLES, grouped
+from mixed_people import BOUNDED, GROUPED, GROUPED_TABLES, SCHEMA, TABLES, grouped
 from reference_sources import count as plain_count
 
-SCHEMA: dict[str, Any] = {
-    "attributes": [
-        {"name": "sex", "values": ["Female", "Male"], "outside": "drop"},
-        {"name": "age", "edges": [0, 18, 30.5, 65, 120], "missing": True, "outside": "other"},
-        {"name": "height", "edges": [0, 1.5, 1.75, 2.5], "outside": "other"},
-        {"name": "town", "values": ["Köln", "Łódź", "Zürich"], "outside": "other"},
-        {"name": "children", "values": [0, 1, 2], "missing": True, "outside": "drop"},
-        {"name": "born", "values": ["2000-02-29", "1999-12-31"], "missing": True, "outside": "other"},
-    ]
-}
-BOUNDED = {**SCHEMA, "unit": {"id": "person", "max_rows": 2}}
-TABLES = [(), ("sex",), ("age", "height"), ("town", "children", "born"), ("sex", "age", "height", "town", "children")]
 KINDS = {"person": pa.int64(), "sex": pa.string(), "age": pa.float64(), "height": pa.float64(), "town": pa.string()}
 KINDS |= {"children": pa.int64(), "born": pa.string()}
 

@@ -210,7 +210,7 @@ def test_what_is_likely_is_said_where_most_is_predicted() -> None:
     one, two = found.expected
     assert two.verdict is Verdict.NOISE
     assert two.at_best < two.likely < 0.5 * two.error
-    assert "That is if all are measured; predicted where that is better, likely within" in str(two)
+    assert "That is before inference, if all are measured; a release is likely within" in str(two)
     assert str(one).endswith(f"{one.verdict}.")  # measured in any case: nothing to add
     rng = np.random.default_rng(8)
     codes = rng.integers(0, 6, (3_000, 8))
@@ -225,4 +225,4 @@ def test_what_is_likely_is_said_where_most_is_predicted() -> None:
     assert math.sqrt(np.mean(squares)) < two.likely
     assert math.isnan(ct.plan(schema, epsilon=0.3, **DEFAULT).expected[1].likely)  # rows decide
     few = ct.plan(schema, epsilon=0.3, rows=3_000, workload=ct.Workload([("a0", "a1")]), **DEFAULT).expected[1]
-    assert math.isnan(few.likely)  # measured at once: what is promised is all there is to say
+    assert few.at_best < few.error < few.likely  # measured at once, and varies from release to release

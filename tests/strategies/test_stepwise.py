@@ -16,7 +16,7 @@ import scipy.optimize
 
 import crosstally as ct
 from crosstally.budget import Budget, Neighbours, NoiseKind, Objective
-from crosstally.plans.goal import goal_of, weighing_tables
+from crosstally.plans.goal import Goal, goal_of, weighing_tables
 from crosstally.plans.plan import Plan
 from crosstally.questions.queries import Cells, Contrast
 from crosstally.strategies import Stepwise
@@ -97,6 +97,13 @@ def test_a_belief_inverts_its_own_slopes_and_knows_nothing_of_one_way_tables() -
 # The solvers against a general optimiser
 
 
+def three_skewed() -> tuple[Goal, Belief]:
+    """All tables over three attributes, whose values 300 people have seldom or often."""
+    goal = goal_of(schema_of(2, 3, 4), None)
+    shares = [np.array(p) for p in ([0.9, 0.1], [0.5, 0.3, 0.2], [0.7, 0.1, 0.1, 0.1])]
+    return goal, Belief.of_one_ways(goal.closure, shares, 300)
+
+
 def test_what_the_whole_budget_buys_for_one_table() -> None:
     """Epsilon 1/2: Laplace noise of scale 2, variance 8. Rho 1/8: Gaussian noise of variance 4."""
     for budget, whole, power in ((Budget(epsilon="1/2"), 1 / 8, 2), (Budget(rho="1/8"), 1 / 4, 1)):
@@ -106,12 +113,8 @@ def test_what_the_whole_budget_buys_for_one_table() -> None:
 
 def test_water_filling_is_the_optimum() -> None:
     """Against SciPy's constrained minimiser over the logarithms of precisions, from several starts."""
-    schema = schema_of(2, 3, 4)
-    goal = goal_of(schema, None)
+    goal, belief = three_skewed()
     closure = goal.closure
-    belief = Belief.of_one_ways(
-        closure, [np.array(p) for p in ([0.9, 0.1], [0.5, 0.3, 0.2], [0.7, 0.1, 0.1, 0.1])], 300
-    )
     costs = closure.product(1 - 1 / closure.sizes) / 2
     already = np.where(closure.product(np.full(3, 2.0)) <= 2, 1e-3, 0.0)
     amount = 0.02
@@ -140,12 +143,8 @@ def test_water_filling_is_the_optimum() -> None:
 
 def test_precisions_are_the_optimum_for_noise_that_nothing_shrinks() -> None:
     """Every choice of sets with SciPy's best precisions for it: none that is closed has a lower score."""
-    schema = schema_of(2, 3, 4)
-    goal = goal_of(schema, None)
+    goal, belief = three_skewed()
     closure = goal.closure
-    belief = Belief.of_one_ways(
-        closure, [np.array(p) for p in ([0.9, 0.1], [0.5, 0.3, 0.2], [0.7, 0.1, 0.1, 0.1])], 300
-    )
     costs = closure.product(1 - 1 / closure.sizes) / 2
     orders = np.rint(np.log2(closure.product(np.full(3, 2.0)))).astype(int)
     already = np.where(orders <= 1, 1e-3, 0.0)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from crosstally.answers.bounds import BoundedEnds
 from crosstally.answers.error_bars import ErrorBars, ErrorLaw
+from crosstally.answers.interactions import own_sizes
 from crosstally.answers.intervals import CoveredEnds, TotalEnds
 from crosstally.answers.matrix_errors import MatrixError
 from crosstally.answers.modelled import ModelledEnds
@@ -135,14 +136,35 @@ def _from_groups(
         }
         schema = groups.schema.subset(*names)
         known = all(names[axis] in in_full for axis in axes)
-        found_in_full = _spread(each, errors, axes, known, schema) if axes else replace(each, schema=schema)
+        own = partial(_own_sizes, estimate, errors, extended)
+        found_in_full = _spread(each, errors, axes, known, schema, own=own) if axes else replace(each, schema=schema)
         out.append(replace(found_in_full, method=method or "maximum-entropy") if axes else found_in_full)
     return out
 
 
-def _spread(found: Marginal, errors: ErrorBars, axes: Mapping[int, InGroups], known: bool, schema: Schema) -> Marginal:
-    """A table of groups, spread over values; ``known`` says whether all shares were measured."""
-    own = {axis: each.shares[None] for axis, each in axes.items()}
+def _own_sizes(
+    estimate: Estimate, errors: ErrorBars, names: Sequence[str], axes: tuple[int, ...]
+) -> NDArray[np.float64] | None:
+    """The weights of the sizes of the interaction of some axes of a table of groups, where that is covered."""
+    assert errors.repeats is not None  # asked for by intervals alone
+    assert errors.sizes is not None
+    return own_sizes(replace(estimate, groups=None), errors.repeats(), errors.sizes(), tuple(names[i] for i in axes))
+
+
+def _spread(
+    found: Marginal,
+    errors: ErrorBars,
+    axes: Mapping[int, InGroups],
+    known: bool,
+    schema: Schema,
+    *,
+    own: Callable[[tuple[int, ...]], NDArray[np.float64] | None],
+) -> Marginal:
+    """A table of groups, spread over values.
+
+    ``known`` says whether all shares were measured; ``own`` has the sizes of the table's interactions (``own_sizes``).
+    """
+    shares = {axis: each.shares[None] for axis, each in axes.items()}
     whole = found.ends.before if isinstance(found.ends, PossibleEnds) else found.ends
     ends: SpreadEnds | SpreadBounds | None = None
     kind = ErrorKind.NONE
@@ -150,7 +172,8 @@ def _spread(found: Marginal, errors: ErrorBars, axes: Mapping[int, InGroups], kn
     if isinstance(whole, CoveredEnds | ModelledEnds) and known and repeated:
         assert errors.repeats is not None  # looked at above
         assert errors.sizes is not None
-        ends, kind = SpreadEnds(whole, errors.repeats, errors.sizes, axes, cells=found.values), ErrorKind.MODELLED
+        ends = SpreadEnds(whole, errors.repeats, errors.sizes, axes, cells=found.values, own=own)
+        kind = ErrorKind.MODELLED
     elif isinstance(whole, CoveredEnds | ModelledEnds | BoundedEnds):
         ends, kind = SpreadBounds(whole, axes, cells=found.values), ErrorKind.BOUNDS
     shown: SpreadEnds | SpreadBounds | PossibleEnds | None = ends
@@ -159,7 +182,7 @@ def _spread(found: Marginal, errors: ErrorBars, axes: Mapping[int, InGroups], kn
     return replace(
         found,
         schema=schema,
-        values=spread(found.values[None], axes, own)[0],
+        values=spread(found.values[None], axes, shares)[0],
         error_kind=kind,
         error=None,
         ends=shown,

@@ -18,9 +18,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,8 +45,9 @@ from crosstally.residuals.nested import Nesting
 from crosstally.residuals.variances import Variances
 from crosstally.schema import Schema
 from crosstally.tables import PUBLIC, CellError, ErrorKind, Measurement
+from crosstally.typing import Floats
 
-__all__ = ["ErrorBars", "ErrorLaw", "ErrorLaws"]
+__all__ = ["ErrorBars", "ErrorLaw", "ErrorLaws", "JointErrors"]
 
 _SAME = 1e-10  # weights that differ by less, in proportion, are put together: rounding. The sum of squares is kept
 _NEGLIGIBLE = 1e-20  # terms with less than this part of the variance are left out: 1e-10 of the standard error
@@ -75,6 +77,20 @@ class _Shared:
     variance: float
     axes: tuple[int, ...]
     cells_outside: int
+
+
+class JointErrors(Protocol):
+    """Errors of attributes measured in more than one way, whose coefficients covary (``mixed_errors``)."""
+
+    @property
+    def mixed(self) -> Collection[str]:
+        """These attributes."""
+
+    def covariance(self, part: Sequence[str], first: str | None, second: str | None) -> Floats:
+        """See ``arithmetic.linear.Source``."""
+
+    def drawn(self, part: Sequence[str], mixed: str | None, normals: Callable[..., Floats]) -> Floats:
+        """Errors of (T, c) of a set, the last axis, or of T alone, from standard normal numbers."""
 
 
 class ErrorBars:
@@ -207,6 +223,16 @@ class ErrorBars:
         if self.rows is not None:
             variances[0] = 0.0
         return variances
+
+    @property
+    def joint(self) -> JointErrors | None:
+        """What is known about attributes measured in more than one way; None where there are none."""
+        return None
+
+    def basis(self, name: str) -> Floats | None:
+        """[u K] along an attribute that is measured by a matrix; None along others."""
+        axis = self.linear.get(name)
+        return None if axis is None else axis.basis
 
     def shared(self, names: Sequence[str]) -> Counter[_Shared]:
         """What measurements say about a table, and how many say the same."""

@@ -15,7 +15,7 @@ order is the result of the order below it, at half the size.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 
 import numpy as np
@@ -30,7 +30,7 @@ from crosstally.residuals import Estimate, decompose
 from crosstally.residuals.combine import by_shape
 from crosstally.typing import Floats
 
-__all__ = ["SIZES", "centred", "learned_sizes"]
+__all__ = ["SIZES", "centred", "learned_sizes", "own_sizes"]
 
 SIZES = np.array([0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2])
 """The grid of s. At 3.2 a table is anything that its margins allow."""
@@ -64,6 +64,20 @@ def learned_sizes(estimate: Estimate, repeats: Repeats) -> dict[int, Floats]:
         halved = np.concatenate([[out[order][0] + out[order][1]], out[order][2:], [0.0]]) + _LEAST
         prior = halved / halved.sum()
     return out
+
+
+def own_sizes(
+    estimate: Estimate, repeats: Repeats, sizes: Mapping[int, Floats], names: tuple[str, ...]
+) -> Floats | None:
+    """The weights of the sizes of the interaction of one set: those of its order times its own likelihood.
+
+    None if the set is not covered, or too large to be read.
+    """
+    if math.prod(estimate.schema.sizes(names)) > _MOST_CELLS or not estimate.covers(names):
+        return None
+    logs = _likelihoods(estimate, repeats, Normals(repeats.seed + 3), [names])[0]
+    found = sizes.get(len(names), sizes[max(sizes)]) * np.exp(logs - logs.max())
+    return np.asarray(found / found.sum())
 
 
 def _some_sets(estimate: Estimate, repeats: Repeats, order: int) -> Iterator[list[tuple[str, ...]]]:

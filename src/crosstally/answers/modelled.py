@@ -32,7 +32,7 @@ from crosstally.inference.replicates import Normals
 from crosstally.residuals import Estimate
 from crosstally.typing import Floats
 
-__all__ = ["LEAST", "MARGIN", "DrawnEnds", "ModelledEnds", "interaction_factors"]
+__all__ = ["LEAST", "MARGIN", "STRETCH_DOUBT", "DrawnEnds", "ModelledEnds", "interaction_factors"]
 
 _CELLS_DRAWN = 100_000  # cells of all draws together: limits time. See below; fewer draws make ends less steady
 _LEAST_DRAWS, _MOST_DRAWS = 12, 100
@@ -40,6 +40,14 @@ _LEAST_DRAWS, _MOST_DRAWS = 12, 100
 
 MARGIN = 3.0
 """The upper end of a covered margin, in its standard errors: no cell of it is larger, at any level asked for."""
+
+STRETCH_DOUBT = 0.45
+"""The standard deviation of the logarithm of a set's size inside groups over what its size between groups says.
+
+From generated rows (hidden classes, a million people, 344 pairs of attributes and groupings, in runs of values and at
+random): 0.44, with a mean of -0.01; 0.26 where more than ten coefficients tell the size between groups. The larger one
+is taken, so that a few groups are not trusted too far.
+"""
 
 LEAST = 1e-300  # stands for zero under a fraction line
 
@@ -168,19 +176,33 @@ class ModelledEnds(DrawnEnds):
 
 
 def interaction_factors(
-    normals: Normals, sizes: Mapping[int, Floats], shape: tuple[int, ...], sets: Sequence[tuple[int, ...]]
+    normals: Normals,
+    sizes: Mapping[int, Floats],
+    shape: tuple[int, ...],
+    sets: Sequence[tuple[int, ...]],
+    *,
+    own: Mapping[tuple[int, ...], Floats] | None = None,
+    stretched: Mapping[int, Floats] | None = None,
 ) -> Floats:
     """What random interactions of sets of axes multiply the cells of a table by: (draws, *shape).
 
-    Draws come in pairs of both signs; the size of each interaction is drawn by the weights of its order.
+    Draws come in pairs of both signs. The size of each interaction is drawn by the weights of its set in ``own``, else
+    by those of its order. ``stretched`` has for some axes a factor for each value, by which interactions are larger, up
+    to the largest size; how much larger is known up to ``STRETCH_DOUBT``.
     """
     cells, ndim = math.prod(shape), len(shape)
     pairs = int(np.clip(_CELLS_DRAWN // cells, 2 * _LEAST_DRAWS, 2 * _MOST_DRAWS)) // 2
     logs = np.zeros((pairs, *shape))
     for axes in sets:
-        weights = sizes.get(len(axes), sizes[max(sizes)])
+        weights = (own or {}).get(axes, sizes.get(len(axes), sizes[max(sizes)]))
         part = tuple(shape[axis] for axis in axes)
         places = np.searchsorted(np.cumsum(weights), normals.uniform(pairs)).clip(max=len(SIZES) - 1)
-        own = centred(normals, pairs, part) * SIZES[places].reshape(-1, *[1] * len(axes))
-        logs += own.reshape(pairs, *(shape[axis] if axis in axes else 1 for axis in range(ndim)))
+        size = SIZES[places].reshape(-1, *[1] * len(axes))
+        if stretched:
+            size = size * np.exp(STRETCH_DOUBT * normals.draw(size.shape))
+        for axis, factors in (stretched or {}).items():
+            if axis in axes:
+                size = np.minimum(size * factors.reshape(-1, *[1] * (len(axes) - 1 - axes.index(axis))), SIZES[-1])
+        drawn = centred(normals, pairs, part) * size
+        logs += drawn.reshape(pairs, *(shape[axis] if axis in axes else 1 for axis in range(ndim)))
     return np.asarray(np.exp(np.clip(np.concatenate([logs, -logs]), -_MOST_LOG, _MOST_LOG)))

@@ -12,8 +12,8 @@ from the measurements than this model allows, E (k - measured)^2 = L - V, the ex
 multiplied by excess^2 / (excess^2 + its squared standard error), since few coefficients say little.
 
 An error of k_B moves a cell c of a larger table by the share that c has of b. So the variance of a cell is the sum over
-the sets B inside its table of (share)^2 V_B. Sets that nobody measured have the mean square of measured pairs times s,
-and people are sampled: their free share of the count is added.
+the sets B inside its table of (share)^2 V_B. A set of three that nobody measured has a quarter of the mean square of
+measured pairs times s, one of four a sixteenth, and people are sampled: their free share of the count is added.
 """
 
 from __future__ import annotations
@@ -41,6 +41,11 @@ _LEAST = 1e-9
 
 _MOST_NUMBERS = 20_000_000
 """Cells of a set times those of a table up to which errors of sums are added up exactly."""
+
+_ONE_MORE = 0.5
+"""The size of an interaction that nobody measured over the size of interactions of one attribute fewer: half, as the
+central model supposes before it sees any (``interactions``). In the units of this module real ones of three attributes
+are 0.04 to 0.10 of those of pairs on Adult, ACS, census-9, Kosarak and FARS-16, and 0.58 on MSNBC."""
 
 _STEPS = 60  # halvings of an interval of length 200: what is left is 2e-16, the rounding of a double
 
@@ -99,7 +104,8 @@ class Moments:
         """V of each cell of a set, in frequencies."""
         if names not in self._variances:
             reach = self._reach(names)
-            self._variances[names] = self._posterior(names, reach) if names in self._left else self._square * reach
+            supposed = self._square * _ONE_MORE ** (2 * max(len(names) - 2, 0))
+            self._variances[names] = self._posterior(names, reach) if names in self._left else supposed * reach
         return self._variances[names]
 
     def _posterior(self, names: Names, reach: Floats) -> Floats:
@@ -126,7 +132,7 @@ class Moments:
 
     @cached_property
     def _square(self) -> float:
-        """The mean square of the moments of pairs, in units of s: what is expected of sets that nobody measured."""
+        """The mean square of the moments of pairs, in units of s: what is expected of pairs that nobody measured."""
         squares = reaches = 0.0
         for names in (names for names in self._left if len(names) == 2):
             first, second = (self.frequencies[name] for name in names)

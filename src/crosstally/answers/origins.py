@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
@@ -79,8 +79,17 @@ class ReleaseSource:
 
     def basis(self, name: str) -> Floats | None:
         """See ``arithmetic.linear.Source``."""
-        axis = self.errors.linear.get(name)
-        return None if axis is None else axis.basis
+        return self.errors.basis(name)
+
+    @property
+    def mixed(self) -> Collection[str]:
+        """See ``arithmetic.linear.Source``."""
+        return () if self.errors.joint is None else self.errors.joint.mixed
+
+    def covariance(self, part: Sequence[str], first: str | None, second: str | None) -> Floats:
+        """See ``arithmetic.linear.Source``."""
+        assert self.errors.joint is not None  # otherwise nothing is mixed
+        return self.errors.joint.covariance(part, first, second)
 
 
 def covered_origin(
@@ -92,9 +101,8 @@ def covered_origin(
 ) -> Origin | None:
     """The origin of a covered table, with ``ends`` where its cells were corrected."""
     source, own = ReleaseSource(errors, estimate.corrected), tuple(names)
-    exact = isinstance(
-        errors.covered_law(names), ErrorLaw | MatrixError
-    )  # otherwise its values are in groups and in full
+    # Otherwise its values are in groups and in full
+    exact = errors.joint is not None or isinstance(errors.covered_law(names), ErrorLaw | MatrixError)
     if ends is None and not exact:
         return None
 
@@ -102,7 +110,7 @@ def covered_origin(
     if isinstance(ends, MomentEnds):
         return Origin([source], partial(_moment_draws, errors, ends), linear)
     if ends is not None:
-        return Origin([source], ends.tables, linear, counts=ends)
+        return Origin([source], ends.tables, linear, counts=ends, replicates=True)
     return Origin([source], partial(_normal_draws, errors, own, values), linear)
 
 
@@ -164,20 +172,49 @@ def _normal_draws(errors: ErrorBars, names: tuple[str, ...], values: Floats) -> 
     """The values, then the values with noise drawn anew."""
     number = int(np.clip(_MOST_NUMBERS // max(values.size, 1), _LEAST_DRAWS, _DRAWS))
     ordered = errors.schema.ordered(names)
-    shape = errors.schema.sizes(ordered)
-    coefficients = np.zeros((number, *shape))
-    for place, variance in enumerate(errors.variances(ordered)):
+    coefficients = (_coefficients if errors.joint is None else _joint_coefficients)(errors, ordered, number)
+    mixed = () if errors.joint is None else errors.joint.mixed
+    for axis, name in enumerate(ordered, start=1):
+        if name in errors.linear and name not in mixed:
+            coefficients = map_axis(errors.linear[name].to_helmert, coefficients, axis)
+    noise = rebuild(coefficients, len(ordered)).transpose(0, *(ordered.index(name) + 1 for name in names))
+    return np.concatenate([values[None], values + noise])
+
+
+def _coefficients(errors: ErrorBars, names: Sequence[str], number: int) -> Floats:
+    """Errors of the coefficients of a table, set by set: (draws, an axis for each attribute)."""
+    shape = errors.schema.sizes(names)
+    out = np.zeros((number, *shape))
+    for place, variance in enumerate(errors.variances(names)):
         inside = [bool(place >> (len(shape) - 1 - axis) & 1) for axis in range(len(shape))]
         own = tuple(n - 1 for n, within in zip(shape, inside, strict=True) if within)
-        part = [name for name, within in zip(ordered, inside, strict=True) if within]
-        drawn = Normals(_seed(errors.digest, "noise", part)).draw((number, *own))
+        part = [name for name, within in zip(names, inside, strict=True) if within]
         at = tuple(slice(1, None) if within else 0 for within in inside)
-        coefficients[:, *at] = np.sqrt(variance) * drawn
-    for axis, name in enumerate(ordered, start=1):
-        if name in errors.linear:
-            coefficients = map_axis(errors.linear[name].to_helmert, coefficients, axis)
-    noise = rebuild(coefficients, len(shape)).transpose(0, *(ordered.index(name) + 1 for name in names))
-    return np.concatenate([values[None], values + noise])
+        out[:, *at] = np.sqrt(variance) * _drawn(errors.digest, part, (number, *own))
+    return out
+
+
+def _joint_coefficients(errors: ErrorBars, names: Sequence[str], number: int) -> Floats:
+    """The same where an attribute is measured in more than one way: all its values of a set are drawn together."""
+    assert errors.joint is not None
+    mixed = next((name for name in names if name in errors.joint.mixed), None)
+    shape, others = errors.schema.sizes(names), [axis for axis, name in enumerate(names) if name != mixed]
+    out = np.zeros((number, *shape))
+    for inside in (some for order in range(len(others) + 1) for some in combinations(others, order)):
+        part, own = [names[axis] for axis in inside], [shape[axis] - 1 for axis in inside]
+        drawn = errors.joint.drawn(part, mixed, partial(_drawn, errors.digest, part, (number, *own)))
+        if mixed is not None:  # its values are the last axis as drawn
+            drawn = np.moveaxis(drawn, -1, 1 + sum(axis < names.index(mixed) for axis in inside))
+        at = tuple(
+            slice(1, None) if axis in inside else slice(None) if name == mixed else 0 for axis, name in enumerate(names)
+        )
+        out[:, *at] = drawn
+    return out
+
+
+def _drawn(digest: int, part: Sequence[str], shape: Sequence[int], more: Sequence[int] = ()) -> Floats:
+    """Standard normal numbers for a set of attributes: the same ones in every table that holds the set."""
+    return Normals(_seed(digest, "noise", part)).draw((*shape, *more))
 
 
 def _moment_draws(errors: ErrorBars, ends: MomentEnds) -> Floats:

@@ -5,8 +5,12 @@ which was measured in full. The answer is u pi_k. Its error has three parts:
 
 noise     u and pi_k of each replicate of the inference, multiplied;
 model     within a group shares may depend on the other attributes. Nobody measured how: each set of attributes that
-          holds one in groups gets random interactions of the sizes that measured sets of its order have, raked back to
-          the cells of groups and to the tables in full (``interactions``, as in ``modelled``);
+          holds one in groups gets random interactions, raked back to the cells of groups and to the tables in full (as
+          in ``modelled``). Their size follows from that of the same set's interaction between groups, if its groups
+          were measured, else from sets of its order (``interactions``). If the interactions z_k of the values of a
+          group are independent with standard deviation t, that of the group is about sum pi_k z_k, with standard
+          deviation t sqrt(sum pi_k^2). So where groups have s, values have t = s / sqrt(sum pi_k^2), for each attribute
+          in groups: twice as much where four values share a group evenly (``stretch``);
 people    of u people a value has a binomial number: u pi_k (1 - pi_k), pi_k the product over all attributes in groups.
           If the table of groups was not measured, u pi_k (1 - (1 - f) pi_k), f the share of its coefficients that was
           not.
@@ -47,6 +51,14 @@ class InGroups:
     shares: Floats
     full: NDArray[np.intp]
 
+    def stretch(self) -> Floats:
+        """For each value how much larger its interactions are than those of its group, if they are independent.
+
+        >>> InGroups(np.array([0, 0, 1]), np.array([0.6, 0.8, 1.0]), np.arange(3)).stretch().tolist()  # 0.36 + 0.64 = 1
+        [1.0, 1.0, 1.0]
+        """
+        return np.asarray(1 / np.sqrt(np.bincount(self.groups, self.shares**2)[self.groups]))
+
     def in_full(self, repeats: Repeats) -> Floats:
         """The table in full of the truth of the replicates, then of each of them: (tables, values)."""
         return rebuild(repeats.at(self.full), 1)
@@ -72,15 +84,17 @@ class SpreadEnds(DrawnEnds):
         axes: Mapping[int, InGroups],
         *,
         cells: Floats,
+        own: Callable[[tuple[int, ...]], Floats | None],
         change: Callable[[Floats], Floats] | None = None,
     ) -> None:
         super().__init__(change)
         self._whole, self._repeats, self._sizes = whole, repeats, sizes
-        self._axes, self._cells = axes, cells
+        self._axes, self._cells, self._own = axes, cells, own
 
     def mapped(self, change: Callable[[Floats], Floats]) -> SpreadEnds:
         """The intervals of what becomes of the table: ``change`` turns a stack of tables into a stack of others."""
-        return SpreadEnds(self._whole, self._repeats, self._sizes, self._axes, cells=self._cells, change=change)
+        model = self._whole, self._repeats, self._sizes, self._axes
+        return SpreadEnds(*model, cells=self._cells, own=self._own, change=change)
 
     @cached_property
     def _groups_again(self) -> Floats:
@@ -107,7 +121,10 @@ class SpreadEnds(DrawnEnds):
         sets = [
             axes for n in range(2, ndim + 1) for axes in combinations(range(ndim), n) if set(axes) & set(self._axes)
         ]
-        factors = interaction_factors(Normals(self._repeats().seed + 2), self._sizes(), shape, sets)
+        own = {axes: found for axes in sets if (found := self._own(axes)) is not None}
+        stretched = {axis: each.stretch() for axis, each in self._axes.items()}
+        normals = Normals(self._repeats().seed + 2)
+        factors = interaction_factors(normals, self._sizes(), shape, sets, own=own, stretched=stretched)
         groups = self._cells[None]
         if isinstance(self._whole, ModelledEnds):
             moved = self._whole.drawn()[1:]

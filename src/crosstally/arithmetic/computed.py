@@ -157,7 +157,8 @@ def _scale(draws: Floats) -> Floats:
     with np.errstate(invalid="ignore"):
         apart = np.abs(draws[1:] - draws[0])
     apart = np.where(np.isnan(apart), np.inf, apart)
-    place = math.ceil(_HELD * len(apart)) - 1
+    # A further draw is below the k-th of n with probability k / (n + 1): the 381st of 400 holds 95%, the 380th 94.8%.
+    place = math.ceil(_HELD * (len(apart) + 1)) - 1
     return np.asarray(np.partition(apart, place, axis=0)[place] / _NORMAL)
 
 

@@ -9,14 +9,17 @@ the residual basis coefficients of different sets B are uncorrelated and those o
                   x  prod(m_i, i in A, not B)  x  prod(m'_i, i in A', not B),
 
 m_i being the mean of w_i. Along an attribute that is measured by a matrix u'w_i stands for the mean, and the inner
-product of K'w_i and K'w'_i for that of the centred weights (``residuals.axes``). Differences and sums of such functions
-are sums of terms; terms of different releases are taken as independent, which whoever mixes them has stated.
+product of K'w_i and K'w'_i for that of the centred weights (``residuals.axes``). Along an attribute a that is measured
+in more than one way (``residuals.mixed``) the numbers (T, c) of a set B without a covary: the sum is over sets without
+such attributes, and F_B C_B F'_B stands for v_B, where F_B are the weights along a in its basis, or 1 for T alone.
+Differences and sums of such functions are sums of terms; terms of different releases are taken as independent, which
+whoever mixes them has stated.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Protocol
@@ -52,6 +55,13 @@ class Source(Protocol):
     def basis(self, name: str) -> Floats | None:
         """[u K] along an attribute that is measured by a matrix (``residuals.axes``); None along others."""
 
+    @property
+    def mixed(self) -> Collection[str]:
+        """The attributes that are measured in more than one way."""
+
+    def covariance(self, part: Sequence[str], first: str | None, second: str | None) -> Floats:
+        """C_B of a set: between (T, c) of one mixed attribute and of another; T alone where it is None."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Term:
@@ -83,12 +93,14 @@ class Term:
         """The covariance of each function with the one of another term in the same cell of the result."""
         if self.source.key != other.source.key:
             return np.zeros(())
-        both = [name for name in self.names if name in other.names]
+        mixed = self.source.mixed
+        both = [name for name in self.names if name in other.names and name not in mixed]
         common: list[tuple[Floats, Floats]] = []  # for each attribute of both: what it gives outside B, and inside
         outside = np.asarray(self.factor * other.factor)
         for term, names in ((self, other.names), (other, self.names)):
             for name, weights in zip(term.names, term.weights, strict=True):
-                outside = outside * self._mean(name, weights) if name not in names else outside
+                if name not in names and name not in mixed:
+                    outside = outside * self._mean(name, weights)
         for name in both:
             mine, others = self.weights[self.names.index(name)], other.weights[other.names.index(name)]
             means, basis = self._mean(name, mine) * self._mean(name, others), self.source.basis(name)
@@ -98,12 +110,32 @@ class Term:
                 inside_of = np.einsum("...i,...i->...", mine @ basis[:, 1:], others @ basis[:, 1:])
             common.append((means, inside_of))
         total = np.zeros(())
-        for inside, variance in zip(product((0, 1), repeat=len(both)), self.source.variances(both), strict=True):
-            part = np.asarray(variance)
+        for inside, variance in self._variances(other, both):
+            part = variance
             for factors, within in zip(common, inside, strict=True):
                 part = part * factors[within]
             total = total + part
         return np.asarray(outside * total)
+
+    def _variances(self, other: Term, both: Sequence[str]) -> Iterator[tuple[tuple[int, ...], Floats]]:
+        """For each set B of attributes of both, as marks: v_B, or F_B C_B F'_B where some are measured in two ways."""
+        sets = product((0, 1), repeat=len(both))
+        if not self.source.mixed:
+            yield from zip(sets, map(np.asarray, self.source.variances(both)), strict=True)
+            return
+        (first, mine), (second, others) = self._along_mixed(), other._along_mixed()
+        for inside in sets:
+            part = [name for name, within in zip(both, inside, strict=True) if within]
+            covariance = self.source.covariance(part, first, second)
+            yield inside, np.asarray(((mine @ covariance) * others).sum(axis=-1))
+
+    def _along_mixed(self) -> tuple[str | None, Floats]:
+        """The attribute measured in more than one way, if there is one, and the weights along it in its basis."""
+        for name, weights in zip(self.names, self.weights, strict=True):
+            basis = self.source.basis(name)
+            if name in self.source.mixed and basis is not None:
+                return name, np.asarray(weights @ basis)
+        return None, np.ones(1)
 
     def _mean(self, name: str, weights: Floats) -> Floats:
         """What weights along an attribute make of the total: their mean, or by u where it is measured by a matrix."""

@@ -17,6 +17,8 @@ from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from typing import Protocol
 
+import numpy as np
+
 from crosstally.arithmetic.changes import Change, OfBoth, Then
 from crosstally.arithmetic.linear import Linear, Source
 from crosstally.errors import QueryError
@@ -50,6 +52,7 @@ class Origin:
         *,
         counts: CountEnds | None = None,
         change: Change | None = None,
+        replicates: bool = False,
     ) -> None:
         """From the releases it rests on and what makes its parts.
 
@@ -59,10 +62,12 @@ class Origin:
             linear: Makes the linear function; None where it is not one.
             counts: Where cells are counts of people, the intervals of the table that they are sums of.
             change: How they are, if not as they are in that table.
+            replicates: Whether there is just one draw of each replicate. Tables that have several visit the replicates
+                in turn, so that these draws belong to theirs over and over.
         """
         self.sources = tuple(sources)
         self._make_draws, self._make_linear = draws, linear
-        self._counts, self._change = counts, change
+        self._counts, self._change, self._replicates = counts, change, replicates
 
     @cached_property
     def draws(self) -> Floats:
@@ -87,18 +92,36 @@ class Origin:
             partial(_changed_linear, self, change),
             counts=self._counts if counts else None,
             change=change if self._change is None else Then(self._change, change),
+            replicates=self._replicates,
         )
 
     def with_another(self, other: Origin, function: OfBoth) -> Origin:
         """The origin of a function of two answers, cell by cell."""
         sources = _together(self, other)
         return Origin(
-            sources, partial(_both_draws, self, other, function), partial(_both_linear, self, other, function)
+            sources,
+            partial(_both_draws, self, other, function),
+            partial(_both_linear, self, other, function),
+            replicates=self._replicates and other._replicates,
         )
 
     def beside(self, sources: Sequence[Source]) -> Origin:
         """The same, stated to be independent of further releases."""
-        return Origin(sources, self._make_draws, self._make_linear, counts=self._counts, change=self._change)
+        return Origin(
+            sources,
+            self._make_draws,
+            self._make_linear,
+            counts=self._counts,
+            change=self._change,
+            replicates=self._replicates,
+        )
+
+    def beside_draws(self, other: Origin) -> Floats:
+        """Its draws, repeated where there is one of each replicate and the other table has several."""
+        own, number = self.draws, len(other.draws)
+        if not self._replicates or other._replicates or number <= len(own):
+            return own
+        return np.concatenate([own[:1], own[1 + np.arange(number - 1) % (len(own) - 1)]])
 
 
 def joined(origins: Sequence[Origin]) -> list[Origin]:
@@ -134,8 +157,9 @@ def _changed_linear(before: Origin, change: Change) -> Linear | None:
 
 
 def _both_draws(one: Origin, other: Origin, function: OfBoth) -> Floats:
-    rows = min(len(one.draws), len(other.draws))  # large tables have fewer rows, the first of all
-    return function(one.draws[:rows], other.draws[:rows])
+    first, second = one.beside_draws(other), other.beside_draws(one)
+    rows = min(len(first), len(second))  # large tables have fewer rows, the first of all
+    return function(first[:rows], second[:rows])
 
 
 def _both_linear(one: Origin, other: Origin, function: OfBoth) -> Linear | None:

@@ -348,9 +348,10 @@ def stages_in_words(plan: Plan) -> str:
             )
         return f"A later stage, with {left}, measures what {rule.name} chooses by the first."
     trial = "some pairs on trial, then " if len(plan.later) > 1 else ""
+    ones = "one-way tables that are not public" if plan.schema.public_counts() else "one-way tables"
     return (
-        f"First come the total and the one-way tables, with {float(plan.share):.0%} of the budget; then {trial}those "
-        "larger tables that are worth their noise, as the noisy one-way tables show. Other tables are predicted from "
+        f"First come the total and the {ones}, with {float(plan.share):.0%} of the budget; then {trial}those larger "
+        "tables that are worth their noise, as the noisy one-way tables show. Other tables are predicted from "
         "what was measured. The errors above are those of measuring all of them; leaving some out makes the others "
         "more accurate."
     )

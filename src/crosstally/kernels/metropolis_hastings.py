@@ -9,8 +9,9 @@ proposal t -> t' changes one attribute and comes from its q_k, so q cancels from
 the move is accepted with probability min(1, exp(gain)), gain = sum over tables with k of w_T(t') - w_T(t). This is not
 a Gibbs sampler: that would draw from the conditional law of t_k, which needs the weights of all its values, not of two.
 
-Two attributes of 2 and 3 values and one table of both: ``attributes`` is [[0, 1, 2], [1, 2, 3]], ``moves`` is
-[[0, 3], [0, 1]] (cells are numbered 3 t_1 + t_2), ``offsets`` is [0], ``weights`` and ``counts`` have six entries.
+Two attributes of 2 and 3 values and one table of both: ``attributes`` is [[0, 1, 2, 0], [1, 2, 3, 2]], ``moves`` is
+[0, 0], ``shifts`` is [0, 3, 0, 1, 2] (cells are numbered 3 t_1 + t_2), ``weights`` and ``counts`` have six entries. If
+the table does not tell the last two values of t_2 apart, ``shifts`` is [0, 2, 0, 1, 1] and it has four cells.
 """
 
 # mypy: disable-error-code="untyped-decorator"
@@ -26,11 +27,9 @@ from crosstally.kernels.covering import next_state, number_below
 
 __all__ = ["sweep"]
 
-_FIRST_MOVE, _LAST_MOVE, _VALUES = 0, 1, 2
-"""The columns of ``attributes``: where its moves start, where they end (exclusive), and how many values it has."""
-
-_TABLE, _STRIDE = 0, 1
-"""The columns of ``moves``: a table with the attribute, and the change of its cell index for one value."""
+_FIRST_MOVE, _LAST_MOVE, _VALUES, _SHIFTS = 0, 1, 2, 3
+"""The columns of ``attributes``: where its moves start, where they end (exclusive), how many values it has, and where
+its shifts start."""
 
 _STAYS, _ALIAS = 0, 1
 """The last axis of ``proposals``: the probability that a uniformly drawn value is kept, and its substitute."""
@@ -43,15 +42,15 @@ def _fraction(state: np.uint64) -> float:
 
 
 @njit(
-    "int64(int32[:, ::1], int64[:, ::1], int64[:, ::1], int64[::1], float64[::1], int64[::1], float64[:, :, ::1], "
-    "uint64)",
+    "int64(int32[:, ::1], int64[:, ::1], uint32[::1], uint32[::1], float64[::1], int64[::1], "
+    "float64[:, :, ::1], uint64)",
     cache=True,
 )
 def sweep(  # noqa: PLR0917 (a kernel gets arrays and numbers)
     codes: NDArray[np.int32],
     attributes: NDArray[np.int64],
-    moves: NDArray[np.int64],
-    offsets: NDArray[np.int64],
+    moves: NDArray[np.uint32],
+    shifts: NDArray[np.uint32],
     weights: NDArray[np.float64],
     counts: NDArray[np.int64],
     proposals: NDArray[np.float64],
@@ -64,9 +63,12 @@ def sweep(  # noqa: PLR0917 (a kernel gets arrays and numbers)
 
     Args:
         codes: The values of each row: (rows, attributes); changed.
-        attributes: For each attribute where its moves start and end, and how many values it has: (attributes, 3).
-        moves: For each table that holds an attribute the table, and how far its cell moves with one value: (moves, 2).
-        offsets: Where each table starts among the cells of all: (tables).
+        attributes: For each attribute where its moves start and end, how many values it has, and where its shifts
+            start: (attributes, 4).
+        moves: Attribute by attribute the tables that hold it: (moves).
+        shifts: Attribute by attribute and value by value what it adds to the number of the cell, for each of the
+            attribute's moves: those of one value are next to each other. Cells are numbered over all tables: where a
+            table starts is part of the shifts of one of its attributes.
         weights: The log-weight of each cell of all tables: (cells).
         counts: How many rows are in each cell of all tables: (cells); changed.
         proposals: For each value of an attribute the probability with which it stands for itself when it is drawn
@@ -74,13 +76,24 @@ def sweep(  # noqa: PLR0917 (a kernel gets arrays and numbers)
         seed: Of the proposals.
     """
     state, taken = seed, 0
-    cells = np.empty(len(offsets), np.int64)  # reused for every row
+    tables = int(moves.max()) + 1 if len(moves) else 0
+    # Reused for every row. For each table the cell that the row was in at first, is in, and the log-weight of that one;
+    # for each move of an attribute the cell and the log-weight after it. Numbers of cells have no sign, since a signed
+    # index is compared with zero each time: with signs a sweep takes nearly twice as long
+    before, cells, held = np.empty(tables, np.uint32), np.empty(tables, np.uint32), np.empty(tables, np.float64)
+    later, gained = np.empty(len(moves), np.uint32), np.empty(len(moves), np.float64)
     for r in range(len(codes)):
         row = codes[r]
-        cells[:] = offsets  # the cell that the row is in, for each table
+        cells[:] = np.uint32(0)
         for k in range(len(attributes)):
-            for m in range(attributes[k, _FIRST_MOVE], attributes[k, _LAST_MOVE]):
-                cells[moves[m, _TABLE]] += moves[m, _STRIDE] * row[k]
+            own = moves[attributes[k, _FIRST_MOVE] : attributes[k, _LAST_MOVE]]
+            number = len(own)
+            here = shifts[attributes[k, _SHIFTS] + row[k] * number :][:number]
+            for m in range(number):
+                cells[own[m]] += here[m]
+        for t in range(tables):
+            before[t] = cells[t]
+            held[t] = weights[cells[t]]
         for k in range(len(attributes)):
             state = next_state(state)
             value = number_below(state, attributes[k, _VALUES])
@@ -89,20 +102,26 @@ def sweep(  # noqa: PLR0917 (a kernel gets arrays and numbers)
                 value = int(proposals[k, value, _ALIAS])
             # Drawn whether it is needed or not: each attribute of each row takes three numbers of the generator
             state = next_state(state)
-            step = value - row[k]
-            if step == 0:
+            if value == row[k]:
                 continue
+            own = moves[attributes[k, _FIRST_MOVE] : attributes[k, _LAST_MOVE]]
+            number = len(own)
+            here = shifts[attributes[k, _SHIFTS] + row[k] * number :][:number]
+            there = shifts[attributes[k, _SHIFTS] + value * number :][:number]
             # The ratio of the two laws: cells of other tables do not change and cancel
             gain = 0.0
-            for m in range(attributes[k, _FIRST_MOVE], attributes[k, _LAST_MOVE]):
-                cell = cells[moves[m, _TABLE]]
-                gain += weights[cell + moves[m, _STRIDE] * step] - weights[cell]
+            for m in range(number):
+                later[m] = np.uint32(cells[own[m]] + there[m] - here[m])
+                gained[m] = weights[later[m]]
+                gain += gained[m] - held[own[m]]
             if gain >= 0 or _fraction(state) < math.exp(gain):
                 taken += 1
                 row[k] = value
-                for m in range(attributes[k, _FIRST_MOVE], attributes[k, _LAST_MOVE]):
-                    cell = cells[moves[m, _TABLE]]
-                    counts[cell] -= 1
-                    counts[cell + moves[m, _STRIDE] * step] += 1
-                    cells[moves[m, _TABLE]] = cell + moves[m, _STRIDE] * step
+                for m in range(number):
+                    cells[own[m]] = later[m]
+                    held[own[m]] = gained[m]
+        for t in range(tables):
+            if cells[t] != before[t]:
+                counts[before[t]] -= 1
+                counts[cells[t]] += 1
     return taken

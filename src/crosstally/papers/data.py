@@ -6,6 +6,7 @@ Real files are looked for in the folder that the environment variable ``CROSSTAL
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from crosstally.generate.rows import resample
 from crosstally.generate.transactions import transactions
 from crosstally.schema import Attribute, Schema
 
-__all__ = ["FOLDER_VARIABLE", "Rows", "clicks", "find", "read_binary", "searches", "visits"]
+__all__ = ["FOLDER_VARIABLE", "Rows", "clicks", "find", "read_as", "read_binary", "searches", "visits"]
 
 FOLDER_VARIABLE = "CROSSTALLY_DATA"
 _KOSARAK, _MSNBC = "kosarak-100k-top32.parquet", "msnbc-17.parquet"
@@ -43,15 +44,20 @@ def find(name: str) -> Path | None:
     return path if path.is_file() else None
 
 
-def read_binary(path: str | Path) -> tuple[pa.Table, Schema]:
-    """The rows of a Parquet or CSV file whose columns hold 0 and 1, and a schema of two values for each column."""
-    path = Path(path)
+def read_as(kind: str, path: Path, read: Callable[[Path], pa.Table]) -> pa.Table:
+    """The rows that ``read`` finds in a file; a file that is absent or not of this kind is an error that says so."""
     try:
-        table = _read(path)
+        return read(path)
     except FileNotFoundError:
         raise SourceError(f"there is no file {str(path)!r}") from None
     except (OSError, pa.ArrowInvalid):
-        raise SourceError(f"cannot read {str(path)!r} as a {path.suffix} file") from None
+        raise SourceError(f"cannot read {str(path)!r} as a {kind}") from None
+
+
+def read_binary(path: str | Path) -> tuple[pa.Table, Schema]:
+    """The rows of a Parquet or CSV file whose columns hold 0 and 1, and a schema of two values for each column."""
+    path = Path(path)
+    table = read_as(f"{path.suffix} file", path, _read)
     for name in table.column_names:
         if not pa.types.is_integer(table.schema.field(name).type) or table[name].null_count:
             raise SourceError(f"{str(path)!r}: the column {name!r} must hold 0 and 1 only")

@@ -21,6 +21,7 @@ from crosstally.json_text import JsonError, read_json_file
 from crosstally.measurements import PUBLIC, Measurement
 from crosstally.plans.goal import goal_of
 from crosstally.plans.joint_cost import groups_cost
+from crosstally.plans.public import public_tables
 from crosstally.plans.request import Request, RequestGroup, grouped
 from crosstally.plans.stages import Rule, first_share, part_of, rest_of, sum_of_stages
 from crosstally.platform_files import write_text
@@ -223,15 +224,24 @@ class Plan:
     @cached_property
     def _variances(self) -> NDArray[np.float64]:
         """The mean variance of what is asked of each table of the workload."""
-        return self._variances_of(self._closure, self.workload.asked(self.schema)).of_tables
+        return self._variances_of(self._closure, self.workload.asked(self.schema), public=True).of_tables
 
     def variances_of(self, closure: Closure) -> Variances:
         """The variances of the sets and tables of a closure, as this stage measures them."""
-        return self._variances_of(closure, {})
+        return self._variances_of(closure, {}, public=False)
 
-    def _variances_of(self, closure: Closure, asked: Mapping[str, AskedAlong]) -> Variances:
+    def known_variances_of(self, closure: Closure) -> Variances:
+        """The variances of the sets and tables of a closure, as this stage and public counts tell them.
+
+        Where an attribute is measured by a matrix, public counts are left out: errors are then at most these.
+        """
+        return self._variances_of(closure, {}, public=True)
+
+    def _variances_of(self, closure: Closure, asked: Mapping[str, AskedAlong], *, public: bool) -> Variances:
         mixed = self.mixed
         measured = [_in_full(group, self.schema) for group in self._measuring]
+        if public and mixed is None and not self.matrices:
+            measured += public_tables(self.schema)
         if mixed is not None:
             held = [self.schema.positions[name] for name in mixed.mixed]
             measured = [(kind, rows[~np.isin(rows, held).any(axis=1)], v) for kind, rows, v in measured]
@@ -254,7 +264,7 @@ class Plan:
         Within an order all tables count alike, whatever their cells; NaN where one is not covered.
         """
         goal = goal_of(self.schema, self.workload)
-        errors = np.sqrt(goal.errors_of(self.variances_of(goal.closure)))
+        errors = np.sqrt(goal.errors_of(self.known_variances_of(goal.closure)))
         return dict(zip(goal.orders, errors.tolist(), strict=True))
 
     @cached_property
@@ -263,7 +273,7 @@ class Plan:
         if self.objective == Objective.CELLS:
             return self._root_mean(np.array(self.workload.weights))
         goal = goal_of(self.schema, self.workload)
-        return goal.score(goal.errors_of(self.variances_of(goal.closure)))
+        return goal.score(goal.errors_of(self.known_variances_of(goal.closure)))
 
     def _root_mean(self, weights: NDArray[np.float64]) -> float:
         shares = weights * self._closure.cells(Axes.of(self.schema, None, self.workload.asked(self.schema)))

@@ -12,60 +12,42 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.budget import Budget, Neighbours, Noise, decimal_text
-from crosstally.errors import ChargeLostError, CrosstallyError, LedgerError, OverspendError, did_you_mean
+from crosstally.budget import Budget, Neighbours, decimal_text
+from crosstally.errors import ChargeLostError, LedgerError, OverspendError, did_you_mean
 from crosstally.html_text import MOST_ROWS, html_table
 from crosstally.json_text import read_json
 from crosstally.measurements import Measurement
 from crosstally.plans.plan import Plan
-from crosstally.plans.stages import Rule, first_share, part_of
-from crosstally.privacy.ledger_file import (
-    FORMAT,
-    Event,
-    Store,
-    append,
-    canonical,
-    check_chain,
-    digest,
-    events,
-    head,
-    read_header,
-)
+from crosstally.privacy.ledger_file import FORMAT, Event, Store, append, canonical, digest, events, head, read_header
 from crosstally.privacy.ledger_records import (
     RAISED,
     UPGRADED,
     Entry,
     RaisedCap,
     State,
-    asked_digest,
     by_entry,
+    cap_of,
     check_key,
-    cost_of,
     entries_of,
     header_text,
     is_known,
-    kept_content,
-    plan_body,
+    measured,
+    plan_of,
     raised_caps,
-    read_cap,
     read_header_text,
     request_digest,
     sum_spent,
 )
-from crosstally.questions.kronecker import read_matrices
-from crosstally.questions.queries import read_group_maps
-from crosstally.questions.query_json import query_from_dict
+from crosstally.privacy.ledger_soundness import check_anchor, check_price, verify
 from crosstally.schema import Schema
 
 __all__ = ["Entry", "Ledger", "RaisedCap", "State", "request_digest"]
 
 _TEXTS = ("request", "strategy", "cost", "charged_at", "digest")
-_ROUNDED = Fraction(1, 10**27)  # version 0.1.0 charged budgets exactly, but wrote them into plans to 28 digits
 _SIGNS = {"epsilon": "ε", "rho": "ρ"}
 
 
@@ -80,7 +62,7 @@ class Ledger:
     def __init__(self, store: Store, header: str, before_charge: Callable[[], None] | None = None) -> None:
         self._store = store
         self._before_charge = before_charge
-        self._format, self._id, self._schema, self._first_cap, self._neighbours = read_header_text(header, store)
+        self._header = read_header_text(header, store)
 
     @classmethod
     def create(
@@ -103,7 +85,7 @@ class Ledger:
         with store.reading() as connection:
             ledger = cls(store, read_header(connection), before_charge)
             for charged in events(connection, "WHERE kind = 'charged'"):
-                ledger._check_price(connection, charged)
+                check_price(connection, charged, ledger._header)
         return ledger
 
     @classmethod
@@ -139,7 +121,7 @@ class Ledger:
     @property
     def id(self) -> str:
         """A random name, fixed when the ledger was created."""
-        return self._id
+        return self._header.id
 
     @property
     def path(self) -> Path | None:
@@ -149,13 +131,13 @@ class Ledger:
     @property
     def schema(self) -> Schema:
         """The attributes and the unit of protection that every spend is about."""
-        return self._schema
+        return self._header.schema
 
     @property
     def budget(self) -> Budget:
         """The cap, as it was given or raised last."""
         with self._store.reading() as connection:
-            return self._cap(connection)
+            return cap_of(connection, self._header)
 
     @property
     def caps(self) -> tuple[RaisedCap, ...]:
@@ -173,12 +155,12 @@ class Ledger:
     @property
     def neighbours(self) -> Neighbours:
         """The neighbouring relation that every spend uses."""
-        return self._neighbours
+        return self._header.neighbours
 
     @property
     def currency(self) -> str:
         """What is summed: ``epsilon`` when the cap is a pure epsilon, otherwise ``rho``."""
-        return "epsilon" if self._first_cap.pure else "rho"
+        return self._header.currency
 
     # What was spent
 
@@ -192,13 +174,11 @@ class Ledger:
     def remaining(self) -> Fraction:
         """What is left of the cap, in the ledger's currency."""
         with self._store.reading() as connection:
-            return self._cap(connection).amount - sum_spent(connection)
+            return cap_of(connection, self._header).amount - sum_spent(connection)
 
     def price(self, budget: Budget) -> Fraction:
         """What a budget costs in this ledger's currency; a pure epsilon counts epsilon^2 / 2 in rho."""
-        if self.currency == "epsilon" and not budget.pure:
-            raise LedgerError(f"this ledger counts pure epsilon and cannot pay {budget}; give epsilon alone")
-        return budget.amount**2 / 2 if budget.pure and self.currency == "rho" else budget.amount
+        return self._header.price(budget)
 
     def entries(self) -> tuple[Entry, ...]:
         """Every spend, in order."""
@@ -208,7 +188,7 @@ class Ledger:
     def standing(self) -> tuple[Budget, tuple[Entry, ...]]:
         """The cap on record and every spend, at one moment."""
         with self._store.reading() as connection:
-            return self._cap(connection), entries_of(events(connection))
+            return cap_of(connection, self._header), entries_of(events(connection))
 
     def check(self, plan: Plan) -> None:
         """Raise unless this ledger can pay for this kind of plan, regardless of what is left."""
@@ -232,22 +212,23 @@ class Ledger:
         """Everything ever measured, in order, or what the spend with this key bought."""
         with self._store.reading() as connection:
             if key is not None:
-                return self._measured(connection, self._stored_lines(connection, key))
+                return measured(connection, self._stored_lines(connection, key), self._header)
             bought = by_entry(events(connection)).values()
-            return tuple(each for lines in bought if len(lines) > 1 for each in self._measured(connection, lines))
+            stored = (lines for lines in bought if len(lines) > 1)
+            return tuple(each for lines in stored for each in measured(connection, lines, self._header))
 
     def export(self, key: str) -> tuple[Plan, tuple[Measurement, ...]]:
         """The plan of a spend and its measurements: everything that a release is made of."""
         with self._store.reading() as connection:
             lines = self._stored_lines(connection, key)
-            return self._plan(connection, lines), self._measured(connection, lines)
+            return plan_of(connection, lines[0], self._header), measured(connection, lines, self._header)
 
     def plan(self, key: str) -> Plan | None:
         """The plan that this key was charged for; None when the key is new."""
         check_key(key)
         with self._store.reading() as connection:
             lines = events(connection, "WHERE key = ?", (key,))
-            return self._plan(connection, lines) if lines else None
+            return plan_of(connection, lines[0], self._header) if lines else None
 
     def recall(self, plan: Plan, key: str, *, affordable: bool = False) -> tuple[Measurement, ...] | None:
         """The measurements that this key and request have already paid for; None when the key is new.
@@ -260,7 +241,7 @@ class Ledger:
                 if affordable:
                     self._check_stages(connection, plan)
                 return None
-            return self._measured(connection, self._stored_lines(connection, key))
+            return measured(connection, self._stored_lines(connection, key), self._header)
 
     # Spending: only privacy.measure does this
 
@@ -307,7 +288,7 @@ class Ledger:
             connection.execute("INSERT INTO measurements VALUES (?, ?)", (entry, noisy))
             append(connection, State.STORED, entry=entry, key=key, digest=digest(noisy))
             self._store.commit(connection)  # before it is read back: what fails from here on loses nothing
-            return self._measured(connection, self._stored_lines(connection, key))
+            return measured(connection, self._stored_lines(connection, key), self._header)
 
     def delivered(self, key: str) -> None:
         """Mark that a spend's measurements have reached a release. Saying it again changes nothing."""
@@ -329,9 +310,9 @@ class Ledger:
             budget: The new cap, of the same kind as the old one; earlier spending counts towards it.
         """
         with self._store.writing() as connection:
-            if self._format < 2:
+            if self._header.number < 2:
                 raise LedgerError(f"{self._store} has format 1, whose cap cannot be raised; upgrade it first")
-            cap = self._cap(connection)
+            cap = cap_of(connection, self._header)
             if budget.pure != cap.pure:
                 raise LedgerError(f"the cap {cap} cannot become {budget}: this ledger counts {self.currency}")
             if budget.amount <= cap.amount:
@@ -353,7 +334,7 @@ class Ledger:
         the same.
         """
         ledger = cls.open(path)
-        if ledger._format == FORMAT:
+        if ledger._header.number == FORMAT:
             raise LedgerError(f"{ledger._store} has the newest format already, {FORMAT}")
         ledger.verify()
         with ledger._store.reading() as connection:
@@ -380,97 +361,17 @@ class Ledger:
             anchor: An earlier value of ``anchor``: the ledger must continue from there.
         """
         if anchor is not None:
-            self._check_anchor(anchor)
-        with self._store.writing_lock() as connection:
-            if connection.execute("PRAGMA integrity_check").fetchall() != [("ok",)]:
-                raise LedgerError(f"{self._store} is damaged; restore the file from a copy")
-            check_chain(connection)
-            lines = events(connection)
-            entries_of(lines)
-            for spend in by_entry(lines).values():
-                self._verify_spend(connection, spend)
-            self._verify_own(lines)
-            for table, kind in (("plans", State.CHARGED), ("measurements", State.STORED)):
-                kept = [entry for (entry,) in connection.execute(f"SELECT entry FROM {table} ORDER BY entry")]
-                if kept != sorted(event.entry for event in lines if event.kind == kind):
-                    raise LedgerError(f"{self._store}: its {table} do not belong to its events")
-            if sum_spent(connection) > self._cap(connection).amount:
-                raise LedgerError(f"{self._store}: more is spent than its cap allows")
-
-    def _check_anchor(self, anchor: str) -> None:
-        own, _, rest = anchor.strip().partition(":")
-        number, _, last = rest.partition(":")
-        if not (own and number.isascii() and number.isdigit() and len(number) < 19 and len(last) == 64):
-            raise LedgerError("an anchor has the form ID:NUMBER:HASH, as `crosstally ledger anchor` prints it")
-        if own != self.id:
-            raise LedgerError(f"the anchor is that of ledger {own}, {self._store} is {self.id}")
-        with self._store.reading() as connection:
-            reached, _ = head(connection)
-            found = digest(read_header(connection))
-            if int(number):
-                found = "".join(event.hash for event in events(connection, "WHERE number = ?", (int(number),)))
-        if reached < int(number):
-            raise LedgerError(
-                f"{self._store} ends at event {reached} and the anchor was taken at {number}: it was restored from an "
-                "older copy, and what was spent since is missing; find the newest copy"
-            )
-        if found != last:
-            raise LedgerError(f"{self._store} is not the one that the anchor was taken of: event {number} differs")
-
-    def _verify_own(self, lines: Sequence[Event]) -> None:
-        """Raise unless the events of the ledger itself are such as its format has: raises that raise, one upgrade."""
-        cap, raises = self._first_cap, 0
-        for event in lines:
-            if event.entry or event.kind in set(State):
-                if not event.entry or event.kind not in set(State):
-                    raise LedgerError(f"{self._store}: event {event.number} is none that a ledger has")
-                continue
-            if self._format < 2 or event.kind not in (RAISED, UPGRADED):
-                raise LedgerError(f"{self._store}: event {event.number} is none that a ledger has")
-            if event.kind == UPGRADED:
-                if event.number != 1:
-                    raise LedgerError(f"{self._store}: only the first event can name an older ledger")
-                continue
-            raises += 1
-            new = read_cap(event)
-            if event.key != f"\tcap {raises}" or new.pure != cap.pure or new.amount <= cap.amount:
-                raise LedgerError(f"{self._store}: event {event.number} does not raise the cap")
-            cap = new
-
-    def _check_price(self, connection: sqlite3.Connection, charged: Event) -> None:
-        """Raise unless a charge is what the budget of its plan's stage costs here, and more than nothing."""
-        body, cost = plan_body(connection, charged), cost_of(charged.cost)
-        try:
-            if not isinstance(later := body.get("later", []), list):
-                raise LedgerError("later stages must be a list")
-            share = first_share(tuple(map(Rule.from_dict, later)))
-            price = self.price(part_of(Budget.from_dict(body.get("budget")), share))
-        except CrosstallyError as error:
-            raise LedgerError(f"{self._store}: the plan of entry {charged.entry} is not sound: {error}") from None
-        if abs(price - cost) > cost * _ROUNDED:
-            raise LedgerError(f"{self._store}: entry {charged.entry} was charged for another plan")
-
-    def _verify_spend(self, connection: sqlite3.Connection, lines: Sequence[Event]) -> None:
-        self._plan(connection, lines)
-        self._check_price(connection, lines[0])
-        if asked_digest(self._plan_dict(connection, lines), self.schema) != lines[0].request:
-            raise LedgerError(f"{self._store}: entry {lines[0].entry} was charged for another plan")
-        if len(lines) > 1:
-            self._measured(connection, lines)
+            check_anchor(self._store, self._header, anchor)
+        verify(self._store, self._header)
 
     # Inside a transaction
-
-    def _cap(self, connection: sqlite3.Connection) -> Budget:
-        """The cap on record."""
-        raised = raised_caps(connection)
-        return raised[-1].budget if raised else self._first_cap
 
     def _check_stages(self, connection: sqlite3.Connection, plan: Plan) -> None:
         """Raise unless what is left pays for all stages of a plan."""
         self._check_cap(connection, sum(map(self.price, plan.stage_budgets), Fraction(0)))
 
     def _check_cap(self, connection: sqlite3.Connection, cost: Fraction) -> None:
-        budget, spent, currency = self._cap(connection), sum_spent(connection), self.currency
+        budget, spent, currency = cap_of(connection, self._header), sum_spent(connection), self.currency
         cap = budget.amount
         if spent + cost <= cap:
             return
@@ -494,37 +395,6 @@ class Ledger:
                 " now, the charge is lost and cannot be drawn again; use a new key"
             )
         return lines
-
-    def _plan(self, connection: sqlite3.Connection, lines: Sequence[Event]) -> Plan:
-        try:
-            return Plan.from_dict(self._plan_dict(connection, lines))
-        except CrosstallyError as error:
-            raise LedgerError(f"{self._store}: the plan of entry {lines[0].entry} is not sound: {error}") from None
-
-    def _plan_dict(self, connection: sqlite3.Connection, lines: Sequence[Event]) -> dict[str, Any]:
-        """The plan's JSON, as it was written; the schema is kept once, in the header."""
-        return {**plan_body(connection, lines[0]), "schema": self.schema.to_dict()}
-
-    def _measured(self, connection: sqlite3.Connection, lines: Sequence[Event]) -> tuple[Measurement, ...]:
-        charged, stored = lines[:2]
-        plan = plan_body(connection, charged)
-        noisy = kept_content(connection, "SELECT noisy FROM measurements WHERE entry = ?", stored)
-        groups = dict(read_group_maps(plan.get("groups", {})))
-        matrices = dict(read_matrices(plan.get("matrices", {})))
-        requests = [
-            (query_from_dict(each["query"], groups, matrices), Noise.from_dict(each["noise"]))
-            for each in plan["requests"]
-        ]
-        shapes = [query.shape(self.schema) for query, _ in requests]
-        ends = np.cumsum([math.prod(shape) for shape in shapes])
-        if len(noisy) != 8 * ends[-1]:
-            raise LedgerError(f"{self._store}: the measurements of entry {stored.entry} do not have their plan's size")
-        parts = np.split(np.frombuffer(noisy, dtype="<i8"), ends[:-1])
-        origin = f"entry {charged.entry} of ledger {self.id}"
-        return tuple(
-            Measurement(query, part.reshape(shape), variance=noise.variance, noise=noise, origin=origin)
-            for (query, noise), shape, part in zip(requests, shapes, parts, strict=True)
-        )
 
 
 def _amount(amount: Fraction, currency: str) -> str:

@@ -1,12 +1,13 @@
-"""What the rows of a ledger's file say: entries, costs, caps, plans and the header, read strictly.
+"""What the rows of a ledger's file say: the header, entries, costs, caps, plans and measurements, read strictly.
 
-``ledger_file`` keeps events and their chain and knows no meaning; ``ledger`` decides what may be spent. Between them
-stands this: events become entries and caps, kept content is compared with its digest, and whatever is not as a ledger
-writes it is refused.
+``ledger_file`` keeps events and their chain and knows no meaning; ``ledger`` decides what may be spent, and
+``ledger_soundness`` whether all of it fits together. Between them stands this: events become entries and caps, kept
+content is compared with its digest, and whatever is not as a ledger writes it is refused.
 """
 
 from __future__ import annotations
 
+import math
 import sqlite3
 import uuid
 from collections.abc import Mapping, Sequence
@@ -16,28 +17,38 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import Any
 
-from crosstally.budget import Budget, Neighbours, fraction_of_text
+import numpy as np
+
+from crosstally.budget import Budget, Neighbours, Noise, fraction_of_text
 from crosstally.errors import CrosstallyError, KeyReusedError, LedgerError
 from crosstally.json_text import JsonError, read_json
+from crosstally.measurements import Measurement
 from crosstally.plans.plan import Plan
 from crosstally.privacy.ledger_file import FORMAT, FORMATS, Event, Store, canonical, digest, events, spends
+from crosstally.questions.kronecker import read_matrices
+from crosstally.questions.queries import read_group_maps
+from crosstally.questions.query_json import query_from_dict
 from crosstally.schema import Schema
 
 __all__ = [
     "RAISED",
     "UPGRADED",
     "Entry",
+    "Header",
     "RaisedCap",
     "State",
     "asked_digest",
     "by_entry",
+    "cap_of",
     "check_key",
     "cost_of",
     "entries_of",
     "header_text",
     "is_known",
-    "kept_content",
+    "measured",
     "plan_body",
+    "plan_dict",
+    "plan_of",
     "raised_caps",
     "read_cap",
     "read_header_text",
@@ -86,6 +97,32 @@ class RaisedCap:
     when: datetime
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Header:
+    """What is fixed when a ledger is created.
+
+    ``number`` is that of its format, and ``ledger`` is how errors name the ledger.
+    """
+
+    number: int
+    id: str
+    schema: Schema
+    first_cap: Budget
+    neighbours: Neighbours
+    ledger: str
+
+    @property
+    def currency(self) -> str:
+        """What is summed: ``epsilon`` when the cap is a pure epsilon, otherwise ``rho``."""
+        return "epsilon" if self.first_cap.pure else "rho"
+
+    def price(self, budget: Budget) -> Fraction:
+        """What a budget costs in this currency; a pure epsilon counts epsilon^2 / 2 in rho."""
+        if self.currency == "epsilon" and not budget.pure:
+            raise LedgerError(f"this ledger counts pure epsilon and cannot pay {budget}; give epsilon alone")
+        return budget.amount**2 / 2 if budget.pure and self.currency == "rho" else budget.amount
+
+
 def header_text(schema: Schema, budget: Budget, neighbours: Neighbours | str) -> str:
     """What the header of a new ledger says, with a random name."""
     if schema.draft:
@@ -101,15 +138,23 @@ def header_text(schema: Schema, budget: Budget, neighbours: Neighbours | str) ->
     )
 
 
-def read_header_text(header: str, store: Store) -> tuple[int, str, Schema, Budget, Neighbours]:
-    """The format, the name, the schema, the first cap and the relation of a ledger."""
+def read_header_text(header: str, store: Store) -> Header:
+    """What the header in a store says."""
     try:
         given = read_json(header)
         number = given.get("crosstally-ledger") if isinstance(given, Mapping) else None
         if isinstance(number, bool) or number not in FORMATS:
             raise LedgerError(f"{store} does not say which format it has")
         schema, budget = Schema.from_dict(given["schema"]).public(), Budget.from_dict(given["budget"])
-        return number, str(given["id"]), schema, budget, Neighbours(given["neighbours"])
+        neighbours = Neighbours(given["neighbours"])
+        return Header(
+            number=number,
+            id=str(given["id"]),
+            schema=schema,
+            first_cap=budget,
+            neighbours=neighbours,
+            ledger=str(store),
+        )
     except (ValueError, KeyError, TypeError, CrosstallyError):
         raise LedgerError(f"{store} has a header that cannot be read; restore the file from a copy") from None
 
@@ -120,7 +165,7 @@ def check_key(key: str) -> None:
         raise LedgerError(f"a key must be a printable text of 1 to {_MAX_KEY} characters, got {key!r}")
 
 
-def kept_content(connection: sqlite3.Connection, select: str, event: Event) -> bytes:
+def _kept_content(connection: sqlite3.Connection, select: str, event: Event) -> bytes:
     """What an event keeps beside the chain, after a look at its digest."""
     (found,) = connection.execute(select, (event.entry,)).fetchone() or (None,)
     content = found.encode() if isinstance(found, str) else found
@@ -132,12 +177,47 @@ def kept_content(connection: sqlite3.Connection, select: str, event: Event) -> b
 def plan_body(connection: sqlite3.Connection, charged: Event) -> dict[str, Any]:
     """The plan of a charge as JSON, without its schema, which the ledger holds."""
     try:
-        body = read_json(kept_content(connection, "SELECT body FROM plans WHERE entry = ?", charged))
+        body = read_json(_kept_content(connection, "SELECT body FROM plans WHERE entry = ?", charged))
     except JsonError as error:
         raise LedgerError(f"the plan of entry {charged.entry} of the ledger {error}") from None
     if not isinstance(body, dict) or not isinstance(body.get("requests"), list):
         raise LedgerError(f"the plan of entry {charged.entry} of the ledger is not a plan")
     return body
+
+
+def plan_dict(connection: sqlite3.Connection, charged: Event, header: Header) -> dict[str, Any]:
+    """The plan of a charge as JSON, as it was written; the schema is kept once, in the header."""
+    return {**plan_body(connection, charged), "schema": header.schema.to_dict()}
+
+
+def plan_of(connection: sqlite3.Connection, charged: Event, header: Header) -> Plan:
+    """The plan of a charge."""
+    try:
+        return Plan.from_dict(plan_dict(connection, charged, header))
+    except CrosstallyError as error:
+        raise LedgerError(f"{header.ledger}: the plan of entry {charged.entry} is not sound: {error}") from None
+
+
+def measured(connection: sqlite3.Connection, lines: Sequence[Event], header: Header) -> tuple[Measurement, ...]:
+    """The measurements of a spend whose events are a charge, what was stored for it, and perhaps more."""
+    charged, stored = lines[:2]
+    plan = plan_body(connection, charged)
+    noisy = _kept_content(connection, "SELECT noisy FROM measurements WHERE entry = ?", stored)
+    groups = dict(read_group_maps(plan.get("groups", {})))
+    matrices = dict(read_matrices(plan.get("matrices", {})))
+    requests = [
+        (query_from_dict(each["query"], groups, matrices), Noise.from_dict(each["noise"])) for each in plan["requests"]
+    ]
+    shapes = [query.shape(header.schema) for query, _ in requests]
+    ends = np.cumsum([math.prod(shape) for shape in shapes])
+    if len(noisy) != 8 * ends[-1]:
+        raise LedgerError(f"{header.ledger}: the measurements of entry {stored.entry} do not have their plan's size")
+    parts = np.split(np.frombuffer(noisy, dtype="<i8"), ends[:-1])
+    origin = f"entry {charged.entry} of ledger {header.id}"
+    return tuple(
+        Measurement(query, part.reshape(shape), variance=noise.variance, noise=noise, origin=origin)
+        for (query, noise), shape, part in zip(requests, shapes, parts, strict=True)
+    )
 
 
 def request_digest(plan: Plan) -> str:
@@ -211,6 +291,12 @@ def raised_caps(connection: sqlite3.Connection) -> tuple[RaisedCap, ...]:
     """The higher caps on record, in order."""
     found = events(connection, "WHERE kind = ?", (RAISED,))
     return tuple(RaisedCap(read_cap(event), _moment(event)) for event in found)
+
+
+def cap_of(connection: sqlite3.Connection, header: Header) -> Budget:
+    """The cap, as it was given or raised last."""
+    raised = raised_caps(connection)
+    return raised[-1].budget if raised else header.first_cap
 
 
 def read_cap(event: Event) -> Budget:

@@ -19,6 +19,7 @@ from crosstally.analysis.crosstabs import Normalize, crosstab
 from crosstally.answers.answer import answer_all
 from crosstally.answers.error_bars import ErrorBars
 from crosstally.answers.interactions import learned_sizes
+from crosstally.answers.mixed_errors import MixedErrorBars
 from crosstally.errors import QueryError
 from crosstally.html_text import html_facts
 from crosstally.inference.estimate import ROUNDS, SHRUNK, estimate, infer
@@ -27,7 +28,6 @@ from crosstally.inference.repeats import Repeats, repeated
 from crosstally.questions.kronecker import mixed_of
 from crosstally.questions.question import Question
 from crosstally.questions.where import Where
-from crosstally.releases.mixed_errors import MixedErrorBars
 from crosstally.releases.statement import Statement
 from crosstally.residuals import Estimate
 from crosstally.residuals.nested import extended_measurements

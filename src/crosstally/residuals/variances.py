@@ -126,6 +126,11 @@ class Variances:
         return out
 
     @property
+    def precisions(self) -> Floats:
+        """One over the variance of the coefficients of each set of the closure; zero where it is not known."""
+        return np.where(np.isnan(self.of_sets), 0.0, 1 / self.of_sets)
+
+    @property
     def of_tables(self) -> Floats:
         """The mean variance of what is asked of each table of the closure: its cells, unless rows of a matrix are."""
         return self.closure.table_variances(self.of_sets, self.axes)

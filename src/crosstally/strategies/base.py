@@ -5,10 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
+from fractions import Fraction
 from functools import cached_property
 from typing import ClassVar
 
-from crosstally.budget import Budget, Neighbours
+from crosstally.budget import Budget, Neighbours, fraction_of_text
 from crosstally.errors import PlanError
 from crosstally.measurements import Measurement
 from crosstally.plans.plan import Plan, Request, Rule
@@ -17,7 +18,7 @@ from crosstally.questions.queries import Cells, Query
 from crosstally.schema import Schema
 from crosstally.workload import Workload
 
-__all__ = ["Strategy", "StrategyWithOptions", "Task"]
+__all__ = ["Strategy", "StrategyWithOptions", "Task", "rows_share_of"]
 
 
 @dataclass(frozen=True)
@@ -119,9 +120,9 @@ class Strategy(ABC):
         return plan
 
     def likely_errors(self, plan: Plan, rows: int) -> Mapping[int, tuple[float, float]]:  # noqa: ARG002
-        """By number of attributes the ends of the likely RMS error, where the rows decide what is measured.
+        """By number of attributes the ends of the likely RMS error of releases by a plan with later stages.
 
-        Nothing where the plan's own errors say it all.
+        Nothing where the strategy cannot tell them.
         """
         return {}
 
@@ -154,3 +155,15 @@ class StrategyWithOptions(Strategy):
         """Its name, with every option that is not the default."""
         given = [(getattr(self, field.name), field.default) for field in fields(self)]
         return "-".join([self.family, *(value for value, default in given if value != default)])
+
+
+def rows_share_of(given: object) -> Fraction:
+    """The share of the budget that buys the number of rows, exactly.
+
+    >>> rows_share_of(0.01)
+    Fraction(1, 100)
+    """
+    share = fraction_of_text(str(given))
+    if share is None or not 0 < share < 1:
+        raise PlanError(f"rows_share must be between 0 and 1, got {given}")
+    return share

@@ -32,7 +32,6 @@ docs/methods/stepwise.md."""
 _NODES = (-math.sqrt(3), 0.0, math.sqrt(3))
 _WEIGHTS = np.array([1 / 6, 2 / 3, 1 / 6])
 """Three points that have the first five moments of a normal law (Gauss and Hermite)."""
-_TENTH = 1.2816  # standard deviations below its mean, a normal law has its 10% quantile
 LARGE = float(_WEIGHTS[-1])
 """The part of all interactions that is of the largest of the three sizes."""
 
@@ -63,9 +62,10 @@ class Belief:
         believed = MEDIAN_SIZES[2] ** 2 * float(_WEIGHTS @ self.factors)
         return Belief(self.scale * (mean_square / believed), self.factors)
 
-    def at_low_sizes(self) -> Belief:
-        """The belief with every size moved down from the median of its law to its 10% quantile."""
-        return Belief(self.scale * math.exp(-2 * _TENTH * SPREAD), self.factors)
+    @property
+    def mixture(self) -> tuple[tuple[float, float], ...]:
+        """The weight and the factor of each size."""
+        return tuple(zip(_WEIGHTS.tolist(), self.factors.tolist(), strict=True))
 
     def errors(self, precision: Floats) -> Floats:
         """The expected squared error of each set's coefficients, known with this precision."""

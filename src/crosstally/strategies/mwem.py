@@ -23,7 +23,6 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.budget import fraction_of_text
 from crosstally.errors import PlanError, TooManyCellsError
 from crosstally.measurements import Measurement
 from crosstally.plans.plan import Plan, Request, Rule, known_total
@@ -32,7 +31,7 @@ from crosstally.plans.stages import part_of
 from crosstally.questions.choice import Choice
 from crosstally.questions.queries import Cells
 from crosstally.schema import Schema
-from crosstally.strategies.base import Strategy, Task
+from crosstally.strategies.base import Strategy, Task, rows_share_of
 from crosstally.strategies.flat import approximately
 from crosstally.strategies.rounds import (
     check_rounds,
@@ -83,10 +82,7 @@ class MWEM(Strategy):
         check_rounds(self.rounds)
         if isinstance(self.replays, bool) or not isinstance(self.replays, int) or not 0 <= self.replays <= MAX_REPLAYS:
             raise PlanError(f"replays must be a whole number from 0 to {MAX_REPLAYS:,}, got {self.replays!r}")
-        share = fraction_of_text(str(self.rows_share))
-        if share is None or not 0 < share < 1:
-            raise PlanError(f"rows_share must be between 0 and 1, got {self.rows_share}")
-        object.__setattr__(self, "rows_share", share)
+        object.__setattr__(self, "rows_share", rows_share_of(self.rows_share))
 
     @property
     def weighs(self) -> bool:

@@ -319,18 +319,31 @@ def _with_less_noise(
     Kinds of noise are not mixed: the whole plan, with all its stages, has one. A pure guarantee of epsilon is one of
     epsilon and any delta.
     """
-    plan, seen = gaussian
+    plan, _ = gaussian
     try:
-        other = _aimed(strategy, Task(plan.schema, workload, budget=pure, neighbours=plan.neighbours), plan.objective)
-        other.check_countable()
+        laplace = _laplace(plan, strategy, workload, pure)
     except (PlanError, BudgetError):
         return gaussian
-    laplace = (other, outlook(other))
-    scores = [each.score for each in (laplace[1], seen)]
+    scores = [seen.score for _, seen in (laplace, gaussian)]
+    if any(map(math.isnan, scores)) and plan.schema.facts:
+        # What is not covered beforehand, since public counts take the place of the first stage: then as without them
+        bare = replace(plan.schema, facts=())
+        task = Task(bare, workload, budget=plan.budget, neighbours=plan.neighbours)
+        without = _aimed(strategy, task, plan.objective)
+        chosen = _with_less_noise((without, outlook(without)), strategy, workload, pure)[0]
+        return laplace if chosen.budget == pure else gaussian
     if any(map(math.isnan, scores)):  # what is not covered beforehand: then by the one-way tables of the first stage
         ones = Workload([(name,) for name in dict.fromkeys(chain.from_iterable(plan.workload.tables))])
-        scores = [replace(each, workload=ones).score for each in (other, plan)]
+        scores = [replace(each, workload=ones).score for each, _ in (laplace, gaussian)]
     return laplace if scores[0] < scores[1] else gaussian
+
+
+def _laplace(plan: Plan, strategy: Strategy, workload: Workload | None, pure: Budget) -> tuple[Plan, Plan]:
+    """The plan for a pure budget instead, and its outlook."""
+    task = Task(plan.schema, workload, budget=pure, neighbours=plan.neighbours)
+    other = _aimed(strategy, task, plan.objective)
+    other.check_countable()
+    return other, outlook(other)
 
 
 def rows_matter(

@@ -11,6 +11,7 @@ from crosstally.plans.plan import Plan, Rule
 from crosstally.strategies import adaptive, mwem, stepwise, views
 from crosstally.strategies.adaptive import Adaptive
 from crosstally.strategies.base import Strategy
+from crosstally.strategies.likely import likely_of_one_stage
 from crosstally.strategies.mwem import MWEM
 from crosstally.strategies.stepwise import Stepwise
 from crosstally.strategies.views import Views
@@ -66,8 +67,10 @@ def outlook(plan: Plan) -> Plan:
 
 
 def likely_errors(plan: Plan, rows: int) -> Mapping[int, tuple[float, float]]:
-    """What its rule believes of the errors of a release, by number of attributes; nothing for a plan of one stage."""
-    return _strategy_of(plan.later[0]).likely_errors(plan, rows) if plan.later and rows > 0 else {}
+    """The ends of the likely errors of a release, by number of attributes; nothing where they cannot be told."""
+    if rows <= 0:
+        return {}
+    return _strategy_of(plan.later[0]).likely_errors(plan, rows) if plan.later else likely_of_one_stage(plan, rows)
 
 
 def _strategy_of(rule: Rule) -> Strategy:

@@ -28,36 +28,36 @@ published measurements, never the data: choosing is post-processing.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
-from itertools import combinations, islice
+from itertools import islice
 from typing import ClassVar
 
 import numpy as np
 
 from crosstally.budget import Budget
-from crosstally.designs import covering_design, covering_views
-from crosstally.errors import PlanError
-from crosstally.measurements import Measurement
+from crosstally.measurements import Measurement, public_counts
 from crosstally.plans.goal import Goal, goal_of
 from crosstally.plans.plan import Plan, Request, Rule, known_total
+from crosstally.plans.public import public_precision, public_tables
 from crosstally.plans.request import GroupedRequests
 from crosstally.plans.shares import requests_with_shares
 from crosstally.plans.stages import first_share, part_of
 from crosstally.questions.queries import Cells
 from crosstally.residuals import combine
 from crosstally.residuals.closure import Closure
+from crosstally.residuals.variances import Variances
 from crosstally.schema import Schema
 from crosstally.strategies.base import Strategy, Task
 from crosstally.strategies.belief import Belief, known_sizes
-from crosstally.strategies.likely import corrected_errors, zipf_shares
-from crosstally.strategies.optimum import Optimum
+from crosstally.strategies.likely import likely_range
+from crosstally.strategies.optimum import Optimum, best_views
 from crosstally.strategies.residual import Residual, contrast_costs, contrasts_with_variances
 from crosstally.strategies.rounds import following, next_budget
 from crosstally.strategies.trial import mean_square_size, trial_pairs, trial_share
 from crosstally.strategies.value_groups import groups_of_all, rows_of_a_group
+from crosstally.strategies.view_families import MOST_CELLS, view_families
 from crosstally.strategies.view_shares import TableBudget, ViewShares, best_shares, unshrunk_score
 from crosstally.strategies.water_filling import believed_precisions, best_precisions
 from crosstally.typing import Floats
@@ -65,27 +65,21 @@ from crosstally.workload import Workload
 
 __all__ = ["Stepwise"]
 
-RULE_VERSION = 2
-"""What ``next`` does with its parameters and what was measured. Approved plans rest on it, so both are run: under
-Gaussian noise version 1 trusts inference to shrink the noise of every set (``water_filling``)."""
-
-MOST_CELLS = 200_000
-"""How many cells the second stage measures at most: drawing noise takes about 15 microseconds a cell and inference as
-much again, so that a release takes seconds."""
+RULE_VERSION = 3
+"""What ``next`` does with its parameters and what was measured. Approved plans rest on it, so all are run. Under
+Gaussian noise version 1 trusts inference to shrink the noise of every set (``water_filling``). Version 3 is version 2
+that uses public counts."""
+_WITHOUT_FACTS = 2  # the version for schemas without public counts: their plans are what they were before
 
 _FEW_TABLES = 3  # named tables; see below
 _WORTH_STAGES = 1.05
 """Up to so many named tables are measured at once if two stages would score more than 5% higher. More tables are never
 all worth measuring without a look at the one-way tables."""
 
-_MOST_VIEWS = 3_000  # limits time: a family of more views is not tried, such as all triples of 28 attributes
 _MOST_SETS = 500_000
 """Families of views are tried as long as all sets of the goal, once for each, are fewer than this: some seconds. All
 are, but for named tables over fourteen attributes and more; two are always."""
-_BINARY_SIZES = (4, 6, 8, 10)  # attributes of a view; see below. PriView's own choice is 8
-_CELL_LIMITS = (100, 316, 1_000, 3_162, 10_000)
-"""Sizes of views to try: attributes of binary ones, cells of mixed ones, in half powers of ten."""
-_COVERS = (2, 3, 4)  # attributes covered together, as in PriView: pairs, triples, quadruples; designs go no further
+_PARTS = 1000  # shares of stages are fractions of at most this denominator
 _STEP = 4
 """Precisions are rounded to so many steps for each doubling: sets alike then share one noise. That makes the expected
 score of Adult, ACS and Kosarak 0.05% higher."""
@@ -109,12 +103,18 @@ class Stepwise(Strategy):
         """
         goal = goal_of(task.schema, task.asked)
         if len(goal.shares) == 1:
-            return task.planned(self.name, _one_ways(task, task.budget))
-        rules = _rules(task, goal)
+            return task.planned(self.name, _one_ways(task, task.budget) or _all_one_ways(task, task.budget))
+        share = _share_of_one_ways(task, goal)
+        goal = _with_first_share(goal, share)
+        if not share:
+            return task.planned(self.name, _by_public_counts(task, goal))
+        rules = _rules(task, share)
         staged = task.planned(self.name, _one_ways(task, part_of(task.budget, first_share(rules))), later=rules)
         if task.asked is None or len(task.asked) > _FEW_TABLES:
             return staged
-        at_once = task.planned(self.name, _second(task, goal, known_sizes(goal.closure), np.zeros(len(goal.closure))))
+        at_once = task.planned(
+            self.name, _second(task, goal, known_sizes(goal.closure), public_precision(goal.closure))
+        )
         scores = [_score(goal, plan) for plan in (at_once, self.outlook(staged))]
         return at_once if scores[0] * _WORTH_STAGES < scores[1] else staged
 
@@ -127,7 +127,7 @@ class Stepwise(Strategy):
         rows, shares = _seen(plan.schema, seen)
         belief = Belief.of_one_ways(goal.closure, shares, rows)
         version = plan.later[0].version
-        return task.planned(self.name, _second(task, goal, belief, _known(goal, plan), version=version))
+        return task.planned(self.name, _second(task, goal, belief, _known_before(goal, plan), version=version))
 
     def outlook(self, plan: Plan) -> Plan:
         """What both stages measure if every table of the workload, or of one and two attributes, is worth measuring.
@@ -139,42 +139,32 @@ class Stepwise(Strategy):
             return plan
         goal = goal_of(plan.schema, plan.workload)
         task = Task(plan.schema, plan.workload, budget=plan.budget_left, neighbours=plan.neighbours)
-        second = _second(task, goal, known_sizes(goal.closure), _known(goal, plan))
+        second = _second(task, goal, known_sizes(goal.closure), _known_before(goal, plan))
         return replace(plan, requests=(*plan.requests, *second), later=())
 
     def likely_errors(self, plan: Plan, rows: int) -> Mapping[int, tuple[float, float]]:
-        """The errors from small interactions of values that follow Zipf's law, to those of other tables' size.
+        """The range of likely errors, with the second stage that each belief leads to (``likely``).
 
-        The upper end takes interactions as large as on other tables, and values to be equally frequent; the lower end
-        their 10% quantile. Releases of Adult, ACS and FARS are at the lower end or below it in pairs
-        (docs/concepts/advice.md). Of a wide schema, whose groups are not known, nothing.
+        Of a wide schema, whose groups are not known, nothing.
         """
         task = Task(plan.schema, plan.workload, budget=plan.budget_left, neighbours=plan.neighbours)
         if _is_wide(task):
             return {}
-        goal, known = _goal(plan), _known(_goal(plan), plan)
+        goal = _goal(plan)
+        known = _known_before(goal, plan)
 
-        def expected(belief: Belief) -> Floats:
-            second = task.planned(self.name, _second(task, goal, belief, known))
-            return goal.errors(belief.errors(known + _known(goal, second)))
+        def measured(belief: Belief) -> Floats:
+            second = _second(task, goal, belief, known, version=plan.later[0].version)
+            return known + _known(goal, task.planned(self.name, second))
 
-        equal, skewed = ([make(size) for size in plan.schema.shape] for make in (_equal_shares, zipf_shares))
-        high = expected(Belief.of_one_ways(goal.closure, equal, rows))
-        low = expected(Belief.of_one_ways(goal.closure, skewed, rows).at_low_sizes())
-        low = np.minimum(corrected_errors(goal, low, skewed, rows), high)
-        ends = zip(np.sqrt(low).tolist(), np.sqrt(high).tolist(), strict=True)
-        return dict(zip(goal.orders, ends, strict=True))
+        return likely_range(goal, measured, rows, pure=plan.budget.pure)
 
 
-def _equal_shares(size: int) -> Floats:
-    return np.full(size, 1 / size)
-
-
-def _rules(task: Task, goal: Goal) -> tuple[Rule, ...]:
-    """One for the second stage. A trial before it takes its share from the one-way tables."""
-    ones = Fraction(float(goal.shares[0])).limit_denominator(1000)
+def _rules(task: Task, ones: Fraction) -> tuple[Rule, ...]:
+    """One for the second stage. A trial before it takes its share from ``ones``, that of the one-way tables."""
     named = task.asked is not None
-    rule = Rule(Stepwise.name, RULE_VERSION, parameters={"named": named}, share=1 - ones)
+    version = RULE_VERSION if task.schema.public_counts() else _WITHOUT_FACTS
+    rule = Rule(Stepwise.name, version, parameters={"named": named}, share=1 - ones)
     part = trial_share(len(task.workload.attributes(task.schema))) if task.budget.pure and _is_wide(task) else 0
     if not part:
         return (rule,)
@@ -184,7 +174,20 @@ def _rules(task: Task, goal: Goal) -> tuple[Rule, ...]:
 
 def _goal(plan: Plan) -> Goal:
     """What the second stage is for: the named tables, or all."""
-    return goal_of(plan.schema, plan.workload if plan.later[0].parameters["named"] else None)
+    goal = goal_of(plan.schema, plan.workload if plan.later[0].parameters["named"] else None)
+    return _with_first_share(goal, plan.share) if _uses_facts(plan) else goal
+
+
+def _with_first_share(goal: Goal, share: Fraction) -> Goal:
+    """The goal with this share for one-way tables; the other orders share the rest as before."""
+    if share == Fraction(float(goal.shares[0])).limit_denominator(_PARTS):
+        return goal
+    others = goal.shares[1:] * (1 - float(share)) / (1 - goal.shares[0])
+    return replace(goal, shares=np.array([float(share), *others]))
+
+
+def _uses_facts(plan: Plan) -> bool:
+    return plan.later[0].version > _WITHOUT_FACTS
 
 
 def _second(
@@ -197,29 +200,93 @@ def _second(
 
 
 def _score(goal: Goal, plan: Plan) -> float:
-    return goal.score(goal.errors(plan.variances_of(goal.closure).of_sets))
+    return goal.score(goal.errors(plan.known_variances_of(goal.closure).of_sets))
 
 
 # The first stage
 
 
-def _one_ways(task: Task, budget: Budget) -> Sequence[Request]:
-    """The total and the one-way tables; each counts by the mean variance of its cells.
+def _share_of_one_ways(task: Task, goal: Goal) -> Fraction:
+    """The share of the first stage: that of the one-way tables in the goal, less for tables that are public.
+
+    Let s be the share in the goal and u the mean over attributes of the part of the precision of a one-way table that
+    is bought: 1 where nothing is public, 0 where the counts are exact. The share is s u / (s u + 1 - s). So what public
+    tables leave goes to all others alike: each one-way table that is not public and each larger one gets 1 / (s u + 1 -
+    s) times its part of the budget without facts.
+    """
+    share = Fraction(float(goal.shares[0])).limit_denominator(_PARTS)
+    if not task.schema.public_counts():
+        return share
+    ones = goal_of(task.schema, _one_way_tables(task))
+    bought = _known(ones, task.planned(Stepwise.name, _one_ways(task, part_of(task.budget, share))))
+    places, _ = ones.closure.members[1]
+    part = float(np.mean(bought[places] / (bought + public_precision(ones.closure))[places])) * float(share)
+    return Fraction(part / (part + 1 - float(share))).limit_denominator(_PARTS)
+
+
+def _one_way_tables(task: Task, without: Container[str | None] = ()) -> Workload:
+    """The total and the one-way tables; each counts by the mean variance of its cells."""
+    names = [name for name in task.workload.attributes(task.schema) if name not in without]
+    tables = [*([] if None in without else [()]), *((name,) for name in names)]
+    return Workload(tables, [1 / math.prod(task.schema.sizes(table)) for table in tables])
+
+
+def _all_one_ways(task: Task, budget: Budget) -> Sequence[Request]:
+    """What measures the total and the one-way tables, whatever is public.
 
     Under Laplace noise, where a table costs the same whatever its cells, small attributes are measured together: the 17
     binary ones of MSNBC in five tables of three and one of two, for 0.71 of the error that a table each has.
     """
-    names = task.workload.attributes(task.schema)
-    tables = [(), *((name,) for name in names)]
-    weights = [1 / math.prod(task.schema.sizes(table)) for table in tables]
     strategy = Optimum() if budget.pure else Residual()
-    return strategy.plan(task.schema, Workload(tables, weights), budget, neighbours=task.neighbours).requests
+    return strategy.plan(task.schema, _one_way_tables(task), budget, neighbours=task.neighbours).requests
+
+
+def _one_ways(task: Task, budget: Budget) -> Sequence[Request]:
+    """What measures the total and those one-way tables that public counts do not tell; nothing where they tell all.
+
+    Under Laplace noise the views are those of ``optimum`` for the tables that are not public, or not exactly, and
+    their shares the best beside public counts.
+    """
+    facts = task.schema.public_counts()
+    if not facts:
+        return _all_one_ways(task, budget)
+    goal, own = goal_of(task.schema, _one_way_tables(task)), replace(task, budget=budget)
+    already, belief = public_precision(goal.closure), known_sizes(goal.closure)
+    exact = {fact.attribute for fact in facts if not fact.error}
+    if {None, *exact} >= {None, *task.workload.attributes(task.schema)}:
+        return ()
+    if not budget.pure:
+        return _contrasts(own, goal, belief, already, best_precisions)
+    families = [
+        best_views(task.schema, unknown.for_schema(task.schema), 2).views
+        for without in (exact, {fact.attribute for fact in facts})
+        for unknown in [_one_way_tables(task, {*without, *([None] if exact else [])})]
+        if len(unknown)
+    ]
+    found = [best_shares(goal, belief, views, TableBudget.of(own), already=already) for views in families]
+    return _cells_of(own, min(found, key=lambda each: each.score))
+
+
+def _by_public_counts(task: Task, goal: Goal) -> Sequence[Request]:
+    """What the second stage measures with the whole budget, where public counts tell what the first would."""
+    public = public_counts(task.schema)
+    if _is_wide(task):
+        closure = Closure(task.schema, tuple((name,) for name in task.workload.attributes(task.schema)))
+        variances = Variances(closure, public_tables(task.schema)).of_tables
+        return _grouped_views(task, public, _value_groups(task, public), variances)
+    rows, shares = _seen(task.schema, public)
+    belief = Belief.of_one_ways(goal.closure, shares, rows)
+    return _second(task, goal, belief, public_precision(goal.closure))
 
 
 def _known(goal: Goal, plan: Plan) -> Floats:
     """The precision with which a plan's own requests measure each set of the goal."""
-    variances = plan.variances_of(goal.closure).of_sets
-    return np.where(np.isnan(variances), 0.0, 1 / variances)
+    return plan.variances_of(goal.closure).precisions
+
+
+def _known_before(goal: Goal, plan: Plan) -> Floats:
+    """The precision of each set before the second stage: by the first, and by public counts if the rule uses them."""
+    return _known(goal, plan) + (public_precision(goal.closure) if _uses_facts(plan) else 0.0)
 
 
 def _seen(schema: Schema, seen: Sequence[Measurement]) -> tuple[float, list[Floats]]:
@@ -254,7 +321,10 @@ def _contrasts(
 
 
 def _views(task: Task, goal: Goal, belief: Belief, already: Floats) -> Sequence[Request]:
-    best = _best_views(task, goal, belief, already)
+    return _cells_of(task, _best_views(task, goal, belief, already))
+
+
+def _cells_of(task: Task, best: ViewShares) -> Sequence[Request]:
     queries = [Cells(task.names(view)) for view in best.views]
     return requests_with_shares(queries, best.shares, task.schema, task.budget, task.neighbours)
 
@@ -262,33 +332,11 @@ def _views(task: Task, goal: Goal, belief: Belief, already: Floats) -> Sequence[
 def _best_views(task: Task, goal: Goal, belief: Belief, already: Floats, *, shrunk: bool = True) -> ViewShares:
     """The family with the lowest expected score, with its shares; ``shrunk`` if inference shrinks noise as it can."""
     budget = TableBudget.of(task)
-    families = islice(_families(task, goal), max(2, _MOST_SETS // len(goal.closure)))
+    families = islice(view_families(task, goal), max(2, _MOST_SETS // len(goal.closure)))
     found = (best_shares(goal, belief, views, budget, already=already) for views in families)
     if shrunk:
         return min(found, key=lambda each: each.score)
     return min(found, key=lambda each: unshrunk_score(goal, belief, each, budget, already=already))
-
-
-def _families(task: Task, goal: Goal) -> Iterator[Sequence[tuple[int, ...]]]:
-    """Families of views to choose from, each with the one-way tables beside it; the plainest first."""
-    positions = tuple(task.schema.positions[name] for name in task.workload.attributes(task.schema))
-    ones: list[tuple[int, ...]] = [(i,) for i in positions]
-    yield ones
-    wide = [tuple(map(task.schema.positions.__getitem__, table)) for table in _few_wide(task.workload)]
-    if wide and _fits(task.schema.shape, wide):
-        yield ones + wide
-    for family in _families_over(tuple(task.schema.shape[i] for i in positions), _widest(goal)):
-        yield ones + [tuple(positions[i] for i in view) for view in family]
-
-
-def _few_wide(workload: Workload) -> Sequence[tuple[str, ...]]:
-    """The tables over more than one attribute, if there are so few that each may be a view."""
-    wide = list(islice((table for table in workload.tables if len(table) > 1), _MOST_VIEWS + 1))
-    return wide if len(wide) <= _MOST_VIEWS else []
-
-
-def _widest(goal: Goal) -> int:
-    return max(int(block.positions.shape[1]) for block in goal.closure.blocks)
 
 
 # The second stage of a wide schema, under either noise
@@ -304,12 +352,14 @@ def _second_of_wide(task: Task, plan: Plan, seen: Sequence[Measurement]) -> Sequ
     """Pairs on trial, if they come next; then views, by the belief or by what the trial says of interactions."""
     names = task.workload.attributes(task.schema)
     if len(plan.later) > 1:
-        groups, own = _value_groups(task, plan, seen), next_budget(plan)
+        groups, own = _value_groups(task, seen, in_full=_measured_together(plan)), next_budget(plan)
         queries = [_in_groups(pair, groups) for pair in trial_pairs(names)]
         return requests_with_shares(queries, [1.0] * len(queries), task.schema, own, task.neighbours)
     if "trial" not in plan.later[0].parameters:
-        variances = plan.variances_of(Closure(plan.schema, tuple((name,) for name in names))).of_tables
-        return _grouped_views(task, seen, _value_groups(task, plan, seen), variances)
+        closure = Closure(plan.schema, tuple((name,) for name in names))
+        known = plan.known_variances_of(closure) if _uses_facts(plan) else plan.variances_of(closure)
+        groups = _value_groups(task, seen, in_full=_measured_together(plan))
+        return _grouped_views(task, seen, groups, known.of_tables)
     number = len(trial_pairs(names))
     first, trial = seen[:-number], seen[-number:]
     groups = {name: of for each in trial if isinstance(each.query, Cells) for name, of in each.query.groups}
@@ -318,8 +368,10 @@ def _second_of_wide(task: Task, plan: Plan, seen: Sequence[Measurement]) -> Sequ
     return _grouped_views(task, first, groups, variances, trial=trial)
 
 
-def _value_groups(task: Task, plan: Plan, seen: Sequence[Measurement]) -> dict[str, tuple[int, ...]]:
-    """Groups of values that hold enough rows to be told from noise."""
+def _value_groups(
+    task: Task, seen: Sequence[Measurement], *, in_full: Collection[str] = ()
+) -> dict[str, tuple[int, ...]]:
+    """Groups of values that hold enough rows to be told from noise; not of attributes that stay in full."""
     names = task.workload.attributes(task.schema)
     rows, shares = _seen(task.schema, seen)
     budget = TableBudget.of(task)
@@ -329,7 +381,7 @@ def _value_groups(task: Task, plan: Plan, seen: Sequence[Measurement]) -> dict[s
         {name: rows * shares[task.schema.positions[name]] for name in names},
         rows_each=rows_of_a_group(noise, rows),
         most_cells=MOST_CELLS,
-        in_full=_measured_together(plan),
+        in_full=in_full,
     )
 
 
@@ -381,43 +433,3 @@ def _known_coarse(goal: Goal, variances: Floats, sizes: Sequence[int]) -> Floats
             i = position[0] if len(position) else int(np.argmin(variances * values))
             already[place] = 1 / (variances[i] * values[i] / (goal.closure.sizes[i] if len(position) else 1.0))
     return already
-
-
-@lru_cache(maxsize=8)
-def _families_over(sizes: tuple[int, ...], widest: int) -> tuple[tuple[tuple[int, ...], ...], ...]:
-    """All pairs, all triples, the whole table, and covering designs of several sizes, as far as there is room."""
-    d = len(sizes)
-    families: list[Sequence[tuple[int, ...]]] = [
-        list(combinations(range(d), k)) for k in (2, 3) if k <= min(d, widest) and math.comb(d, k) <= _MOST_VIEWS
-    ]
-    families.append([tuple(range(d))] if d > 1 else [])
-    for cover in (t for t in _COVERS if t <= min(d - 1, widest)):
-        if set(sizes) == {2}:
-            families += [_design(d, size, cover) for size in _BINARY_SIZES if cover < size <= d]
-        else:
-            largest = math.prod(sorted(sizes)[-cover:])
-            limits = sorted({*_CELL_LIMITS, *((largest, 2 * largest) if cover == 2 else ())})
-            families += [_covering(sizes, limit, cover) for limit in limits if limit >= largest]
-    return tuple(tuple(map(tuple, family)) for family in families if family and _fits(sizes, family))
-
-
-def _fits(sizes: Sequence[int], views: Sequence[Sequence[int]]) -> bool:
-    return len(views) <= _MOST_VIEWS and sum(math.prod(sizes[i] for i in view) for view in views) <= MOST_CELLS
-
-
-def _design(d: int, size: int, cover: int) -> Sequence[tuple[int, ...]]:
-    if math.comb(d, cover) / math.comb(size, cover) > _MOST_VIEWS:
-        return []
-    try:
-        return covering_design(d, size, cover)
-    except PlanError:
-        return []
-
-
-def _covering(sizes: Sequence[int], limit: int, cover: int) -> Sequence[tuple[int, ...]]:
-    if math.comb(len(sizes), cover) > 200_000:
-        return []
-    try:
-        return covering_views(sizes, limit, cover)
-    except PlanError:
-        return []

@@ -38,9 +38,8 @@ class Expected:
 
     ``error`` is the RMS error of their counts before negative ones are corrected; NaN where they are predicted, so that
     it is not known beforehand. ``cells`` is their mean number of cells, ``rows`` about how many rows there are, if
-    that is known. A typical cell has the rows divided by the cells. ``likely`` is the error that the strategy believes
-    in where it leaves out what is not worth its noise, and ``at_best`` the one where interactions are small and values
-    rare; NaN where it has no such belief.
+    that is known. A typical cell has the rows divided by the cells. The error of a release, after inference and with
+    what is not worth its noise left out, is likely between ``at_best`` and ``likely``; NaN where that cannot be told.
 
     >>> print(Expected(2, error=30, cells=20, rows=50_000))
     Tables over two attributes will be within 1.2% of a typical cell (± 30 of 2,500 rows): good.
@@ -102,8 +101,9 @@ class Expected:
         said = f"{tables} will be {share}: {self.verdict}."
         if self.verdict is Verdict.NOISE:
             said = f"At this budget {self.tables} are {self.verdict}: {within} in a typical cell of {typical}."
-        if self.verdict is not Verdict.GOOD and self.at_best < _WORTH_SAYING * self.error:
-            return f"{said} That is if all are measured; predicted where that is better, likely {self._likely_figure}."
+        better = self.verdict is not Verdict.GOOD and self.at_best < _WORTH_SAYING * self.error
+        if better or self.at_best > self.error:  # the latter where larger tables get a part of the budget
+            return f"{said} That is before inference, if all are measured; a release is likely {self._likely_figure}."
         return said
 
     @property

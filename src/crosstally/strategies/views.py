@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import ClassVar
 
-from crosstally.budget import Noise, fraction_of_text
+from crosstally.budget import Noise
 from crosstally.designs import covering_design, covering_views
 from crosstally.errors import PlanError
 from crosstally.measurements import Measurement
@@ -16,7 +16,7 @@ from crosstally.plans.plan import Plan, Rule, known_total
 from crosstally.plans.shares import requests_with_shares
 from crosstally.plans.stages import part_of
 from crosstally.questions.queries import MAX_CELLS, Cells, sensitivity_of_tables
-from crosstally.strategies.base import Strategy, Task
+from crosstally.strategies.base import Strategy, Task, rows_share_of
 from crosstally.workload import Workload
 
 __all__ = ["Views", "cell_limits", "choose_cover", "noise_error", "size_score"]
@@ -62,10 +62,7 @@ class Views(Strategy):
             number = getattr(self, field)
             if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < least):
                 raise PlanError(f"{field} must be a whole number of at least {least}, got {number!r}")
-        share = fraction_of_text(str(self.rows_share))
-        if share is None or not 0 < share < 1:
-            raise PlanError(f"rows_share must be between 0 and 1, got {self.rows_share}")
-        object.__setattr__(self, "rows_share", share)
+        object.__setattr__(self, "rows_share", rows_share_of(self.rows_share))
 
     @property
     def weighs(self) -> bool:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from crosstally.budget import Noise, NoiseKind
 from crosstally.notebook.history.better import BetterOfBoth
 from crosstally.notebook.history.constraints import problem
-from crosstally.notebook.history.held_out import best_of, held_out, pure_or_mixed, share_of, squared_error
+from crosstally.notebook.history.held_out import best_of, held_out, share_of, squared_error
 from crosstally.notebook.history.record import History
 from crosstally.notebook.history.synthetic_rows import synthesize
 from crosstally.questions.queries import Linear, Term
@@ -133,17 +135,11 @@ def test_estimated_errors_below_their_own_noise_are_alike() -> None:
     assert best_of(np.array([-3.0, 0.5, 900.0]), past, np.array([*noise, np.inf])) == 1
 
 
-def test_a_share_near_an_end_is_that_end_and_others_are_mixed() -> None:
-    """The kernel is off by 10 up and down. Shares 1 - 0.02 and 0.02, and one half; by regression of 40 answers.
-
-    The standard error of a share is that of its residuals, 1 or 4 here, over 10 sqrt(40): 0.016 and 0.063.
-    """
-    signs, swings = np.tile([1.0, -1.0], 20), np.repeat([1.0, -1.0], 20)
-    answers, noise = np.full(40, 100.0), np.full(40, 1.0)
-    kernel = answers + 10 * signs
-    for left, wanted in ((0.02, 1.0), (0.98, 0.0), (0.5, 0.5)):
-        other = kernel - 10 * signs
-        seen = other + 10 * left * signs + swings
-        assert share_of(other, seen, kernel, noise) == pytest.approx(1 - left)
-        assert pure_or_mixed(other, seen, kernel, noise) == pytest.approx(wanted)
-    assert pure_or_mixed(kernel, answers, kernel, noise) == 0.0
+def test_estimates_of_answers_left_out_do_not_know_them(history) -> None:
+    """The first fold is answered with half of its numbers: its estimates stay, those of other folds move."""
+    _, _, measured, _ = history
+    folds = np.arange(len(measured)) % 5
+    other = [replace(m, values=m.values / 2) if fold == 0 else m for m, fold in zip(measured, folds, strict=True)]
+    before, after = (History(SCHEMA, each, total=ROWS).left_out(folds) for each in (measured, other))
+    assert after[folds == 0] == pytest.approx(before[folds == 0], rel=1e-9, abs=1e-6)
+    assert rms(after[folds != 0] - before[folds != 0]) > 100

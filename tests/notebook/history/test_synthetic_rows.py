@@ -129,7 +129,10 @@ def test_bounds_are_alpha_n_over_b_and_targets_shares() -> None:
     assert answer.targets == pytest.approx([0.25])
     assert answer.bounds == pytest.approx([0.002 * 1000 / 8])
     assert answer.tables is not None
-    assert answer.tables.tolist() == [[0, 1, 0]]
+    # The first and the last value are not told apart: they are one class
+    assert answer.tables.tolist() == [[0, 1]]
+    assert [each.tolist() for each in answer.classes] == [[0, 1, 0]]
+    assert answer.prior_shares(posed.prior) == pytest.approx([2 / 3, 1 / 3])
     assert posed.prior.probabilities[1] == pytest.approx([0.6, 0.4])
 
 

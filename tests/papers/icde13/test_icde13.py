@@ -177,6 +177,6 @@ def test_figures_5_and_6_run_on_a_small_file(tmp_path: Path) -> None:
     assert flat["predicted_rms"] == pytest.approx(4)  # sums of 8 cells of variance 2
     assert len(outcome.claims) == 14
     times = experiments.run("icde13-figure-6", quick=True, data=tmp_path / "mine.csv")
-    assert {row["method"] for row in times.rows} == {"I", "Q", "Q+", "F", "F+", "C", "C+"}
+    assert {row["method"] for row in times.rows} == {"I", "Q", "Q+", "F", "F+", "C", "C+", "crosstally"}
     assert outcome.chart is not None
     assert times.chart is not None

@@ -104,6 +104,9 @@ def test_the_experiment_runs_on_a_file_of_one_s_own(tmp_path: Path) -> None:
     seventh = next(row for row in outcome.rows if row["ways"] == 2)
     assert (seventh["scale"], seventh["most_cells"]) == (14.0, 7)  # |B| = 1 + 3 + 3
     assert seventh["bound"] == pytest.approx(4 * 8 * 7 * math.log(140) + 7)
+    ours = {row["ways"]: row for row in outcome.rows if row["measured"] == "crosstally, default release"}
+    assert {ways: row["draws"] for ways, row in ours.items()} == {1: 12, 2: 12}
+    assert all(0 < float(row["mean_largest_l1_error"] or 0) < 100 for row in ours.values())
     assert [claim.holds for claim in outcome.claims[:4]] == [None, None, True, True], "12 draws cannot show 5%"
 
 

@@ -52,7 +52,11 @@ def test_noise_of_half_the_size_flips_verdicts(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_views_that_are_not_made_consistent_flip_verdicts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each coefficient is taken from the last table that has it, instead of the average of all."""
+    """Each coefficient is taken from the last table that has it, instead of the average of all.
+
+    The error is then that of one table and cannot be found lower. That it is not the predicted one is seen in nearly
+    every run of 40 draws, but not in all: so that verdict may flip, and needs not.
+    """
 
     def last(self: Averages, values: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
         parts = [
@@ -63,4 +67,6 @@ def test_views_that_are_not_made_consistent_flip_verdicts(monkeypatch: pytest.Mo
         return found
 
     monkeypatch.setattr(Averages, "of_values", last)
-    assert failing() == {PREDICTED, LOWERED}
+    found = failing()
+    assert LOWERED in found
+    assert found <= {PREDICTED, LOWERED}

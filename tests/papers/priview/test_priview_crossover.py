@@ -105,7 +105,7 @@ def test_every_claim_holds(quick: experiments.Outcome) -> None:
 def test_a_planted_error_of_a_tenth_in_the_scale_is_caught(quick: experiments.Outcome, scale: float) -> None:
     """Half an interval is 5.7 standard errors, at most 9%: 0.81 and 1.21 lie outside in all but 1e-6 of runs."""
     for row in quick.rows:
-        if row["measured"] is not None:
+        if row["predicted"] is not None:
             assert not row["low"] <= row["predicted"] * scale**2 <= row["high"]  # type: ignore[operator]
 
 
@@ -116,6 +116,13 @@ def test_rows_say_which_noise_they_are_about(quick: experiments.Outcome) -> None
     assert formulas[2, 16, "Direct"] == 57_600
     assert formulas[2, 16, "Flat"] == 65_536
     assert formulas[5, 8, "Direct"] == 32 * 56**2
+
+
+def test_the_default_stands_beside_both(quick: experiments.Outcome) -> None:
+    """Measured, without a formula. Within a factor of ten of Flat's 256 V_u, which it may measure itself."""
+    ours = next(row for row in quick.rows if row["strategy"] == "crosstally, default")
+    assert (ours["k"], ours["d"], ours["draws"], ours["formula"]) == (5, 8, 10, None)
+    assert 25.6 < float(ours["measured"] or 0) < 2560
 
 
 def test_progress_is_told_to_the_end(quick: experiments.Outcome, steps: list[tuple[int, int]]) -> None:

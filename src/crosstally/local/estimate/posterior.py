@@ -248,7 +248,7 @@ def _frequency_laws(items: Items, grids: _Grids, evidence: Floats) -> Floats:
         own = np.flatnonzero(items.sizes == size)
         laws = [(m, c) for m in (_MEANS if size == 2 else [1 / size]) for c in _CONCENTRATIONS]
         # (laws, items, points): log p(point | law), and with the reports the log-integrand of p(reports | law)
-        logs = np.stack([_beta(grids.points[own], *law) for law in laws])
+        logs = _betas(grids.points[own], laws)
         joint = logs + evidence[own] + grids.weights[own]
         tops = joint.max(axis=2, keepdims=True)
         likely = (np.log(np.exp(joint - tops).sum(axis=2)) + tops[..., 0]).sum(axis=1)
@@ -258,11 +258,15 @@ def _frequency_laws(items: Items, grids: _Grids, evidence: Floats) -> Floats:
     return out
 
 
-def _beta(points: Floats, mean: float, concentration: float) -> Floats:
-    """The logarithm of a beta density."""
-    a, b = mean * concentration, (1 - mean) * concentration
-    constant = math.lgamma(concentration) - math.lgamma(a) - math.lgamma(b)
-    return np.asarray((a - 1) * np.log(points) + (b - 1) * np.log1p(-points) + constant)
+def _betas(points: Floats, laws: Sequence[tuple[float, float]]) -> Floats:
+    """The logarithm of the density of each beta law, of a mean and a concentration: (laws, *points)."""
+    above, below = np.log(points), np.log1p(-points)
+    out = np.empty((len(laws), *points.shape))
+    for logs, (mean, concentration) in zip(out, laws, strict=True):
+        a, b = mean * concentration, (1 - mean) * concentration
+        constant = math.lgamma(concentration) - math.lgamma(a) - math.lgamma(b)
+        logs[:] = (a - 1) * above + (b - 1) * below + constant
+    return out
 
 
 def _log_likelihood_of_pairs(

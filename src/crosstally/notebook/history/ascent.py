@@ -102,13 +102,18 @@ class Ascent:
 
         For normal noise E (estimate - truth)^2 = E (estimate - answer)^2 - variance + 2 variance x E freedom, where
         freedom = d estimate / d answer. For Laplace noise this holds as far as the estimate is linear in the answer.
+        The estimates are those of the optimum: inside its bounds a query differs from its target by k w. The means of
+        a small sample differ more, as its rows are few, and would count its error as that of the distribution.
         """
         assert self._newton is not None
         found = []
-        freedom = self._newton.freedom(self.weights)
-        for each, means, own in zip(self.constraints, self.fit.means, freedom, strict=True):
+        learned = zip(self._newton.inside(self.weights), self._newton.freedom(self.weights), strict=True)
+        for each, means, weights, (inside, freedom) in zip(
+            self.constraints, self.fit.means, self.weights, learned, strict=True
+        ):
             if len(each.rows):
-                found.append((each.targets - means) ** 2 / (2 * each.noise**2) - 1 + 2 * own)
+                gaps = np.where(inside, each.softness * weights, each.targets - means)
+                found.append(gaps**2 / (2 * each.noise**2) - 1 + 2 * freedom)
         return float(np.mean(np.concatenate(found)))
 
     def walk(self, sweeps: int) -> Iterator[NDArray[np.int32]]:
@@ -191,7 +196,7 @@ def _overlap(posed: Problem) -> float:
     attributes of a part have it. So the bound is the sum of the stiffness of all constraints that hold an attribute, at
     the attribute where that is largest.
     """
-    stiff = [each.stiffness(posed.prior.joint(each.positions).ravel()) for each in posed.constraints]
+    stiff = [each.stiffness(each.prior_shares(posed.prior)) for each in posed.constraints]
     holders = [
         sum(value for each, value in zip(posed.constraints, stiff, strict=True) if k in each.positions)
         for k in range(len(posed.schema.shape))

@@ -3,9 +3,8 @@
 The kernel method (``record``) models the rows' deviation from the prior as normal. Maximum entropy knows that no cell
 is negative, which helps much if there are few answers about attributes with many values. Both estimate every answer
 from the others (``held_out``), and the mixture with the least error is used for new questions: m is the share of
-maximum entropy, 0 if the kernel alone is better and 1 if maximum entropy alone is, or where the least share does not
-differ significantly from that (``held_out.pure_or_mixed``). Let s^2 be the kernel's expected squared error for a
-question and t^2 the typical noise variance of an answer. Then
+maximum entropy, 0 if the kernel alone is better and 1 if maximum entropy alone is. Let s^2 be the kernel's expected
+squared error for a question and t^2 the typical noise variance of an answer. Then
 
     new     = 1 - t^2 / s^2  where s > t, else 0     (the part of s^2 beyond the noise of an answer; chosen: 0 where
                                                       the question is known as well as by an answer, near 1
@@ -34,7 +33,7 @@ from crosstally.notebook.history.ascent import Ascent
 from crosstally.notebook.history.bundles import Batch
 from crosstally.notebook.history.constraints import problem
 from crosstally.notebook.history.correlated import Correlated
-from crosstally.notebook.history.held_out import FOLDS, LEAST, held_out, pure_or_mixed, squared_error
+from crosstally.notebook.history.held_out import FOLDS, LEAST, held_out, share_of, squared_error
 from crosstally.notebook.history.record import Estimates, History
 from crosstally.questions.queries import Linear
 from crosstally.schema import Schema
@@ -132,7 +131,7 @@ class BetterOfBoth:
         # Past questions are left to the kernel, so that alpha is the best one for new questions alone
         best = int(np.argmin(found.new))
         kernel, entropy = self.kernel.left_out(folds), found.estimates[best]
-        share = pure_or_mixed(entropy, answers, kernel, noise)
+        share = share_of(entropy, answers, kernel, noise)
         before, after = (squared_error(answers, kernel + s * (entropy - kernel), noise) for s in (0.0, share))
         if not 0 < after < before:
             return None

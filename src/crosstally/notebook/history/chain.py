@@ -20,14 +20,44 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from crosstally.notebook.history.bundles import Positions
 from crosstally.notebook.history.constraints import Problem
 from crosstally.notebook.history.prior import Prior
 from crosstally.typing import Floats
 
-__all__ = ["Chain"]
+__all__ = ["CellsOf", "Chain"]
 
 # The share of the prior in adapted proposals. Chosen: 0 would never propose a value that no row has; more take longer.
 _KEPT_PRIOR = 0.2
+
+
+class CellsOf:
+    """The cells of some attributes: combinations of classes of their values (``constraints``).
+
+    ``number`` is how many there are; ``shifts`` has for each attribute what each of its values adds to the number of
+    the cell.
+
+    >>> cells = CellsOf((0, 2), (np.array([0, 1]), np.array([0, 0, 1])))
+    >>> cells.number, cells.of(np.array([[1, 5, 2], [0, 5, 1]])).tolist()
+    (4, [3, 0])
+    """
+
+    def __init__(self, positions: Positions, classes: Sequence[NDArray[np.intp]]) -> None:
+        self.positions = positions
+        sizes = [int(own.max()) + 1 for own in classes]
+        self.number = math.prod(sizes)
+        self.shifts = tuple(math.prod(sizes[axis + 1 :]) * own for axis, own in enumerate(classes))
+
+    def of(self, codes: NDArray[np.int32]) -> NDArray[np.intp]:
+        """The cell of each row."""
+        out = np.zeros(len(codes), np.intp)
+        for position, own in zip(self.positions, self.shifts, strict=True):
+            out += own[codes[:, position]]
+        return out
+
+    def counted(self, codes: NDArray[np.int32]) -> NDArray[np.intp]:
+        """How many rows are in each cell."""
+        return np.bincount(self.of(codes), minlength=self.number)
 
 
 class Chain:
@@ -44,22 +74,20 @@ class Chain:
         for k, probabilities in enumerate(posed.prior.probabilities):
             self.codes[:, k] = random.choice(shape[k], rows, p=probabilities)
         self.asked = len(posed.constraints)
-        singles = [(k,) for k in range(len(shape))] if adaptive else []
-        self.tables = [*(each.positions for each in posed.constraints), *singles]
-        self._tilts = [np.zeros(shape[k]) for (k,) in singles]
-        self.sizes = [tuple(shape[p] for p in positions) for positions in self.tables]
-        ends = np.cumsum([0, *map(math.prod, self.sizes)]).astype(np.int64)
-        self.offsets, self.parts = ends[:-1].copy(), [slice(a, b) for a, b in pairwise(ends)]
-        self._attributes, self._moves = _moves(self.tables, self.sizes, shape)
+        singles = range(len(shape)) if adaptive else ()
+        self.tables = [
+            *(CellsOf(each.positions, each.sorting(shape)) for each in posed.constraints),
+            *(CellsOf((k,), (np.arange(shape[k]),)) for k in singles),
+        ]
+        self._tilts = [np.zeros(shape[k]) for k in singles]
+        ends = np.cumsum([0, *(each.number for each in self.tables)]).astype(np.int64)
+        self.parts = [slice(a, b) for a, b in pairwise(ends)]
+        self._attributes, self._moves, self._shifts = _moves(self.tables, ends, shape)
         self._proposals = _proposals(posed.prior)
         self.counts = self._counted()
 
     def _counted(self) -> NDArray[np.int64]:
-        columns = self.codes.T
-        found = [
-            np.bincount(np.ravel_multi_index([columns[p] for p in where], sizes), minlength=math.prod(sizes))
-            for where, sizes in zip(self.tables, self.sizes, strict=True)
-        ]
+        found = [each.counted(self.codes) for each in self.tables]
         return np.concatenate(found).astype(np.int64) if found else np.empty(0, np.int64)
 
     def shares(self) -> list[Floats]:
@@ -87,7 +115,7 @@ class Chain:
         flat = np.concatenate([*log_weights, *self._tilts]) if self.tables else np.empty(0)
         seed = np.uint64(self.random.integers(1, 2**63))
         moved = self.codes if rows is None else self.codes[rows[0] : rows[-1] + 1]
-        taken = sweep(moved, self._attributes, self._moves, self.offsets, flat, self.counts, self._proposals, seed)
+        taken = sweep(moved, self._attributes, self._moves, self._shifts, flat, self.counts, self._proposals, seed)
         return float(taken) / max(moved.size, 1)
 
     def grow(self, rows: int) -> None:
@@ -102,17 +130,19 @@ class Chain:
 
 
 def _moves(
-    tables: Sequence[Sequence[int]], sizes: Sequence[Sequence[int]], shape: Sequence[int]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """For each attribute the tables that hold it, and how far their cells move with its values."""
-    held: list[list[tuple[int, int]]] = [[] for _ in shape]
-    for t, (positions, lengths) in enumerate(zip(tables, sizes, strict=True)):
-        for axis, position in enumerate(positions):
-            held[position].append((t, math.prod(lengths[axis + 1 :])))
+    tables: Sequence[CellsOf], starts: NDArray[np.int64], shape: Sequence[int]
+) -> tuple[NDArray[np.int64], NDArray[np.uint32], NDArray[np.uint32]]:
+    """For each attribute the tables that hold it, and what each of its values adds to their cells (see the kernel)."""
+    held: list[list[tuple[int, NDArray[np.intp]]]] = [[] for _ in shape]
+    for t, each in enumerate(tables):
+        for axis, (position, shifts) in enumerate(zip(each.positions, each.shifts, strict=True)):
+            held[position].append((t, shifts if axis else shifts + starts[t]))
     ends = np.cumsum([0, *map(len, held)])
-    attributes = np.column_stack([ends[:-1], ends[1:], np.array(shape)]).astype(np.int64)
-    moves = np.array([move for each in held for move in each], np.int64).reshape(-1, 2)
-    return np.ascontiguousarray(attributes), moves
+    rows = np.cumsum([0, *(len(own) * n for own, n in zip(held, shape, strict=True))])
+    attributes = np.column_stack([ends[:-1], ends[1:], np.array(shape), rows[:-1]]).astype(np.int64)
+    moves = np.array([t for own in held for t, _ in own], np.uint32)
+    flat = [np.stack([shifts for _, shifts in own], axis=1).ravel() for own in held if own]
+    return np.ascontiguousarray(attributes), moves, np.concatenate([*flat, np.empty(0, np.intp)]).astype(np.uint32)
 
 
 def _proposals(prior: Prior) -> Floats:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.notebook.history.ascent import Ascent
+from crosstally.notebook.history.chain import CellsOf
 from crosstally.notebook.history.constraints import Constraints, Problem
 from crosstally.typing import Floats
 
@@ -26,7 +27,6 @@ __all__ = [
     "best_of",
     "held_out",
     "means_over",
-    "pure_or_mixed",
     "share_of",
     "squared_error",
 ]
@@ -52,9 +52,6 @@ _MEANS = 8  # sweeps over which the answers left out are estimated
 # the least error of past questions is taken. Less would follow the noise of the estimates.
 _NEAR = 1.03
 _VARIANCE_OF_SQUARES = 5.0  # of Laplace noise, in squares of its variance: (24 - 4) b^4 over (2 b^2)^2; 2 if normal
-# How far from 0 or 1 the share of a mixture must be, in its standard errors, to be used: about 95% of chance. With 0
-# every history is mixed, with many none is. Chosen on 200 ranges of census-9 (docs/methods/history.md).
-_STANDARD_ERRORS = 2.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,40 +102,13 @@ def share_of(other: Floats, answers: Floats, estimates: Floats, noise: Floats) -
     return min(max(float(counts @ ((answers - estimates) * between)) / square, 0.0), 1.0) if square else 0.0
 
 
-def pure_or_mixed(other: Floats, answers: Floats, estimates: Floats, noise: Floats) -> float:
-    """The share of the other estimates: 0 or 1 if the best share is within two standard errors of it, else that share.
-
-    A mixture gains little over the better method where one is clearly better, and the share itself is noisy: answers
-    left out are estimated from four fifths of the others, and maximum entropy gains more from the last fifth. Where
-    few answers leave both ends possible, the mixture stays.
-
-    >>> close, far = np.array([1.0, 2.1, 2.9, 4.0]), np.array([3.0, 0.0, 5.0, 1.0])
-    >>> pure_or_mixed(close, np.array([1.0, 2.0, 3.0, 4.0]), far, np.full(4, 0.01))
-    1.0
-    """
-    share = share_of(other, answers, estimates, noise)
-    told = np.isfinite(noise)
-    counts = 1 / (noise[told] + np.median(noise[told]))
-    between, gaps = (other - estimates)[told], (answers - estimates)[told]
-    square = float(counts @ between**2)
-    if not square:
-        return share
-    # The share is a slope of regression: its variance is that of its numerator, the residuals as they are
-    error = math.sqrt(float(((counts * between * (gaps - share * between)) ** 2).sum())) / square
-    ends = [end for end in (0.0, 1.0) if abs(share - end) <= _STANDARD_ERRORS * error]
-    return ends[0] if len(ends) == 1 else share
-
-
 def means_over(rows: Iterable[NDArray[np.int32]], constraints: Sequence[Constraints], shape: Sequence[int]) -> Floats:
     """The mean of each query over several samples of rows, one query after the other."""
     sums, number = np.zeros(sum(each.targets.size for each in constraints)), 0
+    cells = [CellsOf(each.positions, each.sorting(shape)) for each in constraints]
     for codes in rows:
         number += 1
-        found = []
-        for each in constraints:
-            sizes = [shape[p] for p in each.positions]
-            cells = np.ravel_multi_index([codes[:, p] for p in each.positions], sizes)
-            found.append(each.means(np.bincount(cells, minlength=math.prod(sizes)) / len(codes)))
+        found = [each.means(own.counted(codes) / len(codes)) for each, own in zip(constraints, cells, strict=True)]
         sums += np.concatenate(found)
     return np.asarray(sums / max(number, 1))
 

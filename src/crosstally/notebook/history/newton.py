@@ -104,6 +104,10 @@ class Newton:
         out[free] = 1 - np.diag(inverse) * softness
         return np.split(out, self._ends)
 
+    def inside(self, weights: Sequence[Floats]) -> list[NDArray[np.bool_]]:
+        """Which weights are inside their bounds."""
+        return np.split(self._free(weights), self._ends)
+
     def _free(self, weights: Sequence[Floats]) -> NDArray[np.bool_]:
         bounds = np.concatenate([each.bounds for each in self.constraints])
         return np.asarray(np.abs(np.concatenate(weights)) < bounds * (1 - 1e-9))
@@ -133,10 +137,10 @@ class Newton:
         number = min(max(_ROWS, _ROWS_EACH * len(self._targets)), len(chain.codes))
         rows = chain.codes[chain.random.choice(len(chain.codes), number, replace=False)]
         values = np.empty((number, len(self._targets)), np.float32)  # half the time, and exact enough beside the sample
-        for table, where, sizes, own in zip(
-            self._tables, chain.tables, chain.sizes, np.split(np.arange(len(self._targets)), self._ends), strict=False
+        for table, cells, own in zip(
+            self._tables, chain.tables, np.split(np.arange(len(self._targets)), self._ends), strict=False
         ):
-            values[:, own] = table.T[np.ravel_multi_index([rows[:, p] for p in where], sizes)]
+            values[:, own] = table.T[cells.of(rows)]
         values -= values.mean(axis=0)
         return np.asarray(values.T @ values / number, np.float64)
 

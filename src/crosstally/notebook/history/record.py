@@ -221,9 +221,20 @@ class History:
 
     @cached_property
     def _fit(self) -> Fit:
-        structure = Structure(self._batch, self.prior, known=self._known(), plain=self._tables, errors=self._errors)
+        return self._fitted(np.ones(len(self.linear), np.bool_))
+
+    def _fitted(self, used: NDArray[np.bool_]) -> Fit:
+        """The fit to those of the linear answers that are marked."""
+        structure = Structure(
+            self._batch.chosen(used),
+            self.prior,
+            known=self._known(),
+            plain=self._tables,
+            errors=[each.chosen(used) for each in self._errors],
+        )
+        past = Past(self._past.answers[used], noise=self._past.noise[used])
         fixed = self._fixed(structure.parts, self._size)
-        return fit(structure, self._past, scales=_laplace_scales(self.linear), fixed=fixed, belief=self._belief)
+        return fit(structure, past, scales=_laplace_scales(self.linear)[used], fixed=fixed, belief=self._belief)
 
     @cached_property
     def _plausible(self) -> tuple[Plausible, ...]:
@@ -237,17 +248,16 @@ class History:
         )
 
     def left_out(self, folds: NDArray[np.intp]) -> Floats:
-        """The estimate of each linear answer from those in other folds, with what all taught about variances."""
-        solution, known = self._solution, self._known()
+        """The estimate of each linear answer from those in other folds alone.
+
+        Variances and matrices are fitted again without the fold: fitted to all answers they know those left out, and
+        the errors would be too small.
+        """
         out = self._tables.of(self._batch, self.prior)
-        matrices = {a: root @ root.T for a, root in solution.structure.loadings.items()}
         for fold in np.unique(folds):
             test = folds == fold
-            errors = [each.chosen(~test) for each in self._errors]
-            inner = Structure(self._batch.chosen(~test), self.prior, known=known, plain=self._tables, errors=errors)
-            past = Past(solution.past.answers[~test], noise=solution.past.noise[~test])
-            found = inner.with_matrices(matrices).solve(past, {part: solution.variances[part] for part in inner.parts})
-            out[test] += found.estimates(self._batch.chosen(test), known=known)
+            found = self._fitted(~test).solution
+            out[test] += found.estimates(self._batch.chosen(test), known=self._known())
         return out
 
     def estimates(self, queries: Sequence[Linear]) -> Estimates:

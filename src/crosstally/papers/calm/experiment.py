@@ -8,6 +8,7 @@ from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,20 @@ from crosstally.papers.outcomes import Claim, Experiment, Outcome, Settings, Val
 from crosstally.schema import Schema
 from crosstally.sources.codes.encode import Encoder
 
-__all__ = ["EXPERIMENTS", "Case", "Counts", "Score", "calm_claims", "choice_claim", "mean_error"]
+__all__ = [
+    "EXPERIMENTS",
+    "FULL",
+    "QUICK",
+    "Case",
+    "Counts",
+    "Score",
+    "alike",
+    "calm_claims",
+    "cases",
+    "choice_claim",
+    "mean_error",
+    "scores_of",
+]
 
 _WAYS = 3  # attributes of the tables asked: the smaller k of the experiments
 _WIDE_FROM = 16  # attributes of the data whose wider tables are asked for as well
@@ -205,7 +219,7 @@ class Counts:
         return epsilon in self.seldom or (case.ways == _WAYS and case.is_binary)
 
 
-_FULL = Counts(
+FULL = Counts(
     (2**18, 1_000_000),
     (8, 16, 32),
     tuple(Fraction(e) for e in ("0.2", "0.4", "0.6", "0.8", "1", "1.5", "2")),
@@ -216,20 +230,21 @@ _FULL = Counts(
     True,
     seldom=(Fraction("0.4"), Fraction(1), Fraction(2)),
 )
-_QUICK = Counts((2**18,), (8, 16), (Fraction("0.5"), Fraction(1)), 5, 1, 30, 100, False)
+"""The whole grid, and below the part of a quick run; ``benchmarks/accuracy/calm_grid.py`` keeps each setting."""
+QUICK = Counts((2**18,), (8, 16), (Fraction("0.5"), Fraction(1)), 5, 1, 30, 100, False)
 
 
 def _run(settings: Settings) -> Outcome:
-    counts = _QUICK if settings.quick else _FULL
-    cases = list(_cases(settings, counts))
-    steps = len(cases) * len(counts.epsilons)
+    counts = QUICK if settings.quick else FULL
+    asked = list(cases(settings.data, counts))
+    steps = len(asked) * len(counts.epsilons)
     scores: list[Score] = []
-    for number, (case, epsilon) in enumerate((case, epsilon) for case in cases for epsilon in counts.epsilons):
+    for number, (case, epsilon) in enumerate((case, epsilon) for case in asked for epsilon in counts.epsilons):
         settings.progress(number, steps)
         if counts.asks(case, epsilon):
-            scores += _scores(case, epsilon, counts)
+            scores += scores_of(case, epsilon, counts)
     rows = tuple(score.to_row() for score in scores)
-    claims = (*calm_claims(scores), choice_claim(_alike(counts.tables), Fraction(1), counts))
+    claims = (*calm_claims(scores), choice_claim(alike(counts.tables), Fraction(1), counts))
     settings.progress(steps, steps)
     return Outcome("calm", (*rows, _grid_row(counts, quick=settings.quick)), claims=claims, chart=_chart(rows))
 
@@ -248,13 +263,14 @@ def _grid_row(counts: Counts, *, quick: bool) -> dict[str, Value]:
     return {"data": "(grid)", "note": f"{whole}: {said}; {chains} Markov chains; {counts.runs} runs each"}
 
 
-def _cases(settings: Settings, counts: Counts) -> Iterator[Case]:
+def cases(path: Path | None, counts: Counts) -> Iterator[Case]:
+    """The people of the grid and the tables that are asked for, one after the other."""
     for people in counts.people:
         for d in counts.attributes:
             random = np.random.default_rng([people, d])
-            data = clicks(people, random, attributes=d, path=settings.data)
+            data = clicks(people, random, attributes=d, path=path)
             given = [(data.label, data.table, data.schema)]
-            if counts.chains and settings.data is None:
+            if counts.chains and path is None:
                 given.append(("Markov chain of order 3", *markov_chain(people, d, 3, random)))
             for label, table, schema in given:
                 yield _case(label, table, schema, counts.tables, random)
@@ -275,7 +291,8 @@ def _case(
     return Case(label, codes, schema=schema, tables=tuple(sets[i] for i in drawn))
 
 
-def _scores(case: Case, epsilon: Fraction, counts: Counts) -> Iterator[Score]:
+def scores_of(case: Case, epsilon: Fraction, counts: Counts) -> Iterator[Score]:
+    """The errors of all methods in one setting of the grid."""
     random = np.random.default_rng([case.people, len(case.schema.names), round(100 * epsilon)])
     yield _score(_UNIFORM, case, epsilon, [_sse([np.full(t.shape, 1 / t.size) for t in case.truth], case)])
     for name, simulate in _OTHERS.items():
@@ -413,7 +430,7 @@ def choice_claim(cases: Sequence[Case], epsilon: Fraction, counts: Counts) -> Cl
     )
 
 
-def _alike(tables: int) -> list[Case]:
+def alike(tables: int) -> list[Case]:
     """As many people with as many attributes: in chains, and with values that do not depend on each other."""
     people, d, random = 2**18, 8, np.random.default_rng(8)
     return [

@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.errors import SourceError
-from crosstally.papers.data import find
+from crosstally.papers.data import find, read_as
 from crosstally.schema import Attribute, Schema
 
-__all__ = ["PAPER_SIZES", "Census", "census"]
+__all__ = ["PAPER_SIZES", "Census", "census", "generated_census"]
 
 # The numbers of values of the paper's nine attributes (its figure 1), for rows that are generated.
 PAPER_SIZES = (79, 2, 17, 51, 9, 7, 6, 50, 50)
@@ -58,20 +57,14 @@ def census(random: np.random.Generator, *, path: Path | None = None, rows: int =
     """The file given, else the census where it is found, else generated rows with the paper's numbers of values."""
     source = find(_FILE) if path is None else path
     if source is None:
-        return _generated(rows, random)
+        return generated_census(rows, random)
     return _read(source)
 
 
 def _read(path: Path) -> Census:
-    import pyarrow as pa
     import pyarrow.parquet
 
-    try:
-        table = pyarrow.parquet.read_table(path)
-    except FileNotFoundError:
-        raise SourceError(f"there is no file {str(path)!r}") from None
-    except (OSError, pa.ArrowInvalid):
-        raise SourceError(f"cannot read {str(path)!r} as a Parquet file") from None
+    table = read_as("Parquet file", path, pyarrow.parquet.read_table)
     codes, attributes = [], []
     for name in table.column_names:
         labels, places = np.unique(_values(table[name]), return_inverse=True)
@@ -84,7 +77,7 @@ def _values(column: Any) -> NDArray[Any]:
     return np.asarray(column.combine_chunks().to_numpy(zero_copy_only=False))
 
 
-def _generated(rows: int, random: np.random.Generator) -> Census:
+def generated_census(rows: int, random: np.random.Generator) -> Census:
     """A mixture of kinds of people: within a kind attributes are independent, ordered ones about a centre."""
     kinds = random.choice(_CLASSES, rows, p=random.dirichlet(np.full(_CLASSES, 2.0)))
     codes = []

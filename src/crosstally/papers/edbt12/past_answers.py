@@ -16,7 +16,7 @@ from crosstally.notebook.history.constraints import Problem
 from crosstally.notebook.history.prior import Prior
 from crosstally.papers.charts import LINE, category, chart, dashed, layer, logarithmic, stacked
 from crosstally.papers.edbt12 import past_claims as claims
-from crosstally.papers.edbt12.census import census
+from crosstally.papers.edbt12.census import Census, census
 from crosstally.papers.edbt12.eigenqueries import Eigenqueries
 from crosstally.papers.edbt12.many_answers import ManyAnswers, constraints_of
 from crosstally.papers.edbt12.products import kernel_of_tables
@@ -77,13 +77,37 @@ def _effort(quick: bool) -> Effort:
     return _EFFORT_QUICK if quick else _EFFORT
 
 
+def _drawn(seed: int, settings: Settings) -> tuple[np.random.Generator, Census, dict[str, Prior]]:
+    """What every figure begins with: its own random numbers, the people, and the priors, one of them bought."""
+    random = np.random.default_rng(seed)
+    data = census(random, path=settings.data)
+    return random, data, priors_of(data, random)
+
+
+def _prior_chart(
+    values: Sequence[Mapping[str, Any]],
+    dashes: Mapping[str, Any],
+    *,
+    x: Mapping[str, Any],
+    y: Mapping[str, Any],
+    title: str,
+) -> dict[str, Any]:
+    """Lines in the colours of the priors, with dashes for what else is told apart."""
+    return chart(
+        values,
+        *dashed(dashes, x=x, y=y, color=category("prior", {name: _COLOURS[name] for name in (UNIFORM, BOUGHT)})),
+        title=title,
+        pale_grid=True,
+        width=_WIDTH,
+        height=_HEIGHT,
+    )
+
+
 # Figure 2
 
 
 def _figure_2(settings: Settings) -> Outcome:
-    random = np.random.default_rng(2012)
-    data = census(random, path=settings.data)
-    priors = priors_of(data, random)
+    random, data, priors = _drawn(2012, settings)
     rows: list[dict[str, Value]] = []
     found: list[claims.Claim] = []
     done = 0
@@ -176,9 +200,7 @@ def _curves_chart(values: Sequence[Mapping[str, Any]], *, title: str) -> dict[st
 
 def _figure_3(settings: Settings) -> Outcome:
     """Errors estimated by five-fold cross-validation against true ones, for new queries."""
-    random = np.random.default_rng(3)
-    data = census(random, path=settings.data)
-    priors = priors_of(data, random)
+    random, data, priors = _drawn(3, settings)
     past, new = (ask(data, RANGES, _QUERIES, random) for _ in range(2))
     history = History.drawn(data, past, new, scale=_SCALE, draws=_DRAWS, random=random)
     folds = random.integers(0, _FOLDS, _QUERIES)
@@ -228,18 +250,12 @@ def _validation_chart(rows: Sequence[Mapping[str, Value]]) -> dict[str, Any]:
         if row[column]  # where less than the noise was seen, the estimate is 0 and has no place on the axis
     ]
     return stacked(
-        chart(
+        _prior_chart(
             own := [each for each in values if each["method"] == method],
-            *dashed(
-                category("error", {"true": _WHOLE, "cross-validated": [4, 3]}),
-                x=logarithmic("alpha", _numbers(own, "alpha")),
-                y=logarithmic("RMSE", _numbers(own, "RMSE"), title="RMSE of new queries"),
-                color=category("prior", {name: _COLOURS[name] for name in (UNIFORM, BOUGHT)}),
-            ),
+            category("error", {"true": _WHOLE, "cross-validated": [4, 3]}),
+            x=logarithmic("alpha", _numbers(own, "alpha")),
+            y=logarithmic("RMSE", _numbers(own, "RMSE"), title="RMSE of new queries"),
             title=f"{method}: errors of new queries, true and cross-validated (EDBT 2012, figure 3)",
-            pale_grid=True,
-            width=_WIDTH,
-            height=_HEIGHT,
         )
         for method in (KERNEL, ENTROPY)
     )
@@ -254,9 +270,7 @@ def _numbers(rows: Sequence[Mapping[str, Any]], name: str) -> list[float]:
 
 def _figure_4(settings: Settings) -> Outcome:
     """Errors of past ranges at the best alpha, for other numbers of queries and other noise."""
-    random = np.random.default_rng(4)
-    data = census(random, path=settings.data)
-    priors = priors_of(data, random)
+    random, data, priors = _drawn(4, settings)
     fewer, more = (_QUERIES // 5, _QUERIES // 2), (1250.0, 20_000.0)
     cases = [*((number, _SCALE) for number in (*fewer, _QUERIES)), *((_QUERIES, scale) for scale in more)]
     few = _few(settings.quick)
@@ -292,18 +306,12 @@ def _settings_chart(rows: Sequence[Mapping[str, Value]]) -> dict[str, Any]:
         "noise scale": [row for row in rows if row["queries"] == _QUERIES],
     }
     return stacked(
-        chart(
+        _prior_chart(
             own,
-            *dashed(
-                category("method", {KERNEL: _WHOLE, ENTROPY: [4, 3]}),
-                x=logarithmic(name, _numbers(own, name), title=f"{name} ({words})"),
-                y=logarithmic("RMSE past", _numbers(own, "RMSE past"), title="RMSE of past queries"),
-                color=category("prior", {prior: _COLOURS[prior] for prior in (UNIFORM, BOUGHT)}),
-            ),
+            category("method", {KERNEL: _WHOLE, ENTROPY: [4, 3]}),
+            x=logarithmic(name, _numbers(own, name), title=f"{name} ({words})"),
+            y=logarithmic("RMSE past", _numbers(own, "RMSE past"), title="RMSE of past queries"),
             title=f"Errors at the best alpha by {name} (EDBT 2012, figure 4)",
-            pale_grid=True,
-            width=_WIDTH,
-            height=_HEIGHT,
         )
         for (name, own), words in zip(
             varied.items(), (f"noise of scale {_SCALE:,.0f}", f"{_QUERIES:,} queries"), strict=True
@@ -316,9 +324,8 @@ def _settings_chart(rows: Sequence[Mapping[str, Value]]) -> dict[str, Any]:
 
 def _figure_5(settings: Settings) -> Outcome:
     """CPU seconds of the paper's kernel principal components, of the fast path (the same estimates), and of rows."""
-    random = np.random.default_rng(5)
-    data = census(random, path=settings.data)
-    prior = priors_of(data, random)[BOUGHT]
+    random, data, priors = _drawn(5, settings)
+    prior = priors[BOUGHT]
     numbers = [_QUERIES // 10, _QUERIES // 5, 2 * _QUERIES // 5] + [_QUERIES] * (not settings.quick)
     rows: list[dict[str, Value]] = []
     for number in numbers:

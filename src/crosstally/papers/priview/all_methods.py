@@ -28,7 +28,7 @@ from crosstally.papers.priview.trials import (
     Steps,
     case_of,
     cells_of,
-    default_releases,
+    default_scores,
     ratio,
     read,
     released,
@@ -141,12 +141,11 @@ def _scores(
     for _ in range(_MANY_RUNS):
         releases.append(read(released(case, _DESIGN, epsilon)))
         steps()
-    ours = [read(each) for each in default_releases(case, epsilon)]
+    yield from default_scores(case, epsilon, _WAYS)
     flats = [trial.sums(baselines.flat(trial.full, epsilon=epsilon, random=random)) for _ in range(_MANY_RUNS)]
     for k in _WAYS:
         of = partial(Scores.of, case=case, epsilon=epsilon, k=k)
         yield of(_PRIVIEW, answers=releases, note=_DESIGN.name)
-        yield of(DEFAULT, answers=ours, note="the default release")
         yield of(_UNIFORM, answers=[trial.each(baselines.uniform)])
         yield of(_FLAT, answers=flats)
         yield of(_CUBES, answers=[partial(_cubes, trial, k, epsilon, random)] * _MANY_RUNS)

@@ -27,7 +27,7 @@ def candlesticks(
     metric: str = "L2 / N",
     star: str | None = None,
     star_words: str = "equation (5)",
-    runs: str = "five runs",
+    runs: str = "five runs (crosstally: two)",
     compared: bool = True,
 ) -> dict[str, Any]:
     """A line from the 25th to the 95th percentile, a box from the 50th to the 75th and the mean, for each method.

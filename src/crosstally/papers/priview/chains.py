@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from crosstally.papers.metrics import decided, grid_ratio_interval, ratio_words
 from crosstally.papers.outcomes import Claim, Experiment, Outcome, Settings
 from crosstally.papers.priview.candlesticks import candlesticks
 from crosstally.papers.priview.trials import (
+    DEFAULT,
     RUNS,
     WAYS,
     Case,
@@ -21,6 +23,7 @@ from crosstally.papers.priview.trials import (
     Scores,
     Steps,
     case_of,
+    default_scores,
     read,
     released,
     rows_of,
@@ -48,8 +51,12 @@ def _figure_5(settings: Settings) -> Outcome:
     if settings.data is not None:
         raise CrosstallyError("priview-figure-5 takes no data: its rows are Markov chains")
     steps = Steps(len(_ORDERS) * RUNS, settings.progress)
-    scores = [score for order in _ORDERS for score in _scores(order, steps, _EVERY if settings.quick else 1)]
-    rows = tuple(rows_of(scores))
+    scores, ours = list[Scores](), list[Scores]()
+    for order in _ORDERS:
+        case = _case(order, _EVERY if settings.quick else 1)
+        scores += _scores(order, case, steps)
+        ours += _default_scores(order, case)
+    rows = tuple(rows_of([*scores, *ours]))
     title = f"PriView on Markov chains of order 1 to 7, {_DESIGN.name} with {_DESIGN.views(_ATTRIBUTES)} views"
     return Outcome(
         "priview-figure-5",
@@ -63,14 +70,19 @@ def _name(order: int) -> str:
     return f"order {order}"
 
 
-def _scores(order: int, steps: Steps, every: int) -> Iterator[Scores]:
-    case = _case(order, every)
+def _scores(order: int, case: Case, steps: Steps) -> Iterator[Scores]:
     runs = []
     for _ in range(RUNS):
         runs.append(read(released(case, _DESIGN, _EPSILON)))
         steps()
     for k in WAYS:
         yield Scores.of(_name(order), case, runs, epsilon=_EPSILON, k=k)
+
+
+def _default_scores(order: int, case: Case) -> Iterator[Scores]:
+    """The default release, in panels of its own: orders stand side by side."""
+    shown = replace(case, data=replace(case.data, label=f"{case.data.label}, {DEFAULT}"))
+    return default_scores(shown, _EPSILON, method=_name(order))
 
 
 def _case(order: int, every: int) -> Case:

@@ -30,7 +30,7 @@ from crosstally.papers.priview.trials import (
     Steps,
     case_of,
     cells_of,
-    default_releases,
+    default_scores,
     exact_estimate,
     filled,
     random_tables,
@@ -93,10 +93,9 @@ def _cases(settings: Settings, number: int) -> Iterator[Case]:
 
 def _scores(case: Case, steps: Steps) -> Iterator[Scores]:
     for epsilon in _EPSILONS:
-        ours = [read(each) for each in default_releases(case, epsilon)]
         for k in WAYS:
             yield from _baseline_scores(case, epsilon, k)
-            yield Scores.of(DEFAULT, case, ours, epsilon=epsilon, k=k, note="the default release")
+        yield from default_scores(case, epsilon)
     for design in _DESIGNS:
         yield from _released_scores(case, design, steps)
         yield from _exact_scores(case, design)

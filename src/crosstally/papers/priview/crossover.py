@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from crosstally.budget import Budget
 from crosstally.errors import CrosstallyError
 from crosstally.generate.chains import markov_chain
-from crosstally.papers.charts import category, chart, layer, quantity
+from crosstally.papers.charts import category, chart, dots, layer, quantity
 from crosstally.papers.metrics import VERDICT_LEVEL, Interval, decided, mean_interval, sum_of_squared_errors
 from crosstally.papers.outcomes import Claim, Experiment, Outcome, Progress, Settings, Value
 from crosstally.schema import Schema
@@ -85,6 +85,8 @@ _PAPER = {2: 16, 3: 26, 4: 36, 5: 46}
 _CONTINUOUS = "continuous Laplace, variance 2 b^2"
 _DISCRETE = "discrete Laplace, as released"
 _FLAT, _DIRECT, _LEAST_SQUARES = "Flat", "Direct", "Direct + least squares"
+_DEFAULT = "crosstally, default"
+_DEFAULT_DRAWS = 10  # releases of the default for each size, which no verdict is about
 _EPSILON = Fraction(1, 10)  # at scale 1 / 0.1 the discrete noise has 0.9992 of the continuous variance
 _UNIT = float(2 / _EPSILON**2)
 _QUICK = ((8, 5, 75),)  # attributes, ways and noise draws
@@ -120,15 +122,16 @@ def _flat_against_direct(settings: Settings) -> Outcome:
     if settings.data is not None:
         raise CrosstallyError("priview-crossover takes no data: the error of linear answers is the same for all data")
     measured = tuple(_measure(_QUICK if settings.quick else _FULL, settings.progress))
+    ours = [_default_row(d, k) for d, k, _ in (_QUICK if settings.quick else _FULL)]
     return Outcome(
         "priview-crossover",
-        (*_formula_rows(), *(each.to_row() for each in measured)),
+        (*_formula_rows(), *(each.to_row() for each in measured), *ours),
         claims=(*_crossover_claims(), *measured_claims(measured)),
-        chart=_chart(),
+        chart=_chart(ours),
     )
 
 
-def _row(strategy: str, d: int, k: int, formula: float, noise: str) -> dict[str, Value]:
+def _row(strategy: str, d: int, k: int, formula: float | None, noise: str) -> dict[str, Value]:
     row: dict[str, Value] = {"k": k, "d": d, "strategy": strategy, "unit": "V_u = 2/epsilon^2", "formula": formula}
     return row | {"predicted": None, "measured": None, "low": None, "high": None, "draws": None, "noise": noise}
 
@@ -237,6 +240,17 @@ def _measured(strategy: str, errors: Sequence[float], case: _Case, formula: floa
     return Measured(strategy, interval, d=d, k=case.k, draws=len(errors), formula=formula, predicted=predicted)
 
 
+def _default_row(d: int, k: int) -> dict[str, Value]:
+    """The default release on the same rows: it names no tables and shrinks noise, so that it has no formula."""
+    from crosstally.pipeline import release
+
+    case = _case(d, k)
+    errors = [_fitted_error(release(case.table, case.schema, epsilon=_EPSILON), case) for _ in range(_DEFAULT_DRAWS)]
+    found = mean_interval(errors, level=VERDICT_LEVEL)
+    shown = {"measured": found.estimate, "low": found.low, "high": found.high, "draws": _DEFAULT_DRAWS}
+    return _row(_DEFAULT, d, k, None, _DISCRETE) | shown
+
+
 # Verdicts
 
 
@@ -302,8 +316,11 @@ def _deviation(pairs: Sequence[tuple[float, Interval]]) -> str:
 # Chart
 
 
-def _chart() -> dict[str, Any]:
-    """Error against the number of attributes on a logarithmic scale, a line for each k and one for Flat."""
+def _chart(ours: Sequence[Mapping[str, Value]]) -> dict[str, Any]:
+    """Error against the number of attributes on a logarithmic scale, a line for each k and one for Flat.
+
+    Squares are the default release, as measured.
+    """
     lines = [
         {"d": d, "error": error, "strategy": strategy, "line": _FLAT if strategy == _FLAT else f"Direct, k = {k}"}
         for k in _PAPER
@@ -311,6 +328,10 @@ def _chart() -> dict[str, Any]:
         for strategy, error in _formulas(d, k).items()
     ]
     crossings = [{"d": d, "error": direct_error(d, k), "note": f"d = {d}"} for k, d in _PAPER.items()]
+    squares = [
+        {"d": row["d"], "error": row["measured"], "line": f"Direct, k = {row['k']}", "note": f"default, k = {row['k']}"}
+        for row in ours
+    ]
     text = {"type": "text", "align": "left", "dx": 8, "dy": 8}
     place = {
         "x": quantity("d", scale={"zero": False}, title="number of attributes, d"),
@@ -326,6 +347,8 @@ def _chart() -> dict[str, Any]:
         ),
         layer({"type": "point", "color": "black"}, crossings, **place),
         layer(text, crossings, **place, text={"field": "note"}),
+        layer(dots(60, shape="square", opacity=1), squares, **place, color=category("line", _COLOURS, title=None)),
+        layer({**text, "dy": 0}, squares, **place, text={"field": "note"}),
         title="Flat against Direct: expected squared error of a k-way table",
         width=560,
         height=360,

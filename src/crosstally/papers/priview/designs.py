@@ -12,6 +12,7 @@ from crosstally.papers.outcomes import Claim, Experiment, Outcome, Settings
 from crosstally.papers.priview.candlesticks import candlesticks
 from crosstally.papers.priview.comparison import cover_of
 from crosstally.papers.priview.trials import (
+    DEFAULT,
     KOSARAK_ROWS,
     RUNS,
     WAYS,
@@ -22,6 +23,7 @@ from crosstally.papers.priview.trials import (
     Steps,
     case_of,
     cells_of,
+    default_scores,
     random_tables,
     ratio,
     read,
@@ -48,14 +50,18 @@ def _figure_6(settings: Settings) -> Outcome:
     case = case_of(data, {k: random_tables(data.schema.names, k, number, random) for k in WAYS})
     steps = Steps(len(designs) * len(_EPSILONS) * RUNS, settings.progress)
     scores = [score for design in designs for score in _scores(case, design, steps)]
-    rows = tuple(rows_of(scores))
+    ours = [score for epsilon in _EPSILONS for score in default_scores(case, epsilon)]
+    rows = tuple(rows_of([*scores, *ours]))
     chosen = {epsilon: Design(8, cover_of(case, epsilon)).name for epsilon in _EPSILONS}
     return Outcome(
         "priview-figure-6",
         rows,
         claims=tuple(design_claims(scores, designs, chosen)),
         chart=candlesticks(
-            rows, title="Different views, C_t(l)", order=[design.name for design in designs], star="noise_error"
+            rows,
+            title="Different views, C_t(l), and the default release",
+            order=[*(design.name for design in designs), DEFAULT],
+            star="noise_error",
         ),
     )
 

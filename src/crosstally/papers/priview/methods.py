@@ -16,6 +16,7 @@ from crosstally.papers.outcomes import Claim, Experiment, Outcome, Settings
 from crosstally.papers.priview.candlesticks import candlesticks
 from crosstally.papers.priview.trials import (
     AOL_ROWS,
+    DEFAULT,
     KOSARAK_ROWS,
     RUNS,
     WAYS,
@@ -29,6 +30,7 @@ from crosstally.papers.priview.trials import (
     Tables,
     case_of,
     cells_of,
+    default_scores,
     exact_estimate,
     filled,
     random_tables,
@@ -80,6 +82,7 @@ def _run(settings: Settings, methods: Methods, *, exact: str | None) -> list[Sco
     scores: list[Scores] = []
     for case, design in cases:
         scores += _scores(case, design, methods, steps)
+        scores += default_scores(case, _EPSILON)
         if exact is not None:
             answers = [partial(filled, exact_estimate(case, design))]
             scores += [Scores.of(exact, case, answers, epsilon=_EPSILON, k=k, note="without noise") for k in WAYS]
@@ -126,7 +129,7 @@ def _figure_3(settings: Settings) -> Outcome:
         "priview-figure-3",
         rows,
         claims=tuple(reconstruction_claims(scores)),
-        chart=candlesticks(rows, title="Ways to reconstruct a table", order=[*_RECONSTRUCTIONS, _EXACT]),
+        chart=candlesticks(rows, title="Ways to reconstruct a table", order=[*_RECONSTRUCTIONS, _EXACT, DEFAULT]),
     )
 
 
@@ -187,7 +190,7 @@ def _figure_4(settings: Settings) -> Outcome:
         "priview-figure-4",
         rows,
         claims=tuple(correction_claims(scores)),
-        chart=candlesticks(rows, title="Ways to correct negative cells", order=list(_CORRECTIONS)),
+        chart=candlesticks(rows, title="Ways to correct negative cells", order=[*_CORRECTIONS, DEFAULT]),
     )
 
 

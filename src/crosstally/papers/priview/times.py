@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,7 +14,19 @@ from crosstally.errors import CrosstallyError
 from crosstally.papers.charts import category, chart, dots, layer, quantity
 from crosstally.papers.data import Rows, clicks, searches
 from crosstally.papers.outcomes import Claim, Experiment, Outcome, Settings, Value
-from crosstally.papers.priview.trials import AOL_ROWS, KOSARAK_ROWS, Case, Design, Steps, random_tables, released
+from crosstally.papers.priview.trials import (
+    AOL_ROWS,
+    DEFAULT,
+    KOSARAK_ROWS,
+    Case,
+    Design,
+    Steps,
+    random_tables,
+    released,
+)
+
+if TYPE_CHECKING:
+    from crosstally.releases import Release
 
 __all__ = ["EXPERIMENTS", "Timed", "time_claims"]
 
@@ -32,15 +44,19 @@ _QUICK_ANSWERS, _FULL_ANSWERS = 20, 100  # tables that are answered and timed, q
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timed:
-    """The seconds of one step, here and in the paper; ``slowest`` is the slowest of all that were timed."""
+    """The seconds of one step, here and in the paper; ``slowest`` is the slowest of all that were timed.
+
+    ``paper`` and ``paper_design`` are None for the default release, which the paper does not have.
+    """
 
     data: str
+    attributes: int
     design: str
-    paper_design: str
+    paper_design: str | None
     step: str
     seconds: float
     slowest: float
-    paper: float
+    paper: float | None
 
     def to_row(self) -> dict[str, Value]:
         """One row of the experiment."""
@@ -52,7 +68,7 @@ class Timed:
             "slowest": self.slowest,
             "paper_design": self.paper_design,
             "paper_seconds": self.paper,
-            "times_faster": self.paper / self.seconds,
+            "times_faster": None if self.paper is None else self.paper / self.seconds,
             "hardware": _HARDWARE,
         }
 
@@ -60,9 +76,10 @@ class Timed:
 def _times(settings: Settings) -> Outcome:
     if settings.data is not None:
         raise CrosstallyError("priview-times takes no data: its seconds stand beside the paper's for the same sizes")
-    steps = Steps(len(_PAPER) * (_REPEATS + 3), settings.progress)
+    steps = Steps((len(_PAPER) + 2) * (_REPEATS + 3), settings.progress)  # four designs, and the default twice
     number = _QUICK_ANSWERS if settings.quick else _FULL_ANSWERS
-    timed = [each for data in _data() for cover in (2, 3) for each in _timed(data, Design(8, cover), number, steps)]
+    designs = (Design(8, 2), Design(8, 3), None)
+    timed = [each for data in _data() for design in designs for each in _timed(data, design, number, steps)]
     return Outcome(
         "priview-times",
         tuple(each.to_row() for each in timed),
@@ -77,30 +94,43 @@ def _data() -> Iterator[Rows]:
     yield searches(AOL_ROWS, random)
 
 
-def _timed(data: Rows, design: Design, number: int, steps: Steps) -> Iterator[Timed]:
-    """The best of three releases, and the median of many answers asked one by one; everything was done once before."""
+def _timed(data: Rows, design: Design | None, number: int, steps: Steps) -> Iterator[Timed]:
+    """The best of three releases, and the median of many answers asked one by one; everything was done once before.
+
+    Without a design it is the default release, beside which the paper has no seconds.
+    """
     case = Case(data, tables={}, truth={})
-    paper_design, paper = _PAPER[case.attributes, design.cover]
-    release = released(case, design, 1.0)
+    name, paper_design = DEFAULT, None
+    paper: Mapping[str, float] = {}
+    if design is not None:
+        name = f"C{design.cover}({design.size},{design.views(case.attributes)})"
+        paper_design, paper = _PAPER[case.attributes, design.cover]
+    release = _made(case, design)
     steps()
-    timed = {_SYNOPSIS: [_seconds(lambda: released(case, design, 1.0), steps) for _ in range(_REPEATS)]}
+    timed = {_SYNOPSIS: [_seconds(lambda: _made(case, design), steps) for _ in range(_REPEATS)]}
     random = np.random.default_rng(5)
     for step, k in ((_SIX, 6), (_EIGHT, 8)):
         first, *tables = random_tables(data.schema.names, k, number + 1, random)
         release.marginal(*first)
         timed[step] = [_seconds(lambda names=names: release.marginal(*names)) for names in tables]  # type: ignore[misc]
         steps()
-    name = f"C{design.cover}({design.size},{design.views(case.attributes)})"
     for step, seconds in timed.items():
         yield Timed(
             data=data.label,
+            attributes=case.attributes,
             design=name,
             paper_design=paper_design,
             step=step,
             seconds=min(seconds) if step == _SYNOPSIS else median(seconds),
             slowest=max(seconds),
-            paper=paper[step],
+            paper=paper.get(step),
         )
+
+
+def _made(case: Case, design: Design | None) -> Release:
+    from crosstally.pipeline import release
+
+    return release(case.data.table, case.data.schema, epsilon=1) if design is None else released(case, design, 1.0)
 
 
 def _seconds(work: Callable[[], object], done: Callable[[], None] | None = None) -> float:
@@ -118,7 +148,7 @@ def time_claims(timed: Sequence[Timed]) -> Iterator[Claim]:
     They are about every single step that was timed, the slowest one included, so that no interval is needed.
     """
     for step in (_SYNOPSIS, _SIX, _EIGHT):
-        factors = [each.paper / each.slowest for each in timed if each.step == step]
+        factors = [each.paper / each.slowest for each in timed if each.step == step and each.paper is not None]
         yield Claim(
             f"{step}: each timed one at least 10 times faster than the paper's seconds, which are of other hardware",
             of="crosstally",
@@ -130,9 +160,10 @@ def time_claims(timed: Sequence[Timed]) -> Iterator[Claim]:
 def _chart(timed: Sequence[Timed]) -> dict[str, Any]:
     """Two points for each design and step, on a logarithmic scale."""
     values = [
-        {"design": f"{each.design}, d = {d}", "step": each.step, "who": who, "seconds": seconds}
-        for each, d in ((each, 32 if each.paper_design in ("C2(8,20)", "C3(8,106)") else 45) for each in timed)
+        {"design": f"{each.design}, d = {each.attributes}", "step": each.step, "who": who, "seconds": seconds}
+        for each in timed
         for who, seconds in (("crosstally, CPU seconds here", each.seconds), ("paper, other hardware", each.paper))
+        if seconds is not None
     ]
     axis = {"format": "~g", "values": [0.001, 0.01, 0.1, 1, 10, 100, 1000]}
     place = {

@@ -42,7 +42,7 @@ __all__ = [
     "Steps",
     "case_of",
     "cells_of",
-    "default_releases",
+    "default_scores",
     "exact_estimate",
     "filled",
     "random_tables",
@@ -168,13 +168,6 @@ def released(case: Case, design: Design, epsilon: float) -> Release:
     return found.refit(nonnegative="ripple", rounds=1)
 
 
-def default_releases(case: Case, epsilon: float) -> list[Release]:
-    """A few releases as people get them who choose nothing: the default beside the paper's methods."""
-    from crosstally.pipeline import release
-
-    return [release(case.data.table, case.data.schema, epsilon=epsilon) for _ in range(_DEFAULT_RUNS)]
-
-
 def read(release: Release, *, method: str | None = None) -> Answers:
     """The answers of a release, as people read them."""
     return lambda tables: [each.values for each in release.marginals(tables, method=method)]
@@ -285,6 +278,17 @@ class Scores:
     ) -> Scores:
         label, number = case.data.label, case.attributes
         return cls(method, label, attributes=number, rows=case.rows, epsilon=epsilon, k=k, errors=errors, note=note)
+
+
+def default_scores(
+    case: Case, epsilon: float, ways: Sequence[int] = WAYS, *, method: str = DEFAULT
+) -> Iterator[Scores]:
+    """The errors of releases as people get them who choose nothing: the default beside the paper's methods."""
+    from crosstally.pipeline import release
+
+    runs = [read(release(case.data.table, case.data.schema, epsilon=epsilon)) for _ in range(_DEFAULT_RUNS)]
+    for k in ways:
+        yield Scores.of(method, case, runs, epsilon=epsilon, k=k, note="the default release")
 
 
 def rows_of(scores: Sequence[Scores]) -> Iterator[dict[str, Value]]:

@@ -1,1 +1,1 @@
-"""The release file: its format, its reader (``pages`` are the sizes that it checks first) and its writer."""
+"""The release file: its format, its reader, which checks the ``header`` and the sizes of ``pages``, and its writer."""

@@ -9,7 +9,7 @@ __all__ = ["names_age", "names_code", "names_id", "names_weight"]
 _WORD = re.compile(r"[A-ZÀ-Þ]+(?![a-zß-ÿ])|[A-ZÀ-Þ]?[a-zß-ÿ]+")
 _AGES = {"age", "agep", "alter", "âge", "edad", "età", "leeftijd", "ålder"}  # agep: the American Community Survey's
 _IDS = {"id", "ids", "uid", "pid", "guid", "uuid", "key", "person", "patient", "customer", "client", "member", "user"}
-_IDS |= {"personid", "patientid", "customerid", "clientid", "memberid", "userid", "kunde", "kundennr", "idnr"}
+_IDS |= {"personid", "patientid", "customerid", "clientid", "memberid", "userid", "kunde", "idnr"}
 _NUMBERS = {"nr", "no", "num", "nummer", "number", "numéro", "numero", "núm"}
 _OF_PEOPLE = {
     "pers",
@@ -24,6 +24,7 @@ _OF_PEOPLE = {
     "klienten",
 }
 _OF_PEOPLE |= {"versicherten", "mitglied", "mitglieder", "matrikel", "insured", "insurance", "account", "fall", "case"}
+_OF_PEOPLE |= {"patienten", "schüler", "studierenden", "student", "teilnehmer", "participant", "respondent"}
 _CODES = {"code", "codes", "cd", "zip", "zipcode", "plz", "postcode", "fips", "puma"}
 _CODES |= {"naics", "naicsp", "nace", "noga", "isic", "sic", "isco", "soc", "socp", "occp", "indp", "icd"}  # registers
 _WEIGHTS = {"fnlwgt", "wgt", "wght", "wgtp", "pwgtp", "pweight", "finalweight", "wtfinl", "hhwt", "perwt", "asecwt"}
@@ -56,10 +57,12 @@ def names_id(name: str) -> bool:
 
     >>> [names_id(name) for name in ("id", "person_id", "PatientID", "KundenNr", "Pers-Nr", "userid", "Case No.")]
     [True, True, True, True, True, True, True]
+    >>> [names_id(name) for name in ("Patienten-Nr", "Personalnummer", "Hausnummer", "Zimmernr")]
+    [True, True, False, False]
     >>> [names_id(name) for name in ("idle", "number_of_rooms", "number of staff", "staff")]
     [False, False, False, False]
     """
-    words = _words(name)
+    words = [part for word in _words(name) for part in _parts(word)]
     is_number = not {"of", "von", "de"} & set(words) and bool(set(words) & _NUMBERS and set(words) & _OF_PEOPLE)
     return is_number or bool(set(words) & _IDS) or "".join(words) in _IDS
 
@@ -80,6 +83,12 @@ def names_age(name: str) -> bool:
     [True, True, True, True, False]
     """
     return bool(set(_words(name)) & _AGES)
+
+
+def _parts(word: str) -> list[str]:
+    """The parts of a German compound that ends with a word for a number; else the word alone."""
+    ends = [end for end in ("nummer", "nr") if word.endswith(end) and word != end]
+    return [word.removesuffix(ends[0]), ends[0]] if ends else [word]
 
 
 def _words(name: str) -> list[str]:

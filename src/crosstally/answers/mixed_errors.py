@@ -13,7 +13,7 @@ read from it: F_B C_B, for all B that it is about, times A = S [u K] along each 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
 from itertools import combinations, product
 
@@ -106,6 +106,40 @@ class MixedErrorBars(ErrorBars):
             return list(self._terms((*names, *summed), np.multiply.outer(weights, self._in_bases(mask, summed))))
 
         return MixedError(found, self.kind, terms)
+
+    @property
+    def joint(self) -> MixedErrorBars:
+        """See ErrorBars."""
+        return self
+
+    @property
+    def mixed(self) -> Collection[str]:
+        """The attributes measured in more than one way."""
+        return self._mixed.mixed
+
+    def basis(self, name: str) -> Floats | None:
+        """[u K] along an attribute that is measured by a matrix; Helmert's along mixed ones, None along others."""
+        return self._basis(name) if name in self.mixed else super().basis(name)
+
+    def covariance(self, part: Sequence[str], first: str | None, second: str | None) -> Floats:
+        """C_B between (T, c) of two mixed attributes, which may be the same; T alone where one is None."""
+        if first is None and second is None:
+            return np.full((1, 1), self._total_variance(part))
+        block = self._mixed.blocks[self.schema.ordered(part)]
+        rows, columns = (np.array([0]) if name is None else block.at(name) for name in (first, second))
+        return np.asarray(self._covariance(part)[np.ix_(rows, columns)])
+
+    def drawn(self, part: Sequence[str], mixed: str | None, normals: Callable[..., Floats]) -> Floats:
+        """Errors of (T, c) of a set, the last axis, or of T alone, from standard normal numbers.
+
+        All unknowns of a block are drawn together, so that tables with and without the attribute agree.
+        """
+        block = self._mixed.blocks.get(self.schema.ordered(part))
+        if block is None:
+            return np.asarray(math.sqrt(self._total_variance(part)) * normals())
+        values, vectors = np.linalg.eigh(self._covariance(part))
+        found = normals((block.size,)) @ (vectors * np.sqrt(np.maximum(values, 0.0))).T
+        return np.asarray(found[..., 0] if mixed is None else found[..., block.at(mixed)])
 
     @cached_property
     def _is_normal(self) -> bool:
