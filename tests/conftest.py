@@ -1,5 +1,6 @@
 """What tests share: schemas of given sizes, whose names and labels say nothing, a database server, and Spark."""
 
+import signal
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -9,6 +10,9 @@ import pytest
 from crosstally.schema import Attribute, Outside, Schema, Unit
 from postgres_server import postgres
 from spark_session import spark_session
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as where a shell started the tests in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # some tests, and what they start, are interrupted
 
 
 @pytest.fixture(scope="session")

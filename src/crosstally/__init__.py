@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from crosstally.tables import ErrorKind, Marginal, Measurement
     from crosstally.workload import Workload
 
-__version__ = "0.2.0"
+__version__ = "0.3.0.dev0"
 
 _HOMES = {
     "Answer": "notebook.results",
