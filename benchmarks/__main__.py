@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import Any
 
 from benchmarks.accuracy import LINES
+from benchmarks.accuracy.comparison import DRAWS
 from benchmarks.accuracy.kept import DOORS, code_digest
 from benchmarks.results import store
 
@@ -46,7 +47,7 @@ def main(given: Sequence[str] | None = None) -> None:
             lines.append(result)
         missed += [result["work"] for result in lines if result["met"] is False]
         if not options.quick:
-            draws = options.draws if name.startswith("accuracy.") else None
+            draws = options.draws if name.startswith("accuracy.") and options.draws != DRAWS else None
             store(name, lines, code=code_digest(*DOORS), draws=draws, parts=PARTS)
     print(f"{len(missed)} missed" + "".join(f"\n  {work}" for work in missed))
 

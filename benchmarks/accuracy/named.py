@@ -115,6 +115,8 @@ def _against_nothing(draws: int, *, quick: bool) -> Iterator[dict[str, Any]]:
             if reason := own.get("refused") or none.get("refused"):
                 yield refused(f"{work}, {setting}", NAMING_LIMIT, reason)
                 continue
+            if str(order) not in own:  # no table of so many attributes is small enough to be asked for
+                continue
             for metric in ("rms", "l1"):
                 errors = (each[str(order)][metric] for each in (own, none))
                 ratios[f"{setting}, {metric.upper()}"] = paired_ratio(*errors)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks.accuracy import named
 from benchmarks.accuracy.comparison import paired_ratio
 from benchmarks.accuracy.errors import asked_tables, l1, rms
 from benchmarks.accuracy.kept import kept
@@ -69,3 +70,23 @@ def test_a_line_is_missed_only_beyond_doubt() -> None:
     assert "above in 1: b" in both["note"]
     assert mean_line("work", {"a": doubtful, "b": sure}, 1.1)["met"] is False
     assert mean_line("work", {"a": doubtful, "b": sure}, 1.3)["met"] is True
+
+
+def test_naming_is_not_judged_where_no_table_is_small_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only one of the three tables has tables over six attributes that are asked for: two budgets, two measures."""
+    errors = {"l1": [1.0, 2.0, 3.0], "rms": [1.0, 2.0, 3.0]}
+
+    def found(_, jobs):
+        return [
+            {str(k): errors for k in job.asked if k < 6 or job.setting.table == named.NAMING_TABLES[0]} for job in jobs
+        ]
+
+    monkeypatch.setattr(named, "present", lambda wanted: (wanted, []))
+    monkeypatch.setattr(named, "in_processes", found)
+    lines = {each["work"][:3]: each["note"] for each in named._against_nothing(3, quick=False)}
+    assert {order: note.split(";")[0] for order, note in lines.items()} == {
+        "k=2": "3 draws, 12 settings",
+        "k=3": "3 draws, 12 settings",
+        "k=4": "3 draws, 12 settings",
+        "k=6": "3 draws, 4 settings",
+    }
