@@ -174,3 +174,8 @@ def test_a_plan_stands_alone() -> None:
 def test_a_source_with_no_rows_releases_normally() -> None:
     release = ct.release(ROWS.slice(0, 0), SCHEMA, epsilon=20)
     assert release.marginal("sex").values == pytest.approx([0, 0], abs=5)
+
+
+def test_a_schema_given_as_a_path_is_refused_in_words() -> None:
+    with pytest.raises(SchemaError, match=r"schema must be a Schema, got str: read a file with Schema\.load"):
+        ct.release("people.csv", "people.schema.json", epsilon=1)

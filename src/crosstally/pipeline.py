@@ -97,6 +97,8 @@ def release(
         )
     if schema is None or _are_parts(source):
         raise PlanError("a release needs a schema, or a plan; parts need the plan for which they were counted")
+    if not isinstance(schema, Schema):
+        raise SchemaError(f"schema must be a Schema, got {type(schema).__name__}: read a file with Schema.load")
     rows = rows_known(schema, rows)
     budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
     if isinstance(ledger, str | Path):

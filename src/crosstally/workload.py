@@ -197,7 +197,7 @@ class Workload:
 def _tables(schema: Schema, least: int, most: int) -> tuple[tuple[str, ...], ...]:
     d = len(schema.names)
     if isinstance(most, bool) or not isinstance(most, int) or not 1 <= most <= d:
-        raise WorkloadError(f"k must be a whole number from 1 to {d} (the number of attributes), got {most!r}")
+        raise WorkloadError(f"the number of attributes of a table must be a whole number from 1 to {d}, got {most!r}")
     number = sum(math.comb(d, k) for k in range(least, most + 1))
     if number > MAX_TABLES:
         raise WorkloadError(f"a workload must have at most {MAX_TABLES:,} tables, got {number:,}")

@@ -82,3 +82,18 @@ def test_hostile_questions_get_one_line(folder: Path, question: str) -> None:
     assert len(wrong.err.splitlines()) == 1
     assert "Traceback" not in wrong.err
     assert "\x1b" not in wrong.err
+
+
+def test_an_answer_is_not_taken_for_a_release_that_waits(folder: Path, tmp_path: Path) -> None:
+    """``ledger show`` would say how to export it, and that fails: a release holds tables, not answers."""
+    assert asked(folder, "sexe = Femme", "--epsilon", "1", "--key", "mine").code == 0
+    shown = ran_well("ledger", "show", folder / "people.ledger").out
+    assert "stored" in shown
+    assert "not delivered" not in shown
+    wrong = run("ledger", "export", folder / "people.ledger", "mine", "-o", tmp_path / "mine.parquet")
+    assert (wrong.code, wrong.out) == (2, "")
+    assert wrong.err == (
+        "crosstally: 'mine' paid for an answer, not for a release: repeat the question with crosstally ask --key mine, "
+        "which costs nothing\n"
+    )
+    assert not (tmp_path / "mine.parquet").exists()

@@ -54,6 +54,19 @@ MISTAKES = {
     "a missing argument": ("plan", "missing argument"),
     "a missing command": ("ledger --quiet", "no such option"),
     "an option without its value": ("plan people.schema.json --epsilon", "requires an argument"),
+    "no whole number": (
+        "plan people.schema.json --epsilon 1 --rows 1.5",
+        "invalid value for '--rows': '1.5' is not a whole number, in digits alone; see crosstally plan --help",
+    ),
+    "a number below the least": (
+        "plan people.schema.json --epsilon 1 --rows -5",
+        "invalid value for '--rows': it must be greater than or equal to 0",
+    ),
+    "a table in no known format": (
+        "table people.release.parquet sexe -o t.xyz",
+        "no format has the ending of 't.xyz': name it .csv, .json, .parquet, .xlsx, .px, .txt, or say --format",
+    ),
+    "a format by a wrong name": ("table people.release.parquet sexe -f xls", "'-f': 'xls' is not one of 'table'"),
     # Files
     "a missing source": ("release nobody.csv --schema people.schema.json --epsilon 0.1", "nobody.csv"),
     "a missing schema": ("release people.csv --schema nobody.json --epsilon 0.1 -o n.parquet", "nobody.json"),

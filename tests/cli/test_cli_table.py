@@ -194,7 +194,9 @@ def test_cells_with_errors_of_their_own() -> None:
         {"labels": ["Female"], "count": 1000.0, "std_error": 3.0, "margin": 6.0, "low": 994.0, "high": 1006.0},
         {"labels": ["Male"], "count": 1001.0, "std_error": 4.0, "margin": 8.0, "low": 993.0, "high": 1009.0},
     ]
-    extension = json.loads(json_stat_text(answer))["extension"]
+    dataset = json.loads(json_stat_text(answer))
+    assert dataset["label"] == "sex, where sex = Female or rooms = 1"
+    extension = dataset["extension"]
     assert (extension["std_error"], extension["where"]) == ([3.0, 4.0], "sex = Female or rooms = 1")
     assert arrow_table(answer).column("std_error").to_pylist() == [3.0, 4.0]
     lines = shown(answer, level=0.95)

@@ -207,6 +207,14 @@ def test_signs_tell_what_is_reliable() -> None:
     assert module._flag(0, 0, 5).sign == "●○○"
 
 
+def test_the_page_and_the_explorer_call_reliability_the_same() -> None:
+    from crosstally.pages.texts import ENGLISH
+    from crosstally.web.texts import TEXTS
+
+    for flag, name in (("good", "good"), ("fair", "care"), ("poor", "poor")):
+        assert ENGLISH[f"flag_{flag}"] == TEXTS[f"reliability.short.{name}"]
+
+
 def test_many_values_are_cut_to_the_most_frequent() -> None:
     page = release_page(released(schema_of(150, 3)))
     assert "The 24 most frequent of 150 values." in page

@@ -266,7 +266,7 @@ def test_a_password_in_a_url_is_refused(address: str) -> None:
 
 def test_where_a_database_is_said_once(url: str) -> None:
     for given in ({}, {"url": url, "dsn_env": "X"}):
-        with pytest.raises(SourceError, match="must be said in one way"):
+        with pytest.raises(SourceError, match="say in one way where the database is"):
             Database(query=QUERY, **given)
     with pytest.raises(SourceError, match="a database's URL must be postgresql://host/name"):
         Database(query=QUERY, url="mysql://host/people")
@@ -358,7 +358,7 @@ def test_a_query_has_no_name_to_go_by(folder: Path, url: str) -> None:
     assert "leave out SOURCE or --query" in run("release", "people.csv", "--query", QUERY, *schema).err
     assert "several files have no one name to go by: say -o FILE" in run("release", folder, *schema).err
     assert "SOURCE, --database and --query, or --spark" in run("release", *schema).err
-    assert "must be said: --query" in run("release", "--database", url, *schema).err
+    assert "say what to read from the database: --query" in run("release", "--database", url, *schema).err
 
 
 def test_from_a_draft_to_a_release(folder: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,6 +81,13 @@ def test_words_among_numbers(tmp_path: Path) -> None:
     assert detect_reading(many).reading == ct.Reading()
 
 
+def test_any_number_of_spellings_of_a_missing_value_may_stand_among_numbers() -> None:
+    """Five words, and six spellings of a missing value beside them; a sixth word makes it a column of words."""
+    missing, words = ["", "-", "?", "NA", "k.A.", "n/a"], ["a", "b", "c", "d", "e"]
+    assert detect_reading(pd.DataFrame({"pay": ["1.234,5", *missing, *words]})).reading.decimal == {"pay": ","}
+    assert detect_reading(pd.DataFrame({"pay": ["1.234,5", *missing, *words, "f"]})).reading == ct.Reading()
+
+
 def test_what_is_said_is_not_looked_for(tmp_path: Path) -> None:
     (path,) = files(tmp_path, a=b"town,pay\nA,21.740\nB,3.500\n")
     said = detect_reading(path, reading=ct.Reading(decimal={"pay": ","}))

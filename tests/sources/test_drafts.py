@@ -51,7 +51,7 @@ def test_a_draft_of_each_kind_of_column() -> None:
     assert drafted.schema.attributes == EXPECTED
     assert drafted.left_out == (
         ("name", "most of its values occur in one row, like a name or an id"),
-        ("number", "every row has another number, like an id"),
+        ("number", "every row has a different number, like an id"),
         ("country", "it has a single value"),
         ("nothing", "it has no values"),
         ("raw", "its type is binary"),
@@ -133,7 +133,7 @@ def test_ids_that_come_again_are_the_unit() -> None:
     assert [name for name, _ in drafted.left_out] == ["person_id", "household_id"]
     alone = draft(pa.table({"id": list(range(100)), "sex": ["F", "M"] * 50}))
     assert (alone.schema.unit, alone.units) == (None, None)
-    assert alone.left_out == (("id", "every row has another number, like an id"),)
+    assert alone.left_out == (("id", "every row has a different number, like an id"),)
 
 
 def test_codes_are_labels_and_amounts_are_bins() -> None:

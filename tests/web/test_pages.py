@@ -155,6 +155,7 @@ def test_the_overview_searches_names_and_values(client: TestClient) -> None:
         return [link.removeprefix("/table?rows=") for link in links]
 
     assert found("") == ["sex", "%C3%A2ge", "value"]
+    assert re.search(r"3 attributes of about [\d,]+ people\.", client.get("/").text)
     assert found("fem") == ["sex"]
     assert found("東京") == ["value"]
     assert found("nothing") == []
@@ -226,6 +227,14 @@ def test_bars_tell_reliability_by_pattern_and_sign() -> None:
 
 
 # Labels that mean harm
+
+
+def test_a_line_may_end_after_an_underscore_in_the_labels_of_a_table() -> None:
+    """Eight columns of long labels without blanks would not fit on a screen; the label itself stays as it is."""
+    schema = Schema([Attribute("a", ["No_<b>_Injury", "Fatal_Injury"])])
+    page = client_of(serving(measured(schema, [(), ("a",)])), page=True).get("/table?columns=a").text
+    assert "Fatal_<wbr>Injury</bdi>" in page
+    assert "No_<wbr>&lt;b&gt;_<wbr>Injury</bdi>" in page
 
 
 def test_labels_that_mean_harm_are_inert_on_pages() -> None:

@@ -189,19 +189,23 @@ def _take_plain_numbers(command: Any) -> None:
     hints = get_type_hints(command.callback) if command.callback is not None else {}
     for option in command.params:
         hint = hints.get(option.name)
-        if {int, float} & {hint, *get_args(hint)}:
-            option.process_value = partial(_plain_number, option, option.process_value)
+        kinds = {int, float} & {hint, *get_args(hint)}
+        if kinds:
+            option.process_value = partial(_plain_number, option, option.process_value, is_whole=float not in kinds)
 
 
-def _plain_number(option: Any, process: Callable[[Any, Any], Any], context: Any, value: Any) -> Any:
-    if isinstance(value, str) and fraction_of_text(value) is None:
-        raise typer.BadParameter(f"{value[:40]!r} is not a number", ctx=context, param=option)
+def _plain_number(option: Any, process: Callable[[Any, Any], Any], context: Any, value: Any, *, is_whole: bool) -> Any:
+    if isinstance(value, str):
+        number = fraction_of_text(value)
+        if number is None or (is_whole and not value.lstrip("+-").isdecimal()):
+            kind = "a number" if number is None else "a whole number, in digits alone"
+            raise typer.BadParameter(f"{value[:40]!r} is not {kind}", ctx=context, param=option)
     return process(context, value)
 
 
 def _usage(error: Any) -> str:
     message = str(error.format_message()).strip().rstrip(".")
-    message = message[:1].lower() + message[1:]
+    message = message[:1].lower() + message[1:].replace("Input should be", "it must be").replace("Value error, ", "")
     where = getattr(getattr(error, "ctx", None), "command_path", "crosstally")
     return f"{message}; see {where} --help"
 

@@ -90,7 +90,7 @@ def plan(
     from crosstally.local.protocol import design
 
     if epsilon is None:
-        raise BudgetError("how much a report may tell must be said: --epsilon")
+        raise BudgetError("say how much privacy a report may spend: --epsilon")
     read = Schema.load(schema)
     check_output(output, force=force)
     with progress("planning", quiet=quiet or json):

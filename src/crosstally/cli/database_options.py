@@ -80,9 +80,9 @@ def read_source(
 
         return SparkTable(spark)
     if not asked:
-        raise SourceError("which rows to read must be said: SOURCE, --database and --query, or --spark")
+        raise SourceError("say which rows to read: SOURCE, --database and --query, or --spark")
     if query is None:
-        raise SourceError("what to read from the database must be said: --query 'SELECT ...'")
+        raise SourceError("say what to read from the database: --query 'SELECT ...'")
     from crosstally.sources.databases import Database
 
     return Database(query=query, url=url, dsn_env=dsn_env, rows_are_units=rows_are_units)

@@ -197,7 +197,7 @@ def _tell_people(screen: Screen, schema: Schema, files: _Files) -> None:
     _say(
         screen,
         f"{_PEOPLE:,} people, all of them generated: nobody real is here, so the truth may be shown below. "
-        f"{len(schema.names)} facts are known about each, with so many possible values:",
+        f"{len(schema.names)} attributes are known of each; this is how many values each can have:",
     )
     _say(screen, ", ".join(f"{attribute.name} {attribute.size}" for attribute in schema.attributes), "dim")
     _say(
@@ -213,16 +213,20 @@ def _tell_plan(screen: Screen, comparison: Comparison) -> None:
     _heading(screen, 2, "A plan, before anything is spent")
     _say(
         screen,
-        "Wanted: any table, of any number of facts, for a privacy budget of ε = 1 (smaller is more private). People "
-        "are protected by noise in every count, and its size is known without looking at the data, here for the "
-        f"{len(wanted)} tables over one or two facts:",
+        "Wanted: any table, of any number of attributes, for a privacy budget of ε = 1 (smaller is more private). "
+        "People are protected by noise in every count, and its size is known without looking at the data, here for the "
+        f"{len(wanted)} tables over one or two attributes:",
     )
     screen.print()
     _put(screen, comparison_table(comparison))
     screen.print()
     _say(screen, f"▸ {comparison.chosen.strategy} is chosen: {comparison.reason}.")
     _say(screen, stages_in_words(comparison.chosen))
-    _say(screen, "1-way, 2-way: how far a count in tables over one or two facts typically is from the true one.", "dim")
+    _say(
+        screen,
+        "1-way, 2-way: how far a count in tables over one or two attributes is from the true one, typically.",
+        "dim",
+    )
 
 
 def _tell_release(screen: Screen, story: _Story) -> None:

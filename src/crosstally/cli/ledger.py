@@ -119,7 +119,7 @@ def show(ledger: LedgerFile, *, json: Json = False) -> None:
         table.add_row(str(entry.number), when, printable(entry.key), printable(entry.strategy), entry.state, cost)
     screen.print()
     screen.put_table(table)
-    waiting = [entry for entry in entries if entry.state is State.STORED]
+    waiting = [entry for entry in entries if entry.state is State.STORED and not entry.is_asked]
     if waiting:
         screen.print()
         screen.say(f"Paid for and not delivered: crosstally ledger export {ledger} {printable(waiting[0].key)} -o FILE")
@@ -187,6 +187,11 @@ def export(
     opened = Ledger.open(ledger)
     check_output(output, force=force)
     entries = {each.key: each for each in opened.entries()}
+    if key in entries and entries[key].is_asked:
+        raise LedgerError(
+            f"{key!r} paid for an answer, not for a release: repeat the question with crosstally ask --key {key}, "
+            "which costs nothing"
+        )
     keys = stage_keys(key, entries) or (key,)
     bought = [opened.export(each) for each in keys]
     plans, measurements = [plan for plan, _ in bought], [each for _, stage in bought for each in stage]

@@ -132,7 +132,7 @@ Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", h
 def read_budget(epsilon: str | None, delta: str | None, rho: str | None) -> Budget:
     """The budget that the options state, with the exact decimals that were typed."""
     if epsilon is None and rho is None:
-        raise BudgetError("how much privacy may be spent must be said: --epsilon, --rho, or --epsilon and --delta")
+        raise BudgetError("say how much privacy may be spent: --epsilon, --rho, or --epsilon and --delta")
     return Budget(epsilon=epsilon, delta=delta, rho=rho)
 
 
@@ -157,7 +157,7 @@ def _read_tables(schema: Schema, ways: int | None, tables: list[str] | None, fil
     from crosstally.workload import Workload
 
     if sum(option is not None for option in (ways, tables or None, file)) > 1:
-        raise WorkloadError("the tables that matter must be said in one way: --ways, --tables or --workload")
+        raise WorkloadError("say in one way which tables matter: --ways, --tables or --workload")
     if ways is not None:
         return Workload.all_ways(schema, ways)
     if tables:

@@ -306,7 +306,7 @@ def _show(found: Comparison, advice: Sequence[Advice], *, strategies: bool) -> N
         screen.print()
         screen.say(f"What would change {advice[-1].before.tables} most:")
         for each in advice:
-            screen.say(f"- {printable(each)}{_as_options(each)}", indent=2)
+            screen.say(f"- {printable(each)}{_as_options(each)}", indent=2, hang=2)
     for sentence in caveats(chosen.schema):
         screen.say(sentence)
     if strategies:

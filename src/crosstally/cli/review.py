@@ -77,7 +77,7 @@ def review(
         raise SchemaError("a review needs a source and a schema: crosstally schema review SOURCE SCHEMA")
     rows = read_source([source] if source else None, database, dsn_env, query, spark, rows_are_units=rows_are_units)
     if ways is not None and tables:
-        raise WorkloadError("the tables that matter must be said in one way: --ways or --tables")
+        raise WorkloadError("say in one way which tables matter: --ways or --tables")
     named = tuple(tuple(name.strip() for name in each.split(",")) for each in tables or ())
     wanted = Wanted(Budget(epsilon=epsilon, delta=delta), ways, named)
     read = Schema.load(schema)

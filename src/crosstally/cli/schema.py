@@ -155,9 +155,9 @@ def _tell(found: Draft, screen: Screen) -> None:
 
     screen.say("Confidential: numbers of rows, for the steward only.", style="bold")
     for column in found.columns:
-        screen.say(f"{printable(column.attribute.name)}  {_frequencies(column)}")
-        for remark in (*column.remarks, *_rare(column)):
-            screen.say(printable(remark), indent=4)
+        screen.say(f"{printable(column.attribute.name)}  {_frequencies(column)}", hang=4)
+        for remark in (*map(printable, column.remarks), *_rare(column)):
+            screen.say(remark, indent=4, hang=2)
     if found.schema.unit is not None and found.units is not None:
         unit, rows = found.schema.unit, found.units
         screen.say(
@@ -166,18 +166,17 @@ def _tell(found: Draft, screen: Screen) -> None:
             'each are counted: a bound that follows the data, which epsilon does not cover ("from": "data").'
         )
     for name, reason in found.left_out:
-        screen.say(f"left out  {printable(name)}: {reason}")
+        screen.say(f"left out  {printable(name)}: {reason}", hang=4)
 
 
 def _frequencies(column: DraftedColumn) -> str:
-    from crosstally.cli.output.screen import number_of, printable
+    from crosstally.cli.output.screen import number_of
 
     if not column.frequencies:
         return f"{number_of(column.attribute.size, 'cell', 'cells')}, whose rows are not counted one by one"
     shown = sorted(column.frequencies, key=lambda pair: -pair[1])[:_MOST_SHOWN]
     more = len(column.frequencies) - len(shown)
-    texts = [f"{printable(label)} {rows:,}" for label, rows in shown] + [f"{more:,} more"] * bool(more)
-    return ", ".join(texts)
+    return ", ".join([_label_and_rows(*each) for each in shown] + [f"{more:,} more"] * bool(more))
 
 
 def _rare(column: DraftedColumn) -> list[str]:
@@ -187,9 +186,16 @@ def _rare(column: DraftedColumn) -> list[str]:
     rare = column.rare(FEW_ROWS)
     if not rare:
         return []
-    shown = ", ".join(f"{label} {rows}" for label, rows in rare[:_MOST_SHOWN])
+    shown = ", ".join(_label_and_rows(*each) for each in rare[:_MOST_SHOWN])
     more = f", {len(rare) - _MOST_SHOWN} more" if len(rare) > _MOST_SHOWN else ""
-    return [f"of fewer than {FEW_ROWS} rows: {shown}{more}; merge them, or keep only what is publicly known"]
+    return [f"fewer than {FEW_ROWS} rows: {shown}{more}; merge them, or keep only what is publicly known"]
+
+
+def _label_and_rows(label: str, rows: int) -> str:
+    """A label and its number, which are not parted at the end of a line."""
+    from crosstally.cli.output.screen import kept_together, printable
+
+    return kept_together(f"{printable(label)} {rows:,}")
 
 
 def _save(schema: Schema, output: Path) -> None:

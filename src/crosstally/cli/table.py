@@ -44,7 +44,8 @@ class Format(StrEnum):
 
 
 _BINARY = frozenset((Format.PARQUET, Format.XLSX))
-_BY_ENDING = {f".{each.value}": each for each in (Format.CSV, Format.JSON, Format.PARQUET, Format.XLSX, Format.PX)}
+_NAMED_BY_ENDING = (Format.CSV, Format.JSON, Format.PARQUET, Format.XLSX, Format.PX)
+_BY_ENDING = {**{f".{each.value}": each for each in _NAMED_BY_ENDING}, ".txt": Format.TABLE, "": Format.TABLE}
 """What a file's name says about its format where --format does not."""
 _NAMES = f"{', '.join(each.value for each in list(Format)[:-1])} or {list(Format)[-1].value}"
 
@@ -152,7 +153,13 @@ def _whole(release: Release, answer: Marginal, regrouping: Regrouping) -> Margin
 
 
 def _format_of(output: Path | None) -> Format:
-    return Format.TABLE if output is None else _BY_ENDING.get(output.suffix.lower(), Format.TABLE)
+    if output is None:
+        return Format.TABLE
+    ending = output.suffix.lower()
+    if ending not in _BY_ENDING:
+        endings = ", ".join(each for each in _BY_ENDING if each)
+        raise CrosstallyError(f"no format has the ending of {str(output)!r}: name it {endings}, or say --format")
+    return _BY_ENDING[ending]
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,11 @@ __all__ = ["json_stat_text"]
 def json_stat_text(marginal: Marginal, *, level: float | None = None) -> str:
     """A JSON-stat 2.0 dataset; errors and the ends of intervals of each value and the condition are its extension."""
     attributes, cells = marginal.schema.attributes, list(labelled_cells(marginal, level=level))
+    condition = f", where {marginal.where}" if marginal.where else ""
     value = {
         "version": "2.0",
         "class": "dataset",
-        "label": " by ".join(marginal.attributes) or "number of rows",
+        "label": (" by ".join(marginal.attributes) or "number of rows") + condition,
         "source": f"crosstally release, {marginal.caption}",
         "id": list(marginal.attributes),
         "size": list(marginal.schema.shape),

@@ -24,6 +24,7 @@ from crosstally.notebook.results import Answer, Improvement, Price, TableImprove
 from crosstally.plans.plan import Plan
 from crosstally.plans.shares import requests_with_shares
 from crosstally.privacy.ledger import Ledger
+from crosstally.privacy.ledger_records import ASKED
 from crosstally.questions.queries import Cells, Contrast, Linear
 from crosstally.questions.question import Question, describe, query_of
 from crosstally.residuals.combine import Estimate, combine
@@ -376,7 +377,7 @@ def _plan(queries: Sequence[Linear], ledger: Ledger, budget: Budget) -> Plan:
     return Plan(
         ledger.schema,
         requests,
-        strategy="ask",
+        strategy=ASKED,
         workload=Workload(((),)),
         budget=budget,
         neighbours=ledger.neighbours,

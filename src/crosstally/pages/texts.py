@@ -13,14 +13,14 @@ ENGLISH: Mapping[str, str] = {
     "summary": "Summary",
     "rows": "people",
     "records": "records",
-    "rows_between": "{rows}, most likely {low} to {high}",
+    "rows_between": "{rows} ({low} to {high})",
     "rows_public": "{rows} (a public number)",
     "attributes": "attributes",
     "budget": "privacy budget",
     "measured": "numbers measured",
     "lead": (
         "Nobody's answers can be read from this page. Every number on it was computed from noisy measurements, so "
-        "every number has an error, and the error is told."
+        "every number has an error, which is shown beside it."
     ),
     "attribute_list": "The attributes",
     "attribute": "attribute",
@@ -41,7 +41,7 @@ ENGLISH: Mapping[str, str] = {
     "reliability": "reliability",
     "share": "share",
     "more_values": "{number} more values are in the release.",
-    "associations": "What has to do with what",
+    "associations": "Which attributes are linked",
     "associations_lead": (
         "Cramér's V says how strongly two attributes are linked: 0 is not at all, 1 is completely. The intervals "
         "hold it with 95% confidence, as far as the noise of the release goes. Pairs whose interval begins at 0 may "
@@ -53,14 +53,14 @@ ENGLISH: Mapping[str, str] = {
     "cramers_v": "Cramér's V",
     "interval": "95% interval",
     "unknown": "not known",
-    "reliable": "How reliable what is",
+    "reliable": "How reliable the numbers are",
     "reliable_lead": (
         "A count is reliable when its error is small beside it. The signs follow the coefficient of variation, half of "
         "the interval's width over 1.96 times the count: ●●● below 16.5%, ●●○ below 33.3%, ●○○ above."
     ),
     "flag_good": "reliable",
-    "flag_fair": "use with caution",
-    "flag_poor": "unreliable",
+    "flag_fair": "use with care",
+    "flag_poor": "too unreliable to use",
     "flag_unknown": "not known",
     "cells_by_flag": "Counts on this page by reliability",
     "cells": "counts",
@@ -84,7 +84,7 @@ ENGLISH: Mapping[str, str] = {
     "about_period": "Period",
     "about_contact": "Contact",
     "about_licence": "Licence",
-    "how": "How to ask further",
+    "how": "How to ask for other tables",
     "how_lead": "Whoever has the release file can ask for any table, at no cost to privacy:",
     "made_by": "Written by crosstally {version}. This page is one file: it loads nothing and runs nothing.",
 }

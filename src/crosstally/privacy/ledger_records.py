@@ -31,6 +31,7 @@ from crosstally.questions.query_json import query_from_dict
 from crosstally.schema import Schema
 
 __all__ = [
+    "ASKED",
     "RAISED",
     "UPGRADED",
     "Entry",
@@ -57,6 +58,8 @@ __all__ = [
 ]
 
 _MAX_KEY = 200  # characters of a key. Chosen: keys are names that people choose; more would only make listings wide
+ASKED = "ask"
+"""The strategy of spends for the answers to single questions."""
 RAISED, UPGRADED = "raised", "upgraded"
 """Events of the ledger itself; their keys begin with a tab, which the key of a spend cannot have."""
 
@@ -87,6 +90,11 @@ class Entry:
     when: datetime
     hash: str
     request: str
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether it paid for the answers to single questions, which are given when bought and never exported."""
+        return self.strategy == ASKED
 
 
 @dataclass(frozen=True, slots=True)

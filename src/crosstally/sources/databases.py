@@ -76,7 +76,7 @@ class Database:
 
     def __post_init__(self) -> None:
         if sum(each is not None for each in (self.url, self.dsn_env, self.connection)) != 1:
-            raise SourceError("where a database is must be said in one way: a URL, a variable or a connection")
+            raise SourceError("say in one way where the database is: a URL, a variable or a connection")
         if not isinstance(self.query, str):
             raise SourceError(f"query must be a text, got {type(self.query).__name__}")
         if self.url is not None:

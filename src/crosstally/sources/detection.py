@@ -21,6 +21,7 @@ from crosstally.schema import Schema
 from crosstally.sources.codes.arrays import is_text, plain_text
 from crosstally.sources.columns import Columns
 from crosstally.sources.databases import Database
+from crosstally.sources.drafting.spellings import missing_tokens
 from crosstally.sources.encodings import GUESS, decoded_head, encoding_of, is_utf8, read_head
 from crosstally.sources.files import is_text_file
 from crosstally.sources.guard import guarded
@@ -36,7 +37,8 @@ __all__ = ["Detected", "describe_reading", "detect_reading"]
 
 _SAMPLE_CHARACTERS = 64 * 1024  # what CleverCSV looks at: more takes longer and seldom changes its mind
 _UNSAID = (":", " ")  # they part fields too, but times and texts hold them
-_MOST_WORDS = 5  # a column of numbers may hold so many words, such as n/a; the same in a draft
+_MOST_WORDS = 5  # words that a column of numbers may hold beside those for a missing value; the same in a draft
+_MOST_WORDS_OF_A_BATCH = 50  # that are looked at: more than there are usual spellings of a missing value, 23
 _MOST_SAMPLES = 3  # texts with accents that are shown: a steward sees from a few whether the encoding is right
 _LONGEST_SAMPLE = 40  # characters of such a text: longer ones fill the terminal, and may be anything
 _MOST_ACCENTS = 1_000  # texts that are kept to choose samples from
@@ -253,7 +255,7 @@ class _Column:
 
     @property
     def is_numeric(self) -> bool:
-        return len(self.words) <= _MOST_WORDS
+        return len(self.words) <= _MOST_WORDS + len(missing_tokens(self.words))
 
 
 @dataclass(slots=True)
@@ -292,7 +294,7 @@ def _add(seen: _Seen, name: str, column: pa.Array, *, is_said: bool) -> None:
     if known.is_numeric and not is_said:
         known.numbers.add(texts)
         words = texts.filter(pc.invert(is_any_number(texts)))
-        known.words.update(words.slice(0, _MOST_WORDS + 1).to_pylist())
+        known.words.update(words.slice(0, _MOST_WORDS_OF_A_BATCH).to_pylist())
 
 
 def _with_styles(reading: Reading, seen: _Seen) -> Reading:

@@ -17,8 +17,8 @@ TEXTS: Mapping[str, str] = {
     "nav.privacy": "Privacy",
     "footer": "Numbers carry noise that protects people. Nothing on this page comes from another host.",
     # The start page
-    "start.lead": "{attributes} attributes about {rows} people. Ask for any table; each number comes with its error.",
-    "start.lead_unknown": "{attributes} attributes. Ask for any table; each number comes with its error.",
+    "start.lead": "{attributes} attributes of about {rows} people. Ask for any table; each number has its error.",
+    "start.lead_unknown": "{attributes} attributes. Ask for any table; each number has its error.",
     "start.about": "What this is",
     "start.attributes": "Attributes",
     "start.search": "Find an attribute",

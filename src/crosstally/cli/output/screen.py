@@ -35,6 +35,7 @@ __all__ = [
     "facts",
     "grid",
     "joined",
+    "kept_together",
     "number_of",
     "one_line",
     "people",
@@ -53,6 +54,10 @@ UNBOUNDED = 4096  # columns where stdout is no terminal: so many that no table i
 _PATIENCE = 1.0  # seconds before progress is shown: what ends sooner needs none
 _BYTES = "bytes"
 ACCENT = "bold cyan"
+_KEPT = "\x1f"  # a blank at which no line ends, until it is printed; ``printable`` lets none through from a label
+_MOST_KEPT = (
+    40  # characters that are kept on one line: longer texts may be parted, or they would leave lines half empty
+)
 
 
 class Screen(Console):
@@ -67,19 +72,21 @@ class Screen(Console):
         """Leave it to ``main``, which ends quietly."""
         raise BrokenPipeError
 
-    def say(self, text: str, *, style: str = "", indent: int = 0) -> None:
-        """Print a paragraph, wrapped at a readable width unless none is set; no path is broken apart."""
-        margin = " " * indent
-        width = self.width if self.width == UNBOUNDED else max(min(self.width, PROSE_WIDTH), 2 * indent + 1)
+    def say(self, text: str, *, style: str = "", indent: int = 0, hang: int = 0) -> None:
+        """Print a paragraph, wrapped at a readable width unless none is set; no path is broken apart.
+
+        Lines after the first are indented by ``hang`` columns more.
+        """
+        width = self.width if self.width == UNBOUNDED else max(min(self.width, PROSE_WIDTH), 2 * (indent + hang) + 1)
         for line in wrap(
             spelled(text, self.encoding),
             width,
-            initial_indent=margin,
-            subsequent_indent=margin,
+            initial_indent=" " * indent,
+            subsequent_indent=" " * (indent + hang),
             break_long_words=False,
             break_on_hyphens=False,
         ):
-            self.put(line, style=style)
+            self.put(line.replace(_KEPT, " "), style=style)
 
     def put_table(self, table: Table, *, indent: int = 0) -> None:
         """Print a table, its lines without blanks at their ends. Texts are folded to fit, numbers are never cut."""
@@ -207,6 +214,17 @@ def printable(text: object) -> str:
 def one_line(text: object) -> str:
     """The text on a single line."""
     return printable(" ".join(str(text).split()))
+
+
+def kept_together(text: str) -> str:
+    r"""The text for a paragraph, its blanks such that ``Screen.say`` ends no line there; of a long text the last one.
+
+    >>> kept_together("[1.9, 2) 102"), kept_together("a " * 30 + "7")[-5:]
+    ('[1.9,\x1f2)\x1f102', 'a a\x1f7')
+    """
+    if len(text) <= _MOST_KEPT:
+        return text.replace(" ", _KEPT)
+    return _KEPT.join(text.rsplit(" ", 1))
 
 
 def number_of(number: int, one: str, several: str) -> str:

@@ -194,7 +194,7 @@ class Column:
             return None
         if self._is_measure:
             repeats = self._too_many or self._times.total() > len(self._times)
-            return None if repeats or not self._whole else "every row has another number, like an id"
+            return None if repeats or not self._whole else "every row has a different number, like an id"
         if self._too_many:
             return f"it has more than {_MOST_TRACKED:,} different values, like a name or an id"
         labels = len(grouped(self._known)[0])
