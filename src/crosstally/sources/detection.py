@@ -36,7 +36,7 @@ __all__ = ["Detected", "describe_reading", "detect_reading"]
 
 _SAMPLE_CHARACTERS = 64 * 1024  # what CleverCSV looks at: more takes longer and seldom changes its mind
 _UNSAID = (":", " ")  # they part fields too, but times and texts hold them
-_MOST_WORDS = 5  # a column of numbers may hold so many words, such as n/a; the same in a draft
+_MOST_WORDS = 5  # a column of numbers may contain this many different words, such as n/a; the same in a draft
 _MOST_SAMPLES = 3  # texts with accents that are shown: a steward sees from a few whether the encoding is right
 _LONGEST_SAMPLE = 40  # characters of such a text: longer ones fill the terminal, and may be anything
 _MOST_ACCENTS = 1_000  # texts that are kept to choose samples from
