@@ -38,7 +38,8 @@ SIZES = np.array([0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2])
 _PRIOR = np.array([1, 1, 2, 3, 2, 1, 0.3, 0.1]) / 10.4
 """Weights of pairs before any was seen; like ten sets. From a prototype on six real tables."""
 
-# The weights above count as so many sets, beside up to 60 that are read. More trust the prototype's tables longer.
+# The weights above count as this many sets, next to up to 60 measured sets. A larger number gives the prototype's
+# tables more weight.
 _PRIOR_SETS = 10.0
 # Added to each weight of the next order, so that no size is ruled out because the order below had none of it.
 _LEAST = 0.002

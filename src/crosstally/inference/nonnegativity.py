@@ -16,7 +16,7 @@ from crosstally.errors import CrosstallyError
 
 __all__ = ["CORRECTIONS", "clip", "clip_and_keep_total", "ripple", "unchanged"]
 
-# Guards against endless ripples: the steps of a table are this plus so many for each of its cells.
+# Guard against endless ripples: the most steps of a table are _LEAST_STEPS plus _STEPS_FOR_EACH_CELL times its cells.
 _LEAST_STEPS = 10_000_000
 _STEPS_FOR_EACH_CELL = 1_000  # see above. A table that needs more is clipped with its total kept
 _ROUNDING = 1e-9  # in rows: far above the rounding of doubles, far below any threshold that somebody asks for

@@ -21,7 +21,7 @@ from crosstally.schema import Outside, Schema
 
 __all__ = ["Protocol", "design"]
 
-_MINIMUM = 1_000  # Reports below which nothing is released, unless told. Chosen: what few reports say is mostly noise.
+_MINIMUM = 1_000  # the fewest reports that are released, by default. Chosen: counts of few reports are mostly noise
 _MOST_REPEATED = 1_000  # groups or oracles that are the same: designs have none, and each takes time to check
 _MOST_PEOPLE = 10**12  # a limit: more people than there are, and far from where counts and shares leave int64
 

@@ -60,7 +60,7 @@ FORMAT = 5
 """Plans that measure an attribute in more than one way. A plan is written in the lowest format that can hold it, which
 older readers accept: 4 has matrices or a workload of ranges, 3 an objective, choices or groups of values, 2 later
 stages, 1 none of these."""
-_MIXED = 5  # the format of a plan that measures an attribute in more than one way, by itself
+_MIXED = 5  # the format of a plan that measures an attribute in more than one way
 # The variance of a number without noise: positive, so that it has an inverse, and negligible beside any noise.
 _EXACT = 1e-300
 _FREE_CELLS = 2**18  # of contrasts: all sets of 11 binary attributes, or one set of 18

@@ -28,7 +28,7 @@ __all__ = ["implied", "tight_epsilon"]
 # Limits time: the privacy loss distribution of discrete Gaussian noise is a sum over all whole numbers within some
 # scales. Beyond it epsilon follows from rho, which is larger and as true.
 _LARGEST_SCALE = 100_000.0
-# Added to what doubles computed, in proportion: far above their error, so that epsilon is never told too small.
+# A relative margin on results in doubles, far above their rounding error, so that epsilon is never stated too small.
 _ROUNDING = 1e-9
 
 

@@ -37,7 +37,7 @@ __all__ = ["Detected", "describe_reading", "detect_reading"]
 
 _SAMPLE_CHARACTERS = 64 * 1024  # what CleverCSV looks at: more takes longer and seldom changes its mind
 _UNSAID = (":", " ")  # they part fields too, but times and texts hold them
-_MOST_WORDS = 5  # words that a column of numbers may hold beside those for a missing value; the same in a draft
+_MOST_WORDS = 5  # a column of numbers may contain this many words beside those for a missing value; the same in a draft
 _MOST_WORDS_OF_A_BATCH = 50  # that are looked at: more than there are usual spellings of a missing value, 23
 _MOST_SAMPLES = 3  # texts with accents that are shown: a steward sees from a few whether the encoding is right
 _LONGEST_SAMPLE = 40  # characters of such a text: longer ones fill the terminal, and may be anything

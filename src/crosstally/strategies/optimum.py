@@ -36,10 +36,10 @@ _MASK_BITS = 62
 # Starts of the search: how many designs of each cover, one fewer for more than 1,000 subsets; up to 150 subsets mixed
 # designs of two sizes are tried; more than 1,000 tables are not clustered under Gaussian noise. Guards of time, chosen.
 _DESIGNS, _MANY_SUBSETS, _FEW_SUBSETS, _MANY_TABLES = 3, 1000, 150, 1000
-# Starts: views of up to so many times the cells of the largest table; of many tables every other one. Chosen in steps
-# of about two; more take longer.
+# Starts: views of up to this many times the cells of the largest table; with many tables, every other factor. Chosen in
+# steps of about two; more take longer.
 _GROWTHS = (1, 1.5, 2, 3, 4, 8, 16, 32)
-# The search begins from the best so many of all tuned starts, and from the one of most views besides. Chosen.
+# The search begins from this many of the best tuned starts, and from the start with the most views. Chosen.
 _STARTS = 3
 _MOST_VIEWS = 500  # limits time: starts of more views are tuned, and not searched from
 # Work in sets visited: of all searches, of one at least, and of one for each set that matters. Chosen, limits time:

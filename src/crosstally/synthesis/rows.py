@@ -36,7 +36,7 @@ Tables = Callable[[Sequence[tuple[str, ...]]], list[Marginal]]
 
 _MOST_CODES = 200_000_000  # rows times attributes: 800 MB
 _LARGEST_TABLE = 50_000  # cells of a table that rows are fitted to; larger ones have less than a row in most cells
-# Limits time: rows are fitted to all single attributes and to so many pairs, those linked most strongly.
+# Limits time: rows are fitted to all single attributes and to at most this many pairs, those associated most strongly.
 _MOST_TABLES = 3_000
 # Sweeps over all tables, as the work below allows. Chosen: fewer leave rows further from the tables.
 _MOST_SWEEPS, _LEAST_SWEEPS = 8, 2

@@ -50,7 +50,7 @@ __all__ = [
 ]
 
 PROSE_WIDTH = 96  # columns of running text: longer lines are hard to read
-UNBOUNDED = 4096  # columns where stdout is no terminal: so many that no table is wrapped or cut
+UNBOUNDED = 4096  # columns if stdout is no terminal: enough that no table is wrapped or cut
 _PATIENCE = 1.0  # seconds before progress is shown: what ends sooner needs none
 _BYTES = "bytes"
 ACCENT = "bold cyan"

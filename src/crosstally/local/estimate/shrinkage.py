@@ -38,7 +38,7 @@ from crosstally.typing import Floats
 __all__ = ["Shrunk", "answered", "coefficient_variances", "shrunk_measurements"]
 
 Names = tuple[str, ...]
-# Limits time: of a larger view only its sets of up to so many attributes are shrunk, the rest are as measured.
+# Limits time: in a larger view only sets of up to this many attributes are shrunk; the others stay as measured.
 _MOST_ATTRIBUTES = 6
 
 

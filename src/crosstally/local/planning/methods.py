@@ -65,7 +65,8 @@ _MOST_CELLS = 4096
 _QUICK_SETS = 5_000  # of three attributes: all of 32 attributes, whose designs are made in a second or two
 _NEXT_TO_NOTHING = 0.01  # of the predicted error, which is known no better than to a third
 _CALM_NOISE = 0.001  # from memory of the CALM paper, unverified; more noise is allowed to nobody, whatever it would buy
-# Shares of people to try are multiples of one in so many. Chosen: the predicted error is known no better (above).
+# Shares of people to try are multiples of one over this number. Chosen: the predicted error is not known more precisely
+# (above).
 _STEPS = 20
 # Least steps for single attributes and for pairs: with two values, and with more. See ``_grid`` for what was seen on
 # generated rows.

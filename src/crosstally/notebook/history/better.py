@@ -50,7 +50,8 @@ _MOST_NUMBERS = 20_000_000  # limits time and memory: queries times the cells of
 # and new questions have 1.25 times the error of those after 200; five times the rows change them by 5%.
 _LEARNERS, _SWEEPS = 20_000, 200
 _TOLERANCE = 1.0  # the violation at which the fit ends sooner: one scale of the noise plus one standard error
-# The ratio of errors is drawn to 1 as if by so many answers that both methods miss alike: few answers say little of it.
+# The ratio of errors is shrunk towards 1, as if this many more answers had been left out on which both methods have the
+# same error: few answers do not determine the ratio.
 _DOUBT = 10.0
 
 

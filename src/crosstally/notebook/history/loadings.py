@@ -36,10 +36,11 @@ __all__ = ["Evidence", "Mixture", "evidence", "moved", "ordered_covariance"]
 
 # How far neighbours are alike: by e after this share of rows. Chosen; the answers say how much of it there is.
 _REACH = 0.3
-# The belief in even shares counts as so many answers. More keep a short history from trusting the order of labels.
+# The belief in even shares counts as this many answers. A larger number keeps a short history from trusting the order
+# of labels.
 _EVEN = 2.0
 _LARGEST = 400  # limits time: values of an attribute up to which its matrix is learned. Each step takes the cube
-_MOST_NUMBERS = 10_000_000  # limits time: longer histories learn no matrices, and every cell strays by itself
+_MOST_NUMBERS = 10_000_000  # limits time: longer histories learn no matrices; every cell deviates independently
 
 
 def ordered_covariance(probabilities: Floats) -> Floats:

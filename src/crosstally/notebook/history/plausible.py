@@ -52,7 +52,7 @@ _SETTLED = 0.05  # in logarithms of variances: 5% of a variance changes an error
 _GRID = 1.5
 _LEAST = 0.02  # points this much less likely than the best one are left out, and nothing beyond them is looked at
 _MOST_POINTS = 60  # limits time: each point is a fit of all answers
-# Where so many answers speak of a level it is known to about 14%, far less than a step: it is not varied.
+# If this many answers inform a level, it is known to about 14%, far less than a step of the grid, and is not varied.
 _CERTAIN = 100.0
 _REPLACEMENTS = 2  # steps of expectation propagation after the variances were moved. Chosen: answers start near
 _DOMINANT, _DOMINANT_SPREAD = 0.7, 3.0

@@ -37,8 +37,8 @@ from crosstally.typing import Floats
 
 __all__ = ["Estimates", "History"]
 
-# How far rows stray from the prior, as a part of them: with known tables of single attributes, and without. Chosen; the
-# belief about it matters for short histories, and answers outvote it (docs/methods/history.md).
+# How far the counts deviate from the prior, as a share of the rows: with known tables of single attributes, and
+# without. Chosen; this belief matters for short histories, and many answers override it (docs/methods/history.md).
 _KNOWN_SPREAD, _UNKNOWN_SPREAD = 0.1, 0.3
 # The standard deviation of the logarithm of a variance in the best fit: weaker than the belief of error bars. Chosen.
 _BELIEF = 4.0

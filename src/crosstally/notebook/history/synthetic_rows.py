@@ -36,7 +36,7 @@ __all__ = ["SWEEPS", "Synthetic", "maximum_entropy", "synthesize"]
 # The paper's alpha, whose value it does not give, where answers cannot choose it: chosen on generated rows. More trusts
 # noisy answers further.
 _ALPHA = 1e-3
-SWEEPS = 100  # sweeps unless told: ``converged`` says whether they did. Thousands of overlapping queries need more
+SWEEPS = 100  # by default; ``converged`` says whether they were enough. Thousands of overlapping queries need more
 # Rows that weights are learned with; above 200 attributes fewer, down to a tenth. More take longer and know the means
 # better, by the root.
 _LEARNERS = 100_000

@@ -59,7 +59,7 @@ _ORDER = (
 _EXACT = "without_noise"  # the column of what learning errs without noise, drawn as a star
 # What the paper's words are taken to mean, in ratios of errors: as well as, comparable, essentially the same.
 _ALIKE = 1.5
-_DOMINATES = math.sqrt(2)  # where noise and approximation err alike, both together err so many times as one
+_DOMINATES = math.sqrt(2)  # if noise and approximation err equally, both together err this many times as much as one
 
 
 _ONE_BY_ONE: Mapping[str, Callable[..., Floats]] = {
