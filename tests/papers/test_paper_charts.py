@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 from crosstally.papers.charts import (
     category,
@@ -98,11 +100,23 @@ def test_a_legend_is_above_the_plot_in_rows_of_the_same_length() -> None:
     assert legend(["a" * 100, "b"], width=400)["columns"] == 1
 
 
+def sizes(channel: Mapping[str, Any]) -> dict[str, float]:
+    return {each["test"]["equal"]: each["value"] for each in channel["condition"]}
+
+
 def test_nested_lines_are_thinner_and_points_smaller_the_later_their_name() -> None:
     line, dot = (part["encoding"] for part in curves("method", looks("abc"), nested=True, **PLACE))
-    assert line["strokeWidth"]["scale"] == {"domain": ["a", "b", "c"], "range": [3.5, 2.35, 1.2]}
-    assert dot["size"]["scale"] == {"domain": ["a", "b", "c"], "range": [90, 57.5, 25]}
+    assert sizes(line["strokeWidth"]) == {"a": 4, "b": 2.7, "c": 1.4}
+    assert sizes(dot["size"]) == {"a": 100, "b": 67.5, "c": 35}
     assert "size" not in points("method", looks("abc"), **PLACE)["encoding"]
+
+
+def test_nested_lines_are_drawn_so_and_symbols_of_the_legend_have_no_outline() -> None:
+    rows = [{"d": d, "error": 2.0, "method": name} for name in "ab" for d in (1, 2)]
+    svg = drawn(chart(rows, *curves("method", looks("ab"), nested=True, **PLACE), title="same errors"))
+    lines = re.findall(r'aria-roledescription="line mark".*?stroke-width="([0-9.]+)"', svg)
+    assert lines == ["4", "1.4"]
+    assert re.findall(r'role-legend-symbol".*?stroke-width="([0-9.]+)"', svg) == ["0", "0"]
 
 
 def test_later_names_are_drawn_above_earlier_ones() -> None:

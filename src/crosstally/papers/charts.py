@@ -58,9 +58,10 @@ _SHAPES = (
 # Pixels drawn and left out. Lines that coincide show each other through their gaps, and [1, 0] is a line without any.
 _DASHES = ((1, 0), (8, 3), (3, 3), (8, 3, 2, 3), (5, 5), (1, 3), (12, 4), (5, 2, 1, 2), (2, 6))
 _LETTER, _SYMBOL = 5.8, 32  # pixels of a letter of a legend, and of a symbol with the room around it
+_WIDTH = 1.6  # pixels of a line
 # Of lines that are nested, the first and the last: pixels of width, and square pixels of points.
-_WIDTHS, _SIZES = (3.5, 1.2), (90, 25)
-_RING = 150  # square pixels of a ring: the points inside have at most 60
+_WIDTHS, _SIZES = (4, 1.4), (100, 35)
+_RING = 150  # square pixels of a ring: the points inside have at most 100
 _PALE = "#e8e8e8"  # where many panels or marks share a page: lighter than Vega-Lite's own grid
 # A logarithmic axis is marked at these multiples of powers of ten when it spans fewer decades than this: about five
 # marks on a short axis, and never more than fit a height of 190 pixels.
@@ -170,19 +171,26 @@ def curves(
     dashes = {name: list(look.dash) for name, look in styles.items()}
     colour = category(field, _colours(styles), title=None, legend=legend(styles, width=width))
     strokes = category(field, dashes, title=None, legend=None)
-    line = layer({"type": "line", "strokeWidth": 1.6}, **channels, color=colour, strokeDash=strokes)
+    line = layer({"type": "line"}, **channels, color=colour, strokeDash=strokes)
     dot = points(field, styles, width=width, **channels)
     if nested:
-        for part, channel, sizes in ((line, "strokeWidth", _WIDTHS), (dot, "size", _SIZES)):
-            part["encoding"][channel] = category(field, _between(styles, *sizes), title=None, legend=None)
+        line["encoding"]["strokeWidth"] = _thinning(field, styles, *_WIDTHS)
+        dot["encoding"]["size"] = _thinning(field, styles, *_SIZES)
+    else:
+        line["encoding"]["strokeWidth"] = {"value": _WIDTH}
     return [line, dot]
 
 
-def _between(names: Iterable[str], first: float, last: float) -> dict[str, float]:
-    """Sizes for names, in equal steps."""
+def _thinning(field: str, names: Iterable[str], first: float, last: float) -> dict[str, Any]:
+    """Sizes for names, in equal steps: as conditions, since a scale would enter the legend and alter its symbols."""
     there = list(names)
     steps = max(1, len(there) - 1)
-    return {name: (first * (steps - place) + last * place) / steps for place, name in enumerate(there)}
+    sizes = [(first * (steps - place) + last * place) / steps for place in range(len(there))]
+    tests = [{"field": field, "equal": name} for name in there]
+    return {
+        "condition": [{"test": test, "value": size} for test, size in zip(tests, sizes, strict=True)],
+        "value": last,
+    }
 
 
 def in_order(values: Iterable[Mapping[str, Any]], field: str, names: Iterable[str]) -> list[dict[str, Any]]:

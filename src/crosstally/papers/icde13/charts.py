@@ -96,13 +96,17 @@ def _by_epsilon(rows: Rows, title: str, largest: float, epsilons: Sequence[float
 
 def _by_recovery(rows: Rows, largest: float) -> dict[str, Any]:
     names = ("workload", "method", "recovery", "relative_error")
-    values: list[dict[str, Any]] = [{name: row[name] for name in names} for row in rows]
+    sides = (OWN, LEAST_SQUARES)  # what has no pair stands in the middle
+    values: list[dict[str, Any]] = [
+        {**{name: row[name] for name in names}, "side": row["recovery"] if row["recovery"] in sides else "middle"}
+        for row in rows
+    ]
     recoveries = [OWN, LEAST_SQUARES, ONE_TABLE]
     others = dict.fromkeys(str(each["recovery"]) for each in values if each["recovery"] not in recoveries)
     styles = looks([*others, *recoveries])
     place: dict[str, Any] = {
         "x": category("method", sort=list(_shown(values)), title=None, axis={"labelAngle": -60}),
-        "xOffset": category("recovery", sort=list(styles)),
+        "xOffset": category("side", sort=[OWN, "middle", LEAST_SQUARES], scale={"paddingOuter": 1.5}),
         "y": _along(values),
     }
     return chart(

@@ -387,6 +387,9 @@ def _shift_coefficients() -> int:
     return sum(math.comb(_SHIFT_ATTRIBUTES, order) for order in range(_WAYS + 1))
 
 
+_BAR = "M-0.2,-1L0.2,-1L0.2,1L-0.2,1Z"  # a symbol of the legend
+
+
 def _chart(runs: Sequence[Run], ours: Mapping[int, Sequence[Mapping[int, float]]]) -> dict[str, Any]:
     """The largest error of each draw, and the bounds, on a logarithmic scale."""
     error, bound = "largest error of a pair, a bar for each draw", f"bound that holds with probability {1 - _DELTA:g}"
@@ -406,9 +409,9 @@ def _chart(runs: Sequence[Run], ours: Mapping[int, Sequence[Mapping[int, float]]
         "x": logarithmic("l1", [float(value["l1"]) for value in values], title="L1 error of a table, rows"),
         "y": category("measured", sort=None, title=None, axis={"labelLimit": 300}),
     }
-    shown = {**legend([error, bound]), "symbolStrokeWidth": 2}
+    shown = legend([error, bound])
     colours = category("kind", {error: "#0072B2", bound: "#D55E00"}, title=None, legend=shown)
-    shapes = category("kind", {error: "stroke", bound: "diamond"}, title=None, legend=shown)
+    shapes = category("kind", {error: _BAR, bound: "diamond"}, title=None, legend=shown)
     bars = {"type": "tick", "thickness": 2, "opacity": 0.8}
     return chart(
         [],

@@ -354,6 +354,7 @@ def _chart(ours: Sequence[Mapping[str, Value]]) -> dict[str, Any]:
         lines,
         layer({"type": "line", "strokeWidth": 1.6}, **place, color=colours, strokeDash=dashes),
         layer({"type": "point", "color": "black", "opacity": 1}, crossings, **place),
+        layer({**text, "stroke": "white", "strokeWidth": 4}, crossings, **place, text={"field": "note"}),  # above lines
         layer(text, crossings, **place, text={"field": "note"}),
         layer({**text, "dy": 0}, ends.values(), **place, text={"field": "line"}, color=colours),
         layer(dots(70, opacity=1), measured, **place, color=colours, shape=shapes),
