@@ -120,10 +120,29 @@ def test_a_chart_shows_zeros_at_the_least_and_stars_only_where_there_are_any() -
     values = chart["data"]["values"]
     assert [value["p50"] for value in values] == [1e-6, 0.01]
     assert ["star" in value for value in values] == [False, True]
-    assert len(chart["spec"]["layer"]) == 4
+    assert len(chart["spec"]["layer"]) == 5  # line, box, mean, triangle and star
     both = stacked([chart, chart])
     assert [set(part) & {"$schema", "config"} for part in both["vconcat"]] == [set(), set()]
     assert {"$schema", "config"} <= set(both)
+
+
+def test_the_least_mean_of_each_panel_is_marked_and_panels_fit_a_page() -> None:
+    rows = list(rows_of([scored(name, error, k=k) for k in (4, 6) for name, error in (("a", 0.01 * k), ("b", 0.05))]))
+    chart = candlesticks(rows, title="t", order=["a", "b"])
+    found = {(value["ways"], value["method"]) for value in chart["data"]["values"] if value["best"]}
+    assert found == {("tables over 4 attributes", "a"), ("tables over 6 attributes", "b")}  # 0.04 and 0.06 against 0.05
+    triangle = chart["spec"]["layer"][3]
+    assert (triangle["mark"]["shape"], triangle["transform"]) == ("triangle-up", [{"filter": "datum.best"}])
+    assert chart["spec"]["width"] == 180
+    many = candlesticks(rows, title="t", order=[f"method {i}" for i in range(15)])
+    assert many["spec"]["width"] == 235  # not 15 x 17: three panels and 100 pixels of axis are 805
+
+
+def test_orders_that_are_no_rivals_are_not_marked() -> None:
+    rows = list(rows_of([scored("order 1", 0.01), scored("order 2", 0.02)]))
+    chart = candlesticks(rows, title="t", order=["order 1", "order 2"], compared=False)
+    assert [value["best"] for value in chart["data"]["values"]] == [False, False]
+    assert "triangle" not in " ".join(chart["title"]["subtitle"])
 
 
 def test_ticks_are_close_where_there_are_few_decades() -> None:

@@ -25,8 +25,8 @@ from crosstally.local.planning.groups import view_groups
 from crosstally.local.planning.methods import PAPER_KINDS, ViewSets, balanced_views, calm_views, view_candidates
 from crosstally.local.protocol import Protocol, design
 from crosstally.papers.calm import baselines
+from crosstally.papers.calm.chart import calm_chart
 from crosstally.papers.calm.simulated import collection
-from crosstally.papers.charts import LINE, category, chart, dots, layer, logarithmic, quantity, stacked
 from crosstally.papers.data import clicks
 from crosstally.papers.metrics import Interval, decided, ratio_words, span_words, unpaired_ratio_interval
 from crosstally.papers.outcomes import Claim, Experiment, Outcome, Settings, Value
@@ -60,17 +60,9 @@ _RULES = {
     _OURS: balanced_views,  # our own
 }
 _CATEGORICAL = "generated people"
-_COLOURS = {
-    _DEFAULT: "#54a24b",
-    _RULE: "#4c78a8",
-    _OURS: "#72b7b2",
-    _BEST: "#1f3a5f",
-    "FC": "#e45756",
-    "AM": "#f58518",
-    "FT": "#b279a2",
-    "EM": "#9d755d",
-    _UNIFORM: "#888888",
-}
+# The order of lanes and legend: versions of CALM, whose errors are often the same, stand apart from each other.
+_SHOWN = (_DEFAULT, _RULE, "FC", "AM", _OURS, "FT", "EM", _BEST, _UNIFORM)
+_COMPARED = tuple(name for name in _SHOWN if name not in (_BEST, _UNIFORM))  # one knows the truth, one asks nobody
 _Tables = list[NDArray[np.float64]]
 
 
@@ -246,7 +238,8 @@ def _run(settings: Settings) -> Outcome:
     rows = tuple(score.to_row() for score in scores)
     claims = (*calm_claims(scores), choice_claim(alike(counts.tables), Fraction(1), counts))
     settings.progress(steps, steps)
-    return Outcome("calm", (*rows, _grid_row(counts, quick=settings.quick)), claims=claims, chart=_chart(rows))
+    shown = calm_chart(rows, order=_SHOWN, compared=_COMPARED, ways=_WAYS, categorical=_CATEGORICAL)
+    return Outcome("calm", (*rows, _grid_row(counts, quick=settings.quick)), claims=claims, chart=shown)
 
 
 def _grid_row(counts: Counts, *, quick: bool) -> dict[str, Value]:
@@ -447,53 +440,6 @@ def _ratio(by: Mapping[Any, Score], cell: Any, above: str, below: str) -> Interv
 
 def _span(found: Sequence[Interval]) -> str:
     return span_words(found) if found else "no setting"
-
-
-def _chart(rows: Sequence[Mapping[str, Value]]) -> dict[str, Any]:
-    """Binary tables over three attributes by ε; below them wider tables and categorical ones, a panel each."""
-    narrow = [row for row in rows if row["k"] == _WAYS and row["data"] != _CATEGORICAL]
-    others = [row for row in rows if row not in narrow]
-    charts = [_by_epsilon(narrow)] if narrow else []
-    charts += [_by_method(others)] if others else []
-    return stacked(charts)
-
-
-def _by_epsilon(rows: Sequence[Mapping[str, Value]]) -> dict[str, Any]:
-    lines = layer(
-        LINE,
-        x=quantity("epsilon", title="ε", axis={"values": sorted({row["epsilon"] for row in rows})}),
-        y=_errors_along(rows),
-        color=category("method", _COLOURS, title=None),
-    )
-    panels = [f"{row['data']}, d = {row['d']}, {row['people']:,} people" for row in rows]
-    return _panelled(rows, lines, panels, title="Local model: mean SSE of tables over 3 attributes", height=260)
-
-
-def _by_method(rows: Sequence[Mapping[str, Value]]) -> dict[str, Any]:
-    points = layer(
-        dots(70, opacity=1),
-        x=_errors_along(rows),
-        y=category("method", sort=list(_COLOURS), title=None),
-        color=category("method", _COLOURS, title=None),
-    )
-    panels = [
-        f"{row['data']}, d = {row['d']}, k = {row['k']}, ε = {row['epsilon']:g}, {row['people']:,} people"
-        for row in rows
-    ]
-    return _panelled(rows, points, panels, title="Wider tables, and categorical attributes", height=190)
-
-
-def _errors_along(rows: Sequence[Mapping[str, Value]]) -> dict[str, Any]:
-    return logarithmic("sse", [float(row["sse"] or 0) for row in rows], title="mean SSE")
-
-
-def _panelled(
-    rows: Sequence[Mapping[str, Value]], marks: Mapping[str, Any], panels: Sequence[str], *, title: str, height: int
-) -> dict[str, Any]:
-    """A chart with a panel for each name, three side by side, in the order of the rows."""
-    values = [{**row, "panel": panel} for row, panel in zip(rows, panels, strict=True)]
-    facets = category("panel", sort=list(dict.fromkeys(panels)), title=None)
-    return chart(values, marks, title=title, panels=facets, across=3, pale_grid=True, width=300, height=height)
 
 
 EXPERIMENTS = (Experiment("calm", "CALM, FC, AM, FT, EM and the default in the local model (CALM, 5)", _run),)

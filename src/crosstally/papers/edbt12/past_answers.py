@@ -14,7 +14,7 @@ from crosstally.notebook.history.bundles import Batch
 from crosstally.notebook.history.components import Past, Structure
 from crosstally.notebook.history.constraints import Problem
 from crosstally.notebook.history.prior import Prior
-from crosstally.papers.charts import LINE, category, chart, dashed, layer, logarithmic, stacked
+from crosstally.papers.charts import Look, category, chart, curves, in_order, least, logarithmic, looks, rings, stacked
 from crosstally.papers.edbt12 import past_claims as claims
 from crosstally.papers.edbt12.census import Census, census
 from crosstally.papers.edbt12.eigenqueries import Eigenqueries
@@ -54,9 +54,11 @@ _BOUNDS_QUICK, _BOUNDS = (0.3, 1.0, 4.0), (0.03, 0.06, 0.1, 0.2, 0.3, 0.6, 1.0, 
 _EFFORT_QUICK, _EFFORT = Effort(5_000, 30), Effort(20_000, 80)
 _FOLDS = 5  # of cross-validation, as in the paper
 _RAW, _OURS = "raw answers", "crosstally"
-_COLOURS = {UNIFORM: "#f58518", BOUGHT: "#4c78a8", _OURS: "#54a24b", _RAW: "#888888"}
-_WHOLE = [1, 0]  # pixels drawn and left out: a line without gaps
-_WIDTH, _HEIGHT = 560, 190  # pixels of a panel: as wide as the longest title
+_LOOKS = looks([_OURS, BOUGHT, UNIFORM, _RAW])
+_DASHED = (5, 3)  # pixels drawn and left out
+_PANEL = 330  # pixels of a panel where two stand side by side
+_RMSE = "root mean square error, people"
+_WIDTH, _HEIGHT = 640, 200  # pixels of a panel: as wide as the longest title
 
 
 def _alphas(quick: bool) -> list[float]:
@@ -86,21 +88,23 @@ def _drawn(seed: int, settings: Settings) -> tuple[np.random.Generator, Census, 
 
 def _prior_chart(
     values: Sequence[Mapping[str, Any]],
-    dashes: Mapping[str, Any],
+    kinds: Mapping[str, str],
+    field: str,
     *,
     x: Mapping[str, Any],
     y: Mapping[str, Any],
     title: str,
 ) -> dict[str, Any]:
-    """Lines in the colours of the priors, with dashes for what else is told apart."""
-    return chart(
-        values,
-        *dashed(dashes, x=x, y=y, color=category("prior", {name: _COLOURS[name] for name in (UNIFORM, BOUGHT)})),
-        title=title,
-        pale_grid=True,
-        width=_WIDTH,
-        height=_HEIGHT,
-    )
+    """A line for each prior and each kind, which a field names: colours tell priors, dashes kinds, shapes both."""
+    shapes = iter(("square", "diamond", "triangle-up", "cross"))
+    styles = {
+        f"{prior} prior, {words}": Look(_LOOKS[prior].colour, next(shapes), _DASHED if dashed else (1, 0))
+        for prior in (BOUGHT, UNIFORM)
+        for dashed, words in enumerate(kinds.values())
+    }
+    lines = [{**each, "line": f"{each['prior']} prior, {kinds[each[field]]}"} for each in values]
+    marks = curves("line", styles, width=_WIDTH, nested=True, x=x, y=y)
+    return chart(in_order(lines, "line", styles), *marks, title=title, pale_grid=True, width=_WIDTH, height=_HEIGHT)
 
 
 # Figure 2
@@ -161,7 +165,7 @@ def _alpha_chart(rows: Sequence[Mapping[str, Value]]) -> dict[str, Any]:
     return stacked(
         _curves_chart(
             list(_panels([row for row in rows if row["method"] in (method, _OURS)])),
-            title=f"{method}: RMSE with varying alpha (EDBT 2012, figure 2)",
+            title=f"Error of queries with varying alpha, {method} (EDBT 2012, figure 2)",
         )
         for method in (KERNEL, ENTROPY)
     )
@@ -184,15 +188,26 @@ def _panels(rows: Sequence[Mapping[str, Value]]) -> Iterator[dict[str, Value]]:
 
 
 def _curves_chart(values: Sequence[Mapping[str, Any]], *, title: str) -> dict[str, Any]:
-    lines = layer(
-        LINE,
-        x=logarithmic("alpha", [float(each["alpha"]) for each in values]),
-        y=logarithmic("RMSE", [float(each["RMSE"]) for each in values]),
-        color=category("line", _COLOURS, title="prior, or what"),
-    )
+    place: dict[str, Any] = {
+        "x": logarithmic("alpha", _numbers(values, "alpha"), title="parameter alpha"),
+        "y": logarithmic("RMSE", _numbers(values, "RMSE"), title=_RMSE),
+    }
     names = sorted({each["panel"] for each in values}, key=lambda name: (not name.startswith("past"), name))
-    panels = {"column": category("panel", title=None, sort=names)}
-    return chart(values, lines, title=title, panels=panels, pale_grid=True, width=230, height=190)
+    marks = [*curves("line", _LOOKS, width=2 * _PANEL, nested=True, **place), rings(**place)]
+    return chart(
+        least(in_order(values, "line", _LOOKS), "RMSE", within=["panel"]),
+        *marks,
+        title=title,
+        caption=[
+            "bought and uniform are priors; ring: the least error of a panel",
+            "crosstally and raw answers have no alpha and are level lines",
+        ],
+        panels=category("panel", title=None, sort=names),
+        across=2,
+        pale_grid=True,
+        width=_PANEL,
+        height=170,
+    )
 
 
 # Figure 3
@@ -252,10 +267,11 @@ def _validation_chart(rows: Sequence[Mapping[str, Value]]) -> dict[str, Any]:
     return stacked(
         _prior_chart(
             own := [each for each in values if each["method"] == method],
-            category("error", {"true": _WHOLE, "cross-validated": [4, 3]}),
-            x=logarithmic("alpha", _numbers(own, "alpha")),
-            y=logarithmic("RMSE", _numbers(own, "RMSE"), title="RMSE of new queries"),
-            title=f"{method}: errors of new queries, true and cross-validated (EDBT 2012, figure 3)",
+            {"true": "true error", "cross-validated": "cross-validated"},
+            "error",
+            x=logarithmic("alpha", _numbers(own, "alpha"), title="parameter alpha"),
+            y=logarithmic("RMSE", _numbers(own, "RMSE"), title=_RMSE),
+            title=f"Error of new queries, true and cross-validated, {method} (EDBT 2012, figure 3)",
         )
         for method in (KERNEL, ENTROPY)
     )
@@ -300,7 +316,7 @@ def _figure_4(settings: Settings) -> Outcome:
 
 
 def _settings_chart(rows: Sequence[Mapping[str, Value]]) -> dict[str, Any]:
-    """Left by the number of queries, right by the noise; dashes tell the methods apart."""
+    """Above by the number of queries, below by the noise; dashes tell the methods apart."""
     varied = {
         "queries": [row for row in rows if row["noise scale"] == _SCALE],
         "noise scale": [row for row in rows if row["queries"] == _QUERIES],
@@ -308,10 +324,11 @@ def _settings_chart(rows: Sequence[Mapping[str, Value]]) -> dict[str, Any]:
     return stacked(
         _prior_chart(
             own,
-            category("method", {KERNEL: _WHOLE, ENTROPY: [4, 3]}),
-            x=logarithmic(name, _numbers(own, name), title=f"{name} ({words})"),
-            y=logarithmic("RMSE past", _numbers(own, "RMSE past"), title="RMSE of past queries"),
-            title=f"Errors at the best alpha by {name} (EDBT 2012, figure 4)",
+            {KERNEL: KERNEL, ENTROPY: ENTROPY},
+            "method",
+            x=logarithmic(name, _numbers(own, name), marked=_numbers(own, name), title=f"{name} ({words})"),
+            y=logarithmic("RMSE past", _numbers(own, "RMSE past"), title=_RMSE),
+            title=f"Error of past queries at the best alpha, by {name} (EDBT 2012, figure 4)",
         )
         for (name, own), words in zip(
             varied.items(), (f"noise of scale {_SCALE:,.0f}", f"{_QUERIES:,} queries"), strict=True
@@ -387,22 +404,25 @@ def _timed(work: Callable[[], Floats]) -> tuple[Floats, float]:
 
 
 def _times_chart(rows: Sequence[Mapping[str, Value]]) -> dict[str, Any]:
-    looks = {KERNEL: "#e45756", "fast path": "#54a24b", ENTROPY: "#4c78a8"}
-    values = [{"queries": row["queries"], "method": name, "seconds": row[name]} for row in rows for name in looks]
-    lines = layer(
-        LINE,
-        x=logarithmic("queries", _numbers(values, "queries"), title="past queries"),
-        y=logarithmic("seconds", _numbers(values, "seconds"), title="CPU seconds here"),
-        color=category("method", looks, title=None),
-    )
+    styles = looks(["fast path", KERNEL, ENTROPY])
+    values = [{"queries": row["queries"], "method": name, "seconds": row[name]} for row in rows for name in styles]
+    numbers = _numbers(values, "queries")
+    place: dict[str, Any] = {
+        "x": logarithmic("queries", numbers, marked=numbers, title="past queries"),
+        "y": logarithmic("seconds", _numbers(values, "seconds"), title="CPU seconds here"),
+    }
     return chart(
-        values,
-        lines,
+        least(in_order(values, "method", styles), "seconds", within=["queries"]),
+        *curves("method", styles, width=_WIDTH, nested=True, **place),
+        rings(**place),
         title="Running time of both methods (EDBT 2012, figure 5)",
-        caption="fast path: the same estimates as kernel PCA; the paper's seconds are of other hardware",
+        caption=[
+            "fast path: the same estimates as kernel PCA; ring: the shortest time",
+            "the paper's seconds are of other hardware",
+        ],
         pale_grid=True,
-        width=420,
-        height=220,
+        width=_WIDTH,
+        height=240,
     )
 
 

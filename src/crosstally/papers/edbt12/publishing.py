@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from crosstally.budget import Budget, Neighbours
 from crosstally.notebook.history.synthetic_rows import synthesize
-from crosstally.papers.charts import LINE, category, chart, dots, layer, quantity
+from crosstally.papers.charts import Look, category, chart, curves, in_order, least, logarithmic, looks, points, rings
 from crosstally.papers.edbt12.census import Census, census
 from crosstally.papers.edbt12.randomised_response import Perturbed, Range, flip, nearest_distribution, retain
 from crosstally.papers.metrics import VERDICT_LEVEL, Interval, decided, mean_interval
@@ -44,7 +44,7 @@ _RANGES_QUICK, _RANGES, _MOST = 25, 200, 6
 _ROWS, _RELEASE = "crosstally, synthetic rows", "crosstally, answers of the release"
 _RETENTION, _FLIPPING = "retention replacement", "flipping"
 _WHOLE = ", gamma for a whole row"
-_WIDE_LEGEND = {"labelLimit": 300}  # pixels: names of methods are long
+_WIDTH, _HEIGHT = 320, 260  # pixels of a panel: two stand side by side
 
 Positions = tuple[int, ...]
 Errors = dict[tuple[Positions, str], list[float]]
@@ -232,18 +232,30 @@ def _answer_claims(errors: Errors) -> Iterator[Claim]:
             )
 
 
+def _looks(rows: Sequence[Mapping[str, Value]]) -> dict[str, Look]:
+    return looks(dict.fromkeys(str(row["method"]) for row in rows))
+
+
 def _tables_chart(rows: Sequence[Mapping[str, Value]]) -> dict[str, Any]:
-    points = layer(
-        dots(),
-        x=quantity("cells", log=True),
-        y=quantity("truncated", title="error"),
-        color=category("method", legend=_WIDE_LEGEND),
+    """A point for each table and method; points are hollow, since many lie on each other at 1."""
+    shown = [row for row in rows if not str(row["method"]).endswith(_WHOLE)]
+    values = [{**row, "panel": f"tables over {row['ways']} attributes"} for row in shown]
+    marks = points(
+        "method",
+        _looks(shown),
+        filled=False,
+        x=logarithmic("cells", [float(row["cells"] or 1) for row in shown], title="cells of the table"),
+        y={"field": "truncated", "type": "quantitative", "title": "L1 distance to the true shares, at most 1"},
     )
     return chart(
-        [row for row in rows if not str(row["method"]).endswith(_WHOLE)],
-        points,
+        values,
+        marks,
         title="Errors of joint distributions, truncated at 1 (EDBT 2012, figure 6)",
-        panels={"column": category("ways", title="attributes")},
+        caption="a point for each table and method: lower is better",
+        panels={"column": category("panel", title=None)},
+        pale_grid=True,
+        width=_WIDTH,
+        height=_HEIGHT,
     )
 
 
@@ -326,13 +338,21 @@ def _range_claims(found: Mapping[tuple[int, str], Sequence[float]]) -> Iterator[
 
 
 def _ranges_chart(rows: Sequence[Mapping[str, Value]]) -> dict[str, Any]:
-    lines = layer(
-        LINE,
-        x={"field": "k", "type": "ordinal"},
-        y=quantity("RMSE", log=True, title="RMSE in rows"),
-        color=category("method", legend=_WIDE_LEGEND),
+    styles = _looks(rows)
+    place: dict[str, Any] = {
+        "x": {"field": "k", "type": "ordinal", "title": "attributes of a range", "axis": {"labelAngle": 0}},
+        "y": logarithmic("RMSE", [float(row["RMSE"] or 1) for row in rows], title="root mean square error, people"),
+    }
+    return chart(
+        least(in_order(rows, "method", styles), "RMSE", within=["k"]),
+        *curves("method", styles, nested=True, **place),
+        rings(**place),
+        title="Errors of ranges over some attributes (EDBT 2012, figure 7)",
+        caption="ring: the least error",
+        pale_grid=True,
+        width=2 * _WIDTH,
+        height=_HEIGHT,
     )
-    return chart(rows, lines, title="Errors of ranges over k attributes (EDBT 2012, figure 7)")
 
 
 EXPERIMENTS = (

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,8 +19,8 @@ from numpy.typing import NDArray
 from crosstally.budget import Budget
 from crosstally.errors import CrosstallyError, SourceError
 from crosstally.generate.transactions import transactions
-from crosstally.papers.charts import category, chart, dots, layer, logarithmic, quantity
 from crosstally.papers.data import Rows, find, read_as, read_binary
+from crosstally.papers.icde13.charts import error_chart, times_chart
 from crosstally.papers.icde13.claims import Measured, adult_claims, binary_claims, gains, time_claims
 from crosstally.papers.icde13.methods import Method, Simulation, methods, simulation
 from crosstally.papers.metrics import bootstrap_mean, mean_relative_error
@@ -130,7 +129,8 @@ class _Figure:
         rows = [row for each in measured for row in _error_rows(each, data.label, grid)]
         rows += _default_rows(data)
         gained = [{"data": data.label, **gain.to_row()} for gain in gains(measured)]
-        return Outcome(self.name, (*rows, *gained), claims=tuple(self.claims(measured)), chart=_chart(rows, self.title))
+        shown = error_chart(rows, self.title, epsilons=_FULL_GRID, default=_DEFAULT)
+        return Outcome(self.name, (*rows, *gained), claims=tuple(self.claims(measured)), chart=shown)
 
 
 def _default_rows(data: Rows) -> Iterator[dict[str, Value]]:
@@ -226,37 +226,6 @@ def _error_rows(each: Measured, label: str, grid: Sequence[float]) -> Iterator[d
         }
 
 
-def _chart(rows: Sequence[Mapping[str, Value]], title: str) -> dict[str, Any]:
-    """A panel for each workload: the relative error of each method and recovery at the largest epsilon."""
-    names, largest = (
-        ("workload", "method", "recovery", "relative_error"),
-        max(float(row["epsilon"] or 0) for row in rows),
-    )
-    values = [{name: row[name] for name in names} for row in rows if row["epsilon"] == largest]
-    points = layer(
-        dots(60, opacity=0.9),
-        x=category("method", sort=None, title=None),
-        y=quantity(
-            "relative_error",
-            log=True,
-            axis={"format": "~g", "values": [0.001, 0.01, 0.1, 1, 10, 100]},
-            title="relative error",
-        ),
-        color=category("recovery", sort=None, title="recovery"),
-    )
-    return chart(
-        values,
-        points,
-        title=title,
-        caption=f"ε = {largest:g}; another ε divides every error by it",
-        panels=category("workload", sort=None, title=None),
-        across=3,
-        pale_grid=True,
-        width=220,
-        height=180,
-    )
-
-
 # Figure 6: seconds
 
 
@@ -293,7 +262,7 @@ def _times(settings: Settings) -> Outcome:
         }
         for (name, method), spent in seconds.items()
     ]
-    return Outcome("icde13-figure-6", tuple(rows), claims=claims, chart=_times_chart(rows))
+    return Outcome("icde13-figure-6", tuple(rows), claims=claims, chart=times_chart(rows, _HARDWARE))
 
 
 def _default_seconds(data: Rows, asked: Mapping[str, Workload], repeats: int) -> dict[str, list[float]]:
@@ -315,16 +284,6 @@ def _end_to_end(data: Rows, method: Method, workload: Workload) -> None:
         raise CrosstallyError(f"the method {method.name} plans nothing")
     count(data.table, data.schema, plan.tables)
     simulation(method, data.schema, workload).errors(np.random.default_rng(6))
-
-
-def _times_chart(rows: Sequence[Mapping[str, Value]]) -> dict[str, Any]:
-    points = layer(
-        dots(70),
-        x=category("workload", sort=None, title=None, axis={"labelAngle": 0}),
-        y=logarithmic("seconds", [float(row["seconds"] or 0) for row in rows]),
-        color=category("method", sort=None, title=None),
-    )
-    return chart(rows, points, title="Seconds from rows to consistent tables", caption=_HARDWARE, width=360)
 
 
 _FIGURES = (

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from crosstally.errors import CrosstallyError
 from crosstally.generate.chains import markov_chain
-from crosstally.papers.charts import category, chart, layer, quantity
+from crosstally.papers.charts import category, chart, dots, layer, legend, logarithmic
 from crosstally.papers.data import Rows, read_binary
 from crosstally.papers.metrics import VERDICT_LEVEL, decided, ratio_interval, share_interval
 from crosstally.papers.outcomes import Claim, Experiment, Outcome, Settings, Value
@@ -387,28 +387,47 @@ def _shift_coefficients() -> int:
     return sum(math.comb(_SHIFT_ATTRIBUTES, order) for order in range(_WAYS + 1))
 
 
+_BAR = "M-0.2,-1L0.2,-1L0.2,1L-0.2,1Z"  # a symbol of the legend
+
+
 def _chart(runs: Sequence[Run], ours: Mapping[int, Sequence[Mapping[int, float]]]) -> dict[str, Any]:
     """The largest error of each draw, and the bounds, on a logarithmic scale."""
-    values = [
-        {"measured": f"{run.measured}, d = {run.attributes}", "kind": kind, "l1": l1}
+    error, bound = "largest error of a pair, a bar for each draw", f"bound that holds with probability {1 - _DELTA:g}"
+    values: list[dict[str, Any]] = [
+        {"measured": f"{run.measured}, {run.attributes} attributes", "kind": kind, "l1": l1}
         for run in runs
-        for kind, l1 in (("largest error of a pair", run.errors[_WAYS]), ("bound", run.bounds[_WAYS]))
+        for kind, l1 in ((error, run.errors[_WAYS]), (bound, run.bounds[_WAYS]))
         if l1 > 0
     ]
     values += [
-        {"measured": f"{_DEFAULT}, d = {attributes}", "kind": "largest error of a pair", "l1": each[_WAYS]}
+        {"measured": f"{_DEFAULT}, {attributes} attributes", "kind": error, "l1": each[_WAYS]}
         for attributes, draws in ours.items()
         for each in draws
         if each[_WAYS] > 0
     ]
-    marks = layer(
-        {"type": "tick", "thickness": 2},
-        x=quantity("l1", log=True, title="L1 error"),
-        y=category("measured", title=None),
-        color=category("kind", ["#d62728", "#4c78a8"], title=None),
+    place = {
+        "x": logarithmic("l1", [float(value["l1"]) for value in values], title="L1 error of a table, rows"),
+        "y": category("measured", sort=None, title=None, axis={"labelLimit": 300}),
+    }
+    shown = legend([error, bound])
+    colours = category("kind", {error: "#0072B2", bound: "#D55E00"}, title=None, legend=shown)
+    shapes = category("kind", {error: _BAR, bound: "diamond"}, title=None, legend=shown)
+    bars = {"type": "tick", "thickness": 2, "opacity": 0.8}
+    return chart(
+        [],
+        layer(bars, [value for value in values if value["kind"] == error], **place, color=colours),
+        layer(
+            dots(70, opacity=1),
+            [value for value in values if value["kind"] == bound],
+            **place,
+            color=colours,
+            shape=shapes,
+        ),
+        title="Error of tables of two attributes, and the bounds of theorems 7 and 8 (PODS 2007)",
+        pale_grid=True,
+        width=480,
+        height={"step": 34},
     )
-    title = "L1 error of tables of two attributes, and the bounds of theorems 7 and 8"
-    return chart(values, marks, title=title, width=480, height={"step": 40})
 
 
 EXPERIMENTS = (

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from crosstally.budget import Budget
 from crosstally.errors import CrosstallyError
 from crosstally.generate.chains import markov_chain
-from crosstally.papers.charts import category, chart, dots, layer, quantity
+from crosstally.papers.charts import category, chart, dots, layer, legend, quantity
 from crosstally.papers.metrics import VERDICT_LEVEL, Interval, decided, mean_interval, sum_of_squared_errors
 from crosstally.papers.outcomes import Claim, Experiment, Outcome, Progress, Settings, Value
 from crosstally.schema import Schema
@@ -319,50 +319,64 @@ def _deviation(pairs: Sequence[tuple[float, Interval]]) -> str:
 def _chart(ours: Sequence[Mapping[str, Value]]) -> dict[str, Any]:
     """Error against the number of attributes on a logarithmic scale, a line for each k and one for Flat.
 
-    Squares are the default release, as measured.
+    Names stand at the ends of lines. Points by themselves are the default release, as measured.
     """
-    lines = [
+    lines: list[dict[str, Any]] = [
         {"d": d, "error": error, "strategy": strategy, "line": _FLAT if strategy == _FLAT else f"Direct, k = {k}"}
         for k in _PAPER
         for d in range(6, 51)
         for strategy, error in _formulas(d, k).items()
     ]
     crossings = [{"d": d, "error": direct_error(d, k), "note": f"d = {d}"} for k, d in _PAPER.items()]
-    squares = [
-        {"d": row["d"], "error": row["measured"], "line": f"Direct, k = {row['k']}", "note": f"default, k = {row['k']}"}
+    measured: list[dict[str, Any]] = [
+        {"d": row["d"], "error": row["measured"], "line": f"Direct, k = {row['k']}", "kind": f"k = {row['k']}"}
         for row in ours
     ]
+    last = max(line["d"] for line in lines)
+    ends = {line["line"]: line for line in lines if line["d"] == last and line["strategy"] != _LEAST_SQUARES}
     text = {"type": "text", "align": "left", "dx": 8, "dy": 8}
     place = {
-        "x": quantity("d", scale={"zero": False}, title="number of attributes, d"),
-        "y": quantity("error", log=True, title="squared error in V_u = 2/ε²", axis={"format": ".0e", "tickCount": 8}),
+        "x": quantity(
+            "d", domain=(6, last + 7), title="number of attributes, d", axis={"values": list(range(10, last + 1, 5))}
+        ),
+        "y": quantity(
+            "error",
+            log=True,
+            title="expected squared error, in noise variances 2/ε²",
+            axis={"format": ".0e", "tickCount": 8},
+        ),
     }
+    colours = category("line", _COLOURS, title=None, legend=None)
+    dashes = category("strategy", _DASHES, title=None, legend={**legend(_DASHES), **_STROKES})
+    shown = {name: shape for name, shape in _SHAPES.items() if any(each["kind"] == name for each in measured)}
+    shapes = category("kind", shown, title="default release", legend={**legend(shown), "titleOrient": "left"})
     return chart(
         lines,
-        layer(
-            "line",
-            **place,
-            color=category("line", _COLOURS, title=None),
-            strokeDash=category("strategy", _DASHES, title=None, legend={"symbolType": "stroke"}),
-        ),
-        layer({"type": "point", "color": "black"}, crossings, **place),
+        layer({"type": "line", "strokeWidth": 1.6}, **place, color=colours, strokeDash=dashes),
+        layer({"type": "point", "color": "black", "opacity": 1}, crossings, **place),
+        layer({**text, "stroke": "white", "strokeWidth": 4}, crossings, **place, text={"field": "note"}),  # above lines
         layer(text, crossings, **place, text={"field": "note"}),
-        layer(dots(60, shape="square", opacity=1), squares, **place, color=category("line", _COLOURS, title=None)),
-        layer({**text, "dy": 0}, squares, **place, text={"field": "note"}),
-        title="Flat against Direct: expected squared error of a k-way table",
-        width=560,
-        height=360,
+        layer({**text, "dy": 0}, ends.values(), **place, text={"field": "line"}, color=colours),
+        layer(dots(70, opacity=1), measured, **place, color=colours, shape=shapes),
+        title="Flat against Direct: expected squared error of a k-way table (PriView, 3.2)",
+        caption="circles: from here on Direct is better than Flat; filled points: default releases, measured",
+        pale_grid=True,
+        width=_WIDTH,
+        height=400,
     )
 
 
+_WIDTH = 640  # pixels
 _COLOURS = dict(
     zip(
         (_FLAT, *(f"Direct, k = {k}" for k in _PAPER)),
-        ("black", "#4c78a8", "#f58518", "#e45756", "#54a24b"),
+        ("#000000", "#0072B2", "#E69F00", "#D55E00", "#009E73"),
         strict=True,
     )
 )
-_DASHES = {_FLAT: [1, 0], _DIRECT: [1, 0], _LEAST_SQUARES: [4, 3]}  # pixels drawn and left out of each line
+_SHAPES = dict(zip((f"k = {k}" for k in _PAPER), ("square", "triangle-up", "diamond", "cross"), strict=True))
+_DASHES = {_FLAT: [10, 2], _DIRECT: [1, 0], _LEAST_SQUARES: [4, 3]}  # pixels drawn and left out of each line
+_STROKES = {"symbolType": "stroke", "symbolStrokeWidth": 1.6, "symbolSize": 400}  # long enough for dashes
 
 
 EXPERIMENTS = (

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crosstally.errors import CrosstallyError
-from crosstally.papers.charts import category, chart, dots, layer, quantity
+from crosstally.papers.charts import category, chart, layer, looks, points, quantity
 from crosstally.papers.data import Rows, clicks, searches
 from crosstally.papers.outcomes import Claim, Experiment, Outcome, Settings, Value
 from crosstally.papers.priview.trials import (
@@ -38,6 +38,7 @@ _PAPER: Mapping[tuple[int, int], tuple[str, Mapping[str, float]]] = {
     (45, 3): ("C3(8,326)", {_SYNOPSIS: 593.27, _SIX: 11.79, _EIGHT: 77.54}),
 }
 _HARDWARE = "paper: other hardware (2.3 GHz, Python, 2014); here: CPU seconds, warm"
+_HERE, _THERE = "crosstally, CPU seconds here", "paper, other hardware"
 _REPEATS = 3  # synopses that are timed, of which the fastest counts: others wait for the machine
 _QUICK_ANSWERS, _FULL_ANSWERS = 20, 100  # tables that are answered and timed, quick and full
 
@@ -160,26 +161,25 @@ def time_claims(timed: Sequence[Timed]) -> Iterator[Claim]:
 def _chart(timed: Sequence[Timed]) -> dict[str, Any]:
     """Two points for each design and step, on a logarithmic scale."""
     values = [
-        {"design": f"{each.design}, d = {each.attributes}", "step": each.step, "who": who, "seconds": seconds}
+        {"design": f"{each.design}, {each.attributes} attributes", "step": each.step, "who": who, "seconds": seconds}
         for each in timed
-        for who, seconds in (("crosstally, CPU seconds here", each.seconds), ("paper, other hardware", each.paper))
+        for who, seconds in ((_HERE, each.seconds), (_THERE, each.paper))
         if seconds is not None
     ]
     axis = {"format": "~g", "values": [0.001, 0.01, 0.1, 1, 10, 100, 1000]}
-    place = {
-        "x": quantity("seconds", log=True, domain=(0.0002, 1500), axis=axis),
+    place: dict[str, Any] = {
+        "x": quantity("seconds", log=True, domain=(0.0002, 1500), axis=axis, title="seconds"),
         "y": category("design", title=None, sort=None),
     }
-    whose = category("who", ["#4c78a8", "#d62728"], title=None, legend={"orient": "bottom"})
     return chart(
         values,
         layer({"type": "line", "color": "#bbbbbb"}, **place, detail=category("design")),
-        layer(dots(70, opacity=1), **place, color=whose),
-        title="Seconds for a release and for an answer",
+        points("who", looks([_HERE, _THERE]), **place),
+        title="Seconds for a release and for an answer (PriView, 4.6)",
         caption=_HARDWARE,
         panels={"column": category("step", sort=[_SYNOPSIS, _SIX, _EIGHT], title=None)},
         pale_grid=True,
-        width=220,
+        width=195,
         height=140,
     )
 
