@@ -10,6 +10,7 @@ import crosstally as ct
 from crosstally.budget import Noise, NoiseKind
 from crosstally.errors import (
     BudgetError,
+    CrosstallyError,
     KeyReusedError,
     LedgerError,
     OutsideValueError,
@@ -176,6 +177,53 @@ def test_a_source_with_no_rows_releases_normally() -> None:
     assert release.marginal("sex").values == pytest.approx([0, 0], abs=5)
 
 
-def test_a_schema_given_as_a_path_is_refused_in_words() -> None:
-    with pytest.raises(SchemaError, match=r"schema must be a Schema, got str: read a file with Schema\.load"):
-        ct.release("people.csv", "people.schema.json", epsilon=1)
+def test_a_schema_given_as_a_path_is_refused_in_words(tmp_path, ledger) -> None:
+    path = "people.schema.json"
+    plan, budget = ct.plan(SCHEMA, epsilon=1).chosen, ct.Budget(epsilon=1)
+    for call in (
+        lambda: ct.release("people.csv", path, epsilon=1),
+        lambda: ct.release("people.csv", path, plan=plan),
+        lambda: ct.plan(path, epsilon=1),
+        lambda: ct.Ledger.create(tmp_path / "new.ledger", schema=path, budget=budget),
+        lambda: ct.Ledger.in_memory(schema=path, budget=budget),
+        lambda: ct.open_notebook(ledger, schema=path),
+    ):
+        with pytest.raises(SchemaError, match=r"^schema must be a Schema, got str: read a file with Schema\.load$"):
+            call()
+    assert not (tmp_path / "new.ledger").exists()
+
+
+def test_what_is_no_path_no_plan_and_no_budget_is_refused_in_words(tmp_path) -> None:
+    with pytest.raises(ReleaseError, match="cannot read the release '5': its path must be a text or a Path, got int;"):
+        ct.open_release(5)
+    for call in (
+        lambda: ct.Ledger.open(5),
+        lambda: ct.Ledger.create(5, schema=SCHEMA, budget=ct.Budget(epsilon=1)),
+        lambda: ct.open_notebook(5),
+        lambda: ct.release(ROWS, SCHEMA, epsilon=1, ledger=5),
+    ):
+        with pytest.raises(LedgerError, match="the path of a ledger must be a text or a Path, got int; say the name"):
+            call()
+    with pytest.raises(LedgerError, match=r"budget must be a Budget, got float: say Budget\(epsilon=\.\.\.\)"):
+        ct.Ledger.create(tmp_path / "new.ledger", schema=SCHEMA, budget=1.0)
+    for given, what in (("people.plan.json", "str"), (ct.plan(SCHEMA, epsilon=1), "Comparison")):
+        with pytest.raises(PlanError, match=rf"plan must be a Plan, got {what}: read a file with Plan\.load, or take"):
+            ct.release(ROWS, plan=given)
+
+
+def test_what_is_written_into_a_missing_folder_says_so(tmp_path) -> None:
+    answer = ct.release(ROWS, SCHEMA, epsilon=1).marginal("sex")
+    for write, name in (
+        (answer.to_csv, "sex.csv"),
+        (answer.to_excel, "sex.xlsx"),
+        (SCHEMA.save, "people.schema.json"),
+        (ct.plan(SCHEMA, epsilon=1).chosen.save, "people.plan.json"),
+    ):
+        path = tmp_path / "missing" / name
+        with pytest.raises(CrosstallyError) as error:
+            write(path)
+        folder = str(path.parent)
+        assert str(error.value) == f"cannot write {str(path)!r}: there is no folder {folder!r}; create it first"
+        (tmp_path / name).mkdir()
+        with pytest.raises(CrosstallyError, match="cannot write .*: Is a directory"):
+            write(tmp_path / name)

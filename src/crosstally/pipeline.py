@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from crosstally.budget import Amount, Budget, Neighbours, Objective
 from crosstally.errors import KeyReusedError, PlanError, SchemaError
-from crosstally.plans.plan import Plan, check_rows, public_total
+from crosstally.plans.plan import Plan, check_plan, check_rows, public_total
 from crosstally.plans.stages import stage_key
 from crosstally.privacy.ledger import Ledger, request_digest
 from crosstally.questions.groups import Groups
 from crosstally.releases import Release, Statement, publish
 from crosstally.releases.publish import check_queries, rows_known
-from crosstally.schema import Schema
+from crosstally.schema import Schema, check_schema
 from crosstally.strategies.base import Strategy
 from crosstally.strategies.planner import chosen_by_default, compare
 from crosstally.strategies.rules import check_rules, next_stage
@@ -80,6 +80,7 @@ def release(
     """
     neighbours = Neighbours(neighbours)
     if plan is not None:
+        check_plan(plan)
         if (epsilon, delta, rho, workload) != (None,) * 4 or strategy != "auto":
             raise PlanError("a plan fixes budget, workload and strategy: leave them out")
         if neighbours not in (Neighbours.ADD_REMOVE, plan.neighbours):
@@ -97,11 +98,10 @@ def release(
         )
     if schema is None or _are_parts(source):
         raise PlanError("a release needs a schema, or a plan; parts need the plan for which they were counted")
-    if not isinstance(schema, Schema):
-        raise SchemaError(f"schema must be a Schema, got {type(schema).__name__}: read a file with Schema.load")
+    check_schema(schema)
     rows = rows_known(schema, rows)
     budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
-    if isinstance(ledger, str | Path):
+    if ledger is not None and not isinstance(ledger, Ledger):
         ledger = Ledger.open(ledger)
     chosen = compare(
         schema,
@@ -284,6 +284,7 @@ def _with_reading(plan: Plan, schema: Schema | None) -> Schema:
     """The schema by which rows are counted: the plan's, with the reading of the one given."""
     if schema is None:
         return plan.schema
+    check_schema(schema)
     if schema.identity() != plan.schema.identity():
         raise PlanError("the schema given must have the attributes, cells and unit that the plan is about")
     return schema
@@ -372,6 +373,7 @@ def _open(ledger: str | Path | None, plan: Plan) -> Ledger:
 
 
 def _check(plan: Plan, rows: int | None) -> None:
+    check_plan(plan)
     check_rows(rows)
     if plan.schema.draft:
         raise SchemaError("the schema is a draft: review its labels, which would become public, then remove 'draft'")

@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
+from crosstally.errors import CrosstallyError
+
 fcntl: ModuleType | None
 try:
     import fcntl
@@ -46,6 +48,7 @@ __all__ = [
     "user_number",
     "write_private",
     "write_text",
+    "writing",
 ]
 
 _WRITABLE = 0o222  # by the owner, the group or others
@@ -143,6 +146,18 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+@contextlib.contextmanager
+def writing(path: str | Path) -> Iterator[None]:
+    """Say in words why a file cannot be written, and what to do where its folder is missing."""
+    try:
+        yield
+    except OSError as error:
+        folder = Path(path).parent
+        missing = not folder.is_dir()
+        reason = f"there is no folder {str(folder)!r}; create it first" if missing else error.strerror or "it failed"
+        raise CrosstallyError(f"cannot write {str(path)!r}: {reason}") from None
 
 
 def write_text(path: Path, text: str, *, private: bool) -> None:

@@ -21,6 +21,7 @@ from crosstally.errors import CrosstallyError, QueryError
 from crosstally.extras import optional
 from crosstally.html_text import MOST_ROWS, html_table
 from crosstally.measurements import PUBLIC, Chosen, ExactTable, Measurement, public_counts, read_only
+from crosstally.platform_files import writing
 from crosstally.schema import Schema
 from crosstally.text_table import MAX_ROWS, cell_rows, text_table
 from crosstally.typing import Floats, Interval
@@ -321,14 +322,16 @@ class Marginal(LabelledTable):
 
         if path is None:
             return csv_text(self)
-        Path(path).write_text(csv_text(self), encoding="utf-8")
+        text = csv_text(self)
+        with writing(path):
+            Path(path).write_text(text, encoding="utf-8")
         return None
 
     def to_excel(self, path: str | Path) -> None:
         """Write a workbook of Excel: a sheet with a row for each cell, and one that says what they are."""
         from crosstally.exports.xlsx import write_xlsx
 
-        with Path(path).open("wb") as book:
+        with writing(path), Path(path).open("wb") as book:
             write_xlsx(self, book)
 
     def to_pandas(self) -> Any:

@@ -225,6 +225,24 @@ def test_a_header_without_rows_releases_normally(folder: Path) -> None:
     assert [round(cell["count"]) for cell in cells] == [0, 0]
 
 
+def test_an_asserted_number_of_rows_that_the_release_contradicts_is_told(folder: Path) -> None:
+    common = ("release", folder / "people.csv", "--schema", folder / "people.schema.json", *EXACT, "--key", "k")
+    said = " ".join(ran_well(*common, "--rows", "5000").err.split())
+    assert "Warning: the release's own noisy total is 12 " in said
+    assert "far from the 5,000 rows you asserted as public" in said
+    assert f"free: crosstally ledger export {folder / 'people.ledger'} k -o FILE" in said
+    told = json.loads(ran_well(*common, "--rows", "5000", "--force", "--json").out)
+    assert "far from the 5,000 rows" in told["warning"]
+    ran_well("ledger", "export", folder / "people.ledger", "k", "-o", folder / "again.parquet")
+    cells = json.loads(ran_well("table", folder / "again.parquet", "sexe", "--format", "json").out)["cells"]
+    assert [round(cell["count"]) for cell in cells] == [4, 8]
+
+
+def test_a_true_number_of_rows_is_not_doubted(folder: Path) -> None:
+    common = ("release", folder / "people.csv", "--schema", folder / "people.schema.json", "--tables", "sexe")
+    assert "Warning" not in ran_well(*common, "--epsilon", "0.01", "--rows", "12").err  # false in 1 of 1,200 at most
+
+
 def test_rho_and_delta_and_replace(folder: Path) -> None:
     common = ("release", folder / "people.csv", "--schema", folder / "people.schema.json", "--tables", "sexe", "--json")
     ran = ran_well(*common, "--rho", "0.5", "--ledger", _ledger(folder, "--rho", "2"), "-o", folder / "rho.parquet")

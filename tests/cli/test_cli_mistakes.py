@@ -72,6 +72,18 @@ MISTAKES = {
     "a missing schema": ("release people.csv --schema nobody.json --epsilon 0.1 -o n.parquet", "nobody.json"),
     "no schema at all": ("release people.csv --epsilon 0.1 -o n.parquet", "needs --schema, or --plan"),
     "a schema cut short": ("plan cut.json --epsilon 1", "is not JSON"),
+    "rows instead of a schema": (
+        "plan people.csv --epsilon 1",
+        "a plan needs a schema: if these are rows, draft one with crosstally schema draft people.csv -o people.schema",
+    ),
+    "a release instead of rows": (
+        "schema draft people.release.parquet -o n.json",
+        "is a release, which has noisy tables and no rows: read them with crosstally table people.release.parquet",
+    ),
+    "no made-up rows": (
+        "synth people.release.parquet --rows 0 -o n.csv",
+        "rows must be a whole number of at least 1, got 0",
+    ),
     "a schema for another table": ("release other.csv --schema wrong.json --epsilon 0.1", "shoes"),
     "a draft schema": ("release people.csv --schema draft.json --epsilon 0.1 -o n.parquet", "is a draft"),
     "a plan to be saved of a draft": ("plan draft.json --epsilon 0.1 --ways 1 -o n.json", "is a draft"),

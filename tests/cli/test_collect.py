@@ -51,6 +51,10 @@ def test_the_whole_way(tmp_path, protocol) -> None:
         "a report with this id was counted already": 10,
         "a report must have 37 bytes": 1,
     }
+    said = ran_well("collect", "release", protocol, reports, "-o", release, "--force").err
+    assert "4,000 reports accepted." in said
+    assert "10 reports refused: a report with this id was counted already." in said
+    assert "1 report refused: a report must have 37 bytes." in said
     assert told["statement"]["model"] == "local"
     found = ct.open_release(release).marginal("plan", "age").values
     assert np.abs(found - [[1500, 0, 500], [0, 2000, 0]]).max() < 700

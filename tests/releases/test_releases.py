@@ -11,6 +11,7 @@ from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.errors import CrosstallyError, QueryError, ReleaseError
 from crosstally.questions.queries import Cells, Contrast, Linear, Query, Term
 from crosstally.releases import Release, Statement, publish
+from crosstally.releases.asserted import noisy_total, rows_in_doubt
 from crosstally.releases.statement import installed_versions
 from crosstally.schema import Attribute, Schema, Unit
 from crosstally.tables import ErrorKind, Measurement
@@ -36,6 +37,27 @@ def statement(**fields: object) -> Statement:
 def small_release(**fields: object) -> Release:
     table = measured(Cells(("sex", "age")), [[10, 20, 30], [40, 50, 60]])
     return publish(people(), [table], statement(**fields), nonnegative="joint")  # nothing is negative: nothing moves
+
+
+def test_an_asserted_number_of_rows_is_compared_with_the_noisy_total_alone() -> None:
+    # Six cells that sum to 210, each of variance 199.833...: five standard errors of the sum are 173.13.
+    assert rows_in_doubt(small_release()) is None
+    assert [rows_in_doubt(small_release(rows=rows)) is None for rows in (36, 37, 383, 384)] == [
+        False,
+        True,
+        True,
+        False,
+    ]
+    assert str(rows_in_doubt(small_release(rows=1_000))).startswith(
+        "the release's own noisy total is 210 (standard error 35), far from the 1,000 rows you asserted as public: "
+    )
+    # A second total of 300 with a sixth of the variance: (210 / 6 + 300) / (7 / 6), and 199.833... / (7 / 6)
+    both = [measured(Cells(("sex", "age")), [[10, 20, 30], [40, 50, 60]]), measured(Cells(()), 300)]
+    total, error = noisy_total(publish(people(), both, statement(rows=210)))
+    assert (total, error) == (pytest.approx(287.142857), pytest.approx(math.sqrt(171.2857857)))
+    # What has no noise of its own, and what has no total, says nothing about it
+    silent = [measured(Cells(("sex",)), [10, 20], noise=None), measured(Contrast(("age",)), [1, 2, -3])]
+    assert noisy_total(publish(people(), silent, statement(rows=30))) is None
 
 
 # The release

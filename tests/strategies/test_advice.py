@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -163,6 +164,24 @@ def test_without_rows_it_says_from_how_many_on() -> None:
     )
     assert Expected(1, error=math.nan, cells=2, rows=5).verdict is None
     assert "not known beforehand" in str(Expected(1, error=math.nan, cells=2, rows=5))
+
+
+def test_without_rows_advice_tells_counts_from_what_they_are_beside() -> None:
+    # Half as many cells of twice the size: 100 rows beside c are 80 beside 2 c, 2.5 times less.
+    found = ct.plan(SCHEMAS["labels"], epsilon=1)
+    merging = next(each for each in found.advice() if each.kind is AdviceKind.VALUES)
+    before, after = Expected(2, error=100, cells=20), Expected(2, error=80, cells=10)
+    told = str(replace(merging, before=before, after=after)).removeprefix(merging.alternative.change)
+    assert told == (
+        ": 2.5 times less error relative to cells, which become 2 times as large; "
+        "± 100 becomes ± 80, good from 4,900 rows on"
+    )
+    same = str(replace(merging, before=before, after=Expected(2, error=50, cells=20)))
+    assert same.endswith(": 2.0 times less error, ± 50, good from 6,100 rows on")
+    with_rows = str(
+        replace(merging, before=replace(before, rows=8_000), after=replace(after, rows=8_000))
+    )  # 80 of 800 rows
+    assert with_rows.endswith(": 2.5 times less error, 10% of a typical cell, good")
 
 
 def test_advice_is_about_what_can_be_changed() -> None:

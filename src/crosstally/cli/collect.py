@@ -296,9 +296,10 @@ def release(
     quiet: Quiet = False,
 ) -> None:
     """Count reports, each id once, and make a release from which anyone can read any table with error bars."""
-    from crosstally.cli.output.screen import people, print_json
+    from crosstally.cli.output.screen import number_of, people, print_json
     from crosstally.local.collector import Collector
     from crosstally.local.protocol import Protocol
+    from crosstally.local.received import Reason
 
     read = Protocol.load(protocol)
     check_output(output, force=force)
@@ -322,7 +323,8 @@ def release(
         return
     screen = people(quiet=quiet)
     for words, number in numbers.items():
-        screen.say(f"{number:,}: {words}")
+        became = "accepted" if words == Reason.ACCEPTED else f"refused: {words}"
+        screen.say(f"{number_of(number, 'report', 'reports')} {became}.")
     screen.say(_sizes_in_words(collector, unusual))
     if moved is not None:
         chosen = "whose tokens give their groups" if read.tokens else "who choose their groups"

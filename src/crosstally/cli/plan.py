@@ -30,7 +30,7 @@ from crosstally.cli.options import (
     read_budget,
     read_workload,
 )
-from crosstally.errors import BudgetError, CrosstallyError
+from crosstally.errors import BudgetError, CrosstallyError, SchemaError
 from crosstally.schema import Schema
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def plan(
     from crosstally.cli.output.screen import print_json, progress
     from crosstally.strategies.planner import chosen_by_default, compare, read_strategies, rows_matter
 
-    read = Schema.load(schema)
+    read = _load(schema)
     payer = _payer(ledger)
     if output is not None:
         check_output(output, force=force)
@@ -165,6 +165,18 @@ def plan(
     if by_rows:
         options = ["--rows", str(rows), *options]
     _tell(found, schema, output, options, by_rows=by_rows, payment=payment)
+
+
+def _load(path: Path) -> Schema:
+    """The schema in a file; whoever names a file of rows instead is told how a schema is drafted from it."""
+    try:
+        return Schema.load(path)
+    except SchemaError as error:
+        if path.suffix.lower() == ".json" or not path.is_file():
+            raise
+        drafted = path.with_name(f"{path.name.partition('.')[0] or path.name}.schema.json")
+        draft = shlex.join(["crosstally", "schema", "draft", str(path), "-o", str(drafted)])
+        raise SchemaError(f"{error}; a plan needs a schema: if these are rows, draft one with {draft}") from None
 
 
 def _payer(path: Path | None) -> Ledger | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -346,8 +347,10 @@ def _save(released: Release, target: Path, account: _Account, key: str) -> None:
 
 def _print_summary(released: Release, account: _Account, target: Path, key: str) -> None:
     from crosstally.cli.output.screen import print_json
+    from crosstally.releases.asserted import rows_in_doubt
 
     cost, remaining, _ = account.standing(key)
+    doubt = rows_in_doubt(released)
     print_json(
         {
             "release": str(target),
@@ -359,12 +362,14 @@ def _print_summary(released: Release, account: _Account, target: Path, key: str)
             "tables": len(released.measurements),
             "cells": sum(each.values.size for each in released.measurements),
             "statement": released.statement.to_dict(),
+            **({} if doubt is None else {"warning": doubt}),
         }
     )
 
 
 def _tell_summary(released: Release, account: _Account, target: Path, key: str) -> None:
     from crosstally.cli.output.screen import amount, facts, number_of, people
+    from crosstally.releases.asserted import rows_in_doubt
     from crosstally.releases.statement import caveats
 
     tables = number_of(len(released.measurements), "table", "tables")
@@ -390,3 +395,8 @@ def _tell_summary(released: Release, account: _Account, target: Path, key: str) 
         )
     for sentence in caveats(released.schema):
         screen.say(sentence)
+    if doubt := rows_in_doubt(released):
+        again = shlex.join(["crosstally", "ledger", "export", str(account.path), key, "-o", "FILE"])
+        fact = released.schema.public_rows is not None
+        remedy = "correct the facts of the schema" if fact else f"write them again without it, free: {again}"
+        screen.say(f"Warning: {doubt}. If it is wrong, {remedy}")

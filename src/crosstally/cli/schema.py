@@ -13,7 +13,7 @@ from crosstally.cli.checks import CheckFailedError
 from crosstally.cli.database_options import DatabaseUrl, DsnEnv, Query, RowsAreUnits, SparkName, read_source, words_of
 from crosstally.cli.options import Force, Json, Quiet, check_output
 from crosstally.cli.reading_options import settled, takes_reading
-from crosstally.errors import BudgetError, CrosstallyError, SchemaError
+from crosstally.errors import BudgetError, CrosstallyError, SchemaError, SourceError
 from crosstally.schema import Schema
 
 if TYPE_CHECKING:
@@ -76,6 +76,8 @@ def draft(
 
     files = [source] if source else None
     rows = read_source(files, database, dsn_env, query, spark, rows_are_units=rows_are_units)
+    if source:
+        _check_no_release(Path(source))
     if output is not None:
         check_output(output, force=force)
     payment = _payment(epsilon, ledger, output)
@@ -109,6 +111,24 @@ def draft(
     asserted = ["--rows-are-units"] if rows_are_units else []
     where = [*words_of(source, database, dsn_env, query, spark), *asserted, str(output or "people.schema.json")]
     screen.put(f"Next: {shlex.join(['crosstally', 'schema', 'check', *where])}")
+
+
+def _check_no_release(path: Path) -> None:
+    """Raise where the source is a release, which the metadata at the end of a Parquet file says."""
+    if path.suffix.lower() != ".parquet" or not path.is_file():
+        return
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from crosstally.releases.file.format import HEADER_KEY
+
+    try:
+        metadata = pq.read_metadata(path).metadata or {}
+    except (pa.ArrowException, OSError, ValueError):
+        return  # whoever reads rows says in words what is wrong with the file
+    if HEADER_KEY in metadata:
+        command = shlex.join(["crosstally", "table", str(path)])
+        raise SourceError(f"{str(path)!r} is a release, which has noisy tables and no rows: read them with {command}")
 
 
 def _payment(epsilon: str | None, ledger: Path | None, output: Path | None) -> tuple[Budget, Path] | None:

@@ -17,6 +17,7 @@ from crosstally.local import client
 from crosstally.local.oracles import oracle_of
 from crosstally.local.planning.groups import Group, predicted_range
 from crosstally.local.planning.methods import SHRUNK, groups_of
+from crosstally.platform_files import writing
 from crosstally.schema import Outside, Schema
 
 __all__ = ["Protocol", "design"]
@@ -97,7 +98,8 @@ class Protocol:
 
     def save(self, path: str | Path) -> None:
         """Write the document as a JSON file."""
-        Path(path).write_text(json.dumps(self.document, ensure_ascii=False) + "\n", encoding="utf-8")
+        with writing(path):
+            Path(path).write_text(json.dumps(self.document, ensure_ascii=False) + "\n", encoding="utf-8")
 
     @classmethod
     def load(cls, path: str | Path) -> Protocol:

@@ -29,7 +29,7 @@ from crosstally.questions.queries import Cells, Contrast, Linear
 from crosstally.questions.question import Question, describe, query_of
 from crosstally.residuals.combine import Estimate, combine
 from crosstally.residuals.nested import full_part_measured
-from crosstally.schema import Outside, Schema
+from crosstally.schema import Outside, Schema, check_schema
 from crosstally.tables import ExactTable, Measurement
 from crosstally.workload import Workload
 
@@ -58,8 +58,10 @@ class Notebook:
     """Questions and answers on one ledger. Several notebooks may be open on the same ledger at the same time."""
 
     def __init__(self, ledger: Ledger, *, rows: int | None = None, schema: Schema | None = None) -> None:
-        if schema is not None and schema.identity() != ledger.schema.identity():
-            raise QueryError("the schema given must have the attributes, cells and unit that the ledger is about")
+        if schema is not None:
+            check_schema(schema)
+            if schema.identity() != ledger.schema.identity():
+                raise QueryError("the schema given must have the attributes, cells and unit that the ledger is about")
         self.ledger = ledger
         self.rows = rows
         self._reads_by = ledger.schema if schema is None else schema

@@ -24,7 +24,7 @@ from crosstally.plans.joint_cost import groups_cost
 from crosstally.plans.public import public_tables
 from crosstally.plans.request import Request, RequestGroup, grouped
 from crosstally.plans.stages import Rule, first_share, part_of, rest_of, sum_of_stages
-from crosstally.platform_files import write_text
+from crosstally.platform_files import write_text, writing
 from crosstally.questions.along import AskedAlong
 from crosstally.questions.choice import Choice
 from crosstally.questions.groups import Groups, full_part
@@ -50,6 +50,7 @@ __all__ = [
     "Plan",
     "Request",
     "Rule",
+    "check_plan",
     "check_rows",
     "known_total",
     "public_total",
@@ -353,7 +354,8 @@ class Plan:
     def save(self, path: str | Path) -> None:
         """Write the plan as a JSON file; if its schema is a draft, as one that only its owner can read."""
         text = json.dumps(self.to_dict(), ensure_ascii=False, indent=1) + "\n"
-        write_text(Path(path), text, private=self.schema.draft)
+        with writing(path):
+            write_text(Path(path), text, private=self.schema.draft)
 
     @classmethod
     def load(cls, path: str | Path) -> Plan:
@@ -397,6 +399,13 @@ def _in_full(group: RequestGroup, schema: Schema) -> tuple[type[Query], NDArray[
         return type(query), group.positions, group.noise.variance
     kept = np.array([[schema.positions[name] for name in query.attributes]], np.intp)
     return Cells, np.repeat(kept, len(group), axis=0), cells * group.noise.variance
+
+
+def check_plan(given: object) -> None:
+    """Raise unless this is a plan: neither the path of its file nor a comparison is one."""
+    if not isinstance(given, Plan):
+        what = type(given).__name__
+        raise PlanError(f"plan must be a Plan, got {what}: read a file with Plan.load, or take .chosen of ct.plan(...)")
 
 
 def check_rows(rows: object) -> None:

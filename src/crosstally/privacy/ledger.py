@@ -7,6 +7,7 @@ given back; what was drawn for it is stored before anyone sees it and can be had
 from __future__ import annotations
 
 import math
+import os
 import sqlite3
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -76,12 +77,12 @@ class Ledger:
     ) -> Ledger:
         """A new ledger in a new file, with this budget as its cap."""
         header = header_text(schema, budget, neighbours)
-        return cls(Store.create(Path(path), header), header, before_charge)
+        return cls(Store.create(_as_path(path), header), header, before_charge)
 
     @classmethod
     def open(cls, path: str | Path, *, before_charge: Callable[[], None] | None = None) -> Ledger:
         """The ledger in a file; raises unless every charge is positive and equal to the cost of its plan."""
-        store = Store.open(Path(path))
+        store = Store.open(_as_path(path))
         with store.reading() as connection:
             ledger = cls(store, read_header(connection), before_charge)
             for charged in events(connection, "WHERE kind = 'charged'"):
@@ -395,6 +396,13 @@ class Ledger:
                 " now, the charge is lost and cannot be drawn again; use a new key"
             )
         return lines
+
+
+def _as_path(given: object) -> Path:
+    if not isinstance(given, str | os.PathLike):
+        what = type(given).__name__
+        raise LedgerError(f"the path of a ledger must be a text or a Path, got {what}; say the name of its file")
+    return Path(given)
 
 
 def _amount(amount: Fraction, currency: str) -> str:

@@ -28,7 +28,7 @@ from crosstally.privacy.ledger_file import FORMAT, FORMATS, Event, Store, canoni
 from crosstally.questions.kronecker import read_matrices
 from crosstally.questions.queries import read_group_maps
 from crosstally.questions.query_json import query_from_dict
-from crosstally.schema import Schema
+from crosstally.schema import Schema, check_schema
 
 __all__ = [
     "ASKED",
@@ -133,6 +133,11 @@ class Header:
 
 def header_text(schema: Schema, budget: Budget, neighbours: Neighbours | str) -> str:
     """What the header of a new ledger says, with a random name."""
+    check_schema(schema)
+    if not isinstance(budget, Budget):
+        raise LedgerError(
+            f"budget must be a Budget, got {type(budget).__name__}: say Budget(epsilon=...) or Budget(rho=...)"
+        )
     if schema.draft:
         raise LedgerError("a ledger must not be about a draft schema; review the schema and remove its draft mark")
     return canonical(

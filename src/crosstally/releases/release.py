@@ -267,9 +267,11 @@ class Release:
         from crosstally.synthesis import SyntheticRows, distances, narrowness, sampled_rows
 
         known = max(0, round(self.rows)) if not math.isnan(self.rows) else 0
+        if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 1):
+            raise QueryError(
+                f"rows must be a whole number of at least 1, got {rows!r}; leave it out for the release's own"
+            )
         number = known if rows is None else rows
-        if isinstance(number, bool) or not isinstance(number, int) or number < 0:
-            raise QueryError(f"rows must be a whole number of at least 0, got {rows!r}")
         if method == "integers":
             if number != known:
                 raise QueryError(f"integer tables have the release's own number of rows, got {number:,}; sample them")

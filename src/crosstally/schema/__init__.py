@@ -8,7 +8,7 @@ from crosstally.schema.dates import DateReading
 from crosstally.schema.facts import Impossible, PublicCounts
 from crosstally.schema.hierarchy import Level
 from crosstally.schema.reading import ColumnName, ColumnReading, RowReading, ValueRule
-from crosstally.schema.schema import MAX_ATTRIBUTES, Schema, Unit
+from crosstally.schema.schema import MAX_ATTRIBUTES, Schema, Unit, check_schema
 
 __all__ = [
     "MAX_ATTRIBUTES",
@@ -30,4 +30,5 @@ __all__ = [
     "Unit",
     "ValueRule",
     "canonical_text",
+    "check_schema",
 ]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from crosstally.errors import QueryError, SchemaError, did_you_mean
 from crosstally.html_text import MOST_ROWS, html_table
 from crosstally.json_text import JsonError, read_json_file
-from crosstally.platform_files import write_text
+from crosstally.platform_files import write_text, writing
 from crosstally.schema.about import About
 from crosstally.schema.attribute import Attribute, Outside, read_attribute
 from crosstally.schema.bought import Bought
@@ -308,11 +308,18 @@ class Schema:
         A draft, and a schema with a reading, become a file that only its owner can read.
         """
         private = self.draft or isinstance(self.reading, RowReading)
-        write_text(Path(path), self.file_text(), private=private)
+        with writing(path):
+            write_text(Path(path), self.file_text(), private=private)
 
     def file_text(self) -> str:
         """The text of the steward's file, with its reading."""
         return _file_text(self.steward_dict())
+
+
+def check_schema(given: object) -> None:
+    """Raise unless this is a schema: the path of its file, most of all, is none."""
+    if not isinstance(given, Schema):
+        raise SchemaError(f"schema must be a Schema, got {type(given).__name__}: read a file with Schema.load")
 
 
 def _file_text(given: Mapping[str, Any]) -> str:

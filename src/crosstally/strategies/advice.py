@@ -32,6 +32,7 @@ _FEW_VALUES, _LEAST_MERGED = 10, 6
 than six are left as they are."""
 _MOST_MERGED = 5  # attributes at once: merging is work for the steward
 _WORTH_SAYING = 1.05  # times less error; below nobody would notice
+_SAME_CELLS = 0.01  # a smaller change of the mean size of cells is not said: it does not show in two digits
 _MOST_NAMED = 6  # tables that still fit a command
 
 
@@ -93,6 +94,12 @@ class Advice:
         if not self.before.known:
             return f"{self.alternative.change}: {self.after.figure}, known beforehand"
         times = f"{self.times:,.0f}" if self.times >= 10 else f"{self.times:.1f}"
+        larger = self.before.cells / self.after.cells
+        size = f"{larger:,.0f}" if larger >= 10 else f"{larger:.2g}"
+        if self.after.verdict is None and abs(larger - 1) > _SAME_CELLS:
+            # Without rows errors are counts: these may hardly change while cells, and what they are beside, do.
+            relative = f"{times} times less error relative to cells, which become {size} times as large"
+            return f"{self.alternative.change}: {relative}; {self.before.within} becomes {self.after.figure}"
         return f"{self.alternative.change}: {times} times less error, {self.after.figure}"
 
 

@@ -18,7 +18,7 @@ from crosstally.errors import BudgetError, PlanError, did_you_mean
 from crosstally.html_text import html_table
 from crosstally.plans.goal import weighing_tables
 from crosstally.plans.plan import Plan, check_rows
-from crosstally.schema import Schema
+from crosstally.schema import Schema, check_schema
 from crosstally.strategies import NAMED, Strategy, Task, named
 from crosstally.strategies.advice import Advice, Alternative, advised
 from crosstally.strategies.rules import likely_errors, outlook
@@ -245,6 +245,7 @@ def compare(
         currency: Of the ledger that will pay, if there is one. Of epsilon and delta, Laplace noise may spend all of
             epsilon, where that is better than Gaussian noise; in a ledger of rho, what their rho pays for.
     """
+    check_schema(schema)
     neighbours, objective = Neighbours(neighbours), Objective(objective)
     check_rows(rows)
     if workload is not None:

@@ -76,10 +76,15 @@ class Expected:
         return f"tables over {number_in_words(self.order)} {'attribute' if self.order == 1 else 'attributes'}"
 
     @property
+    def within(self) -> str:
+        """The error in rows."""
+        return f"± {_count(self.error)}"
+
+    @property
     def figure(self) -> str:
         """The error in a few words."""
         if self.verdict is None:
-            return f"± {_count(self.error)}, {Verdict.GOOD} from {self._rows_for(Verdict.GOOD):,} rows on"
+            return f"{self.within}, {Verdict.GOOD} from {self._rows_for(Verdict.GOOD):,} rows on"
         return f"{_percent(self.share)} of a typical cell, {self.verdict}"
 
     def __str__(self) -> str:
@@ -88,7 +93,7 @@ class Expected:
             likely = f"They are likely to be {self._likely_figure}." if self._likely_figure else ""
             unknown = f"{tables} are predicted from smaller ones: their error is not known beforehand."
             return f"{unknown} {likely}".rstrip()
-        within = f"± {_count(self.error)}"
+        within = self.within
         if self.verdict is None:
             good, noise = (self._rows_for(verdict) for verdict in (Verdict.GOOD, Verdict.POOR))
             return (

@@ -7,6 +7,7 @@ A file may come from anywhere, so nothing in it is believed: what its columns de
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -51,9 +52,15 @@ _BAD_PARQUET = (pa.ArrowException, OSError, ValueError, OverflowError, MemoryErr
 def open_release(path: str | Path) -> Release:
     """The release in a file. Nothing is inferred again: the estimate is the one that was saved."""
     try:
-        return _read_release(_read_bytes(Path(path)))
+        return _read_release(_read_bytes(_as_path(path)))
     except CrosstallyError as error:
         raise ReleaseError(f"cannot read the release {str(path)!r}: {error}") from None
+
+
+def _as_path(given: object) -> Path:
+    if not isinstance(given, str | os.PathLike):
+        raise ReleaseError(f"its path must be a text or a Path, got {type(given).__name__}; say the name of its file")
+    return Path(given)
 
 
 def _read_bytes(path: Path) -> bytes:
