@@ -178,6 +178,7 @@ def test_tables_come_back_in_the_original_values(release: ct.Release) -> None:
     for name in "abc":
         expected = exact[name].value_counts().sort_index()
         assert release.marginal(name).values == pytest.approx(expected.to_numpy(), abs=25)
+    assert {each.caption for each in release.marginals([("a",), ("b", "a"), ("c",)])} == {str(release.statement)}
     pair = release.marginal("b", "a").values
     counts = exact.groupby(["b", "a"]).size().unstack(fill_value=0).to_numpy()
     for b in range(5):  # b0 and b2 to b4 are one group: its cells are shared as these four share it

@@ -142,9 +142,10 @@ class Marginal(LabelledTable):
         object.__setattr__(self, "error_kind", ErrorKind(self.error_kind))
         if self.values.shape != self.schema.shape:
             raise CrosstallyError(f"values must have shape {self.schema.shape}, got {self.values.shape}")
-        if (self.error is None) != (self.error_kind in {ErrorKind.NONE, ErrorKind.MODELLED, ErrorKind.BOUNDS}):
+        # Looked for in tuples, by identity: a set would hash each kind, for each of many tables.
+        if (self.error is None) != (self.error_kind in (ErrorKind.NONE, ErrorKind.MODELLED, ErrorKind.BOUNDS)):
             raise CrosstallyError("a marginal must have an error unless its kind is none, modelled or bounds")
-        without = self.error_kind in {ErrorKind.EXACT, ErrorKind.NONE}
+        without = self.error_kind in (ErrorKind.EXACT, ErrorKind.NONE)
         if (self.ends is None) != without and self.error_kind is not ErrorKind.ESTIMATED:
             raise CrosstallyError(
                 "a marginal must have ends if its errors are corrected, modelled or bounds, and none if exact or none"

@@ -96,7 +96,8 @@ def test_a_batch_gives_what_a_loop_gives() -> None:
         assert answer.attributes == alone.attributes
         np.testing.assert_allclose(answer.values, alone.values, atol=1e-9)
         np.testing.assert_array_equal(answer.std_error, alone.std_error)
-        assert answer.caption == alone.caption
+        assert answer.caption == alone.caption == str(release.statement)
+    assert release.marginals([("age",)], where={"sex": "Female"})[0].caption == str(release.statement)
 
 
 def test_a_refit_uses_the_same_measurements() -> None:

@@ -2,12 +2,15 @@
 
 import datetime
 import json
+from dataclasses import fields, replace
 from decimal import Decimal
 
+import numpy as np
 import pytest
 
 from crosstally.errors import QueryError, SchemaError
-from crosstally.schema import Attribute, Outside, Schema, Unit, canonical_text
+from crosstally.schema import Attribute, Outside, RowReading, Schema, Unit, canonical_text
+from crosstally.schema.about import About
 
 ADULT = {
     "unit": {"id": "person", "max_rows": 3},
@@ -57,6 +60,29 @@ def test_parts() -> None:
     assert schema.subset("née").unit == Unit("person", 3)
     assert schema.ordered(["née", "sex"]) == ("sex", "née")
     assert schema.sizes(["age", "sex"]) == (6, 2)
+
+
+@pytest.mark.parametrize("reading", [None, RowReading(trim=True)])
+def test_a_part_is_the_schema_that_would_be_made_of_its_attributes(reading) -> None:
+    schema = replace(Schema.from_dict(ADULT), draft=True, about=About(title="t"), reading=reading)
+    for names in ((), ("age",), ("née", "sex"), ("age", "née", "sex")):
+        part = schema.subset(*names)
+        made = Schema(
+            [schema[name] for name in names],
+            schema.unit,
+            draft=True,
+            about=About(title="t"),
+            reading=None if reading is None else "withheld",
+        )
+        assert part == made
+        assert hash(part) == hash(made)
+        assert (part.names, part.shape, part.positions) == (made.names, made.shape, made.positions)
+        assert (part.reading, part.to_dict()) == (made.reading, made.to_dict())
+        assert {each.name for each in fields(Schema)} <= set(vars(part))
+
+
+def test_names_of_a_part_are_those_of_the_schema() -> None:
+    assert [type(name) for name in Schema.from_dict(ADULT).subset(*np.array(["age", "sex"])).names] == [str, str]
 
 
 @pytest.mark.parametrize(

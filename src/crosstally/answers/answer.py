@@ -74,8 +74,9 @@ def answer_all(
     *,
     where: Where | None = None,
     method: str | None = None,
+    caption: str = "",
 ) -> list[Marginal]:
-    """The tables over some sets of attributes, in order; faster than one by one.
+    """The tables over some sets of attributes, in order; faster than one by one. ``caption`` is that of each.
 
     A covered table is the estimate's, whatever the method. The others are found by ``method``, maximum entropy when it
     is None, and are not negative either; only least squares from an estimate that was not corrected stays linear.
@@ -84,17 +85,17 @@ def answer_all(
     """
     if where is not None:
         joint = [(*names, *(name for name in where.attributes if name not in names)) for names in tables]
-        answers_to_joint = answer_all(estimate, errors, joint, method=method)
+        answers_to_joint = answer_all(estimate, errors, joint, method=method, caption=caption)
         return [_where(each, names, where, errors) for each, names in zip(answers_to_joint, tables, strict=True)]
     if method is not None and method not in METHODS:
         raise QueryError(f"unknown method {method!r}{did_you_mean(str(method), METHODS)}")
     if estimate.groups is not None:
-        return _from_groups(estimate, estimate.groups, errors, tables, method)
+        return _from_groups(estimate, estimate.groups, errors, tables, method, caption)
     _check_cells(estimate.schema, tables)
     answers: dict[int, Marginal] = {}
     for positions, known in known_alike(estimate, tables):
         names = [tables[i] for i in positions]
-        found = (_straight if known.covered.all() else _filled)(estimate, errors, names, known, method)
+        found = (_straight if known.covered.all() else _filled)(estimate, errors, names, known, method, caption)
         answers.update(zip(positions, (_possible(estimate, each, known) for each in found), strict=True))
     return [answers[i] for i in range(len(tables))]
 
@@ -113,8 +114,13 @@ def _possible(estimate: Estimate, found: Marginal, known: Known) -> Marginal:
     return replace(found, values=values, ends=ends, origin=origin)
 
 
-def _from_groups(
-    estimate: Estimate, groups: Groups, errors: ErrorBars, tables: Sequence[Sequence[str]], method: str | None
+def _from_groups(  # noqa: PLR0917 (the arguments of answer_all, and the groups)
+    estimate: Estimate,
+    groups: Groups,
+    errors: ErrorBars,
+    tables: Sequence[Sequence[str]],
+    method: str | None,
+    caption: str,
 ) -> list[Marginal]:
     """Tables where some values were measured in groups: answered in the extended schema, then spread over values.
 
@@ -125,7 +131,7 @@ def _from_groups(
     _check_cells(groups.schema, tables)
     in_full = {name for name, full in groups.full_names.items() if estimate.covers((full,))}
     asked = [groups.names(names) if in_full.issuperset(names) else tuple(names) for names in tables]
-    found = answer_all(replace(estimate, groups=None), errors, asked, method=method)
+    found = answer_all(replace(estimate, groups=None), errors, asked, method=method, caption=caption)
     shares = {name: _shares(estimate, groups, name) for names in tables for name in names if name in groups.codes}
     out = []
     for names, extended, each in zip(tables, asked, found, strict=True):
@@ -196,8 +202,13 @@ def _shares(estimate: Estimate, groups: Groups, name: str) -> NDArray[np.float64
     return shares_in_groups(codes, estimate.table(full) if estimate.covers(full) else np.zeros(len(codes)))
 
 
-def _straight(
-    estimate: Estimate, errors: ErrorBars, tables: Sequence[Sequence[str]], known: Known, method: str | None
+def _straight(  # noqa: PLR0917 (the arguments of answer_all, and what is known)
+    estimate: Estimate,
+    errors: ErrorBars,
+    tables: Sequence[Sequence[str]],
+    known: Known,
+    method: str | None,
+    caption: str,
 ) -> list[Marginal]:
     """Covered tables: the estimate's, with their errors."""
     corrected, ndim = estimate.corrected != "none", len(known.shape)
@@ -230,6 +241,7 @@ def _straight(
             error=law,
             ends=own,
             corrected=corrected,
+            caption=caption,
             origin=covered_origin(errors, estimate, names, values, own),
         )
 
@@ -237,8 +249,13 @@ def _straight(
     return [found(*each) for each in zip(tables, cells, laws, strict=True)]
 
 
-def _filled(
-    estimate: Estimate, errors: ErrorBars, tables: Sequence[Sequence[str]], known: Known, method: str | None
+def _filled(  # noqa: PLR0917 (as _straight)
+    estimate: Estimate,
+    errors: ErrorBars,
+    tables: Sequence[Sequence[str]],
+    known: Known,
+    method: str | None,
+    caption: str,
 ) -> list[Marginal]:
     """Tables that are not covered, their gaps filled by a method.
 
@@ -257,7 +274,7 @@ def _filled(
     for i, (names, solved) in enumerate(zip(tables, solve(known), strict=True)):
         ends: Ends | None = None
         origin = None
-        own = replace(known, coefficients=known.coefficients[i : i + 1])
+        own = Known(known.shape, known.covered, known.coefficients[i : i + 1])
         if kind is ErrorKind.BOUNDS:
             covered = partial(answer, estimate, errors)
             ends = BoundedEnds(covered, tuple(names), shape=known.shape, subsets=known.subsets)
@@ -279,6 +296,7 @@ def _filled(
             ends=ends,
             corrected=corrected,
             relaxed=solved.relaxed,
+            caption=caption,
             origin=origin,
         )
         out.append(found)

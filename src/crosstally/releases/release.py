@@ -111,6 +111,11 @@ class Release:
         return Description("\n".join([*facts, "", *labels, "", *self.statement.plain(self.schema)]))
 
     @cached_property
+    def _caption(self) -> str:
+        """What each answer says about where it comes from."""
+        return str(self.statement)
+
+    @cached_property
     def _errors(self) -> ErrorBars:
         rows, groups = self.statement.rows, self.estimate.groups
         if groups is None:
@@ -182,8 +187,7 @@ class Release:
         """Many tables at once, faster than one by one; all under the same condition, if one is given."""
         wanted = [tuple(names) for names in tables]
         rows = None if where is None else Where.of(where, self.schema)
-        answers = answer_all(self.estimate, self._errors, wanted, where=rows, method=method)
-        return [self._told(each) for each in answers]
+        return answer_all(self.estimate, self._errors, wanted, where=rows, method=method, caption=self._caption)
 
     def count(self, where: str | Mapping[str, object] | Question) -> Marginal:
         """How many rows satisfy a condition: a single number with its ``value`` and ``interval()``.
@@ -299,9 +303,6 @@ class Release:
         wanted = [*combinations(self.schema.names, 2), *sorted(names for names in measured if len(names) > 2)]
         covered = self.estimate.covered(wanted)
         return [names for names, known in zip(wanted, covered, strict=True) if known]
-
-    def _told(self, marginal: Marginal) -> Marginal:
-        return replace(marginal, caption=str(self.statement))
 
     def refit(self, *, nonnegative: str = SHRUNK, rounds: int = ROUNDS) -> Release:
         """A release from the same measurements with a different correction. Free."""

@@ -168,6 +168,8 @@ class Schema:
 
     def check(self, names: Sequence[str]) -> None:
         """Raise unless all names are attributes, each once."""
+        if len(set(names)) == len(names) and all(map(self.positions.__contains__, names)):
+            return  # nearly always, and asked several times for each of many tables
         for i, name in enumerate(names):
             if name not in self.positions:
                 raise QueryError(f"unknown attribute {name!r}{did_you_mean(str(name), self.names)}")
@@ -182,13 +184,27 @@ class Schema:
     def subset(self, *names: str) -> Schema:
         """The schema of a table of these attributes, in the order named; reading and facts are kept as they are."""
         self.check(names)
-        attributes = tuple(self.attributes[self.positions[name]] for name in names)
-        return replace(self.public(), attributes=attributes, facts=())
+        whole, positions = self.public(), [self.positions[name] for name in names]
+        attributes = tuple([self.attributes[i] for i in positions])
+        # Each of many answers has a schema of its own. Every rule holds for a part of what was checked as a whole, so
+        # it is not checked again. Set one by one, because a dictionary of its own would be one more thing to collect.
+        part = object.__new__(Schema)
+        object.__setattr__(part, "attributes", attributes)
+        object.__setattr__(part, "unit", whole.unit)
+        object.__setattr__(part, "draft", whole.draft)
+        object.__setattr__(part, "about", whole.about)
+        object.__setattr__(part, "bought", whole.bought)
+        object.__setattr__(part, "facts", ())
+        object.__setattr__(part, "reading", whole.reading)
+        object.__setattr__(part, "names", tuple([attribute.name for attribute in attributes]))
+        object.__setattr__(part, "shape", tuple([self.shape[i] for i in positions]))
+        return part
 
     def sizes(self, names: Sequence[str]) -> tuple[int, ...]:
         """How many cells each of these attributes has."""
         self.check(names)
-        return tuple(self.shape[self.positions[name]] for name in names)
+        shape, positions = self.shape, self.positions
+        return tuple([shape[positions[name]] for name in names])
 
     # What everybody knows
 
