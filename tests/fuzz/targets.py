@@ -25,11 +25,13 @@ from crosstally.errors import CrosstallyError
 from crosstally.local.client import ClientError, FileStore
 from crosstally.local.collector import Collector
 from crosstally.local.protocol import Protocol
+from crosstally.local.tokens import Tokens
 from crosstally.plans.plan import Plan
 from crosstally.privacy.ledger_file import Event, _link, digest
 from crosstally.questions.grammar import parse
 from crosstally.releases.file.format import CONTENT
 from crosstally.sources import count
+from crosstally.sources.parts import merge_parts
 from fuzz.mutation import changed_bytes, changed_footer, changed_json, changed_text
 
 __all__ = ["CANARY", "TARGETS", "Target"]
@@ -260,18 +262,23 @@ def _open_reports(path: Path) -> object:
     return collector.add(data[:37]), collector.add_many(data), collector.reports
 
 
-def _forge_state(random: Random, path: Path) -> None:
-    data = (FORMATS / "collector-1.state").read_bytes()
-    if random.random() < 0.2:
-        path.write_bytes(changed_bytes(data, random))
-        return
-    magic, head, rest = data[:-32].split(b"\n", 2)
-    if random.random() < 0.5:
-        head = changed_json(json.loads(head), random, most=2_000_000).replace(b"\n", b" ")
-    if random.random() < 0.6:
-        rest = changed_bytes(rest, random) * random.choice((1, 1, 1, 30))
-    body = magic + b"\n" + head + b"\n" + rest
-    path.write_bytes(body + hashlib.sha256(body).digest())
+def _sealed_forger(fixture: str) -> Callable[[Random, Path], None]:
+    """Of files with a first line, a header as JSON, bytes, and a digest of all: mostly sealed anew after a change."""
+
+    def forge(random: Random, path: Path) -> None:
+        data = (FORMATS / fixture).read_bytes()
+        if random.random() < 0.2:
+            path.write_bytes(changed_bytes(data, random))
+            return
+        magic, head, rest = data[:-32].split(b"\n", 2)
+        if random.random() < 0.5:
+            head = changed_json(json.loads(head), random, most=2_000_000).replace(b"\n", b" ")
+        if random.random() < 0.6:
+            rest = changed_bytes(rest, random) * random.choice((1, 1, 1, 30))
+        body = magic + b"\n" + head + b"\n" + rest
+        path.write_bytes(body + hashlib.sha256(body).digest())
+
+    return forge
 
 
 def _open_state(path: Path) -> object:
@@ -285,6 +292,33 @@ def _forge_store(random: Random, path: Path) -> None:
 def _open_store(path: Path) -> object:
     row = {"plan": "free", "age": 3, "feature": "off"}
     return _protocol().report(row, store=FileStore(path), cap="4")
+
+
+def _forge_tokens(random: Random, path: Path) -> None:
+    data = (FORMATS / "tokens-1.txt").read_bytes()
+    if random.random() < 0.5:
+        path.write_bytes(changed_text(data.decode(), random).encode("utf-8", "surrogatepass"))
+    else:
+        path.write_bytes(changed_bytes(data, random))
+
+
+@cache
+def _protocol_with_tokens() -> Protocol:
+    return Protocol.load(FORMATS / "protocol-2.json")
+
+
+def _open_tokens(path: Path) -> object:
+    tokens = Tokens.load(path, _protocol_with_tokens())
+    return Collector(_protocol_with_tokens(), tokens=tokens).add_many((FORMATS / "reports-2.bin").read_bytes())
+
+
+@cache
+def _plan_of_parts() -> Plan:
+    return Plan.load(FORMATS / "plan-3.json")
+
+
+def _open_part(path: Path) -> object:
+    return merge_parts(ct.Parts([path, FORMATS / "part-1-share-2.counts"]), _plan_of_parts())
 
 
 # Questions and rows
@@ -363,7 +397,9 @@ TARGETS: dict[str, tuple[str, Target]] = {
     "ledger": ("l.ledger", Target(_forge_ledger, _open_ledger)),
     "protocol": ("p.json", Target(_json_forger("protocol-*.json"), _open_protocol)),
     "report": ("reports.bin", Target(_forge_report, _open_reports)),
-    "collector state": ("c.state", Target(_forge_state, _open_state)),
+    "tokens": ("t.tokens", Target(_forge_tokens, _open_tokens)),
+    "collector state": ("c.state", Target(_sealed_forger("collector-1.state"), _open_state)),
+    "part": ("p.counts", Target(_sealed_forger("part-1-share-1.counts"), _open_part)),
     "device store": ("d.json", Target(_forge_store, _open_store, (CrosstallyError, ClientError))),
     "question": ("q.txt", Target(_forge_question, _open_question)),
     "CSV source": ("s.csv", Target(_forge_source("csv"), _open_source)),
