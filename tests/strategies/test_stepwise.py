@@ -24,7 +24,7 @@ from crosstally.strategies.base import Task
 from crosstally.strategies.belief import Belief, known_sizes
 from crosstally.strategies.planner import compare
 from crosstally.strategies.rules import next_stage, outlook
-from crosstally.strategies.view_shares import TableBudget, best_shares
+from crosstally.strategies.view_shares import TableBudget, ViewShares, best_shares, inferred_score
 from crosstally.strategies.water_filling import believed_precisions, best_precisions
 from crosstally.tables import Measurement
 from simulated import margin, noise_of, people, schema_of
@@ -185,7 +185,7 @@ def test_a_plan_approved_under_the_first_rule_measures_what_that_rule_did() -> N
     full = people(np.random.default_rng(3), schema.shape, 2_000, 0.5)
     plan = Stepwise().plan(schema, None, RHO)
     seen = measured(np.random.default_rng(5), full, plan)
-    assert [rule.version for rule in plan.later] == [2]
+    assert [rule.version for rule in plan.later] == [4]
     old = replace(plan, later=tuple(replace(rule, version=1) for rule in plan.later))
     second, first = (next_stage(each, seen) for each in (plan, old))
     assert first is not None
@@ -194,6 +194,44 @@ def test_a_plan_approved_under_the_first_rule_measures_what_that_rule_did() -> N
         np.mean([r.noise.variance for r in stage.requests if len(r.query.attributes) == 3]) for stage in (second, first)
     ]
     assert noise[0] < 0.8 * noise[1]
+
+
+def test_a_score_after_inference_counts_less_noise_where_cells_are_small() -> None:
+    """One pair of two binary attributes, 100 rows, cells of variance 8; independent cells would hold 81, 9, 9 and 1."""
+    goal = goal_of(schema_of(2, 2), None)
+    belief = Belief.of_one_ways(goal.closure, [np.array([0.9, 0.1])] * 2, 100.0)
+    found, already = ViewShares(((0, 1),), (1.0,), 0.0), np.zeros(len(goal.closure))
+    score = inferred_score(goal, belief, found, TableBudget(1 / 8, 2), already=already)
+    left = 8 * math.sqrt((3 + 1 / math.sqrt(8)) / 4)  # only the last cell is smaller than its noise
+    ones = 64 / 3 / 8 * left  # as in the score of noise that nothing shrinks
+    scale = (0.06 * 100) ** 2 * (1 - 0.82) ** 2  # the belief's median, squared
+    pair = sum(
+        weight / (1 / left + 1 / (scale * math.exp(2.5 * node)))
+        for weight, node in ((1 / 6, -math.sqrt(3)), (2 / 3, 0.0), (1 / 6, math.sqrt(3)))
+    )
+    shrunk = ones ** (1 / 8) * ((3 * left + pair) / 4) ** (3 / 8)
+    assert score == pytest.approx((ones ** (1 / 8) * left ** (3 / 8)) ** 0.75 * shrunk**0.25)
+    one = Belief.of_one_ways(goal.closure, [np.array([0.5, 0.5])] * 2, 1.0)
+    assert 0 < inferred_score(goal, one, found, TableBudget(1 / 8, 2), already=already) < score
+
+
+def test_a_plan_approved_under_the_third_rule_measures_what_that_rule_did() -> None:
+    """Of many rare values a few wide views are better than pairs: inference knows that most of their cells are small.
+
+    Rule 3, which did not count this, measures pairs alone.
+    """
+    schema = schema_of(*[2] * 12)
+    rng = np.random.default_rng(3)
+    codes = rng.random((20_000, 12)) < 0.08
+    full = np.bincount(codes @ (1 << np.arange(12)), minlength=2**12).reshape(schema.shape)
+    plan = Stepwise().plan(schema, None, Budget(epsilon="0.2"))
+    seen = measured(np.random.default_rng(5), full, plan)
+    old = replace(plan, later=tuple(replace(rule, version=3) for rule in plan.later))
+    new, before = (next_stage(each, seen) for each in (plan, old))
+    assert new is not None
+    assert before is not None
+    widths = [max(len(request.query.attributes) for request in stage.requests) for stage in (new, before)]
+    assert widths[0] > widths[1]
 
 
 def test_one_way_tables_of_binary_attributes_are_measured_together_under_laplace_noise() -> None:

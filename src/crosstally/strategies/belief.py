@@ -11,11 +11,13 @@ pairs say little about triples. So the belief is a mixture of three sizes with t
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from crosstally.residuals.closure import Closure
+from crosstally.residuals.layout import outer_product
 from crosstally.typing import Floats
 
 __all__ = ["LARGE", "MEDIAN_SIZES", "SPREAD", "Belief", "known_sizes"]
@@ -40,11 +42,15 @@ LARGE = float(_WEIGHTS[-1])
 class Belief:
     """For each set of a closure the variance of its coefficients before measuring: ``scale`` times each ``factor``.
 
-    An infinite scale stands for nothing known: such a set, known with precision p, has the error 1 / p.
+    An infinite scale stands for nothing known: such a set, known with precision p, has the error 1 / p. ``shares``
+    of each attribute's values and ``rows`` are the one-way tables that the belief comes from, empty where it comes from
+    none.
     """
 
     scale: Floats
     factors: Floats
+    shares: tuple[Floats, ...] = ()
+    rows: float = 0.0
 
     @classmethod
     def of_one_ways(cls, closure: Closure, shares: list[Floats], rows: float) -> Belief:
@@ -55,17 +61,23 @@ class Belief:
         highest = max(MEDIAN_SIZES)
         medians = np.array([MEDIAN_SIZES.get(k, MEDIAN_SIZES[highest] * FALL ** (k - highest)) for k in range(64)])
         scale = np.where(order >= min(MEDIAN_SIZES), (medians[order] * rows) ** 2 * bound, np.inf)
-        return cls(scale, np.exp(2 * SPREAD * np.array(_NODES)))
+        return cls(scale, np.exp(2 * SPREAD * np.array(_NODES)), tuple(shares), rows)
 
     def with_pairs_of(self, mean_square: float) -> Belief:
         """The belief that pairs have this mean squared size; the law's form stays, and higher orders move alike."""
         believed = MEDIAN_SIZES[2] ** 2 * float(_WEIGHTS @ self.factors)
-        return Belief(self.scale * (mean_square / believed), self.factors)
+        return replace(self, scale=self.scale * (mean_square / believed))
 
     @property
     def mixture(self) -> tuple[tuple[float, float], ...]:
         """The weight and the factor of each size."""
         return tuple(zip(_WEIGHTS.tolist(), self.factors.tolist(), strict=True))
+
+    def expected_cells(self, attributes: Sequence[int]) -> Floats | None:
+        """The count of each cell of a table over some attributes if they were independent; None if nothing is known."""
+        if not self.shares:
+            return None
+        return self.rows * outer_product([self.shares[i].tolist() for i in attributes])
 
     def errors(self, precision: Floats) -> Floats:
         """The expected squared error of each set's coefficients, known with this precision."""

@@ -15,8 +15,8 @@ Gaussian noise  over P_B >= first_B, the first stage's own, with sum_B cost_B (P
                 (``water_filling``: then the precisions of these are found again with e_B(P) = 1 / P, for inference
                 may not shrink their noise, and sets are dropped that this makes worse than predicting)
 Laplace noise   over several families of views V and their shares x_V of sum 1, with P_B = first_B + c sum over V that
-                hold B of x_V^2 / (cells of V outside B), c the precision of a table with the whole budget
-                (``view_shares``)
+                hold B of x_V^2 / (cells of V outside B), c the precision of a table with the whole budget; families
+                are then compared by the noise that inference is expected to leave (``view_shares``)
 wide schemas    views over groups of values (``value_groups``), with x_V in the place of x_V^2 if noise is Gaussian. If
                 it is Laplace, from 33 attributes on, some pairs are tried in between (``trial``): they correct the
                 s_Bj, and families are then compared with e_B(P) = 1 / P for measured sets
@@ -58,18 +58,19 @@ from crosstally.strategies.rounds import following, next_budget
 from crosstally.strategies.trial import mean_square_size, trial_pairs, trial_share
 from crosstally.strategies.value_groups import groups_of_all, rows_of_a_group
 from crosstally.strategies.view_families import MOST_CELLS, view_families
-from crosstally.strategies.view_shares import TableBudget, ViewShares, best_shares, unshrunk_score
+from crosstally.strategies.view_shares import TableBudget, ViewShares, best_shares, inferred_score, unshrunk_score
 from crosstally.strategies.water_filling import believed_precisions, best_precisions
 from crosstally.typing import Floats
 from crosstally.workload import Workload
 
 __all__ = ["Stepwise"]
 
-RULE_VERSION = 3
+RULE_VERSION = 4
 """What ``next`` does with its parameters and what was measured. Approved plans rest on it, so all are run. Under
 Gaussian noise version 1 trusts inference to shrink the noise of every set (``water_filling``). Version 3 is version 2
-that uses public counts."""
-_WITHOUT_FACTS = 2  # the version for schemas without public counts: their plans are what they were before
+that uses public counts. Version 4 compares families of views under Laplace noise by the error after inference
+(``view_shares.inferred_score``); before, it trusted inference to shrink the noise of every set."""
+_WITHOUT_FACTS, _BY_SHRUNK_SCORE = 2, 3  # the last versions that do not use public counts, that compare as before
 
 _FEW_TABLES = 3  # named tables; see below
 _WORTH_STAGES = 1.05
@@ -163,8 +164,7 @@ class Stepwise(Strategy):
 def _rules(task: Task, ones: Fraction) -> tuple[Rule, ...]:
     """One for the second stage. A trial before it takes its share from ``ones``, that of the one-way tables."""
     named = task.asked is not None
-    version = RULE_VERSION if task.schema.public_counts() else _WITHOUT_FACTS
-    rule = Rule(Stepwise.name, version, parameters={"named": named}, share=1 - ones)
+    rule = Rule(Stepwise.name, RULE_VERSION, parameters={"named": named}, share=1 - ones)
     part = trial_share(len(task.workload.attributes(task.schema))) if task.budget.pure and _is_wide(task) else 0
     if not part:
         return (rule,)
@@ -195,7 +195,8 @@ def _second(
 ) -> Sequence[Request]:
     """What to measure with the task's budget, when each set is known with some precision already."""
     if task.budget.pure:
-        return _views(task, goal, belief, already)
+        score = _shrunk_score if version <= _BY_SHRUNK_SCORE else inferred_score
+        return _cells_of(task, _best_views(task, goal, belief, already, score=score))
     return _contrasts(task, goal, belief, already, believed_precisions if version == 1 else best_precisions)
 
 
@@ -320,23 +321,23 @@ def _contrasts(
 # The second stage under Laplace noise
 
 
-def _views(task: Task, goal: Goal, belief: Belief, already: Floats) -> Sequence[Request]:
-    return _cells_of(task, _best_views(task, goal, belief, already))
-
-
 def _cells_of(task: Task, best: ViewShares) -> Sequence[Request]:
     queries = [Cells(task.names(view)) for view in best.views]
     return requests_with_shares(queries, best.shares, task.schema, task.budget, task.neighbours)
 
 
-def _best_views(task: Task, goal: Goal, belief: Belief, already: Floats, *, shrunk: bool = True) -> ViewShares:
-    """The family with the lowest expected score, with its shares; ``shrunk`` if inference shrinks noise as it can."""
+def _best_views(task: Task, goal: Goal, belief: Belief, already: Floats, *, score: Callable[..., float]) -> ViewShares:
+    """The family with the lowest score that is expected, with its shares."""
     budget = TableBudget.of(task)
     families = islice(view_families(task, goal), max(2, _MOST_SETS // len(goal.closure)))
     found = (best_shares(goal, belief, views, budget, already=already) for views in families)
-    if shrunk:
-        return min(found, key=lambda each: each.score)
-    return min(found, key=lambda each: unshrunk_score(goal, belief, each, budget, already=already))
+    return min(found, key=lambda each: score(goal, belief, each, budget, already=already))
+
+
+def _shrunk_score(_goal: Goal, _belief: Belief, found: ViewShares, _budget: TableBudget, *, already: Floats) -> float:
+    """The score if inference shrinks the noise of every set as the belief has it."""
+    del already
+    return found.score
 
 
 # The second stage of a wide schema, under either noise
@@ -407,7 +408,8 @@ def _grouped_views(
     belief = Belief.of_one_ways(goal.closure, held, rows)
     if trial:
         belief = belief.with_pairs_of(mean_square_size(trial, rows))
-    best = _best_views(small, goal, belief, _known_coarse(goal, variances, schema.sizes(names)), shrunk=not trial)
+    known = _known_coarse(goal, variances, schema.sizes(names))
+    best = _best_views(small, goal, belief, known, score=unshrunk_score if trial else _shrunk_score)
     queries = [_in_groups(small.names(view), groups) for view in best.views]
     return requests_with_shares(queries, best.shares, task.schema, task.budget, task.neighbours)
 
