@@ -12,8 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from crosstally.answers.interactions import SIZES as GRID
-from crosstally.answers.interactions import own_sizes
-from crosstally.answers.modelled import interaction_factors
+from crosstally.answers.interactions import interaction_factors, own_sizes
 from crosstally.answers.spread import InGroups, spread
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.generate.classes import hidden_classes

@@ -24,6 +24,7 @@ from crosstally.answers.possible import Emptied, PossibleEnds, emptied, raked_to
 from crosstally.answers.reconstruct.least_squares import least_norm, linear_tables
 from crosstally.answers.reconstruct.linear_program import least_differences
 from crosstally.answers.reconstruct.maximum_entropy import greatest_entropy
+from crosstally.answers.reconstruct.raking import nearest_to_reference
 from crosstally.answers.reconstruct.reconstruction import Known, Reconstruction, known_alike
 from crosstally.answers.spread import InGroups, SpreadBounds, SpreadEnds, spread
 from crosstally.errors import QueryError, TooManyCellsError, did_you_mean
@@ -48,6 +49,9 @@ METHODS: Mapping[str, Reconstructing] = {
     "linear-program": least_differences,
 }
 """How tables that no view covers are found; covered tables are the estimate itself with each."""
+
+LATENT_CLASSES = "latent-classes"
+"""The default method where a release has a ``reference``, in place of maximum entropy."""
 
 
 def answer(
@@ -78,8 +82,9 @@ def answer_all(
 ) -> list[Marginal]:
     """The tables over some sets of attributes, in order; faster than one by one. ``caption`` is that of each.
 
-    A covered table is the estimate's, whatever the method. The others are found by ``method``, maximum entropy when it
-    is None, and are not negative either; only least squares from an estimate that was not corrected stays linear.
+    A covered table is the estimate's, whatever the method. The others are found by ``method``, and are not negative
+    either; only least squares from an estimate that was not corrected stays linear. When it is None they are those of
+    greatest entropy, or nearest to the model of latent classes where the release has one.
 
     With a condition the tables over its attributes too are answered, and added up over the cells in which it is true.
     """
@@ -87,8 +92,8 @@ def answer_all(
         joint = [(*names, *(name for name in where.attributes if name not in names)) for names in tables]
         answers_to_joint = answer_all(estimate, errors, joint, method=method, caption=caption)
         return [_where(each, names, where, errors) for each, names in zip(answers_to_joint, tables, strict=True)]
-    if method is not None and method not in METHODS:
-        raise QueryError(f"unknown method {method!r}{did_you_mean(str(method), METHODS)}")
+    if method is not None and method not in (*METHODS, LATENT_CLASSES):
+        raise QueryError(f"unknown method {method!r}{did_you_mean(str(method), (*METHODS, LATENT_CLASSES))}")
     if estimate.groups is not None:
         return _from_groups(estimate, estimate.groups, errors, tables, method, caption)
     _check_cells(estimate.schema, tables)
@@ -264,17 +269,25 @@ def _filled(  # noqa: PLR0917 (as _straight)
     """
     corrected = estimate.corrected != "none"
     linear = method == "least-squares" and not corrected
-    solve = linear_tables if linear else METHODS[method or "maximum-entropy"]
+    if method in {None, LATENT_CLASSES}:
+        known = _with_reference(estimate, errors, tables, known)
+        if known.reference is None and method is not None:
+            raise QueryError(
+                f"there is no model of latent classes for {', '.join(tables[0])}: it needs wide views that call for it "
+                "and all pairs measured; leave the method out, or use maximum-entropy"
+            )
+    method = method or ("maximum-entropy" if known.reference is None else LATENT_CLASSES)
+    solve = linear_tables if linear else nearest_to_reference if method == LATENT_CLASSES else METHODS[method]
     kind, moments = ErrorKind.NONE, errors.moments(estimate)
     repeated = errors.repeats is not None and errors.sizes is not None
     if corrected and known.covered[0] and (repeated or moments is not None):
-        modelled = ErrorKind.MODELLED if solve is greatest_entropy else ErrorKind.NONE
+        modelled = ErrorKind.MODELLED if solve in {greatest_entropy, nearest_to_reference} else ErrorKind.NONE
         kind = modelled if _has_pairs(known) else ErrorKind.BOUNDS
     out = []
     for i, (names, solved) in enumerate(zip(tables, solve(known), strict=True)):
         ends: Ends | None = None
         origin = None
-        own = Known(known.shape, known.covered, known.coefficients[i : i + 1])
+        own = known.row(i)
         if kind is ErrorKind.BOUNDS:
             covered = partial(answer, estimate, errors)
             ends = BoundedEnds(covered, tuple(names), shape=known.shape, subsets=known.subsets)
@@ -284,13 +297,13 @@ def _filled(  # noqa: PLR0917 (as _straight)
             origin = moment_origin(errors, estimate, ends)
         elif kind is ErrorKind.MODELLED:
             assert errors.repeats is not None  # looked at above
-            assert errors.sizes is not None
-            ends = ModelledEnds(errors.repeats, errors.sizes, estimate, tuple(names), known=own, values=solved.values)
+            sizes = partial(errors.sizes_beside, referred=known.reference is not None)
+            ends = ModelledEnds(errors.repeats, sizes, estimate, tuple(names), known=own, values=solved.values)
             origin = modelled_origin(errors, estimate, names, own)
         found = Marginal(
             estimate.schema.subset(*names),
             solved.values,
-            method=method or "maximum-entropy",
+            method=method,
             error_kind=kind,
             error=None,
             ends=ends,
@@ -301,6 +314,12 @@ def _filled(  # noqa: PLR0917 (as _straight)
         )
         out.append(found)
     return out
+
+
+def _with_reference(estimate: Estimate, errors: ErrorBars, tables: Sequence[Sequence[str]], known: Known) -> Known:
+    """What is known, with the tables of the release's model where it has one and all pairs were measured."""
+    chosen = errors.held_out() if errors.held_out is not None and known.covered[0] and _has_pairs(known) else None
+    return known if chosen is None else replace(known, reference=chosen.reference(estimate, tables))
 
 
 def _has_pairs(known: Known) -> bool:

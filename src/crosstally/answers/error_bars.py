@@ -31,6 +31,7 @@ from crosstally.answers.matrix_errors import MatrixError
 from crosstally.answers.moments import Moments
 from crosstally.answers.nested_errors import NestedError
 from crosstally.answers.noise_sums import NoiseTerm, half_width
+from crosstally.answers.reference import HeldOut, calibrated
 from crosstally.budget import Noise
 from crosstally.inference.repeats import Repeats
 from crosstally.inference.replicates import seed_of
@@ -103,7 +104,8 @@ class ErrorBars:
     the extended ones; tables that are spread over values have no error here. ``repeats`` makes replicates of the
     inference when they are first needed. Without them, and where errors are approximate, corrected cells have the
     intervals that they had before correction. With the ``sizes`` of interactions (``interactions``) tables that nobody
-    measured have intervals too.
+    measured have intervals too. ``held_out`` fits the model that such tables may be raked from, when the first of them
+    is asked for (``reference``).
     """
 
     def __init__(
@@ -116,6 +118,7 @@ class ErrorBars:
         groups: Groups | None = None,
         repeats: Callable[[], Repeats] | None = None,
         sizes: Callable[[], Mapping[int, NDArray[np.float64]]] | None = None,
+        held_out: Callable[[], HeldOut | None] | None = None,
     ) -> None:
         self.schema = schema
         self.rows = rows
@@ -125,9 +128,22 @@ class ErrorBars:
         self.kind = ErrorKind.ESTIMATED if approximate else ErrorKind.EXACT
         self.repeats = None if approximate else repeats
         self.sizes = None if approximate else sizes
+        self.held_out = held_out
         self.measurements = tuple(measurements)
         self._moments: Moments | None = None
         self._laws: dict[tuple[str, ...], ErrorLaw] = {}
+        self._sizes_beside: dict[bool, Mapping[int, Floats]] = {}
+
+    def sizes_beside(self, *, referred: bool) -> Mapping[int, Floats]:
+        """The sizes of interactions that tables leave unexplained which are raked from a model, or from none."""
+        assert self.sizes is not None  # asked for by intervals alone
+        chosen = None if self.held_out is None else self.held_out()
+        if chosen is None:
+            return self.sizes()
+        if referred not in self._sizes_beside:
+            trials = chosen.trials(referred=referred)
+            self._sizes_beside[referred] = calibrated(self.sizes(), trials, seed=self.digest)
+        return self._sizes_beside[referred]
 
     def moments(self, estimate: Estimate) -> Moments | None:
         """The errors of the central moments of the estimate, where it knows more than its measurements."""

@@ -26,11 +26,20 @@ from crosstally.answers.reconstruct.raking import greatest_entropy_again, raked
 from crosstally.answers.reconstruct.reconstruction import Known
 from crosstally.inference.repeats import Repeats
 from crosstally.inference.replicates import Normals
-from crosstally.residuals import Estimate, decompose
+from crosstally.residuals import Estimate, decompose, rebuild
 from crosstally.residuals.combine import by_shape
 from crosstally.typing import Floats
 
-__all__ = ["SIZES", "centred", "learned_sizes", "own_sizes"]
+__all__ = [
+    "SIZES",
+    "STRETCH_DOUBT",
+    "centred",
+    "interaction_factors",
+    "learned_sizes",
+    "own_sizes",
+    "smaller_sizes",
+    "unknown_sets",
+]
 
 SIZES = np.array([0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2])
 """The grid of s. At 3.2 a table is anything that its margins allow."""
@@ -56,6 +65,19 @@ _STEPS = 100
 _MOST_LOG = 8.0
 
 
+_CELLS_DRAWN = 100_000  # cells of all draws together: limits time. See below; fewer draws make ends less steady
+_LEAST_DRAWS, _MOST_DRAWS = 12, 100
+"""Draws come in pairs of both signs: as many pairs as keep all their cells within the work."""
+
+STRETCH_DOUBT = 0.45
+"""The standard deviation of the logarithm of a set's size inside groups over what its size between groups says.
+
+From generated rows (hidden classes, a million people, 344 pairs of attributes and groupings, in runs of values and at
+random): 0.44, with a mean of -0.01; 0.26 where more than ten coefficients tell the size between groups. The larger one
+is taken, so that a few groups are not trusted too far.
+"""
+
+
 def learned_sizes(estimate: Estimate, repeats: Repeats) -> dict[int, Floats]:
     """For each order from 2 the weights of the sizes of its interactions."""
     normals, prior, out = Normals(repeats.seed), _PRIOR, {}
@@ -65,6 +87,21 @@ def learned_sizes(estimate: Estimate, repeats: Repeats) -> dict[int, Floats]:
         halved = np.concatenate([[out[order][0] + out[order][1]], out[order][2:], [0.0]]) + _LEAST
         prior = halved / halved.sum()
     return out
+
+
+def smaller_sizes(weights: Floats, ratio: float) -> Floats:
+    """The weights of sizes that are smaller by a ratio, on the same grid: each goes to the two nearest, in logs.
+
+    >>> smaller_sizes(np.eye(len(SIZES))[4], 0.5).round(6).tolist()
+    [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0]
+    """
+    places = np.interp(np.log(SIZES * ratio), np.log(SIZES), np.arange(len(SIZES)))
+    below = np.floor(places).astype(int).clip(max=len(SIZES) - 2)
+    part = places - below
+    lower, upper = (
+        np.bincount(at, weights * share, len(SIZES)) for at, share in ((below, 1 - part), (below + 1, part))
+    )
+    return np.asarray(lower + upper)
 
 
 def own_sizes(
@@ -79,6 +116,62 @@ def own_sizes(
     logs = _likelihoods(estimate, repeats, Normals(repeats.seed + 3), [names])[0]
     found = sizes.get(len(names), sizes[max(sizes)]) * np.exp(logs - logs.max())
     return np.asarray(found / found.sum())
+
+
+def unknown_sets(known: Known) -> list[tuple[int, ...]]:
+    """The sets of three and more axes of a table that are not covered."""
+    ndim, covered = len(known.shape), known.covered.reshape(known.shape)
+    sets = (axes for order in range(3, ndim + 1) for axes in combinations(range(ndim), order))
+    return [axes for axes in sets if not covered[tuple(int(axis in axes) for axis in range(ndim))]]
+
+
+def interaction_factors(
+    normals: Normals,
+    sizes: Mapping[int, Floats],
+    shape: tuple[int, ...],
+    sets: Sequence[tuple[int, ...]],
+    *,
+    own: Mapping[tuple[int, ...], Floats] | None = None,
+    stretched: Mapping[int, Floats] | None = None,
+) -> Floats:
+    """What random interactions of sets of axes multiply the cells of a table by: (draws, *shape).
+
+    Draws come in pairs of both signs. The size of each interaction is drawn by the weights of its set in ``own``, else
+    by those of its order. ``stretched`` has for some axes a factor for each value, by which interactions are larger, up
+    to the largest size; how much larger is known up to ``STRETCH_DOUBT``.
+
+    In the residual basis the coefficients of a set are independent, so that all sets become cells at once; only sets
+    with a stretched axis, whose cells differ in size, do so one by one.
+    """
+    pairs = int(np.clip(_CELLS_DRAWN // math.prod(shape), 2 * _LEAST_DRAWS, 2 * _MOST_DRAWS)) // 2
+    coefficients, logs = np.zeros((pairs, *shape)), np.zeros((pairs, *shape))
+    for axes in sets:
+        weights = (own or {}).get(axes, sizes.get(len(axes), sizes[max(sizes)]))
+        places = np.searchsorted(np.cumsum(weights), normals.uniform(pairs)).clip(max=len(SIZES) - 1)
+        size = SIZES[places].reshape(-1, *[1] * len(axes))
+        if set(axes) & set(stretched or ()):
+            logs += _stretched(normals, size, shape, axes, stretched or {})
+            continue
+        # Orthonormal coefficients of variance cells / coefficients give each cell the variance 1; a coefficient of the
+        # basis is the sum over the axes outside
+        part = [shape[axis] for axis in axes]
+        scale = math.sqrt(math.prod(n / (n - 1) for n in part)) * math.prod(shape) / math.prod(part)
+        at = tuple(slice(1, None) if axis in axes else 0 for axis in range(len(shape)))
+        coefficients[:, *at] = normals.draw((pairs, *(n - 1 for n in part))) * size * scale
+    logs += rebuild(coefficients, len(shape))
+    return np.asarray(np.exp(np.clip(np.concatenate([logs, -logs]), -_MOST_LOG, _MOST_LOG)))
+
+
+def _stretched(
+    normals: Normals, size: Floats, shape: tuple[int, ...], axes: tuple[int, ...], stretched: Mapping[int, Floats]
+) -> Floats:
+    """Random interactions of one set, in logs, with an axis along which they are larger."""
+    size = size * np.exp(STRETCH_DOUBT * normals.draw(size.shape))
+    for axis, factors in stretched.items():
+        if axis in axes:
+            size = np.minimum(size * factors.reshape(-1, *[1] * (len(axes) - 1 - axes.index(axis))), SIZES[-1])
+    drawn = centred(normals, len(size), [shape[axis] for axis in axes]) * size
+    return drawn.reshape(-1, *(n if axis in axes else 1 for axis, n in enumerate(shape)))
 
 
 def _some_sets(estimate: Estimate, repeats: Repeats, order: int) -> Iterator[list[tuple[str, ...]]]:

@@ -1,13 +1,13 @@
 """Intervals for unmeasured tables: noise from replicates, and random interactions for what was not measured.
 
-q is the answer, the maximum entropy table with the covered margins. The noise part is that of ``intervals``, with the
-answer computed again for each replicate. For the model part each uncovered set of attributes gets a random interaction
-of a size that measured sets of its order have (``interactions``). All pairs were measured; otherwise there are
-``bounds`` instead. q times the exponential of the sum of interactions is raked back to the covered margins of q. The
-mean square of the changes of those draws that raise a cell is added to its noise above, of those that lower it below,
-and the variance of sampling people (q times the share of coefficients that no covered margin has) on both sides. Cells
-of nearly the same size share their noise, and the noise of a cell is at least its share of the noise of each covered
-margin that contains it.
+q is the answer, the maximum entropy table with the covered margins or the one nearest to a ``reference``. The noise
+part is that of ``intervals``, with the answer computed again for each replicate; a reference stays as it is. For the
+model part each uncovered set of attributes gets a random interaction of a size that measured sets of its order have
+(``interactions``). All pairs were measured; otherwise there are ``bounds`` instead. q times the exponential of the sum
+of interactions is raked back to the covered margins of q. The mean square of the changes of those draws that raise a
+cell is added to its noise above, of those that lower it below, and the variance of sampling people (q times the share
+of coefficients that no covered margin has) on both sides. Cells of nearly the same size share their noise, and the
+noise of a cell is at least its share of the noise of each covered margin that contains it.
 
 This assumes that unmeasured interactions are as large as measured ones. The intervals fail for a table that violates
 the assumption, such as C = A xor B with only its pairs measured.
@@ -15,15 +15,14 @@ the assumption, such as C = A xor B with only its pairs measured.
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cached_property
-from itertools import combinations
 
 import numpy as np
 
-from crosstally.answers.interactions import SIZES, centred
+from crosstally.answers.interactions import interaction_factors, unknown_sets
 from crosstally.answers.intervals import squares_of_alike, squares_shared, whole_ends
 from crosstally.answers.reconstruct.raking import greatest_entropy_again, raked
 from crosstally.answers.reconstruct.reconstruction import Known
@@ -32,26 +31,12 @@ from crosstally.inference.replicates import Normals
 from crosstally.residuals import Estimate
 from crosstally.typing import Floats
 
-__all__ = ["LEAST", "MARGIN", "STRETCH_DOUBT", "DrawnEnds", "ModelledEnds", "interaction_factors"]
-
-_CELLS_DRAWN = 100_000  # cells of all draws together: limits time. See below; fewer draws make ends less steady
-_LEAST_DRAWS, _MOST_DRAWS = 12, 100
-"""Draws come in pairs of both signs: as many pairs as keep all their cells within the work."""
+__all__ = ["LEAST", "MARGIN", "DrawnEnds", "ModelledEnds"]
 
 MARGIN = 3.0
 """The upper end of a covered margin, in its standard errors: no cell of it is larger, at any level asked for."""
 
-STRETCH_DOUBT = 0.45
-"""The standard deviation of the logarithm of a set's size inside groups over what its size between groups says.
-
-From generated rows (hidden classes, a million people, 344 pairs of attributes and groupings, in runs of values and at
-random): 0.44, with a mean of -0.01; 0.26 where more than ten coefficients tell the size between groups. The larger one
-is taken, so that a few groups are not trusted too far.
-"""
-
 LEAST = 1e-300  # stands for zero under a fraction line
-
-_MOST_LOG = 8.0  # as in ``interactions``: logarithms are clipped at a factor of 3,000
 
 
 class DrawnEnds(ABC):
@@ -139,24 +124,17 @@ class ModelledEnds(DrawnEnds):
         return 1 - float(self._known.covered.mean())
 
     def again(self) -> Floats:
-        """See DrawnEnds: tables of greatest entropy."""
+        """See DrawnEnds: tables of greatest entropy, or nearest to the reference."""
         covered = self._known.covered
         stack = np.where(covered, self._repeats().at(self._estimate.places([self._names])[0][0]), 0.0)
-        return greatest_entropy_again(Known(self._known.shape, covered, np.ascontiguousarray(stack)))
+        return greatest_entropy_again(replace(self._known, coefficients=np.ascontiguousarray(stack)))
 
     def drawn(self) -> Floats:
         """See DrawnEnds."""
-        shape, ndim = self._known.shape, len(self._known.shape)
-        covered = self._known.covered.reshape(shape)
-        free = [
-            axes
-            for order in range(3, ndim + 1)
-            for axes in combinations(range(ndim), order)
-            if not covered[tuple(int(axis in axes) for axis in range(ndim))]
-        ]
-        factors = interaction_factors(Normals(self._repeats().seed + 1), self._sizes(), shape, free)
-        values = self._values[None]
-        return np.concatenate([values, raked(values * factors, values, self._known.subsets, ndim)])
+        known, values = self._known, self._values[None]
+        normals = Normals(self._repeats().seed + 1)
+        factors = interaction_factors(normals, self._sizes(), known.shape, unknown_sets(known))
+        return np.concatenate([values, raked(values * factors, values, known.subsets, len(known.shape))])
 
     def of_margins(self, again: Floats) -> tuple[Floats, Floats]:
         """See DrawnEnds; the sums are the covered margins.
@@ -173,36 +151,3 @@ class ModelledEnds(DrawnEnds):
             least = np.maximum(least, (truth / np.maximum(stack[0], LEAST)) ** 2 * noise)
             most = np.minimum(most, np.maximum(value, stack[0]) + MARGIN * np.sqrt(noise))
         return least, most
-
-
-def interaction_factors(
-    normals: Normals,
-    sizes: Mapping[int, Floats],
-    shape: tuple[int, ...],
-    sets: Sequence[tuple[int, ...]],
-    *,
-    own: Mapping[tuple[int, ...], Floats] | None = None,
-    stretched: Mapping[int, Floats] | None = None,
-) -> Floats:
-    """What random interactions of sets of axes multiply the cells of a table by: (draws, *shape).
-
-    Draws come in pairs of both signs. The size of each interaction is drawn by the weights of its set in ``own``, else
-    by those of its order. ``stretched`` has for some axes a factor for each value, by which interactions are larger, up
-    to the largest size; how much larger is known up to ``STRETCH_DOUBT``.
-    """
-    cells, ndim = math.prod(shape), len(shape)
-    pairs = int(np.clip(_CELLS_DRAWN // cells, 2 * _LEAST_DRAWS, 2 * _MOST_DRAWS)) // 2
-    logs = np.zeros((pairs, *shape))
-    for axes in sets:
-        weights = (own or {}).get(axes, sizes.get(len(axes), sizes[max(sizes)]))
-        part = tuple(shape[axis] for axis in axes)
-        places = np.searchsorted(np.cumsum(weights), normals.uniform(pairs)).clip(max=len(SIZES) - 1)
-        size = SIZES[places].reshape(-1, *[1] * len(axes))
-        if stretched:
-            size = size * np.exp(STRETCH_DOUBT * normals.draw(size.shape))
-        for axis, factors in (stretched or {}).items():
-            if axis in axes:
-                size = np.minimum(size * factors.reshape(-1, *[1] * (len(axes) - 1 - axes.index(axis))), SIZES[-1])
-        drawn = centred(normals, pairs, part) * size
-        logs += drawn.reshape(pairs, *(shape[axis] if axis in axes else 1 for axis in range(ndim)))
-    return np.asarray(np.exp(np.clip(np.concatenate([logs, -logs]), -_MOST_LOG, _MOST_LOG)))

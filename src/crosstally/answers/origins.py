@@ -17,7 +17,7 @@ import hashlib
 import json
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
 
@@ -230,10 +230,9 @@ def _moment_draws(errors: ErrorBars, ends: MomentEnds) -> Floats:
 def _modelled_draws(errors: ErrorBars, estimate: Estimate, names: tuple[str, ...], known: Known) -> Floats:
     """The table of greatest entropy of the truth of the replicates; of each of them, moved by what is not known."""
     assert errors.repeats is not None  # otherwise nothing is modelled
-    assert errors.sizes is not None
-    repeats, sizes = errors.repeats(), errors.sizes()
+    repeats, sizes = errors.repeats(), errors.sizes_beside(referred=known.reference is not None)
     stack = np.where(known.covered, repeats.at(estimate.places([names])[0][0]), 0.0)
-    again = greatest_entropy_again(Known(known.shape, known.covered, np.ascontiguousarray(stack)))
+    again = greatest_entropy_again(replace(known, coefficients=np.ascontiguousarray(stack)))
     shape, ndim = known.shape, len(known.shape)
     number = int(np.clip(_MOST_RAKED // math.prod(shape), len(again) - 1, _DRAWS))
     truth, tables = again[:1], again[1 + np.arange(number) % (len(again) - 1)]

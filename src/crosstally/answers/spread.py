@@ -31,8 +31,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.answers.bounds import BoundedEnds
+from crosstally.answers.interactions import interaction_factors
 from crosstally.answers.intervals import CoveredEnds, squares_shared, whole_ends
-from crosstally.answers.modelled import LEAST, MARGIN, DrawnEnds, ModelledEnds, interaction_factors
+from crosstally.answers.modelled import LEAST, MARGIN, DrawnEnds, ModelledEnds
 from crosstally.answers.reconstruct.raking import rake
 from crosstally.inference.repeats import Repeats
 from crosstally.inference.replicates import Normals

@@ -20,6 +20,7 @@ from crosstally.answers.answer import answer_all
 from crosstally.answers.error_bars import ErrorBars
 from crosstally.answers.interactions import learned_sizes
 from crosstally.answers.mixed_errors import MixedErrorBars
+from crosstally.answers.reference import HeldOut, held_out
 from crosstally.errors import QueryError
 from crosstally.html_text import html_facts
 from crosstally.inference.estimate import ROUNDS, SHRUNK, estimate, infer
@@ -128,6 +129,7 @@ class Release:
                 variances_left=left,
                 repeats=self._repeats,
                 sizes=self._sizes,
+                held_out=self._held_out,
             )
         extended = extended_measurements(groups, self.measurements)
         return ErrorBars(groups.extended, extended, rows, groups=groups, repeats=self._repeats, sizes=self._sizes)
@@ -148,6 +150,16 @@ class Release:
     def _learned_sizes(self) -> Mapping[int, Floats]:
         """The sizes of interactions, by order: the intervals of tables that nobody measured rest on them."""
         return learned_sizes(replace(self.estimate, groups=None), self._repeated)
+
+    def _held_out(self) -> HeldOut | None:
+        return self._chosen_reference
+
+    @cached_property
+    def _chosen_reference(self) -> HeldOut | None:
+        """The model that unmeasured tables are raked from; none beside the papers' corrections or in groups."""
+        if self.nonnegative != SHRUNK or self.estimate.groups is not None or self.variances_left:
+            return None
+        return held_out(self.estimate, self.measurements)
 
     @property
     def rows(self) -> float:

@@ -378,7 +378,7 @@ def matches(attribute: Attribute, wanted: str) -> bool:
 def how(marginal: Marginal) -> list[str]:
     """How a table was obtained, in sentences."""
     methods: Mapping[str, str] = {name: text(f"method.{name}") for name in
-                                  ("least-squares", "maximum-entropy", "linear-program")}  # fmt: skip
+                                  ("least-squares", "maximum-entropy", "latent-classes", "linear-program")}  # fmt: skip
     kind: ErrorKind = marginal.error_kind
     out = [text(f"how.{kind.value}", method=methods.get(marginal.method, marginal.method))]
     if marginal.relaxed >= 0.5:

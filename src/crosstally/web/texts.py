@@ -144,6 +144,7 @@ TEXTS: Mapping[str, str] = {
     "how.noise": "Noise was added once, when the release was made. Looking again gives the same numbers.",
     "method.least-squares": "least squares",
     "method.maximum-entropy": "maximum entropy, which assumes nothing that was not measured",
+    "method.latent-classes": "a model of hidden classes of people, fitted to the measured tables",
     "method.linear-program": "the least differences",
     # Downloads and code
     "download.title": "Download",

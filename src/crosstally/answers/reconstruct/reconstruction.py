@@ -37,11 +37,16 @@ class Reconstruction:
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """Tables of one shape with the same coefficients covered: (tables, cells), zero where they are not."""
+    """Tables of one shape with the same coefficients covered: (tables, cells), zero where they are not.
+
+    ``reference`` has shares of cells (tables, cells) that a model guesses; raking starts there. Without it the guess is
+    a flat table, and the result that of greatest entropy.
+    """
 
     shape: tuple[int, ...]
     covered: NDArray[np.bool_]
     coefficients: NDArray[np.float64]
+    reference: NDArray[np.float64] | None = None
 
     @cached_property
     def weights(self) -> NDArray[np.float64]:
@@ -75,6 +80,12 @@ class Known:
                 joined |= part if part & subset else 0
             parts = [part for part in parts if not part & joined] + ([joined] if joined else [])
         return tuple(sorted(tuple(axis for axis in range(len(self.shape)) if part >> axis & 1) for part in parts))
+
+    def row(self, table: int) -> Known:
+        """The same for one of the tables."""
+        own = slice(table, table + 1)
+        reference = None if self.reference is None else self.reference[own]
+        return Known(self.shape, self.covered, self.coefficients[own], reference)
 
     def part(self, axes: Sequence[int]) -> Known:
         """The same for the marginals over some axes."""
