@@ -33,6 +33,7 @@ SMALL = (
     "strategies/test_clustered.py::test_merging_is_that_of_the_plain_twin",
     "strategies/test_optimum.py::test_refusals",
     "inference/test_joint.py::test_the_program_is_solved",
+    "inference/test_latent_classes.py::test_counts_are_shared_out_like_the_plain_twin",
     "inference/test_nonnegativity.py::test_ripple_of_noisy_tables_is_the_plain_version",
     "answers/test_answer.py",
     "answers/reconstruct/test_least_norm.py",
