@@ -122,7 +122,7 @@ def test_an_attribute_that_nobody_asked_about_has_at_least_the_error_of_the_kern
 def test_few_answers_and_pair_tables_stay_with_the_kernel(history) -> None:
     _, _, measured, _ = history
     new = ranges(5, np.random.default_rng(4))
-    few = measured[:10]
+    few = measured[:9]
     assert BetterOfBoth(SCHEMA, few, total=ROWS).estimates(new).values == pytest.approx(
         History(SCHEMA, few, total=ROWS).estimates(new).values
     )

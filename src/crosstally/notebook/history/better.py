@@ -35,7 +35,7 @@ from crosstally.notebook.history.chain import CellsOf
 from crosstally.notebook.history.constraints import problem
 from crosstally.notebook.history.correlated import Correlated
 from crosstally.notebook.history.error_law import DEVIATION, Unexplained, factor
-from crosstally.notebook.history.held_out import FOLDS, LEAST, held_out, share_of
+from crosstally.notebook.history.held_out import FOLDS, held_out, share_of
 from crosstally.notebook.history.record import Estimates, History
 from crosstally.questions.queries import Linear
 from crosstally.schema import Schema
@@ -44,6 +44,10 @@ from crosstally.typing import Floats
 
 __all__ = ["BetterOfBoth"]
 
+# Linear answers from which on maximum entropy is tried: two a fold. Chosen on FARS-16, ACS and a generated census:
+# 95% intervals of new questions hold 95.0, 97.8 and 97.2% after ten answers, the kernel's 95.3, 98.4 and 100%. Fewer
+# were not tried.
+_LEAST = 10
 # Linear answers up to which maximum entropy is tried: more would take minutes, and the kernel has learned by then how
 # attributes go together.
 _MOST = 1_000
@@ -129,7 +133,7 @@ class BetterOfBoth:
     def _entropy(self) -> _Entropy | None:
         """Maximum entropy, if it is worth trying, and how far the mixture errs on answers left out."""
         linear, shape = self.kernel.linear, self.kernel.schema.shape
-        if not (LEAST <= len(linear) <= _MOST) or self._too_large():
+        if not (_LEAST <= len(linear) <= _MOST) or self._too_large():
             return None
         random = np.random.default_rng(0)  # the same history gives the same estimates
         posed = problem(self.kernel.schema, self._measured, total=self._total, alpha=1.0)
