@@ -43,8 +43,8 @@ and 95% intervals hold 96.7, 95.6 and 95.1% of them.
 DEVIATION = math.sqrt(FREEDOM / (FREEDOM - 2))
 """The standard deviation of Student's law."""
 # Added to the variance of each past question, at most 1/4 for a count: similar questions explain each other less than
-# wholly, since g need not be linear in them. Chosen on the same tables: 0.01 to 0.05 make no difference, 0.001 gives
-# intervals of single attributes that are too narrow.
+# wholly, since g need not be linear in them. Chosen on the same tables: 0.01 to 0.05 make no difference. With 0.001,
+# 94.6, 95.6 and 96.6% hold of one, two and three attributes (27 histories), with this 96.1, 95.1 and 95.7%.
 _RIDGE = 0.02
 # Rows that variances are computed from: a share of 0.1% is known to half of itself. More take longer.
 _ROWS = 5_000
