@@ -100,8 +100,8 @@ def draw_of(trial: Trial) -> Draw:
     new = [question(table.schema, random) for _ in range(NEW)]
     found = BetterOfBoth(table.schema, past, total=table.number).estimates(new)
     answers = [
-        Answer("", float(value), std_error=float(error), tails=float(tails))
-        for value, error, tails in zip(found.values, found.std_errors, found.tails, strict=True)
+        Answer("", float(value), std_error=float(error), tails=float(tails), student=float(student))
+        for value, error, tails, student in zip(found.values, found.std_errors, found.tails, found.student, strict=True)
     ]
     numbers = [
         (truth(table, query), each.value, *each.interval(0.95)) for query, each in zip(new, answers, strict=True)

@@ -117,4 +117,16 @@ HISTORY = (
         "weight=weight / total",
         "notebook/history/test_bars.py::test_one_answer_tells_little_of_how_far_rows_stray",
     ),
+    Mutant(
+        "notebook/history/error_law.py",
+        "np.square(values).mean(axis=0) - explained",
+        "np.square(values).mean(axis=0)",
+        "notebook/history/test_error_law.py::test_what_past_questions_leave_unexplained",
+    ),
+    Mutant(
+        "notebook/history/error_law.py",
+        "gaps[:, None] - np.array([_quantiles(each) for each in answers])",
+        "gaps[:, None]",
+        "notebook/history/test_error_law.py::test_the_factor_of_answers_left_out",
+    ),
 )

@@ -61,6 +61,10 @@ def test_an_answer_is_paid_kept_and_used() -> None:
     assert (low, high) == pytest.approx((1 - 19.59964, 1 + 19.59964))
     low, high = Answer("x", 1, std_error=10, tails=0.5).interval(0.95)
     assert high == pytest.approx(1 + 5 * 1.959964 + 5 * math.log(20) / math.sqrt(2))
+    low, high = Answer("x", 1, std_error=10, student=0.5).interval(
+        0.95
+    )  # Student's with 3: 3.182446, deviation sqrt(3)
+    assert high == pytest.approx(1 + 5 * 1.959964 + 5 * 3.182446 / math.sqrt(3))
     assert str(Answer("x", 1234.4, std_error=5)) == "x: 1,234 ± 5"
 
 

@@ -255,12 +255,12 @@ class Notebook:
         """
         query = query_of(question, self.schema)
         found = self._both().estimates([query])
-        value, error, tails = (float(each[0]) for each in (found.values, found.std_errors, found.tails))
         return Answer(
             describe(query, self.schema),
-            value,
-            std_error=error,
-            tails=tails,
+            float(found.values[0]),
+            std_error=float(found.std_errors[0]),
+            tails=float(found.tails[0]),
+            student=float(found.student[0]),
             converged=found.converged,
             foreign=self.foreign,
         )

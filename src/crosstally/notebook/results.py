@@ -8,6 +8,7 @@ from statistics import NormalDist
 
 from crosstally.budget import Budget
 from crosstally.errors import QueryError
+from crosstally.notebook.history.error_law import DEVIATION, FREEDOM
 from crosstally.questions.queries import Cells, Contrast
 
 __all__ = ["Answer", "Improvement", "Price", "TableImprovement"]
@@ -20,8 +21,9 @@ class Answer:
     ``drawn`` and ``drawn_error`` are the noisy answer that this question paid for, if any; ``key`` finds it in the
     ledger. The standard error includes the possible bias from what was never asked, and the uncertainty about how
     far the rows differ from the prior. ``tails`` says how likely large errors are: 0 as for a normal distribution, 1
-    as for a Laplace one. ``converged`` is False if the fit to past answers had not converged when it was
-    used. ``foreign`` names the sources of used answers that the ledger's budget does not cover.
+    as for a Laplace one; ``student`` is the part of the standard error that comes from Student's law with 3 degrees of
+    freedom, for new questions. ``converged`` is False if the fit to past answers had not converged when it was used.
+    ``foreign`` names the sources of used answers that the ledger's budget does not cover.
     """
 
     question: str
@@ -32,6 +34,7 @@ class Answer:
     drawn_error: float | None = None
     key: str | None = None
     tails: float = 0.0
+    student: float = 0.0
     converged: bool = True
     foreign: tuple[str, ...] = ()
 
@@ -39,9 +42,12 @@ class Answer:
         """The ends of an interval that contains the true answer with about this probability."""
         if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
             raise QueryError(f"level must be between 0 and 1, got {level!r}")
+        from scipy.special import stdtrit
+
         normal, laplace = NormalDist().inv_cdf((1 + level) / 2), -math.log(1 - level) / math.sqrt(2)
-        half = ((1 - self.tails) * normal + self.tails * laplace) * self.std_error
-        return self.value - half, self.value + half
+        student = float(stdtrit(FREEDOM, (1 + level) / 2)) / DEVIATION
+        quantile = (1 - self.tails - self.student) * normal + self.tails * laplace + self.student * student
+        return self.value - quantile * self.std_error, self.value + quantile * self.std_error
 
     def __str__(self) -> str:
         text = f"{self.question}: {self.value:,.0f} ± {self.std_error:,.0f}"

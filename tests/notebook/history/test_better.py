@@ -11,8 +11,9 @@ from crosstally.budget import Noise, NoiseKind
 from crosstally.notebook.history.better import BetterOfBoth
 from crosstally.notebook.history.constraints import problem
 from crosstally.notebook.history.held_out import best_of, held_out, share_of, squared_error
-from crosstally.notebook.history.record import History
+from crosstally.notebook.history.record import Estimates, History
 from crosstally.notebook.history.synthetic_rows import synthesize
+from crosstally.notebook.results import Answer
 from crosstally.questions.queries import Linear, Term
 from crosstally.schema import Attribute, Schema
 from crosstally.tables import Measurement
@@ -58,6 +59,15 @@ def answered(queries: list[Linear], truth: np.ndarray, rng: np.random.Generator)
     ]
 
 
+def held(found: Estimates, true: np.ndarray) -> float:
+    """The share of 95% intervals that hold."""
+    ends = [
+        Answer("x", value, std_error=error, tails=tails, student=student).interval(0.95)
+        for value, error, tails, student in zip(found.values, found.std_errors, found.tails, found.student, strict=True)
+    ]
+    return float(np.mean([low <= each <= high for (low, high), each in zip(ends, true, strict=True)]))
+
+
 def rms(gaps: np.ndarray) -> float:
     return float(np.sqrt(np.mean(gaps**2)))
 
@@ -82,19 +92,37 @@ def test_new_questions_are_about_as_good_as_with_the_better_method(history) -> N
     entropy = truths(new, rows)
     assert rms(found.values - true) <= 1.05 * min(rms(kernel.values - true), rms(entropy - true))
     assert rms(entropy - true) < 0.8 * rms(kernel.values - true)  # here maximum entropy is the better one
-    inside = np.abs(found.values - true) <= 1.96 * found.std_errors
-    assert inside.mean() > 0.9
+    assert held(found, true) > 0.92
+    assert held(replace(found, std_errors=found.std_errors / 2), true) < 0.92
+    assert np.median(found.std_errors / kernel.std_errors) < 0.3  # attributes are independent, which it does not know
     raw = rms(np.array([float(m.values) for m in measured]) - truth)
     assert rms(truths(past, rows) - truth) <= raw
     asked = both.estimates(past)  # they have answers of their own, and stay with the kernel
     assert asked.values == pytest.approx(History(SCHEMA, measured, total=ROWS).estimates(past).values)
     assert rms(asked.values - truth) <= raw
+    assert not asked.student.any()
+
+
+def test_an_attribute_that_nobody_asked_about_has_at_least_the_error_of_the_kernel(history) -> None:
+    """Ranges of a and b only: no answer left out tells how far c differs from the prior."""
+    rng = np.random.default_rng(7)
+    codes = people(rng)
+    past = [query for query in ranges(150, rng) if "c" not in query.attributes]
+    both = BetterOfBoth(SCHEMA, answered(past, truths(past, codes), rng), total=ROWS)
+    strange = Linear((Term(1, (("c", (1, 0, 0, 0, 0, 0)),)),))
+    new = [strange, *(query for query in ranges(20, rng) if query.attributes == ("a", "b") and query not in past)]
+    found, kernel = both.estimates(new), both.kernel.estimates(new)
+    assert found.std_errors[0] >= 0.999 * kernel.std_errors[0]
+    assert np.median(found.std_errors[1:] / kernel.std_errors[1:]) < 0.7
+    assert (found.student[1:] > 0.5).any()
+    again = BetterOfBoth(SCHEMA, both.kernel.linear, total=ROWS).estimates(new)
+    assert again.std_errors.tolist() == found.std_errors.tolist()  # the same measurements give the same intervals
 
 
 def test_few_answers_and_pair_tables_stay_with_the_kernel(history) -> None:
     _, _, measured, _ = history
     new = ranges(5, np.random.default_rng(4))
-    few = measured[:10]
+    few = measured[:9]
     assert BetterOfBoth(SCHEMA, few, total=ROWS).estimates(new).values == pytest.approx(
         History(SCHEMA, few, total=ROWS).estimates(new).values
     )

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from crosstally.notebook.history.ascent import Ascent
 from crosstally.notebook.history.chain import CellsOf
 from crosstally.notebook.history.constraints import Constraints, Problem
+from crosstally.notebook.history.error_law import Unexplained
 from crosstally.typing import Floats
 
 __all__ = [
@@ -59,12 +60,14 @@ class HeldOut:
     """For each alpha the mean squared errors of new and of past questions, and the best alpha.
 
     ``new`` is in squared counts, ``past`` over the variance of the answers' own noise. ``estimates`` (alphas, answers)
-    has every answer as other folds estimate it.
+    has every answer as other folds estimate it, ``unexplained`` what other folds leave unexplained of its question
+    (``error_law``).
     """
 
     alphas: tuple[float, ...]
     estimates: Floats
     _: KW_ONLY
+    unexplained: Floats
     new: Floats
     past: Floats
     best: int
@@ -113,13 +116,14 @@ def means_over(rows: Iterable[NDArray[np.int32]], constraints: Sequence[Constrai
     return np.asarray(sums / max(number, 1))
 
 
-def held_out(posed: Problem, folds: NDArray[np.intp], *, random: np.random.Generator) -> HeldOut:
+def held_out(posed: Problem, folds: NDArray[np.intp], *, random: np.random.Generator, centred: bool = True) -> HeldOut:
     """Maximum entropy with each fold of the linear answers left out, for several alphas.
 
     Args:
         posed: The problem with all answers.
         folds: The fold of each answer; answers that share noise are in the same.
         random: Where rows come from; this has nothing to do with privacy.
+        centred: Whether the number of rows is known.
     """
     linear = [each for each in posed.constraints if len(each.rows)]
     answers, noise = (
@@ -131,7 +135,8 @@ def held_out(posed: Problem, folds: NDArray[np.intp], *, random: np.random.Gener
         noise[each.rows] = 2 * (posed.size * each.noise) ** 2
     typical = float(np.median(np.concatenate([each.noise for each in linear])))
     alphas = tuple(strength * typical for strength in STRENGTHS)
-    estimates, past = np.zeros((len(alphas), len(folds))), np.zeros(len(alphas))
+    estimates, unexplained = np.zeros((2, len(alphas), len(folds)))
+    past = np.zeros(len(alphas))
     numbers = np.unique(folds)
     for fold in numbers:
         training = posed.answers(folds != fold)
@@ -143,9 +148,14 @@ def held_out(posed: Problem, folds: NDArray[np.intp], *, random: np.random.Gener
             if held:
                 found = means_over(ascent.walk(_MEANS), held, posed.schema.shape)
                 estimates[i, np.concatenate([c.rows for c in held])] = posed.size * found
+                left = Unexplained(ascent.chain.codes, training.constraints, posed.schema.shape, centred=centred)
+                for c in held:
+                    assert c.tables is not None
+                    unexplained[i, c.rows] = left.of(CellsOf(c.positions, c.sorting(posed.schema.shape)), c.tables)
             past[i] += ascent.past_error() / len(numbers)
     errors = np.array([squared_error(answers, each, noise) for each in estimates])
-    return HeldOut(alphas, estimates, new=errors, past=past, best=best_of(errors, past, noise))
+    best = best_of(errors, past, noise)
+    return HeldOut(alphas, estimates, unexplained=unexplained, new=errors, past=past, best=best)
 
 
 def best_of(errors: Floats, past: Floats, noise: Floats) -> int:

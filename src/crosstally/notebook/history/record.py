@@ -51,14 +51,16 @@ _LEAST_NOISE = 1e-13
 class Estimates:
     """An estimate for each query and its standard error, which includes possible bias from what was never asked.
 
-    ``tails`` says how likely large errors are: 0 as for a normal distribution, 1 as for a Laplace one. ``converged`` is
-    False if the fit to past answers had not converged when it was used.
+    ``tails`` says how likely large errors are: 0 as for a normal distribution, 1 as for a Laplace one. ``student`` is
+    the part of the standard error that comes from Student's law (``error_law``). ``converged`` is False if the fit to
+    past answers had not converged when it was used.
     """
 
     values: Floats
     std_errors: Floats
     _: KW_ONLY
     tails: Floats
+    student: Floats
     converged: bool
 
 
@@ -277,6 +279,7 @@ class History:
             self._tables.of(batch, self.prior) + moved,
             np.sqrt(squares),
             tails=self._tails(queries, squares),
+            student=np.zeros(batch.size),
             converged=self._fit.converged,
         )
 
