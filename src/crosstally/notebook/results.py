@@ -46,7 +46,8 @@ class Answer:
 
         normal, laplace = NormalDist().inv_cdf((1 + level) / 2), -math.log(1 - level) / math.sqrt(2)
         student = float(stdtrit(FREEDOM, (1 + level) / 2)) / DEVIATION
-        quantile = (1 - self.tails - self.student) * normal + self.tails * laplace + self.student * student
+        kernel = (1 - self.tails) * normal + self.tails * laplace
+        quantile = (1 - self.student) * kernel + self.student * student
         return self.value - quantile * self.std_error, self.value + quantile * self.std_error
 
     def __str__(self) -> str:
