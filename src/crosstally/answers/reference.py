@@ -44,6 +44,9 @@ _WIDE = 5
 attributes, and of MSNBC with tables of four, tables raked from the model had 1.1 to 1.5 times the error of maximum
 entropy."""
 _LEAST_VIEWS = 5  # wide ones: of fewer, those left out would be too few to tell
+_MOST_CELLS = 4_096  # of a view that is left out: predicting a larger one takes long
+_MOST_FITTED = 30_000
+"""Cells of all views that a model is fitted to: a fit takes up to two seconds. Of more views, some are taken evenly."""
 _PART, _TRIED, _MOST_FITS = 10, 8, 4
 """A tenth of the wide views is left out at a time, so that the others predict nearly as well as all; again and again
 until eight were, if that takes no more than four fits: a fit takes up to a second."""
@@ -88,7 +91,7 @@ def held_out(estimate: Estimate, measurements: Sequence[Measurement]) -> HeldOut
     """The choice of a release, or None where it has too few wide views."""
     sets = {estimate.schema.ordered(each.query.attributes) for each in measurements}
     views = maximal_views(estimate, sorted(sets))
-    wide = [view for view in views if len(view) >= _WIDE]
+    wide = [view for view in views if len(view) >= _WIDE and math.prod(estimate.schema.sizes(view)) <= _MOST_CELLS]
     if len(wide) < _LEAST_VIEWS or float(estimate.table(())) <= 0:
         return None
     seed, linear = seed_of(estimate.schema, measurements) + _STREAM, combine(estimate.schema, measurements)
@@ -98,7 +101,7 @@ def held_out(estimate: Estimate, measurements: Sequence[Measurement]) -> HeldOut
         left_out = wide[fold::_PART]
         others = _fitted(estimate, [view for view in views if view not in left_out], seed=seed + 1 + fold, starts=1)
         rest = [each for each in sets if each not in left_out]
-        for view in left_out:
+        for view in left_out[:: math.ceil(len(left_out) / _TRIED)]:
             known = _known(estimate, view, rest)
             if not known.covered.all():
                 flat.append(_trial(estimate, linear, view, known))
@@ -158,7 +161,8 @@ def _known(estimate: Estimate, view: tuple[str, ...], sets: Collection[tuple[str
 
 
 def _fitted(estimate: Estimate, views: Sequence[tuple[str, ...]], *, seed: int, starts: int) -> LatentClasses:
-    cells: dict[int, View] = {}
+    number = sum(math.prod(estimate.schema.sizes(view)) for view in views)
+    views, cells = views[:: math.ceil(number / _MOST_FITTED)], dict[int, View]()
     for shape, group in by_shape([estimate.schema.sizes(view) for view in views]).items():
         tables = [views[i] for i in group]
         stack = rebuild(estimate.coefficients[estimate.places(tables)[0]].reshape(-1, *shape), len(shape))
