@@ -113,7 +113,7 @@ def test_sums_are_at_most_what_margins_allow() -> None:
     release = released(rng, full, list(combinations(range(6), 2)))
     whole = release.marginal("a0", "a1", "a3").interval()[1]
     one = release.marginal("a0", where="a1 = 0 and a3 = 0").interval()[1]
-    assert np.array_equal(one, whole[:, 0, 0])
+    assert np.abs(one - whole[:, 0, 0]).max() <= 1  # fewer cells share their noise, and ends are whole numbers
     pair = release.marginal("a0", "a1")
     summed = release.marginal("a0", where="a1 = 0 and a3 in {0, 1}").interval()[1]
     assert (summed <= 2 * (pair.values[:, 0] + 6 * pair.std_error[:, 0]) + 1).all()

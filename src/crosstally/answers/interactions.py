@@ -144,21 +144,22 @@ def interaction_factors(
     with a stretched axis, whose cells differ in size, do so one by one.
     """
     pairs = int(np.clip(_CELLS_DRAWN // math.prod(shape), 2 * _LEAST_DRAWS, 2 * _MOST_DRAWS)) // 2
-    coefficients, logs = np.zeros((pairs, *shape)), np.zeros((pairs, *shape))
-    for axes in sets:
+    drawn = normals.uniform(len(sets) * pairs).reshape(len(sets), pairs)
+    scales, logs = np.zeros((pairs, *shape)), np.zeros((pairs, *shape))
+    for axes, uniform in zip(sets, drawn, strict=True):
         weights = (own or {}).get(axes, sizes.get(len(axes), sizes[max(sizes)]))
-        places = np.searchsorted(np.cumsum(weights), normals.uniform(pairs)).clip(max=len(SIZES) - 1)
-        size = SIZES[places].reshape(-1, *[1] * len(axes))
+        size = SIZES[np.searchsorted(np.cumsum(weights), uniform).clip(max=len(SIZES) - 1)]
+        size = size.reshape(-1, *[1] * len(axes))
         if set(axes) & set(stretched or ()):
             logs += _stretched(normals, size, shape, axes, stretched or {})
             continue
         # Orthonormal coefficients of variance cells / coefficients give each cell the variance 1; a coefficient of the
         # basis is the sum over the axes outside
         part = [shape[axis] for axis in axes]
-        scale = math.sqrt(math.prod(n / (n - 1) for n in part)) * math.prod(shape) / math.prod(part)
+        outside = math.prod(shape) / math.prod(part)
         at = tuple(slice(1, None) if axis in axes else 0 for axis in range(len(shape)))
-        coefficients[:, *at] = normals.draw((pairs, *(n - 1 for n in part))) * size * scale
-    logs += rebuild(coefficients, len(shape))
+        scales[:, *at] = size * (outside * math.sqrt(math.prod(n / (n - 1) for n in part)))
+    logs += rebuild(normals.draw(scales.shape) * scales, len(shape))
     return np.asarray(np.exp(np.clip(np.concatenate([logs, -logs]), -_MOST_LOG, _MOST_LOG)))
 
 
