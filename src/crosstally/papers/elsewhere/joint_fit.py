@@ -69,13 +69,15 @@ class Joint:
 
     def tables(self, cells: np.ndarray) -> np.ndarray:
         """All tables of a matrix of cells."""
-        return self.lines.T @ cells @ self.columns
+        tables: np.ndarray = self.lines.T @ cells @ self.columns
+        return tables
 
     def cells(self, potentials: np.ndarray, total: float) -> np.ndarray:
         """The cells of the model with these potentials."""
         logs = self.lines @ potentials @ self.columns.T
         weights = np.exp(logs - logs.max())
-        return weights * (total / weights.sum())
+        cells: np.ndarray = weights * (total / weights.sum())
+        return cells
 
     def table(self, tables: np.ndarray, attributes: Positions) -> np.ndarray:
         """One table, an axis for each attribute."""
