@@ -70,7 +70,7 @@ def _against_peers(draws: int, *, quick: bool) -> Iterator[dict[str, Any]]:
             ratios, left_out, seconds = _peer_ratios(algorithm, order, ours, least=2 if quick else PEER_DRAWS)
             work = f"k={order}, all {order}-way tables named, delta {DELTA}, L1 over {algorithm}"
             if not ratios:
-                words = f"not drawn: {'; '.join(left_out) or 'make bench-peers takes hours'}"
+                words = f"not drawn: {'; '.join(left_out) or 'make bench-peers takes an hour'}"
                 yield line(work, None, None, None, unit="x", note=words)
                 continue
             row = mean_line(f"{work}, mean", ratios, mean if algorithm == "AIM" else None)
