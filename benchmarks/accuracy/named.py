@@ -19,10 +19,11 @@ from crosstally.errors import CrosstallyError
 ALGORITHMS = ("AIM", "MST")
 EPSILONS = ("0.3", "1", "3")
 PEER_TABLES = ("acs-8", "adult-6", "msnbc-9", "fars-7")
-"""Parts of the real tables whose attributes have at most 10,000 cells together, so that AIM is fitted in a time that
-can be spent: 0.1 s a round against 2 to 8 s by mbi, most of it compilation, in up to 16 rounds for each attribute. On
-Adult's eight attributes (1,814,400 cells) no draw ended in 7 CPU minutes, so the two largest attributes are left out;
-on FARS' eight smallest (60,480) a round would take 2 s. Chosen by time alone."""
+"""Parts of the real tables whose attributes have at most 10,000 cells together, chosen by time alone. AIM fits a model
+in each of up to 16 rounds for each attribute, which takes 0.03 to 0.7 CPU s there (``joint_fit.py``), 2 to 8 s by mbi.
+Adult's eight attributes have 1,814,400 cells, and no draw of mbi's ended in 7 CPU minutes: the two largest attributes
+are left out. A fit of FARS' eight smallest (60,480 cells) takes 2 s for pairs, 8 s for triples: the largest is left
+out."""
 PEER_MINUTES = 20.0
 """How long a run draws peers that are not kept yet; make bench-peers has no limit."""
 PEER_TARGETS = {2: (0.85, 1.0), 3: (0.95, None)}
