@@ -83,9 +83,11 @@ def _drawn(job: PeerJob, numbers: Sequence[int]) -> list[dict[str, Any]]:
     jobs = [replace(job, order=order) for order in ORDERS] if job.algorithm == "MST" else [job]
     codes = truth_of(job.setting.table, (job.order,)).table.codes
     drawn = draw_several(_task(jobs), codes, python=peers_python(), seconds=LIMIT, draws=len(numbers), fit=FIT)
+    if len(drawn) < len(numbers):  # it failed, and one draw says why: that holds for all, so none is tried again
+        drawn = drawn * len(numbers)
     results = []
     with DRAWN.open("a", encoding="utf-8") as file:
-        for number, each in zip(numbers, drawn, strict=False):  # where it fails there is one, which says why
+        for number, each in zip(numbers, drawn, strict=True):
             for own, result in zip(jobs, _errors(jobs, each), strict=True):
                 line = {"job": str(own), "draw": number, "version": version(), "key": _key(own, number)}
                 file.write(json.dumps({**line, "result": result}) + "\n")

@@ -52,11 +52,12 @@ def test_a_draw_of_mst_is_kept_for_pairs_and_triples() -> None:
     assert [each["l1"] for each in peer_draws(pairs)] == pytest.approx([2 / 3])
 
 
-def test_what_fails_is_kept_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_fails_is_not_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peers, "peers_python", lambda: str(tmp_path / "absent"))
-    ((_, drawn),) = draw_missing([PeerJob("AIM", SETTING, 2, draws=3)], 1.0)
-    assert drawn["error"].endswith("cannot be run")
-    assert [json.loads(line)["draw"] for line in peers.DRAWN.read_text().splitlines()] == [0]
+    job = PeerJob("AIM", SETTING, 2, draws=3)
+    assert [each["error"][-13:] for _, each in draw_missing([job], 1.0)] == ["cannot be run"] * 3
+    assert [json.loads(line)["draw"] for line in peers.DRAWN.read_text().splitlines()] == [0, 1, 2]
+    assert list(draw_missing([job], 1.0)) == []
 
 
 def test_nothing_is_drawn_when_the_time_is_over() -> None:
