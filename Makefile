@@ -8,7 +8,7 @@
 # make faults   kills, interrupts, full disks, closed folders, other times, 200 of each; files torn at 500 lengths
 # make bench    speed and accuracy against floors and peers, written to benchmarks/results.md
 #               (CROSSTALLY_DATA=folder uses the public files in it: docs/how-to/benchmarks.md)
-# make bench-peers  draw OpenDP's AIM and MST again (hours); make bench draws only what is not kept in .bench
+# make bench-peers  draw OpenDP's AIM and MST again (an hour); make bench draws only what is not kept
 # make docs     the site, into site/, with the command line reference from --help
 # make tour     the output shown in the README, the tutorial of the messy file, the analyst's notebook and the gallery
 # make lock     requirements-test.lock from pyproject.toml

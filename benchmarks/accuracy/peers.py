@@ -2,8 +2,8 @@
 
 ``make bench`` installs them (``benchmarks/peers-opendp.txt``) and names their Python in CROSSTALLY_PEERS_OPENDP. What
 was drawn before with the same version is read from ``peer_draws.jsonl`` beside this file, which is committed: a draw
-takes minutes and rests on nothing of ours. For a bounded time what is missing is drawn; ``make bench-peers`` draws all
-of it again.
+takes up to minutes and rests on nothing of ours. For a bounded time what is missing is drawn; ``make bench-peers``
+draws all of it again.
 """
 
 from __future__ import annotations
@@ -15,20 +15,26 @@ import math
 import os
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from benchmarks.accuracy.errors import Truth
 from benchmarks.accuracy.kept import digest_of, table_digest
 from benchmarks.accuracy.settings import Setting, truth_of
-from crosstally.papers.peers import PeerTask, draw, peers_python, versions
+from crosstally.papers.peers import PeerDraw, PeerTask, draw_several, peers_python, versions
 
 __all__ = ["PeerJob", "draw_missing", "peer_draws", "peers_python", "version"]
 
+ORDERS = (2, 3)
+"""Pairs and triples, as the targets name them."""
+
 LIMIT = 3_600.0
-"""Seconds after which a draw of a peer is given up."""
+"""Seconds after which the draws of a job are given up."""
+
+FIT: Final = "joint"
+"""How a peer's model is fitted: by mbi's steps without compilation, which is equal up to rounding. The draws whose line
+does not say so were fitted by mbi."""
 
 DRAWN = Path(__file__).with_name("peer_draws.jsonl")
 """A line for each draw; where several have the same key the last one counts."""
@@ -55,39 +61,45 @@ def version() -> str:
 
 def peer_draws(job: PeerJob) -> list[dict[str, Any]]:
     """For each draw that is kept L1, RMS, seconds, and whether the fit converged; or an ``error``."""
-    return [each for number in range(job.draws) if (each := _draw(job, number, anew=False)) is not None]
+    known = _known()
+    return [known[key] for number in range(job.draws) if (key := _key(job, number)) in known]
 
 
 def draw_missing(jobs: Sequence[PeerJob], minutes: float) -> Iterator[tuple[PeerJob, dict[str, Any]]]:
-    """Draw what is not kept: the first draw of every job, then the second, until the time is over."""
+    """Draw what is not kept, job by job, until the time is over; the draws of a job by one process."""
     end = time.monotonic() + 60 * minutes
-    for number in range(max((job.draws for job in jobs), default=0)):
-        for job in jobs:
-            if time.monotonic() < end and number < job.draws and _draw(job, number, anew=False) is None:
-                yield job, _draw(job, number, anew=True)
+    for job in jobs:
+        known = _known()
+        missing = [number for number in range(job.draws) if _key(job, number) not in known]
+        if missing and time.monotonic() < end:
+            yield from ((job, result) for result in _drawn(job, missing))
 
 
-def _draw(job: PeerJob, number: int, *, anew: bool) -> Any:
-    """One draw, each kept by itself, so that a run that is stopped goes on where it was; None if it is not there."""
-    truth = truth_of(job.setting.table, (job.order,))
-    names, positions = truth.table.schema.names, truth.table.schema.positions
-    task = PeerTask(
-        algorithm=job.algorithm,
-        budget=job.setting.budget,
-        sizes=truth.table.schema.shape,
-        trained=tuple(itertools.combinations(range(len(names)), job.order)),
-        answers=tuple(tuple(positions[name] for name in table) for table in truth.asked[job.order]),
-    )
-    key = digest_of({**task.to_dict(), "table": table_digest(job.setting.table), "version": version(), "draw": number})
-    if not anew:
-        return _known().get(key)
-    result = _drawn(task, truth)
+def _drawn(job: PeerJob, numbers: Sequence[int]) -> list[dict[str, Any]]:
+    """Some draws by the peer's Python, each kept by itself, so that a run that is stopped goes on where it was.
+
+    MST is not trained on tables, so that a draw of it is kept for every order.
+    """
+    jobs = [replace(job, order=order) for order in ORDERS] if job.algorithm == "MST" else [job]
+    codes = truth_of(job.setting.table, (job.order,)).table.codes
+    drawn = draw_several(_task(jobs), codes, python=peers_python(), seconds=LIMIT, draws=len(numbers), fit=FIT)
+    if len(drawn) < len(numbers):  # it failed, and one draw says why: that holds for all, so none is tried again
+        drawn = drawn * len(numbers)
+    results = []
     with DRAWN.open("a", encoding="utf-8") as file:
-        line = {"job": str(job), "draw": number, "version": version(), "key": key, "result": result}
-        file.write(json.dumps(line) + "\n")
+        for number, each in zip(numbers, drawn, strict=True):
+            for own, result in zip(jobs, _errors(jobs, each), strict=True):
+                line = {"job": str(own), "draw": number, "version": version(), "key": _key(own, number)}
+                file.write(json.dumps({**line, "result": result}) + "\n")
+                results += [result] if own == job else []
         file.flush()
         os.fsync(file.fileno())
-    return result
+    return results
+
+
+def _key(job: PeerJob, number: int) -> str:
+    rests_on = {"table": table_digest(job.setting.table), "version": version(), "draw": number}
+    return digest_of({**_task([job]).to_dict(), **rests_on})
 
 
 def _known() -> dict[str, Any]:
@@ -98,14 +110,32 @@ def _known() -> dict[str, Any]:
     return {line["key"]: line["result"] for line in lines}
 
 
-def _drawn(task: PeerTask, truth: Truth) -> dict[str, Any]:
-    """One draw by the peer's Python: its errors, its time, and whether the fit converged; or an ``error``."""
-    drawn = draw(task, truth.table.codes, python=peers_python(), seconds=LIMIT)
+def _task(jobs: Sequence[PeerJob]) -> PeerTask:
+    """One draw for jobs that differ in nothing but the order of the tables."""
+    job = jobs[0]
+    schema = truth_of(job.setting.table, (job.order,)).table.schema
+    asked = [each for job in jobs for each in truth_of(job.setting.table, (job.order,)).asked[job.order]]
+    return PeerTask(
+        algorithm=job.algorithm,
+        budget=job.setting.budget,
+        sizes=schema.shape,
+        trained=tuple(itertools.combinations(range(len(schema.names)), job.order)),
+        answers=tuple(tuple(schema.positions[name] for name in table) for table in asked),
+    )
+
+
+def _errors(jobs: Sequence[PeerJob], drawn: PeerDraw) -> list[dict[str, Any]]:
+    """For each job the errors of a draw, its time, and whether the fit converged; or an ``error``."""
     if drawn.error is not None:
-        return {"error": drawn.error, "converged": False}
-    (order,) = truth.asked
-    note = {name: getattr(drawn, name) for name in ("cpu", "wall", "compiling", "misfit", "measured", "converged")}
-    return {**note, "l1": truth.l1(order, drawn.tables), "rms": truth.rms(order, drawn.tables)}
+        return [{"error": drawn.error, "converged": False} for _ in jobs]
+    names = ("cpu", "wall", "compiling", "misfit", "measured", "converged")
+    note = {**{name: getattr(drawn, name) for name in names}, "fit": FIT}
+    results, tables = [], iter(drawn.tables)
+    for job in jobs:
+        truth = truth_of(job.setting.table, (job.order,))
+        own = list(itertools.islice(tables, len(truth.asked[job.order])))
+        results.append({**note, "l1": truth.l1(job.order, own), "rms": truth.rms(job.order, own)})
+    return results
 
 
 def main() -> None:

@@ -95,6 +95,13 @@ def _adult_8() -> RealTable:
     return real_table("adult").part("adult-8", names)
 
 
+def _adult_6() -> RealTable:
+    """The eight without the two of most values, education and occupation."""
+    return real_table("adult-8").part(
+        "adult-6", ("workclass", "marital-status", "relationship", "race", "sex", "income")
+    )
+
+
 def _first(name: str, attributes: int) -> RealTable:
     whole = real_table(name)
     return whole.part(f"{name}-{attributes}", whole.schema.names[:attributes])
@@ -165,7 +172,9 @@ TABLES: Mapping[str, Callable[[], RealTable]] = {
     "kosarak": _kosarak,
     "kosarak-resampled": _kosarak_resampled,
     "adult-8": _adult_8,
+    "adult-6": _adult_6,
     "acs-8": lambda: _smallest("acs", 8),
+    "fars-7": lambda: _smallest("fars", 7),
     "fars-8": lambda: _smallest("fars", 8),
     "msnbc-9": lambda: _first("msnbc", 9),
     "kosarak-12": lambda: _first("kosarak", 12),

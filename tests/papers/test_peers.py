@@ -14,7 +14,7 @@ import pytest
 
 from crosstally.budget import Budget
 from crosstally.papers import peers
-from crosstally.papers.peers import PeerTask, draw, peers_python, versions
+from crosstally.papers.peers import PeerTask, draw, draw_several, peers_python, versions
 from peer_stand_in import a_peer, stand_in
 
 CODES = np.array([[0, 0], [1, 2], [1, 2], [1, 1]])
@@ -25,6 +25,15 @@ def test_tables_and_notes_come_back(tmp_path: Path) -> None:
     drawn = draw(TASK, CODES, python=a_peer(tmp_path), seconds=60)
     assert [each.tolist() for each in drawn.tables] == [[1.5, 3.5], [[1.5, 0.5, 0.5], [0.5, 1.5, 2.5]]]
     assert (drawn.error, drawn.converged, drawn.cpu, drawn.compiling, drawn.measured) == (None, True, 2.0, 0.25, 3)
+
+
+def test_one_process_makes_several_draws(tmp_path: Path) -> None:
+    drawn = draw_several(TASK, CODES, python=a_peer(tmp_path, cpu=1.0), seconds=60, draws=2, fit="joint")
+    assert [each.tables[0].tolist() for each in drawn] == [[1.5, 3.5], [2.5, 4.5]]
+    assert [each.cpu for each in drawn] == [1.0, 1.0]
+    failing = stand_in(tmp_path, "raise ValueError('queries must not be empty')")
+    (failed,) = draw_several(TASK, CODES, python=failing, seconds=60, draws=2)
+    assert failed.error == "ValueError: queries must not be empty"
 
 
 def test_the_task_says_all_that_the_peer_needs() -> None:

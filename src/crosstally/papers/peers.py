@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from crosstally.budget import Budget
 from crosstally.typing import Floats
 
-__all__ = ["ALGORITHMS", "PeerDraw", "PeerTask", "draw", "peers_python", "versions"]
+__all__ = ["ALGORITHMS", "PeerDraw", "PeerTask", "draw", "draw_several", "peers_python", "versions"]
 
 ALGORITHMS = {
     "AIM": "OpenDP's AIM, trained on the named tables",
@@ -98,24 +98,46 @@ def versions(python: str) -> str:
 
 
 def draw(task: PeerTask, codes: NDArray[np.integer], *, python: str, seconds: float) -> PeerDraw:
-    """One draw, given up after so many seconds. Codes have a line for each row, a column for each attribute."""
+    """One draw as OpenDP makes it, given up after so many seconds."""
+    return draw_several(task, codes, python=python, seconds=seconds, draws=1)[0]
+
+
+def draw_several(
+    task: PeerTask,
+    codes: NDArray[np.integer],
+    *,
+    python: str,
+    seconds: float,
+    draws: int,
+    fit: Literal["mbi", "joint"] = "mbi",
+) -> list[PeerDraw]:
+    """Some draws by one process, given up after so many seconds: then, or when it fails, one draw that says why.
+
+    Codes have a line for each row, a column for each attribute. The first draw builds the mechanism and compiles what
+    the others find ready. With ``fit="joint"`` the peer's models are fitted with all cells in memory: the steps that
+    mbi makes, without its compilation (``elsewhere/joint_fit.py``). For tables of some 10,000 cells at most.
+    """
     with tempfile.TemporaryDirectory() as folder:
         rows, given, answered = (Path(folder) / name for name in ("codes.npy", "task.json", "answers.npz"))
         np.save(rows, codes)
-        given.write_text(json.dumps({**task.to_dict(), "codes": str(rows)}))
+        given.write_text(json.dumps({**task.to_dict(), "codes": str(rows), "draws": draws, "fit": fit}))
         command = [python, str(_SCRIPT), str(given), str(answered)]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
         except subprocess.TimeoutExpired:
-            return PeerDraw(error=f"not done after {seconds:,.0f} seconds")
+            return [PeerDraw(error=f"not done after {seconds:,.0f} seconds")]
         except OSError:
-            return PeerDraw(error=f"{python!r} cannot be run")
+            return [PeerDraw(error=f"{python!r} cannot be run")]
         if done.returncode:
-            return PeerDraw(error=_reason(done.stderr))
+            return [PeerDraw(error=_reason(done.stderr))]
         with np.load(answered) as arrays:
-            note = json.loads(str(arrays["note"]))
-            tables = tuple(arrays[str(place)].astype(np.float64) for place in range(len(task.answers)))
-    return PeerDraw(tables=tables, **note)
+            return [
+                PeerDraw(
+                    tables=tuple(arrays[f"{i}-{place}"].astype(np.float64) for place in range(len(task.answers))),
+                    **note,
+                )
+                for i, note in enumerate(json.loads(str(arrays["notes"])))
+            ]
 
 
 def _reason(words: str) -> str:

@@ -1,9 +1,10 @@
-"""One draw of OpenDP's AIM, MST or Fixed on public or generated codes; run by a Python of its own, imported by nobody.
+"""Draws of OpenDP's AIM, MST or Fixed on public or generated codes; run by a Python of its own, imported by nobody.
 
 ``python opendp_tables.py TASK.json ANSWERS.npz``: the task names a file of codes (rows x attributes), the sizes, the
 currency (epsilon or rho) and amount of the budget, the rows of one unit, the algorithm, the tables that it is trained
-on and the tables to answer. Nothing of crosstally is imported: OpenDP's contingency tables pin packages that it cannot
-live with, and the folder is no package, so that no module can import this file.
+on, the tables to answer, the number of draws, and who fits: ``mbi`` as OpenDP has it, or ``joint`` (``joint_fit.py``).
+Nothing of crosstally is imported: OpenDP's contingency tables pin packages that it cannot live with, and the folder is
+no package, so that no module can import this file.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _COMPILING = "/jax/core/compile/"
 
 
 def main(task_file: str, answer_file: str) -> None:
-    """Do what the task says; write the tables, and a note about time and convergence."""
+    """Do what the task says; write the tables of each draw, and a note about its time and convergence."""
     import polars as pl
     from jax import monitoring
 
@@ -43,40 +44,71 @@ def main(task_file: str, answer_file: str) -> None:
     monitoring.register_event_duration_secs_listener(
         lambda event, seconds, **_: compiled.append(seconds if event.startswith(_COMPILING) else 0.0)
     )
-    wall, cpu = time.perf_counter(), time.process_time()
-    table = _released(frame, names, task)
-    answers = [np.asarray(table.project([names[i] for i in positions])) for positions in task["answers"]]
-    note: dict[str, Any] = {"cpu": time.process_time() - cpu, "wall": time.perf_counter() - wall}
-    note["misfit"] = _misfit(table)
-    note["compiling"] = sum(compiled) / note["wall"]
-    note["measured"] = len(table.marginals.flatten())
-    note["converged"] = bool(all(np.isfinite(each).all() for each in answers) and note["misfit"] <= _DEVIATIONS)
-    arrays: dict[str, Any] = {str(place): each for place, each in enumerate(answers)}
-    np.savez(answer_file, note=np.array(json.dumps(note)), **arrays)
+    notes, arrays, query = list[dict[str, Any]](), dict[str, Any](), None
+    for number in range(task["draws"]):
+        compiled.clear()
+        wall, cpu = time.perf_counter(), time.process_time()
+        query = query or _query(frame, names, task)
+        table = query.release()
+        answers = [np.asarray(table.project([names[i] for i in positions])) for positions in task["answers"]]
+        note: dict[str, Any] = {"cpu": time.process_time() - cpu, "wall": time.perf_counter() - wall}
+        note["compiling"] = sum(compiled) / note["wall"]
+        note["misfit"] = _misfit(table)
+        note["measured"] = len(table.marginals.flatten())
+        note["converged"] = bool(all(np.isfinite(each).all() for each in answers) and note["misfit"] <= _DEVIATIONS)
+        notes.append(note)
+        arrays |= {f"{number}-{place}": each for place, each in enumerate(answers)}
+    np.savez(answer_file, notes=np.array(json.dumps(notes)), **arrays)
 
 
-def _released(frame: Any, names: Sequence[str], task: dict[str, Any]) -> Any:
-    """One release by OpenDP: units come or go, bins as cuts so that no cell for nulls is added."""
+def _query(frame: Any, names: Sequence[str], task: dict[str, Any]) -> Any:
+    """What OpenDP releases in each draw: units come or go, bins as cuts so that no cell for nulls is added.
+
+    The compositor may spend twice what all draws need, so that rounding refuses none; a draw spends its amount.
+    """
     import opendp.prelude as dp
 
     dp.enable_features("contrib")
+    if task["fit"] == "joint":
+        _build_scores_once()
     amount = task["amount"] if task["algorithm"] != "MST" else _affordable(task["amount"], len(names) - 1)
-    loss = {task["currency"]: amount}
     context = dp.Context.compositor(
-        data=frame, privacy_unit=dp.unit_of(contributions=task["unit_rows"]), privacy_loss=dp.loss_of(**loss)
+        data=frame,
+        privacy_unit=dp.unit_of(contributions=task["unit_rows"]),
+        privacy_loss=dp.loss_of(**{task["currency"]: 2 * task["draws"] * amount}),
     )
     # bins are open to the left: (-inf, 0], (0, 1], ..., (n-2, inf)
     cuts = {name: list(range(size - 1)) for name, size in zip(names, task["sizes"], strict=True)}
-    return context.query(**loss).contingency_table(cuts=cuts, algorithm=_algorithm(names, task)).release()
+    query = context.query(**{task["currency"]: amount})
+    return query.contingency_table(cuts=cuts, algorithm=_algorithm(names, task))
 
 
 def _algorithm(names: Sequence[str], task: dict[str, Any]) -> Any:
     import opendp.prelude as dp
 
+    options: dict[str, Any] = {}
+    if task["fit"] == "joint":
+        from joint_fit import estimator
+
+        options["estimator"] = estimator(names, task["sizes"], max(map(len, task["trained"] + task["answers"])))
     if task["algorithm"] == "MST":
-        return dp.mbi.MST()
-    queries = [dp.mbi.Count(tuple(names[i] for i in table)) for table in task["trained"]]
-    return {"AIM": dp.mbi.AIM, "Fixed": dp.mbi.Fixed}[task["algorithm"]](queries=queries)
+        return dp.mbi.MST(**options)
+    options["queries"] = [dp.mbi.Count(tuple(names[i] for i in table)) for table in task["trained"]]
+    return {"AIM": dp.mbi.AIM, "Fixed": dp.mbi.Fixed}[task["algorithm"]](**options)
+
+
+def _build_scores_once() -> None:
+    """Let AIM build the scores of a model once: its search for the scale of noise asks for the same some 60 times."""
+    from opendp.extras.mbi import _aim
+
+    build, built = _aim._make_aim_scores, list[Any]()
+
+    def once(domain: Any, metric: Any, queries: Any, expectations: Any, model: Any) -> Any:
+        if not built or built[0] is not model:
+            built[:] = [model, build(domain, metric, queries, expectations, model)]
+        return built[1]
+
+    _aim._make_aim_scores = once
 
 
 def _affordable(amount: float, selections: int) -> float:
