@@ -116,6 +116,7 @@ for clique in [("a0", "a2"), ("a1", "a2"), ("a0", "a2"), ("a1",)]:
 """
 
 
+@pytest.mark.verify
 @pytest.mark.skipif(peers_python() is None, reason="OpenDP's contingency tables are not installed")
 def test_fits_are_those_of_mbi() -> None:
     """Noise has a standard deviation of 20; after 1,000 steps rounding moved cells by less than a hundredth."""
