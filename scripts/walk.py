@@ -50,6 +50,7 @@ HANDED_DOWN: Mapping[str, str] = {
     "answers.modelled:DrawnEnds.interval": "and those of tables that nobody measured",
     "releases.release:Release._repeats": "intervals repeat the inference of their release when the first is asked for",
     "releases.release:Release._sizes": "and learn from it how large interactions are",
+    "releases.release:Release._held_out": "and unmeasured tables ask for its model when the first is asked for",
     "privacy.noise:Mechanism._drawn": "threads are given the work that they do",
     "sources.row_cells:_encoded": "so they are",
     "cli.interrupts:before_charge": "the terminal gives the ledger a last check for Ctrl-C before a charge",

@@ -230,7 +230,7 @@ def test_what_is_likely_is_said_where_most_is_predicted() -> None:
     assert two.verdict is Verdict.NOISE
     assert two.at_best < two.likely < 0.6 * two.error
     assert "That is before inference, if all are measured; a release is likely within" in str(two)
-    assert str(one).endswith(f"{one.verdict}.")  # measured in any case: nothing to add
+    assert one.at_best < one.likely < one.error  # what larger tables do not get
     rng = np.random.default_rng(8)
     codes = rng.integers(0, 6, (3_000, 8))
     rows = pa.table({name: np.array(list("abcdef"))[codes[:, i]] for i, name in enumerate(schema.names)})
