@@ -30,9 +30,9 @@ from crosstally.typing import Floats
 __all__ = ["LatentClasses", "View", "fitted"]
 
 _CLASSES = 100
-"""Raked to the margins of a release of MSNBC and one of Kosarak resampled (epsilon 1, tables over 6 and 8 attributes, an
-earlier start), 30 classes had 1.05 to 1.26, 60 classes 0.86 to 1.13 times the L2 error of 120. Time is in proportion to
-them."""
+"""Raked to the margins of a release of MSNBC and one of Kosarak resampled (epsilon 1, tables over 6 and 8 attributes,
+an earlier start), 30 classes had 1.05 to 1.26, 60 classes 0.86 to 1.13 times the L2 error of 120. Time is in proportion
+to them."""
 _STEPS = 100
 """After 40 steps the error of tables over 6 attributes of MSNBC was 1.4 times that after 100. Limits time."""
 _NEAR = 0.7
