@@ -185,7 +185,7 @@ def test_a_plan_approved_under_the_first_rule_measures_what_that_rule_did() -> N
     full = people(np.random.default_rng(3), schema.shape, 2_000, 0.5)
     plan = Stepwise().plan(schema, None, RHO)
     seen = measured(np.random.default_rng(5), full, plan)
-    assert [rule.version for rule in plan.later] == [4]
+    assert [rule.version for rule in plan.later] == [5]
     old = replace(plan, later=tuple(replace(rule, version=1) for rule in plan.later))
     second, first = (next_stage(each, seen) for each in (plan, old))
     assert first is not None
@@ -232,6 +232,49 @@ def test_a_plan_approved_under_the_third_rule_measures_what_that_rule_did() -> N
     assert before is not None
     widths = [max(len(request.query.attributes) for request in stage.requests) for stage in (new, before)]
     assert widths[0] > widths[1]
+
+
+@pytest.mark.parametrize(
+    ("relation", "number", "best"), [("add-remove", 8, 107.85), ("replace", 4, 128.0)], ids=["add-remove", "replace"]
+)
+def test_one_way_tables_have_at_most_twice_the_error_of_the_best_noise_for_them(
+    relation: str, number: int, best: float
+) -> None:
+    """Attributes of six values, epsilon 1 and delta 1e-9: for one-way tables alone Laplace noise is best.
+
+    Eight tables, or four if rows are replaced, have Laplace noise of scale 8: cells of variance 128. The total has
+    6 x 128 / 8 = 96 (of four tables 192) and a cell 5/6 x 128 + 96 / 36 (192 / 36); ``best`` is the mean of the total
+    and the tables.
+    """
+    schema, budget = schema_of(*[6] * number), ct.Budget(epsilon=1, delta="1e-9")
+    plan = Stepwise().plan(schema, None, budget, neighbours=Neighbours(relation))
+    limit = 2 * math.sqrt(best)
+    (rule,) = plan.later
+    assert float(str(rule.parameters["one_ways"])) == pytest.approx(limit, rel=0.005)
+    before = replace(plan, later=(replace(rule, version=4, parameters={"named": False}),))
+    full = people(np.random.default_rng(3), schema.shape, 1_000_000, 1.0)
+    seen = measured(np.random.default_rng(5), full, plan)
+    errors = []
+    for each in (plan, before):
+        second = next_stage(each, seen)
+        assert second is not None
+        assert float(each.budget_left.amount) * 0.97 < second.cost <= each.budget_left.amount
+        assert any(len(request.query.attributes) == 2 for request in second.requests)
+        together = replace(each, requests=(*each.requests, *second.requests), later=())
+        errors.append(together.order_errors[1])
+    assert errors[0] == pytest.approx(limit, rel=0.05)  # precisions are rounded
+    assert errors[1] > 1.1 * limit
+
+
+def test_a_limit_of_one_way_tables_is_kept_in_the_plan_and_must_be_a_number(tmp_path: Path) -> None:
+    schema = schema_of(*[6] * 8)
+    plan = Stepwise().plan(schema, None, ct.Budget(epsilon=1, delta="1e-9"))
+    plan.save(tmp_path / "plan.json")
+    assert Plan.load(tmp_path / "plan.json").later == plan.later
+    assert "one_ways" not in Stepwise().plan(schema, None, RHO).later[0].parameters  # rho alone has no Laplace part
+    forged = replace(plan, later=(replace(plan.later[0], parameters={"named": False, "one_ways": "-1"}),))
+    with pytest.raises(ct.CrosstallyError, match="one_ways must be positive, got -1"):
+        outlook(forged)
 
 
 def test_one_way_tables_of_binary_attributes_are_measured_together_under_laplace_noise() -> None:

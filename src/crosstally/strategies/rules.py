@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from crosstally.budget import exact
 from crosstally.errors import PlanError
 from crosstally.measurements import Measurement
 from crosstally.plans.plan import Plan, Rule
@@ -23,7 +24,14 @@ def _views(*, size: int | None, cover: int | None, max_cells: int | None) -> Str
     return Views(size=size, cover=cover, max_cells=max_cells)
 
 
-def _stepwise(*, named: bool, trial: bool = False) -> Strategy:  # noqa: ARG001 (``next`` reads them from the plan)
+def _stepwise(
+    *,
+    named: bool,  # noqa: ARG001 (``next`` reads them from the plan)
+    trial: bool = False,  # noqa: ARG001
+    one_ways: str | None = None,
+) -> Strategy:
+    if one_ways is not None:
+        exact(one_ways, "one_ways")
     return Stepwise()
 
 

@@ -13,7 +13,8 @@ three sizes of its interaction, with the belief's weights w_j: an unmeasured set
 Gaussian noise  over P_B >= first_B, the first stage's own, with sum_B cost_B (P_B - first_B) = rho: the slopes
                 -sum_k share_k W_kB e_B'(P_B) / E_k are mu cost_B, one mu for all sets that are measured; most are not
                 (``water_filling``: then the precisions of these are found again with e_B(P) = 1 / P, for inference
-                may not shrink their noise, and sets are dropped that this makes worse than predicting)
+                may not shrink their noise, and sets are dropped that this makes worse than predicting). If E_1 would
+                exceed a limit, the one-way tables are raised to it first (``_most_one_way_error``)
 Laplace noise   over several families of views V and their shares x_V of sum 1, with P_B = first_B + c sum over V that
                 hold B of x_V^2 / (cells of V outside B), c the precision of a table with the whole budget; families
                 are then compared by the noise that inference is expected to leave (``view_shares``)
@@ -36,7 +37,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from crosstally.budget import Budget
+from crosstally.budget import Budget, exact
+from crosstally.errors import BudgetError
 from crosstally.measurements import Measurement, public_counts
 from crosstally.plans.goal import Goal, goal_of
 from crosstally.plans.plan import Plan, Request, Rule, known_total
@@ -65,12 +67,15 @@ from crosstally.workload import Workload
 
 __all__ = ["Stepwise"]
 
-RULE_VERSION = 4
+RULE_VERSION = 5
 """What ``next`` does with its parameters and what was measured. Approved plans rest on it, so all are run. Under
 Gaussian noise version 1 trusts inference to shrink the noise of every set (``water_filling``). Version 3 is version 2
 that uses public counts. Version 4 compares families of views under Laplace noise by the error after inference
-(``view_shares.inferred_score``); before, it trusted inference to shrink the noise of every set."""
+(``view_shares.inferred_score``); before, it trusted inference to shrink the noise of every set. Version 5 is version 4
+that may limit the error of one-way tables under Gaussian noise (``_most_one_way_error``)."""
 _WITHOUT_FACTS, _BY_SHRUNK_SCORE = 2, 3  # the last versions that do not use public counts, that compare as before
+
+_LIMIT = "one_ways"  # the parameter of a rule that holds the largest RMS error of one-way tables, as text
 
 _FEW_TABLES = 3  # named tables; see below
 _WORTH_STAGES = 1.05
@@ -80,6 +85,12 @@ all worth measuring without a look at the one-way tables."""
 _MOST_SETS = 500_000
 """Families of views are tried as long as all sets of the goal, once for each, are fewer than this: some seconds. All
 are, but for named tables over fourteen attributes and more; two are always."""
+_MOST_REGRET = 2.0
+"""With delta, one-way tables have at most this many times the error of the best plan for them alone. Laplace noise may
+be best for these although it is not for all tables: on census-9 (epsilon 1, delta 1e-9) they had 2.5 times its error
+without this limit. An error of twice the best is that of a quarter of the best noise's budget: their share of the
+goal."""
+_MOST_FOR_ONES = 0.5  # of the second stage: what is left must still be worth a stage, whatever one-way tables lack
 _PARTS = 1000  # shares of stages are fractions of at most this denominator
 _STEP = 4
 """Precisions are rounded to so many steps for each doubling: sets alike then share one noise. That makes the expected
@@ -109,7 +120,7 @@ class Stepwise(Strategy):
         goal = _with_first_share(goal, share)
         if not share:
             return task.planned(self.name, _by_public_counts(task, goal))
-        rules = _rules(task, share)
+        rules = _rules(task, share, _most_one_way_error(task, goal))
         staged = task.planned(self.name, _one_ways(task, part_of(task.budget, first_share(rules))), later=rules)
         if task.asked is None or len(task.asked) > _FEW_TABLES:
             return staged
@@ -127,8 +138,7 @@ class Stepwise(Strategy):
             return following(plan, _second_of_wide(task, plan, seen))
         rows, shares = _seen(plan.schema, seen)
         belief = Belief.of_one_ways(goal.closure, shares, rows)
-        version = plan.later[0].version
-        return task.planned(self.name, _second(task, goal, belief, _known_before(goal, plan), version=version))
+        return task.planned(self.name, _second(task, goal, belief, _known_before(goal, plan), plan.later[0]))
 
     def outlook(self, plan: Plan) -> Plan:
         """What both stages measure if every table of the workload, or of one and two attributes, is worth measuring.
@@ -140,7 +150,7 @@ class Stepwise(Strategy):
             return plan
         goal = goal_of(plan.schema, plan.workload)
         task = Task(plan.schema, plan.workload, budget=plan.budget_left, neighbours=plan.neighbours)
-        second = _second(task, goal, known_sizes(goal.closure), _known_before(goal, plan))
+        second = _second(task, goal, known_sizes(goal.closure), _known_before(goal, plan), plan.later[0])
         return replace(plan, requests=(*plan.requests, *second), later=())
 
     def likely_errors(self, plan: Plan, rows: int) -> Mapping[int, tuple[float, float]]:
@@ -155,16 +165,20 @@ class Stepwise(Strategy):
         known = _known_before(goal, plan)
 
         def measured(belief: Belief) -> Floats:
-            second = _second(task, goal, belief, known, version=plan.later[0].version)
+            second = _second(task, goal, belief, known, plan.later[0])
             return known + _known(goal, task.planned(self.name, second))
 
         return likely_range(goal, measured, rows, pure=plan.budget.pure)
 
 
-def _rules(task: Task, ones: Fraction) -> tuple[Rule, ...]:
-    """One for the second stage. A trial before it takes its share from ``ones``, that of the one-way tables."""
+def _rules(task: Task, ones: Fraction, most: float | None) -> tuple[Rule, ...]:
+    """One for the second stage. A trial before it takes its share from ``ones``, that of the one-way tables.
+
+    ``most`` is the largest RMS error of one-way tables, if there is a limit; the rule has its first four digits.
+    """
     named = task.asked is not None
-    rule = Rule(Stepwise.name, RULE_VERSION, parameters={"named": named}, share=1 - ones)
+    limit = {} if most is None else {_LIMIT: f"{most:.4g}"}
+    rule = Rule(Stepwise.name, RULE_VERSION, parameters={"named": named, **limit}, share=1 - ones)
     part = trial_share(len(task.workload.attributes(task.schema))) if task.budget.pure and _is_wide(task) else 0
     if not part:
         return (rule,)
@@ -190,14 +204,16 @@ def _uses_facts(plan: Plan) -> bool:
     return plan.later[0].version > _WITHOUT_FACTS
 
 
-def _second(
-    task: Task, goal: Goal, belief: Belief, already: Floats, *, version: int = RULE_VERSION
-) -> Sequence[Request]:
-    """What to measure with the task's budget, when each set is known with some precision already."""
+def _second(task: Task, goal: Goal, belief: Belief, already: Floats, rule: Rule | None = None) -> Sequence[Request]:
+    """What to measure with the task's budget by a rule, when each set is known with some precision already."""
+    version, limit = (RULE_VERSION, None) if rule is None else (rule.version, rule.parameters.get(_LIMIT))
     if task.budget.pure:
         score = _shrunk_score if version <= _BY_SHRUNK_SCORE else inferred_score
         return _cells_of(task, _best_views(task, goal, belief, already, score=score))
-    return _contrasts(task, goal, belief, already, believed_precisions if version == 1 else best_precisions)
+    precisions = believed_precisions if version == 1 else best_precisions
+    return _contrasts(
+        task, goal, belief, already, precisions, most=None if limit is None else float(exact(limit, _LIMIT))
+    )
 
 
 def _score(goal: Goal, plan: Plan) -> float:
@@ -223,6 +239,33 @@ def _share_of_one_ways(task: Task, goal: Goal) -> Fraction:
     places, _ = ones.closure.members[1]
     part = float(np.mean(bought[places] / (bought + public_precision(ones.closure))[places])) * float(share)
     return Fraction(part / (part + 1 - float(share))).limit_denominator(_PARTS)
+
+
+def _most_one_way_error(task: Task, goal: Goal) -> float | None:
+    """The largest RMS error of one-way tables; None if the first stage keeps within it by its share alone.
+
+    Under Gaussian noise of epsilon and delta, Laplace noise of the same epsilon may be best for one-way tables alone.
+    """
+    if task.budget.pure or task.budget.epsilon is None or _is_wide(task):
+        return None
+    gaussian = _error_alone(task, goal)
+    try:
+        laplace = _error_alone(replace(task, budget=Budget(epsilon=task.budget.epsilon)), goal)
+    except BudgetError:  # noise of a scale that no sampler has
+        return None
+    return _MOST_REGRET * laplace if laplace < gaussian else None
+
+
+def _error_alone(task: Task, goal: Goal) -> float:
+    """The RMS error of one-way tables if these have the whole budget."""
+    plan = task.planned(Stepwise.name, _one_ways(task, task.budget))
+    return _one_way_error(goal, plan.known_variances_of(goal.closure).precisions)
+
+
+def _one_way_error(goal: Goal, precisions: Floats) -> float:
+    """The RMS error of one-way tables, the total among them, when the sets of the goal have these precisions."""
+    ones = goal.weights[0] > 0
+    return math.sqrt(float(goal.weights[0][ones] @ (1 / precisions[ones])))
 
 
 def _one_way_tables(task: Task, without: Container[str | None] = ()) -> Workload:
@@ -306,16 +349,39 @@ def _seen(schema: Schema, seen: Sequence[Measurement]) -> tuple[float, list[Floa
 
 
 def _contrasts(
-    task: Task, goal: Goal, belief: Belief, already: Floats, precisions: Callable[..., Floats]
+    task: Task,
+    goal: Goal,
+    belief: Belief,
+    already: Floats,
+    precisions: Callable[..., Floats],
+    *,
+    most: float | None = None,
 ) -> Sequence[Request]:
     costs = contrast_costs(goal.closure, task.neighbours)
     amount = float(task.budget.amount)
     bought = precisions(goal, belief, costs, amount, already=already, most_cells=MOST_CELLS)
+    if most is not None and _one_way_error(goal, already + bought) > most:
+        ones = _for_one_ways(goal, costs, amount, already=already, most=most)
+        left = amount - float(costs @ ones)
+        bought = ones + precisions(goal, belief, costs, left, already=already + ones, most_cells=MOST_CELLS)
     with np.errstate(divide="ignore"):
         variances = 1 / np.exp2(np.round(np.log2(bought) * _STEP) / _STEP)
     return GroupedRequests(
         task.schema, contrasts_with_variances(goal.closure, costs, variances, task.budget, task.neighbours)
     )
+
+
+def _for_one_ways(goal: Goal, costs: Floats, amount: float, *, already: Floats, most: float) -> Floats:
+    """The precision to buy for one-way tables, so that their RMS error is at most this, if that leaves enough.
+
+    The first stage bought the best precisions for one-way tables; all are raised by one factor.
+    """
+    own = np.where(goal.weights[0] > 0, already - public_precision(goal.closure), 0.0)
+    low, high = 0.0, _MOST_FOR_ONES * amount / float(costs @ own)
+    for _ in range(40):  # halves the range each time: to a part in a million million
+        middle = (low + high) / 2
+        low, high = (middle, high) if _one_way_error(goal, already + middle * own) > most else (low, middle)
+    return np.asarray(high * own)
 
 
 # The second stage under Laplace noise
