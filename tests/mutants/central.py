@@ -177,4 +177,16 @@ CENTRAL = (
         "(middle, high) if excess(middle) > 1 else (low, middle)",
         "strategies/test_stepwise.py::test_water_filling_is_the_optimum",
     ),
+    Mutant(
+        "strategies/stepwise.py",
+        "_MOST_REGRET * laplace if laplace < gaussian",
+        "_MOST_REGRET * gaussian if laplace < gaussian",
+        "strategies/test_stepwise.py::test_one_way_tables_have_at_most_twice_the_error_of_the_best_noise_for_them",
+    ),
+    Mutant(
+        "strategies/stepwise.py",
+        "if most is not None and _one_way_error(goal, already + bought) > most:",
+        "if most is not None and _one_way_error(goal, already + bought) > 9 * most:",
+        "strategies/test_stepwise.py::test_one_way_tables_have_at_most_twice_the_error_of_the_best_noise_for_them",
+    ),
 )

@@ -117,4 +117,10 @@ INFERENCE = (
         "if gains[target] <= 1e9:",
         "inference/integers/test_integers.py::test_rows_move_while_that_brings_the_table_nearer",
     ),
+    Mutant(
+        "kernels/latent_classes.py",
+        "got[axis, c] += share",
+        "got[axis, c] = share",
+        "inference/test_latent_classes.py::test_counts_are_shared_out_like_the_plain_twin",
+    ),
 )
