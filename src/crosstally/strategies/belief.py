@@ -16,11 +16,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from crosstally.measurements import Measurement
+from crosstally.plans.plan import known_total
+from crosstally.residuals import combine
 from crosstally.residuals.closure import Closure
 from crosstally.residuals.layout import outer_product
+from crosstally.schema import Schema
 from crosstally.typing import Floats
 
-__all__ = ["LARGE", "MEDIAN_SIZES", "SPREAD", "Belief", "known_sizes"]
+__all__ = ["LARGE", "MEDIAN_SIZES", "SPREAD", "Belief", "known_sizes", "seen_one_ways"]
 
 MEDIAN_SIZES = {2: 0.06, 3: 0.01, 4: 0.003}
 """The median size of an interaction by its order (module docstring: six real tables)."""
@@ -113,3 +117,15 @@ class Belief:
 def known_sizes(closure: Closure) -> Belief:
     """The belief of somebody to whom all interactions of the closure matter, whatever their size."""
     return Belief(np.full(len(closure), np.inf), np.ones(len(_NODES)))
+
+
+def seen_one_ways(schema: Schema, seen: Sequence[Measurement]) -> tuple[float, list[Floats]]:
+    """The number of rows, and the shares of each attribute's values; equal ones where nothing was measured."""
+    combined = combine(schema, seen)
+    public = known_total(seen)
+    rows = max(float(combined.table(())) if public is None else public, 1.0)
+    shares = []
+    for name in schema.names:
+        table = np.maximum(combined.table((name,)), 0.0) if combined.covers((name,)) else np.ones(schema[name].size)
+        shares.append(table / table.sum() if table.sum() > 0 else np.full(len(table), 1 / len(table)))
+    return rows, shares

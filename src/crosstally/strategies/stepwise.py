@@ -29,10 +29,9 @@ published measurements, never the data: choosing is post-processing.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import islice
 from typing import ClassVar
 
 import numpy as np
@@ -41,27 +40,25 @@ from crosstally.budget import Budget, exact
 from crosstally.errors import BudgetError
 from crosstally.measurements import Measurement, public_counts
 from crosstally.plans.goal import Goal, goal_of
-from crosstally.plans.plan import Plan, Request, Rule, known_total
+from crosstally.plans.plan import Plan, Request, Rule
 from crosstally.plans.public import public_precision, public_tables
 from crosstally.plans.request import GroupedRequests
 from crosstally.plans.shares import requests_with_shares
 from crosstally.plans.stages import first_share, part_of
 from crosstally.questions.queries import Cells
-from crosstally.residuals import combine
 from crosstally.residuals.closure import Closure
 from crosstally.residuals.variances import Variances
-from crosstally.schema import Schema
 from crosstally.strategies.base import Strategy, Task
-from crosstally.strategies.belief import Belief, known_sizes
+from crosstally.strategies.belief import Belief, known_sizes, seen_one_ways
 from crosstally.strategies.likely import likely_range
 from crosstally.strategies.optimum import Optimum, best_views
 from crosstally.strategies.residual import Residual, contrast_costs, contrasts_with_variances
-from crosstally.strategies.rounds import following, next_budget
-from crosstally.strategies.trial import mean_square_size, trial_pairs, trial_share
-from crosstally.strategies.value_groups import groups_of_all, rows_of_a_group
-from crosstally.strategies.view_families import MOST_CELLS, view_families
-from crosstally.strategies.view_shares import TableBudget, ViewShares, best_shares, inferred_score, unshrunk_score
+from crosstally.strategies.rounds import following
+from crosstally.strategies.trial import trial_share
+from crosstally.strategies.view_families import MOST_CELLS, best_family
+from crosstally.strategies.view_shares import TableBudget, ViewShares, best_shares, inferred_score, shrunk_score
 from crosstally.strategies.water_filling import believed_precisions, best_precisions
+from crosstally.strategies.wide_schemas import grouped_views, groups_for, is_wide, second_of_wide
 from crosstally.typing import Floats
 from crosstally.workload import Workload
 
@@ -82,9 +79,6 @@ _WORTH_STAGES = 1.05
 """Up to so many named tables are measured at once if two stages would score more than 5% higher. More tables are never
 all worth measuring without a look at the one-way tables."""
 
-_MOST_SETS = 500_000
-"""Families of views are tried as long as all sets of the goal, once for each, are fewer than this: some seconds. All
-are, but for named tables over fourteen attributes and more; two are always."""
 _MOST_REGRET = 2.0
 """With delta, one-way tables have at most this many times the error of the best plan for them alone. Laplace noise may
 be best for these although it is not for all tables: on census-9 (epsilon 1, delta 1e-9) they had 2.5 times its error
@@ -134,9 +128,9 @@ class Stepwise(Strategy):
         """What the one-way tables say is worth measuring."""
         goal = _goal(plan)
         task = Task(plan.schema, plan.workload, budget=plan.budget_left, neighbours=plan.neighbours)
-        if _is_wide(task):
-            return following(plan, _second_of_wide(task, plan, seen))
-        rows, shares = _seen(plan.schema, seen)
+        if is_wide(task):
+            return following(plan, second_of_wide(task, plan, seen, public=_uses_facts(plan)))
+        rows, shares = seen_one_ways(plan.schema, seen)
         belief = Belief.of_one_ways(goal.closure, shares, rows)
         return task.planned(self.name, _second(task, goal, belief, _known_before(goal, plan), plan.later[0]))
 
@@ -146,7 +140,7 @@ class Stepwise(Strategy):
         It covers them, so their errors are known before anything is spent. Real data rarely need all of it: what
         is left out makes the rest more precise. Of a wide schema, whose groups are not known, the first stage only.
         """
-        if not plan.later or _is_wide(Task(plan.schema, plan.workload, budget=plan.budget, neighbours=plan.neighbours)):
+        if not plan.later or is_wide(Task(plan.schema, plan.workload, budget=plan.budget, neighbours=plan.neighbours)):
             return plan
         goal = goal_of(plan.schema, plan.workload)
         task = Task(plan.schema, plan.workload, budget=plan.budget_left, neighbours=plan.neighbours)
@@ -159,7 +153,7 @@ class Stepwise(Strategy):
         Of a wide schema, whose groups are not known, nothing.
         """
         task = Task(plan.schema, plan.workload, budget=plan.budget_left, neighbours=plan.neighbours)
-        if _is_wide(task):
+        if is_wide(task):
             return {}
         goal = _goal(plan)
         known = _known_before(goal, plan)
@@ -179,7 +173,7 @@ def _rules(task: Task, ones: Fraction, most: float | None) -> tuple[Rule, ...]:
     named = task.asked is not None
     limit = {} if most is None else {_LIMIT: f"{most:.4g}"}
     rule = Rule(Stepwise.name, RULE_VERSION, parameters={"named": named, **limit}, share=1 - ones)
-    part = trial_share(len(task.workload.attributes(task.schema))) if task.budget.pure and _is_wide(task) else 0
+    part = trial_share(len(task.workload.attributes(task.schema))) if task.budget.pure and is_wide(task) else 0
     if not part:
         return (rule,)
     parameters = {"named": named, "trial": True}
@@ -208,8 +202,8 @@ def _second(task: Task, goal: Goal, belief: Belief, already: Floats, rule: Rule 
     """What to measure with the task's budget by a rule, when each set is known with some precision already."""
     version, limit = (RULE_VERSION, None) if rule is None else (rule.version, rule.parameters.get(_LIMIT))
     if task.budget.pure:
-        score = _shrunk_score if version <= _BY_SHRUNK_SCORE else inferred_score
-        return _cells_of(task, _best_views(task, goal, belief, already, score=score))
+        score = shrunk_score if version <= _BY_SHRUNK_SCORE else inferred_score
+        return _cells_of(task, best_family(task, goal, belief, already, score=score))
     precisions = believed_precisions if version == 1 else best_precisions
     return _contrasts(
         task, goal, belief, already, precisions, most=None if limit is None else float(exact(limit, _LIMIT))
@@ -246,7 +240,7 @@ def _most_one_way_error(task: Task, goal: Goal) -> float | None:
 
     Under Gaussian noise of epsilon and delta, Laplace noise of the same epsilon may be best for one-way tables alone.
     """
-    if task.budget.pure or task.budget.epsilon is None or _is_wide(task):
+    if task.budget.pure or task.budget.epsilon is None or is_wide(task):
         return None
     gaussian = _error_alone(task, goal)
     try:
@@ -314,11 +308,11 @@ def _one_ways(task: Task, budget: Budget) -> Sequence[Request]:
 def _by_public_counts(task: Task, goal: Goal) -> Sequence[Request]:
     """What the second stage measures with the whole budget, where public counts tell what the first would."""
     public = public_counts(task.schema)
-    if _is_wide(task):
+    if is_wide(task):
         closure = Closure(task.schema, tuple((name,) for name in task.workload.attributes(task.schema)))
         variances = Variances(closure, public_tables(task.schema)).of_tables
-        return _grouped_views(task, public, _value_groups(task, public), variances)
-    rows, shares = _seen(task.schema, public)
+        return grouped_views(task, public, groups_for(task, public), variances)
+    rows, shares = seen_one_ways(task.schema, public)
     belief = Belief.of_one_ways(goal.closure, shares, rows)
     return _second(task, goal, belief, public_precision(goal.closure))
 
@@ -331,18 +325,6 @@ def _known(goal: Goal, plan: Plan) -> Floats:
 def _known_before(goal: Goal, plan: Plan) -> Floats:
     """The precision of each set before the second stage: by the first, and by public counts if the rule uses them."""
     return _known(goal, plan) + (public_precision(goal.closure) if _uses_facts(plan) else 0.0)
-
-
-def _seen(schema: Schema, seen: Sequence[Measurement]) -> tuple[float, list[Floats]]:
-    """The number of rows, and the shares of each attribute's values; equal ones where nothing was measured."""
-    combined = combine(schema, seen)
-    public = known_total(seen)
-    rows = max(float(combined.table(())) if public is None else public, 1.0)
-    shares = []
-    for name in schema.names:
-        table = np.maximum(combined.table((name,)), 0.0) if combined.covers((name,)) else np.ones(schema[name].size)
-        shares.append(table / table.sum() if table.sum() > 0 else np.full(len(table), 1 / len(table)))
-    return rows, shares
 
 
 # The second stage under Gaussian noise
@@ -390,114 +372,3 @@ def _for_one_ways(goal: Goal, costs: Floats, amount: float, *, already: Floats, 
 def _cells_of(task: Task, best: ViewShares) -> Sequence[Request]:
     queries = [Cells(task.names(view)) for view in best.views]
     return requests_with_shares(queries, best.shares, task.schema, task.budget, task.neighbours)
-
-
-def _best_views(task: Task, goal: Goal, belief: Belief, already: Floats, *, score: Callable[..., float]) -> ViewShares:
-    """The family with the lowest score that is expected, with its shares."""
-    budget = TableBudget.of(task)
-    families = islice(view_families(task, goal), max(2, _MOST_SETS // len(goal.closure)))
-    found = (best_shares(goal, belief, views, budget, already=already) for views in families)
-    return min(found, key=lambda each: score(goal, belief, each, budget, already=already))
-
-
-def _shrunk_score(_goal: Goal, _belief: Belief, found: ViewShares, _budget: TableBudget, *, already: Floats) -> float:
-    """The score if inference shrinks the noise of every set as the belief has it."""
-    del already
-    return found.score
-
-
-# The second stage of a wide schema, under either noise
-
-
-def _is_wide(task: Task) -> bool:
-    """Whether the pairs of the tables that matter have more cells than can be measured."""
-    sizes = np.array(task.schema.sizes(task.workload.attributes(task.schema)), float)
-    return bool((sizes.sum() ** 2 - (sizes**2).sum()) / 2 > MOST_CELLS)
-
-
-def _second_of_wide(task: Task, plan: Plan, seen: Sequence[Measurement]) -> Sequence[Request]:
-    """Pairs on trial, if they come next; then views, by the belief or by what the trial says of interactions."""
-    names = task.workload.attributes(task.schema)
-    if len(plan.later) > 1:
-        groups, own = _value_groups(task, seen, in_full=_measured_together(plan)), next_budget(plan)
-        queries = [_in_groups(pair, groups) for pair in trial_pairs(names)]
-        return requests_with_shares(queries, [1.0] * len(queries), task.schema, own, task.neighbours)
-    if "trial" not in plan.later[0].parameters:
-        closure = Closure(plan.schema, tuple((name,) for name in names))
-        known = plan.known_variances_of(closure) if _uses_facts(plan) else plan.variances_of(closure)
-        groups = _value_groups(task, seen, in_full=_measured_together(plan))
-        return _grouped_views(task, seen, groups, known.of_tables)
-    number = len(trial_pairs(names))
-    first, trial = seen[:-number], seen[-number:]
-    groups = {name: of for each in trial if isinstance(each.query, Cells) for name, of in each.query.groups}
-    combined = combine(task.schema, first)
-    variances = np.array([combined.variance((name,)) for name in names])
-    return _grouped_views(task, first, groups, variances, trial=trial)
-
-
-def _value_groups(
-    task: Task, seen: Sequence[Measurement], *, in_full: Collection[str] = ()
-) -> dict[str, tuple[int, ...]]:
-    """Groups of values that hold enough rows to be told from noise; not of attributes that stay in full."""
-    names = task.workload.attributes(task.schema)
-    rows, shares = _seen(task.schema, seen)
-    budget = TableBudget.of(task)
-    noise = (budget.whole / math.comb(len(names), 2) ** budget.power) ** -0.5  # of all pairs, each with an equal share
-    return groups_of_all(
-        task.schema.subset(*names),
-        {name: rows * shares[task.schema.positions[name]] for name in names},
-        rows_each=rows_of_a_group(noise, rows),
-        most_cells=MOST_CELLS,
-        in_full=in_full,
-    )
-
-
-def _grouped_views(
-    task: Task,
-    seen: Sequence[Measurement],
-    groups: Mapping[str, tuple[int, ...]],
-    variances: Floats,
-    trial: Sequence[Measurement] = (),
-) -> Sequence[Request]:
-    """Views over groups of values; one-way tables, which ``seen`` has with these variances, stay in full."""
-    names = task.workload.attributes(task.schema)
-    rows, shares = _seen(task.schema, seen)
-    schema = task.schema.subset(*names)
-    coarse = Schema([schema[name].grouped(groups[name]) if name in groups else schema[name] for name in names])
-    small = replace(task, schema=replace(coarse, unit=task.schema.unit), asked=None)
-    goal = goal_of(small.schema, small.workload)
-    counts = {name: rows * shares[task.schema.positions[name]] for name in names}
-    held = [
-        np.asarray(np.bincount(groups.get(name, range(schema[name].size)), counts[name]) / max(rows, 1.0), np.float64)
-        for name in names
-    ]
-    belief = Belief.of_one_ways(goal.closure, held, rows)
-    if trial:
-        belief = belief.with_pairs_of(mean_square_size(trial, rows))
-    known = _known_coarse(goal, variances, schema.sizes(names))
-    best = _best_views(small, goal, belief, known, score=unshrunk_score if trial else _shrunk_score)
-    queries = [_in_groups(small.names(view), groups) for view in best.views]
-    return requests_with_shares(queries, best.shares, task.schema, task.budget, task.neighbours)
-
-
-def _measured_together(plan: Plan) -> set[str]:
-    """The attributes that the first stage measures with others: a release counts all such tables in the same groups."""
-    return {name for request in plan.requests for name in request.query.attributes if len(request.query.attributes) > 1}
-
-
-def _in_groups(names: tuple[str, ...], groups: Mapping[str, tuple[int, ...]]) -> Cells:
-    return Cells(names, {name: groups[name] for name in names if name in groups}) if len(names) > 1 else Cells(names)
-
-
-def _known_coarse(goal: Goal, variances: Floats, sizes: Sequence[int]) -> Floats:
-    """The precision with which one-way tables in full tell the sets of a goal about groups of their values.
-
-    A group adds up the noise of its values.
-    """
-    values = np.array(sizes, float)
-    already = np.zeros(len(goal.closure))
-    for places, positions in goal.closure.members[:2]:
-        for place, position in zip(places, positions, strict=True):
-            i = position[0] if len(position) else int(np.argmin(variances * values))
-            already[place] = 1 / (variances[i] * values[i] / (goal.closure.sizes[i] if len(position) else 1.0))
-    return already

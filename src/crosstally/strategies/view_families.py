@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import combinations, islice
 
@@ -11,9 +11,12 @@ from crosstally.designs import covering_design, covering_views
 from crosstally.errors import PlanError
 from crosstally.plans.goal import Goal
 from crosstally.strategies.base import Task
+from crosstally.strategies.belief import Belief
+from crosstally.strategies.view_shares import TableBudget, ViewShares, best_shares
+from crosstally.typing import Floats
 from crosstally.workload import Workload
 
-__all__ = ["MOST_CELLS", "view_families"]
+__all__ = ["MOST_CELLS", "best_family", "view_families"]
 
 MOST_CELLS = 200_000
 """How many cells the second stage measures at most: drawing noise takes about 15 microseconds a cell and inference as
@@ -24,6 +27,17 @@ _BINARY_SIZES = (4, 6, 8, 10)  # attributes of a view; see below. PriView's own 
 _CELL_LIMITS = (100, 316, 1_000, 3_162, 10_000)
 """Sizes of views to try: attributes of binary ones, cells of mixed ones, in half powers of ten."""
 _COVERS = (2, 3, 4)  # attributes covered together, as in PriView: pairs, triples, quadruples; designs go no further
+_MOST_SETS = 500_000
+"""Families of views are tried as long as all sets of the goal, once for each, are fewer than this: some seconds. All
+are, but for named tables over fourteen attributes and more; two are always."""
+
+
+def best_family(task: Task, goal: Goal, belief: Belief, already: Floats, *, score: Callable[..., float]) -> ViewShares:
+    """The family with the lowest score that is expected, with its shares."""
+    budget = TableBudget.of(task)
+    families = islice(view_families(task, goal), max(2, _MOST_SETS // len(goal.closure)))
+    found = (best_shares(goal, belief, views, budget, already=already) for views in families)
+    return min(found, key=lambda each: score(goal, belief, each, budget, already=already))
 
 
 def view_families(task: Task, goal: Goal) -> Iterator[Sequence[tuple[int, ...]]]:

@@ -21,7 +21,7 @@ from crosstally.strategies.base import Task
 from crosstally.strategies.belief import Belief
 from crosstally.typing import Floats
 
-__all__ = ["TableBudget", "ViewShares", "best_shares", "inferred_score", "unshrunk_score"]
+__all__ = ["TableBudget", "ViewShares", "best_shares", "inferred_score", "shrunk_score", "unshrunk_score"]
 
 _STEPS = 60  # limits time: steps end when shares stand still (below). The best shares seen are kept
 _STILL = 1e-4
@@ -78,6 +78,12 @@ def best_shares(
         if len(kept) == len(views):
             return found
         views = kept
+
+
+def shrunk_score(_goal: Goal, _belief: Belief, found: ViewShares, _budget: TableBudget, *, already: Floats) -> float:
+    """The score if inference shrinks the noise of every set as the belief has it."""
+    del already
+    return found.score
 
 
 def unshrunk_score(goal: Goal, belief: Belief, found: ViewShares, budget: TableBudget, *, already: Floats) -> float:
