@@ -144,7 +144,8 @@ def errors_of(job: Named) -> dict[str, Any]:
     try:
         workload = None if job.order is None else ct.Workload.all_ways(schema, job.order)
         plan = ct.plan(schema, epsilon=job.setting.epsilon, delta=job.setting.delta, workload=workload).chosen
-        for _ in range(job.draws):
+        # Where no table is small enough to be judged, one release shows that nothing is refused
+        for _ in range(job.draws if truth.asked else 1):
             release = ct.release(truth.table.rows, plan=plan)
             for k, tables in truth.asked.items():
                 answers = [each.values for each in release.marginals(tables)]
