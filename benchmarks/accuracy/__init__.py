@@ -24,7 +24,7 @@ LINES = (
     "handed_on",
     "priview",
     "wide",
-    "papers",
+    "past_answers",
     "calm_grid",
     "intervals",
     "one_ways",
