@@ -16,7 +16,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import norm, t
 
-__all__ = ["DRAWS", "PEER_DRAWS", "Ratio", "geometric_mean", "independent_ratio", "paired_ratio", "regret", "worst"]
+__all__ = [
+    "DRAWS",
+    "PEER_DRAWS",
+    "Mean",
+    "Ratio",
+    "geometric_mean",
+    "independent_ratio",
+    "paired_ratio",
+    "ratio_of_means",
+    "regret",
+    "worst",
+]
 
 DRAWS, PEER_DRAWS = 20, 5
 """The least number of draws of a verdict; of a peer that takes minutes for each."""
@@ -44,6 +55,16 @@ class Ratio:
         return f"{self.estimate:.3g} ({self.low:.3g} to {self.high:.3g})"
 
 
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """The mean of an error over draws, and its standard error."""
+
+    mean: float
+    _: KW_ONLY
+    error: float
+    draws: int
+
+
 def paired_ratio(ours: ArrayLike, theirs: ArrayLike) -> Ratio:
     """Our error over theirs, the i-th draw of one beside the i-th of the other: as where both saw the same noise."""
     first, second = _errors(ours), _errors(theirs)
@@ -57,12 +78,17 @@ def paired_ratio(ours: ArrayLike, theirs: ArrayLike) -> Ratio:
 def independent_ratio(ours: ArrayLike, theirs: ArrayLike) -> Ratio:
     """Our error over theirs where the draws of the two have nothing in common (Welch); they need not be as many."""
     first, second = np.log(_errors(ours)), np.log(_errors(theirs))
-    squares = [logs.var(ddof=1) / len(logs) for logs in (first, second)]
-    whole = sum(squares)
-    parts = sum(square**2 / (len(logs) - 1) for square, logs in zip(squares, (first, second), strict=True))
-    degrees = whole**2 / parts if parts else 1.0
-    draws = min(len(first), len(second))
-    return _ratio(float(first.mean() - second.mean()), math.sqrt(whole), degrees=degrees, draws=draws)
+    squares = [float(logs.var(ddof=1)) / len(logs) for logs in (first, second)]
+    return _welch(float(first.mean() - second.mean()), squares, [len(first), len(second)])
+
+
+def ratio_of_means(ours: Mean, theirs: Mean) -> Ratio:
+    """Our mean error over theirs, by their standard errors; the draws of the two have nothing in common.
+
+    The standard error of the logarithm of a mean is its relative one, up to terms of second order.
+    """
+    squares = [(each.error / each.mean) ** 2 for each in (ours, theirs)]
+    return _welch(math.log(ours.mean / theirs.mean), squares, [ours.draws, theirs.draws])
 
 
 def geometric_mean(ratios: Sequence[Ratio]) -> Ratio:
@@ -99,6 +125,13 @@ def worst(ratios: Mapping[str, Ratio]) -> tuple[str, Ratio]:
 def _quantile(probability: float, degrees: float) -> float:
     """Of Student's t; of the normal law where the degrees of freedom are without end."""
     return float(t.ppf(probability, degrees) if math.isfinite(degrees) else norm.ppf(probability))
+
+
+def _welch(mean: float, squares: Sequence[float], draws: Sequence[int]) -> Ratio:
+    """The ratio of a mean difference of logarithms, with the squared standard errors of its two sides."""
+    whole = sum(squares)
+    parts = sum(square**2 / (number - 1) for square, number in zip(squares, draws, strict=True))
+    return _ratio(mean, math.sqrt(whole), degrees=whole**2 / parts if parts else 1.0, draws=min(draws))
 
 
 def _ratio(mean: float, spread: float, *, degrees: float, draws: int) -> Ratio:

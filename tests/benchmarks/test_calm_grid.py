@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 from benchmarks.accuracy import calm_grid
 
-from crosstally.papers.calm.experiment import Case, Counts
+from crosstally.papers.calm.experiment import Case, Counts, Score
 from crosstally.schema import Attribute, Schema
 
 COUNTS = Counts((2_000,), (4,), (Fraction(1),), 3, 1, 1, 10, False)
@@ -36,5 +37,27 @@ def test_a_setting_is_worked_out_once(case: Case, monkeypatch: pytest.MonkeyPatc
     with pytest.raises(TypeError):
         calm_grid.setting(case, Fraction(2), COUNTS)
     lines = list(calm_grid.run(only_kept=True))
-    assert len(lines) == 2
-    assert all(line["note"].endswith("1 of 1 settings of the grid") for line in lines)
+    assert len(lines) == 1  # four attributes are too few for the target of the mean
+    assert lines[0]["note"].endswith("1 of 1 settings of the grid were run")
+    ours, best = methods[calm_grid.OURS].sse, methods[calm_grid.BEST].sse
+    assert lines[0]["ratio"] == pytest.approx(ours / best)
+
+
+def test_the_mean_is_of_small_budgets_and_many_attributes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SSE 1 over 2 at 16 attributes and epsilon 1, 3 over 2 at epsilon 2: the latter is above 1.05 beyond doubt."""
+    scores = {"1": [(calm_grid.OURS, 1.0), (calm_grid.BEST, 2.0)], "2": [(calm_grid.OURS, 3.0), (calm_grid.BEST, 2.0)]}
+
+    def setting(_: object, epsilon: Fraction, *__: object, **___: object) -> list[Score]:
+        given = {"data": "coins", "d": 16, "people": 100, "epsilon": float(epsilon), "error": 0.01, "runs": 20}
+        return [Score(method, sse=sse, **given) for method, sse in scores[str(epsilon)]]
+
+    both = (Fraction(1), Fraction(2))
+    case = Case("coins", np.zeros((4, 2), np.uint8), schema=Schema([Attribute("a", ["0", "1"])]), tables=((0,),))
+    monkeypatch.setattr(calm_grid, "cases", lambda path, counts: [case])
+    monkeypatch.setattr(calm_grid, "FULL", replace(COUNTS, epsilons=both, seldom=both))
+    monkeypatch.setattr(calm_grid, "setting", setting)
+    mean, each, everywhere = calm_grid.run()
+    assert (mean["ratio"], mean["met"]) == (pytest.approx(0.5), True)
+    assert (each["ratio"], each["met"]) == (pytest.approx(0.5), True)
+    assert (everywhere["ratio"], everywhere["met"]) == (pytest.approx(1.5), False)
+    assert "epsilon 2" in everywhere["note"]

@@ -4,7 +4,15 @@ import math
 
 import numpy as np
 import pytest
-from benchmarks.accuracy.comparison import geometric_mean, independent_ratio, paired_ratio, regret, worst
+from benchmarks.accuracy.comparison import (
+    Mean,
+    geometric_mean,
+    independent_ratio,
+    paired_ratio,
+    ratio_of_means,
+    regret,
+    worst,
+)
 
 
 def test_a_paired_ratio_by_hand() -> None:
@@ -54,6 +62,15 @@ def test_independent_draws_need_not_be_as_many() -> None:
     # Welch: (1 + 1)^2 / (1^2/1 + 1^2/2) = 8/3 degrees; t at 97.5%: 3.43 by interpolation of tables (3.18 and 4.30)
     assert math.log(ratio.high) / math.sqrt(2) == pytest.approx(3.43, abs=0.05)
     assert ratio.draws == 2
+
+
+def test_a_ratio_of_means_by_hand() -> None:
+    """Relative standard errors 0.03 and 0.04, so 0.05 of the logarithm; 11 draws each."""
+    ratio = ratio_of_means(Mean(1.0, error=0.03, draws=11), Mean(2.0, error=0.08, draws=11))
+    assert ratio.estimate == pytest.approx(0.5)
+    # (9 + 16)^2 / (81 + 256) = 1.8546 times 10 degrees; t at 97.5% is 2.101 with 18 and 2.093 with 19
+    assert math.log(ratio.high / 0.5) / 0.05 == pytest.approx(2.097, abs=0.005)
+    assert ratio.draws == 11
 
 
 def test_the_geometric_mean_over_settings_by_hand() -> None:
