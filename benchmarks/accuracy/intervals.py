@@ -28,9 +28,9 @@ BUDGETS = (("0.1", None), ("1", None), ("1", DELTA))
 NAMED = (None, 2, 3)
 """Nothing is named, or all tables of this order."""
 DRAWS = 10
-"""At most so many of each setting: a draw takes minutes, nearly all of them for tables that nobody measured."""
-MOST_TABLES = 25
-"""Tables asked of each order, drawn anew for every release."""
+"""At most so many of each setting: with five tables of each order all of them take half an hour of one core."""
+MOST_TABLES = 5
+"""Tables asked of each order and kind, drawn anew for every release."""
 MOST_CELLS = 4_000
 CLASSES = {"all": (0, math.inf), "0": (0, 0), ">0": (1, math.inf), "1-20": (1, 20), ">20": (21, math.inf)}
 AIMS = {
@@ -67,7 +67,7 @@ def run(draws: int, *, quick: bool = False) -> Iterator[dict[str, Any]]:
     budgets = BUDGETS[1:] if quick else BUDGETS
     wanted, _ = present([Setting(t, *budget) for t in (QUICK_TABLES if quick else TABLES) for budget in budgets])
     cases = [Case(setting, named) for setting in wanted for named in (NAMED[:1] if quick else NAMED)]
-    yield from lines(cases, min(draws, DRAWS), 8 if quick else MOST_TABLES)
+    yield from lines(cases, min(draws, DRAWS), MOST_TABLES)
 
 
 def lines(cases: Sequence[Case], draws: int, tables: int) -> Iterator[dict[str, Any]]:
