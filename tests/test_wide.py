@@ -58,7 +58,12 @@ def test_a_release_of_many_attributes(tmp_path: Path) -> None:
     assert pair.values.sum(axis=1) == pytest.approx(first.values, abs=1e-3)
     assert pair.values.sum(axis=0) == pytest.approx(second.values, abs=1e-3)
     assert first.values.sum() == pytest.approx(ROWS, abs=20)
-    assert first.values[0] == pytest.approx(np.sum(rows[schema.names[0]].to_numpy() == 0), abs=30)
+    largest = np.sum(rows[schema.names[0]].to_numpy() == 0)
+    # Laplace noise of scale 2 is beyond 30 once in three million. The correction of a thousand small cells moves the
+    # largest one by 14 (standard deviation of 20 releases): 100 is seven of these
+    linear = release.refit(nonnegative="none").marginal(schema.names[0])
+    assert linear.values[0] == pytest.approx(largest, abs=30)
+    assert first.values[0] == pytest.approx(largest, abs=100)
     assert release.marginal(*schema.names[-3:]).values.shape == schema.shape[-3:]
 
 
