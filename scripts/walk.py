@@ -48,6 +48,8 @@ HANDED_DOWN: Mapping[str, str] = {
     "answers.error_bars:ErrorLaw.std_error": "a Marginal knows its error by a protocol and computes it when read",
     "answers.intervals:RepeatedEnds.interval": "so do its intervals",
     "answers.modelled:DrawnEnds.interval": "and those of tables that nobody measured",
+    "answers.bounds:BoundedEnds.interval": "and the bounds of attributes that nobody measured together",
+    "answers.intervals:TotalEnds.interval": "and those of the total",
     "releases.release:Release._repeats": "intervals repeat the inference of their release when the first is asked for",
     "releases.release:Release._sizes": "and learn from it how large interactions are",
     "releases.release:Release._held_out": "and unmeasured tables ask for its model when the first is asked for",
@@ -195,6 +197,7 @@ def walks(folder: Path, rows: int) -> dict[str, Callable[[], object]]:
     ct.release(table, schema, epsilon=1.0, strategy="direct").save(published)
     book = ct.open_notebook(ct.Ledger.in_memory(schema=schema, budget=ct.Budget(epsilon=Fraction(3))))
     book.ask(table, "sex = Female", epsilon=0.5)
+    single = ct.release(table, schema, workload=ct.Workload([("sex",), ("age",)]), epsilon=1.0, strategy="direct")
     approved = ct.plan(schema, rows=rows, epsilon=_MUCH).chosen
     protocol = ct.local.design(schema, epsilon=1.0, people=rows, ways=2)
     answers = table.to_pylist()
@@ -225,6 +228,9 @@ def walks(folder: Path, rows: int) -> dict[str, Callable[[], object]]:
         "a release's file to an unmeasured table": lambda: str(
             ct.open_release(published).marginal("sex", "age", "region", "home")
         ),
+        "one-way tables to bounds of a pair, and to the total": lambda: [
+            str(single.marginal(*names)) for names in (("sex", "age"), ())
+        ],
         "the commands release and table": commanded,
     }
 

@@ -18,6 +18,7 @@ from crosstally.errors import (
     PlanError,
     ReleaseError,
     SchemaError,
+    WorkloadError,
 )
 from crosstally.plans.plan import Plan, Request
 from crosstally.questions.queries import Cells, Linear, Term
@@ -209,6 +210,17 @@ def test_what_is_no_path_no_plan_and_no_budget_is_refused_in_words(tmp_path) -> 
     for given, what in (("people.plan.json", "str"), (ct.plan(SCHEMA, epsilon=1), "Comparison")):
         with pytest.raises(PlanError, match=rf"plan must be a Plan, got {what}: read a file with Plan\.load, or take"):
             ct.release(ROWS, plan=given)
+
+
+def test_a_list_of_tables_is_refused_in_words() -> None:
+    for call in (
+        lambda: ct.release(ROWS, SCHEMA, epsilon=1, workload=[("sex",)]),
+        lambda: ct.plan(SCHEMA, epsilon=1, workload=[("sex",)]),
+        lambda: ct.plan(SCHEMA, epsilon=1, workload=[("sex",)], strategies=["flat"]),
+        lambda: ct.release(ROWS, SCHEMA, epsilon=1).integers([("sex",)]),
+    ):
+        with pytest.raises(WorkloadError, match=r"workload must be a Workload, got list: say Workload\(\["):
+            call()
 
 
 def test_what_is_written_into_a_missing_folder_says_so(tmp_path) -> None:

@@ -15,7 +15,7 @@ from crosstally.questions.along import RANGES, Along, AskedAlong, along_as_json,
 from crosstally.questions.queries import MAX_CELLS, too_many_cells
 from crosstally.schema import Schema
 
-__all__ = ["Workload"]
+__all__ = ["Workload", "check_workload"]
 
 MAX_TABLES = 2_000_000  # limits memory: all triples of 229 attributes. More are refused
 
@@ -192,6 +192,13 @@ class Workload:
             if not isinstance(given.get(key, []), list):
                 raise WorkloadError(f"{key} must be a list, got {type(given[key]).__name__}")
         return cls(given.get("tables", ()), given.get("weights", ()), given.get("along", {}))
+
+
+def check_workload(given: object) -> None:
+    """Raise unless this is a workload, or None: a list of tables, most of all, is none."""
+    if given is not None and not isinstance(given, Workload):
+        what = type(given).__name__
+        raise WorkloadError(f'workload must be a Workload, got {what}: say Workload([("sex",), ("sex", "age")])')
 
 
 def _tables(schema: Schema, least: int, most: int) -> tuple[tuple[str, ...], ...]:

@@ -36,7 +36,7 @@ from crosstally.schema import Schema
 from crosstally.tables import Chosen, Marginal, Measurement
 from crosstally.text_table import aligned
 from crosstally.typing import Floats
-from crosstally.workload import Workload
+from crosstally.workload import Workload, check_workload
 
 if TYPE_CHECKING:
     from crosstally.sql import SqlAnswer
@@ -261,6 +261,7 @@ class Release:
             method: "linear-program" or "projection"; by default what suits the size of the domain.
             time_limit: Seconds, after which the best table so far is used.
         """
+        check_workload(workload)
         wanted = (workload or Workload.small_tables(self.schema)).for_schema(self.schema)
         answers = {names: each.values for names, each in zip(wanted.tables, self.marginals(wanted.tables), strict=True)}
         rows = self.rows if not math.isnan(self.rows) else float(next(iter(answers.values())).sum())

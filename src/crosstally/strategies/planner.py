@@ -23,7 +23,7 @@ from crosstally.strategies import NAMED, Strategy, Task, named
 from crosstally.strategies.advice import Advice, Alternative, advised
 from crosstally.strategies.rules import likely_errors, outlook
 from crosstally.strategies.verdicts import Expected, expected_errors
-from crosstally.workload import Workload
+from crosstally.workload import Workload, check_workload
 
 __all__ = [
     "DEFAULT",
@@ -175,6 +175,7 @@ def plan(
             "cells", the weighted sum of the variances of all cells of the workload, as in the papers.
     """
     budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
+    check_workload(workload)
     if strategies is not None and strategy != "auto":
         raise PlanError("say one strategy, or several strategies, not both")
     return compare(
@@ -246,6 +247,7 @@ def compare(
             epsilon, where that is better than Gaussian noise; in a ledger of rho, what their rho pays for.
     """
     check_schema(schema)
+    check_workload(workload)
     neighbours, objective = Neighbours(neighbours), Objective(objective)
     check_rows(rows)
     if workload is not None:
