@@ -169,13 +169,13 @@ CENTRAL = (
         "strategies/view_shares.py",
         "float(task.budget.amount / sensitivity.l1) ** 2 / 2, 2)",
         "float(task.budget.amount / sensitivity.l1) ** 2, 2)",
-        "strategies/test_stepwise.py::test_what_the_whole_budget_buys_for_one_table",
+        "strategies/test_stepwise_solvers.py::test_what_the_whole_budget_buys_for_one_table",
     ),
     Mutant(
         "strategies/water_filling.py",
         "(middle, high) if excess(middle) > 0 else (low, middle)",
         "(middle, high) if excess(middle) > 1 else (low, middle)",
-        "strategies/test_stepwise.py::test_water_filling_is_the_optimum",
+        "strategies/test_stepwise_solvers.py::test_water_filling_is_the_optimum",
     ),
     Mutant(
         "strategies/stepwise.py",
