@@ -301,24 +301,24 @@ def test_the_worst_lie_of_every_oracle_is_found(kind) -> None:
 def test_no_crowd_moves_a_cell_further_than_is_said(method) -> None:
     """Any group, any lie: 5% of the people in turn. The same honest reports are behind all but those of the liars.
 
-    What is moved, over what is said, has a mean of 0.2 to 1.0 by method and a standard deviation of at most 0.11 where
-    the mean is above 0.6 (25 runs): 1.4 is five of them away. Half of what should be said would give 2 for ``each``.
+    What is moved, over what is said, is at most 1 for the worst lie, but for noise with a standard deviation of 0.02
+    (25 runs, 1.04 at most): 1.2 is ten of them away. Half of what should be said would give 2 for ``each``.
     """
-    protocol = design(SCHEMA, epsilon=1, people=4000, ways=2, method=method)
-    sent = reports(protocol, np.random.default_rng(5).integers(0, 2, (3, 4000)))
+    protocol = design(SCHEMA, epsilon=1, people=20_000, ways=2, method=method)
+    sent = reports(protocol, np.random.default_rng(5).integers(0, 2, (3, 20_000)))
     collector = Collector(protocol)
     collector.add_many(sent)
     honest = collector.release(shrink="none", nonnegative="none").marginal("a", "b").values
     for group in range(len(protocol.groups)):
         if protocol.groups[group].attributes == (2,):
             continue
-        liars = sent[200:400].copy()
+        liars = sent[1000:2000].copy()
         liars["group"] = group
         liars["payload"] = sent["payload"][sent["group"] == group][7]
         poisoned = Collector(protocol)
-        poisoned.add_many(np.concatenate([sent[:200], liars, sent[400:]]))
+        poisoned.add_many(np.concatenate([sent[:1000], liars, sent[2000:]]))
         moved = np.abs(poisoned.release(shrink="none", nonnegative="none").marginal("a", "b").values - honest).max()
-        assert 0 < moved < 1.4 * poisoned.shift_by_liars("a", "b", liars=0.05)
+        assert 0 < moved < 1.2 * poisoned.shift_by_liars("a", "b", liars=0.05)
 
 
 def test_liars_fill_the_groups_that_move_most() -> None:
