@@ -212,10 +212,10 @@ def test_the_file_both_ways(nonnegative: str, rows: int | None, tmp_path: Path) 
     assert [(m.query, m.noise) for m in again.measurements] == [(m.query, m.noise) for m in made.measurements]
     for names in ((), ("a",), ("b",), ("c",), ("a", "b"), ("a", "b", "c")):
         before, after = made.marginal(*names), again.marginal(*names)
-        assert after.values == pytest.approx(before.values, abs=1e-6)
+        assert after.values == pytest.approx(before.values, abs=1e-4)  # raking ends at a tolerance
         np.testing.assert_allclose(after.std_error, before.std_error)
         assert again.refit(nonnegative=nonnegative).marginal(*names).values == pytest.approx(
-            made.refit(nonnegative=nonnegative).marginal(*names).values, abs=1e-6
+            made.refit(nonnegative=nonnegative).marginal(*names).values, abs=1e-4
         )
     again.save(tmp_path / "s.parquet")
     assert ct.open_release(tmp_path / "s.parquet").marginal("a").values == pytest.approx(made.marginal("a").values)
