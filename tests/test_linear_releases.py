@@ -186,7 +186,7 @@ def test_workloads_say_what_is_asked() -> None:
 def test_a_notebook_weighs_what_matrices_measured(budget, tmp_path) -> None:
     """Number by number, with their own noise: a range is known about as well as the release knows it.
 
-    The ratio is 1 under Gaussian noise; under Laplace noise, used in full, it has a standard deviation of 0.08.
+    The ratio is 1 under Gaussian noise; under Laplace noise, used in full, it has a standard deviation of 0.1.
     """
     cap = {name: 2 * amount for name, amount in budget.items()}
     ledger = ct.Ledger.create(tmp_path / "a.ledger", schema=SCHEMA, budget=ct.Budget(**cap))
@@ -194,5 +194,5 @@ def test_a_notebook_weighs_what_matrices_measured(budget, tmp_path) -> None:
     notebook = ct.open_notebook(tmp_path / "a.ledger")
     found, known = notebook.estimate(ct.count(age=(20, 50))), release.count("20 <= age < 50")
     assert found.value == pytest.approx(known.value, abs=4 * float(known.std_error))
-    assert 0.5 < found.std_error / float(known.std_error) < 1.6
+    assert 0.4 < found.std_error / float(known.std_error) < 1.8
     assert notebook.improve() == ()

@@ -45,8 +45,8 @@ SCHEMAS = {
 ROWS = 3_000
 DEFAULT = {"strategy": "stepwise"}  # without the others, which are not chosen and take time
 LEAST_CELLS = 3_000
-"""Errors of so many cells are averaged: the standard error of their RMS is 2% if they are independent, with the fourth
-moment of Laplace noise. Cells of one release are not: of twenty measurements the worst has 3.5%."""
+"""Errors of so many cells are averaged: the standard error of their RMS would be 2% if they were independent, with the
+fourth moment of Laplace noise. It is 2 to 5% (nine runs of each measurement)."""
 
 
 def rows_of(schema: ct.Schema) -> tuple[pa.Table, dict[str, np.ndarray]]:
