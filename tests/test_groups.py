@@ -212,10 +212,11 @@ def test_the_file_both_ways(nonnegative: str, rows: int | None, tmp_path: Path) 
     assert [(m.query, m.noise) for m in again.measurements] == [(m.query, m.noise) for m in made.measurements]
     for names in ((), ("a",), ("b",), ("c",), ("a", "b"), ("a", "b", "c")):
         before, after = made.marginal(*names), again.marginal(*names)
-        assert after.values == pytest.approx(before.values, abs=1e-4)  # raking ends at a tolerance
+        near = 1e-6 if made.covers(*names) else 1e-4  # maximum entropy is exact to 1e-8 of 4,000 rows
+        assert after.values == pytest.approx(before.values, abs=near)
         np.testing.assert_allclose(after.std_error, before.std_error)
         assert again.refit(nonnegative=nonnegative).marginal(*names).values == pytest.approx(
-            made.refit(nonnegative=nonnegative).marginal(*names).values, abs=1e-4
+            made.refit(nonnegative=nonnegative).marginal(*names).values, abs=near
         )
     again.save(tmp_path / "s.parquet")
     assert ct.open_release(tmp_path / "s.parquet").marginal("a").values == pytest.approx(made.marginal("a").values)
