@@ -210,6 +210,10 @@ class Marginal(LabelledTable):
             origin=origin,
         )
 
+    def without_error(self) -> Marginal:
+        """The same numbers, whose error is not known: where no interval was shown to cover the truth, none is given."""
+        return replace(self, error_kind=ErrorKind.NONE, error=None, ends=None, origin=None)
+
     def _picked(self, schema: Schema, change: Change, origin: Origin | None, *, where: str) -> Marginal:
         return replace(
             self,

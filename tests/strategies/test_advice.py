@@ -160,7 +160,7 @@ def test_verdicts_follow_the_limits_of_coefficients_of_variation(error: float, v
 def test_without_rows_it_says_from_how_many_on() -> None:
     """10 x 50 cells / 0.165 = 3,030; 10 x 50 = 500 rows make the typical cell as large as the error."""
     assert str(Expected(3, error=10, cells=50)) == (
-        "Tables over three attributes will be within ± 10 of the true counts: good from 3,100 rows on, mostly noise "
+        "Tables over three attributes will have an error of ± 10 per count: good from 3,100 rows on, mostly noise "
         "below 500."
     )
     assert Expected(1, error=math.nan, cells=2, rows=5).verdict is None

@@ -35,7 +35,8 @@ class Association:
 
     ``chi_square`` is X^2 of the noisy table, and ``p_value`` how likely independent attributes give one as large, noise
     and the sampling of people included. ``cramers_v`` (0 to 1) and ``mutual_information`` (in nats) are those of the
-    people counted, with the part that is noise taken off and with intervals.
+    people counted, with the part that is noise on average taken off. They have no intervals: those of the draws covered
+    the true V in 87.5% of 720 cases instead of 95%, because draws do not have the bias of what cannot be negative.
     """
 
     attributes: tuple[str, str]
@@ -46,9 +47,8 @@ class Association:
     mutual_information: Marginal
 
     def __repr__(self) -> str:
-        low, high = self.cramers_v.interval()
         return (
-            f"{' and '.join(self.attributes)}: Cramér's V {self.cramers_v.value:.3f} (95% {low:.3f} to {high:.3f}), "
+            f"{' and '.join(self.attributes)}: Cramér's V {self.cramers_v.value:.3f}, "
             f"X² {self.chi_square:,.1f}, p {'<' if self.p_value < 0.001 else '='} {max(self.p_value, 0.001):.3f}"
         )
 
@@ -69,13 +69,13 @@ def association(table: Marginal) -> Association:
         chi_square=float(chi_squares(table.values[None])[0]),
         p_value=_p_value(table.values, table.origin.draws),
         cramers_v=cramers_v(table),
-        mutual_information=table.statistic(mutual_informations, "mutual information").unbiased(),
+        mutual_information=table.statistic(mutual_informations, "mutual information").unbiased().without_error(),
     )
 
 
 def cramers_v(table: Marginal) -> Marginal:
-    """Cramér's V of a table of two attributes, with the part that is noise taken off."""
-    return table.statistic(squared_v, "V squared").unbiased().statistic(_root, "Cramér's V")
+    """Cramér's V of a table of two attributes, with the part that is noise taken off, and without an interval."""
+    return table.statistic(squared_v, "V squared").unbiased().statistic(_root, "Cramér's V").without_error()
 
 
 def squared_v(stack: Floats) -> Floats:

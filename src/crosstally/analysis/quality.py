@@ -17,7 +17,7 @@ from crosstally.tables import Marginal
 from crosstally.text_table import MAX_ROWS, aligned
 from crosstally.typing import Floats
 
-__all__ = ["Quality", "coefficient_of_variation", "quality", "suppress"]
+__all__ = ["THRESHOLDS", "Quality", "coefficient_of_variation", "quality", "reliability_classes", "suppress"]
 
 THRESHOLDS = (0.165, 0.333)
 """As Statistics Canada has them: up to 16.5% as it is, up to 33.3% with care (E), above that not at all (F)."""
@@ -25,17 +25,26 @@ THRESHOLDS = (0.165, 0.333)
 FLAGS = ("", "E", "F")
 _SHORT = 10  # rows at the prompt
 _LEVEL, _NORMAL = 0.95, 1.959964
-"""Where there is no standard error, half of a 95% interval over the normal quantile stands for it."""
+"""Half of a 95% interval over the normal quantile is the error that a reader of the interval sees."""
 
 
 def coefficient_of_variation(table: Marginal) -> Floats:
-    """The standard error of each number over the number; infinite for zero, NaN where the error is not known."""
-    errors = table.std_error
-    if np.isnan(errors).any() and table.ends is not None:
-        low, high = table.interval(_LEVEL)
-        errors = np.where(np.isnan(errors), (high - low) / (2 * _NORMAL), errors)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.where(table.values == 0, np.inf, errors / np.abs(table.values)))
+    """The error of each number over the number; infinite for zero, NaN where the error is not known.
+
+    The error is read off the 95% interval, that is of the number as it is shown. The standard error of a corrected
+    table is that before the correction: by it a quarter of the reliable cells would be called unreliable.
+    """
+    low, high = table.interval(_LEVEL)
+    errors = np.asarray(high - low) / (2 * _NORMAL)
+    sizes = np.abs(table.values)
+    ratio = np.divide(errors, sizes, out=np.full(sizes.shape, np.inf), where=sizes > 0)
+    return np.asarray(np.where(np.isnan(errors), np.nan, ratio))
+
+
+def reliability_classes(table: Marginal, thresholds: Sequence[float] = THRESHOLDS) -> NDArray[np.intp]:
+    """For each number how many thresholds its coefficient of variation is above; one more where that is not known."""
+    variation = coefficient_of_variation(table)
+    return np.where(np.isnan(variation), len(thresholds) + 1, np.searchsorted(thresholds, variation))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -96,8 +105,7 @@ def quality(table: Marginal, *, thresholds: Sequence[float] = THRESHOLDS, flags:
     """
     if list(thresholds) != sorted(set(thresholds)) or len(flags) != len(thresholds) + 1:
         raise QueryError("thresholds must increase, and flags be one more than thresholds")
-    variation = coefficient_of_variation(table)
-    places = np.where(np.isnan(variation), len(thresholds), np.searchsorted(thresholds, variation))
+    places = np.minimum(reliability_classes(table, thresholds), len(thresholds))
     return Quality(table.schema, np.asarray(np.array(flags)[places]))
 
 

@@ -43,8 +43,9 @@ def relative_risk(table: Marginal) -> Marginal:
 def mean(table: Marginal, name: str, *, at: Sequence[float] | None = None) -> Marginal:
     """The mean of a numeric attribute for each combination of the other attributes.
 
-    People in a bin count as if they were in its middle. How far that is from the truth depends on the bins, and is no
-    part of the error given. Missing and other values are left out.
+    People in a bin count as if they were in its middle. How far that is from the truth depends on the bins, so such a
+    mean has no interval; one with ``at``, which says what each label stands for, has. Missing and other values are left
+    out.
 
     Args:
         table: Counts over the attribute, and over those it is to be compared by.
@@ -54,9 +55,9 @@ def mean(table: Marginal, name: str, *, at: Sequence[float] | None = None) -> Ma
     attribute = table.schema[name]
     if at is None:
         middles = _middles(attribute)
-        table, at = table.sel({name: list(attribute.labels[: len(middles)])}), middles
-    people = table.sum(name)
-    return table.weighted_sum(name, at).per(people, "mean")
+        inside = table.sel({name: list(attribute.labels[: len(middles)])})
+        return mean(inside, name, at=middles).without_error()
+    return table.weighted_sum(name, at).per(table.sum(name), "mean")
 
 
 def _middles(attribute: Attribute) -> list[float]:

@@ -57,8 +57,9 @@ def _head(marginal: Marginal, level: float | None) -> Iterator[str]:
     yield 'SUBJECT-AREA="crosstally";'
     yield f"TITLE={_texts([_plain(f'count of {title}{condition}')])};"
     sure = USUAL_LEVEL if level is None else level
-    note = f"count_low and count_high hold the true count with confidence {sure:.4g}; method {marginal.method}, "
-    yield f"NOTE={_texts([_plain(f'{note}error {marginal.error_kind.value}')])};"
+    note = f"count_low and count_high hold the {marginal.schema.estimand} with confidence {sure:.4g}"
+    how = f"method {marginal.method}, error {marginal.error_kind.value}"
+    yield f"NOTE={_texts([_plain(f'{note}; {how}')])};"
 
 
 def _number(number: float | None) -> str:

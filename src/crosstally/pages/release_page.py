@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally import __version__
+from crosstally.analysis.quality import reliability_classes
 from crosstally.charts import bar_chart
 from crosstally.extras import optional
 from crosstally.pages.associations import strongest_associations
@@ -31,9 +32,6 @@ _BARS = 24  # of a chart; of more values the most frequent are drawn
 _LISTED = 100  # values in the table below a chart
 _ASSOCIATIONS = 15  # pairs that a page lists. Chosen: what a reader takes in at once
 _WIDTH = 380  # of the bars, in pixels
-_NORMAL = 1.959963984540054  # the quantile of the normal law that 95% intervals have
-_FAIR, _POOR = 0.165, 0.333
-"""Coefficients of variation from which counts are marked: the thresholds that Statistics Canada publishes by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +102,10 @@ def release_page(release: Release, *, digest: str | None = None, file_name: str 
         language=(about.language if about else None) or "en",
         title=(about.title if about else None) or text("untitled"),
         rows=_rows(release),
-        counted=text("records" if about and about.counts else "rows"),
+        counted=release.schema.counted,
         numbers=f"{sum(each.values.size for each in release.measurements):,}",
         sections=sections,
-        pairs=[(names, _decimals(found.value), _ends(*map(float, found.interval()))) for names, found in pairs],
+        pairs=[(names, _decimals(found.value)) for names, found in pairs],
         measured_pairs=measured_pairs,
         flags=[(flag, flags[flag]) for flag in _FLAGS if flags[flag]],
         errors=[
@@ -179,6 +177,7 @@ def _spare(schema: Schema) -> int:
 
 def _lines(answer: Marginal, low: Any, high: Any, shown: NDArray[np.intp]) -> Iterator[Line]:
     total, labels = float(answer.values.sum()), answer.schema.attributes[0].labels
+    classes = reliability_classes(answer)
     for code in shown.tolist():
         value, ends = float(answer.values[code]), (float(low[code]), float(high[code]))
         yield Line(
@@ -187,18 +186,8 @@ def _lines(answer: Marginal, low: Any, high: Any, shown: NDArray[np.intp]) -> It
             low=_count(ends[0]),
             high=_count(ends[1]),
             share=f"{100 * value / total:.1f}%" if total > 0 else "?",
-            flag=_flag(value, *ends),
+            flag=_FLAGS[classes[code]],
         )
-
-
-def _flag(value: float, low: float, high: float) -> Flag:
-    good, fair, poor, unknown = _FLAGS
-    if not math.isfinite(high - low):
-        return unknown
-    if value <= 0:
-        return poor
-    variation = (high - low) / 2 / _NORMAL / value
-    return good if variation < _FAIR else fair if variation < _POOR else poor
 
 
 def _citation(release: Release, digest: str | None) -> str:
@@ -220,10 +209,6 @@ def _count(number: float) -> str:
 
 def _decimals(number: float) -> str:
     return f"{number:.2f}"
-
-
-def _ends(low: float, high: float) -> str:
-    return text("unknown") if math.isnan(low) else f"{low:.2f} – {high:.2f}"
 
 
 def _significant(number: float) -> str:

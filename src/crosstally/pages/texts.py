@@ -8,11 +8,9 @@ __all__ = ["ENGLISH", "text"]
 
 ENGLISH: Mapping[str, str] = {
     "skip": "Skip to the content",
-    "untitled": "A table about people, published under differential privacy",
+    "untitled": "Tables published under differential privacy",
     "contents": "On this page",
     "summary": "Summary",
-    "rows": "people",
-    "records": "records",
     "rows_between": "{rows} ({low} to {high})",
     "rows_public": "{rows} (a public number)",
     "attributes": "attributes",
@@ -28,8 +26,8 @@ ENGLISH: Mapping[str, str] = {
     "description": "description",
     "charts": "One attribute at a time",
     "charts_lead": (
-        "Bars are estimates. The thin line at the end of a bar is an interval that holds the true count with 95% "
-        "confidence."
+        "Bars are estimates. The thin line at the end of a bar is an interval that holds the "
+        "{estimand} with 95% confidence."
     ),
     "chart_of": "Count by {name}",
     "top_values": "The {shown} most frequent of {all} values.",
@@ -43,15 +41,13 @@ ENGLISH: Mapping[str, str] = {
     "more_values": "{number} more values are in the release.",
     "associations": "Which attributes are linked",
     "associations_lead": (
-        "Cramér's V says how strongly two attributes are linked: 0 is not at all, 1 is completely. The intervals "
-        "hold it with 95% confidence, as far as the noise of the release goes. Pairs whose interval begins at 0 may "
-        "not be linked."
+        "Cramér's V says how strongly two attributes are linked: 0 is not at all, 1 is completely. What noise "
+        "alone adds to it on average is taken off. It has no interval here: small values may be noise."
     ),
     "associations_none": "No two attributes were measured together.",
     "associations_some": "The {shown} strongest of {all} pairs that were measured.",
     "pair": "attributes",
     "cramers_v": "Cramér's V",
-    "interval": "95% interval",
     "unknown": "not known",
     "reliable": "How reliable the numbers are",
     "reliable_lead": (

@@ -47,6 +47,5 @@ def rows_in_doubt(release: Release) -> str | None:
         return None
     return (
         f"the release's own noisy total is {total:,.0f} (standard error {error:,.2g}), far from the {asserted:,} rows "
-        "you asserted as public: all tables were made to add up to that number, and rows that the schema drops are "
-        "not counted"
+        "you asserted as public: all tables were made to add up to that number"
     )

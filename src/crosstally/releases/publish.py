@@ -67,6 +67,8 @@ def publish(
 def rows_known(schema: Schema, asserted: int | None) -> int | None:
     """The number of rows that is public: asserted for this release, or a fact of the schema; both must be the same."""
     fact = schema.public_rows
+    if asserted is not None:
+        schema.check_all_rows_counted("rows")
     if asserted is not None and fact is not None and asserted != fact:
         raise ReleaseError(f"rows must be the public total of the schema's facts, {fact:,}, got {asserted:,}")
     return fact if asserted is None else asserted

@@ -50,6 +50,9 @@ class Unit:
         if isinstance(self.max_rows, bool) or not isinstance(self.max_rows, int) or self.max_rows < 1:
             raise SchemaError(f"unit: max_rows must be a whole number of at least 1, got {self.max_rows!r}")
 
+    def __str__(self) -> str:
+        return f"at most {self.max_rows:,} for each {self.id}"
+
     def to_dict(self) -> dict[str, Any]:
         """The unit as JSON."""
         return {**self.identity(), "from": DATA} if self.from_data else self.identity()
@@ -113,6 +116,8 @@ class Schema:
             raise SchemaError(f"unit: id must not be an attribute too, got {self.unit.id!r}")
         for fact in self.facts:
             fact.check({attribute.name: attribute for attribute in self.attributes})
+        if self.public_counts():
+            self.check_all_rows_counted("facts")
         if isinstance(reading, RowReading):
             reading.check(self.attributes, None if self.unit is None else self.unit.id)
 
@@ -147,6 +152,36 @@ class Schema:
     def may_drop(self) -> bool:
         """Whether some row may be left out, so that a unit may fill no cell at all."""
         return self.unit is not None or any(a.outside is Outside.DROP for a in self.attributes)
+
+    @property
+    def counted(self) -> str:
+        """What its tables count: people, a row each; or records of a survey; or the rows kept of each unit."""
+        records = self.about is not None and self.about.counts is not None
+        if self.unit is not None:
+            return f"kept {'records' if records else 'rows'}"
+        return "records" if records else "people"
+
+    @property
+    def estimand(self) -> str:
+        """What the interval of a count is about, in words.
+
+        >>> Schema([Attribute("sex", ["Female", "Male"])], Unit("patient", 3)).estimand
+        'count of kept rows (at most 3 for each patient)'
+        """
+        return f"count of {self.counted} ({self.unit})" if self.unit else "true count"
+
+    def check_all_rows_counted(self, what: str) -> None:
+        """Raise if rows may be left out: ``what``, a public count of all rows, is then not that of the rows counted."""
+        if not self.may_drop:
+            return
+        if self.unit is None:
+            why = f"rows outside the values of {next(a.name for a in self.attributes if a.outside is Outside.DROP)}"
+        else:
+            why = f"rows beyond {self.unit.max_rows:,} for each {self.unit.id}"
+        raise SchemaError(
+            f"{what}: public counts are of all rows, and this schema leaves out {why}: tables would be forced to a "
+            "total that they do not have; leave the public count out"
+        )
 
     def __getitem__(self, name: str) -> Attribute:
         self.check((name,))

@@ -44,7 +44,7 @@ class Expected:
     >>> print(Expected(2, error=30, cells=20, rows=50_000))
     Tables over two attributes will be within 1.2% of a typical cell (± 30 of 2,500 rows): good.
     >>> print(Expected(2, error=30, cells=20))
-    Tables over two attributes will be within ± 30 of the true counts: good from 3,700 rows on, mostly noise below 600.
+    Tables over two attributes will have an error of ± 30 per count: good from 3,700 rows on, mostly noise below 600.
     """
 
     order: int
@@ -97,7 +97,7 @@ class Expected:
         if self.verdict is None:
             good, noise = (self._rows_for(verdict) for verdict in (Verdict.GOOD, Verdict.POOR))
             return (
-                f"{tables} will be within {within} of the true counts: {Verdict.GOOD} from {good:,} rows on, "
+                f"{tables} will have an error of {within} per count: {Verdict.GOOD} from {good:,} rows on, "
                 f"{Verdict.NOISE} below {noise:,}."
             )
         assert self.rows

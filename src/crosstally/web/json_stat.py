@@ -88,7 +88,7 @@ def _dataset(
         index = [own[each] for each in attribute.labels]
         labels = dict(zip(index, attribute.labels, strict=True))
         dimension[attribute.name] = {"label": attribute.name, "category": {"index": index, "label": labels}}
-    unit = {each: {"base": "people", "decimals": 0} for each in MEASURES}
+    unit = {each: {"base": schema.counted, "decimals": 0} for each in MEASURES}
     names = {each: each for each in MEASURES}
     dimension[measure] = {
         "label": "measure",

@@ -11,6 +11,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, Response
 
+from crosstally.analysis.quality import THRESHOLDS
 from crosstally.analysis.regrouping import Regrouping, named_after
 from crosstally.pages.site import STATIC, environment, static_file
 from crosstally.questions.where import Where
@@ -22,7 +23,7 @@ from crosstally.web.downloads import AT_ONCE, FORMATS, STREAMED
 from crosstally.web.drawing import DARK, LIGHT, Theme, chart_of, picture, specification, too_large
 from crosstally.web.problems import Problem
 from crosstally.web.served import Served
-from crosstally.web.shown import MAX_SHOWN, THRESHOLDS, Grid, cells_markup, grid, number_text, percent_text
+from crosstally.web.shown import MAX_SHOWN, Grid, cells_markup, grid, number_text, percent_text
 from crosstally.web.texts import text
 from crosstally.web.view import LEVELS, Chart, Order, Show, View, read_view
 
@@ -91,6 +92,7 @@ class Pages:
         return self.render(
             "start.html",
             page="start",
+            counted=self.schema.counted,
             facts=self._facts(),
             rows=None if math.isnan(rows) else number_text(rows),
             attributes=[(each, each.labels[:_VALUES_LISTED], self._link(each)) for each in found],
@@ -147,7 +149,7 @@ class Pages:
             "query": view.query(),
             "example": self._example(),
             "caption": self._caption(view, condition),
-            "interval_note": text("table.interval_note", percent=percent_text(view.level)),
+            "interval_note": self._interval_note(view),
             "formats": [(name, each.label) for name, each in FORMATS.items()] if cells <= STREAMED else [],
             "snippets": self._snippets(request, view, condition),
             "thresholds": {"first": percent_text(THRESHOLDS[0]), "second": percent_text(THRESHOLDS[1])},
@@ -215,9 +217,15 @@ class Pages:
         attribute = self.schema.attributes[0]
         return f"{attribute.name} = {attribute.labels[0]}"
 
+    def _interval_note(self, view: View) -> str:
+        schema = self.schema
+        estimand = "true one" if schema.unit is None else f"one without noise of {schema.counted} ({schema.unit})"
+        return text("table.interval_note", estimand=estimand, percent=percent_text(view.level))
+
     def _caption(self, view: View, condition: str) -> str:
         if not view.attributes:
-            return text("table.caption_total_where", where=condition) if condition else text("table.caption_total")
+            whole = text("table.caption_total", counted=self.schema.counted)
+            return text("table.caption_total_where", total=whole, where=condition) if condition else whole
         words = {"quantity": text(f"quantity.{view.show.value}"), "names": _listed(_titles(view))}
         if condition:
             return text("table.caption_where", where=condition, **words)
@@ -384,5 +392,5 @@ def how(marginal: Marginal) -> list[str]:
     if marginal.relaxed >= 0.5:
         out.append(text("how.relaxed", relaxed=number_text(math.ceil(marginal.relaxed))))
     if marginal.where:
-        out.append(text("how.where", where=marginal.where))
+        out.append(text("how.where", counted=marginal.schema.counted, where=marginal.where))
     return [*out, text("how.noise")]

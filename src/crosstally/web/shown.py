@@ -11,6 +11,7 @@ import numpy as np
 from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
+from crosstally.analysis.quality import reliability_classes
 from crosstally.tables import Marginal
 from crosstally.typing import Floats
 from crosstally.web.texts import text
@@ -18,7 +19,6 @@ from crosstally.web.view import Order, Show, View
 
 __all__ = [
     "MAX_SHOWN",
-    "THRESHOLDS",
     "Cell",
     "Grid",
     "Reliability",
@@ -32,13 +32,6 @@ __all__ = [
 
 MAX_SHOWN = 5_000
 """Cells of a table on a page: a browser lays them out in a second, and nobody reads more."""
-
-THRESHOLDS = (0.165, 0.333)
-"""Coefficients of variation, as Statistics Canada uses them: up to 16.5% no mark, up to 33.3% use with care (E), above
-that too unreliable (F)."""
-
-_NORMAL = {0.9: 1.644854, 0.95: 1.959964, 0.99: 2.575829}
-"""Without a standard error, half of an interval divided by the normal quantile replaces it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +109,8 @@ def grid(marginal: Marginal, view: View) -> Grid:
     column_labels = tuple(product(*(attribute.labels for attribute in across)))
     shape = len(row_labels), len(column_labels)
     counts, shown = marginal.values.reshape(shape), _quantity(marginal, view)
-    values, errors = (each.reshape(shape) for each in (shown.values, shown.std_error))
+    values, classes = shown.values.reshape(shape), reliability_classes(shown).reshape(shape)
     low, high = (np.asarray(end, np.float64).reshape(shape) for end in shown.interval(view.level))
-    classes = _classes(_variation(values, errors, low, high, view.level))
     order = _order(counts, view)
     left = counts.sum() - counts[order].sum()
     return Grid(
@@ -136,18 +128,6 @@ def _row(labels: tuple[str, ...], *columns: NDArray[np.generic]) -> Row:
     cells = zip(*(column.tolist() for column in columns), strict=True)
     known = (GOOD, CARE, POOR, UNKNOWN)
     return Row(labels, tuple(Cell(value, low, high, known[place]) for value, low, high, place in cells))
-
-
-def _variation(counts: Floats, errors: Floats, low: Floats, high: Floats, level: float) -> Floats:
-    """The coefficient of variation of each number; infinite for zero, NaN where the error is not known."""
-    spread = np.where(np.isnan(errors), (high - low) / (2 * _NORMAL[level]), errors)
-    whole = np.abs(counts)
-    ratio = np.divide(spread, whole, out=np.full_like(whole, np.inf), where=whole > 0)
-    return np.where(np.isnan(spread), np.nan, ratio)
-
-
-def _classes(variation: Floats) -> NDArray[np.intp]:
-    return np.where(np.isnan(variation), len(THRESHOLDS) + 1, np.searchsorted(THRESHOLDS, variation))
 
 
 def _quantity(marginal: Marginal, view: View) -> Marginal:

@@ -15,9 +15,9 @@ TEXTS: Mapping[str, str] = {
     "nav.start": "Overview",
     "nav.table": "Tables",
     "nav.privacy": "Privacy",
-    "footer": "Numbers carry noise that protects people. Nothing on this page comes from another host.",
+    "footer": "Numbers carry noise that protects whoever is counted. Nothing on this page comes from another host.",
     # The start page
-    "start.lead": "{attributes} attributes of about {rows} people. Ask for any table; each number has its error.",
+    "start.lead": "{attributes} attributes of about {rows} {counted}. Ask for any table; each number has its error.",
     "start.lead_unknown": "{attributes} attributes. Ask for any table; each number has its error.",
     "start.about": "What this is",
     "start.attributes": "Attributes",
@@ -40,7 +40,7 @@ TEXTS: Mapping[str, str] = {
     "about.measured": "Measured",
     "about.numbers": "{n} noisy numbers",
     # The privacy page
-    "privacy.title": "What is promised to the people in these tables",
+    "privacy.title": "What is promised to whoever is in these tables",
     "privacy.short": "In short",
     "privacy.why": "Why numbers are noisy",
     "privacy.why_text": "Random noise was added once, when the release was made. Asking for more tables adds none, "
@@ -91,12 +91,12 @@ TEXTS: Mapping[str, str] = {
     "table.swap": "Swap rows and columns",
     "table.clear": "Start again",
     "table.remove": "uncheck to remove",
-    "table.total": "People",
+    "table.total": "Total",
     "table.caption": "{quantity} by {names}",
     "table.caption_where": "{quantity} by {names}, where {where}",
-    "table.caption_total": "Number of people",
-    "table.caption_total_where": "Number of people where {where}",
-    "table.interval_note": "Below each number: an interval that holds the true one with {percent} confidence.",
+    "table.caption_total": "Number of {counted}",
+    "table.caption_total_where": "{total} where {where}",
+    "table.interval_note": "Below each number: an interval that holds the {estimand} with {percent} confidence.",
     "table.interval_unknown": "No interval is known for these numbers.",
     "table.left_out": "{n} of {all} rows are not shown; they hold {share} of what is counted. Downloads have all rows.",
     "table.too_large": "This table has {cells} cells; a page shows at most {most}. Filter it, group its "
@@ -115,7 +115,8 @@ TEXTS: Mapping[str, str] = {
     "numbers.title": "Table",
     # Reliability
     "reliability.title": "How reliable",
-    "reliability.intro": "Signs follow the coefficient of variation: the standard error over the number.",
+    "reliability.intro": "Signs follow the coefficient of variation: half of the 95% interval over 1.96 times the "
+    "number.",
     "reliability.good": "no sign: reliable, at most {first}",
     "reliability.care": "E: use with care, up to {second}",
     "reliability.poor": "F: too unreliable to use, above {second}",
@@ -138,7 +139,7 @@ TEXTS: Mapping[str, str] = {
     "from the truth is not known.",
     "how.relaxed": "Noise leaves tables that do not quite agree: measured sums may differ from this table's by up to "
     "{relaxed}.",
-    "how.where": "Only people are counted of whom this is true: {where}.",
+    "how.where": "Only {counted} are counted of which this is true: {where}.",
     "how.level": "Values of {name} are added up to the level {level}.",
     "how.grouped": "Values of {name} are put together: {groups}.",
     "how.noise": "Noise was added once, when the release was made. Looking again gives the same numbers.",

@@ -30,7 +30,8 @@ def notes(marginal: Marginal, level: float | None) -> list[str]:
     if marginal.shows_intervals:
         from crosstally.tables import USUAL_LEVEL
 
-        sure = f"(... to ...): the true count is within this interval with {100 * (level or USUAL_LEVEL):g}% confidence"
+        percent = f"{100 * (level or USUAL_LEVEL):g}%"
+        sure = f"(... to ...): the {marginal.schema.estimand} is within this interval with {percent} confidence"
         assumption = marginal.error_kind.assumption
         if not assumption:
             return [f"{sure}, after the correction of negative cells." if marginal.ends is not None else f"{sure}."]
@@ -40,9 +41,10 @@ def notes(marginal: Marginal, level: float | None) -> list[str]:
         guess = f"The numbers are estimated by {marginal.method} from what was measured."
         return [f"± ?: this combination of attributes was never measured, so no error is known. {guess}"]
     if level is None:
-        lines = ["±: one standard error. The true count is usually within it, and almost always within twice that."]
+        usual = "is usually within it, and almost always within twice that"
+        lines = [f"±: one standard error. The {marginal.schema.estimand} {usual}."]
     else:
-        lines = [f"±: the true count is within this margin with {100 * level:g}% confidence."]
+        lines = [f"±: the {marginal.schema.estimand} is within this margin with {100 * level:g}% confidence."]
     if marginal.error_kind == "estimated":
         lines.append("± is itself estimated from the reports, and right on average over many cells.")
     elif marginal.corrected:

@@ -1,0 +1,182 @@
+"""What numbers say of themselves: what they count, which public counts may join them, which intervals are given."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import crosstally as ct
+import released
+from cli_runs import run
+from crosstally.errors import CrosstallyError, SchemaError
+from crosstally.exports.px import px_text
+from crosstally.pages.release_page import release_page
+from crosstally.questions.queries import Cells
+from crosstally.releases import Release, publish
+from crosstally.schema import Attribute, Outside, Schema, Unit
+from crosstally.schema.facts import PublicCounts
+from crosstally.tables import Marginal
+from crosstally.web.served import Served
+from crosstally.web.shown import grid
+from crosstally.web.view import View
+from web_clients import client_of, serving
+
+BOUND = Unit("patient", 3)
+CLAIMS = re.compile(r"\bpeople\b|true (?:count|one)", re.IGNORECASE)
+
+
+def served(release: Release) -> Served:
+    return serving(release, name="admissions", file="admissions.release.parquet")
+
+
+def kept() -> Release:
+    return released.views(released.people(BOUND), unit=BOUND, budget=ct.Budget(epsilon=2))
+
+
+# What is counted
+
+
+def said(release: Release, folder: Path) -> dict[str, str]:
+    """What each door says of a release."""
+    file = folder / "r.parquet"
+    release.save(file)
+    out = {
+        "page": release_page(release, file_name="admissions.parquet"),
+        "PX": px_text(release.marginal("sex")),
+        "repr": f"{release.marginal('sex')}{release.statement.plain(release.schema)}",
+    }
+    pages = client_of(served(release), page=True)
+    for address in ("/", "/table", "/table?rows=sex&columns=value", "/table?where=sex+%3D+Female", "/privacy"):
+        out[address] = pages.get(address).text
+    out["JSON-stat"] = client_of(served(release)).get("/api/v2/tables/admissions/data").text
+    for command in (["table", file, "sex"], ["table", file, "sex", "value"], ["inspect", file]):
+        ran = run(*command)
+        out[str(command[0])] = ran.out + ran.err
+    return out
+
+
+def test_under_a_bound_no_door_says_people_or_the_true_count(tmp_path: Path) -> None:
+    """Rows beyond the bound are in no table: what remains are neither all rows nor people."""
+    doors = said(kept(), tmp_path)
+    assert {door: CLAIMS.findall(words) for door, words in doors.items()} == {door: [] for door in doors}
+    phrase = "count of kept rows (at most 3 for each patient)"
+    assert phrase in " ".join(doors["table"].split())
+    assert phrase in doors["page"]
+    assert phrase in doors["PX"]
+    assert "kept rows" in doors["/"]
+
+
+def test_without_a_bound_they_do(tmp_path: Path) -> None:
+    """So the search above would find it."""
+    doors = said(released.views(), tmp_path)
+    assert [door for door in ("page", "PX", "table", "/") if not CLAIMS.search(doors[door])] == []
+
+
+# Public counts beside rows that are left out
+
+
+DROPS = Attribute("sex", ["Female", "Male"], outside=Outside.DROP)
+KEEPS = Attribute("sex", ["Female", "Male"])
+
+
+@pytest.mark.parametrize(
+    ("attribute", "unit", "left_out"),
+    [(KEEPS, BOUND, "rows beyond 3 for each patient"), (DROPS, None, "rows outside the values of sex")],
+)
+@pytest.mark.parametrize("fact", [PublicCounts(None, (100,)), PublicCounts("sex", (60, 40), error=2.0)], ids=str)
+def test_a_public_count_of_all_rows_is_refused_where_rows_are_left_out(
+    attribute: Attribute, unit: Unit | None, left_out: str, fact: PublicCounts
+) -> None:
+    Schema([KEEPS], facts=[fact])
+    with pytest.raises(SchemaError, match=f"facts: public counts are of all rows, .* leaves out {left_out}"):
+        Schema([attribute], unit, facts=[fact])
+
+
+@pytest.mark.parametrize(("attribute", "unit"), [(KEEPS, BOUND), (DROPS, None)])
+def test_a_public_number_of_rows_is_refused_before_anything_is_charged(attribute: Attribute, unit: Unit | None) -> None:
+    schema = Schema([attribute, Attribute("home", ["a", "b"])], unit)
+    rows = pa.table({"sex": ["Female"], "home": ["a"], "patient": ["x"]})
+    ledger = ct.Ledger.in_memory(schema=schema, budget=ct.Budget(epsilon=3), neighbours=ct.Neighbours.ADD_REMOVE)
+    plan = ct.plan(schema, epsilon=1, rows=1_000).chosen
+    for call in (
+        lambda: ct.release(rows, schema, epsilon=1, rows=1, ledger=ledger),
+        lambda: ct.release(rows, plan=plan, rows=1, ledger=ledger),
+    ):
+        with pytest.raises(CrosstallyError, match="rows: public counts are of all rows"):
+            call()
+    assert not ledger.entries()
+    ct.release(rows, plan=plan, ledger=ledger)
+
+
+# Intervals that were never shown to cover
+
+
+def test_a_mean_of_middles_and_cramers_v_have_no_interval() -> None:
+    """Of 44 means by middles of bins no interval held the true mean, of 720 intervals of V 630."""
+    schema = Schema([Attribute("sex", ["Female", "Male"]), Attribute("age", edges=[0, 20, 60, 100])])
+    measurement = released.noisy(schema, Cells(("sex", "age")))
+    table = publish(schema, [measurement], released.statement()).marginal("sex", "age")
+    mean = ct.analysis.mean(table, "age")
+    assert np.isfinite(mean.values).all()
+    assert np.isnan(mean.interval()).all()
+    assert np.isnan(mean.std_error).all()
+    assert "± ?" in str(mean)
+    assert np.isfinite(ct.analysis.mean(table, "age", at=[10, 40, 80]).interval()).all()
+    found = ct.analysis.association(table)
+    assert np.isnan(found.cramers_v.interval()).all()
+    assert np.isnan(found.mutual_information.interval()).all()
+    assert "95%" not in repr(found)
+
+
+# One rule of reliability
+
+
+class Wide:
+    """The error of a cell before correction, as it was: five times that of its interval."""
+
+    std_error = 50.0
+
+    def half_width(self, level: float) -> float:
+        return 98.0
+
+
+class Narrow:
+    """Intervals of a half-width of 1.96 x 10 at 95%."""
+
+    def interval(self, values: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
+        half = {0.9: 16.4, 0.95: 19.6, 0.99: 25.8}[level]
+        return values - half, values + half
+
+
+def corrected() -> Marginal:
+    schema = Schema([Attribute("x", ["a", "b", "c", "d"])])
+    values = np.array([100.0, 40.0, 20.0, 0.0])
+    return Marginal(schema, values, method="least-squares", error_kind="corrected", error=Wide(), ends=Narrow())
+
+
+@pytest.mark.parametrize("level", [0.9, 0.95, 0.99])
+def test_reliability_is_read_off_the_interval_at_every_door(level: float) -> None:
+    """Errors of 10 beside 100, 40, 20 and 0 are 10%, 25%, 50% and all; by the standard error all were above 33.3%."""
+    table = corrected()
+    assert ct.analysis.quality(table).tolist() == ["", "E", "F", "F"]
+    assert np.isnan(ct.analysis.suppress(table).values).tolist() == [False, False, True, True]
+    shown = grid(table, View(("x",), (), level=level))
+    assert [row.cells[0].reliability.sign for row in shown.rows] == ["", "E", "F", "F"]
+
+
+def test_a_difference_below_zero_is_judged_by_its_size() -> None:
+    table = corrected()
+    below = Marginal(
+        table.schema, -table.values, method="x", error_kind="corrected", error=table.error, ends=table.ends
+    )
+    assert ct.analysis.quality(below).tolist() == ["", "E", "F", "F"]
+
+
+def test_json_stat_names_what_is_counted() -> None:
+    found = json.loads(client_of(served(kept())).get("/api/v2/tables/admissions/data").text)
+    assert "kept rows" in json.dumps(found)
