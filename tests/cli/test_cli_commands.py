@@ -325,16 +325,34 @@ def test_ledger_create_prints_json(folder: Path) -> None:
     assert json.loads(ran.out)["cap"] == {"epsilon": "0.3"}
 
 
-def test_a_ledger_that_is_named_is_made_like_the_one_beside_the_source(folder: Path) -> None:
-    """Planned and released alike; what was spent is the cap, so that the same again is refused."""
+def test_a_ledger_that_is_named_must_exist(folder: Path) -> None:
+    """A misspelt name would open an account of its own, with a cap of its own, for the same people."""
+    ran_well("ledger", "create", folder / "people.ledger", "--schema", folder / "people.schema.json", "--epsilon", 50)
     asked = ("--schema", folder / "people.schema.json", *EXACT)
-    named = ("--ledger", folder / "mine.ledger", "-o", folder / "r.parquet")
-    planned = ran_well("plan", folder / "people.schema.json", *EXACT, "--ledger", folder / "mine.ledger")
-    assert "--ledger" in planned.err + planned.out
-    assert not (folder / "mine.ledger").exists()
-    ran = ran_well("release", folder / "people.csv", *asked, *named)
-    assert "mine.ledger (new; its cap is what was just spent, ε = 40)" in ran.err
+    misspelt = ("--ledger", folder / "poeple.ledger")
+    for command in (
+        ("plan", folder / "people.schema.json", *EXACT, *misspelt),
+        ("release", folder / "people.csv", *asked, *misspelt, "-o", folder / "r.parquet"),
+        ("ask", folder / "people.csv", "sexe = Femme", "--epsilon", 1, *misspelt),
+        ("inspect", folder / "r.parquet", *misspelt),
+    ):
+        ran = run(*command)
+        assert ran.code == 2
+        if command[0] != "inspect":
+            assert (
+                "there is no such file; did you mean 'people.ledger'? To make a new one: crosstally ledger " in ran.err
+            )
+    assert sorted(each.name for each in folder.iterdir() if "ledger" in each.name) == ["people.ledger"]
+    assert not (folder / "r.parquet").exists()
+    ran_well("release", folder / "people.csv", *asked, "--ledger", folder / "people.ledger", "-o", folder / "r.parquet")
+
+
+def test_the_ledger_beside_the_source_is_made_where_none_is_named(folder: Path) -> None:
+    """What was spent is its cap, so that the same again is refused."""
+    asked = ("--schema", folder / "people.schema.json", *EXACT)
+    ran = ran_well("release", folder / "people.csv", *asked, "-o", folder / "r.parquet")
+    assert "people.ledger (new; its cap is what was just spent, ε = 40)" in ran.err
     assert "To leave room, create the ledger first, with a higher cap" in " ".join(ran.err.split())
-    again = run("release", folder / "people.csv", *asked, *named[:2], "-o", folder / "s.parquet")
+    again = run("release", folder / "people.csv", *asked, "-o", folder / "s.parquet")
     assert again.code == 2
     assert "the cap of ε = 40 would be exceeded" in again.err

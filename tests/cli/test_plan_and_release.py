@@ -39,6 +39,7 @@ REFUSED = (
     "--epsilon 2.5 --ledger pure.ledger",
     "--epsilon 3 --ledger rho.ledger",
     "--epsilon 1 --neighbours replace --ledger pure.ledger",
+    "--epsilon 1 --tables sexe --ledger none.ledger",
 )
 TAKEN = (
     "--epsilon 1 --ways 1",
@@ -46,7 +47,7 @@ TAKEN = (
     "--epsilon 1 --delta 1e-9 --tables sexe --ledger rho.ledger",
     "--epsilon 1 --tables sexe --neighbours replace --ledger replace.ledger",
     "--rho 0.1 --objective cells --tables sexe",
-    "--epsilon 1 --tables sexe --ledger none.ledger",
+    "--epsilon 1 --tables sexe",
 )
 
 

@@ -73,7 +73,9 @@ def broken(path: Path) -> str:
 
 
 def test_what_is_not_a_ledger_is_refused(tmp_path: Path) -> None:
-    assert "no such file; create it first" in broken(tmp_path / "none")
+    assert f"no such file. To make a new one: crosstally ledger create {tmp_path / 'none'} --" in broken(
+        tmp_path / "none"
+    )
     assert "it is a folder" in broken(tmp_path)
     (tmp_path / "text").write_text("SQLite, nearly", encoding="utf-8")
     assert "is not a ledger" in broken(tmp_path / "text")

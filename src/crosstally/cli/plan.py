@@ -180,10 +180,10 @@ def _load(path: Path) -> Schema:
 
 
 def _payer(path: Path | None) -> Ledger | None:
-    """The ledger that would pay; None where the release would create it."""
+    """The ledger that would pay; None where none is named."""
     from crosstally.privacy.ledger import Ledger
 
-    return Ledger.open(path) if path is not None and path.exists() else None
+    return None if path is None else Ledger.open(path)
 
 
 def _budget_for(

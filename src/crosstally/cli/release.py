@@ -78,7 +78,7 @@ def release(
     ledger: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="The ledger that pays, created if it does not exist; by default SOURCE.ledger."
+            metavar="FILE", help="The ledger that pays; it must exist. By default SOURCE.ledger, created if need be."
         ),
     ] = None,
     key: Annotated[
@@ -168,7 +168,7 @@ def release(
                 strategies=chosen_by_default(strategy or "auto", aim),
                 rows=rows,
                 objective=aim,
-                currency=_currency(ledger or _default_ledger(paths)),
+                currency=_currency(ledger, paths),
             ).chosen
     key = f"release-{secrets.token_hex(4)}" if key is None else key
     with _paying(approved, paths, ledger) as account:
@@ -226,11 +226,12 @@ def _load_schema(path: Path) -> Schema:
 # Who pays
 
 
-def _currency(path: Path) -> str | None:
-    """The currency of the ledger that will pay, if that ledger exists."""
+def _currency(given: Path | None, source: list[str]) -> str | None:
+    """The currency of the ledger that will pay, unless that is a new one."""
     from crosstally.privacy.ledger import Ledger
 
-    return Ledger.open(path).currency if path.exists() else None
+    path = given or _default_ledger(source)
+    return Ledger.open(path).currency if given or path.exists() else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,9 +253,12 @@ class _Account:
 
 @contextlib.contextmanager
 def _paying(plan: Plan, source: list[str], given: Path | None) -> Iterator[_Account]:
-    """The given ledger, or the one beside the source; a new ledger is removed if nothing was spent."""
+    """The given ledger, or the one beside the source, which may be new; a new one is removed if nothing was spent.
+
+    A ledger that is named exists: a misspelt name would open an account with a cap of its own for the same people.
+    """
     path = given or _default_ledger(source)
-    account = _open_account(path, plan)
+    account = _open_account(path, plan, exists=given is not None or path.exists())
     try:
         yield account
     finally:
@@ -262,10 +266,10 @@ def _paying(plan: Plan, source: list[str], given: Path | None) -> Iterator[_Acco
             account.ledger.remove_unused()
 
 
-def _open_account(path: Path, plan: Plan) -> _Account:
+def _open_account(path: Path, plan: Plan, *, exists: bool) -> _Account:
     from crosstally.privacy.ledger import Ledger
 
-    if path.exists():
+    if exists:
         return _Account(Ledger.open(path, before_charge=before_charge), path, created=False)
     check_output(path, force=False)
     created = Ledger.create(

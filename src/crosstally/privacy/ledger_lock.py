@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import stat
 import threading
 import time
@@ -19,7 +20,7 @@ import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
-from crosstally.errors import LedgerError
+from crosstally.errors import LedgerError, did_you_mean
 from crosstally.platform_files import after_fork_in_child, has_write_mode, open_for_lock, try_lock, unlock
 from crosstally.privacy.mounts import unfit
 
@@ -130,7 +131,10 @@ def _check_status(path: Path, title: str) -> None:
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
-        raise LedgerError(f"cannot open {title}: there is no such file; create it first") from None
+        raise LedgerError(
+            f"cannot open {title}: there is no such file{_nearest(path)} To make a new one: "
+            f"crosstally ledger create {shlex.quote(str(path))} --schema FILE --epsilon N"
+        ) from None
     except OSError as error:
         reason = (error.strerror or "it cannot be read").lower()
         raise LedgerError(f"cannot open {title}: {reason}") from None
@@ -140,6 +144,16 @@ def _check_status(path: Path, title: str) -> None:
         raise LedgerError(f"{str(path)!r} is not a ledger")
     if not has_write_mode(path, mode):
         raise LedgerError(f"cannot open {title}: the file is read-only; make it writable")
+
+
+def _nearest(path: Path) -> str:
+    """The end of the sentence that a ledger is missing: which one beside it may have been meant."""
+    try:
+        beside = sorted(each.name for each in path.parent.glob("*.ledger"))
+    except OSError:
+        beside = []
+    words = did_you_mean(path.name, beside)
+    return words if words.endswith("?") else f"{words}."
 
 
 class _Patience:
