@@ -28,6 +28,9 @@ def schemas() -> ct.Schema:
     assert_type(schema["age"].edges, tuple[float, ...])
     assert_type(schema["sex"].values, tuple[str, ...])
     assert_type(schema["sex"].outside, ct.Outside)
+    assert_type("age" in schema, bool)
+    assert_type(list(schema), list[str])
+    assert_type(len(schema), int)
     return ct.Schema.load("adult.schema.json")
 
 
@@ -103,6 +106,8 @@ def releases(frame: Any, schema: ct.Schema, plan: ct.Plan) -> ct.Release:
 def answers(release: ct.Release) -> None:
     answer = release.marginal("sex", "age", "income", method="maximum-entropy")
     assert_type(answer, ct.Marginal)
+    release.marginal(["sex", "age"])
+    release.marginal(("sex", "age"))
     release.marginal("sex", where="25 <= age < 65 and region != North")
     release.marginal("sex", where=ct.count(age=(25, 65)))
     assert_type(answer.values, NDArray[np.float64])

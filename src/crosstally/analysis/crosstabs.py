@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+from crosstally.checks import check_kind
 from crosstally.errors import QueryError
 from crosstally.tables import Marginal
 
@@ -28,8 +29,9 @@ def crosstab(
         normalize: ``"index"`` divides by the totals of rows, ``"columns"`` by those of columns, ``"all"`` or True by
             the total of all.
     """
-    if normalize not in _WAYS:
-        raise QueryError(f"normalize must be one of all, index, columns, True or False, got {normalize!r}")
+    check_kind(margins, bool, "margins")
+    if not isinstance(normalize, bool | str) or normalize not in _WAYS:
+        raise QueryError(f"normalize must be one of all, index, columns, True or False, got {_shown(normalize)}")
     sides = {"index": rows, "columns": columns}
     kept = sides.get(str(normalize), table.attributes)
     shown = _with_totals(table, kept) if margins else table
@@ -39,6 +41,10 @@ def crosstab(
         return shown.share_of(table.sum())
     whole = table.sum(*(name for name in table.attributes if name not in kept))
     return shown.share_of(_with_totals(whole, kept) if margins else whole)
+
+
+def _shown(given: object) -> str:
+    return repr(given) if isinstance(given, str) else type(given).__name__
 
 
 def _with_totals(table: Marginal, names: Sequence[str]) -> Marginal:

@@ -23,6 +23,7 @@ from crosstally.arithmetic.changes import (
     Unbiased,
 )
 from crosstally.arithmetic.origin import Origin
+from crosstally.checks import check_kind, names_in, several
 from crosstally.errors import QueryError, did_you_mean
 from crosstally.schema import Attribute, Level, Schema
 from crosstally.schema.canonical import canonical_text
@@ -101,8 +102,9 @@ class LabelledTable(ABC):
             labels: A label or a list of labels for some attributes; for names that are not words of Python.
             more: The same.
         """
-        out = self
-        for name, wanted in {**(labels or {}), **more}.items():
+        out, chosen = self, {} if labels is None else labels
+        check_kind(chosen, Mapping, "labels")
+        for name, wanted in {**chosen, **more}.items():
             out = out._selected(out._axis(name), wanted)
         return out
 
@@ -126,6 +128,7 @@ class LabelledTable(ABC):
 
     def sort(self, *, ascending: bool = False) -> Self:
         """The cells in the order of their values, the largest first; several attributes become one of all."""
+        check_kind(ascending, bool, "ascending")
         order = np.argsort(self.values.ravel() if ascending else -self.values.ravel(), kind="stable")
         return self._in_a_row(order)
 
@@ -150,10 +153,10 @@ class LabelledTable(ABC):
 
     # Adding up
 
-    def sum(self, *names: str) -> Self:
+    def sum(self, *names: str | Iterable[str]) -> Self:
         """The table with these attributes summed out, as in xarray; without names, the sum of all cells."""
         out = self
-        for name in names or self.schema.names:
+        for name in names_in(names) if names else self.schema.names:
             axis = out._axis(name)
             out = out._added(axis, np.ones((1, out.schema.shape[axis])), [])
         return out
@@ -165,7 +168,9 @@ class LabelledTable(ABC):
             name: The attribute.
             groups: For each new label the labels that it holds: ``{"under 18": ["0-4", "5-17"]}``.
         """
-        return self._grouped(self._axis(name), groups, ())
+        check_kind(groups, Mapping, "groups")
+        listed = {group: list(several(labels, f"the labels of {group!r}")) for group, labels in groups.items()}
+        return self._grouped(self._axis(name), listed, ())
 
     def _grouped(self, axis: int, groups: Mapping[str, Sequence[str]], above: tuple[Level, ...]) -> Self:
         """Values of an attribute put together, which has these levels above it then."""
@@ -206,9 +211,9 @@ class LabelledTable(ABC):
         inside = self.sel({name: held[found[-1]][group]})
         return inside.roll_up(name, attribute.hierarchy[found[-1] - 1].name) if found[-1] else inside
 
-    def transpose(self, *names: str) -> Self:
+    def transpose(self, *names: str | Iterable[str]) -> Self:
         """The table with its attributes in another order, as in xarray; without names, in the opposite one."""
-        order = [self._axis(name) for name in names] if names else list(range(self.values.ndim))[::-1]
+        order = [self._axis(name) for name in names_in(names)] if names else list(range(self.values.ndim))[::-1]
         if sorted(order) != list(range(self.values.ndim)):
             raise QueryError(f"each attribute must be named once, of {', '.join(self.schema.names)}")
         change = Moved(tuple(order))
@@ -216,10 +221,11 @@ class LabelledTable(ABC):
         attributes = tuple(self.schema.attributes[axis] for axis in order)
         return self._picked(replace(self.schema, attributes=attributes), change, origin, where=self.where)
 
-    def with_totals(self, *names: str, label: str = "All") -> Self:
+    def with_totals(self, *names: str | Iterable[str], label: str = "All") -> Self:
         """The table with one more label for each of these attributes, or for all: the sum over it."""
+        check_kind(label, str, "label")
         out = self
-        for name in names or self.schema.names:
+        for name in names_in(names) if names else self.schema.names:
             axis = out._axis(name)
             attribute = out.schema.attributes[axis]
             if label in attribute.labels:
@@ -230,7 +236,11 @@ class LabelledTable(ABC):
 
     def weighted_sum(self, name: str, weights: Sequence[float]) -> Self:
         """The table with an attribute summed out, each of its values times a weight."""
-        axis, row = self._axis(name), np.array([weights], np.float64)
+        axis = self._axis(name)
+        try:
+            row = np.array([weights], np.float64)
+        except (TypeError, ValueError):
+            row = np.empty(0)
         if row.shape != (1, self.schema.shape[axis]) or not np.isfinite(row).all():
             raise QueryError(f"{name!r}: weights must be {self.schema.shape[axis]} numbers, one for each label")
         return self._added(axis, row, [], quantity=VALUE)
@@ -243,12 +253,14 @@ class LabelledTable(ABC):
 
     # Arithmetic
 
-    def shares(self, *within: str) -> Self:
+    def shares(self, *within: str | Iterable[str]) -> Self:
         """The share of each cell in the total, or in the cells with the same values of some attributes.
 
         ``m.shares("sex")`` adds up to one for each sex.
         """
-        out = [name for name in self.schema.names if name not in {self.schema.names[self._axis(n)] for n in within}]
+        kept = names_in(within) if within else ()
+        self.schema.check(kept)
+        out = [name for name in self.schema.names if name not in kept]
         return self.share_of(self.sum(*out) if out else self)
 
     def share_of(self, whole: Self) -> Self:
@@ -257,6 +269,9 @@ class LabelledTable(ABC):
 
     def per(self, other: Self, quantity: str) -> Self:
         """Each cell divided by that of another table, under a name of its own: a rate, a mean."""
+        if not isinstance(other, LabelledTable):
+            raise QueryError(f"a table is divided by another table of answers, got {type(other).__name__}")
+        check_kind(quantity, str, "quantity")
         return self._with(other, np.divide, quantity)
 
     def statistic(self, function: Callable[[Floats], Floats], quantity: str) -> Self:
@@ -266,6 +281,8 @@ class LabelledTable(ABC):
             function: Gets a stack of tables, the first axis, and gives one number for each.
             quantity: What the number is called.
         """
+        check_kind(function, Callable, "function")
+        check_kind(quantity, str, "quantity")
         return self._changed(replace(self.schema, attributes=()), Statistic(function), quantity)
 
     def unbiased(self) -> Self:
@@ -334,6 +351,7 @@ class LabelledTable(ABC):
         return self._computed(wide.schema, values, origin, quantity=quantity, others=[other])
 
     def _axis(self, name: str) -> int:
+        check_kind(name, str, "the name of an attribute")
         self.schema.check((name,))
         return self.schema.positions[name]
 

@@ -8,11 +8,12 @@ will do.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
+from crosstally.checks import several
 from crosstally.errors import QueryError
 from crosstally.notebook.foreign import foreign_answer
 from crosstally.questions.queries import Cells
@@ -29,12 +30,12 @@ def foreign_tables(given: Any, schema: Schema, origin: str) -> tuple[Measurement
     _check_labels(getattr(given, "keys", None), schema)
     marginals = getattr(given, "marginals", given)
     measured: Iterable[Any] = marginals.flatten() if hasattr(marginals, "flatten") else marginals
-    return tuple(_table(each, schema, origin) for each in measured)
+    return tuple(_table(each, schema, origin) for each in several(measured, "tables"))
 
 
 def _check_labels(keys: Any, schema: Schema) -> None:
     """Raise where OpenDP has other values than the schema, or the same ones in another order."""
-    for name, values in dict(keys).items() if keys is not None else ():
+    for name, values in keys.items() if isinstance(keys, Mapping) else ():
         labels, found = schema[name].labels, [str(value) for value in values]
         if len(found) != len(labels) or (sorted(found) == sorted(labels) and found != list(labels)):
             raise QueryError(
@@ -44,6 +45,8 @@ def _check_labels(keys: Any, schema: Schema) -> None:
 
 
 def _table(measured: Any, schema: Schema, origin: str) -> Measurement:
+    if not hasattr(measured, "query"):
+        raise QueryError(f"tables must be those of OpenDP's ContingencyTable or of mbi, got {type(measured).__name__}")
     query = measured.query
     if getattr(query, "__name__", type(query).__name__) not in _WHOLE_TABLES:
         raise QueryError(f"only whole tables can be taken over, {', '.join(measured.clique)} was measured in part")

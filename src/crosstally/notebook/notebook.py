@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crosstally.budget import Amount, Budget, Noise, NoiseKind
+from crosstally.checks import check_kind
 from crosstally.errors import BudgetError, OverspendError, QueryError
 from crosstally.notebook.foreign import foreign_answer, foreign_answers, origins_of, read_correlated, read_foreign
 from crosstally.notebook.foreign_tables import foreign_tables
@@ -211,6 +212,7 @@ class Notebook:
         With their covariance, a matrix in the order of the file's lines or a CSV file of its numbers, there is no
         column for the variance.
         """
+        check_kind(path, str | Path, "path")
         if covariance is not None:
             self._add_correlated(read_correlated(path, covariance, self.schema))
             return

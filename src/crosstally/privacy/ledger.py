@@ -18,11 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.budget import Budget, Neighbours, decimal_text
+from crosstally.checks import check_kind
 from crosstally.errors import ChargeLostError, LedgerError, OverspendError, did_you_mean
 from crosstally.html_text import MOST_ROWS, html_table
 from crosstally.json_text import read_json
 from crosstally.measurements import Measurement
-from crosstally.plans.plan import Plan
+from crosstally.plans.plan import Plan, check_plan
 from crosstally.privacy.ledger_file import FORMAT, Event, Store, append, canonical, digest, events, head, read_header
 from crosstally.privacy.ledger_records import (
     RAISED,
@@ -193,6 +194,7 @@ class Ledger:
 
     def check(self, plan: Plan) -> None:
         """Raise unless this ledger can pay for this kind of plan, regardless of what is left."""
+        check_plan(plan)
         if plan.schema.identity() != self.schema.identity():
             raise LedgerError(
                 f"the plan is about another schema than {self._store}; every spend in a ledger must be about the same"
@@ -204,6 +206,7 @@ class Ledger:
 
     def check_left(self, plan: Plan) -> None:
         """Raise unless what is left now pays for all stages of the plan. Other spends may still come first."""
+        check_plan(plan)
         with self._store.reading() as connection:
             self._check_stages(connection, plan)
 
@@ -310,6 +313,7 @@ class Ledger:
         Args:
             budget: The new cap, of the same kind as the old one; earlier spending counts towards it.
         """
+        check_kind(budget, Budget, "budget", LedgerError)
         with self._store.writing() as connection:
             if self._header.number < 2:
                 raise LedgerError(f"{self._store} has format 1, whose cap cannot be raised; upgrade it first")
@@ -386,6 +390,7 @@ class Ledger:
 
     def _stored_lines(self, connection: sqlite3.Connection, key: str) -> list[Event]:
         """The events of the spend with this key; raises unless its measurements are stored."""
+        check_key(key)
         lines = events(connection, "WHERE key = ?", (key,))
         if not lines:
             known = [event.key for event in events(connection, "WHERE kind = 'charged'")]

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from crosstally.budget import Budget, Neighbours, Noise, fraction_of_text
+from crosstally.checks import check_kind
 from crosstally.errors import CrosstallyError, KeyReusedError, LedgerError
 from crosstally.json_text import JsonError, read_json
 from crosstally.measurements import Measurement
@@ -126,6 +127,7 @@ class Header:
 
     def price(self, budget: Budget) -> Fraction:
         """What a budget costs in this currency; a pure epsilon counts epsilon^2 / 2 in rho."""
+        check_kind(budget, Budget, "budget", LedgerError)
         if self.currency == "epsilon" and not budget.pure:
             raise LedgerError(f"this ledger counts pure epsilon and cannot pay {budget}; give epsilon alone")
         return budget.amount**2 / 2 if budget.pure and self.currency == "rho" else budget.amount

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from crosstally.budget import Budget
+from crosstally.checks import check_kind
 from crosstally.errors import CrosstallyError, LedgerError
 from crosstally.plans.stages import Rule, first_share, part_of
 from crosstally.privacy.ledger_file import Event, Store, check_chain, digest, events, head, read_header
@@ -57,6 +58,7 @@ def verify(store: Store, header: Header) -> None:
 
 def check_anchor(store: Store, header: Header, anchor: str) -> None:
     """Raise unless a ledger continues from an anchor that was taken of it."""
+    check_kind(anchor, str, "anchor", LedgerError)
     own, _, rest = anchor.strip().partition(":")
     number, _, last = rest.partition(":")
     if not (own and number.isascii() and number.isdigit() and len(number) < 19 and len(last) == 64):

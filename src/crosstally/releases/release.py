@@ -21,6 +21,7 @@ from crosstally.answers.error_bars import ErrorBars
 from crosstally.answers.interactions import learned_sizes
 from crosstally.answers.mixed_errors import MixedErrorBars
 from crosstally.answers.reference import HeldOut, held_out
+from crosstally.checks import check_kind, names_in, several
 from crosstally.errors import QueryError
 from crosstally.html_text import html_facts
 from crosstally.inference.estimate import ROUNDS, SHRUNK, estimate, infer
@@ -97,8 +98,11 @@ class Release:
         """The names of the attributes."""
         return self.schema.names
 
-    def covers(self, *names: str) -> bool:
+    def covers(self, *names: str | Iterable[str]) -> bool:
         """Whether the table of these attributes follows from measurements alone, without a model."""
+        return self._covers(names_in(names))
+
+    def _covers(self, names: tuple[str, ...]) -> bool:
         self.schema.check(names)
         groups = self.estimate.groups
         if groups is None or not any(name in groups.codes for name in names):
@@ -170,7 +174,7 @@ class Release:
 
     def marginal(
         self,
-        *names: str,
+        *names: str | Iterable[str],
         where: str | Mapping[str, object] | Question | None = None,
         method: str | None = None,
     ) -> Marginal:
@@ -182,22 +186,24 @@ class Release:
         bins from 18 on.
 
         Args:
-            names: Any attributes of the schema, each once.
+            names: Any attributes of the schema, each once: one by one, or as a list.
             where: Count only rows that satisfy this: a text such as ``"25 <= age < 65 and region != North"``,
                 conditions as in ``count``, or a count.
             method: How to reconstruct a table that was not measured; the best available method when None.
         """
-        return self.marginals([names], where=where, method=method)[0]
+        return self.marginals([names_in(names)], where=where, method=method)[0]
 
     def marginals(
         self,
-        tables: Iterable[Sequence[str]],
+        tables: Iterable[Sequence[str] | str],
         *,
         where: str | Mapping[str, object] | Question | None = None,
         method: str | None = None,
     ) -> list[Marginal]:
         """Many tables at once, faster than one by one; all under the same condition, if one is given."""
-        wanted = [tuple(names) for names in tables]
+        wanted = [names_in([names]) for names in several(tables, "tables")]
+        if method is not None:
+            check_kind(method, str, "method")
         rows = None if where is None else Where.of(where, self.schema)
         return answer_all(self.estimate, self._errors, wanted, where=rows, method=method, caption=self._caption)
 
@@ -227,7 +233,7 @@ class Release:
             normalize: ``"index"`` for shares of rows, ``"columns"`` of columns, ``"all"`` or True of the total.
             where: Count only rows that satisfy this.
         """
-        down, across = ([each] if isinstance(each, str) else list(each) for each in (rows, columns))
+        down, across = names_in([rows]), names_in([columns])
         table = self.marginal(*down, *across, where=where)
         return crosstab(table, down, across, margins=margins, normalize=normalize)
 
@@ -262,6 +268,9 @@ class Release:
             time_limit: Seconds, after which the best table so far is used.
         """
         check_workload(workload)
+        check_kind(time_limit, int | float, "time_limit")
+        if method is not None:
+            check_kind(method, str, "method")
         wanted = (workload or Workload.small_tables(self.schema)).for_schema(self.schema)
         answers = {names: each.values for names, each in zip(wanted.tables, self.marginals(wanted.tables), strict=True)}
         rows = self.rows if not math.isnan(self.rows) else float(next(iter(answers.values())).sum())
@@ -288,6 +297,9 @@ class Release:
             raise QueryError(
                 f"rows must be a whole number of at least 1, got {rows!r}; leave it out for the release's own"
             )
+        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+            raise QueryError(f"seed must be a whole number of at least 0, got {type(seed).__name__}")
+        check_kind(method, str, "method")
         number = known if rows is None else rows
         if method == "integers":
             if number != known:
@@ -319,6 +331,7 @@ class Release:
 
     def refit(self, *, nonnegative: str = SHRUNK, rounds: int = ROUNDS) -> Release:
         """A release from the same measurements with a different correction. Free."""
+        check_kind(nonnegative, str, "nonnegative")
         consistent = estimate(
             self.schema, self.measurements, rows=self.statement.rows, nonnegative=nonnegative, rounds=rounds
         )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from crosstally.checks import names_in
 from crosstally.errors import QueryError, SchemaError, did_you_mean
 from crosstally.html_text import MOST_ROWS, html_table
 from crosstally.json_text import JsonError, read_json_file
@@ -187,6 +188,20 @@ class Schema:
         self.check((name,))
         return self.attributes[self.positions[name]]
 
+    # As a mapping from names to attributes
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.attributes)
+
+    def __bool__(self) -> bool:
+        return True  # also over no attributes, as the schema of a total is
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name in self.positions
+
     def __str__(self) -> str:
         return " ".join(map(str, self.attributes))
 
@@ -203,8 +218,11 @@ class Schema:
 
     def check(self, names: Sequence[str]) -> None:
         """Raise unless all names are attributes, each once."""
-        if len(set(names)) == len(names) and all(map(self.positions.__contains__, names)):
-            return  # nearly always, and asked several times for each of many tables
+        try:
+            if len(set(names)) == len(names) and all(map(self.positions.__contains__, names)):
+                return  # nearly always, and asked several times for each of many tables
+        except TypeError:  # not a list, or not of what can be a name
+            names = names_in([names])
         for i, name in enumerate(names):
             if name not in self.positions:
                 raise QueryError(f"unknown attribute {name!r}{did_you_mean(str(name), self.names)}")
@@ -255,6 +273,7 @@ class Schema:
 
     def possible(self, names: Sequence[str]) -> NDArray[np.bool_] | None:
         """For each cell of a table whether it can be non-empty; None if all cells can."""
+        self.check(names)
         return possible_cells(self.facts, [self.attributes[self.positions[name]] for name in names])
 
     # What others see of it

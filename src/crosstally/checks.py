@@ -1,0 +1,57 @@
+"""Whether what was given to a public call is of the right kind: one line says what it must be, and what it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from crosstally.errors import CrosstallyError, QueryError
+
+__all__ = ["check_kind", "names_in", "several"]
+
+_KINDS: Mapping[Any, str] = {
+    bool: "True or False",
+    str: "a text",
+    Callable: "a function",
+    Mapping: "a mapping, such as a dictionary",
+    Iterable: "a list",
+    int | float: "a number",
+    str | Path: "a path",
+}
+
+
+def check_kind(given: object, kind: Any, what: str, error: type[CrosstallyError] = QueryError) -> None:
+    """Raise unless this is of a kind, which is a class.
+
+    >>> check_kind("sex", str, "name")
+    >>> check_kind(3, str, "name")
+    Traceback (most recent call last):
+    crosstally.errors.QueryError: name must be a text, got int
+    """
+    if not isinstance(given, kind):
+        rule = _KINDS.get(kind) or f"a {kind.__name__}"
+        raise error(f"{what} must be {rule}, got {type(given).__name__}")
+
+
+def several(given: object, what: str) -> Iterable[Any]:
+    """What was given, which must be a list or anything else that is gone through; a text is not."""
+    if isinstance(given, str | bytes):
+        raise QueryError(f"{what} must be a list, got one text")
+    check_kind(given, Iterable, what)
+    assert isinstance(given, Iterable)
+    return given
+
+
+def names_in(given: Iterable[object]) -> tuple[str, ...]:
+    """Names of attributes, given one by one or as one list of them.
+
+    >>> names_in(["sex", "age"]), names_in([["sex", "age"]])
+    (('sex', 'age'), ('sex', 'age'))
+    """
+    names: tuple[Any, ...] = tuple(given)
+    if len(names) == 1 and not isinstance(names[0], str):
+        names = tuple(several(names[0], "names of attributes"))
+    for name in names:
+        check_kind(name, str, "the name of an attribute")
+    return names
