@@ -1,5 +1,5 @@
 # make demo     the whole story on generated people (installs into .venv the first time)
-# make test     lint, types, import contracts, doctests, tests; what CI runs
+# make test     the whole set-up, then lint, types, import contracts, doctests, tests; what CI runs
 # make verify   the long statistical counts; run before calling something done
 # make audit    the package against its own promise: exact losses, sampled bounds, releases of neighbours, mutants; about
 #               an hour on two idle cores (less: AUDIT=--quick, or AUDIT="--releases 2000"); docs/evidence/audit.md
@@ -12,7 +12,7 @@
 # make docs     the site, into site/, with the command line reference from --help
 # make tour     the output shown in the README, the tutorial of the messy file, the analyst's notebook and the gallery
 # make lock     requirements-test.lock from pyproject.toml
-# make setup    just install; make system installs the Debian packages of packages.txt (root), or says how
+# make setup    just install; make system installs the Debian packages of packages.txt (as root), or says what is missing
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -26,12 +26,12 @@ demo: .venv/crosstally
 
 setup: .venv/developer
 
-test: .venv/developer
+test: system .venv/developer
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist loadgroup -m "not verify"
+	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q -rs -n 2 --dist loadgroup -m "not verify"
 
 verify: .venv/developer
 	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q -n 2 -m verify -o faulthandler_timeout=3600
@@ -84,15 +84,21 @@ lock:
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --extra dev \
 	    pyproject.toml -o requirements-test.lock
 
+# What packages.txt names, without those that it keeps away (a minus behind the name)
+PACKAGES = $(shell grep -v -e '^\#' -e '-$$' packages.txt)
+
 system:
-	@if [ -z "$$(grep -v '^#' packages.txt)" ]; then echo "no Debian packages are needed"; \
-	elif [ "$$(id -u)" = 0 ]; then apt-get update -qq && grep -v '^#' packages.txt | xargs apt-get install -y -qq; \
-	else echo "run: sudo apt-get install $$(grep -v '^#' packages.txt | xargs)"; fi
+	@missing=$$(for each in $(PACKAGES); do dpkg -s "$$each" > /dev/null 2>&1 || echo "$$each"; done); \
+	if [ -z "$$missing" ]; then exit 0; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
+	    apt-get update -qq && grep -v '^#' packages.txt | xargs apt-get install -y -qq; \
+	else echo "Not installed:" $$missing; \
+	    echo "Tests that need them are left out, and listed with the reason. On Debian: sudo make system"; fi
 
 .venv/crosstally: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@echo "Installing crosstally into .venv (once, one or two minutes) ..." >&2
-	@$(BIN)/pip install -q --disable-pip-version-check -e '.[charts,frames,web]'
+	@$(BIN)/pip install -q --disable-pip-version-check -e '.[all]'
 	@$(BIN)/python -m crosstally.kernels
 	@touch $@
 

@@ -11,6 +11,8 @@ from shutil import which
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from components import absent
+
 ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--disable-quic", "--no-first-run",
              "--disable-background-networking", "--disable-component-update", "--disable-sync"]  # fmt: skip
 BROWSERS = ("chromium", "google-chrome", "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome")
@@ -22,8 +24,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 @contextmanager
 def launched() -> Iterator[Browser]:
     """The browser of this machine, without a window."""
-    path = next(filter(None, map(which, BROWSERS)), None)
-    assert path, "install chromium: make system"
+    path = next(filter(None, map(which, BROWSERS)), None) or absent("a browser", "chromium")
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
         yield started

@@ -11,9 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
+from components import absent
 
 _DEBIAN = Path("/usr/lib/postgresql")
+_DRIVERS = Path("/etc/odbcinst.ini")
 _INIT = ("-A", "trust", "-U", "postgres", "--no-sync", "-E", "UTF8", "--locale=C.UTF-8")
 
 
@@ -21,7 +22,7 @@ def _programs() -> Path:
     versions = sorted(_DEBIAN.glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
     found = versions[-1] if versions else shutil.which("initdb")
     if found is None:
-        pytest.fail("PostgreSQL is not installed: make system")
+        absent("PostgreSQL", "postgresql")
     return Path(found).parent
 
 
@@ -56,4 +57,6 @@ def postgres() -> Iterator[str]:
 
 def odbc(url: str) -> str:
     """The same server for Debian's ODBC driver, as a connection string."""
+    if not _DRIVERS.exists():
+        absent("the ODBC driver of PostgreSQL", "odbc-postgresql and unixodbc")
     return f"odbc:Driver={{PostgreSQL Unicode}};Server={url.partition('host=')[2]};Database=postgres;Uid=postgres"

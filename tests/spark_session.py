@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from components import program
 from crosstally.sources.spark import in_spark, open_session
 
 # Two tasks at a time, each tried twice; a virtual machine that starts fast rather than running fast.
@@ -30,8 +31,7 @@ spark.local.dir                {folder}/scratch
 @contextmanager
 def spark_session() -> Iterator[Any]:
     """A session that runs, as ``crosstally release --spark`` would start it on a machine with this configuration."""
-    if shutil.which("java") is None:
-        pytest.fail("Java is not installed: make system")
+    program("java", "openjdk-17-jre-headless")
     folder = Path(tempfile.mkdtemp(prefix="spark-"))
     (folder / "spark-defaults.conf").write_text(_DEFAULTS.format(folder=folder), encoding="utf-8")
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import configparser
 import os
+import pkgutil
 import re
 import subprocess
 import sys
@@ -120,6 +121,22 @@ def test_links_of_plain_pages_lead_to_files(page: Path) -> None:
         assert (ROOT / link).is_file(), link
     for link in re.findall(r"\]\(([^)#\s]+)", text):
         assert link.startswith("https://") or (page.parent / link).exists(), link
+
+
+def test_modules_that_pages_name_exist() -> None:
+    """``crosstally.x.y`` in backticks is a module, or something in one."""
+    named = re.compile(r"`(crosstally(?:\.[A-Za-z_]\w*)+)(?:\(\))?`")
+    pages = [*BESIDE, *(page for page in PAGES if page.parent.name != "evidence")]
+    found = [(page.name, name) for page in pages for name in named.findall(page.read_text(encoding="utf-8"))]
+    assert len(found) >= 8
+    assert [each for each in found if not _exists(each[1])] == []
+
+
+def _exists(name: str) -> bool:
+    try:
+        return bool(pkgutil.resolve_name(name))
+    except (ImportError, AttributeError):
+        return False
 
 
 def test_links_of_the_readme_are_absolute_and_named() -> None:

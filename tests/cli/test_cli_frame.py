@@ -52,6 +52,16 @@ def test_every_command_has_help_with_examples(command: str) -> None:
     assert f" crosstally {command}" in out.split("Example")[1]
 
 
+@pytest.mark.parametrize("command", ["reproduce", "schema draft", "schema review"])
+def test_help_is_wrapped_once(command: str) -> None:
+    """A line ends where the next word does not fit, and not also where the source's own line ends."""
+    printed = python(*command.split(), "--help", env={**os.environ, "COLUMNS": "80"}).stdout
+    for paragraph in re.split(r"\n\s*\n", printed.partition("╭")[0].strip()):
+        lines = [line.strip() for line in paragraph.splitlines()]
+        for line, following in zip(lines, lines[1:], strict=False):
+            assert len(line) + 1 + len(following.split()[0]) > 78, line
+
+
 def test_no_command_is_a_request_for_help() -> None:
     assert "Usage: crosstally" in ran_well().out
     assert "Usage: crosstally schema" in ran_well("schema").out

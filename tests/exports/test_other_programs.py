@@ -7,6 +7,7 @@ import duckdb
 import pytest
 
 import released
+from components import program
 from crosstally.exports.parquet import write_parquet
 
 ROOT = Path(__file__).parents[2]
@@ -26,7 +27,12 @@ def test_r_reads_a_table_as_documented(tmp_path: Path) -> None:
     lines += 'cat(sprintf("%.6f\\n", sum(table$count[table$sex == "Male"])))\n'
     (tmp_path / "read.R").write_text(lines, encoding="utf-8")
     ran = subprocess.run(
-        ["Rscript", "--vanilla", "read.R"], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=120
+        [program("Rscript", "r-base-core"), "--vanilla", "read.R"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
     )
     assert float(ran.stdout.splitlines()[-1]) == pytest.approx(answer.sel(sex="Male").values.sum(), abs=1e-4)
     given, back = (

@@ -7,6 +7,7 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 from functools import cache, partial
+from inspect import cleandoc
 from types import FunctionType
 from typing import Annotated, Any, get_args, get_type_hints
 
@@ -81,10 +82,16 @@ def _examples(*lines: str) -> str:
     return "\n".join(["Example:" if len(lines) == 1 else "Examples:", *(f"  {line}" for line in lines)])
 
 
+def _paragraphs(text: str) -> str:
+    """A docstring without its own line ends, so that a terminal wraps it once."""
+    return "\n\n".join(" ".join(part.split()) for part in cleandoc(text).split("\n\n"))
+
+
 def _add(group: typer.Typer, function: Callable[..., None], *examples: str, panel: str | None = None) -> None:
     assert isinstance(function, FunctionType)
     name = function.__name__.rstrip("_")
-    group.command(name, epilog=_examples(*examples), rich_help_panel=panel)(function)
+    words = _paragraphs(function.__doc__ or "")
+    group.command(name, help=words, epilog=_examples(*examples), rich_help_panel=panel)(function)
 
 
 def _group(name: str, words: str, panel: str) -> typer.Typer:
