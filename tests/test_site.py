@@ -129,7 +129,8 @@ def test_modules_that_pages_name_exist() -> None:
     pages = [*BESIDE, *(page for page in PAGES if page.parent.name != "evidence")]
     found = [(page.name, name) for page in pages for name in named.findall(page.read_text(encoding="utf-8"))]
     assert len(found) >= 8
-    assert [each for each in found if not _exists(each[1])] == []
+    keys = ("crosstally.sha256", "crosstally.room")  # of a release file's metadata
+    assert [each for each in found if each[1] not in keys and not _exists(each[1])] == []
 
 
 def _exists(name: str) -> bool:

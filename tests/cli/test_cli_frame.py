@@ -8,6 +8,7 @@ import resource
 import signal
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,7 @@ def test_help_is_wrapped_once(command: str) -> None:
     printed = python(*command.split(), "--help", env={**os.environ, "COLUMNS": "80"}).stdout
     for paragraph in re.split(r"\n\s*\n", printed.partition("╭")[0].strip()):
         lines = [line.strip() for line in paragraph.splitlines()]
-        for line, following in zip(lines, lines[1:], strict=False):
+        for line, following in pairwise(lines):
             assert len(line) + 1 + len(following.split()[0]) > 78, line
 
 
