@@ -5,17 +5,19 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from warnings import warn
 
 from crosstally.budget import Amount, Budget, Neighbours, Objective
-from crosstally.errors import KeyReusedError, PlanError, SchemaError
-from crosstally.plans.plan import Plan, check_plan, check_rows, public_total
+from crosstally.errors import CrosstallyError, KeyReusedError, LedgerError, PlanError, SchemaError
+from crosstally.plans.plan import Plan, check_plan, check_rows, public_total, spent_by
 from crosstally.plans.stages import stage_key
 from crosstally.privacy.ledger import Ledger, request_digest
-from crosstally.questions.groups import Groups
 from crosstally.releases import Release, Statement, publish
-from crosstally.releases.publish import check_queries, rows_known
+from crosstally.releases.publish import rows_known
+from crosstally.releases.rehearsal import rehearse
 from crosstally.schema import Schema, check_schema
 from crosstally.strategies.base import Strategy
 from crosstally.strategies.planner import chosen_by_default, compare
@@ -28,6 +30,10 @@ if TYPE_CHECKING:
     from crosstally.sources.parts import MergedParts
 
 __all__ = ["count_part", "release", "run"]
+
+# A rehearsal names an entry and a plan that do not exist yet, as long as any that will.
+_MOST_ENTRIES = 10**18
+_SOME_DIGEST = "0" * 64
 
 
 def release(
@@ -156,40 +162,77 @@ def run(
         ledger = _open(ledger, plan)
     keys = [stage_key(key, stage + 1) for stage in range(1 + len(plan.later))]
     _check_keys(ledger, keys)
-    public = (*(() if rows is None else (public_total(rows),)), *public_counts(plan.schema))
-    measured: tuple[Measurement, ...] = ()
-    used: list[str] = []
-    stage: Plan | None = plan
-    people: _Rows | _PartRows = (
-        _Rows(source, counted, reading=reading or Reading(), work_dir=work_dir, progress=progress)
-        if parts is None
-        else _PartRows(parts)
-    )
-    with closing(people):
-        while stage is not None and stage.requests:
-            used.append(keys[len(used)])
-            queries = (*(m.query for m in measured), *(r.query for r in stage.requests))
-            Groups.of(plan.schema, queries)
-            check_queries(plan.schema, (*(each.query for each in public_counts(plan.schema)), *queries))
-            measured += _measured(people, stage, ledger, used[-1])
-            stage = _next(ledger, keys[len(used) - 1 : len(used) + 1], (*public, *measured)) if stage.later else None
-    if not measured and rows is None:
-        raise PlanError(f"{plan.strategy} measures nothing, so it needs rows, the public number of rows")
-    statement = Statement(
+    promise = Statement(
         model="central",
         strategy=plan.strategy,
         budget=plan.budget,
         neighbours=plan.neighbours,
         unit=plan.schema.unit,
         rows=rows,
-        entry=measured[0].origin if measured else None,
-        plan=request_digest(plan) if measured else None,
         rows_are_units=are_units_asserted(source) if parts is None else parts.origin.rows_are_units,
     )
-    published = publish(plan.schema, measured, statement)
-    for each in used:
-        ledger.delivered(each)
+    people: _Rows | _PartRows = (
+        _Rows(source, counted, reading=reading or Reading(), work_dir=work_dir, progress=progress)
+        if parts is None
+        else _PartRows(parts)
+    )
+    with closing(people):
+        stages, measured = _bought(plan, people, ledger, keys, promise)
+    if stages:
+        promise = replace(promise, budget=spent_by(stages), entry=measured[0].origin, plan=request_digest(plan))
+    elif rows is None:
+        raise PlanError(f"{plan.strategy} measures nothing, so it needs rows, the public number of rows")
+    published = publish(plan.schema, measured, promise)
+    for key, _ in zip(keys, stages, strict=False):
+        ledger.delivered(key)
     return published
+
+
+def _bought(
+    plan: Plan, people: _Rows | _PartRows, ledger: Ledger, keys: Sequence[str], promise: Statement
+) -> tuple[list[Plan], tuple[Measurement, ...]]:
+    """The stages of a plan that were measured, one after the other, and what they got.
+
+    Each is rehearsed before it is charged. A later one that cannot be planned or published is left out: what was paid
+    for until then is a release by itself.
+    """
+    public = (*(() if promise.rows is None else (public_total(promise.rows),)), *public_counts(plan.schema))
+    stages: list[Plan] = []
+    measured: tuple[Measurement, ...] = ()
+    stage: Plan | None = plan
+    _rehearse(plan, ledger, keys[0], (), promise)
+    while stage is not None and stage.requests:
+        measured += _measured(people, stage, ledger, keys[len(stages)])
+        stages.append(stage)
+        if not stage.later:
+            break
+        try:
+            stage = _next(ledger, keys[len(stages) - 1 : len(stages) + 1], (*public, *measured))
+            _rehearse(stage, ledger, keys[len(stages)], measured, promise)
+        except LedgerError:
+            raise
+        except CrosstallyError as error:
+            warn(_left_out(len(stages) + 1, len(keys), error), stacklevel=4)
+            break
+    return stages, measured
+
+
+def _rehearse(
+    stage: Plan | None, ledger: Ledger, key: str, measured: Sequence[Measurement], promise: Statement
+) -> None:
+    """Raise unless a stage that is not paid for yet can be published together with what was measured before it."""
+    if stage is None or not stage.requests or ledger.plan(key) is not None:  # what was paid for is always delivered
+        return
+    stage.check_countable()
+    entry = f"entry {_MOST_ENTRIES} of ledger {ledger.id}"
+    rehearse(stage.schema, measured, stage.requests, replace(promise, entry=entry, plan=_SOME_DIGEST))
+
+
+def _left_out(stage: int, stages: int, error: CrosstallyError) -> str:
+    return (
+        f"stage {stage} of {stages} is left out and its budget is not spent, the release holds what earlier stages "
+        f"measured: {error}"
+    )
 
 
 def count_part(
@@ -378,6 +421,4 @@ def _check(plan: Plan, rows: int | None) -> None:
     if plan.schema.draft:
         raise SchemaError("the schema is a draft: review its labels, which would become public, then remove 'draft'")
     plan.check_countable()
-    public = [each.query for each in public_counts(plan.schema)]
-    check_queries(plan.schema, [*public, *(request.query for request in plan.requests)])
     check_rules(plan)

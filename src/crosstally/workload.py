@@ -48,6 +48,7 @@ class Workload:
         object.__setattr__(self, "tables", _read_tables(tuple(tables)))
         if not self.tables:
             raise WorkloadError("tables must not be empty")
+        _check_number(len(self.tables))
         object.__setattr__(self, "weights", tuple(map(_read_weight, weights)) or (1.0,) * len(self.tables))
         object.__setattr__(self, "_fits", None)
         if len(self.weights) != len(self.tables):
@@ -201,13 +202,17 @@ def check_workload(given: object) -> None:
         raise WorkloadError(f'workload must be a Workload, got {what}: say Workload([("sex",), ("sex", "age")])')
 
 
+def _check_number(tables: int) -> None:
+    if tables > MAX_TABLES:
+        raise WorkloadError(f"a workload must have at most {MAX_TABLES:,} tables, got {tables:,}")
+
+
 def _tables(schema: Schema, least: int, most: int) -> tuple[tuple[str, ...], ...]:
     d = len(schema.names)
     if isinstance(most, bool) or not isinstance(most, int) or not 1 <= most <= d:
         raise WorkloadError(f"the number of attributes of a table must be a whole number from 1 to {d}, got {most!r}")
     number = sum(math.comb(d, k) for k in range(least, most + 1))
-    if number > MAX_TABLES:
-        raise WorkloadError(f"a workload must have at most {MAX_TABLES:,} tables, got {number:,}")
+    _check_number(number)
     held = tuple(table for k in range(least, most + 1) for table in _held(schema, k))
     if not held:
         raise TooManyCellsError(f"no table over {most} attributes has at most {MAX_CELLS:,} cells; ask for fewer")

@@ -34,6 +34,18 @@ CENTRAL = (
         "if cost <= cap:",
         "privacy/test_ledger.py::test_ten_tenths_fit_one_and_the_eleventh_is_refused",
     ),
+    Mutant(
+        "pipeline.py",
+        "    _rehearse(plan, ledger, keys[0], (), promise)\n",
+        "",
+        "test_limits.py::test_what_publishing_refuses_is_refused_before_the_charge",
+    ),
+    Mutant(
+        "releases/rehearsal.py",
+        "read_header(header_bytes(release), ",
+        "max(len(header_bytes(release)), ",
+        "test_limits.py::test_a_limit_of_the_docs_is_released_up_to_it_and_refused_beyond_it",
+    ),
     # Plans
     Mutant(
         "plans/joint_cost.py",

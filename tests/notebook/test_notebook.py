@@ -13,6 +13,7 @@ import pytest
 import crosstally as ct
 from crosstally.errors import BudgetError, ChargeLostError, KeyReusedError, OverspendError, QueryError
 from crosstally.notebook import notebook as module
+from crosstally.notebook.history import bundles
 from crosstally.notebook.notebook import open_notebook
 from crosstally.notebook.results import Answer
 from crosstally.questions.queries import Cells, Contrast
@@ -253,6 +254,21 @@ def test_what_history_cannot_use_is_refused_before_it_is_paid() -> None:
     with pytest.raises(QueryError, match="at most 8 attributes, got 9"):
         book.ask("not read.csv", ct.count(**{f"x{i}": "1" for i in range(9)}), epsilon=1)
     assert book.ledger.spent == 0
+
+
+def test_an_answer_is_delivered_as_it_was_drawn_when_history_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two questions over two cells each, of at most three in all: known only after the second one is paid for."""
+    monkeypatch.setattr(bundles, "_MAX_NUMBERS", 3)
+    book = open_notebook(ledger(epsilon=2))
+    book.ask(people(), "sex = Female", epsilon=1)
+    answer = book.ask(people(), "sex = Male", epsilon=1, key="second")
+    assert answer.value == answer.drawn
+    assert answer.std_error == answer.drawn_error
+    low, high = answer.interval(0.95)
+    assert high - low == pytest.approx(2 * math.log(20) / math.sqrt(2) * answer.std_error)  # Laplace's
+    assert book.ask("no-such-file.csv", "sex = Male", epsilon=1, key="second") == answer
+    with pytest.raises(OverspendError, match="Past questions are over too many cells for an estimate"):
+        book.ask(people(), "sex = Male", epsilon=1)
 
 
 def test_a_large_table_is_part_of_history() -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache, partial
 from inspect import cleandoc
 from types import FunctionType
@@ -150,7 +152,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given in ([], ["schema"], ["ledger"], ["collect"]):
         given.append("--help")
     try:
-        with no_core_dumps(), interrupts.watching():
+        with no_core_dumps(), interrupts.watching(), _warnings_in_one_line():
             code = _run(given)
             sys.stdout.flush()
     except CheckFailedError as error:
@@ -167,6 +169,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:  # noqa: BLE001 - the one place where what nobody foresaw must end without its text
         return _fail("stopped", interrupts.exit_code()) if interrupts.is_stopped() else _fail_inside(error)
     return code
+
+
+@contextmanager
+def _warnings_in_one_line() -> Iterator[None]:
+    """Print what crosstally itself warns of as one line, without the place in the code."""
+
+    def show(message: Warning | str, *_: object, **__: object) -> None:
+        from crosstally.cli.output.screen import one_line
+
+        sys.stderr.write(f"Warning: {one_line(str(message))}\n")
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("always", category=UserWarning, module="crosstally")
+        warnings.showwarning = show
+        yield
 
 
 def _run(arguments: list[str]) -> int:

@@ -40,6 +40,7 @@ __all__ = [
     "infer",
     "maximal_views",
     "smallest_cell",
+    "unsolved_estimate",
     "usual_correction",
 ]
 
@@ -84,6 +85,30 @@ def estimate(
         ``smallest`` says how small, and ``answers`` removes them.
     """
     return infer(schema, measurements, rows=rows, nonnegative=nonnegative, rounds=rounds).estimate
+
+
+def unsolved_estimate(
+    schema: Schema,
+    measurements: Sequence[Measurement],
+    *,
+    rows: int | None = None,
+    nonnegative: str = SHRUNK,
+    rounds: int = ROUNDS,
+) -> Estimate:
+    """An estimate without coefficients: it raises whatever ``estimate`` would, in a small part of the time.
+
+    Cells and contrasts have averages whatever they are. Those of matrices exist if the tables inside them are measured
+    too, which averaging finds out: the values do not matter.
+    """
+    _check_options(rows, nonnegative, rounds)
+    groups = Groups.of(schema, (m.query for m in measurements))
+    if any(isinstance(m.query, Kronecker) for m in measurements):
+        estimate(schema, measurements, rows=rows, nonnegative="none")
+    if not measurements and rows is None:
+        raise _nothing_measured()
+    none = np.empty(0)
+    extended = schema if groups is None else groups.extended
+    return Estimate(extended, none, coefficients=none, variances=none, corrected=nonnegative, groups=groups)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -145,7 +170,7 @@ def _inferred(  # noqa: PLR0917 (the arguments of estimate, and how measurements
     if rows is not None:
         combined = averages.with_total(combined, rows)
     if not len(combined.keys):
-        raise QueryError("there is nothing to estimate from: measure something, or give the public number of rows")
+        raise _nothing_measured()
     # Only the largest tables are corrected: whatever lies inside one is a sum of its cells, and not negative either.
     groups = _view_groups(combined, maximal_views(combined, [m.query.attributes for m in measurements]))
     inference = Inference(
@@ -220,6 +245,10 @@ def _check_options(rows: int | None, nonnegative: str, rounds: int) -> None:
         raise QueryError(f"rows must be a whole number of at least 0, got {rows!r}")
     if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:
         raise QueryError(f"rounds must be a whole number of at least 1, got {rounds!r}")
+
+
+def _nothing_measured() -> QueryError:
+    return QueryError("there is nothing to estimate from: measure something, or give the public number of rows")
 
 
 def _with_total_above_zero(combined: Estimate) -> Estimate:

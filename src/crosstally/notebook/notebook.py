@@ -14,7 +14,7 @@ import numpy as np
 
 from crosstally.budget import Amount, Budget, Noise, NoiseKind
 from crosstally.checks import check_kind
-from crosstally.errors import BudgetError, OverspendError, QueryError
+from crosstally.errors import BudgetError, OverspendError, QueryError, TooManyCellsError
 from crosstally.notebook.foreign import foreign_answer, foreign_answers, origins_of, read_correlated, read_foreign
 from crosstally.notebook.foreign_tables import foreign_tables
 from crosstally.notebook.history import MOST_ASKED_TOGETHER, History
@@ -138,28 +138,40 @@ class Notebook:
         return self._answers(queries, measured, key)
 
     def _answers(self, queries: Sequence[Linear], measured: Sequence[Measurement], key: str) -> tuple[Answer, ...]:
-        found = self._history().estimates(queries)
-        return tuple(
+        drawn = tuple(
             Answer(
                 describe(query, self.schema),
-                float(value),
-                std_error=float(error),
+                float(measurement.values),
+                std_error=math.sqrt(measurement.variance),
                 drawn=float(measurement.values),
                 drawn_error=math.sqrt(measurement.variance),
                 key=key,
+                tails=float(measurement.noise is not None and measurement.noise.kind is NoiseKind.LAPLACE),
+            )
+            for query, measurement in zip(queries, measured, strict=True)
+        )
+        try:
+            found = self._history().estimates(queries)
+        except TooManyCellsError:  # of all questions together: what was paid for is delivered as it was drawn
+            return drawn
+        return tuple(
+            replace(
+                answer,
+                value=float(value),
+                std_error=float(error),
                 tails=float(tails),
                 converged=found.converged,
                 foreign=self.foreign,
             )
-            for query, measurement, value, error, tails in zip(
-                queries, measured, found.values, found.std_errors, found.tails, strict=True
-            )
+            for answer, value, error, tails in zip(drawn, found.values, found.std_errors, found.tails, strict=True)
         )
 
     def _instead(self, queries: Sequence[Linear]) -> str:
         """What is known for free, for those who cannot pay."""
         try:
             answers = [self.estimate(query) for query in queries[:3]]
+        except TooManyCellsError:
+            return "Past questions are over too many cells for an estimate"
         except QueryError:
             return "Nothing was answered yet, so that there is no estimate either"
         return "What they say: " + "; ".join(map(str, answers))

@@ -17,9 +17,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.errors import PlanError, SchemaError
+from crosstally.errors import PlanError
 from crosstally.questions.queries import Cells, Contrast, GroupMaps, Query
-from crosstally.schema import Impossible, PublicCounts, Schema
+from crosstally.schema import DerivedSchema, Impossible, PublicCounts, Schema
 
 __all__ = ["Groups", "full_part"]
 
@@ -82,10 +82,8 @@ class Groups:
         maps = dict(self.maps)
         grouped = [a.grouped(maps[a.name]) if a.name in maps else a for a in self.schema.attributes]
         in_full = [self.schema[name].renamed(full) for name, full in self.full_names.items()]
-        try:
-            return Schema([*grouped, *in_full], facts=[fact for fact in self.schema.facts if self._without(fact)])
-        except SchemaError as error:
-            raise PlanError(f"too many attributes have groups: with each of them twice, {error}") from None
+        facts = [fact for fact in self.schema.facts if self._without(fact)]
+        return DerivedSchema([*grouped, *in_full], facts=facts)
 
     def _without(self, fact: Impossible | PublicCounts) -> bool:
         """Whether a fact says that some values are impossible, none of them of an attribute in groups."""

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from crosstally.errors import CrosstallyError, ReleaseError
-from crosstally.inference.estimate import ROUNDS, estimate, usual_correction
+from crosstally.inference.estimate import ROUNDS, estimate, unsolved_estimate, usual_correction
 from crosstally.questions.choice import Choice
 from crosstally.questions.kronecker import Kronecker, check_parts, matrices_of
 from crosstally.questions.queries import MAX_CELLS, Cells, Contrast, Query
 from crosstally.releases.release import Release
 from crosstally.releases.statement import Statement
+from crosstally.residuals import Estimate
 from crosstally.residuals.mixed import MixedAxes
 from crosstally.schema import Schema
 from crosstally.tables import PUBLIC, Chosen, Measurement, public_counts
 
-__all__ = ["check_measurements", "check_queries", "check_variance", "publish", "rows_known"]
+__all__ = ["check_measurements", "check_queries", "check_variance", "publish", "rows_known", "unsolved"]
 
 # How far, relatively, a file's variance may be from the one that its noise has: it was computed with another machine's
 # exponential function, and a false claim would be larger.
@@ -43,6 +44,26 @@ def publish(
             it is what ``usual_correction`` says.
         rounds: How often tables are corrected and made consistent again.
     """
+    return _published(schema, measurements, statement, estimate, nonnegative=nonnegative, rounds=rounds)
+
+
+def unsolved(schema: Schema, measurements: Iterable[Measurement], statement: Statement) -> Release:
+    """The release that ``publish`` makes without its estimate, in a small part of the time.
+
+    It raises whatever ``publish`` would: of the measurements it looks at queries and noise, never at their values.
+    """
+    return _published(schema, measurements, statement, unsolved_estimate)
+
+
+def _published(
+    schema: Schema,
+    measurements: Iterable[Measurement],
+    statement: Statement,
+    solve: Callable[..., Estimate],
+    *,
+    nonnegative: str | None = None,
+    rounds: int = ROUNDS,
+) -> Release:
     schema, measured = schema.public(), tuple(measurements)
     statement = replace(statement, rows=rows_known(schema, statement.rows))
     if statement.unit != schema.unit:
@@ -52,12 +73,11 @@ def publish(
     measured += () if any(each.origin == PUBLIC for each in measured) else public_counts(schema)
     check_measurements(schema, measured)
     nonnegative = usual_correction(measured) if nonnegative is None else nonnegative
-    consistent = estimate(schema, measured, rows=statement.rows, nonnegative=nonnegative, rounds=rounds)
     return Release(
         schema,
         measured,
         statement=statement,
-        estimate=consistent,
+        estimate=solve(schema, measured, rows=statement.rows, nonnegative=nonnegative, rounds=rounds),
         nonnegative=nonnegative,
         rounds=rounds,
         choices=choices,

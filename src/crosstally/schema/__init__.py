@@ -8,7 +8,7 @@ from crosstally.schema.dates import DateReading
 from crosstally.schema.facts import Impossible, PublicCounts
 from crosstally.schema.hierarchy import Level
 from crosstally.schema.reading import ColumnName, ColumnReading, RowReading, ValueRule
-from crosstally.schema.schema import MAX_ATTRIBUTES, Schema, Unit, check_schema
+from crosstally.schema.schema import MAX_ATTRIBUTES, DerivedSchema, Schema, Unit, check_schema
 
 __all__ = [
     "MAX_ATTRIBUTES",
@@ -21,6 +21,7 @@ __all__ = [
     "ColumnName",
     "ColumnReading",
     "DateReading",
+    "DerivedSchema",
     "Impossible",
     "Level",
     "Outside",

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["MAX_ATTRIBUTES", "Schema", "Unit"]
+__all__ = ["MAX_ATTRIBUTES", "DerivedSchema", "Schema", "Unit"]
 
 # Limits time and memory: 130,000 pairs. What was measured and what is guessed: docs/concepts/scale.md.
 MAX_ATTRIBUTES = 512
@@ -109,7 +109,7 @@ class Schema:
         for attribute in self.attributes:
             if not isinstance(attribute, Attribute):
                 raise SchemaError(f"attributes must be Attribute objects, got {type(attribute).__name__}")
-        _check_number(self.attributes)
+        self._check_number()
         if len(set(self.names)) < len(self.names):
             twice = max(self.names, key=self.names.count)
             raise SchemaError(f"attributes must have different names, got {twice!r} twice")
@@ -121,6 +121,9 @@ class Schema:
             self.check_all_rows_counted("facts")
         if isinstance(reading, RowReading):
             reading.check(self.attributes, None if self.unit is None else self.unit.id)
+
+    def _check_number(self) -> None:
+        _check_number(self.attributes)
 
     # What it holds
 
@@ -390,6 +393,17 @@ def check_schema(given: object) -> None:
     """Raise unless this is a schema: the path of its file, most of all, is none."""
     if not isinstance(given, Schema):
         raise SchemaError(f"schema must be a Schema, got {type(given).__name__}: read a file with Schema.load")
+
+
+class DerivedSchema(Schema):
+    """A schema that the code makes for its own arithmetic, of any number of attributes.
+
+    ``MAX_ATTRIBUTES`` bounds what people ask for. What follows from it inside, such as an attribute that stands twice,
+    has no limit of its own: nobody could keep to it, or understand its message.
+    """
+
+    def _check_number(self) -> None:
+        """As many as needed."""
 
 
 def _file_text(given: Mapping[str, Any]) -> str:
