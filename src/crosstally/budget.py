@@ -15,7 +15,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, NoReturn
 
-from crosstally.errors import BudgetError, did_you_mean
+from crosstally.errors import BudgetError, PlanError, did_you_mean, must_be_one_of
 
 __all__ = [
     "Amount",
@@ -147,7 +147,7 @@ class Neighbours(StrEnum):
     @classmethod
     def _missing_(cls, value: object) -> NoReturn:
         """Called by ``Neighbours(value)`` where no member has this value."""
-        raise BudgetError(f"neighbours must be {' or '.join(cls)}, got {value!r}")
+        raise BudgetError(must_be_one_of("neighbours", cls, value))
 
 
 class Objective(StrEnum):
@@ -157,6 +157,11 @@ class Objective(StrEnum):
     """The geometric mean over orders of the error of tables; within an order all tables count alike."""
     CELLS = "cells"
     """The weighted sum of the variances of all cells of the workload, as in the papers."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> NoReturn:
+        """As for ``Neighbours``."""
+        raise PlanError(must_be_one_of("objective", cls, value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,6 +297,11 @@ class NoiseKind(StrEnum):
     LAPLACE = "laplace"
     GAUSSIAN = "gaussian"
     GUMBEL = "gumbel"
+
+    @classmethod
+    def _missing_(cls, value: object) -> NoReturn:
+        """As for ``Neighbours``."""
+        raise BudgetError(must_be_one_of("the kind of noise", cls, value))
 
 
 _NOISE_KINDS = frozenset(each.value for each in NoiseKind)

@@ -46,6 +46,7 @@ __all__ = [
     "TooManyCellsError",
     "WorkloadError",
     "did_you_mean",
+    "must_be_one_of",
 ]
 
 
@@ -162,3 +163,16 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
         return f"; did you mean {close[0]!r}?"
     shown = ", ".join(known[:8]) + (", ..." if len(known) > 8 else "")
     return f"; there are {shown}" if known else ""
+
+
+def must_be_one_of(option: str, words: Iterable[str], given: object) -> str:
+    """The message about an option that takes a few words and was given something else.
+
+    Enums raise it themselves (``_missing_``). So a function that takes one converts what it gets by the enum's name,
+    ``Neighbours(neighbours)``, and text and member are the same to it.
+
+    >>> must_be_one_of("outside", ["refuse", "other", "drop"], "keep")
+    "outside must be refuse, other or drop, got 'keep'"
+    """
+    *first, last = words
+    return f"{option} must be {', '.join(first)} or {last}, got {given!r}"

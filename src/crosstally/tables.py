@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Protocol, overload
+from typing import Any, NoReturn, Protocol, overload
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,7 @@ from crosstally.arithmetic.changes import Change
 from crosstally.arithmetic.computed import ComputedEnds, ComputedError, PickedEnds, PickedError
 from crosstally.arithmetic.operations import COUNT, LabelledTable
 from crosstally.arithmetic.origin import Origin
-from crosstally.errors import CrosstallyError, QueryError
+from crosstally.errors import CrosstallyError, QueryError, must_be_one_of
 from crosstally.extras import optional
 from crosstally.html_text import MOST_ROWS, html_table
 from crosstally.measurements import PUBLIC, Chosen, ExactTable, Measurement, public_counts, read_only
@@ -59,6 +59,11 @@ class ErrorKind(StrEnum):
     """Estimated."""
     NONE = "none"
     """Not known: some of what was asked was never measured."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> NoReturn:
+        """Called by ``ErrorKind(value)`` where no member has this value."""
+        raise CrosstallyError(must_be_one_of("the kind of an error", cls, value))
 
     @property
     def assumption(self) -> str:

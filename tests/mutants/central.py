@@ -48,6 +48,12 @@ CENTRAL = (
     ),
     # Plans
     Mutant(
+        "strategies/recovery.py",
+        "given = NoiseKind(kind)",
+        "given = kind",
+        "test_words.py::test_budgets_of_laplace_noise_do_not_overspend",
+    ),
+    Mutant(
         "plans/joint_cost.py",
         "(8 if noise.kind is NoiseKind.GUMBEL else 2)",
         "8",

@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from urllib.parse import urlencode
 
 from crosstally.budget import Budget, Neighbours
-from crosstally.errors import BudgetError, PlanError, WorkloadError
+from crosstally.errors import PlanError, WorkloadError
 from crosstally.schema import Schema
 from crosstally.strategies.advice import merged
 from crosstally.workload import Workload
@@ -83,10 +83,7 @@ def read_asked(given: Sequence[tuple[str, str]], schema: Schema) -> Asked:
     if tables and ways is not None:
         raise WorkloadError("name tables, or say over how many attributes, and not both")
     rows = _whole(one.get("rows"), "rows must be a whole number", _MOST_ROWS)
-    try:
-        neighbours = Neighbours(one.get("neighbours", Neighbours.ADD_REMOVE.value))
-    except ValueError:
-        raise BudgetError("neighbours must be add-remove or replace") from None
+    neighbours = Neighbours(one.get("neighbours", Neighbours.ADD_REMOVE.value))
     return Asked(
         Budget(epsilon=one.get("epsilon", "1"), delta=one.get("delta")),
         rows=schema.public_rows if rows is None else rows,

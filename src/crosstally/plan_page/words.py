@@ -14,7 +14,7 @@ _TELLING = Fraction(1, 1000)
 """Rows on average that a delta would allow to be published outright; from here on the page warns."""
 
 
-def budget_in_words(budget: Budget, schema: Schema, neighbours: Neighbours, rows: int | None) -> list[str]:
+def budget_in_words(budget: Budget, schema: Schema, neighbours: Neighbours | str, rows: int | None) -> list[str]:
     """What the budget bounds, for people who have never seen an epsilon.
 
     The odds follow from Bayes' rule: outputs have probabilities that differ by a factor of at most e^epsilon, and so

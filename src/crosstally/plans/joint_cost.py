@@ -46,7 +46,7 @@ _MAX_LOOKUPS = 50_000_000
 _LARGEST = 2**61
 
 
-def single_cost(query: Query, noise: Noise, schema: Schema, neighbours: Neighbours, *, pure: bool) -> Fraction:
+def single_cost(query: Query, noise: Noise, schema: Schema, neighbours: Neighbours | str, *, pure: bool) -> Fraction:
     """What one answer costs by itself: epsilon when pure, otherwise rho.
 
     Of rho Laplace noise costs epsilon^2 / 2, a choice epsilon^2 / 8: its loss has a range of epsilon, not of 2 epsilon.
@@ -57,7 +57,7 @@ def single_cost(query: Query, noise: Noise, schema: Schema, neighbours: Neighbou
     return cost**2 / (8 if noise.kind is NoiseKind.GUMBEL else 2)
 
 
-def privacy_cost(requests: Sequence[Request], schema: Schema, neighbours: Neighbours, *, pure: bool) -> Fraction:
+def privacy_cost(requests: Sequence[Request], schema: Schema, neighbours: Neighbours | str, *, pure: bool) -> Fraction:
     """What all requests cost together: attained by some pair of neighbours where it can be computed, never too low.
 
     Epsilon when pure, otherwise rho, of which Laplace noise costs epsilon^2 / 2. Linear queries are charged together,
@@ -66,7 +66,9 @@ def privacy_cost(requests: Sequence[Request], schema: Schema, neighbours: Neighb
     return groups_cost(grouped(requests, schema), schema, neighbours, pure=pure)
 
 
-def groups_cost(groups: Sequence[RequestGroup], schema: Schema, neighbours: Neighbours, *, pure: bool) -> Fraction:
+def groups_cost(
+    groups: Sequence[RequestGroup], schema: Schema, neighbours: Neighbours | str, *, pure: bool
+) -> Fraction:
     """The same for requests in groups that are alike.
 
     Units of up to m rows cost m times as much (m^2 for rho): the worst they can do is m equal rows that become m other
@@ -92,7 +94,7 @@ def groups_cost(groups: Sequence[RequestGroup], schema: Schema, neighbours: Neig
 
 
 def _sum_of_single_costs(
-    groups: Sequence[RequestGroup], schema: Schema, neighbours: Neighbours, *, pure: bool
+    groups: Sequence[RequestGroup], schema: Schema, neighbours: Neighbours | str, *, pure: bool
 ) -> Fraction:
     each = (len(g) * single_cost(g.query, g.noise, schema, neighbours, pure=pure) for g in groups)
     return sum(each, Fraction(0))

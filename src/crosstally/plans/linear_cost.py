@@ -35,7 +35,7 @@ Asked = tuple[Linear, Noise]
 Values = Mapping[str, NDArray[np.intp]]
 
 
-def linear_cost(asked: Sequence[Asked], schema: Schema, neighbours: Neighbours, *, pure: bool) -> Fraction:
+def linear_cost(asked: Sequence[Asked], schema: Schema, neighbours: Neighbours | str, *, pure: bool) -> Fraction:
     """What the answers to linear queries cost together: epsilon when pure, otherwise rho. Never too low."""
     values = _values_told_apart(asked)
     groups = _groups(asked, values)
@@ -75,7 +75,7 @@ def _groups(asked: Sequence[Asked], values: Values) -> Iterator[list[Asked]]:
 
 
 def _group_cost(
-    asked: Sequence[Asked], schema: Schema, values: Values, neighbours: Neighbours, *, pure: bool
+    asked: Sequence[Asked], schema: Schema, values: Values, neighbours: Neighbours | str, *, pure: bool
 ) -> Fraction:
     """The worst that a unit of m rows can do is m equal rows: the cost is convex in them."""
     names = sorted({name for query, _ in asked for name in query.attributes})

@@ -68,7 +68,9 @@ def with_less_noise(
     return [replace(group, noise=_smaller(group.noise, factor)) for group in groups]
 
 
-def _spare_factor(groups: Sequence[RequestGroup], schema: Schema, budget: Budget, neighbours: Neighbours) -> float:
+def _spare_factor(
+    groups: Sequence[RequestGroup], schema: Schema, budget: Budget, neighbours: Neighbours | str
+) -> float:
     """By what factor all scales may become smaller until the budget is spent; 1 where it is, or nothing costs."""
     ratio = float(groups_cost(groups, schema, neighbours, pure=budget.pure) / budget.amount) * (1 + _SPENDING_MARGIN)
     if ratio > 1 - 1e-6 or ratio == 0:

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from fractions import Fraction
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from crosstally.budget import Budget, Neighbours, Noise, fraction_of_text
 from crosstally.checks import check_kind
-from crosstally.errors import CrosstallyError, KeyReusedError, LedgerError
+from crosstally.errors import CrosstallyError, KeyReusedError, LedgerError, must_be_one_of
 from crosstally.json_text import JsonError, read_json
 from crosstally.measurements import Measurement
 from crosstally.plans.plan import Plan
@@ -75,6 +75,11 @@ class State(StrEnum):
     DELIVERED = "delivered"
     """They have also reached a release."""
 
+    @classmethod
+    def _missing_(cls, value: object) -> NoReturn:
+        """Called by ``State(value)`` where no member has this value."""
+        raise LedgerError(must_be_one_of("the state of an entry", cls, value))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
@@ -91,6 +96,9 @@ class Entry:
     when: datetime
     hash: str
     request: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "state", State(self.state))
 
     @property
     def is_asked(self) -> bool:

@@ -120,7 +120,7 @@ class Choice:
                 )
         return ()
 
-    def sensitivity(self, schema: Schema, neighbours: Neighbours) -> Sensitivity:
+    def sensitivity(self, schema: Schema, neighbours: Neighbours | str) -> Sensitivity:
         """How far one unit can move any whole score: the largest weight times m, under replacement 2 m."""
         moved = 1 if Neighbours(neighbours) == Neighbours.ADD_REMOVE else 2
         most = max(self.whole_weights) * moved * schema.max_rows

@@ -115,7 +115,7 @@ class Kronecker:
                 )
         return tuple(axis.numbers for axis in self._axes(sizes))
 
-    def sensitivity(self, schema: Schema, neighbours: Neighbours) -> Sensitivity:
+    def sensitivity(self, schema: Schema, neighbours: Neighbours | str) -> Sensitivity:
         """From the columns: the largest of one row of the data, or the largest difference of two.
 
         Under replacement it is exact for tables of up to 2,000 cells, and for squared L2 with one matrix; otherwise it

@@ -91,7 +91,7 @@ class Query(Protocol):
     def shape(self, schema: Schema) -> tuple[int, ...]:
         """The shape of the answer."""
 
-    def sensitivity(self, schema: Schema, neighbours: Neighbours) -> Sensitivity:
+    def sensitivity(self, schema: Schema, neighbours: Neighbours | str) -> Sensitivity:
         """How far one unit can move the answer."""
 
     def answer(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -101,7 +101,7 @@ class Query(Protocol):
         """The query as JSON."""
 
 
-def sensitivity_of_tables(tables: int, schema: Schema, neighbours: Neighbours) -> Sensitivity:
+def sensitivity_of_tables(tables: int, schema: Schema, neighbours: Neighbours | str) -> Sensitivity:
     """How far one unit can move this many tables together.
 
     All its rows may sit in one cell of each table, and under replacement all may move to another one:
@@ -153,7 +153,7 @@ class Cells:
             max(maps[name]) + 1 if name in maps else size for name, size in zip(self.attributes, sizes, strict=True)
         )
 
-    def sensitivity(self, schema: Schema, neighbours: Neighbours) -> Sensitivity:
+    def sensitivity(self, schema: Schema, neighbours: Neighbours | str) -> Sensitivity:
         """All rows in one cell; under replacement they move to another. The total has no other cell to move to."""
         if self.attributes or Neighbours(neighbours) == Neighbours.ADD_REMOVE:
             return sensitivity_of_tables(1, schema, neighbours)
@@ -208,7 +208,7 @@ class Contrast:
         """One number for each combination of values; attributes of two values have one."""
         return self.map(schema).shape
 
-    def sensitivity(self, schema: Schema, neighbours: Neighbours) -> Sensitivity:
+    def sensitivity(self, schema: Schema, neighbours: Neighbours | str) -> Sensitivity:
         """Exact, from the columns of the tensor product: one row's, or the difference of two rows'."""
         own, m = self.map(schema), schema.max_rows
         l1, l2_squared = own.l1, own.l2_squared
@@ -323,7 +323,7 @@ class Linear:
             out = (out[:, :, None] * own[:, None, :]).reshape(len(self.terms), -1)
         return out
 
-    def sensitivity(self, schema: Schema, neighbours: Neighbours) -> Sensitivity:
+    def sensitivity(self, schema: Schema, neighbours: Neighbours | str) -> Sensitivity:
         """The most rows times the largest value of a row, or under replacement the widest gap between two units."""
         values, m = self.row_values(schema), schema.max_rows
         low, high = int(values.min()), int(values.max())

@@ -44,7 +44,7 @@ def check_promise(
 
 def costs_of_entries(
     schema: Schema,
-    neighbours: Neighbours,
+    neighbours: Neighbours | str,
     measurements: Iterable[Measurement],
     choices: Iterable[Chosen],
     *,
@@ -66,7 +66,7 @@ def costs_of_entries(
     return costs
 
 
-def _choice_cost(chosen: Chosen, schema: Schema, neighbours: Neighbours, *, pure: bool) -> Fraction:
+def _choice_cost(chosen: Chosen, schema: Schema, neighbours: Neighbours | str, *, pure: bool) -> Fraction:
     """Epsilon = 2 Delta / scale, or rho = epsilon^2 / 8 (``questions.choice``)."""
     assert chosen.noise.kind is NoiseKind.GUMBEL
     moved = 1 if Neighbours(neighbours) == Neighbours.ADD_REMOVE else 2

@@ -139,8 +139,6 @@ def choose_origin(schema: Schema, name: str, *, from_data: bool) -> Schema:
 
 def set_outside(schema: Schema, name: str, rule: str, *, missing: bool) -> Schema:
     """What becomes of values that are none of the labels, and whether missing values have a cell."""
-    if rule not in list(Outside):
-        raise SchemaError("outside must be refuse, other or drop")
     return _with(schema, replace(_editable(schema, name), outside=Outside(rule), missing=missing))
 
 

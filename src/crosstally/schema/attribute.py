@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
 from enum import StrEnum
 from itertools import pairwise
-from typing import Any
+from typing import Any, NoReturn
 
-from crosstally.errors import SchemaError
+from crosstally.errors import SchemaError, must_be_one_of
 from crosstally.schema.canonical import canonical_text, is_unicode
 from crosstally.schema.fields import DATA, read_fields, read_from, read_text
 from crosstally.schema.hierarchy import Level, levels_of, read_hierarchy, read_levels
@@ -31,6 +31,11 @@ class Outside(StrEnum):
     """Count it in the cell ``(other)``."""
     DROP = "drop"
     """Leave the row out."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> NoReturn:
+        """Called by ``Outside(value)`` where no member has this value."""
+        raise SchemaError(must_be_one_of("outside", cls, value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +96,8 @@ class Attribute:
         object.__setattr__(self, "measured_in", read_text(measured_in, f"{where}: measured_in"))
         try:
             object.__setattr__(self, "outside", Outside(outside))
-        except ValueError:
-            raise SchemaError(f"{where}: outside must be refuse, other or drop, got {outside!r}") from None
+        except SchemaError as error:
+            raise SchemaError(f"{where}: {error}") from None
         if bool(self.values) == bool(self.edges):
             raise SchemaError(f"{where} must have either values or edges, and not both")
         if self.bins and len(self.bins) != len(self.edges) - 1:

@@ -119,6 +119,8 @@ class Schema:
             fact.check({attribute.name: attribute for attribute in self.attributes})
         if self.public_counts():
             self.check_all_rows_counted("facts")
+        if reading is not None and reading != WITHHELD and not isinstance(reading, RowReading):
+            raise SchemaError(f"reading must be a RowReading or {WITHHELD!r}, got {type(reading).__name__}")
         if isinstance(reading, RowReading):
             reading.check(self.attributes, None if self.unit is None else self.unit.id)
 

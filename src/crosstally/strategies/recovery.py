@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from crosstally.budget import NoiseKind
-from crosstally.errors import CrosstallyError, PlanError
+from crosstally.errors import CrosstallyError, PlanError, must_be_one_of
 from crosstally.strategies.grouping import greedy_groups, is_consistent
 from crosstally.typing import Floats
 
@@ -38,16 +38,24 @@ _TOLERANCE = 1e-8
 _GAP = 1e-6
 
 
-def demands(recovery: ArrayLike, weights: ArrayLike | None = None, *, kind: NoiseKind) -> Floats:
+def _is_laplace(kind: NoiseKind | str) -> bool:
+    """Whether the noise is Laplace noise and not Gaussian noise: the only two that rows of a strategy have."""
+    given = NoiseKind(kind)
+    if given is NoiseKind.GUMBEL:
+        raise PlanError(must_be_one_of("the noise of a strategy", [NoiseKind.LAPLACE, NoiseKind.GAUSSIAN], given.value))
+    return given is NoiseKind.LAPLACE
+
+
+def demands(recovery: ArrayLike, weights: ArrayLike | None = None, *, kind: NoiseKind | str) -> Floats:
     """How much the noise of each strategy row counts: b_r = 2 sum_j a_j R_jr^2 (Laplace), or half of it (Gaussian)."""
     matrix = np.asarray(recovery, float)
     given = np.ones(len(matrix)) if weights is None else np.asarray(weights, float)
     if given.shape != (len(matrix),) or not (given >= 0).all() or not np.isfinite(given).all():
         raise PlanError("weights must be one number of at least 0 for each query")
-    return np.asarray((2.0 if kind is NoiseKind.LAPLACE else 1.0) * (given @ matrix**2))
+    return np.asarray((2.0 if _is_laplace(kind) else 1.0) * (given @ matrix**2))
 
 
-def group_budgets(sums: ArrayLike, constants: ArrayLike, *, amount: float, kind: NoiseKind) -> Floats:
+def group_budgets(sums: ArrayLike, constants: ArrayLike, *, amount: float, kind: NoiseKind | str) -> Floats:
     """The budget of each group that minimises the weighted sum of variances, in closed form.
 
     Proportional to (s / C)^(1/3) for Laplace noise and to s^(1/4) / C^(1/2) for Gaussian noise. A group that nobody
@@ -57,21 +65,21 @@ def group_budgets(sums: ArrayLike, constants: ArrayLike, *, amount: float, kind:
     array([0.4425, 0.5575])
     """
     s, c = np.asarray(sums, float), np.asarray(constants, float)
-    if kind is NoiseKind.LAPLACE:
+    if _is_laplace(kind):
         shape = np.cbrt(s / c)
         return np.asarray(amount * shape / (c @ shape))
     shape = s**0.25 / np.sqrt(c)
     return np.asarray(amount * shape / math.sqrt(float(c**2 @ shape**2)))
 
 
-def least_objective(sums: ArrayLike, constants: ArrayLike, *, amount: float, kind: NoiseKind) -> float:
+def least_objective(sums: ArrayLike, constants: ArrayLike, *, amount: float, kind: NoiseKind | str) -> float:
     """What ``group_budgets`` attains: (sum (C^2 s)^(1/3))^3 / amount^2, or (sum C sqrt(s))^2 / amount^2 times v.
 
     >>> round(least_objective([4, 8], [1, 1], amount=1, kind=NoiseKind.LAPLACE), 3)
     46.168
     """
     s, c = np.asarray(sums, float), np.asarray(constants, float)
-    if kind is NoiseKind.LAPLACE:
+    if _is_laplace(kind):
         return float(np.cbrt(c**2 * s).sum() ** 3 / amount**2)
     return float((c @ np.sqrt(s)) ** 2 / amount**2)
 
@@ -81,15 +89,15 @@ def gaussian_constant(delta: float) -> float:
     return 2 * math.log(2 / delta)
 
 
-def uniform_budgets(strategy: ArrayLike, *, amount: float, kind: NoiseKind) -> Floats:
+def uniform_budgets(strategy: ArrayLike, *, amount: float, kind: NoiseKind | str) -> Floats:
     """The same budget for every row, as large as the cell with the largest column allows."""
     columns = _columns(strategy, kind)
     largest = float(columns.sum(axis=0).max())
-    each = amount / largest if kind is NoiseKind.LAPLACE else amount / math.sqrt(largest)
+    each = amount / largest if _is_laplace(kind) else amount / math.sqrt(largest)
     return np.full(len(columns), each)
 
 
-def program_budgets(strategy: ArrayLike, needed: ArrayLike, *, amount: float, kind: NoiseKind) -> Floats:
+def program_budgets(strategy: ArrayLike, needed: ArrayLike, *, amount: float, kind: NoiseKind | str) -> Floats:
     """The budget of each row that minimises sum b_r / e_r^2, for any strategy and recovery: the convex program (1)-(3).
 
     Solved in its dual, a smooth concave function of one multiplier for each different column; what is returned is
@@ -103,7 +111,7 @@ def program_budgets(strategy: ArrayLike, needed: ArrayLike, *, amount: float, ki
         raise PlanError("no row of the strategy is needed by any query")
     columns = np.unique(_columns(strategy, kind)[used], axis=1)
     columns = columns[:, columns.any(axis=0)]
-    power = 2.0 if kind is NoiseKind.LAPLACE else 1.0  # of x in sum b / x^power, with x = e or e^2 and limit 1
+    power = 2.0 if _is_laplace(kind) else 1.0  # of x in sum b / x^power, with x = e or e^2 and limit 1
     b = needed[used] / needed[used].sum()
 
     def budgets(logs: Floats) -> Floats:
@@ -123,13 +131,13 @@ def program_budgets(strategy: ArrayLike, needed: ArrayLike, *, amount: float, ki
     if objective > -found.fun * (1 + _GAP) + 1e-12:
         raise CrosstallyError("the program for the budgets did not converge; use uniform budgets for this strategy")
     out = np.zeros(len(needed))
-    out[used] = amount * (x if kind is NoiseKind.LAPLACE else np.sqrt(x))
+    out[used] = amount * (x if _is_laplace(kind) else np.sqrt(x))
     return np.asarray(out)
 
 
-def _columns(strategy: ArrayLike, kind: NoiseKind) -> Floats:
+def _columns(strategy: ArrayLike, kind: NoiseKind | str) -> Floats:
     matrix: Floats = np.abs(np.asarray(strategy, float))
-    return matrix if kind is NoiseKind.LAPLACE else np.asarray(matrix**2)
+    return matrix if _is_laplace(kind) else np.asarray(matrix**2)
 
 
 def recover(queries: ArrayLike, strategy: ArrayLike, variances: ArrayLike) -> Floats:
@@ -180,7 +188,7 @@ def plan_matrix(
     strategy: ArrayLike,
     *,
     amount: float,
-    kind: NoiseKind = NoiseKind.LAPLACE,
+    kind: NoiseKind | str = NoiseKind.LAPLACE,
     budgets: Literal["uniform", "optimal"] = "optimal",
     weights: ArrayLike | None = None,
     recovery: ArrayLike | None = None,
@@ -216,7 +224,7 @@ def plan_matrix(
     return MatrixPlan(shares, _variances(shares, kind), recovery=found)
 
 
-def _optimal_budgets(strategy: Floats, needed: Floats, *, amount: float, kind: NoiseKind) -> Floats:
+def _optimal_budgets(strategy: Floats, needed: Floats, *, amount: float, kind: NoiseKind | str) -> Floats:
     try:
         grouping = greedy_groups(strategy)
     except PlanError:
@@ -227,6 +235,6 @@ def _optimal_budgets(strategy: Floats, needed: Floats, *, amount: float, kind: N
     return np.asarray(budgets[grouping.groups])
 
 
-def _variances(budgets: Floats, kind: NoiseKind) -> Floats:
+def _variances(budgets: Floats, kind: NoiseKind | str) -> Floats:
     with np.errstate(divide="ignore"):
-        return np.asarray((2.0 if kind is NoiseKind.LAPLACE else 1.0) / budgets**2)
+        return np.asarray((2.0 if _is_laplace(kind) else 1.0) / budgets**2)

@@ -72,7 +72,7 @@ class Residual(StrategyWithOptions):
 
 
 def best_variances(
-    closure: Closure, weights: Floats, costs: Floats, neighbours: Neighbours, *, objective: Literal["sum", "max"]
+    closure: Closure, weights: Floats, costs: Floats, neighbours: Neighbours | str, *, objective: Literal["sum", "max"]
 ) -> Balance:
     """The best variance of the coefficients of each attribute set, up to a common factor.
 
@@ -98,7 +98,7 @@ def best_variances(
     )
 
 
-def contrast_costs(closure: Closure, neighbours: Neighbours) -> Floats:
+def contrast_costs(closure: Closure, neighbours: Neighbours | str) -> Floats:
     """For each set rho times the variance of its coefficients: prod(1 - 1/n_i) / 2 when one row is added."""
     if Neighbours(neighbours) == Neighbours.ADD_REMOVE:
         return closure.schema.max_rows**2 * closure.product(1 - 1 / closure.sizes) / 2

@@ -41,7 +41,7 @@ def shares_of_rounds(rounds: int, whole: Fraction, *, choosing_share: Fraction) 
     return (each * choosing_share, each * (1 - choosing_share)) * rounds
 
 
-def choosing(choice: Choice, schema: Schema, budget: Budget, neighbours: Neighbours) -> tuple[Request, ...]:
+def choosing(choice: Choice, schema: Schema, budget: Budget, neighbours: Neighbours | str) -> tuple[Request, ...]:
     """A request for a choice with the least noise that the budget buys."""
     sensitivity = choice.sensitivity(schema, neighbours)
     return (Request(choice, Noise.affordable_choice(sensitivity, budget.amount, pure=budget.pure)),)

@@ -181,7 +181,7 @@ def integer_tables(
     """
     if isinstance(total, bool) or not isinstance(total, int | np.integer) or total < 0:
         raise QueryError(f"total must be a whole number of at least 0, got {total!r}")
-    chosen = method or ("linear-program" if schema.cells <= SMALL_DOMAIN else "projection")
+    chosen = ("linear-program" if schema.cells <= SMALL_DOMAIN else "projection") if method is None else method
     if chosen not in ("linear-program", "projection"):
         raise QueryError(f"method must be linear-program or projection, got {method!r}")
     targets = [Target(Cells(names), values) for names, values in answers.items()]
