@@ -85,6 +85,11 @@ def test_normal_noise() -> None:
     assert half_width(terms, 0.95) >= 1.959964 * 2
 
 
+def test_no_noise_has_no_width() -> None:
+    """As in the number of reports of a local collection, which is known."""
+    assert half_width([NoiseTerm(None, 1.0, count=1.0, variance=0.0)], 0.95) == 0.0
+
+
 def test_noise_too_wide_for_a_table_of_probabilities() -> None:
     """Continuous quantiles: Laplace of scale 1e6 -b ln(0.05); the sum of two has P(|X| > x) = (1 + x/2b) e^(-x/b)."""
     assert half_width([term("laplace", 1e6, 1.0)], 0.95) == pytest.approx(2.995732e6, rel=1e-6)

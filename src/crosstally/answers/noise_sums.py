@@ -51,7 +51,7 @@ def half_width(terms: Sequence[NoiseTerm], level: float) -> float:
     Exact when all draws are alike. Otherwise never less than that, and more by at most 0.0003 times how far the noise
     can reach: about 1% of the standard error, for scales well below 1 about 1% of the largest weight.
     """
-    if not terms or _log_probability_of_zero(terms) >= math.log(level):
+    if not any(term.share for term in terms) or _log_probability_of_zero(terms) >= math.log(level):
         return 0.0
     if len(terms) == 1:
         (term,) = terms
