@@ -102,7 +102,7 @@ def test_intervals_hold_as_often_as_they_say_and_narrower_ones_do_not() -> None:
 def test_pairs_of_a_collection_of_one_way_tables_have_bounds() -> None:
     """The number of reports is exact: bounds rest on a total without noise."""
     schema = ct.Schema([ct.Attribute("sex", ["Female", "Male"]), ct.Attribute("home", ["a", "b", "c"])])
-    collector = ct.local.Collector(protocol := ct.local.design(schema, epsilon=4, people=1_000, ways=1))
+    collector = ct.local.Collector(protocol := ct.local.design(schema, epsilon=1, people=1_000, ways=1))
     for i in range(1_000):
         collector.add(protocol.report({"sex": "Female" if i % 2 else "Male", "home": "abc"[i % 3]}, store={}, cap="4"))
     low, high = collector.release().marginal("sex", "home").interval()
