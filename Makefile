@@ -3,7 +3,7 @@
 # make verify   the long statistical counts; run before calling something done
 # make audit    the package against its own promise: exact losses, sampled bounds, releases of neighbours, mutants; about
 #               an hour on two idle cores (less: AUDIT=--quick, or AUDIT="--releases 2000"); docs/evidence/audit.md
-# make mutants  102 faults planted in the package, one at a time, each with the test that must catch it; five minutes
+# make mutants  108 faults planted in the package, one at a time, each with the test that must catch it; five minutes
 # make fuzz     10,000 forged files of every format, and as many questions and sources; counts are printed
 # make faults   kills, interrupts, full disks, closed folders, other times, 200 of each; files torn at 500 lengths
 # make bench    speed and accuracy against floors and peers, written to benchmarks/results.md

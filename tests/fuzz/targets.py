@@ -33,6 +33,7 @@ from crosstally.releases.file.format import CONTENT
 from crosstally.sources import count
 from crosstally.sources.parts import merge_parts
 from fuzz.mutation import changed_bytes, changed_footer, changed_json, changed_text
+from fuzz.selects import check_select, write_select
 
 __all__ = ["CANARY", "TARGETS", "Target"]
 
@@ -390,6 +391,10 @@ def _open_source(path: Path) -> object:
     return count(path, _SCHEMA, [("sex", "age")])
 
 
+def _open_select(path: Path) -> None:
+    check_select(path.read_text(encoding="utf-8"))
+
+
 TARGETS: dict[str, tuple[str, Target]] = {
     "schema": ("s.json", Target(_json_forger("schema-*.json"), ct.Schema.load)),
     "plan": ("p.json", Target(_json_forger("plan-*.json"), Plan.load)),
@@ -402,6 +407,7 @@ TARGETS: dict[str, tuple[str, Target]] = {
     "part": ("p.counts", Target(_sealed_forger("part-1-share-1.counts"), _open_part)),
     "device store": ("d.json", Target(_forge_store, _open_store, (CrosstallyError, ClientError))),
     "question": ("q.txt", Target(_forge_question, _open_question)),
+    "select": ("q.sql", Target(write_select, _open_select)),
     "CSV source": ("s.csv", Target(_forge_source("csv"), _open_source)),
     "Parquet source": ("s.parquet", Target(_forge_source("parquet"), _open_source)),
     "Arrow source": ("s.arrow", Target(_forge_source("arrow"), _open_source)),

@@ -207,4 +207,41 @@ CENTRAL = (
         "if most is not None and _one_way_error(goal, already + bought) > 9 * most:",
         "strategies/test_stepwise.py::test_one_way_tables_have_at_most_twice_the_error_of_the_best_noise_for_them",
     ),
+    # Trees of SQL
+    Mutant(
+        "sql_trees.py",
+        "    for node in tree.walk():",
+        "    for node in ():",
+        "sql/test_random_selects.py::test_random_selects_are_refused_or_answered_as_the_rows_answer",
+    ),
+    Mutant(
+        "sql_trees.py",
+        "if value is not None and value != [] and argument not in understood:",
+        "if False:",
+        "sql/test_random_selects.py::test_what_is_not_understood_is_named",
+    ),
+    Mutant(
+        "sql/conditions.py",
+        "return _leaf(node, schema, not negated)\n    if isinstance(node, exp.Is)",
+        "return _leaf(node, schema, negated)\n    if isinstance(node, exp.Is)",
+        "sql/test_random_selects.py::test_random_selects_are_refused_or_answered_as_the_rows_answer",
+    ),
+    Mutant(
+        "sql/evaluate.py",
+        "known = ~(np.isnan(left) | np.isnan(right))",
+        "known = np.ones(len(left), np.bool_)",
+        "sql/test_random_selects.py::test_random_selects_are_refused_or_answered_as_the_rows_answer",
+    ),
+    Mutant(
+        "sql/evaluate.py",
+        "cut = inner.order or inner.limit is not None or inner.offset",
+        "cut = False",
+        "sql/test_random_selects.py::test_what_is_not_understood_is_named",
+    ),
+    Mutant(
+        "sources/databases.py",
+        "query = checked_query(database.query, database._dialect(), rows_are_units=database.rows_are_units)",
+        "query = database.query",
+        "sources/test_databases.py::test_a_database_runs_what_was_checked_and_not_what_was_written",
+    ),
 )

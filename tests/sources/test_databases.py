@@ -224,7 +224,7 @@ class Given:
         return self
 
     def execute(self, query: str) -> None:
-        assert query == "SELECT id, amount FROM p\n"
+        assert query == "SELECT id, amount FROM p"
 
     def fetchmany(self, rows: int) -> list[tuple[Any, ...]]:
         return list(islice(self._rows, 2))
@@ -414,3 +414,14 @@ def test_a_connection_that_is_lost_spends_nothing(folder: Path, url: str, monkey
     assert sum(seen) < 100_000
     assert sorted(path.name for path in folder.iterdir()) == before
     assert ct.Ledger.open("people.ledger").spent == 0
+
+
+def test_a_database_runs_what_was_checked_and_not_what_was_written() -> None:
+    seen: list[str] = []
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute("CREATE TABLE people AS SELECT 'Male' AS sex")
+        connection.set_trace_callback(seen.append)
+        query = "select sex /* or 1 = 1 */ from people where sex not like 'F%' -- all"
+        with read_query(Database(query=query, connection=connection)) as (names, found):
+            assert (names, sum(batch.num_rows for batch in found)) == (["sex"], 1)
+    assert seen == ["SELECT sex FROM people WHERE sex NOT LIKE 'F%'"]

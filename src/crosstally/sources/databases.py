@@ -24,7 +24,7 @@ from crosstally.extras import optional
 from crosstally.sources.grouped_query import all_of, grouped_query, sample_query, types_query
 from crosstally.sources.guard import guarded
 from crosstally.sources.odbc import NUMERIC, check_odbc, connect_odbc, odbc_rows
-from crosstally.sources.one_select import check_one_select
+from crosstally.sources.one_select import checked_query
 from crosstally.sources.python_values import column_of
 from crosstally.sources.sqlstates import reason_of
 
@@ -84,7 +84,7 @@ class Database:
         if self.connection is not None and not hasattr(self.connection, "cursor"):
             raise SourceError(f"connection must be one of ADBC or DB-API, got {type(self.connection).__name__}")
         if self.dsn_env is None:
-            check_one_select(self.query, self._dialect(), rows_are_units=self.rows_are_units)
+            checked_query(self.query, self._dialect(), rows_are_units=self.rows_are_units)
 
     def __repr__(self) -> str:
         if self.connection is not None:
@@ -120,10 +120,9 @@ def read_query(
 
     Where ``chosen`` says which of the columns are needed, equal rows may come once, with a column of their number.
     """
-    check_one_select(database.query, database._dialect(), rows_are_units=database.rows_are_units)
+    query = checked_query(database.query, database._dialect(), rows_are_units=database.rows_are_units)
     with ExitStack() as stack:
         execute = _guarded(partial(_connected, database, stack), _NOT_OPENED)
-        query = database.query.rstrip("; \t\r\n") + "\n"
         grouped = None if chosen is None else _grouped(query, database._dialect(), execute, chosen)
         names, found = _guarded(partial(execute, grouped or query), _FAILED)
         yield names, _each(found)

@@ -1,73 +1,75 @@
 """Whether a query is one SELECT whose rows each come of one row, so that a person changes the own rows alone.
 
 Sensitivity rests on it. So the query is not searched for what is known to be wrong: every part of it must be among the
-parts that are known to be right, and what is not known here is refused.
+parts that are known to be right, and what is not known here is refused. The query is printed anew from its tree before
+it is checked, and this is what the database runs: it reads no word that was not understood here.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 from crosstally.errors import SourceError
 from crosstally.extras import optional
+from crosstally.sources.query_trees import FUNCTIONS, READING, ROW_BY_ROW
+from crosstally.sql_trees import in_words, not_understood
 
-__all__ = ["check_one_select"]
+__all__ = ["checked_query"]
 
-# Names of sqlglot's expressions. A statement's own parts:
-_PARTS = "Alias CTE Column From Identifier Join Order Ordered Paren Select Star Subquery Table TableAlias Where With"
-# Constants, types and operators on the values of one row:
-_OPERATORS = """
-    Add And Between BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Boolean Case Cast Collate DPipe DataType DataTypeParam
-    Div EQ Escape GT GTE ILike If In IntDiv Interval Is LT LTE Like Literal Mod Mul NEQ Neg Not Null NullSafeEQ
-    NullSafeNEQ Or RegexpILike RegexpLike SimilarTo Sub TryCast Tuple Var Xor
-"""
-# Functions of one row alone, each with one value; today's date is the same for all rows:
-_FUNCTIONS = """
-    Abs Ascii AtTimeZone Ceil Chr Coalesce Concat ConcatWs CurrentDate CurrentTimestamp Date DateAdd DateDiff
-    DateFromParts DateSub DateToDateStr DateTrunc Day DayOfMonth DayOfWeek DayOfWeekIso DayOfYear EndsWith Exp Extract
-    Floor Greatest Hex Hour Initcap JSONExtract JSONExtractScalar JSONPath JSONPathKey JSONPathRoot JSONPathSubscript
-    LastDay Least Left Length Ln Log Lower MD5 Minute Month Nullif Pad Pow Quarter RegexpExtract RegexpReplace Repeat
-    Replace Reverse Right Round Second Sign SplitPart Sqrt StartsWith StrPosition StrToDate StrToTime Substring
-    TimeToStr TimestampTrunc ToChar ToNumber Translate Trim Trunc TsOrDsToDate TsOrDsToTimestamp Typeof UnixToTime
-    Upper Week WeekOfYear WidthBucket Year
-"""
-_KNOWN = frozenset(f"{_PARTS} {_OPERATORS} {_FUNCTIONS}".split())
-# Functions that sqlglot has no class for.
-_NAMED = frozenset(("age", "btrim", "date_part", "julianday", "make_date", "now", "printf", "strftime", "to_date"))
-_CHANGING = frozenset(("Alter", "Command", "Copy", "Create", "Delete", "Drop", "Insert", "Into", "Merge", "Update"))
-# What a SELECT may have: no DISTINCT, GROUP BY, HAVING, LIMIT, INTO, FOR UPDATE, nor what later versions add.
-_OF_A_SELECT = frozenset(("with_", "expressions", "from_", "joins", "where", "order"))
-_OF_A_JOIN = frozenset(("this", "side", "kind", "on", "using"))
-_OF_A_TABLE = frozenset(("this", "alias", "db", "catalog", "only", "joins"))
+_CHANGING = frozenset(
+    ("Alter", "Command", "Copy", "Create", "Delete", "Drop", "Insert", "Into", "Lock", "Merge", "Update")
+)
 # PostgreSQL takes p.count for count(p) where no column has that name: these aggregates take whole rows.
 _OF_WHOLE_ROWS = frozenset(("array_agg", "count", "json_agg", "jsonb_agg"))
-_WORDS = {"SetOperation": "UNION", "Union": "UNION", "Intersect": "INTERSECT", "Except": "EXCEPT", "Fetch": "LIMIT"}
-_WORDS |= {"Group": "GROUP BY", "Window": "a window function", "Rand": "random()", "Uuid": "a random UUID"}
-_WORDS |= {"TableSample": "TABLESAMPLE", "Lock": "FOR UPDATE"}
 _HOW = (
     "leave it out, or say --rows-are-units (in Python rows_are_units=True) if one person more or less changes one row "
     "of the result all the same, which the release will state"
 )
-_READING = "leave it out, or select from a view"
 
 
-def check_one_select(query: str, dialect: str | None, *, rows_are_units: bool = False) -> None:
-    """Raise unless the query is one SELECT, changes nothing, and each of its rows depends on no other row.
+def checked_query(query: str, dialect: str | None, *, rows_are_units: bool = False) -> str:
+    """The query as the database runs it; raises unless it is one SELECT that changes nothing and keeps rows apart.
 
     ``dialect`` is sqlglot's name for the database's SQL, None for SQL as most databases speak it. Two tables may be
     joined, where a row of the first one finds its own rows of the other by an equality. What a view does inside the
     database cannot be seen from here. With ``rows_are_units`` the steward answers for how rows depend on each other;
     functions that are not known, and those in FROM, are refused all the same, since they may do anything.
     """
-    tree = _parsed(query, dialect)
+    text = _printed(query, dialect)
+    _check(_parsed(text, dialect), dialect, rows_are_units=rows_are_units)
+    return text
+
+
+def _printed(query: str, dialect: str | None) -> str:
+    """The query in one way of writing it: without comments, each function under the name and arguments it was given."""
+    sqlglot = optional("sqlglot", extra="databases")
+    verbatim = _verbatim(dialect)
+    tree = _parsed(query, dialect, verbatim)
+    try:
+        level = sqlglot.errors.ErrorLevel.RAISE
+        return str(tree.sql(verbatim, comments=False, normalize_functions=False, unsupported_level=level))
+    except sqlglot.errors.SqlglotError:
+        raise SourceError(f"the query cannot be written as {dialect or 'SQL'}: use plainer SQL, or a view") from None
+
+
+@cache
+def _verbatim(dialect: str | None) -> Any:
+    """A dialect that knows no function by name: sqlglot might print another one for it, which a database lacks."""
+    sqlglot = optional("sqlglot", extra="databases")
+    own = type(sqlglot.Dialect.get_or_raise(dialect))
+    parser = type("Parser", (own.parser_class,), {"FUNCTIONS": {}})
+    return type(f"Verbatim{own.__name__}", (own,), {"Parser": parser})
+
+
+def _check(tree: Any, dialect: str | None, *, rows_are_units: bool) -> None:
+    _check_understood(tree, rows_are_units=rows_are_units)
     if rows_are_units:
-        for node in tree.walk():
-            _check_reading(node)
         return
     for node in tree.walk():
-        _check_node(node)
+        _check_place(node)
     for join in tree.find_all(optional("sqlglot", extra="databases").exp.Join):
         _check_join(join)
     _check_tables(tree)
@@ -75,14 +77,14 @@ def check_one_select(query: str, dialect: str | None, *, rows_are_units: bool = 
         _check_columns(tree)
 
 
-def _parsed(query: str, dialect: str | None) -> Any:
+def _parsed(query: str, dialect: str | None, read: Any = None) -> Any:
     sqlglot = optional("sqlglot", extra="databases")
     statements: list[Any] | None = None
     try:
         words = sqlglot.tokenize(query, read=dialect)
         # sqlglot logs what it does not know, with its text: nothing but a SELECT is given to it.
         if words and words[0].text.upper() in ("SELECT", "WITH"):
-            statements = sqlglot.parse(query, read=dialect)
+            statements = sqlglot.parse(query, read=read or dialect)
     except (sqlglot.errors.SqlglotError, RecursionError):
         pass
     else:
@@ -98,38 +100,32 @@ def _parsed(query: str, dialect: str | None) -> Any:
     return found[0]
 
 
-def _check_node(node: Any) -> None:
-    kind = type(node).__name__
-    if kind in ("Anonymous", "AnonymousAggFunc"):
-        if node.name.lower() not in _NAMED:
-            raise _depends(f"the function {node.name!r}, which is not known to look at one row alone")
-    elif kind not in _KNOWN:
-        raise _refusal(kind, kind.upper())
-    parts = {"Select": _OF_A_SELECT, "Join": _OF_A_JOIN, "Table": _OF_A_TABLE}.get(kind)
-    if parts is not None:
-        for name, part in node.args.items():
-            if part and name not in parts:
-                first = part[0] if isinstance(part, list) else part
-                raise _refusal(type(first).__name__, f"{first} JOIN" if name == "method" else name.upper())
-    if kind == "Table" and type(node.this).__name__ != "Identifier":
-        raise _depends("a function in FROM")
-    if kind == "With" and node.args.get("recursive"):
-        raise _depends("WITH RECURSIVE")
-    if kind == "Select" and type(node.parent).__name__ not in ("NoneType", "CTE", "Subquery"):
-        raise _depends("a subquery outside of FROM")
-    if kind == "Subquery" and type(node.parent).__name__ not in ("From", "Join"):
-        raise _depends("a subquery outside of FROM")
+def _check_understood(tree: Any, *, rows_are_units: bool) -> None:
+    """Raise unless every class and argument of the tree is known to keep rows apart or, if asserted, to read alone."""
+    refusal = _not_known if rows_are_units else _depends
+    for node, argument in not_understood(tree, READING if rows_are_units else ROW_BY_ROW):
+        value = node if argument is None else node.args[argument]
+        first = value[0] if isinstance(value, list) else value
+        if type(first).__name__ in _CHANGING:
+            raise SourceError(f"a query must change nothing, got one with {in_words(first)}")
+        raise refusal(f"{value} JOIN" if argument == "method" else in_words(node, argument))
+    for node in tree.walk():
+        kind = type(node).__name__
+        if kind == "Anonymous" and node.name.lower() not in FUNCTIONS:
+            raise refusal(f"the function {node.name!r}, which is not known to look at one row alone")
+        if kind == "Table" and type(node.this).__name__ != "Identifier":
+            raise refusal("a function in FROM")
 
 
-def _check_reading(node: Any) -> None:
-    """Raise where a part of a query may do more than read tables."""
-    kind = type(node).__name__
-    if kind in _CHANGING or kind == "Lock":
-        raise SourceError(f"a query must change nothing, got one with {_WORDS.get(kind) or kind.upper()}")
-    if kind in ("Anonymous", "AnonymousAggFunc") and node.name.lower() not in _NAMED:
-        raise SourceError(f"the query has the function {node.name!r}, which is not known here: {_READING}")
-    if kind == "Table" and type(node.this).__name__ != "Identifier":
-        raise SourceError(f"the query has a function in FROM: {_READING}")
+def _check_place(node: Any) -> None:
+    """Raise where a subquery, or a list after IN, is not what it may be."""
+    kind, parent = type(node).__name__, type(node.parent).__name__
+    if (kind == "Select" and parent not in ("NoneType", "CTE", "Subquery")) or (
+        kind == "Subquery" and parent not in ("From", "Join")
+    ):
+        raise _depends("a subquery outside of FROM")
+    if kind == "In" and any(each.find(optional("sqlglot", extra="databases").exp.Column) for each in node.expressions):
+        raise _depends("a name in the list of IN, which takes constants alone")
 
 
 def _check_join(join: Any) -> None:
@@ -175,10 +171,8 @@ def _check_columns(tree: Any) -> None:
             raise _depends(f"{column.table}.{column.name}, which may be an aggregate")
 
 
-def _refusal(kind: str, word: str) -> SourceError:
-    if kind in _CHANGING:
-        return SourceError(f"a query must change nothing, got one with {word}")
-    return _depends(_WORDS.get(kind) or word)
+def _not_known(what: str) -> SourceError:
+    return SourceError(f"the query has {what}, which is not known here: leave it out, or select from a view")
 
 
 def _depends(what: str) -> SourceError:

@@ -17,7 +17,7 @@ from crosstally.html_text import MOST_ROWS, html_table
 from crosstally.schema import Schema
 from crosstally.sql.conditions import branches_of_case, condition_of_sql
 from crosstally.sql.evaluate import Evaluation
-from crosstally.sql.groups import NULL, Groups, Tables
+from crosstally.sql.groups import DIGITS, Groups, Tables
 from crosstally.sql.statement import Statement, expressions, read_statement
 from crosstally.tables import check_level
 from crosstally.text_table import aligned
@@ -26,7 +26,6 @@ from crosstally.typing import Floats
 __all__ = ["SqlAnswer", "answer_sql"]
 
 _SHOWN_ROWS = 10  # rows at the prompt, where nothing is longer than twelve lines
-_DIGITS = 9  # without the dust of floating point: 4.0 where 3.9999999999999982 was computed
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -129,7 +128,7 @@ def _is_exact(node: Any) -> bool:
 
 
 def _column(numbers: Floats) -> tuple[float | None, ...]:
-    return tuple(round(each, _DIGITS) + 0.0 if math.isfinite(each) else None for each in numbers.tolist())
+    return tuple(round(each, DIGITS) + 0.0 if math.isfinite(each) else None for each in numbers.tolist())
 
 
 def _order(statement: Statement, evaluation: Evaluation) -> NDArray[np.intp]:
@@ -156,12 +155,8 @@ def _sorted_by(node: Any, statement: Statement, evaluation: Evaluation) -> Float
     if isinstance(node, exp.Column):
         named = [item.node for item in statement.items if item.name.lower() == node.name.lower()]
         node = named[0] if named else node
-    if isinstance(node, exp.Coalesce):
-        node = node.this
-    codes = evaluation.key(node)
-    if codes is None:
-        return evaluation.numbers(node).value
-    return np.where(codes == NULL, np.nan, codes)
+    places = evaluation.places(node)
+    return np.round(evaluation.numbers(node).value, DIGITS) if places is None else places
 
 
 def _array(column: tuple[str | float | None, ...]) -> pa.Array:

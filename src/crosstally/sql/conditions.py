@@ -16,7 +16,7 @@ from crosstally.schema import Schema
 from crosstally.schema.attribute import MISSING, Outside
 from crosstally.sql.statement import attribute_of, expressions, refused
 
-__all__ = ["branches_of_case", "condition_of_sql", "not_missing"]
+__all__ = ["branches_of_case", "condition_of_sql", "labels_in_case", "not_missing"]
 
 _TRUE: Condition = And(())
 _FALSE: Condition = Or(())
@@ -36,6 +36,8 @@ def condition_of_sql(node: Any, schema: Schema, *, negated: bool = False) -> Con
         return _TRUE if bool(node.this) is not negated else _FALSE
     if isinstance(node, exp.NEQ):
         return _leaf(exp.EQ(this=node.this, expression=node.expression), schema, not negated)
+    if isinstance(node, exp.Like | exp.ILike) and node.args.get("negate"):
+        return _leaf(node, schema, not negated)
     if isinstance(node, exp.Is) and isinstance(node.expression, exp.Null):
         known = not_missing(attribute_of(_column(node.this), schema), schema)
         return known if negated else Not(known)
@@ -59,6 +61,9 @@ def branches_of_case(case: Any, schema: Schema) -> dict[str | None, Condition]:
     missing does not matter here, so the opposite is that of sets.
     """
     exp = expressions()
+    labels = [node for node in labels_in_case(case) if _label(node) is not None]
+    if len({node.is_string for node in labels}) > 1:
+        raise QueryError(f"{shown(case.sql('duckdb'))} must give texts alone, or numbers alone")
     branches: dict[str | None, list[Condition]] = {}
     before: list[Condition] = []
     for each in case.args["ifs"]:
@@ -68,6 +73,12 @@ def branches_of_case(case: Any, schema: Schema) -> dict[str | None, Condition]:
         before.append(own)
     branches.setdefault(_label(case.args.get("default")), []).append(And(tuple(map(Not, before))))
     return {label: parts[0] if len(parts) == 1 else Or(tuple(parts)) for label, parts in branches.items()}
+
+
+def labels_in_case(case: Any) -> list[Any]:
+    """What a CASE gives, in the order written."""
+    default = case.args.get("default")
+    return [*(each.args["true"] for each in case.args["ifs"]), *([] if default is None else [default])]
 
 
 def _label(node: Any) -> str | None:
@@ -85,7 +96,7 @@ def _leaf(node: Any, schema: Schema, negated: bool) -> Condition:
 def _comparison(node: Any, schema: Schema) -> tuple[str, Condition]:
     """A comparison of one attribute with constants."""
     exp = expressions()
-    if isinstance(node, exp.In) and not node.args.get("query"):
+    if isinstance(node, exp.In):
         name = attribute_of(_column(node.this), schema)
         return name, OneOf(name, tuple(_constant(each) for each in node.expressions))
     if isinstance(node, exp.Between):
@@ -122,7 +133,7 @@ def _column(node: Any) -> Any:
 def _constant(node: Any) -> str:
     """A text or a number, as text: labels are compared by their canonical text."""
     exp = expressions()
-    if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal):
+    if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal) and not node.this.is_string:
         return f"-{node.this.name}"
     if isinstance(node, exp.Boolean):
         return "true" if node.this else "false"

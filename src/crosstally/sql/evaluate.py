@@ -8,16 +8,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.errors import QueryError
-from crosstally.questions.conditions import Condition, shown
-from crosstally.sql.conditions import condition_of_sql, not_missing
+from crosstally.questions.conditions import Condition, number_of_text, shown
+from crosstally.schema.attribute import MISSING
+from crosstally.sql.conditions import condition_of_sql, labels_in_case, not_missing
 from crosstally.sql.groups import NULL, Groups, Tables
 from crosstally.sql.numbers import Numbers
-from crosstally.sql.statement import Statement, case_name, expressions, read_statement, refused
+from crosstally.sql.statement import Statement, case_name, expressions, read_statement, refused, refused_window
 from crosstally.typing import Floats
 
 __all__ = ["Evaluation"]
 
 _DEEPEST = 50  # nested brackets and operators
+_MOST_DIGITS = 15  # of ROUND: a double has no more
+_WHOLE = ("INT", "BIGINT", "SMALLINT", "TINYINT", "HUGEINT")
+_FRACTIONS = ("DOUBLE", "FLOAT")  # not DECIMAL, which rounds to as many digits as it says
 
 
 class Evaluation:
@@ -36,7 +40,10 @@ class Evaluation:
     def key(self, node: Any) -> NDArray[np.intp] | None:
         """The codes of a key in each row, where the tree is a column or a CASE that stands in GROUP BY."""
         name = self._key_name(node)
-        return None if name is None else self.groups.codes[name][self.kept]
+        return None if name is None else self._codes(name)
+
+    def _codes(self, name: str) -> NDArray[np.intp]:
+        return self.groups.codes[name][self.kept]
 
     def _key_name(self, node: Any) -> str | None:
         exp = expressions()
@@ -53,18 +60,53 @@ class Evaluation:
 
     def labels(self, node: Any) -> list[str | None] | None:
         """The texts of a column of labels, where the tree is one: an attribute, or COALESCE of one and a text."""
+        name = self._key_name(node)
+        return self._texts(node) if name is None else self._taken(name, self.groups.labels_of(name))
+
+    def _texts(self, node: Any) -> list[str | None] | None:
+        """The same as SQL sees it, to whom a missing value is NULL."""
         exp = expressions()
         if isinstance(node, exp.Coalesce) and len(node.expressions) == 1:
-            inner, other = self.labels(node.this), node.expressions[0]
+            inner, other = self._texts(node.this), node.expressions[0]
             if inner is not None and isinstance(other, exp.Literal):
                 return [other.name if each is None else each for each in inner]
         if isinstance(node, exp.Literal) and node.is_string:
             return [node.name] * len(self.kept)
         name = self._key_name(node)
+        return None if name is None else self._taken(name, self._known_labels(name))
+
+    def _taken(self, name: str, by_code: list[Any]) -> list[Any]:
+        return [by_code[code] for code in self._codes(name).tolist()]
+
+    def _known_labels(self, name: str) -> list[str | None]:
+        """The label of each code of a key, None for a missing value; the last one, which NULL finds, is None."""
+        labels = self.groups.labels_of(name)
+        return labels if name in self.groups.cases else [None if each == MISSING else each for each in labels]
+
+    def places(self, node: Any) -> Floats | None:
+        """Where each row's label stands among all, NaN for NULL; None where the tree is no column of labels.
+
+        Labels of attributes stand as the schema has them, those of a CASE as texts or numbers do, and a text that
+        COALESCE puts for NULL behind all labels, unless it is one of them.
+        """
+        exp = expressions()
+        if isinstance(node, exp.Coalesce) and len(node.expressions) == 1:
+            inner, name = self.places(node.this), self._key_name(node.this)
+            if inner is None or name is None:
+                return None
+            known = self._known_labels(name)
+            other = node.expressions[0].name
+            return np.where(np.isnan(inner), known.index(other) if other in known else len(known), inner)
+        name = self._key_name(node)
         if name is None:
             return None
-        texts = self.groups.labels_of(name)
-        return [texts[code] for code in self.groups.codes[name][self.kept].tolist()]
+        labels = self._known_labels(name)
+        order = [each for each in labels if each is not None]
+        if name in self.groups.cases:
+            of_texts = all(each.is_string for each in labels_in_case(self.statement.cases[name]))
+            order.sort(key=str if of_texts else number_of_text)  # type: ignore[arg-type]
+        by_code = [np.nan if each is None else float(order.index(each)) for each in labels]
+        return np.array(self._taken(name, by_code), np.float64)
 
     def _aliased(self, column: Any) -> Any:
         """What a name stands for that SELECT gave: never an attribute's own, which comes first."""
@@ -120,13 +162,15 @@ class Evaluation:
         exp = expressions()
         inner = self.numbers(node.this, depth + 1)
         if isinstance(node, exp.Cast):
-            whole = node.to.this.name in ("INT", "BIGINT", "SMALLINT", "TINYINT", "HUGEINT")
-            return inner.changed(np.rint) if whole else inner
+            if node.to.this.name not in (*_WHOLE, *_FRACTIONS):
+                raise refused(f"a CAST to {node.to.sql('duckdb')}")
+            return inner.changed(np.rint) if node.to.this.name in _WHOLE else inner
         if isinstance(node, exp.Round):
-            given = node.args.get("decimals")
-            digits = 0 if given is None else int(_literal(given))
-            return inner.changed(lambda column: np.round(column, digits))
-        nothing = float(_literal(node.expression))
+            digits = _number(node.args.get("decimals") or exp.Literal.number(0))
+            if digits not in range(-_MOST_DIGITS, _MOST_DIGITS + 1):
+                raise QueryError(f"ROUND takes a whole number of digits from -{_MOST_DIGITS} to {_MOST_DIGITS}")
+            return inner.changed(lambda column: _rounded(column, int(digits)))
+        nothing = _number(node.expression)
         return Numbers(np.where(inner.value == nothing, np.nan, inner.value), inner.low, inner.high)
 
     def _counted(self, node: Any) -> Condition | None:
@@ -156,13 +200,15 @@ class Evaluation:
         The sum of a whole partition is a table of the release, which knows its error better than the sum of its cells.
         """
         exp = expressions()
-        if not isinstance(node.this, exp.Sum) or node.args.get("order") or node.args.get("spec"):
-            raise refused(
-                f"the window {shown(node.sql('duckdb'))}: windows are SUM(...) OVER (PARTITION BY ...), and others"
-            )
+        if not isinstance(node.this, exp.Sum):
+            raise refused_window(node)
         keys = [self._partition_key(each) for each in node.args.get("partition_by") or []]
         inner = self.numbers(node.this.this, depth + 1)
-        parts = _parts([self.groups.codes[name][self.kept] for name in keys], len(self.kept))
+        # one partition of all NULLs: a missing value is one, and so is a key that the row's grouping set does not have
+        codes = [
+            np.where(_is_none(self._taken(name, self._known_labels(name))), NULL, self._codes(name)) for name in keys
+        ]
+        parts = _parts(codes, len(self.kept))
         sums = Numbers(*(_summed(column, parts) for column in (inner.value, inner.low, inner.high)))
         if len(self.statement.sets) > 1 or self._filtered or self.groups.cases or not _is_count(node.this.this):
             return sums
@@ -187,7 +233,8 @@ class Evaluation:
 
     def _one_number(self, select: Any) -> Numbers:
         inner = read_statement(select, self.statement.schema)
-        if inner.grouped or len(inner.items) != 1 or inner.having is not None:
+        cut = inner.order or inner.limit is not None or inner.offset
+        if inner.grouped or len(inner.items) != 1 or inner.having is not None or cut:
             raise refused("a subquery that is not one number")
         condition = None if inner.where is None else condition_of_sql(inner.where, inner.schema)
         groups = Groups(inner.schema, self.tables, condition, inner.sets, self.groups.level)
@@ -198,47 +245,72 @@ class Evaluation:
 
     def holds(self, node: Any) -> NDArray[np.bool_]:
         """In which rows a condition on groups is true."""
+        return self._truth(node)[0]
+
+    def _truth(self, node: Any) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """In which rows a condition is true, and in which it is false: it is neither where it compares with NULL."""
         exp = expressions()
         if isinstance(node, exp.Paren):
-            return self.holds(node.this)
+            return self._truth(node.this)
         if isinstance(node, exp.Not):
-            return ~self.holds(node.this)
-        if isinstance(node, exp.And):
-            return self.holds(node.this) & self.holds(node.expression)
-        if isinstance(node, exp.Or):
-            return self.holds(node.this) | self.holds(node.expression)
+            true, false = self._truth(node.this)
+            return false, true
+        if isinstance(node, exp.And | exp.Or):
+            (a, not_a), (b, not_b) = self._truth(node.this), self._truth(node.expression)
+            return (a & b, not_a | not_b) if isinstance(node, exp.And) else (a | b, not_a & not_b)
         if isinstance(node, exp.Is) and isinstance(node.expression, exp.Null):
-            codes = self.key(node.this)
-            return np.isnan(self.numbers(node.this).value) if codes is None else codes == NULL
+            texts = self._texts(node.this)
+            null = np.isnan(self.numbers(node.this).value) if texts is None else _is_none(texts)
+            return null, ~null
         if isinstance(node, exp.Between):
-            value = self.numbers(node.this).value
-            return (value >= self.numbers(node.args["low"]).value) & (value <= self.numbers(node.args["high"]).value)
-        if isinstance(node, exp.EQ | exp.NEQ | exp.In) and self.key(node.this) is not None:
+            low = exp.GTE(this=node.this, expression=node.args["low"])
+            return self._truth(exp.And(this=low, expression=exp.LTE(this=node.this, expression=node.args["high"])))
+        if isinstance(node, exp.EQ | exp.NEQ | exp.In) and self._texts(node.this) is not None:
             return self._one_of(node)
         compare = {exp.EQ: np.equal, exp.NEQ: np.not_equal, exp.LT: np.less, exp.LTE: np.less_equal}
         compare |= {exp.GT: np.greater, exp.GTE: np.greater_equal}
         if type(node) not in compare:
             raise refused(f"HAVING {shown(node.sql('duckdb'))}")
-        return np.asarray(compare[type(node)](self.numbers(node.this).value, self.numbers(node.expression).value))
+        left, right = self.numbers(node.this).value, self.numbers(node.expression).value
+        known = ~(np.isnan(left) | np.isnan(right))
+        found = np.asarray(compare[type(node)](left, right))
+        return found & known, ~found & known
 
-    def _one_of(self, node: Any) -> NDArray[np.bool_]:
+    def _one_of(self, node: Any) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         exp = expressions()
-        labels, wanted = self.labels(node.this), node.expressions if isinstance(node, exp.In) else [node.expression]
+        labels, texts = self.labels(node.this), self._texts(node.this)
         assert labels is not None
-        texts = {str(_literal(each)) for each in wanted}
-        there = np.array([label is not None and label in texts for label in labels], np.bool_)
-        if not isinstance(node, exp.NEQ):
-            return there
-        return ~there & np.array([label is not None for label in labels], np.bool_)
+        assert texts is not None
+        wanted = {str(_literal(each)) for each in (node.expressions if isinstance(node, exp.In) else [node.expression])}
+        there = np.array([label in wanted for label in labels], np.bool_)
+        other = ~there & ~_is_none(texts)
+        return (other, there) if isinstance(node, exp.NEQ) else (there, other)
+
+
+def _is_none(texts: list[str | None]) -> NDArray[np.bool_]:
+    return np.array([text is None for text in texts], np.bool_)
 
 
 def _literal(node: Any) -> str:
     exp = expressions()
-    if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal):
+    if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal) and not node.this.is_string:
         return f"-{node.this.name}"
     if not isinstance(node, exp.Literal):
         raise refused(f"{shown(node.sql('duckdb'))}, where a constant must stand,")
     return str(node.name)
+
+
+def _number(node: Any) -> float:
+    number = number_of_text(_literal(node))
+    if number is None:
+        raise QueryError(f"{shown(node.sql('duckdb'))} must be a number")
+    return float(number)
+
+
+def _rounded(column: Floats, digits: int) -> Floats:
+    """Halves are rounded away from zero, as databases do."""
+    unit = 10.0**digits
+    return np.copysign(np.floor(np.abs(column) * unit + 0.5) / unit, column)
 
 
 def _greatest_share(part: Any, whole: Any) -> float | None:
@@ -278,6 +350,9 @@ def _parts(codes: list[NDArray[np.intp]], rows: int) -> NDArray[np.intp]:
 
 
 def _summed(column: Floats, parts: NDArray[np.intp]) -> Floats:
-    """The sum over the partition of each row; NULLs are left out."""
-    known = np.where(np.isnan(column), 0.0, column)
-    return np.asarray(np.bincount(parts, known)[parts], np.float64) if len(column) else column
+    """The sum over the partition of each row; NULLs are left out, and where all are NULL the sum is."""
+    if not len(column):
+        return column
+    known = ~np.isnan(column)
+    sums = np.bincount(parts, np.where(known, column, 0.0))
+    return np.asarray(np.where(np.bincount(parts, known) > 0, sums, np.nan)[parts], np.float64)

@@ -15,10 +15,13 @@ from crosstally.schema import Schema
 from crosstally.sql.numbers import Numbers
 from crosstally.tables import Marginal
 
-__all__ = ["NULL", "Groups", "Tables"]
+__all__ = ["DIGITS", "NULL", "Groups", "Tables"]
 
 Tables = Callable[[Sequence[tuple[str, ...]], Question | None], list[Marginal]]
 """The tables of a release over some sets of attributes, under a condition."""
+
+DIGITS = 9
+"""Behind the point; more are dust of floating point, by which counts that are equal would differ."""
 
 NULL = -1
 """The code of an attribute that a row's grouping set does not have."""
@@ -136,7 +139,7 @@ class Groups:
 
     def _numbers(self, answer: Marginal) -> Numbers:
         low, high = answer.interval(self.level)
-        return Numbers(answer.values.ravel(), low.ravel(), high.ravel())
+        return Numbers(np.round(answer.values.ravel(), DIGITS), low.ravel(), high.ravel())
 
     def _placed(self, number: int, names: tuple[str, ...], answer: Marginal | None) -> Numbers:
         rows = np.flatnonzero(self._block_numbers == number)

@@ -15,13 +15,42 @@ from crosstally.errors import QueryError, did_you_mean
 from crosstally.extras import optional
 from crosstally.questions.conditions import shown
 from crosstally.schema import Schema
+from crosstally.sql_trees import in_words, known_trees, not_understood
 
-__all__ = ["Item", "Statement", "case_name", "expressions", "read_statement", "refused"]
+__all__ = ["Item", "Statement", "case_name", "expressions", "read_statement", "refused", "refused_window"]
 
 _LONGEST = 20_000  # characters of a statement
 _MOST_SETS = 4_096  # grouping sets: CUBE over 12 attributes
-_PARTS = frozenset(("expressions", "from_", "where", "group", "having", "order", "limit", "offset"))
-_WORDS = {"with_": "WITH", "joins": "JOIN", "distinct": "DISTINCT (say GROUP BY)", "qualify": "QUALIFY"}
+# What is understood of a tree: the classes that have these arguments, and no others. Flags that sqlglot sets by itself
+# (big_int of COUNT, typed and safe of a division, nested of a type) say nothing that an answer depends on.
+_UNDERSTOOD = known_trees(
+    {
+        "expressions from_ where group having order limit offset": "Select",
+        "this": "Boolean CountIf From Having Neg Not Paren Subquery Sum TableAlias Where",
+        "this expression": "Add And EQ Filter GT GTE Is LT LTE Mul NEQ Nullif Or Sub",
+        "this expression negate": "ILike Like",
+        "this expression typed safe": "Div",
+        "this expressions": "Coalesce In",
+        "expressions": "Cube Grouping GroupingSets Order Rollup Tuple",
+        "expressions all": "Group",
+        "expression": "Limit Offset",
+        "this alias": "Alias",
+        "this low high": "Between",
+        "this ifs default": "Case",
+        "this true": "If",
+        "this to": "Cast",
+        "this nested": "DataType",
+        "this table": "Column",
+        "this big_int": "Count",
+        "this quoted": "Identifier",
+        "this is_string": "Literal",
+        "this desc nulls_first": "Ordered",
+        "this decimals": "Round",
+        "this db catalog alias": "Table",
+        "this partition_by over": "Window",
+        "": "Null Star",
+    }
+)
 _ANSWERED = (
     "a release answers SELECT attributes and count(*) FROM one table, with WHERE, GROUP BY, HAVING, ORDER BY, LIMIT"
 )
@@ -35,6 +64,13 @@ def expressions() -> Any:
 def refused(what: str) -> QueryError:
     """What is raised where a release cannot answer."""
     return QueryError(f"{what} cannot be answered from a release; {_ANSWERED}")
+
+
+def refused_window(window: Any) -> QueryError:
+    """What is raised for a window function that is no sum over a partition."""
+    return refused(
+        f"the window {shown(window.sql('duckdb'))}: windows are SUM(...) OVER (PARTITION BY ...), and others"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +135,8 @@ def read_statement(given: str | Any, schema: Schema) -> Statement:
     tree = _parsed(given) if isinstance(given, str) else given
     if not isinstance(tree, exp.Select):
         raise refused(f"a statement other than one SELECT ({type(tree).__name__})")
-    for part, value in tree.args.items():
-        if value and part not in _PARTS:
-            raise refused(_WORDS.get(part, part.strip("_").upper()))
-    source = tree.args.get("from_")
-    if source is None or not isinstance(source.this, exp.Table) or source.this.args.get("joins"):
-        raise refused("a SELECT without one table after FROM")
+    _check_table(tree)
+    _check_understood(tree)
     items = tuple(_item(node) for node in tree.expressions)
     group = tree.args.get("group")
     sets = ((),) if group is None else _sets(group, items, schema)
@@ -121,6 +153,34 @@ def read_statement(given: str | Any, schema: Schema) -> Statement:
         offset=_whole(tree.args.get("offset")) or 0,
         grouped=group is not None,
     )
+
+
+def _check_understood(tree: Any) -> None:
+    """Raise unless every class and every argument of the tree is among those that are understood."""
+    exp = expressions()
+    for node, argument in not_understood(tree, _UNDERSTOOD):
+        window = node if isinstance(node, exp.Window) else node.find_ancestor(exp.Window)
+        if window is not None:
+            raise refused_window(window)
+        whole = node.parent if isinstance(node.parent, exp.AggFunc) else node  # count(DISTINCT sex)
+        if argument is None and isinstance(whole, exp.Func) and not isinstance(whole, exp.Connector | exp.Predicate):
+            raise refused(f"{shown(whole.sql('duckdb'))}: the values of people are not in it, and it")
+        say = " (say GROUP BY)" if argument == "distinct" else ""
+        raise refused(in_words(node, argument) + say)
+    if any(node.args.get("all") is False for node in tree.find_all(exp.Group)):
+        raise refused("GROUP BY DISTINCT")
+
+
+def _check_table(tree: Any) -> None:
+    """Raise unless there is one table after FROM, and names before a point are its own."""
+    exp = expressions()
+    source = tree.args.get("from_")
+    if source is None or not isinstance(source.this, exp.Table) or not isinstance(source.this.this, exp.Identifier):
+        raise refused("a SELECT without one table after FROM")
+    own = source.this.alias_or_name
+    for column in tree.find_all(exp.Column):
+        if column.table and column.table.lower() != own.lower() and column.parent_select is tree:
+            raise QueryError(f"{shown(column.sql('duckdb'))} must be a column of {shown(own)}, the table after FROM")
 
 
 def _parsed(text: str) -> Any:
@@ -230,7 +290,8 @@ def _names(node: Any, items: Sequence[Item], schema: Schema) -> tuple[str, ...]:
         node = items[int(node.name) - 1].node
     if isinstance(node, exp.Column):
         aliased = [item.node for item in items if item.name.lower() == node.name.lower()]
-        if aliased and node.name not in schema.names and isinstance(aliased[0], exp.Column | exp.Case):
+        named = any(name.lower() == node.name.lower() for name in schema.names)
+        if aliased and not named and isinstance(aliased[0], exp.Column | exp.Case):
             node = aliased[0]
     if isinstance(node, exp.Case):
         return (case_name(node),)
