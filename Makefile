@@ -5,7 +5,8 @@
 #               an hour on two idle cores (less: AUDIT=--quick, or AUDIT="--releases 2000"); docs/evidence/audit.md
 # make mutants  108 faults planted in the package, one at a time, each with the test that must catch it; five minutes
 # make fuzz     10,000 forged files of every format, and as many questions and sources; counts are printed
-# make faults   kills, interrupts, full disks, closed folders, other times, 200 of each; files torn at 500 lengths
+# make faults   kills, interrupts, full disks, closed folders, other times, 200 of each; files torn at 500 lengths;
+#               texts of 30 MB that are refused, plain and packed, 20 times each
 # make bench    speed and accuracy against floors and peers, written to benchmarks/results.md
 #               (CROSSTALLY_DATA=folder uses the public files in it: docs/how-to/benchmarks.md)
 # make bench-peers  draw OpenDP's AIM and MST again (an hour); make bench draws only what is not kept

@@ -8,9 +8,12 @@ import time
 from pathlib import Path
 
 from faults.runs import COMMANDS, FAULTS, run
+from faults.texts import refused
 from faults.torn import torn
 
 _TORN = 500
+_TEXTS = 20
+_MEGABYTES = 30
 
 
 def main() -> None:
@@ -18,12 +21,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="faults")
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("faults", nargs="*", choices=[*FAULTS, "torn", []], metavar="FAULT", help="all by default")
+    parser.add_argument(
+        "faults", nargs="*", choices=[*FAULTS, "torn", "texts", []], metavar="FAULT", help="all by default"
+    )
     given = parser.parse_args()
     if not given.faults or "torn" in given.faults:
         with tempfile.TemporaryDirectory(prefix="crosstally-faults-") as folder:
             found = torn(_TORN, Path(folder), seed=given.seed)
         print(f"torn files and logs, {_TORN} lengths: {found['whole']} whole, {found['refused']} refused", flush=True)
+    if not given.faults or "texts" in given.faults:
+        with tempfile.TemporaryDirectory(prefix="crosstally-faults-") as folder:
+            ended = refused(Path(folder), megabytes=_MEGABYTES, times=_TEXTS)
+        print(f"texts that are refused, plain and packed, {_MEGABYTES} MB: {sum(ended.values())} ended", flush=True)
     for fault in FAULTS if not given.faults else (each for each in FAULTS if each in given.faults):
         for command in COMMANDS:
             started = time.monotonic()

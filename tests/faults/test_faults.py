@@ -12,6 +12,7 @@ import pytest
 from crosstally.privacy import ledger as ledger_module
 from crosstally.privacy.ledger import Ledger
 from faults.runs import COMMANDS, FAULTS, Place, run
+from faults.texts import REFUSALS, refused
 from faults.torn import torn
 from ledgers import ledger_in, spend
 
@@ -30,6 +31,12 @@ def test_a_torn_ledger_shows_what_was_acknowledged_or_is_refused(tmp_path: Path)
     found = torn(30, tmp_path)
     assert found["whole"] > 0
     assert found["refused"] > 0
+
+
+def test_a_text_that_is_refused_ends_its_process(tmp_path: Path) -> None:
+    """Plain and packed in four ways, once each, while Arrow's threads still read ahead."""
+    ended = refused(tmp_path, megabytes=5, times=1)
+    assert len(ended) == 5 * len(REFUSALS) - 1  # half a plain text is a text
 
 
 def test_a_clock_that_goes_backwards_changes_no_sum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

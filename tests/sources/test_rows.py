@@ -302,3 +302,12 @@ def test_row_groups_that_were_read_are_not_kept(tmp_path: Path) -> None:
         held, rows = max(held, pa.total_allocated_bytes() - before), rows + batch.num_rows
     assert rows == 4_000_000
     assert 0 < held < 4_000_000
+
+
+def test_a_recoded_text_longer_than_a_block_is_read_whole(tmp_path: Path) -> None:
+    """One letter of two bytes makes the first block of 4 MB a byte longer than Arrow asked for."""
+    row = b"f,some text that fills a row\n"
+    path = tmp_path / "p.csv"
+    path.write_bytes(b"sex,note\nf,\xe9\n" + 170_000 * row)
+    found = list(batches(str(path), ["sex"], reading=ct.Reading(encoding="cp1252")))
+    assert sum(batch.num_rows for batch in found) == 170_001

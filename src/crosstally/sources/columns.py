@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,7 +69,7 @@ class Columns:
         progress: Callable[[int], None] | None = None,
         batch_rows: int = BATCH_ROWS,
         may_group: bool = False,
-    ) -> Iterator[pa.RecordBatch]:
+    ) -> Generator[pa.RecordBatch]:
         """The rows of a source with the columns needed; arguments as for ``count`` and ``batches``.
 
         Where there are units no rows are grouped: each must come with its id.

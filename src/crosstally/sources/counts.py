@@ -61,7 +61,8 @@ def count(
     read = columns.batches(
         rows, reading=reading, refuse_unclear=refuse_unclear, progress=progress, batch_rows=batch_rows, may_group=True
     )
-    return _counted(read, columns, needed, asked, batch_rows)
+    with closing(read):
+        return _counted(read, columns, needed, asked, batch_rows)
 
 
 def count_share(
@@ -81,8 +82,8 @@ def count_share(
     columns, asked, needed = _prepared(schema, tables)
     ours = RowsOfShare(rows, columns, share)
     read = columns.batches(ours.source, reading=reading, progress=progress, batch_rows=batch_rows)
-    counted = _counted(ours.chosen(read), columns, needed, asked, batch_rows)
-    return counted, ours.digest
+    with closing(read):
+        return _counted(ours.chosen(read), columns, needed, asked, batch_rows), ours.digest
 
 
 def _prepared(schema: Schema, tables: Sequence[Cells | Sequence[str]]) -> tuple[Columns, list[Cells], list[Attribute]]:
@@ -139,7 +140,7 @@ class EncodedRows:
         read = columns.batches(rows, reading=reading, progress=progress, batch_rows=batch_rows, may_group=True)
         self._codes = KeptCodes(schema.shape, work_dir=work_dir)
         try:
-            with closing(kept_rows(read, columns, schema.attributes, batch_rows)) as kept:
+            with closing(read), closing(kept_rows(read, columns, schema.attributes, batch_rows)) as kept:
                 for size, cells, weights in kept:
                     self._codes.add(size, cells, weights)
         except BaseException:

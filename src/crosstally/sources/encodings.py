@@ -14,7 +14,17 @@ import pyarrow as pa
 from crosstally.errors import SourceError
 from crosstally.sources.option_words import how_to_say
 
-__all__ = ["BLOCK_BYTES", "GUESS", "Utf8Stream", "decoded_head", "encoding_of", "is_utf8", "open_bytes", "read_head"]
+__all__ = [
+    "BLOCK_BYTES",
+    "COMPRESSIONS",
+    "GUESS",
+    "Utf8Stream",
+    "decoded_head",
+    "encoding_of",
+    "is_utf8",
+    "open_bytes",
+    "read_head",
+]
 
 BLOCK_BYTES = 4 << 20
 """How much of a file is read at once; no row may be longer."""
@@ -22,7 +32,8 @@ _HEAD_BYTES = 256 << 10  # how much of a file is looked at for its names
 _LINE_FEED = 10  # the byte that ends a line in UTF-8 and in ASCII
 GUESS = "cp1252"
 """What text is taken for that is not UTF-8: of the encodings with one byte for a letter the most common by far."""
-_COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
+COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
+"""How a text file may be packed, by the end of its name."""
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark begins alike
@@ -34,7 +45,7 @@ _MARKS = (
 
 def compression_of(path: Path) -> str | None:
     """How a file is compressed, by the end of its name."""
-    return _COMPRESSIONS.get(path.suffix.lower())
+    return COMPRESSIONS.get(path.suffix.lower())
 
 
 def open_bytes(path: Path, file: Any = None) -> Any:
@@ -131,11 +142,12 @@ class Utf8Stream(io.RawIOBase):
         return len(found)
 
     def _next_recoded(self, size: int) -> bytes:
-        while not self._rest and not self._is_at_end:
+        # All that was asked for: Arrow takes a few bytes without a line feed for a row that is longer than a block.
+        while len(self._rest) < size and not self._is_at_end:
             block = self._stream.read(size)
             self._is_at_end = not block
             self._try_utf8(block)
-            self._rest = self._recoded(block)
+            self._rest += self._recoded(block)
         found, self._rest = self._rest[:size], self._rest[size:]
         return found
 

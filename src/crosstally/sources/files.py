@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from crosstally.errors import SourceError
+from crosstally.sources.encodings import COMPRESSIONS
 from crosstally.sources.reading import Reading
 
 __all__ = ["ending_of", "is_text_file", "open_file"]
@@ -19,7 +20,6 @@ Read = Callable[[Sequence[str]], Iterator[tuple[pa.RecordBatch, int]]]
 """Reads the columns named: each batch, and how many bytes of the file were read by then."""
 _READ_ROWS = 65_536  # rows of a batch: limits memory, as in ``rows``. Counts do not depend on it
 _TEXTS = (".csv", ".tsv", ".tab", ".txt")
-_COMPRESSIONS = ("", ".gz", ".zst", ".bz2")
 _SHEETS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
 _STATISTICAL = (".sav", ".zsav", ".por", ".sas7bdat", ".xpt", ".dta")
 _SQLITE = (".sqlite", ".sqlite3", ".db")
@@ -39,7 +39,7 @@ def open_file(path: Path, reading: Reading, needed: Sequence[str] | None) -> tup
     ending = ending_of(path)
     if ending is None:
         known = (*_TEXTS, *_PARQUET, *_IPC, *_SHEETS, *_STATISTICAL, *_SQLITE, *_DUCKDB)
-        packed = ", ".join(_COMPRESSIONS[1:])
+        packed = ", ".join(COMPRESSIONS)
         raise SourceError(f"{str(path)!r} must end in one of {', '.join(known)}; texts may be packed ({packed})")
     return _opener(ending, reading, needed)(path)
 
@@ -48,7 +48,7 @@ def ending_of(path: Path) -> str | None:
     """The end of a file's name by which it is read, in small letters and without that of a compression, if any is."""
     name = path.name.lower()
     for ending in _TEXTS:
-        if any(name.endswith(ending + packed) for packed in _COMPRESSIONS):
+        if any(name.endswith(ending + packed) for packed in ("", *COMPRESSIONS)):
             return ending
     binary = (*_PARQUET, *_IPC, *_SHEETS, *_STATISTICAL, *_SQLITE, *_DUCKDB)
     return next((ending for ending in binary if name.endswith(ending)), None)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
 from glob import glob, has_magic
 from pathlib import Path
@@ -29,6 +30,8 @@ __all__ = ["AS_IT_IS", "BATCH_ROWS", "batches", "bytes_of", "chosen_columns", "p
 # Rows of a batch: limits memory, large enough for the time of a batch to be that of its rows. Counts do not depend
 # on it.
 BATCH_ROWS = 65_536
+Stream = Generator[tuple[pa.RecordBatch, int]]
+"""Batches, each with the bytes of the file that were read by then; closing it closes the source."""
 _CUT_SHORT = "its rows ended in an error"
 _MOST_NAMES = 8  # names of columns in one error: more do not fit a line
 AS_IT_IS = Reading()
@@ -45,7 +48,7 @@ def batches(
     batch_rows: int = BATCH_ROWS,
     progress: Callable[[int], None] | None = None,
     may_group: bool = False,
-) -> Iterator[pa.RecordBatch]:
+) -> Generator[pa.RecordBatch]:
     """The rows, a batch at a time, each with the needed columns in the order named; all columns when None.
 
     Texts in the ``numeric`` columns must be numbers in one way alone, or ``reading`` must say in which: after the last
@@ -58,13 +61,14 @@ def batches(
     numbers = Numbers(reading, numeric, verbatim)
     for source, size, stream in _streams(rows, needed, reading, may_group=may_group):
         otherwise = DAMAGED if size is not None else _CUT_SHORT
-        while (read := guarded(source, partial(next, stream, None), otherwise=otherwise)) is not None:
-            batch, position = read
-            batch = guarded(source, partial(numbers.plain, batch))
-            for start in range(0, batch.num_rows, batch_rows):
-                yield batch.slice(start, batch_rows)
-            if progress is not None and size is not None:
-                progress(before + min(position, size))
+        with contextlib.closing(stream):  # also when whoever counts the rows refuses one
+            while (read := guarded(source, partial(next, stream, None), otherwise=otherwise)) is not None:
+                batch, position = read
+                batch = guarded(source, partial(numbers.plain, batch))
+                for start in range(0, batch.num_rows, batch_rows):
+                    yield batch.slice(start, batch_rows)
+                if progress is not None and size is not None:
+                    progress(before + min(position, size))
         if size is not None:
             before += size
             if progress is not None:
@@ -84,7 +88,7 @@ def bytes_of(rows: Any) -> int | None:
 
 def _streams(
     rows: Any, needed: Sequence[str] | None, reading: Reading, *, may_group: bool
-) -> Iterator[tuple[str, int | None, Iterator[tuple[pa.RecordBatch, int]]]]:
+) -> Iterator[tuple[str, int | None, Stream]]:
     """The name of each source, its size in bytes if it is a file, and its batches with the bytes read by then."""
     if is_spark(rows):  # it speaks Arrow too, and would bring all rows here at once
         yield "the DataFrame", None, _from_spark(rows, needed)
@@ -104,9 +108,7 @@ def _streams(
         yield source, before.st_size, _unchanged(path, before, read(chosen))
 
 
-def _unchanged(
-    path: Path, before: os.stat_result, stream: Iterator[tuple[pa.RecordBatch, int]]
-) -> Iterator[tuple[pa.RecordBatch, int]]:
+def _unchanged(path: Path, before: os.stat_result, stream: Iterator[tuple[pa.RecordBatch, int]]) -> Stream:
     """The stream of a file; raises after the last batch where the file is not what it was before the first."""
     yield from stream
     after = path.stat()
@@ -118,7 +120,7 @@ def _unchanged(
         )
 
 
-def _from_table(source: str, rows: Any, needed: Sequence[str] | None) -> Iterator[tuple[pa.RecordBatch, int]]:
+def _from_table(source: str, rows: Any, needed: Sequence[str] | None) -> Stream:
     names = guarded(source, partial(names_of, rows), otherwise=NOT_ARROW)
     chosen = None if names is None else chosen_columns(source, names, needed)
     reader = guarded(source, partial(reader_of, rows, chosen), otherwise=NOT_ARROW)
@@ -126,9 +128,7 @@ def _from_table(source: str, rows: Any, needed: Sequence[str] | None) -> Iterato
     return ((batch.select(chosen), 0) for batch in reader)
 
 
-def _from_database(
-    rows: Database, needed: Sequence[str] | None, *, may_group: bool
-) -> Iterator[tuple[pa.RecordBatch, int]]:
+def _from_database(rows: Database, needed: Sequence[str] | None, *, may_group: bool) -> Stream:
     choose = partial(chosen_columns, "the query", needed=needed)
     with read_query(rows, choose if may_group else None) as (names, found):
         chosen = [*choose([name for name in names if name != WEIGHT]), *(name for name in names if name == WEIGHT)]
@@ -136,7 +136,7 @@ def _from_database(
             yield plain_columns(batch.select(chosen)), 0
 
 
-def _from_spark(rows: Any, needed: Sequence[str] | None) -> Iterator[tuple[pa.RecordBatch, int]]:
+def _from_spark(rows: Any, needed: Sequence[str] | None) -> Stream:
     frame = frame_of(rows)
     names = names_in(frame)
     chosen = chosen_columns("the DataFrame", names, needed)

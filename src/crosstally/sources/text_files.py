@@ -31,6 +31,7 @@ from crosstally.sources.encodings import (
 from crosstally.sources.guard import NOT_UTF8
 from crosstally.sources.option_words import how_to_say
 from crosstally.sources.reading import Reading
+from crosstally.sources.text_rows import TextRows
 
 __all__ = ["DELIMITERS", "TextFormat", "after_lines", "format_of", "open_text"]
 
@@ -187,21 +188,25 @@ def _read(path: Path, form: TextFormat, chosen: Sequence[str]) -> Iterator[tuple
         block_size=BLOCK_BYTES, skip_rows=form.skipped, column_names=None if form.has_names else form.names
     )
     parse = arrow_csv.ParseOptions(delimiter=form.delimiter, quote_char=form.quote or False, newlines_in_values=True)
-    rows, is_ragged = 0, False
+    count, is_ragged = 0, False
     with pa.OSFile(str(path)) as file, open_bytes(path, file) as stream:
         text = Utf8Stream(path, stream, form.encoding, form.mark)
+        rows = TextRows(text, options, parse, convert)
         try:
-            for batch in arrow_csv.open_csv(text, options, parse, convert):
-                rows += batch.num_rows
-                yield batch, file.tell()
+            with rows as batches:
+                for batch in batches:
+                    count += batch.num_rows
+                    yield batch, file.tell()
         except pa.ArrowInvalid as error:
             is_ragged = "columns, got" in str(error)
-            if not is_ragged:
+            if not is_ragged and rows.failure is None:
                 raise
+    if rows.failure is not None:
+        raise rows.failure  # outside of the clause above: Arrow's error may quote rows and must not be its context
     text.check_encoding()
     # With more lines than rows some field holds a line feed, or some line is blank. A quote where none belongs may have
     # swallowed all rows up to the next one: a slower reader sees that, as it sees which row is ragged.
-    if is_ragged or text.lines != rows + form.skipped + form.has_names:
+    if is_ragged or text.lines != count + form.skipped + form.has_names:
         reason = _broken_row(path, form) or ("a row has more or fewer fields than the header" if is_ragged else "")
         if reason:
             raise SourceError(f"cannot read {str(path)!r}: {reason}")
