@@ -72,6 +72,7 @@ def refused(folder: Path, *, megabytes: int, times: int) -> Counter[str]:
     (folder / "cases.json").write_text(json.dumps(cases))
     ran = subprocess.run(
         [sys.executable, "-m", "faults.texts", folder / "cases.json", str(times)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         text=True,
         check=False,
