@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from warnings import warn
 
 from crosstally.budget import Amount, Budget, Neighbours, Objective
-from crosstally.errors import CrosstallyError, KeyReusedError, LedgerError, PlanError, SchemaError
+from crosstally.errors import CrosstallyError, KeyReusedError, LedgerError, PlanError, SchemaError, SourceError
 from crosstally.plans.plan import Plan, check_plan, check_rows, public_total, spent_by
 from crosstally.plans.stages import stage_key
 from crosstally.privacy.ledger import Ledger, request_digest
@@ -200,28 +200,26 @@ def _bought(
     stages: list[Plan] = []
     measured: tuple[Measurement, ...] = ()
     stage: Plan | None = plan
-    _rehearse(plan, ledger, keys[0], (), promise)
     while stage is not None and stage.requests:
-        measured += _measured(people, stage, ledger, keys[len(stages)])
-        stages.append(stage)
-        if not stage.later:
-            break
+        key = keys[len(stages)]
         try:
-            stage = _next(ledger, keys[len(stages) - 1 : len(stages) + 1], (*public, *measured))
-            _rehearse(stage, ledger, keys[len(stages)], measured, promise)
-        except LedgerError:
+            _rehearse(stage, ledger, key, measured, promise)
+            measured += _measured(people, stage, ledger, key)
+            stages.append(stage)
+            stage = _next(ledger, (key, keys[len(stages)]), (*public, *measured)) if stage.later else None
+        except (LedgerError, SourceError):
             raise
-        except CrosstallyError as error:
+        except CrosstallyError as error:  # of planning the next stage, or of this one before it was charged
+            if not stages:
+                raise
             warn(_left_out(len(stages) + 1, len(keys), error), stacklevel=4)
             break
     return stages, measured
 
 
-def _rehearse(
-    stage: Plan | None, ledger: Ledger, key: str, measured: Sequence[Measurement], promise: Statement
-) -> None:
+def _rehearse(stage: Plan, ledger: Ledger, key: str, measured: Sequence[Measurement], promise: Statement) -> None:
     """Raise unless a stage that is not paid for yet can be published together with what was measured before it."""
-    if stage is None or not stage.requests or ledger.plan(key) is not None:  # what was paid for is always delivered
+    if ledger.plan(key) is not None:  # what was paid for is always delivered
         return
     stage.check_countable()
     entry = f"entry {_MOST_ENTRIES} of ledger {ledger.id}"

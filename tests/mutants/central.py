@@ -36,7 +36,7 @@ CENTRAL = (
     ),
     Mutant(
         "pipeline.py",
-        "    _rehearse(plan, ledger, keys[0], (), promise)\n",
+        "            _rehearse(stage, ledger, key, measured, promise)\n",
         "",
         "test_limits.py::test_what_publishing_refuses_is_refused_before_the_charge",
     ),
@@ -52,6 +52,12 @@ CENTRAL = (
         "given = NoiseKind(kind)",
         "given = kind",
         "test_words.py::test_budgets_of_laplace_noise_do_not_overspend",
+    ),
+    Mutant(
+        "residuals/variances.py",
+        "1 / np.maximum(self.of_sets, 1 / MOST_PRECISION)",
+        "1 / self.of_sets",
+        "strategies/test_huge_budgets.py::test_every_strategy_releases_with_it",
     ),
     Mutant(
         "plans/joint_cost.py",
@@ -185,8 +191,8 @@ CENTRAL = (
     # Strategies
     Mutant(
         "strategies/view_shares.py",
-        "float(task.budget.amount / sensitivity.l1) ** 2 / 2, 2)",
-        "float(task.budget.amount / sensitivity.l1) ** 2, 2)",
+        "bounded(task.budget.amount / sensitivity.l1, power=2) ** 2 / 2, 2)",
+        "bounded(task.budget.amount / sensitivity.l1, power=2) ** 2, 2)",
         "strategies/test_stepwise_solvers.py::test_what_the_whole_budget_buys_for_one_table",
     ),
     Mutant(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +27,19 @@ from crosstally.residuals.mixed import MixedAxes
 from crosstally.schema import Schema
 from crosstally.typing import Floats
 
-__all__ = ["MeasuredAlike", "Variances", "cell_variance", "inverse_cells_outside", "without_matrices"]
+__all__ = [
+    "MOST_PRECISION",
+    "MeasuredAlike",
+    "Variances",
+    "bounded",
+    "cell_variance",
+    "inverse_cells_outside",
+    "without_matrices",
+]
 
+MOST_PRECISION = 1e30
+"""What is known with this precision, a standard error of 1e-15, is exact for planning: counts are whole numbers. Huge
+budgets buy more, up to 1e300, whose squares and products are no doubles: planning would divide by zero."""
 _TINY = 1e-300  # in place of a precision of zero, whose inverse is not used
 
 
@@ -127,8 +139,11 @@ class Variances:
 
     @property
     def precisions(self) -> Floats:
-        """One over the variance of the coefficients of each set of the closure; zero where it is not known."""
-        return np.where(np.isnan(self.of_sets), 0.0, 1 / self.of_sets)
+        """One over the variance of the coefficients of each set of the closure; zero where it is not known.
+
+        At most ``MOST_PRECISION``.
+        """
+        return np.where(np.isnan(self.of_sets), 0.0, 1 / np.maximum(self.of_sets, 1 / MOST_PRECISION))
 
     @property
     def of_tables(self) -> Floats:
@@ -194,6 +209,15 @@ def _precision(closure: Closure, measured: Sequence[MeasuredAlike], axes: Axes) 
         places, found = find(closure.keys, keys)
         precision += np.bincount(places[found], (parts / variances)[found], len(closure))
     return precision
+
+
+def bounded(amount: Fraction, *, power: int = 1) -> float:
+    """A budget as a double, at most as large as buys ``MOST_PRECISION``, which grows with this power of it.
+
+    >>> bounded(Fraction(1, 2)), bounded(Fraction(10) ** 300, power=2)
+    (0.5, 1000000000000000.0)
+    """
+    return float(min(amount, Fraction(MOST_PRECISION ** (1 / power))))
 
 
 def inverse_cells_outside(sizes: Floats) -> Floats:

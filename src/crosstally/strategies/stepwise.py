@@ -47,7 +47,7 @@ from crosstally.plans.shares import requests_with_shares
 from crosstally.plans.stages import first_share, part_of
 from crosstally.questions.queries import Cells
 from crosstally.residuals.closure import Closure
-from crosstally.residuals.variances import Variances
+from crosstally.residuals.variances import Variances, bounded
 from crosstally.strategies.base import Strategy, Task
 from crosstally.strategies.belief import Belief, known_sizes, seen_one_ways
 from crosstally.strategies.likely import likely_range
@@ -340,7 +340,7 @@ def _contrasts(
     most: float | None = None,
 ) -> Sequence[Request]:
     costs = contrast_costs(goal.closure, task.neighbours)
-    amount = float(task.budget.amount)
+    amount = bounded(task.budget.amount)  # what is bought is scaled to the budget later
     bought = precisions(goal, belief, costs, amount, already=already, most_cells=MOST_CELLS)
     if most is not None and _one_way_error(goal, already + bought) > most:
         ones = _for_one_ways(goal, costs, amount, already=already, most=most)

@@ -16,7 +16,7 @@ import numpy as np
 
 from crosstally.plans.goal import Goal
 from crosstally.questions.queries import sensitivity_of_tables
-from crosstally.residuals.variances import inverse_cells_outside
+from crosstally.residuals.variances import bounded, inverse_cells_outside
 from crosstally.strategies.base import Task
 from crosstally.strategies.belief import Belief
 from crosstally.typing import Floats
@@ -56,8 +56,8 @@ class TableBudget:
         """What a task's budget buys."""
         sensitivity = sensitivity_of_tables(1, task.schema, task.neighbours)
         if task.budget.pure:
-            return cls(float(task.budget.amount / sensitivity.l1) ** 2 / 2, 2)
-        return cls(2 * float(task.budget.amount) / float(sensitivity.l2_squared), 1)
+            return cls(bounded(task.budget.amount / sensitivity.l1, power=2) ** 2 / 2, 2)
+        return cls(2 * bounded(task.budget.amount) / float(sensitivity.l2_squared), 1)
 
 
 def best_shares(

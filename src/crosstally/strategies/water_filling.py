@@ -31,6 +31,7 @@ __all__ = ["believed_precisions", "best_precisions"]
 
 # Weights of the largest errors and precisions in turn. Chosen to limit time, without proof that 10 are enough.
 _ROUNDS = 10
+_MOST_ERROR = 1e200  # of a set that nothing is known of: above any other, and a double when times ``MOST_PRECISION``
 _LEAST_GAIN = 0.05
 """A set is measured if that takes away at least this part of its expected error. Without a limit the tail of the belief
 would buy thousands of answers that inference then shrinks to nothing."""
@@ -53,7 +54,7 @@ def best_precisions(
         most_cells: How many cells may be measured together.
     """
     bought = believed_precisions(goal, belief, costs, amount, already=already, most_cells=most_cells)
-    predicted = np.minimum(belief.errors(already), 1e300)
+    predicted = np.minimum(belief.errors(already), _MOST_ERROR)
     kept = bought > 0
     for _ in range(_DROPS):
         unshrunk = replace(belief, scale=np.where(kept, np.inf, belief.scale))

@@ -15,6 +15,7 @@ from crosstally.plans.shares import requests_with_shares
 from crosstally.questions.queries import Cells
 from crosstally.residuals import combine
 from crosstally.residuals.closure import Closure
+from crosstally.residuals.variances import MOST_PRECISION
 from crosstally.schema import Schema
 from crosstally.strategies.base import Task
 from crosstally.strategies.belief import Belief, seen_one_ways
@@ -120,4 +121,4 @@ def _known_coarse(goal: Goal, variances: Floats, sizes: Sequence[int]) -> Floats
         for place, position in zip(places, positions, strict=True):
             i = position[0] if len(position) else int(np.argmin(variances * values))
             already[place] = 1 / (variances[i] * values[i] / (goal.closure.sizes[i] if len(position) else 1.0))
-    return already
+    return np.minimum(already, MOST_PRECISION)
