@@ -3,7 +3,7 @@
 # make verify   the long statistical counts; run before calling something done
 # make audit    the package against its own promise: exact losses, sampled bounds, releases of neighbours, mutants; about
 #               an hour on two idle cores (less: AUDIT=--quick, or AUDIT="--releases 2000"); docs/evidence/audit.md
-# make mutants  108 faults planted in the package, one at a time, each with the test that must catch it; five minutes
+# make mutants  faults planted in the package, one at a time, each with the test that must catch it; some minutes
 # make fuzz     10,000 forged files of every format, and as many questions and sources; counts are printed
 # make faults   kills, interrupts, full disks, closed folders, other times, 200 of each; files torn at 500 lengths;
 #               texts of 30 MB that are refused, plain and packed, 20 times each
@@ -12,7 +12,7 @@
 # make bench-peers  draw OpenDP's AIM and MST again (an hour); make bench draws only what is not kept
 # make docs     the site, into site/, with the command line reference from --help
 # make tour     the output shown in the README, the tutorial of the messy file, the analyst's notebook and the gallery
-# make lock     requirements-test.lock from pyproject.toml
+# make lock     requirements-test.lock, for tests, and constraints.txt, for users, from pyproject.toml
 # make setup    just install; make system installs the Debian packages of packages.txt (as root), or says what is missing
 
 PYTHON ?= python3
@@ -84,6 +84,8 @@ tour: .venv/developer
 lock:
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --extra dev \
 	    pyproject.toml -o requirements-test.lock
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --extra all \
+	    -c requirements-test.lock pyproject.toml -o constraints.txt
 
 # What packages.txt names, without those that it keeps away (a minus behind the name)
 PACKAGES = $(shell grep -v -e '^\#' -e '-$$' packages.txt)

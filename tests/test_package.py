@@ -8,10 +8,15 @@ import sys
 import tarfile
 import tomllib
 from fnmatch import fnmatch
+from importlib.metadata import version
 from pathlib import Path
 from shutil import copy
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 import crosstally as ct
 
@@ -170,6 +175,45 @@ def test_the_lock_file_holds_hashes_and_no_places() -> None:
     assert {"numpy", "opendp", "pytest", "mkdocs-material"} <= set(packages)
     assert len(packages) == len(re.findall(r"^[a-z]", lock, re.MULTILINE))
     assert "//" not in lock
+
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def requirements(*extras: str) -> list[Requirement]:
+    """What the package requires, with these extras and those that they name."""
+    texts = [*PROJECT["dependencies"], *(text for extra in extras for text in PROJECT["optional-dependencies"][extra])]
+    read = [Requirement(text) for text in texts]
+    own = {extra for each in read if each.name == "crosstally" for extra in each.extras}
+    return [each for each in read if each.name != "crosstally"] + (requirements(*own) if own else [])
+
+
+def test_constraints_pin_every_requirement_within_its_bounds_by_hash() -> None:
+    """In the versions of the lock file, with which the tests ran."""
+    text, lock = ((ROOT / name).read_text(encoding="utf-8") for name in ("constraints.txt", "requirements-test.lock"))
+    pins = re.findall(r"^([a-z0-9-]+)==(\S+)(?: ; .*)? \\$\n    --hash=sha256:[0-9a-f]{64}", text, re.MULTILINE)
+    assert len(pins) == len(re.findall(r"^[a-z]", text, re.MULTILINE))
+    assert set(pins) <= set(re.findall(r"^([a-z0-9-]+)==(\S+)", lock, re.MULTILINE))
+    assert "//" not in text
+    for each in requirements("all"):
+        versions = [version for name, version in pins if name == canonicalize_name(each.name)]
+        assert versions, each.name
+        assert all(version in each.specifier for version in versions), each
+
+
+@pytest.mark.parametrize(("package", "beyond"), [("opendp", "0.17.0"), ("sqlglot", "31.0.0")])
+def test_what_guarantees_rest_on_is_held_below_the_next_version(package, beyond, unpacked) -> None:
+    """The installed version, with which these tests run, is the newest that is allowed but for its last numbers."""
+    bounds = [each.specifier for each in requirements("all") if each.name == package]
+    assert bounds
+    for each in bounds:
+        assert version(package) in each
+        assert beyond not in each
+        assert Version(version(package)).release[:2] < Version(beyond).release[:2]
+    metadata = (unpacked / "PKG-INFO").read_text(encoding="utf-8")
+    told = re.findall(rf"^Requires-Dist: {package}(\S*)", metadata, re.MULTILINE)
+    assert told
+    assert all(beyond not in SpecifierSet(each.rstrip(";")) for each in told)
 
 
 def test_nothing_names_a_registry_or_a_page_outside_the_repository() -> None:

@@ -54,6 +54,12 @@ CENTRAL = (
         "test_words.py::test_budgets_of_laplace_noise_do_not_overspend",
     ),
     Mutant(
+        "questions/kronecker.py",
+        "if l1 >= _MAX_MOVED:",
+        "if l1 >= _MAX_MOVED**2:",
+        "questions/test_kronecker.py::test_a_product_beyond_64_bits_is_refused",
+    ),
+    Mutant(
         "residuals/variances.py",
         "1 / np.maximum(self.of_sets, 1 / MOST_PRECISION)",
         "1 / self.of_sets",

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import crosstally as ct
+from conftest import schema_of
 from crosstally.errors import PlanError, QueryError
 from crosstally.questions.kronecker import Kronecker, matrices_of
 from crosstally.questions.queries import Cells
@@ -118,3 +119,33 @@ def test_it_is_the_same_after_json() -> None:
     assert query_from_dict(named, matrices=dict(query.matrices)) == query
     with pytest.raises(QueryError, match="whose matrices are given"):
         query_from_dict(named)
+
+
+def by_brute_force(matrices: list[list[list[int]]]) -> tuple[int, int]:
+    """The largest L1 and squared L2 distance of two columns of a Kronecker product, in whole numbers of any size."""
+    columns = [[1]]
+    for matrix in matrices:
+        own = [[row[value] for row in matrix] for value in range(len(matrix[0]))]
+        columns = [[a * b for a in done for b in column] for done in columns for column in own]
+    pairs = [[abs(a - b) for a, b in zip(one, other, strict=True)] for one in columns for other in columns]
+    return max(map(sum, pairs)), max(sum(number**2 for number in pair) for pair in pairs)
+
+
+@pytest.mark.parametrize("attributes", [1, 2, 3])
+def test_sensitivities_of_large_entries_are_exact(attributes) -> None:
+    """With three matrices L1 is about 2^61, and squared L2 about 2^121, far beyond 64 bits."""
+    matrix = [[2**20, 0], [0, 2**20], [3, 5]]
+    schema = schema_of(*[2] * attributes)
+    query = Kronecker(schema.names, dict.fromkeys(schema.names, matrix))
+    found = query.sensitivity(schema, ct.Neighbours.REPLACE)
+    assert (found.l1, found.l2_squared) == by_brute_force([matrix] * attributes)
+
+
+@pytest.mark.parametrize("neighbours", list(ct.Neighbours))
+def test_a_product_beyond_64_bits_is_refused(neighbours) -> None:
+    """2^80 is 0 in 64 bits: such a query seemed to move by nothing when a row is replaced, and cost nothing."""
+    matrix = [[2**20, 0], [0, 2**20]]
+    schema = schema_of(2, 2, 2, 2)
+    query = Kronecker(schema.names, dict.fromkeys(schema.names, matrix))
+    with pytest.raises(QueryError, match="by less than 2\\^62 in all, got 1,208,925,819,614,629,174,706,176"):
+        query.sensitivity(schema, neighbours)

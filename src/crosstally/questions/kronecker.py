@@ -52,6 +52,7 @@ MAX_ENTRIES = 2**20
 
 _WORST_CONDITION = 1e6  # of a matrix: its Gram matrix, which is inverted, still has four digits then
 _MAX_ENTRY = 2**20  # so that sums of squares of a column are exact in 64 bits
+_MAX_MOVED = 2**62  # the L1 norm of a column: then differences of two columns are sums within 64 bits, too
 _MAX_PAIRS = 4_000_000  # pairs of cells that are looked at for how far a replaced row moves a query: a second
 _MAX_KINDS = 200_000  # kinds of such pairs whose exact whole numbers are multiplied: half a second
 
@@ -124,6 +125,11 @@ class Kronecker:
         self.shape(schema)
         axes, m = self._axes(schema.sizes(self.attributes)), schema.max_rows
         l1, l2_squared = (math.prod(numbers) for numbers in zip(*((a.l1, a.l2_squared) for a in axes), strict=True))
+        if l1 >= _MAX_MOVED:
+            raise QueryError(
+                f"one row may move the answers of a Kronecker query by less than 2^62 in all, got {l1:,}: noise is "
+                "drawn in 64 bits; use smaller entries"
+            )
         if Neighbours(neighbours) == Neighbours.REPLACE:
             moved = _pair_distances(tuple(axes))
             l1, l2_squared = (max(l1, moved[0]), max(l2_squared, moved[1])) if schema.may_drop else moved

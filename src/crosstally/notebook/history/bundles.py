@@ -7,6 +7,7 @@ the inner products of their parts (EDBT 2012, equations 12, 15 and 19, put in th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -55,7 +56,7 @@ class Batch:
         for i, query in enumerate(queries):
             names = schema.ordered(query.attributes)
             members.setdefault(tuple(schema.positions[name] for name in names), []).append(i)
-        numbers = sum(len(rows) * int(np.prod([schema.shape[p] for p in where])) for where, rows in members.items())
+        numbers = sum(len(rows) * math.prod(schema.shape[p] for p in where) for where, rows in members.items())
         if numbers > _MAX_NUMBERS:
             raise TooManyCellsError(f"queries must be over at most {_MAX_NUMBERS:,} cells in all, got {numbers:,}")
         bundles = [
