@@ -165,7 +165,7 @@ def test_reliability_is_read_off_the_interval_at_every_door(level: float) -> Non
     table = corrected()
     assert ct.analysis.quality(table).tolist() == ["", "E", "F", "F"]
     assert np.isnan(ct.analysis.suppress(table).values).tolist() == [False, False, True, True]
-    shown = grid(table, View(("x",), (), level=level))
+    shown = grid(table, table, View(("x",), (), level=level))
     assert [row.cells[0].reliability.sign for row in shown.rows] == ["", "E", "F", "F"]
 
 

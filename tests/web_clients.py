@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+import os
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from threading import Event
 from typing import Any
 
@@ -14,7 +22,7 @@ from crosstally.releases import Release, publish
 from crosstally.schema import Attribute, Schema
 from crosstally.web.app import create_app
 from crosstally.web.served import Served
-from crosstally.web.solving import BusyError, Solver
+from crosstally.web.solving import PLACES, BusyError, Solver
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -68,8 +76,63 @@ def large() -> Release:
 
 
 def busy(release: Release) -> Served:
-    """One that has no time for anything: its only thread waits."""
-    solver = Solver(workers=1, seconds=0.02)
-    with suppress(BusyError):
-        solver.run("waits", lambda: Event().wait(2), lambda _: 0)
+    """One that has no time for small tables: those who do them wait."""
+    solver = Solver(seconds=0.02)
+    for own in range(PLACES["tables"]):
+        with suppress(BusyError):
+            solver.run(("waits", own), lambda: Event().wait(2), lambda _: 0)
     return serving(release, solver=solver)
+
+
+# A server of its own
+
+
+@contextmanager
+def started(path: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """``crosstally serve`` in a process of its own on a free port of loopback, and its address."""
+    code = "import sys; from crosstally.cli import main; sys.exit(main())"
+    command = [sys.executable, "-c", code, "serve", str(path), "--port", "0", *options]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "NO_COLOR": "1"}) as process:
+        assert process.stderr is not None
+        try:
+            line = ""
+            while "http://" not in line:
+                line = process.stderr.readline()
+            yield process, next(word for word in line.split() if word.startswith("http://127.0.0.1:"))
+        finally:
+            process.send_signal(signal.SIGINT)
+            try:
+                process.wait(20)
+            finally:
+                process.kill()
+
+
+def asked(address: str, timeout: float = 60) -> tuple[int, bytes]:
+    """The status and the body of an answer; status 0 where the server closed the connection."""
+    try:
+        with urllib.request.urlopen(address, timeout=timeout) as answer:
+            return answer.status, answer.read()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read()
+    except OSError:
+        return 0, b""
+
+
+def children(process: int) -> list[int]:
+    """The processes that a process started, and those that they started."""
+    parents = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it ended
+            parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+    family = [process]
+    for each in family:
+        family += [child for child, parent in parents.items() if parent == each]
+    return family[1:]
+
+
+def is_running(process: int) -> bool:
+    """Whether a process is there and not only waits for its parent to look at it."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in {"Z", "X"}
+    except OSError:
+        return False

@@ -1,7 +1,6 @@
 """What stands before every request: hosts, headers, traversal, errors without their text, limits of time and memory."""
 
 import json
-import threading
 
 import pytest
 
@@ -9,7 +8,7 @@ import released
 from crosstally.pages.guard import is_loopback
 from crosstally.releases import Release
 from crosstally.web.problems import MEDIA_TYPE
-from crosstally.web.solving import BusyError, Cache, Solver
+from crosstally.web.solving import Cache
 from web_clients import busy, client_of, serving
 
 POLICY = (
@@ -135,7 +134,7 @@ def test_what_nobody_foresaw_has_an_id_and_not_its_text(
     own = answer.json()["instance"].rsplit(":", 1)[1]
     log = capsys.readouterr().err
     assert own in log
-    assert "ValueError in crosstally.web.pages table" in log
+    assert "ValueError in crosstally.web.pages _laid" in log
     assert "12345" not in answer.text + log
 
 
@@ -175,41 +174,6 @@ def test_too_many_requests_at_once_are_to_be_asked_again(release: Release, monke
     answer = client.get("/api/v2/tables")
     assert (answer.status_code, answer.headers["content-type"]) == (503, MEDIA_TYPE)
     assert (answer.headers["content-security-policy"], int(answer.headers["retry-after"])) == (POLICY, 5)
-
-
-def test_two_at_once_and_the_rest_waits_and_the_same_work_is_done_once() -> None:
-    solver, begun, go = Solver(seconds=5.0), [], threading.Event()
-    running, most = 0, 0
-    lock = threading.Lock()
-
-    def work(name: str) -> str:
-        nonlocal running, most
-        with lock:
-            begun.append(name)
-            running += 1
-            most = max(most, running)
-        go.wait(5)
-        with lock:
-            running -= 1
-        return name
-
-    asked = ["a", "b", "c", "a"]
-    threads = [threading.Thread(target=lambda n=n: solver.run(n, lambda: work(n), len)) for n in asked]
-    for thread in threads:
-        thread.start()
-    go.set()
-    for thread in threads:
-        thread.join()
-    assert (sorted(begun), most <= 2) == (["a", "b", "c"], True)
-
-
-def test_what_was_too_slow_is_there_when_asked_again() -> None:
-    solver, go = Solver(seconds=0.02), threading.Event()
-    with pytest.raises(BusyError):
-        solver.run("key", lambda: go.wait(5) and "done", len)
-    go.set()
-    solver.seconds = 5.0
-    assert solver.run("key", lambda: "done again", len) == "done"
 
 
 def test_the_cache_throws_away_what_was_not_used_for_longest() -> None:

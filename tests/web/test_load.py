@@ -1,15 +1,9 @@
 """Many clients at once: for a minute no error, and no more memory than the cache may take."""
 
-import os
 import random
 import re
-import signal
-import subprocess
-import sys
 import threading
 import time
-import urllib.error
-import urllib.request
 from itertools import permutations
 from pathlib import Path
 
@@ -18,6 +12,7 @@ import pytest
 
 import crosstally as ct
 from crosstally.generate.people import people
+from web_clients import asked, started
 
 NAMES = ("sex", "age", "region", "education", "income")
 CLIENTS, SECONDS = 50, 60.0
@@ -42,12 +37,7 @@ def ask(address: str, until: float, own: int, statuses: list[int]) -> None:
             [f"table?{table}", f"chart.svg?{table}", f"download/csv?{table}", f"table?{table}&show=row",
              f"api/v2/tables/people/data?valueCodes[{a}]=*&valueCodes[{b}]=*", f"table?{table}&group={a}"]
         )  # fmt: skip
-        try:
-            with urllib.request.urlopen(address + path, timeout=60) as answer:
-                answer.read()
-                statuses.append(answer.status)
-        except urllib.error.HTTPError as error:
-            statuses.append(error.code)
+        statuses.append(asked(address + path)[0])
 
 
 @pytest.mark.verify
@@ -55,27 +45,16 @@ def test_fifty_clients_for_a_minute(tmp_path: Path) -> None:
     path = tmp_path / "people.release.parquet"
     rows, schema = people(5_000, np.random.default_rng(1), attributes=NAMES)
     ct.release(rows, schema, epsilon=1.0).save(path)
-    code = "import sys; from crosstally.cli import main; sys.exit(main())"
-    command = [sys.executable, "-c", code, "serve", str(path), "--port", "0"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "NO_COLOR": "1"}) as started:
-        assert started.stderr is not None
-        try:
-            line = ""
-            while "http://" not in line:
-                line = started.stderr.readline()
-            address = next(word for word in line.split() if word.startswith("http://"))
-            warm: list[int] = []
-            ask(address, time.monotonic() + 3, -1, warm)
-            before, statuses, until = memory(started.pid), [], time.monotonic() + SECONDS
-            clients = [threading.Thread(target=ask, args=(address, until, own, statuses)) for own in range(CLIENTS)]
-            for client in clients:
-                client.start()
-            for client in clients:
-                client.join()
-            more = memory(started.pid) - before
-        finally:
-            started.send_signal(signal.SIGINT)
-            started.wait(20)
+    with started(path) as (process, address):
+        warm: list[int] = []
+        ask(address, time.monotonic() + 3, -1, warm)
+        before, statuses, until = memory(process.pid), [], time.monotonic() + SECONDS
+        clients = [threading.Thread(target=ask, args=(address, until, own, statuses)) for own in range(CLIENTS)]
+        for client in clients:
+            client.start()
+        for client in clients:
+            client.join()
+        more = memory(process.pid) - before
     print(f"{len(statuses):,} answers, {more:.0f} MB more")
     assert set(warm + statuses) == {200}
     assert len(statuses) > CLIENTS

@@ -12,10 +12,11 @@ from starlette.testclient import TestClient
 import released
 from crosstally.releases import Release
 from crosstally.schema import Attribute, Schema
-from crosstally.tables import ErrorKind
+from crosstally.tables import ErrorKind, Marginal
 from crosstally.web import snippets
 from crosstally.web.drawing import chart_of
-from crosstally.web.shown import grid, number_text
+from crosstally.web.shown import Grid, number_text
+from crosstally.web.shown import grid as laid_out
 from crosstally.web.texts import TEXTS, text
 from crosstally.web.view import Chart, Order, Show, View, read_view
 from hostile_labels import MANY
@@ -100,6 +101,10 @@ def counted() -> Release:
     values = np.array([[10, 20, 30], [40, 0, 60]])
     measurement = Measurement(Cells(schema.names), values, variance=9.0, noise=None, origin="protocol")
     return publish(schema, [measurement], released.statement(model="local"), nonnegative="none")
+
+
+def grid(counts: Marginal, view: View) -> Grid:
+    return laid_out(counts, counts if view.within is None else counts.shares(*view.within), view)
 
 
 def values(view: View) -> list[list[float]]:

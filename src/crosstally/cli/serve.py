@@ -69,13 +69,13 @@ def serve(
             server(app).run(sockets=[socket])
         return
     assert release is not None
-    found = served(release, root_path=root_path)
     with listen(host, port) as socket:
-        screen.say(f"{release.name} at http://{_shown(host)}:{socket.getsockname()[1]}{root_path}/ (Ctrl-C ends)")
-        if names:
-            screen.say(f"Also answered as {', '.join(names)}. There is no login and no TLS: put a proxy before it.")
+        found = served(release, root_path=root_path)
         try:
-            server(create_app(found, hosts=names)).run(sockets=[socket])
+            screen.say(f"{release.name} at http://{_shown(host)}:{socket.getsockname()[1]}{root_path}/ (Ctrl-C ends)")
+            if names:
+                screen.say(f"Also answered as {', '.join(names)}. There is no login and no TLS: put a proxy before it.")
+            server(create_app(found, hosts=names), ending=found.solver.close).run(sockets=[socket])
         finally:
             found.solver.close()
 

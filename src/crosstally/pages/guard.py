@@ -9,7 +9,17 @@ import traceback
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
-__all__ = ["LOOPBACK", "MOST_REQUESTS", "POLICY", "Guard", "Message", "host_of", "is_loopback", "named_hosts"]
+__all__ = [
+    "LOOPBACK",
+    "MOST_REQUESTS",
+    "POLICY",
+    "Guard",
+    "Message",
+    "host_of",
+    "is_loopback",
+    "log_error",
+    "named_hosts",
+]
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; form-action 'self'; "
@@ -17,8 +27,8 @@ POLICY = (
 )
 """The browser loads what this server sends, runs its one script and nothing that stands in a page."""
 
-MOST_REQUESTS = 200
-"""Requests at once, most of which wait for a solve; more are told to come again."""
+MOST_REQUESTS = 300
+"""Requests at once, each in a thread; more are told to come again. Those that may wait for a solve are fewer."""
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
@@ -103,7 +113,7 @@ class Guard:
             await self.app(self._below_root(scope), receive, with_headers)
         except Exception as error:  # noqa: BLE001 - what nobody foresaw must end without its text
             own = secrets.token_hex(6)
-            _log(own, error)
+            log_error(own, error)
             if not begun:
                 await self.refuse(500, own, scope)(scope, receive, with_headers)
         finally:
@@ -122,7 +132,7 @@ def _with_headers(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, b
     return [*kept, *_HEADERS.items()]
 
 
-def _log(own: str, error: Exception) -> None:
+def log_error(own: str, error: Exception) -> None:
     """Say where and of which kind, never what."""
     where = "an unknown place"
     for frame, line in traceback.walk_tb(error.__traceback__):

@@ -22,8 +22,8 @@ STATIC: Mapping[str, tuple[Path, str]] = {
 }
 """The files that every page loads, by name, each with its media type: no other path leads to a file."""
 
-_WAITING = 200
-"""Connections that wait to be taken up."""
+_AT_ONCE = 100
+"""Connections that are taken up at once, before the oldest of too many can be closed."""
 
 
 def static_file(name: str, files: Mapping[str, tuple[Path, str]]) -> tuple[bytes, str] | None:
@@ -57,24 +57,33 @@ def listen(host: str, port: int) -> socket.socket:
     opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         opened.bind((host, port))
-        opened.listen(_WAITING)
+        opened.listen(_AT_ONCE)
     except OSError as error:
         opened.close()
         raise CrosstallyError(f"cannot listen on {host} port {port}: {error.strerror}; name another --port") from None
     return opened
 
 
-def server(app: Any) -> Any:
-    """A server of an application that is not running yet: a ``uvicorn.Server``. It keeps no log of requests."""
+def server(app: Any, *, ending: Callable[[], None] = lambda: None) -> Any:
+    """A server of an application that is not running yet: a ``uvicorn.Server``. It keeps no log of requests.
+
+    Args:
+        app: The application.
+        ending: Called when the server is to end, before it waits for answers.
+    """
     uvicorn = optional("uvicorn", extra="web")
+    from crosstally.pages.connections import Connection, Server
+
     config = uvicorn.Config(
         app,
+        http=Connection,
         log_level="error",
         access_log=False,
         server_header=False,
         date_header=True,
         proxy_headers=False,
+        backlog=_AT_ONCE,
         timeout_graceful_shutdown=2,
         lifespan="off",
     )
-    return uvicorn.Server(config)
+    return Server(config, ending)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
@@ -17,13 +18,14 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from crosstally.analysis.regrouping import AS_IT_IS, Regrouping, is_regrouping, read_regrouping
 from crosstally.errors import QueryError, did_you_mean
-from crosstally.exports.columns import columns_csv, columns_json
 from crosstally.questions.question import cells_in_words
 from crosstally.schema import Attribute, Schema
-from crosstally.web.downloads import AT_ONCE, FORMATS, STREAMED, Format, written
+from crosstally.web.downloads import AT_ONCE, FORMATS, STREAMED, Format, Stream, file_bytes, written
 from crosstally.web.json_stat import codes_of, measure_name, metadata
+from crosstally.web.price import MOST
 from crosstally.web.problems import Problem
 from crosstally.web.served import Served
+from crosstally.web.solving import sql_text
 from crosstally.web.texts import text
 from crosstally.web.view import read_level
 
@@ -31,6 +33,7 @@ __all__ = ["PREFIX", "router"]
 
 PREFIX = "/api/v2"
 _LONGEST_STATEMENT = 8_000  # a limit: characters of an SQL statement, about the longest address that servers accept
+_WRITTEN_HERE = 5_000  # cells of a file that is written at once in this process: a tenth of a second at most
 _CODES = "valueCodes["
 _SQL_TYPES = {"json": "application/json", "csv": "text/csv; charset=utf-8"}
 
@@ -49,6 +52,7 @@ def router(served: Served) -> APIRouter:
                 "languages": [{"id": text("language"), "label": "English"}],
                 "maxDataCells": AT_ONCE,
                 "maxDataCellsStreamed": STREAMED,
+                "maxCost": MOST,
                 "defaultDataFormat": "json-stat2",
                 "dataFormats": list(FORMATS),
                 "sourceReferences": [{"language": text("language"), "text": _source(served)}],
@@ -104,13 +108,8 @@ def router(served: Served) -> APIRouter:
         if _known(request, tag):
             return _unchanged(tag)
 
-        def work() -> str:
-            answer = served.release.sql(statement, level=level)
-            if name == "csv":
-                return columns_csv(answer.columns)
-            return columns_json(answer.columns, {"level": level, "source": _source(served)})
-
-        body = served.run(("sql", statement, name, level), work, lambda found: 2 * len(found))
+        work = partial(sql_text, served.source, statement, name, level)
+        body = served.run(("sql", statement, name, level), work, lambda found: 2 * len(found), "sql")
         return Response(body, media_type=_SQL_TYPES[name], headers=_kept(tag))
 
     return routes
@@ -133,13 +132,18 @@ def file_response(
     if _known(request, tag):
         return _unchanged(tag)
     marginal = served.table(names, condition, level, kind, regrouping)
-    pieces = written(marginal, name, served.release.schema, level=level)
+    cells, schema = marginal.values.size, served.release.schema
     file = f"{'-'.join([served.name, *names])[:80]}.{kind.ending}"
     headers = {**_kept(tag), "Content-Disposition": disposition(file)}
-    if marginal.values.size > AT_ONCE:
-        stream = iterate_in_threadpool(pieces)
-        return StreamingResponse(stream, media_type=kind.media_type, headers=headers)
-    return Response(b"".join(pieces), media_type=kind.media_type, headers=headers)
+    if cells > AT_ONCE:
+        stream = Stream(written(marginal, name, schema, level=level), served.streams)
+        if not stream.begins:
+            raise served.busy()
+        return StreamingResponse(iterate_in_threadpool(stream), media_type=kind.media_type, headers=headers)
+    whole = partial(file_bytes, marginal, name, schema, level=level)
+    key = "file", names, condition, name, level, regrouping
+    body = whole() if cells <= _WRITTEN_HERE else served.run(key, whole, len, "files")
+    return Response(body, media_type=kind.media_type, headers=headers)
 
 
 def disposition(file: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
+from threading import Semaphore
 
 from crosstally.exports.measured import csv_pieces, parquet_pieces
 from crosstally.exports.px import px_text
@@ -14,7 +15,7 @@ from crosstally.schema import Schema
 from crosstally.tables import Marginal
 from crosstally.web.json_stat import data_text
 
-__all__ = ["AT_ONCE", "FORMATS", "STREAMED", "Format", "written"]
+__all__ = ["AT_ONCE", "FORMATS", "STREAMED", "Format", "Stream", "file_bytes", "written"]
 
 AT_ONCE = 500_000  # limits memory; see below
 STREAMED = 5_000_000
@@ -62,3 +63,26 @@ def written(marginal: Marginal, name: str, whole: Schema, *, level: float) -> It
     if name == "sdmx-csv":
         return iter([sdmx_csv_text(marginal, level=level).encode()])
     return iter([data_text(marginal, whole, level=level).encode()])
+
+
+def file_bytes(marginal: Marginal, name: str, whole: Schema, *, level: float) -> bytes:
+    """The file in a format, as a whole."""
+    return b"".join(written(marginal, name, whole, level=level))
+
+
+class Stream(Iterator[bytes]):
+    """The pieces of a large file, of which only a few are sent at once: each holds a whole table in memory.
+
+    It gives its place back when nobody holds it any longer, whether it was sent to its end, in part or not at all.
+    """
+
+    def __init__(self, pieces: Iterator[bytes], places: Semaphore) -> None:
+        self._pieces, self._places = pieces, places
+        self.begins = places.acquire(blocking=False)
+
+    def __next__(self) -> bytes:
+        return next(self._pieces)
+
+    def __del__(self) -> None:
+        if self.begins:
+            self._places.release()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -165,8 +166,7 @@ class Pages:
         if shown > MAX_SHOWN:
             words = text("table.too_large", cells=f"{cells:,}", most=f"{MAX_SHOWN:,}")
             return self.render("table.html", grid=None, instead=words, how=[], picture=Picture(), **context)
-        marginal = self.served.table(view.attributes, condition, view.level, None, view.applied)
-        laid = grid(marginal, view)
+        marginal, laid = self._laid(view, condition)
         return self.render(
             "table.html",
             grid=laid,
@@ -175,6 +175,13 @@ class Pages:
             picture=self._picture(laid, view),
             **context,
         )
+
+    def _laid(self, view: View, condition: str) -> tuple[Marginal, Grid]:
+        """The table of a view, and its numbers in rows and columns."""
+        counts, shown = self.served.tables(
+            view.attributes, condition, view.level, None, view.applied, within=view.within
+        )
+        return counts, grid(counts, shown, view)
 
     def _shown_cells(self, view: View, cells: int) -> int:
         if view.top is None or not view.rows:
@@ -269,15 +276,14 @@ class Pages:
         theme = replace(DARK if ("theme", "dark") in pairs else LIGHT, narrow=("width", "narrow") in pairs)
         view = read_view(pairs, self.schema)
         key = "chart", view.query(), ending, theme
-        body = self.served.run(key, self._drawing(view, ending, theme), len)
+        body = self.served.run(key, self._drawing(view, ending, theme), len, "charts")
         kind = {"svg": "image/svg+xml", "png": "image/png"}[ending]
         headers = {"Content-Disposition": disposition(f"{self.served.name}.{ending}")} if ("save", "1") in pairs else {}
         return Response(body, media_type=kind, headers=headers)
 
     def _drawing(self, view: View, ending: str, theme: Theme) -> Callable[[], bytes]:
         condition = view.condition(self.schema)
-        marginal = self.served.table(view.attributes, condition, view.level, None, view.applied)
-        laid = grid(marginal, view)
+        marginal, laid = self._laid(view, condition)
         kind = chart_of(laid, Chart.AUTO if view.chart is Chart.NONE else view.chart)
         most = None if kind is Chart.NONE else too_large(laid, kind)
         if kind is Chart.NONE or most is not None:
@@ -292,7 +298,7 @@ class Pages:
             level=view.level,
             theme=theme,
         )
-        return lambda: picture(spec, ending)
+        return partial(picture, spec, ending)
 
     def download(self, request: Request, name: str) -> Response:
         """The whole table of a view as a file."""

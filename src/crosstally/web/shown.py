@@ -101,15 +101,15 @@ class Grid:
         return any(math.isfinite(cell.low) for row in self.rows for cell in row.cells)
 
 
-def grid(marginal: Marginal, view: View) -> Grid:
-    """The table of a view, laid out; ``marginal`` is over its attributes, those of rows first."""
+def grid(marginal: Marginal, shown: Marginal, view: View) -> Grid:
+    """The table of a view, laid out: counts over its attributes, those of rows first, and the numbers to show."""
     attributes = marginal.schema.attributes
     down, across = attributes[: len(view.rows)], attributes[len(view.rows) :]
     row_labels = tuple(product(*(attribute.labels for attribute in down)))
     column_labels = tuple(product(*(attribute.labels for attribute in across)))
     shape = len(row_labels), len(column_labels)
-    counts, shown = marginal.values.reshape(shape), _quantity(marginal, view)
-    values, classes = shown.values.reshape(shape), reliability_classes(shown).reshape(shape)
+    counts, values = marginal.values.reshape(shape), shown.values.reshape(shape)
+    classes = reliability_classes(shown).reshape(shape)
     low, high = (np.asarray(end, np.float64).reshape(shape) for end in shown.interval(view.level))
     order = _order(counts, view)
     left = counts.sum() - counts[order].sum()
@@ -128,12 +128,6 @@ def _row(labels: tuple[str, ...], *columns: NDArray[np.generic]) -> Row:
     cells = zip(*(column.tolist() for column in columns), strict=True)
     known = (GOOD, CARE, POOR, UNKNOWN)
     return Row(labels, tuple(Cell(value, low, high, known[place]) for value, low, high, place in cells))
-
-
-def _quantity(marginal: Marginal, view: View) -> Marginal:
-    """Counts, or their shares, which have errors of their own."""
-    within = {Show.ROW: view.rows, Show.COLUMN: view.columns, Show.TOTAL: ()}
-    return marginal if view.show is Show.COUNT else marginal.shares(*within[view.show])
 
 
 def _order(counts: Floats, view: View) -> NDArray[np.intp]:

@@ -169,6 +169,9 @@ TEXTS: Mapping[str, str] = {
     "error.method": "Only GET is answered.",
     "error.busy": "This takes longer than {seconds} seconds, or others are being served. Try again in a moment: what "
     "was begun is finished and kept.",
+    "error.changed": "The release file changed since the server started: whoever runs it must start it again.",
+    "error.too_much": "This took more than {seconds} seconds or {memory} of memory and was ended: ask for fewer "
+    "attributes or values.",
     "error.too_large": "This table would have {cells} cells; {format} holds at most {most} at once. Up to {streamed} "
     "are streamed as CSV or Parquet.",
     "error.far_too_large": "This table would have {cells} cells; at most {most} are answered.",

@@ -112,6 +112,11 @@ class View:
             parts.append(f"({self.where})" if parts else self.where)
         return " and ".join(parts)
 
+    @property
+    def within(self) -> tuple[str, ...] | None:
+        """The attributes within which shares add up to one; None where counts are shown."""
+        return {Show.ROW: self.rows, Show.COLUMN: self.columns, Show.TOTAL: ()}.get(self.show)
+
     def chosen(self, schema: Schema) -> Where | None:
         """The condition, read; None when all rows are counted."""
         text = self.condition(schema)
