@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.errors import CrosstallyError, QueryError
+from crosstally.errors import QueryError
 from crosstally.extras import optional
+from crosstally.platform_files import write_bytes, writing
 from crosstally.schema import Attribute, Schema
 
 __all__ = ["bar_chart", "save"]
@@ -267,7 +268,5 @@ def save(chart: Any, path: str | Path) -> None:
     options: dict[str, Any] = {"scale_factor": 2} if suffix == ".png" else {}
     chart.save(picture, format=suffix[1:], **options)
     content = picture.getvalue()
-    try:
-        target.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
-    except OSError as error:
-        raise CrosstallyError(f"cannot write the chart {str(path)!r}: {error.strerror}") from None
+    with writing(path):
+        write_bytes(path, content if isinstance(content, bytes) else content.encode("utf-8"))

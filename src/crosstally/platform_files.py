@@ -9,12 +9,14 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import secrets
 import stat
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import BinaryIO
 
 from crosstally.errors import CrosstallyError
 
@@ -46,7 +48,8 @@ __all__ = [
     "try_lock",
     "unlock",
     "user_number",
-    "write_private",
+    "whole_file",
+    "write_bytes",
     "write_text",
     "writing",
 ]
@@ -58,10 +61,10 @@ _LOCKED_BY_ANOTHER = {errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EINTR
 # Locks
 
 
-def open_for_lock(path: Path) -> int:
+def open_for_lock(path: Path, *, to_read: bool = False) -> int:
     """A descriptor of a file that no child inherits, and that does not wait for a writer if the file is a pipe."""
     flags = (getattr(os, name, 0) for name in ("O_CLOEXEC", "O_BINARY", "O_NONBLOCK"))
-    return os.open(path, os.O_RDWR | sum(flags))
+    return os.open(path, (os.O_RDONLY if to_read else os.O_RDWR) | sum(flags))
 
 
 def try_lock(descriptor: int) -> bool:
@@ -160,29 +163,47 @@ def writing(path: str | Path) -> Iterator[None]:
         raise CrosstallyError(f"cannot write {str(path)!r}: {reason}") from None
 
 
-def write_text(path: Path, text: str, *, private: bool) -> None:
-    """Write a file; a private one is its owner's alone (mode 600) from the start, even in place of one that was not.
+@contextlib.contextmanager
+def whole_file(path: str | Path, *, private: bool = False) -> Iterator[BinaryIO]:
+    """A file to write to that takes the name once all of it is on the disk. Of one that failed nothing is left.
 
-    Where there are no modes (Windows), a private file has the rights that its folder gives to new files.
+    Every output goes through here. A private one is its owner's alone (mode 600) from the start, even in place of one
+    that was not; where there are no modes (Windows), it has the rights that its folder gives to new files. What is no
+    file, such as a pipe or /dev/stdout, is written to as it is.
     """
-    if not private:
-        path.write_text(text, encoding="utf-8")
+    target = Path(path)
+    if target.exists() and not target.is_file():
+        with target.open("wb") as file:
+            yield file
         return
-    write_private(path, text.encode("utf-8"))
-
-
-def write_private(path: Path, content: bytes) -> None:
-    """Write a file that is its owner's alone (mode 600) from the start, whole or not at all."""
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".new")
+    target = target.resolve()  # a link stays, and what it points to is replaced
+    new = target.with_name(f".{secrets.token_hex(8)}.new")  # not the name itself, which may be as long as names can be
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(new, flags, 0o600 if private else 0o666)
     try:
-        with open(descriptor, "wb") as file:  # noqa: PTH123 (a descriptor has no path)
-            file.write(content)
+        with open(descriptor, "w+b") as file:  # noqa: PTH123 (a descriptor has no path)
+            if not private and target.exists():
+                new.chmod(stat.S_IMODE(target.stat().st_mode))
+            yield file
             file.flush()
             os.fsync(file.fileno())  # before it takes the place of another, which would be lost with it
-        Path(name).replace(path)
+        new.replace(target)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        new.unlink(missing_ok=True)
         raise
+    with contextlib.suppress(PermissionError):  # a folder that may be written to and not read
+        sync_folder(target.parent)
+
+
+def write_bytes(path: str | Path, content: bytes, *, private: bool = False) -> None:
+    """Write a file, whole or not at all."""
+    with whole_file(path, private=private) as file:
+        file.write(content)
+
+
+def write_text(path: str | Path, text: str, *, private: bool = False) -> None:
+    """Write a text as UTF-8, whole or not at all."""
+    write_bytes(path, text.encode("utf-8"), private=private)
 
 
 # Folders that only we write to

@@ -21,7 +21,7 @@ from crosstally.errors import CrosstallyError, QueryError, must_be_one_of
 from crosstally.extras import optional
 from crosstally.html_text import MOST_ROWS, html_table
 from crosstally.measurements import PUBLIC, Chosen, ExactTable, Measurement, public_counts, read_only
-from crosstally.platform_files import writing
+from crosstally.platform_files import whole_file, write_text, writing
 from crosstally.schema import Schema
 from crosstally.text_table import MAX_ROWS, cell_rows, text_table
 from crosstally.typing import Floats, Interval
@@ -334,14 +334,14 @@ class Marginal(LabelledTable):
             return csv_text(self)
         text = csv_text(self)
         with writing(path):
-            Path(path).write_text(text, encoding="utf-8")
+            write_text(path, text)
         return None
 
     def to_excel(self, path: str | Path) -> None:
         """Write a workbook of Excel: a sheet with a row for each cell, and one that says what they are."""
         from crosstally.exports.xlsx import write_xlsx
 
-        with writing(path), Path(path).open("wb") as book:
+        with writing(path), whole_file(path) as book:
             write_xlsx(self, book)
 
     def to_pandas(self) -> Any:

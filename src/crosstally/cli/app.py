@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import sys
 import traceback
@@ -49,6 +51,7 @@ __all__ = ["app", "main"]
 
 # Exit codes, as docs/reference/cli.md promises them; 141 is what a shell tells of SIGPIPE (128 + 13).
 DONE, CHECK_FAILED, BAD_INPUT, INTERNAL, CLOSED_PIPE = 0, 1, 2, 3, 141
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}  # a full or failing disk, which is no mistake of ours
 
 # Typer keeps its parser inside since 0.24 and used click's before: its usage error is found the same way in both.
 UsageError: type[Any] = typer.BadParameter.__mro__[1]
@@ -164,10 +167,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return _fail("stopped", interrupts.exit_code())
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return CLOSED_PIPE
     except Exception as error:  # noqa: BLE001 - the one place where what nobody foresaw must end without its text
-        return _fail("stopped", interrupts.exit_code()) if interrupts.is_stopped() else _fail_inside(error)
+        if interrupts.is_stopped():
+            return _fail("stopped", interrupts.exit_code())
+        return _fail_writing(error) or _fail_inside(error)
     return code
 
 
@@ -237,8 +242,25 @@ def _usage(error: Any) -> str:
 def _fail(message: str, code: int) -> int:
     from crosstally.cli.output.screen import one_line
 
-    sys.stderr.write(f"crosstally: {one_line(message)}\n")
+    with contextlib.suppress(OSError):  # a full disk there too
+        sys.stderr.write(f"crosstally: {one_line(message)}\n")
     return code
+
+
+def _fail_writing(error: Exception) -> int:
+    """Say that there is no room, if that is why it failed, else 0; files that are asked for say so with their names."""
+    if not isinstance(error, OSError) or error.errno not in _NO_ROOM:
+        return 0
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _drop_output()
+    return _fail(f"cannot write to stdout or to a temporary file: {error.strerror}", BAD_INPUT)
+
+
+def _drop_output() -> None:
+    """Send what stdout still holds nowhere: the interpreter writes it when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail_inside(error: Exception) -> int:

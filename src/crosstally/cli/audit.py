@@ -16,6 +16,7 @@ from crosstally.cli import interrupts
 from crosstally.cli.checks import CheckFailedError
 from crosstally.cli.options import Json, Quiet
 from crosstally.errors import CrosstallyError, did_you_mean
+from crosstally.platform_files import write_text, writing
 
 if TYPE_CHECKING:
     from crosstally.audit import Finding
@@ -105,7 +106,8 @@ def audit(
         for line in report_text(found).splitlines():
             data().put(line)
     if output is not None:
-        output.write_text(report_text(found) + "\n", encoding="utf-8")
+        with writing(output):
+            write_text(output, report_text(found) + "\n")
     wrong = [each for each in found if not each.holds]
     loose = [each for each in found if not each.sharp]
     if wrong:
@@ -157,10 +159,9 @@ def _read_kept(path: Path) -> dict[Task, list[Finding]]:
 def _write_kept(path: Path, done: Mapping[Task, Sequence[Finding]]) -> None:
     from json import dumps
 
-    from crosstally.platform_files import write_private
-
     pairs = [[task, [each.to_dict() for each in findings]] for task, findings in done.items()]
-    write_private(path, (dumps({"code": _code_digest(), "found": pairs}, indent=1) + "\n").encode())
+    with writing(path):
+        write_text(path, dumps({"code": _code_digest(), "found": pairs}, indent=1) + "\n", private=True)
 
 
 @cache

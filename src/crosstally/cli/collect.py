@@ -15,6 +15,7 @@ from crosstally.cli.options import Epsilon, Force, Json, Quiet, check_output
 from crosstally.cli.reading_options import takes_reading
 from crosstally.errors import BudgetError, CrosstallyError
 from crosstally.json_text import read_json
+from crosstally.platform_files import write_bytes, writing
 from crosstally.schema import Schema
 
 if TYPE_CHECKING:
@@ -96,7 +97,8 @@ def plan(
     with progress("planning", quiet=quiet or json):
         made = design(read, epsilon=epsilon, people=people, ways=ways, method=method, minimum=minimum, tokens=tokens)
         low, high = made.predicted_error
-    _write(output, lambda: made.save(output))
+    with writing(output):
+        made.save(output)
     if json:
         facts = {"protocol": made.id, "method": made.method, "groups": len(made.groups), "minimum": made.minimum}
         print_json({**facts, "predicted_l2_error": [low, high]})
@@ -131,7 +133,8 @@ def tokens(
     read = Protocol.load(protocol)
     check_output(output, force=force)
     made = Tokens.issue(read, number)
-    _write(output, lambda: made.save(output))
+    with writing(output):
+        made.save(output)
     screen = people(quiet=quiet)
     screen.say(f"Saved {output}: {number:,} tokens, one in a line. Each counts once: whoever has two counts twice.")
     screen.put(
@@ -248,7 +251,8 @@ def simulate(
     with progress_of_reading("drawing reports", rows, quiet=quiet) as tell:
         found = batches(rows, read.schema.names, reading=written, progress=tell)
         drawn = np.concatenate(list(_simulated(read, found, held)))
-    _write(output, lambda: output.write_bytes(drawn.tobytes()))
+    with writing(output):
+        write_bytes(output, drawn.tobytes())
     people(quiet=quiet).say(f"Saved {output}: a report of 37 bytes for each row.")
 
 
@@ -352,10 +356,3 @@ def _sizes_in_words(collector: Collector, unusual: tuple[int, ...]) -> str:
         f"Warning: {len(unusual):,} groups have sizes that chance gives in fewer than {rate}; group {worst} ({asked}) "
         f"has {sizes.reports[worst]:,} reports, expected {sizes.expected[worst]:,.0f}: liars may have chosen it."
     )
-
-
-def _write(path: Path, write: Any) -> None:
-    try:
-        write()
-    except OSError as error:
-        raise CrosstallyError(f"cannot write {str(path)!r}: {error.strerror}") from None

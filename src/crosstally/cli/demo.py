@@ -16,6 +16,7 @@ from crosstally.cli.output.rendering import cell_texts
 from crosstally.cli.output.screen import ACCENT, PROSE_WIDTH, Screen, amount, count, facts, grid, progress
 from crosstally.cli.plan import comparison_table, stages_in_words
 from crosstally.errors import CrosstallyError, MissingExtraError
+from crosstally.platform_files import whole_file, write_text, writing
 from crosstally.schema import Schema
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ def _start_afresh(files: _Files) -> None:
                 raise CrosstallyError(
                     f"{str(files.folder)!r} holds {foreign[0]}, which no demo wrote: choose another --directory"
                 )
-            marker.write_text("The files of crosstally demo; the next demo here replaces them.\n", encoding="utf-8")
+            write_text(marker, "The files of crosstally demo; the next demo here replaces them.\n")
         for path in files.all:
             path.unlink(missing_ok=True)
     except OSError as error:
@@ -138,7 +139,8 @@ def _start_afresh(files: _Files) -> None:
 def _write_rows(rows: pa.Table, schema: Schema, files: _Files) -> None:
     import pyarrow.csv
 
-    pyarrow.csv.write_csv(rows, files.rows)
+    with writing(files.rows), whole_file(files.rows) as file:
+        pyarrow.csv.write_csv(rows, file)
     schema.save(files.schema)
 
 

@@ -92,7 +92,7 @@ def show(ledger: LedgerFile, *, json: Json = False) -> None:
     from crosstally.cli.output.screen import amount, data, facts, grid, joined, printable
     from crosstally.privacy.ledger import Ledger, State
 
-    opened = Ledger.open(ledger)
+    opened = Ledger.open(ledger, read_only=True)
     if json:
         _print(opened)
         return
@@ -148,7 +148,7 @@ def verify(
     if not ledger.is_file():
         raise LedgerError(f"there is no ledger {str(ledger)!r}")
     try:
-        opened = Ledger.open(ledger)
+        opened = Ledger.open(ledger, read_only=True)
         opened.verify(anchor)
     except LedgerError as error:
         if json:
@@ -184,7 +184,7 @@ def export(
     from crosstally.privacy.ledger import Ledger
     from crosstally.releases import Statement, publish
 
-    opened = Ledger.open(ledger)
+    opened = Ledger.open(ledger, read_only=True)
     check_output(output, force=force)
     entries = {each.key: each for each in opened.entries()}
     if key in entries and entries[key].is_asked:
@@ -238,7 +238,7 @@ def anchor(ledger: LedgerFile) -> None:
     from crosstally.cli.output.screen import data
     from crosstally.privacy.ledger import Ledger
 
-    data().print(Ledger.open(ledger).anchor)
+    data().print(Ledger.open(ledger, read_only=True).anchor)
 
 
 def upgrade(ledger: LedgerFile, *, quiet: Quiet = False) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from crosstally.cli.options import Force, Quiet, check_output
-from crosstally.errors import CrosstallyError
+from crosstally.platform_files import write_text, writing
 
 __all__ = ["EXAMPLES", "page"]
 
@@ -32,9 +32,7 @@ def page(
 
     check_output(output, force=force)
     opened = open_release(release)
-    try:
-        digest = hashlib.sha256(release.read_bytes()).hexdigest()
-        output.write_text(release_page(opened, digest=digest, file_name=release.name), encoding="utf-8")
-    except OSError as error:
-        raise CrosstallyError(f"cannot write {str(output)!r}: {error.strerror}") from None
+    page = release_page(opened, digest=hashlib.sha256(release.read_bytes()).hexdigest(), file_name=release.name)
+    with writing(output):
+        write_text(output, page)
     people(quiet=quiet).say(f"{str(output)!r} is one file that loads nothing: open it in a browser, or send it.")

@@ -11,6 +11,7 @@ import typer
 from crosstally.cli.checks import CheckFailedError
 from crosstally.cli.options import Json, Quiet
 from crosstally.errors import CrosstallyError
+from crosstally.platform_files import write_text, writing
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -91,7 +92,8 @@ def _run_all(folder: Path, *, quick: bool, json: bool, quiet: bool) -> list[Outc
         with progress(each.name, unit="steps", quiet=quiet) as tell:
             outcomes.append(run(each.name, quick=quick, progress=tell))
         outcomes[-1].save(folder / each.name)
-        page.write_text(report(outcomes, quick=quick), encoding="utf-8")
+        with writing(page):
+            write_text(page, report(outcomes, quick=quick))
     if json:
         print_json([{"name": each.name, "claims": each.to_dict()["claims"]} for each in outcomes])
     else:

@@ -11,6 +11,7 @@ import typer
 from crosstally.cli.options import Force, check_output
 from crosstally.cli.output.encoding import write_exactly, write_json_text
 from crosstally.errors import CrosstallyError
+from crosstally.platform_files import whole_file, write_text, writing
 
 if TYPE_CHECKING:
     from crosstally.sql import SqlAnswer
@@ -72,23 +73,22 @@ def sql(
 
 
 def _write_file(answer: SqlAnswer, wanted: Format, output: Path, *, raw: bool) -> None:
-    try:
+    with writing(output):
         if wanted is Format.PARQUET:
             import pyarrow.parquet
 
-            pyarrow.parquet.write_table(answer.to_arrow(), output)
+            with whole_file(output) as file:
+                pyarrow.parquet.write_table(answer.to_arrow(), file)
         elif wanted is Format.XLSX:
             from crosstally.exports.xlsx import write_columns_xlsx
 
             ends = f"_low and _high are the ends of {100 * answer.level:.4g}% intervals. Empty cells are not known."
             about = {"source": f"crosstally release, {answer.caption}", "intervals": ends}
-            with output.open("wb") as book:
+            with whole_file(output) as book:
                 write_columns_xlsx(answer.columns, about, book)
         else:
             # a table for people has no file of its own: CSV has the same columns
-            output.write_text(_text(answer, wanted, raw=raw), encoding="utf-8")
-    except OSError as error:
-        raise CrosstallyError(f"cannot write {str(output)!r}: {error.strerror}") from None
+            write_text(output, _text(answer, wanted, raw=raw))
 
 
 def _text(answer: SqlAnswer, wanted: Format, *, raw: bool) -> str:

@@ -9,6 +9,7 @@ import typer
 
 from crosstally.cli.options import Force, Quiet, check_output
 from crosstally.errors import CrosstallyError
+from crosstally.platform_files import writing
 
 __all__ = ["EXAMPLES", "synth"]
 
@@ -52,10 +53,8 @@ def synth(
     if output.suffix.lower() not in (".csv", ".parquet"):
         raise CrosstallyError(f"rows are written as .csv or .parquet, got {output.name!r}")
     made = open_release(release).synthesize(rows, method="integers" if whole else "sampling", seed=seed)
-    try:
+    with writing(output):
         write_rows(made, output, raw=raw)
-    except OSError as error:
-        raise CrosstallyError(f"cannot write {str(output)!r}: {error.strerror}") from None
     screen = people(quiet=quiet)
     screen.say(f"{len(made):,} made-up rows in {str(output)!r}.")
     for sentence in made.report():

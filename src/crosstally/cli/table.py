@@ -13,6 +13,7 @@ import typer
 from crosstally.cli.options import Force, check_output
 from crosstally.cli.output.encoding import write_exactly, write_json_text
 from crosstally.errors import CrosstallyError
+from crosstally.platform_files import whole_file, write_text, writing
 
 if TYPE_CHECKING:
     from crosstally.analysis.regrouping import Regrouping
@@ -174,10 +175,8 @@ class _Writer:
     def write(self, output: Path | None) -> None:
         """To a file, or to stdout."""
         if output is not None:
-            try:
+            with writing(output):
                 self._write_file(output)
-            except OSError as error:
-                raise CrosstallyError(f"cannot write {str(output)!r}: {error.strerror}") from None
         elif self.format is Format.TABLE:
             from crosstally.cli.output.rendering import show
             from crosstally.cli.output.screen import data
@@ -195,11 +194,10 @@ class _Writer:
         elif self.format is Format.XLSX:
             from crosstally.exports.xlsx import write_xlsx
 
-            with io.BytesIO() as book:
+            with whole_file(output) as book:
                 write_xlsx(self.marginal, book, level=self.level)
-                output.write_bytes(book.getvalue())
         else:
-            output.write_text(self._text(), encoding="utf-8")
+            write_text(output, self._text())
 
     def _text(self) -> str:
         if self.format is Format.CSV:

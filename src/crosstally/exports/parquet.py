@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from crosstally.exports.cells import known, labelled_cells
+from crosstally.platform_files import whole_file
 
 if TYPE_CHECKING:
     from crosstally.tables import Marginal
@@ -33,4 +34,5 @@ def arrow_table(marginal: Marginal, *, level: float | None = None) -> pa.Table:
 
 def write_parquet(marginal: Marginal, path: Path, *, level: float | None = None) -> None:
     """Write the table to a file."""
-    pyarrow.parquet.write_table(arrow_table(marginal, level=level), path)
+    with whole_file(path) as file:
+        pyarrow.parquet.write_table(arrow_table(marginal, level=level), file)

@@ -13,6 +13,7 @@ import pyarrow.parquet
 
 from crosstally.exports.cells import free_name
 from crosstally.exports.inert import inert
+from crosstally.platform_files import whole_file
 
 if TYPE_CHECKING:
     from crosstally.synthesis import SyntheticRows
@@ -30,11 +31,13 @@ def write_rows(rows: SyntheticRows, path: Path, *, raw: bool = False) -> None:
     name = free_name("synthetic", table.column_names)
     table = table.append_column(name, _note(rows)).replace_schema_metadata(table.schema.metadata)
     if path.suffix.lower() != ".csv":
-        pyarrow.parquet.write_table(table, path)
+        with whole_file(path) as file:
+            pyarrow.parquet.write_table(table, file)
         return
     columns = [_plain(column.combine_chunks(), raw) for column in table.columns]
     names = table.column_names if raw else [inert(each) for each in table.column_names]
-    pyarrow.csv.write_csv(pa.Table.from_arrays(columns, names=names), path)
+    with whole_file(path) as file:
+        pyarrow.csv.write_csv(pa.Table.from_arrays(columns, names=names), file)
 
 
 def _note(rows: SyntheticRows) -> pa.DictionaryArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product, takewhile
 from pathlib import Path
@@ -12,6 +13,7 @@ from crosstally.errors import QueryError
 from crosstally.exports.cells import measures
 from crosstally.exports.columns import Columns
 from crosstally.extras import optional
+from crosstally.platform_files import write_bytes
 from crosstally.tables import USUAL_LEVEL
 
 if TYPE_CHECKING:
@@ -62,7 +64,8 @@ def _write_book(
     about: Iterable[tuple[str, str]],
 ) -> None:
     """A sheet with rows and one with sentences; for each column the length of its longest label, or a number format."""
-    book = optional("xlsxwriter", extra="exports").Workbook(target, {"in_memory": True, **_PLAIN_TEXTS})
+    made = io.BytesIO()  # a book that cannot be written is never closed, and says so when it is dropped
+    book = optional("xlsxwriter", extra="exports").Workbook(made, {"in_memory": True, **_PLAIN_TEXTS})
     labels, last = len(list(takewhile(lambda kind: isinstance(kind, int), columns.values()))), 0
     with book:
         sheet, bold = book.add_worksheet("table"), book.add_format({"bold": True, "bottom": 1})
@@ -81,6 +84,10 @@ def _write_book(
         for row, (word, sentence) in enumerate(about):
             words.write_string(row, 0, word)
             words.write_string(row, 1, sentence)
+    if isinstance(target, Path):
+        write_bytes(target, made.getvalue())
+    else:
+        target.write(made.getvalue())
 
 
 def _write_row(sheet: Any, row: int, cells: Sequence[str | float | None]) -> None:

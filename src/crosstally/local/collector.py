@@ -27,6 +27,7 @@ from crosstally.local.protocol import Protocol
 from crosstally.local.received import Reason, Received
 from crosstally.local.report_ids import ReportIds
 from crosstally.local.tokens import Tokens, groups_of_tokens
+from crosstally.platform_files import write_bytes
 from crosstally.releases import Release, Statement, publish
 from crosstally.residuals import Estimate, combine
 from crosstally.tables import Measurement
@@ -181,9 +182,7 @@ class Collector:
         head = json.dumps({"protocol": self.protocol.id, "reports": len(self._ids)}).encode() + b"\n"
         arrays = (self._people.astype("<i8"), self._counts.astype("<i8"), self._ids.sorted())
         body = _MAGIC + head + b"".join(array.tobytes() for array in arrays)
-        beside = Path(path).with_name(Path(path).name + ".new")
-        beside.write_bytes(body + hashlib.sha256(body).digest())
-        beside.replace(path)
+        write_bytes(path, body + hashlib.sha256(body).digest())
 
     @classmethod
     def load(cls, path: str | Path, protocol: Protocol, *, tokens: Tokens | None = None) -> Collector:

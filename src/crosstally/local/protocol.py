@@ -17,7 +17,7 @@ from crosstally.local import client
 from crosstally.local.oracles import oracle_of
 from crosstally.local.planning.groups import Group, predicted_range
 from crosstally.local.planning.methods import SHRUNK, groups_of
-from crosstally.platform_files import writing
+from crosstally.platform_files import write_text, writing
 from crosstally.schema import Outside, Schema
 
 __all__ = ["Protocol", "design"]
@@ -99,7 +99,7 @@ class Protocol:
     def save(self, path: str | Path) -> None:
         """Write the document as a JSON file."""
         with writing(path):
-            Path(path).write_text(json.dumps(self.document, ensure_ascii=False) + "\n", encoding="utf-8")
+            write_text(path, json.dumps(self.document, ensure_ascii=False) + "\n")
 
     @classmethod
     def load(cls, path: str | Path) -> Protocol:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from crosstally.errors import CrosstallyError, MissingExtraError
+from crosstally.platform_files import write_bytes, write_text
 
 __all__ = ["Claim", "Experiment", "Outcome", "Progress", "Settings", "Value", "drawn"]
 
@@ -119,25 +121,24 @@ def _json_value(value: Value) -> Value:
 
 def _write_rows(outcome: Outcome, folder: Path) -> Path:
     path = folder / "rows.csv"
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, outcome.columns, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(outcome.rows)
+    text = io.StringIO()
+    writer = csv.DictWriter(text, outcome.columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(outcome.rows)
+    write_text(path, text.getvalue())
     return path
 
 
 def _write_json(outcome: Outcome, folder: Path) -> Path:
     path = folder / "outcome.json"
-    path.write_text(
-        json.dumps(outcome.to_dict(), ensure_ascii=False, indent=1, allow_nan=False) + "\n", encoding="utf-8"
-    )
+    write_text(path, json.dumps(outcome.to_dict(), ensure_ascii=False, indent=1, allow_nan=False) + "\n")
     return path
 
 
 def _write_chart(chart: Mapping[str, Any], folder: Path) -> Sequence[Path]:
     vector, picture = folder / "chart.svg", folder / "chart.png"
-    vector.write_text(drawn(chart), encoding="utf-8")
-    picture.write_bytes(_renderer().vegalite_to_png(dict(chart), scale=2))
+    write_text(vector, drawn(chart))
+    write_bytes(picture, _renderer().vegalite_to_png(dict(chart), scale=2))
     return vector, picture
 
 

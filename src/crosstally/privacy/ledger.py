@@ -81,9 +81,14 @@ class Ledger:
         return cls(Store.create(_as_path(path), header), header, before_charge)
 
     @classmethod
-    def open(cls, path: str | Path, *, before_charge: Callable[[], None] | None = None) -> Ledger:
-        """The ledger in a file; raises unless every charge is positive and equal to the cost of its plan."""
-        store = Store.open(_as_path(path))
+    def open(
+        cls, path: str | Path, *, before_charge: Callable[[], None] | None = None, read_only: bool = False
+    ) -> Ledger:
+        """The ledger in a file; raises unless every charge is positive and equal to the cost of its plan.
+
+        With ``read_only`` the file, or its folder, may be one that cannot be written to; nothing can be spent there.
+        """
+        store = Store.open(_as_path(path), read_only=read_only)
         with store.reading() as connection:
             ledger = cls(store, read_header(connection), before_charge)
             for charged in events(connection, "WHERE kind = 'charged'"):

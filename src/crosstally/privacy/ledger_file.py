@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from crosstally.errors import LedgerError
-from crosstally.platform_files import check_room, name_new_file
+from crosstally.platform_files import check_room, has_write_mode, name_new_file
 from crosstally.privacy.ledger_lock import check_place, holding
 
 __all__ = [
@@ -159,8 +159,9 @@ def check_chain(connection: sqlite3.Connection) -> None:
 class Store:
     """Transactions on a ledger's file, or on one in memory. A file is opened for each of them and closed after it."""
 
-    def __init__(self, path: Path | None, memory: sqlite3.Connection | None = None) -> None:
+    def __init__(self, path: Path | None, memory: sqlite3.Connection | None = None, *, read_only: bool = False) -> None:
         self.path = path
+        self.read_only = read_only
         self._memory = memory
         self._lock = threading.RLock()
         self._used = False  # whether this object has committed: then the ledger has an event
@@ -204,9 +205,12 @@ class Store:
         return store
 
     @classmethod
-    def open(cls, path: Path) -> Store:
-        """The store in a file, after looking whether it is one and whether its chain holds."""
-        store = cls(path)
+    def open(cls, path: Path, *, read_only: bool = False) -> Store:
+        """The store in a file, after looking whether it is one and whether its chain holds.
+
+        One that is opened ``read_only`` may be a file, or be in a folder, that cannot be written to.
+        """
+        store = cls(path, read_only=read_only and not _can_write(path))
         with store.writing_lock() as connection:
             _check_tables(store, connection)
             _check_length(store, path, connection)
@@ -307,7 +311,7 @@ class Store:
     def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
         try:
             with self._connected() as connection:
-                _patiently(connection, begin)
+                _patiently(connection, "BEGIN" if self.read_only else begin)  # nobody writes while the file is held
                 _patiently(connection, "SELECT 1 FROM sqlite_master LIMIT 1")  # the state seen is fixed here
                 try:
                     yield connection
@@ -325,7 +329,7 @@ class Store:
                 yield self._memory
             return
         assert self.path is not None
-        with holding(self.path, str(self), _PATIENCE) as held:
+        with holding(self.path, str(self), _PATIENCE, to_read=self.read_only) as held:
             _check_log(self, self.path)
             with contextlib.closing(self._connect()) as connection:
                 if not held.is_named():
@@ -334,10 +338,14 @@ class Store:
 
     def _connect(self) -> sqlite3.Connection:
         assert self.path is not None
-        address = f"{self.path.absolute().as_uri()}?mode=rw"
+        # Immutable: SQLite reads the main file alone, where all is, and makes no files of its own beside it.
+        mode = "ro&immutable=1" if self.read_only else "rw"
+        address = f"{self.path.absolute().as_uri()}?mode={mode}"
         connection = sqlite3.connect(address, uri=True, isolation_level=None, timeout=_PATIENCE)
         try:
             connection.execute("PRAGMA trusted_schema = OFF")
+            if self.read_only:
+                return connection
             _patiently(connection, "PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
         except sqlite3.Error:
@@ -396,12 +404,26 @@ def _check_log(store: Store, path: Path) -> None:
     log = _log(path)
     if not log.exists() or not log.stat().st_size:
         return
+    if store.read_only:
+        raise LedgerError(
+            f"beside {store} lies a log that a crash left, and it cannot be written back: copy both to a folder that "
+            "can be written to, and open the copy"
+        )
     alone, together = _chain_of_copy(path, None), _chain_of_copy(path, log)
     if alone is not None and (together is None or together[: len(alone)] != alone):
         raise LedgerError(
             f"beside {store} lies a log of another state of it, {str(log)!r}: the file was written under another name "
             "after a crash; nothing in the log was acknowledged, so keep the file and move the log away"
         )
+
+
+def _can_write(path: Path) -> bool:
+    """Whether a file and the folder it is in can be written to; where nothing is found, whoever opens it says so."""
+    try:
+        real = path.resolve(strict=True)
+        return all(has_write_mode(each, each.stat().st_mode) for each in (real, real.parent))
+    except OSError:
+        return True
 
 
 def _log(path: Path) -> Path:

@@ -106,17 +106,18 @@ def check_place(path: Path, title: str) -> None:
 
 
 @contextlib.contextmanager
-def holding(path: Path, title: str, patience: float) -> Iterator[Held]:
+def holding(path: Path, title: str, patience: float, *, to_read: bool = False) -> Iterator[Held]:
     """The file, held against every other thread and process, whatever name they know it by.
 
     Args:
         path: A name of the file.
         title: What errors call it.
         patience: How many seconds to wait while others change nothing in the file.
+        to_read: Whether the file may be one that cannot be written to.
     """
     while True:
-        _check_status(path, title)
-        turn, descriptor = _take(path, title, patience)
+        _check_status(path, title, to_read=to_read)
+        turn, descriptor = _take(path, title, patience, to_read=to_read)
         try:
             held = Held(path, title, descriptor)
             if held.is_named():  # and was not replaced while this waited
@@ -127,7 +128,7 @@ def holding(path: Path, title: str, patience: float) -> Iterator[Held]:
             _give(turn, descriptor)
 
 
-def _check_status(path: Path, title: str) -> None:
+def _check_status(path: Path, title: str, *, to_read: bool) -> None:
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
@@ -142,7 +143,7 @@ def _check_status(path: Path, title: str) -> None:
         raise LedgerError(f"cannot open {title}: it is a folder")
     if not stat.S_ISREG(mode):
         raise LedgerError(f"{str(path)!r} is not a ledger")
-    if not has_write_mode(path, mode):
+    if not to_read and not has_write_mode(path, mode):
         raise LedgerError(f"cannot open {title}: the file is read-only; make it writable")
 
 
@@ -180,9 +181,9 @@ class _Patience:
         return seen == self._seen
 
 
-def _take(path: Path, title: str, seconds: float) -> tuple[_Turn, int]:
+def _take(path: Path, title: str, seconds: float, *, to_read: bool) -> tuple[_Turn, int]:
     """Open the file, take the turn among threads, then the lock among processes."""
-    descriptor = open_for_lock(path)
+    descriptor = open_for_lock(path, to_read=to_read)
     _open.add(descriptor)
     with _turns_lock:
         turn = _turns.setdefault(_identity(os.fstat(descriptor)), _Turn())

@@ -9,7 +9,7 @@ from html import escape
 from pathlib import Path
 
 from crosstally.errors import CrosstallyError
-from crosstally.platform_files import write_private
+from crosstally.platform_files import write_text
 from crosstally.review.texts import text
 
 __all__ = ["write_entrance"]
@@ -49,7 +49,7 @@ def write_entrance(folder: Path, address: str, code: str) -> Path:
     )
     path = folder / f"crosstally-review-{secrets.token_hex(8)}.html"
     try:
-        write_private(path, page.encode())
+        write_text(path, page, private=True)
     except OSError as error:
         raise CrosstallyError(f"cannot write into the folder {str(folder)!r}: {error.strerror}") from None
     return path

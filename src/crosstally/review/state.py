@@ -10,7 +10,7 @@ from pathlib import Path
 
 from crosstally.budget import Budget
 from crosstally.errors import CrosstallyError, SchemaError
-from crosstally.platform_files import write_private
+from crosstally.platform_files import write_bytes, write_text
 from crosstally.schema import RowReading, Schema
 from crosstally.sources.distributions import Distribution, Distributions
 from crosstally.strategies.planner import DEFAULT, compare
@@ -117,8 +117,8 @@ class Review:
                 "look at it, then begin the review again"
             )
         try:
-            write_private(previous_of(self.path), before)
-            write_private(self.path, self.schema.file_text().encode())
+            write_bytes(previous_of(self.path), before, private=True)
+            write_text(self.path, self.schema.file_text(), private=True)
         except OSError as error:
             raise CrosstallyError(f"cannot write {self.path.name}: {error.strerror}") from None
         self._digest = _digest(self.path)

@@ -14,7 +14,7 @@ from crosstally.errors import SourceError
 from crosstally.sources.encodings import COMPRESSIONS
 from crosstally.sources.reading import Reading
 
-__all__ = ["ending_of", "is_text_file", "open_file"]
+__all__ = ["ending_of", "has_lines", "is_text_file", "open_file"]
 
 Read = Callable[[Sequence[str]], Iterator[tuple[pa.RecordBatch, int]]]
 """Reads the columns named: each batch, and how many bytes of the file were read by then."""
@@ -57,6 +57,11 @@ def ending_of(path: Path) -> str | None:
 def is_text_file(path: Path) -> bool:
     """Whether a file holds rows as text, by the end of its name."""
     return ending_of(path) in _TEXTS
+
+
+def has_lines(path: Path) -> bool:
+    """Whether the names of a file's columns stand in one of its lines or rows."""
+    return ending_of(path) in (*_TEXTS, *_SHEETS)
 
 
 def _opener(ending: str, reading: Reading, needed: Sequence[str] | None) -> Callable[[Path], tuple[list[str], Read]]:

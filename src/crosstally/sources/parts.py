@@ -26,7 +26,7 @@ from crosstally.errors import SourceError
 from crosstally.json_text import JsonError, read_json
 from crosstally.measurements import ExactTable
 from crosstally.plans.plan import Plan
-from crosstally.platform_files import write_private
+from crosstally.platform_files import write_bytes
 from crosstally.questions.queries import MAX_CELLS
 from crosstally.sources.guard import guarded
 from crosstally.sources.rows import paths_of
@@ -99,7 +99,7 @@ def write_part(path: Path, exact: Sequence[ExactTable], share: Share, origin: Pa
     line = json.dumps(header, separators=(",", ":")).encode() + b"\n"
     content = _FIRST_LINE + line + counts.astype("<i8").tobytes()
     try:
-        write_private(path, content + hashlib.sha256(content).digest())
+        write_bytes(path, content + hashlib.sha256(content).digest(), private=True)
     except OSError as error:
         raise SourceError(f"cannot write the part {str(path)!r}: {error.strerror}") from None
 

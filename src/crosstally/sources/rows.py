@@ -7,6 +7,7 @@ import os
 import stat
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from glob import glob, has_magic
 from pathlib import Path
@@ -16,7 +17,7 @@ import pyarrow as pa
 
 from crosstally.errors import SourceError
 from crosstally.sources.databases import Database, plain_columns, read_query
-from crosstally.sources.files import ending_of, is_text_file, open_file
+from crosstally.sources.files import ending_of, has_lines, is_text_file, open_file
 from crosstally.sources.grouped_query import WEIGHT
 from crosstally.sources.guard import DAMAGED, guarded
 from crosstally.sources.numbers import Numbers
@@ -33,6 +34,7 @@ BATCH_ROWS = 65_536
 Stream = Generator[tuple[pa.RecordBatch, int]]
 """Batches, each with the bytes of the file that were read by then; closing it closes the source."""
 _CUT_SHORT = "its rows ended in an error"
+_TITLE_LINES = 5  # lines that may stand before the names and are looked past for an error to say so
 _MOST_NAMES = 8  # names of columns in one error: more do not fit a line
 AS_IT_IS = Reading()
 """Nothing is said of how a source is written."""
@@ -104,8 +106,27 @@ def _streams(
         source = repr(str(path))
         before = guarded(source, path.stat)
         names, read = guarded(source, partial(open_file, path, reading, needed))
+        if needed is not None and not set(needed) <= set(names):
+            _check_title(path, reading, needed)
         chosen = chosen_columns(source, names, needed, is_text=is_text_file(path))
         yield source, before.st_size, _unchanged(path, before, read(chosen))
+
+
+def _check_title(path: Path, reading: Reading, needed: Sequence[str]) -> None:
+    """Raise where a title stands before the names: one of the next lines has all that are needed."""
+    if reading.header is not None or not has_lines(path):
+        return
+    for line in range(2, _TITLE_LINES + 2):
+        with contextlib.suppress(SourceError):
+            names, _ = guarded(repr(str(path)), partial(open_file, path, replace(reading, header=line), needed))
+            if set(needed) <= set(names):
+                break
+    else:
+        return
+    raise SourceError(
+        f"{str(path)!r} has its names in line {line}, after a title: say --header {line} (in Python: "
+        f"Reading(header={line}))"
+    )
 
 
 def _unchanged(path: Path, before: os.stat_result, stream: Iterator[tuple[pa.RecordBatch, int]]) -> Stream:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +14,7 @@ from numpy.typing import NDArray
 from crosstally.errors import ReleaseError
 from crosstally.inference.estimate import SHRUNK
 from crosstally.inference.shrinkage import VERSION
-from crosstally.platform_files import sync_folder
+from crosstally.platform_files import whole_file
 from crosstally.questions.kronecker import Kronecker, matrices_of, mixed_of
 from crosstally.questions.queries import Contrast
 from crosstally.releases.file.format import (
@@ -49,27 +46,17 @@ _GROUP_ROWS = 2**17  # rows of a group: readers unpack one group at a time, a me
 def save_release(release: Release, path: str | Path) -> None:
     """Write a release as a Parquet file; whoever looks sees the old file or the whole new one."""
     check_promise(release.schema, release.statement, release.measurements, release.choices)
-    target = Path(path)
     header, columns = header_bytes(release), _content(release)
     metadata = {HEADER_KEY: header, DIGEST_KEY: digest(header, columns)}
-    temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")
     try:
-        try:
-            with temporary.open("xb") as stream:
-                _write_parquet(stream, release, columns, metadata)
-                missing = least_size(len(columns["value"]), _format_number(release)) - stream.tell()
-                if missing > 0:
-                    stream.seek(0)
-                    _write_parquet(stream, release, columns, {**metadata, ROOM_KEY: b" " * missing})
-                stream.flush()
-                os.fsync(stream.fileno())
-            temporary.replace(target)
-        finally:
-            temporary.unlink(missing_ok=True)
+        with whole_file(path) as stream:
+            _write_parquet(stream, release, columns, metadata)
+            missing = least_size(len(columns["value"]), _format_number(release)) - stream.tell()
+            if missing > 0:
+                stream.seek(0)
+                _write_parquet(stream, release, columns, {**metadata, ROOM_KEY: b" " * missing})
     except OSError as error:
         raise ReleaseError(f"cannot write the release {str(path)!r}: {error.strerror or 'writing failed'}") from None
-    with contextlib.suppress(PermissionError):  # a folder that may be written to and not read
-        sync_folder(target.parent)
 
 
 def header_bytes(release: Release) -> bytes:
