@@ -151,12 +151,13 @@ def run(
     ``schema`` is that of the plan with the steward's reading, by which rows are read.
     """
     from crosstally.sources import Reading
-    from crosstally.sources.databases import are_units_asserted
+    from crosstally.sources.databases import are_units_asserted, joins_in
 
     _check(plan, rows)
     parts = _merged(source, plan) if _are_parts(source) else None
     rows = rows_known(plan.schema, rows)
     counted = _with_reading(plan, schema)
+    joins = joins_in(source, counted) if parts is None else parts.origin.joins
     key = uuid.uuid4().hex if key is None else key
     if not isinstance(ledger, Ledger):
         ledger = _open(ledger, plan)
@@ -170,6 +171,7 @@ def run(
         unit=plan.schema.unit,
         rows=rows,
         rows_are_units=are_units_asserted(source) if parts is None else parts.origin.rows_are_units,
+        joins=joins,
     )
     people: _Rows | _PartRows = (
         _Rows(source, counted, reading=reading or Reading(), work_dir=work_dir, progress=progress)
@@ -259,7 +261,7 @@ def count_part(
         progress: Called with the number of bytes read so far.
     """
     from crosstally.sources import PartOrigin, Reading, Share, count_share, reading_digest, write_part
-    from crosstally.sources.databases import are_units_asserted
+    from crosstally.sources.databases import are_units_asserted, joins_in
 
     place = Share.read(share)
     _check(plan, None)
@@ -267,7 +269,8 @@ def count_part(
     counted, written = _with_reading(plan, schema), reading or Reading()
     exact, seen = count_share(source, counted, plan.tables, place, reading=written, progress=progress)
     digest = reading_digest(counted, written)
-    origin = PartOrigin.of(plan, reading=digest, source=seen, rows_are_units=are_units_asserted(source))
+    asserted, joins = are_units_asserted(source), joins_in(source, counted)
+    origin = PartOrigin.of(plan, reading=digest, source=seen, rows_are_units=asserted, joins=joins)
     write_part(Path(path), exact, place, origin)
 
 

@@ -252,8 +252,56 @@ CENTRAL = (
     ),
     Mutant(
         "sources/databases.py",
-        "query = checked_query(database.query, database._dialect(), rows_are_units=database.rows_are_units)",
+        "query = checked.text",
         "query = database.query",
         "sources/test_databases.py::test_a_database_runs_what_was_checked_and_not_what_was_written",
+    ),
+    Mutant(
+        "sources/databases.py",
+        "if _only_row(execute, repeats)[0] != 0:",
+        "if False:",
+        "sources/test_joins.py::test_a_public_table_with_repeats_is_refused",
+    ),
+    Mutant(
+        "sources/column_names.py",
+        "if not meant & set(columns):",
+        "if False:",
+        "sources/test_joins.py::test_postgresql_takes_no_aggregate_for_a_column",
+    ),
+    Mutant(
+        "sources/one_select.py",
+        'if kind == "In" and any(',
+        'if kind == "In" and False and any(',
+        "sources/test_joins.py::test_one_row_of_another_table_changes_no_thousands",
+    ),
+    Mutant(
+        "sources/query_trees.py",
+        '"this expressions": "In",',
+        '"this expressions field": "In",',
+        "sources/test_joins.py::test_one_row_of_another_table_changes_no_thousands",
+    ),
+    Mutant(
+        "sources/joins.py",
+        "if seen and not (unit is not None and",
+        "if seen and False and not (unit is not None and",
+        "sources/test_joins.py::test_a_join_by_anything_but_the_id",
+    ),
+    Mutant(
+        "sources/joins.py",
+        "return of_people  # a public",
+        "return True  # a public",
+        "sources/test_joins.py::test_a_join_by_anything_but_the_id",
+    ),
+    Mutant(
+        "sources/joins.py",
+        "sure |= set() if side else {source.name}",
+        "sure |= {source.name}",
+        "sources/test_joins.py::test_a_join_by_anything_but_the_id",
+    ),
+    Mutant(
+        "sources/joins.py",
+        "if not seen and side:",
+        "if False:",
+        "sources/test_joins.py::test_what_public_tables_do_not_excuse",
     ),
 )

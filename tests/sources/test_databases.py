@@ -382,9 +382,9 @@ def test_a_connection_that_is_lost_spends_nothing(folder: Path, url: str, monkey
     others = "WHERE query LIKE 'COPY%note%' AND pid <> pg_backend_pid()"
 
     @contextmanager
-    def cut_off(database: Database, *given: Any) -> Iterator[tuple[list[str], Iterator[pa.RecordBatch]]]:
+    def cut_off(database: Database, *given: Any, **named: Any) -> Iterator[tuple[list[str], Iterator[pa.RecordBatch]]]:
         """The same stream, whose backend is ended by the server after the first batch."""
-        with read_query(database, *given) as (names, found):
+        with read_query(database, *given, **named) as (names, found):
 
             def batches() -> Iterator[pa.RecordBatch]:
                 for batch in found:

@@ -20,7 +20,6 @@ ROW_BY_ROW = [
     "SELECT COALESCE(a, 'x'), NULLIF(b, ''), CAST(c AS int), d % 2, a || b, ROUND(n, 1), SUBSTR(a, 1, 2) FROM p",
     "SELECT a FROM p WHERE a IN ('x', 'y') AND b BETWEEN 1 AND 2 AND c LIKE 'x%' AND d IS DISTINCT FROM 3",
     "SELECT EXTRACT(YEAR FROM born) AS born, born >= CURRENT_DATE FROM people",
-    "SELECT p.sex, t.region FROM people p JOIN towns t ON p.town = t.id LEFT JOIN jobs USING (job)",
     "WITH adults AS (SELECT * FROM people WHERE age >= 18) SELECT sex FROM adults",
     "SELECT sex FROM (SELECT sex, age FROM people) AS p WHERE age > 3",
 ]
@@ -43,17 +42,6 @@ DEPENDING = {
     "SELECT a FROM (SELECT a FROM p UNION ALL SELECT a FROM q) AS r": "UNION",
     "SELECT a FROM p WHERE RANDOM() < 0.5": "random",
     "SELECT a FROM p WHERE mine(a)": "the function 'mine'",
-    "SELECT a FROM p CROSS JOIN q": "CROSS JOIN",
-    "SELECT a FROM p, q": "",
-    "SELECT a FROM p JOIN q ON TRUE": "a JOIN without",
-    "SELECT a FROM p JOIN q ON p.a = q.a OR p.b = 1": "a JOIN without",
-    "SELECT a FROM p JOIN q ON p.a = p.b": "a JOIN without",
-    "SELECT a FROM p JOIN q ON p.a < q.a": "a JOIN without",
-    "SELECT a FROM p NATURAL JOIN q": "NATURAL JOIN",
-    "SELECT a FROM p RIGHT JOIN q ON p.a = q.a": "RIGHT JOIN",
-    "SELECT a FROM p FULL JOIN q ON p.a = q.a": "FULL JOIN",
-    "SELECT x.a FROM p AS x JOIN p AS y ON x.partner = y.id": "a table that is named twice",
-    "WITH q AS (SELECT * FROM p) SELECT x.a FROM q AS x JOIN q AS y ON x.partner = y.id": "a table that is named twice",
     "SELECT a FROM p WHERE EXISTS (SELECT 1 FROM q)": "EXISTS",
     "SELECT a FROM p WHERE a IN (SELECT a FROM q)": "a subquery in IN",
     "SELECT a FROM p WHERE a IN (b, 'x')": "a name in the list of IN",
@@ -66,7 +54,6 @@ DEPENDING = {
 }
 OF_ONE_DIALECT = {
     ("SELECT DISTINCT ON (a) a FROM p", "postgres"): "DISTINCT",
-    ("SELECT p.count FROM p", "postgres"): "p.count, which may be an aggregate",
     ("SELECT a FROM p FETCH FIRST 3 ROWS ONLY", "postgres"): "LIMIT",
     ("SELECT a FROM p TABLESAMPLE BERNOULLI (10)", "postgres"): "TABLESAMPLE",
     ("SELECT gen_random_uuid() FROM p", "postgres"): "a random UUID",
@@ -139,14 +126,17 @@ def test_a_printed_query_finds_the_rows_of_the_one_written(query: str) -> None:
             connection.execute(made)
             connection.execute(rows)
             written = connection.execute(query).fetchall()
-            printed = connection.execute(checked_query(query, dialect)).fetchall()
+            printed = connection.execute(checked_query(query, dialect).text).fetchall()
         assert sorted(printed, key=repr) == sorted(written, key=repr)
         assert len(printed) > 0
 
 
 def test_functions_keep_the_names_and_arguments_they_were_given() -> None:
-    query = "SELECT LEN(a) AS l, substr(a, 1, 2) AS s, TRUNC(b) AS t, MOD(b, 2) AS m, NVL(a, 'x') AS n FROM p"
-    assert [checked_query(f"{query} -- all", dialect) for dialect in (None, "postgres")] == [query, query]
+    query = "SELECT LEN(a) AS l, substr(a, 1, 2) AS s, TRUNC(b) AS t, MOD(b, 2) AS m, NVL(a, 'x') AS n FROM p q"
+    assert [checked_query(f"{query} -- all", dialect).text for dialect in (None, "postgres")] == [
+        query,
+        query.replace("p q", "p AS q"),
+    ]
 
 
 @pytest.mark.parametrize("query", NO_SELECT)

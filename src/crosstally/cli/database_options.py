@@ -8,7 +8,7 @@ import typer
 
 from crosstally.errors import SourceError
 
-__all__ = ["DatabaseUrl", "DsnEnv", "Query", "RowsAreUnits", "SparkName", "read_source", "words_of"]
+__all__ = ["DatabaseUrl", "DsnEnv", "PublicTables", "Query", "RowsAreUnits", "SparkName", "read_source", "words_of"]
 
 _DATABASE = "A database or Spark, instead of SOURCE"
 
@@ -33,6 +33,15 @@ Query = Annotated[
         metavar="SQL",
         rich_help_panel=_DATABASE,
         help="One SELECT; each of its rows must come from one row of the database.",
+    ),
+]
+PublicTables = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--public-table",
+        metavar="NAME",
+        rich_help_panel=_DATABASE,
+        help="A table that the query joins and that is public (repeatable). The release says so.",
     ),
 ]
 RowsAreUnits = Annotated[
@@ -63,6 +72,7 @@ def read_source(
     spark: str | None,
     *,
     rows_are_units: bool = False,
+    public_tables: list[str] | None = None,
 ) -> Any:
     """The source that the options name: files, the result of a database query, or a Spark table."""
     asked = [option for option, given in (("--database", url), ("--dsn-env", dsn_env), ("--query", query)) if given]
@@ -73,6 +83,8 @@ def read_source(
         raise SourceError(f"rows come from a database or from Spark: leave out --spark or {', '.join(asked)}")
     if rows_are_units and not asked:
         raise SourceError("--rows-are-units is about a query of a database: leave it out")
+    if public_tables and not asked:
+        raise SourceError("--public-table is about a query of a database: leave it out")
     if source:
         return source[0] if len(source) == 1 else source
     if spark:
@@ -85,7 +97,8 @@ def read_source(
         raise SourceError("say what to read from the database: --query 'SELECT ...'")
     from crosstally.sources.databases import Database
 
-    return Database(query=query, url=url, dsn_env=dsn_env, rows_are_units=rows_are_units)
+    public = tuple(public_tables or ())
+    return Database(query=query, url=url, dsn_env=dsn_env, public_tables=public, rows_are_units=rows_are_units)
 
 
 def words_of(

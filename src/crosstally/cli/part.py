@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from crosstally.cli.database_options import DatabaseUrl, DsnEnv, Query, RowsAreUnits, read_source
+from crosstally.cli.database_options import DatabaseUrl, DsnEnv, PublicTables, Query, RowsAreUnits, read_source
 from crosstally.cli.options import Force, Quiet, check_output, check_reviewed
 from crosstally.cli.reading_options import settled, takes_reading
 from crosstally.schema import Schema
@@ -48,6 +48,7 @@ def part(
     database: DatabaseUrl = None,
     dsn_env: DsnEnv = None,
     query: Query = None,
+    public_table: PublicTables = None,
     rows_are_units: RowsAreUnits = False,
     force: Force = False,
     quiet: Quiet = False,
@@ -58,7 +59,9 @@ def part(
     """
     from crosstally.plans.plan import Plan
 
-    found = read_source(source, database, dsn_env, query, None, rows_are_units=rows_are_units)
+    found = read_source(
+        source, database, dsn_env, query, None, rows_are_units=rows_are_units, public_tables=public_table
+    )
     approved = Plan.load(plan)
     check_reviewed(approved.schema, plan)
     read = None if schema is None else Schema.load(schema)

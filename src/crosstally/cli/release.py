@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from crosstally.budget import Budget, Neighbours, Objective, decimal_text
-from crosstally.cli.database_options import DatabaseUrl, DsnEnv, Query, RowsAreUnits, SparkName, read_source
+from crosstally.cli.database_options import (
+    DatabaseUrl,
+    DsnEnv,
+    PublicTables,
+    Query,
+    RowsAreUnits,
+    SparkName,
+    read_source,
+)
 from crosstally.cli.interrupts import before_charge
 from crosstally.cli.options import (
     Delta,
@@ -114,6 +122,7 @@ def release(
     database: DatabaseUrl = None,
     dsn_env: DsnEnv = None,
     query: Query = None,
+    public_table: PublicTables = None,
     rows_are_units: RowsAreUnits = False,
     spark: SparkName = None,
     force: Force = False,
@@ -129,9 +138,13 @@ def release(
 
     found: Any
     if parts:
-        found = _read_parts(parts, plan, named=any((source, database, dsn_env, query, spark, rows_are_units)))
+        found = _read_parts(
+            parts, plan, named=any((source, database, dsn_env, query, spark, rows_are_units, public_table))
+        )
     else:
-        found = read_source(source, database, dsn_env, query, spark, rows_are_units=rows_are_units)
+        found = read_source(
+            source, database, dsn_env, query, spark, rows_are_units=rows_are_units, public_tables=public_table
+        )
     paths = source or []
     if parts and (schema is not None or written.to_dict()):
         raise SourceError("parts were read when they were counted: leave out --schema and how the source is written")

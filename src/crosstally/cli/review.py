@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from crosstally.budget import Budget
-from crosstally.cli.database_options import DatabaseUrl, DsnEnv, Query, RowsAreUnits, SparkName, read_source
+from crosstally.cli.database_options import (
+    DatabaseUrl,
+    DsnEnv,
+    PublicTables,
+    Query,
+    RowsAreUnits,
+    SparkName,
+    read_source,
+)
 from crosstally.cli.options import Delta, Quiet, Tables, Ways
 from crosstally.cli.reading_options import settled, takes_reading
 from crosstally.errors import SchemaError, WorkloadError
@@ -53,6 +61,7 @@ def review(
     database: DatabaseUrl = None,
     dsn_env: DsnEnv = None,
     query: Query = None,
+    public_table: PublicTables = None,
     rows_are_units: RowsAreUnits = False,
     spark: SparkName = None,
     quiet: Quiet = False,
@@ -75,7 +84,15 @@ def review(
         schema, source = Path(source), None  # the only argument beside a database is the schema
     if schema is None:
         raise SchemaError("a review needs a source and a schema: crosstally schema review SOURCE SCHEMA")
-    rows = read_source([source] if source else None, database, dsn_env, query, spark, rows_are_units=rows_are_units)
+    rows = read_source(
+        [source] if source else None,
+        database,
+        dsn_env,
+        query,
+        spark,
+        rows_are_units=rows_are_units,
+        public_tables=public_table,
+    )
     if ways is not None and tables:
         raise WorkloadError("say in one way which tables matter: --ways or --tables")
     named = tuple(tuple(name.strip() for name in each.split(",")) for each in tables or ())

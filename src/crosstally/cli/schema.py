@@ -10,7 +10,16 @@ import typer
 
 from crosstally.budget import Budget
 from crosstally.cli.checks import CheckFailedError
-from crosstally.cli.database_options import DatabaseUrl, DsnEnv, Query, RowsAreUnits, SparkName, read_source, words_of
+from crosstally.cli.database_options import (
+    DatabaseUrl,
+    DsnEnv,
+    PublicTables,
+    Query,
+    RowsAreUnits,
+    SparkName,
+    read_source,
+    words_of,
+)
 from crosstally.cli.options import Force, Json, Quiet, check_output
 from crosstally.cli.reading_options import settled, takes_reading
 from crosstally.errors import BudgetError, CrosstallyError, SchemaError, SourceError
@@ -59,6 +68,7 @@ def draft(
     database: DatabaseUrl = None,
     dsn_env: DsnEnv = None,
     query: Query = None,
+    public_table: PublicTables = None,
     rows_are_units: RowsAreUnits = False,
     spark: SparkName = None,
     force: Force = False,
@@ -75,7 +85,9 @@ def draft(
     from crosstally.sources import draft as draft_schema
 
     files = [source] if source else None
-    rows = read_source(files, database, dsn_env, query, spark, rows_are_units=rows_are_units)
+    rows = read_source(
+        files, database, dsn_env, query, spark, rows_are_units=rows_are_units, public_tables=public_table
+    )
     if source:
         _check_no_release(Path(source))
     if output is not None:
@@ -109,6 +121,7 @@ def draft(
         'known, then the line "draft": true.'
     )
     asserted = ["--rows-are-units"] if rows_are_units else []
+    asserted += [word for name in public_table or () for word in ("--public-table", name)]
     where = [*words_of(source, database, dsn_env, query, spark), *asserted, str(output or "people.schema.json")]
     screen.put(f"Next: {shlex.join(['crosstally', 'schema', 'check', *where])}")
 
@@ -237,6 +250,7 @@ def check(
     database: DatabaseUrl = None,
     dsn_env: DsnEnv = None,
     query: Query = None,
+    public_table: PublicTables = None,
     rows_are_units: RowsAreUnits = False,
     spark: SparkName = None,
     json: Json = False,
@@ -257,7 +271,9 @@ def check(
     if schema is None:
         raise SchemaError("a check needs a source and a schema: crosstally schema check SOURCE SCHEMA")
     files = [source] if source else None
-    rows = read_source(files, database, dsn_env, query, spark, rows_are_units=rows_are_units)
+    rows = read_source(
+        files, database, dsn_env, query, spark, rows_are_units=rows_are_units, public_tables=public_table
+    )
     read = Schema.load(schema)
 
     def checked(reading: Reading) -> tuple[Report, Reading]:

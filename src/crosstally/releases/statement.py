@@ -21,6 +21,12 @@ __all__ = ["Statement", "caveats", "installed_versions"]
 MODELS = ("central", "local")
 # A usual delta, at which words tell a rho as an epsilon; another one would change the words alone.
 _USUAL_DELTA = Fraction(1, 10**6)
+_JOINS = {
+    "public": "The query joins tables that its maker declared public",
+    "unit": "The query joins tables by {unit}, and the bound on rows holds for its result",
+    "asserted": "The query joins tables, and its maker answers for what they hold",
+}
+"""Why a query may join a table, as ``sources/joins.py`` has it, and the words for it."""
 _DIGEST = re.compile("[0-9a-f]{64}")
 
 
@@ -41,7 +47,8 @@ class Statement:
     """The privacy promise of a release, and what was taken as public when it was made.
 
     ``rows`` is the number of rows if the steward asserted that it is public; ``rows_are_units`` says that the steward
-    answers for a query whose rows may depend on other rows. ``entry`` names the ledger entry that paid, ``plan`` is the
+    answers for a query whose rows may depend on other rows. ``joins`` says of each table that a query joined why it
+    may: "public", "unit" (by the unit's id) or "asserted". ``entry`` names the ledger entry that paid, ``plan`` is the
     digest of the plan that it was charged for, as the ledger has it. ``plain`` says it all in sentences.
 
     >>> statement = Statement(strategy="flat", budget=Budget(epsilon=1), neighbours=Neighbours.ADD_REMOVE)
@@ -59,6 +66,7 @@ class Statement:
     entry: str | None = None
     rows_are_units: bool = False
     plan: str | None = None
+    joins: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
         for name, kind, rule in (("strategy", str, "a text"), ("budget", Budget, "a Budget")):
@@ -80,6 +88,7 @@ class Statement:
             raise ReleaseError("statement: plan must be a SHA-256 in hexadecimal")
         if not isinstance(self.rows_are_units, bool):
             raise ReleaseError(f"statement: rows_are_units must be true or false, got {self.rows_are_units!r}")
+        object.__setattr__(self, "joins", _read_joins(self.joins))
         object.__setattr__(self, "neighbours", Neighbours(self.neighbours))
         object.__setattr__(self, "versions", _read_versions(self.versions))
 
@@ -123,6 +132,8 @@ class Statement:
             out["entry"] = self.entry
         if self.rows_are_units:
             out["rows_are_units"] = True
+        if self.joins:
+            out["joins"] = dict(self.joins)
         if self.plan is not None:
             out["plan"] = self.plan
         return out
@@ -133,7 +144,7 @@ class Statement:
         if not isinstance(given, Mapping):
             raise ReleaseError(f"statement must be an object, got {type(given).__name__}")
         needed = ("model", "strategy", "budget", "neighbours", "versions")
-        known = (*needed, "unit", "rows", "entry", "rows_are_units", "plan")
+        known = (*needed, "unit", "rows", "entry", "rows_are_units", "plan", "joins")
         for key in given:
             if key not in known:
                 raise ReleaseError(f"statement: unknown field {key!r}{did_you_mean(str(key), known)}")
@@ -145,6 +156,14 @@ class Statement:
         except CrosstallyError as error:
             raise ReleaseError(f"statement: {error}") from None
         return cls(**{**given, "budget": budget, "unit": unit})
+
+
+def _read_joins(given: object) -> Mapping[str, str]:
+    joins = {} if given is None else given
+    texts = isinstance(joins, Mapping) and all(isinstance(t, str) for pair in joins.items() for t in pair)
+    if not isinstance(joins, Mapping) or not texts or not set(joins.values()) <= set(_JOINS):
+        raise ReleaseError(f"statement: joins must be an object of tables, each with one of {', '.join(_JOINS)}")
+    return dict(joins)
 
 
 def _read_versions(given: object) -> Mapping[str, str]:
@@ -218,11 +237,21 @@ def _unit_sentence(statement: Statement) -> str:
 
 
 def _asserted_sentences(statement: Statement) -> tuple[str, ...]:
-    if not statement.rows_are_units:
-        return ()
     unit = "person" if statement.unit is None else statement.unit.id
     query = "The rows come of a query in which rows may depend on each other"
-    return (f"{query}; its maker asserted that each row is of one {unit} alone, and the promise rests on that.",)
+    asserted = f"{query}; its maker asserted that each row is of one {unit} alone, and the promise rests on that."
+    return (*((asserted,) if statement.rows_are_units else ()), *_joined_sentences(statement, unit))
+
+
+def _joined_sentences(statement: Statement, unit: str) -> tuple[str, ...]:
+    out = []
+    for how, words in _JOINS.items():
+        tables = [name for name, own in (statement.joins or {}).items() if own == how]
+        if tables:
+            out.append(f"{words.format(unit=unit)}: {', '.join(tables)}.")
+            if how != "unit":
+                out.append(f"People who appear only in {' or '.join(tables)} are not protected.")
+    return tuple(out)
 
 
 def _public_sentences(statement: Statement) -> tuple[str, ...]:

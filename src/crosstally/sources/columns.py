@@ -83,7 +83,13 @@ class Columns:
             progress=progress,
             batch_rows=batch_rows,
             may_group=may_group and self.schema.unit is None,
+            unit=self.unit_column,
         )
+
+    @property
+    def unit_column(self) -> str | None:
+        """The column of the unit's id, where the schema has a unit."""
+        return None if self.schema.unit is None else self.reading.column(self.schema.unit.id)
 
     def numbers(self, reading: Reading, *, refuse_unclear: bool) -> Numbers:
         """The numbers in the columns of a source that is written as ``reading`` says."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,14 +21,16 @@ import pyarrow.compute as pc
 
 from crosstally.errors import SourceError
 from crosstally.extras import optional
+from crosstally.schema import RowReading, Schema
+from crosstally.sources.column_names import check_columns
 from crosstally.sources.grouped_query import all_of, grouped_query, sample_query, types_query
 from crosstally.sources.guard import guarded
 from crosstally.sources.odbc import NUMERIC, check_odbc, connect_odbc, odbc_rows
-from crosstally.sources.one_select import checked_query
+from crosstally.sources.one_select import ANY_UNIT, AnyUnit, CheckedQuery, checked_query
 from crosstally.sources.python_values import column_of
 from crosstally.sources.sqlstates import reason_of
 
-__all__ = ["Database", "are_units_asserted", "plain_columns", "read_query"]
+__all__ = ["Database", "are_units_asserted", "joins_in", "plain_columns", "read_query"]
 
 _CHUNK_ROWS = 65_536  # rows of a batch: limits memory, as in ``rows``. Counts do not depend on it
 _SOURCE = "the database"
@@ -60,6 +62,8 @@ class Database:
             ``odbc://name`` is a data source of ODBC, ``odbc:Driver=...;Server=...`` a connection string.
         dsn_env: The name of an environment variable that holds such a URL, with a password if needed.
         connection: A connection of ADBC or of Python's DB-API. It stays open, and you control its transaction.
+        public_tables: Tables of the query that are public and may be joined: people who appear only in them are not
+            protected, and the release's statement says so. Other tables may be joined by the id of the schema's unit.
         rows_are_units: You assert that adding or removing a person changes one row of the result, or, if the schema has
             a unit, that unit's rows alone, although the query has LIMIT, DISTINCT, GROUP BY, a window function, a set
             operation, a random function or the like. The release's statement records this assertion.
@@ -72,6 +76,7 @@ class Database:
     url: str | None = field(default=None, repr=False)
     dsn_env: str | None = None
     connection: Any = field(default=None, repr=False)
+    public_tables: Sequence[str] = ()
     rows_are_units: bool = False
 
     def __post_init__(self) -> None:
@@ -83,8 +88,17 @@ class Database:
             _check_url(self.url)
         if self.connection is not None and not hasattr(self.connection, "cursor"):
             raise SourceError(f"connection must be one of ADBC or DB-API, got {type(self.connection).__name__}")
+        if isinstance(self.public_tables, str) or not all(isinstance(each, str) for each in self.public_tables):
+            raise SourceError("public_tables must be a list of names")
+        object.__setattr__(self, "public_tables", tuple(self.public_tables))
+        if self.public_tables and self.rows_are_units:
+            raise SourceError("say either which tables are public, or that rows are units, which is about all tables")
         if self.dsn_env is None:
-            checked_query(self.query, self._dialect(), rows_are_units=self.rows_are_units)
+            self._checked(ANY_UNIT)
+
+    def _checked(self, unit: str | AnyUnit | None) -> CheckedQuery:
+        asserted, public = self.rows_are_units, self.public_tables
+        return checked_query(self.query, self._dialect(), rows_are_units=asserted, public_tables=public, unit=unit)
 
     def __repr__(self) -> str:
         if self.connection is not None:
@@ -112,20 +126,48 @@ def are_units_asserted(rows: Any) -> bool:
     return isinstance(rows, Database) and rows.rows_are_units
 
 
+def joins_in(rows: Any, schema: Schema) -> Mapping[str, str]:
+    """How each table was joined that a source joins, for a schema with its reading."""
+    unit = None if schema.unit is None else schema.unit.id
+    if unit is not None and isinstance(schema.reading, RowReading):
+        unit = schema.reading.column(unit)
+    return rows._checked(unit).joins if isinstance(rows, Database) else {}
+
+
 @contextmanager
 def read_query(
-    database: Database, chosen: Callable[[list[str]], Sequence[str]] | None = None
+    database: Database,
+    chosen: Callable[[list[str]], Sequence[str]] | None = None,
+    *,
+    unit: str | AnyUnit | None = None,
 ) -> Iterator[tuple[list[str], Batches]]:
     """The names of the query's columns, and its batches, once; the connection is closed afterwards.
 
     Where ``chosen`` says which of the columns are needed, equal rows may come once, with a column of their number.
+    ``unit`` is the column of the unit's id, by which tables may be joined.
     """
-    query = checked_query(database.query, database._dialect(), rows_are_units=database.rows_are_units)
+    checked = database._checked(unit)
+    query = checked.text
     with ExitStack() as stack:
         execute = _guarded(partial(_connected, database, stack), _NOT_OPENED)
+        _check_in_database(checked, database._dialect(), execute)
         grouped = None if chosen is None else _grouped(query, database._dialect(), execute, chosen)
         names, found = _guarded(partial(execute, grouped or query), _FAILED)
         yield names, _each(found)
+
+
+def _check_in_database(checked: CheckedQuery, dialect: str | None, execute: Execute) -> None:
+    """Ask the database what the query alone does not say: its names of columns, and what is unique in public tables."""
+    for asked in checked.columns:
+        names, found = _guarded(partial(execute, asked.query), _FAILED)
+        deque(_each(found), maxlen=0)
+        check_columns(asked, names, dialect)
+    for table, repeats in checked.repeats.items():
+        if _only_row(execute, repeats)[0] != 0:
+            raise SourceError(
+                f"several rows of the public table {table!r} belong to one row of the query, so that one person would "
+                "count several times: join by columns that are unique in it, or give the schema a unit"
+            )
 
 
 def _grouped(

@@ -26,6 +26,7 @@ from crosstally.sources.encodings import GUESS, decoded_head, encoding_of, is_ut
 from crosstally.sources.files import is_text_file
 from crosstally.sources.guard import guarded
 from crosstally.sources.number_texts import NumbersSeen, is_any_number
+from crosstally.sources.one_select import ANY_UNIT
 from crosstally.sources.option_words import how_to_say
 from crosstally.sources.reading import Reading
 from crosstally.sources.rows import AS_IT_IS, batches, paths_of
@@ -271,7 +272,8 @@ class _Seen:
 
 def _look(rows: Any, names: Sequence[str] | None, reading: Reading) -> _Seen:
     seen = _Seen({}, Counter())
-    for batch in batches(rows, None if names is None or len(set(names)) < len(names) else names, reading=reading):
+    needed = None if names is None or len(set(names)) < len(names) else names
+    for batch in batches(rows, needed, reading=reading, unit=ANY_UNIT):
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             _add(seen, name, column, is_said=reading.style(name) is not None)
     for name in names or ():

@@ -9,6 +9,7 @@ from crosstally.errors import SourceError
 from crosstally.schema import MAX_ATTRIBUTES, About, ColumnReading, RowReading, Schema, Unit
 from crosstally.sources.drafting.column import Column, DraftedColumn
 from crosstally.sources.drafting.units import RowsOfUnits
+from crosstally.sources.one_select import ANY_UNIT
 from crosstally.sources.reading import Reading
 from crosstally.sources.rows import AS_IT_IS, batches
 
@@ -42,7 +43,7 @@ def draft(rows: Any, *, max_values: int = 100, reading: Reading = AS_IT_IS) -> D
     them by what is publicly known.
     """
     columns: dict[str, Column] = {}
-    for batch in batches(rows, None, reading=reading):
+    for batch in batches(rows, None, reading=reading, unit=ANY_UNIT):
         for place, (name, values) in enumerate(zip(batch.schema.names, batch.columns, strict=True), 1):
             # An error says where the column stands: its name may be a person's, where a file has no header.
             columns.setdefault(name, Column(name)).add(f"number {place}", values)

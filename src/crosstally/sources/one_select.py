@@ -7,40 +7,80 @@ it is checked, and this is what the database runs: it reads no word that was not
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from crosstally.errors import SourceError
 from crosstally.extras import optional
+from crosstally.sources.column_names import Qualified, qualified_columns
+from crosstally.sources.joins import ASSERTED, joined_tables, joins_of
 from crosstally.sources.query_trees import FUNCTIONS, READING, ROW_BY_ROW
 from crosstally.sql_trees import in_words, not_understood
 
-__all__ = ["checked_query"]
+__all__ = ["ANY_UNIT", "AnyUnit", "CheckedQuery", "checked_query"]
 
 _CHANGING = frozenset(
     ("Alter", "Command", "Copy", "Create", "Delete", "Drop", "Insert", "Into", "Lock", "Merge", "Update")
 )
-# PostgreSQL takes p.count for count(p) where no column has that name: these aggregates take whole rows.
-_OF_WHOLE_ROWS = frozenset(("array_agg", "count", "json_agg", "jsonb_agg"))
 _HOW = (
     "leave it out, or say --rows-are-units (in Python rows_are_units=True) if one person more or less changes one row "
     "of the result all the same, which the release will state"
 )
 
 
-def checked_query(query: str, dialect: str | None, *, rows_are_units: bool = False) -> str:
-    """The query as the database runs it; raises unless it is one SELECT that changes nothing and keeps rows apart.
+class AnyUnit:
+    """Stands for the unit of a schema that is not there yet: joins are not looked at, and nothing may be released."""
 
-    ``dialect`` is sqlglot's name for the database's SQL, None for SQL as most databases speak it. Two tables may be
-    joined, where a row of the first one finds its own rows of the other by an equality. What a view does inside the
-    database cannot be seen from here. With ``rows_are_units`` the steward answers for how rows depend on each other;
-    functions that are not known, and those in FROM, are refused all the same, since they may do anything.
+
+ANY_UNIT = AnyUnit()
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedQuery:
+    """A query as the database runs it, and what is left to ask the database before.
+
+    ``joins`` says how each table was joined. ``repeats`` holds, for public tables, queries whose one number must be 0;
+    ``columns`` the names that must be columns of a source of rows, which a query finds that has no rows.
+    """
+
+    text: str
+    joins: Mapping[str, str]
+    repeats: Mapping[str, str]
+    columns: tuple[Qualified, ...]
+
+
+def checked_query(
+    query: str,
+    dialect: str | None,
+    *,
+    rows_are_units: bool = False,
+    public_tables: Sequence[str] = (),
+    unit: str | AnyUnit | None = None,
+) -> CheckedQuery:
+    """The query, printed anew; raises unless it is one SELECT that changes nothing and keeps units apart.
+
+    ``dialect`` is sqlglot's name for the database's SQL, None for SQL as most databases speak it. ``unit`` is the
+    column of the unit's id, by which tables may be joined, beside those that are declared public. What a view does
+    inside the database cannot be seen from here. With ``rows_are_units`` the steward answers for how rows depend on
+    each other; functions that are not known, and those in FROM, are refused all the same: they may do anything.
     """
     text = _printed(query, dialect)
-    _check(_parsed(text, dialect), dialect, rows_are_units=rows_are_units)
-    return text
+    tree = _parsed(text, dialect)
+    _check_understood(tree, rows_are_units=rows_are_units)
+    if rows_are_units:
+        return CheckedQuery(text, dict.fromkeys(joined_tables(tree), ASSERTED), {}, ())
+    for node in tree.walk():
+        _check_place(node)
+    if tree.find(optional("sqlglot", extra="databases").exp.Table) is None:
+        raise SourceError("the query selects from no table")
+    written = _verbatim(dialect)
+    columns = qualified_columns(tree, written) if dialect in ("postgres", None) else ()
+    if isinstance(unit, AnyUnit):
+        return CheckedQuery(text, {}, {}, columns)
+    joins = joins_of(tree, written, public=public_tables, unit=unit)
+    return CheckedQuery(text, joins.how, joins.repeats, columns)
 
 
 def _printed(query: str, dialect: str | None) -> str:
@@ -61,20 +101,15 @@ def _verbatim(dialect: str | None) -> Any:
     sqlglot = optional("sqlglot", extra="databases")
     own = type(sqlglot.Dialect.get_or_raise(dialect))
     parser = type("Parser", (own.parser_class,), {"FUNCTIONS": {}})
-    return type(f"Verbatim{own.__name__}", (own,), {"Parser": parser})
-
-
-def _check(tree: Any, dialect: str | None, *, rows_are_units: bool) -> None:
-    _check_understood(tree, rows_are_units=rows_are_units)
-    if rows_are_units:
-        return
-    for node in tree.walk():
-        _check_place(node)
-    for join in tree.find_all(optional("sqlglot", extra="databases").exp.Join):
-        _check_join(join)
-    _check_tables(tree)
-    if dialect in ("postgres", None):
-        _check_columns(tree)
+    generator = own.generator_class
+    if dialect is None:  # not all databases know AS before the name of a table
+        exp = sqlglot.exp
+        named = {
+            exp.Table: lambda self, table: self.table_sql(table, sep=" "),
+            exp.Subquery: lambda self, query: self.subquery_sql(query, sep=" "),
+        }
+        generator = type("Generator", (generator,), {"TRANSFORMS": {**generator.TRANSFORMS, **named}})
+    return type(f"Verbatim{own.__name__}", (own,), {"Parser": parser, "Generator": generator})
 
 
 def _parsed(query: str, dialect: str | None, read: Any = None) -> Any:
@@ -124,51 +159,10 @@ def _check_place(node: Any) -> None:
         kind == "Subquery" and parent not in ("From", "Join")
     ):
         raise _depends("a subquery outside of FROM")
+    if kind == "With" and type(node.parent.parent).__name__ != "NoneType":
+        raise _depends("WITH inside of a subquery")
     if kind == "In" and any(each.find(optional("sqlglot", extra="databases").exp.Column) for each in node.expressions):
         raise _depends("a name in the list of IN, which takes constants alone")
-
-
-def _check_join(join: Any) -> None:
-    kind, side = join.kind.upper(), join.side.upper()
-    if kind not in ("", "INNER", "OUTER") or side not in ("", "LEFT") or (kind == "OUTER" and not side):
-        raise _depends(f"{side or kind} JOIN")
-    if not join.args.get("using") and not any(map(_equates, _all_of(join.args.get("on")))):
-        raise _depends("a JOIN without an equality of columns of both tables")
-
-
-def _all_of(condition: Any) -> Iterator[Any]:
-    """The conditions that must all hold."""
-    kind = type(condition).__name__
-    if kind == "And":
-        yield from _all_of(condition.this)
-        yield from _all_of(condition.expression)
-    elif kind == "Paren":
-        yield from _all_of(condition.this)
-    elif condition is not None:
-        yield condition
-
-
-def _equates(condition: Any) -> bool:
-    sides = (condition.this, condition.args.get("expression"))
-    if type(condition).__name__ != "EQ" or any(type(side).__name__ != "Column" for side in sides):
-        return False
-    return len({side.table.lower() for side in sides}) == 2 and all(side.table for side in sides)
-
-
-def _check_tables(tree: Any) -> None:
-    """A table that is there twice is joined with itself: a person's row then stands in rows of others."""
-    expressions = optional("sqlglot", extra="databases").exp
-    times = Counter(table.name.lower() for table in tree.find_all(expressions.Table))
-    if any(number > 1 for number in times.values()):
-        raise _depends("a table that is named twice")
-    if not times:
-        raise SourceError("the query selects from no table")
-
-
-def _check_columns(tree: Any) -> None:
-    for column in tree.find_all(optional("sqlglot", extra="databases").exp.Column):
-        if column.table and column.name.lower() in _OF_WHOLE_ROWS:
-            raise _depends(f"{column.table}.{column.name}, which may be an aggregate")
 
 
 def _not_known(what: str) -> SourceError:

@@ -29,6 +29,7 @@ from crosstally.plans.plan import Plan
 from crosstally.platform_files import write_bytes
 from crosstally.questions.queries import MAX_CELLS
 from crosstally.sources.guard import guarded
+from crosstally.sources.joins import KINDS
 from crosstally.sources.rows import paths_of
 from crosstally.sources.shares import MOST_SHARES, Share
 
@@ -37,8 +38,9 @@ __all__ = ["MergedParts", "PartOrigin", "Parts", "merge_parts", "write_part"]
 _FIRST_LINE = b"crosstally-part-1\n"
 _FAMILY = b"crosstally-part-"
 _DIGEST_BYTES = 32  # of SHA-256
-_HEADER_BYTES = 1_000
-"""Three digests of 64 digits, a share, and the names of the fields; a header has about 300."""
+_HEADER_BYTES = 10_000
+"""Three digests of 64 digits, a share, and the names of the fields: about 300. Joined tables add their names."""
+_ORIGIN = ("plan", "reading", "source", "rows_are_units")
 # The longest file that a part can be: more is not read, whatever it claims.
 _MOST_BYTES = len(_FIRST_LINE) + _HEADER_BYTES + 8 * MAX_CELLS + _DIGEST_BYTES
 _MOST_COUNT = 2**63 // MOST_SHARES // 2
@@ -71,11 +73,21 @@ class PartOrigin:
     reading: str | None
     source: str
     rows_are_units: bool
+    joins: Mapping[str, str]
 
     @classmethod
-    def of(cls, plan: Plan, *, reading: str | None, source: str, rows_are_units: bool) -> PartOrigin:
+    def of(
+        cls,
+        plan: Plan,
+        *,
+        reading: str | None,
+        source: str,
+        rows_are_units: bool,
+        joins: Mapping[str, str] | None = None,
+    ) -> PartOrigin:
         """The origin of counts for a plan; ``reading`` and ``source`` are digests."""
-        return cls(plan=_digest_of(plan), reading=reading, source=source, rows_are_units=rows_are_units)
+        digest, joined = _digest_of(plan), dict(joins or {})
+        return cls(plan=digest, reading=reading, source=source, rows_are_units=rows_are_units, joins=joined)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +107,7 @@ def write_part(path: Path, exact: Sequence[ExactTable], share: Share, origin: Pa
         "source": origin.source,
         "rows_are_units": origin.rows_are_units,
         "share": [share.number, share.of],
+        **({"joins": dict(origin.joins)} if origin.joins else {}),
     }
     line = json.dumps(header, separators=(",", ":")).encode() + b"\n"
     content = _FIRST_LINE + line + counts.astype("<i8").tobytes()
@@ -183,17 +196,24 @@ def _header(line: bytes) -> tuple[Share, PartOrigin] | None:
         found = read_json(line) if len(line) <= _HEADER_BYTES else None
     except JsonError:
         return None
-    if not isinstance(found, Mapping) or set(found) != {"plan", "reading", "source", "rows_are_units", "share"}:
+    if not isinstance(found, Mapping) or set(found) - {"joins"} != {*_ORIGIN, "share"}:
         return None
     place: Any = found["share"]
     texts = [found["plan"], found["source"], found["reading"] or ""]
     if not isinstance(place, list) or len(place) != 2 or not all(isinstance(each, str) for each in texts):
         return None
-    if not isinstance(found["rows_are_units"], bool):
+    joins = found.get("joins", {})
+    if (
+        not isinstance(found["rows_are_units"], bool)
+        or not isinstance(joins, Mapping)
+        or ("joins" in found and not joins)
+    ):
+        return None
+    if not all(isinstance(how, str) and how in KINDS for how in joins.values()):
         return None
     try:
         share = Share(*place)
     except SourceError:
         return None
-    origin = PartOrigin(**{field: found[field] for field in ("plan", "reading", "source", "rows_are_units")})
+    origin = PartOrigin(**{field: found[field] for field in _ORIGIN}, joins=dict(joins))
     return share, origin

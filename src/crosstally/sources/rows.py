@@ -21,6 +21,7 @@ from crosstally.sources.files import ending_of, has_lines, is_text_file, open_fi
 from crosstally.sources.grouped_query import WEIGHT
 from crosstally.sources.guard import DAMAGED, guarded
 from crosstally.sources.numbers import Numbers
+from crosstally.sources.one_select import AnyUnit
 from crosstally.sources.option_words import how_to_say
 from crosstally.sources.reading import Reading
 from crosstally.sources.spark import frame_of, is_spark, names_in, read_frame
@@ -50,6 +51,7 @@ def batches(
     batch_rows: int = BATCH_ROWS,
     progress: Callable[[int], None] | None = None,
     may_group: bool = False,
+    unit: str | AnyUnit | None = None,
 ) -> Generator[pa.RecordBatch]:
     """The rows, a batch at a time, each with the needed columns in the order named; all columns when None.
 
@@ -57,11 +59,11 @@ def batches(
     batch an error says so. The ``verbatim`` columns stay as they are written: two ids that a style would make one
     number belong to two people. ``progress`` is called with the bytes read so far of all files; for a table in memory
     never, since its bytes would tell how many rows there are. With ``may_group`` a database may send equal rows once,
-    with a column more, ``WEIGHT``, that says how many they are.
+    with a column more, ``WEIGHT``, that says how many they are. ``unit`` is the column of the unit's id, if any.
     """
     before = 0
     numbers = Numbers(reading, numeric, verbatim)
-    for source, size, stream in _streams(rows, needed, reading, may_group=may_group):
+    for source, size, stream in _streams(rows, needed, reading, may_group=may_group, unit=unit):
         otherwise = DAMAGED if size is not None else _CUT_SHORT
         with contextlib.closing(stream):  # also when whoever counts the rows refuses one
             while (read := guarded(source, partial(next, stream, None), otherwise=otherwise)) is not None:
@@ -89,7 +91,7 @@ def bytes_of(rows: Any) -> int | None:
 
 
 def _streams(
-    rows: Any, needed: Sequence[str] | None, reading: Reading, *, may_group: bool
+    rows: Any, needed: Sequence[str] | None, reading: Reading, *, may_group: bool, unit: str | AnyUnit | None
 ) -> Iterator[tuple[str, int | None, Stream]]:
     """The name of each source, its size in bytes if it is a file, and its batches with the bytes read by then."""
     if is_spark(rows):  # it speaks Arrow too, and would bring all rows here at once
@@ -100,7 +102,7 @@ def _streams(
         yield source, None, _from_table(source, rows, needed)
         return
     if isinstance(rows, Database):
-        yield "the database", None, _from_database(rows, needed, may_group=may_group)
+        yield "the database", None, _from_database(rows, needed, may_group=may_group, unit=unit)
         return
     for path in paths_of(rows):
         source = repr(str(path))
@@ -149,9 +151,11 @@ def _from_table(source: str, rows: Any, needed: Sequence[str] | None) -> Stream:
     return ((batch.select(chosen), 0) for batch in reader)
 
 
-def _from_database(rows: Database, needed: Sequence[str] | None, *, may_group: bool) -> Stream:
+def _from_database(
+    rows: Database, needed: Sequence[str] | None, *, may_group: bool, unit: str | AnyUnit | None
+) -> Stream:
     choose = partial(chosen_columns, "the query", needed=needed)
-    with read_query(rows, choose if may_group else None) as (names, found):
+    with read_query(rows, choose if may_group else None, unit=unit) as (names, found):
         chosen = [*choose([name for name in names if name != WEIGHT]), *(name for name in names if name == WEIGHT)]
         for batch in found:
             yield plain_columns(batch.select(chosen)), 0

@@ -104,6 +104,8 @@ def _read_fields(fields: Any, rows: int) -> Header:
         raise ReleaseError("the unit of the statement must be that of the schema")
     if statement.rows_are_units and number < 4:
         raise ReleaseError("statement: unknown field 'rows_are_units'")
+    if statement.joins and number < 5:
+        raise ReleaseError("statement: unknown field 'joins'")
     if (statement.plan is None) != (number < 5):
         raise ReleaseError("statement: from format 5 on, and not before, it must have the field 'plan'")
     if not isinstance(fields["mechanisms"], list) or not isinstance(fields["measurements"], list):
