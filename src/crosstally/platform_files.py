@@ -40,6 +40,7 @@ __all__ = [
     "has_window",
     "has_write_mode",
     "is_ours_alone",
+    "limit_process",
     "make_private_folder",
     "name_new_file",
     "no_core_dumps",
@@ -269,6 +270,21 @@ def no_core_dumps() -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_CORE, (soft, hard))
+
+
+def limit_process(memory: int, seconds: int) -> None:
+    """Limit this process for good: bytes of memory (its addresses), CPU time, no core file.
+
+    macOS does not keep to the limit of memory, and Windows has no limits.
+    """
+    if resource is None:
+        return
+    for name, most in (("RLIMIT_AS", memory), ("RLIMIT_CPU", seconds), ("RLIMIT_CORE", 0)):
+        kind = getattr(resource, name)
+        _, hard = resource.getrlimit(kind)
+        soft = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(kind, (soft, hard))
 
 
 def has_window() -> bool:

@@ -10,6 +10,7 @@ import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -68,10 +69,12 @@ def main() -> int:
             _print_piece(name, range(given.first, end))
             continue
         started = time.monotonic()
-        firsts = range(given.first, end, _AT_ONCE)
+        last = given.first + max(1, round(given.count * TARGETS[name][1].share))
+        firsts = range(given.first, last, _AT_ONCE)
         with ThreadPoolExecutor(given.processes) as pool:
-            pieces = list(pool.map(lambda i, name=name: _in_a_process(name, i, min(i + _AT_ONCE, end)), firsts))
-        wrong += _print_line(name, given.count, pieces, time.monotonic() - started)
+            lasts = [min(i + _AT_ONCE, last) for i in firsts]
+            pieces = list(pool.map(partial(_in_a_process, name), firsts, lasts))
+        wrong += _print_line(name, last - given.first, pieces, time.monotonic() - started)
     return 1 if wrong else 0
 
 

@@ -34,6 +34,7 @@ from crosstally.sources import count
 from crosstally.sources.parts import merge_parts
 from fuzz.mutation import changed_bytes, changed_footer, changed_json, changed_text
 from fuzz.selects import check_select, write_select
+from fuzz.structures import STRUCTURES, open_limited
 
 __all__ = ["CANARY", "TARGETS", "Target"]
 
@@ -48,6 +49,8 @@ class Target:
     forge: Callable[[Random, Path], None]
     open: Callable[[Path], object]
     errors: tuple[type[Exception], ...] = (CrosstallyError,)
+    share: float = 1.0
+    """Of the files asked for, how many are forged: where each needs a process, or seconds, these are fewer."""
 
 
 def _fixtures(pattern: str) -> list[Path]:
@@ -411,4 +414,5 @@ TARGETS: dict[str, tuple[str, Target]] = {
     "CSV source": ("s.csv", Target(_forge_source("csv"), _open_source)),
     "Parquet source": ("s.parquet", Target(_forge_source("parquet"), _open_source)),
     "Arrow source": ("s.arrow", Target(_forge_source("arrow"), _open_source)),
+    **{name: (file, Target(forge, open_limited, share=0.02)) for name, (file, forge) in STRUCTURES.items()},
 }

@@ -11,9 +11,10 @@ from crosstally.errors import CrosstallyError
 from fuzz.aimed import AIMED
 from fuzz.limits import Cost, cost_of, most
 from fuzz.run import Outcome, open_forged, run
+from fuzz.structures import STRUCTURES
 from fuzz.targets import TARGETS
 
-_NUMBERS = {"ledger": 50}  # each waits for the disk
+_NUMBERS = {"ledger": 50, **dict.fromkeys(STRUCTURES, 6)}  # each waits for the disk, or for a process
 _SLACK = 2.5  # tests run beside others, where CPU seconds are longer; the long run has none
 
 

@@ -121,6 +121,24 @@ CENTRAL = (
     ),
     # Sources
     Mutant(
+        "sources/encodings.py",
+        "while len(self._rest) < size and not self._is_at_end:",
+        "while not self._rest and not self._is_at_end:",
+        "sources/test_rows.py::test_a_recoded_text_longer_than_a_block_is_read_whole",
+    ),
+    Mutant(
+        "sources/apart.py",
+        'limit_process(int(request["gigabytes"] * 1e9)',
+        'limit_process(int(request["gigabytes"] * 1e12)',
+        "sources/test_apart.py::test_the_limits_are_those_that_are_set",
+    ),
+    Mutant(
+        "platform_files.py",
+        "new.unlink(missing_ok=True)",
+        "new.exists()",
+        "cli/test_outputs.py::test_an_output_that_fails_leaves_the_old_file",
+    ),
+    Mutant(
         "sources/units.py",
         "return order[rank < most]",
         "return order[rank <= most]",

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from crosstally.errors import SourceError
 from crosstally.sources.encodings import COMPRESSIONS
+from crosstally.sources.guard import DAMAGED
 from crosstally.sources.reading import Reading
 
 __all__ = ["ending_of", "has_lines", "is_text_file", "open_file"]
@@ -19,6 +20,8 @@ __all__ = ["ending_of", "has_lines", "is_text_file", "open_file"]
 Read = Callable[[Sequence[str]], Iterator[tuple[pa.RecordBatch, int]]]
 """Reads the columns named: each batch, and how many bytes of the file were read by then."""
 _READ_ROWS = 65_536  # rows of a batch: limits memory, as in ``rows``. Counts do not depend on it
+# What a Parquet file may claim. No table of people comes near: more rows take days, a larger row group fits no memory.
+MOST_COLUMNS, MOST_ROWS, MOST_GROUP_BYTES = 100_000, 10**11, 2**38
 _TEXTS = (".csv", ".tsv", ".tab", ".txt")
 _SHEETS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
 _STATISTICAL = (".sav", ".zsav", ".por", ".sas7bdat", ".xpt", ".dta")
@@ -69,14 +72,10 @@ def _opener(ending: str, reading: Reading, needed: Sequence[str] | None) -> Call
         from crosstally.sources.text_files import open_text
 
         return partial(open_text, reading=reading, needed=needed)
-    if ending in _SHEETS:
-        from crosstally.sources.sheets import open_sheet
+    if ending in (*_SHEETS, *_STATISTICAL):
+        from crosstally.sources.apart import open_apart
 
-        return partial(open_sheet, reading=reading)
-    if ending in _STATISTICAL:
-        from crosstally.sources.statistical import open_statistical
-
-        return partial(open_statistical, reading=reading)
+        return partial(open_apart, "sheet" if ending in _SHEETS else "statistics", reading=reading)
     if ending in (*_SQLITE, *_DUCKDB):
         from crosstally.sources.database_files import open_duckdb, open_sqlite
 
@@ -88,7 +87,9 @@ def _open_parquet(path: Path) -> tuple[list[str], Read]:
     from pyarrow import parquet
 
     with parquet.ParquetFile(path) as file:
-        schema, metadata = file.schema_arrow, file.metadata
+        metadata = file.metadata
+        _check_extent(path, metadata)
+        schema = file.schema_arrow
     texts = [field.name for field in schema if pa.types.is_string(field.type) or pa.types.is_large_string(field.type)]
 
     def read(chosen: Sequence[str]) -> Iterator[tuple[pa.RecordBatch, int]]:
@@ -102,6 +103,21 @@ def _open_parquet(path: Path) -> tuple[list[str], Read]:
                 yield batch.select(chosen), max((end for last, end in ends if last <= rows), default=0)
 
     return schema.names, read
+
+
+def _check_extent(path: Path, metadata: Any) -> None:
+    """Raise where a Parquet file says that it has more than is read; a few bytes can say any number."""
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    said = (
+        ("columns", metadata.num_columns, MOST_COLUMNS),
+        ("rows", max(metadata.num_rows, sum(group.num_rows for group in groups)), MOST_ROWS),
+        ("bytes in a row group", max((group.total_byte_size for group in groups), default=0), MOST_GROUP_BYTES),
+    )
+    for what, number, most in said:
+        if number > most:
+            raise SourceError(f"cannot read {str(path)!r}: it claims more than the {most:,} {what} that are read")
+    if any(group.num_rows < 0 or group.total_byte_size < 0 for group in groups):
+        raise SourceError(f"cannot read {str(path)!r}: {DAMAGED}")
 
 
 def _ends_of_groups(metadata: Any, size: int) -> list[tuple[int, int]]:

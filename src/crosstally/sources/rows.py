@@ -118,16 +118,20 @@ def _check_title(path: Path, reading: Reading, needed: Sequence[str]) -> None:
     """Raise where a title stands before the names: one of the next lines has all that are needed."""
     if reading.header is not None or not has_lines(path):
         return
+    found = 0
     for line in range(2, _TITLE_LINES + 2):
+        names: Sequence[str] = ()
         with contextlib.suppress(SourceError):
             names, _ = guarded(repr(str(path)), partial(open_file, path, replace(reading, header=line), needed))
-            if set(needed) <= set(names):
-                break
-    else:
+        if set(needed) <= set(names):
+            found = line  # and not the blank lines before it, which a text's reader skips
+        elif found:
+            break
+    if not found:
         return
     raise SourceError(
-        f"{str(path)!r} has its names in line {line}, after a title: say --header {line} (in Python: "
-        f"Reading(header={line}))"
+        f"{str(path)!r} has its names in line {found}, after a title: say --header {found} (in Python: "
+        f"Reading(header={found}))"
     )
 
 

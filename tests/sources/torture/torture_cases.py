@@ -315,7 +315,7 @@ CASES: dict[str, Case] = {
     ),
     "a title above the names": Case(
         content=("Report of the year\n\n" + lines(delimiter=";")).encode(),
-        refused=NO_NAMES,
+        refused="has its names in line 3, after a title: say --header 3",
         mended={"header": 3},
         unsure="say --delimiter if the separator is another, --header if the names stand elsewhere",
     ),
