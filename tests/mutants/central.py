@@ -322,4 +322,28 @@ CENTRAL = (
         "if False:",
         "sources/test_joins.py::test_what_public_tables_do_not_excuse",
     ),
+    Mutant(
+        "sources/lazy_plans.py",
+        "if name not in _POLARS:",
+        "if False:",
+        "sources/test_lazy_plans.py::test_lazy_frames_that_mix_rows",
+    ),
+    Mutant(
+        "sources/lazy_plans.py",
+        "frame._ldf.with_optimizations(polars.QueryOptFlags.none()._pyoptflags).visit()",
+        "frame._ldf.visit()",
+        "sources/test_lazy_plans.py::test_lazy_frames_that_mix_rows",
+    ),
+    Mutant(
+        "sources/lazy_plans.py",
+        "if name not in _SPARK.split():",
+        "if False:",
+        "sources/test_spark.py::test_a_plan_that_mixes_rows_is_refused",
+    ),
+    Mutant(
+        "sources/rows.py",
+        "        check_rows(rows, unit)\n",
+        "",
+        "sources/test_lazy_plans.py::test_relations_that_mix_rows",
+    ),
 )

@@ -214,8 +214,10 @@ def test_frames_whose_columns_cannot_be_converted() -> None:
     assert "is not a table whose columns each hold one kind of value" in failure(mixed)
     unused = pd.DataFrame({"sex": ["F", "M"], "note": ["x", CANARY], "unused": [1, "a"]})
     assert count(unused, SCHEMA, [()])[0].counts == 2
-    failing = duckdb.sql(f"select 'F' as sex, cast(concat('{CANARY}', i) as integer) as note from range(9) t(i)")
-    assert "cannot read the DuckDBPyRelation" in failure(failing)
+    with duckdb.connect() as connection:
+        connection.execute("create table numbers as select i from range(9) t(i)")
+        failing = connection.sql(f"select 'F' as sex, cast(concat('{CANARY}', i) as integer) as note from numbers")
+        assert "cannot read the DuckDBPyRelation" in failure(failing)
 
 
 def test_a_stream_that_fails_half_way() -> None:

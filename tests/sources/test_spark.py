@@ -135,7 +135,7 @@ def test_a_worker_that_is_killed_changes_nothing(frame: Any, tmp_path: Path) -> 
                 mark.touch()
                 os.kill(os.getpid(), signal.SIGKILL)
 
-    fragile = frame.mapInArrow(dying, frame.schema)
+    fragile = SparkTable(frame.mapInArrow(dying, frame.schema), rows_are_units=True)
     for schema in (SCHEMA, BOUNDED):
         mark.unlink(missing_ok=True)
         assert counted(fragile, schema) == plain_count(ROWS, schema, TABLES)
@@ -155,7 +155,9 @@ def test_one_unit_more_or_less(spark: Any) -> None:
     rows = (
         "SELECT cast(id % 7 AS string) who, id % 3 a FROM range(0, 90, 1, 3) UNION ALL SELECT {} , id % 3 FROM range(9)"
     )
-    with_p, without = (spark.sql(rows.format(who)) for who in ("'p'", "cast(NULL AS string)"))
+    with_p, without = (
+        SparkTable(spark.sql(rows.format(who)), rows_are_units=True) for who in ("'p'", "cast(NULL AS string)")
+    )
     (more,), (less,) = (counted(each, schema, [("a",)]) for each in (with_p, without))
     assert sum(less) == 14
     assert [after - before >= 0 for after, before in zip(more, less, strict=True)] == [True] * 3
@@ -191,7 +193,7 @@ def test_errors_of_spark_quote_nobody(spark: Any, frame: Any, tmp_path: Path, ca
         raise ValueError("CANARY")
         yield
 
-    assert "a Python worker failed" in failure(frame.mapInArrow(raising, "sex string"))
+    assert "a Python worker failed" in failure(SparkTable(frame.mapInArrow(raising, "sex string"), rows_are_units=True))
     printed = capfd.readouterr()
     assert "CANARY" not in printed.out + printed.err
     for wrong in ("", None):
@@ -256,3 +258,45 @@ def test_from_a_draft_to_a_check(folder: Path, people: Path, spark: Any) -> None
     assert {"sex", "town", "children"} <= set(Schema.load("drafted.json").names)
     checked = run("schema", "check", "--spark", people, "people.schema.json")
     assert (checked.code, "400" in checked.out) == (0, True)
+
+
+MIXING = {
+    "GlobalLimit": "SELECT * FROM three_people LIMIT 2",
+    "Distinct": "SELECT * FROM sexes_of_people",
+    "Aggregate": "SELECT sex, count(*) FROM three_people GROUP BY sex",
+    "Window": "SELECT sex, sum(n) OVER () FROM three_people",
+    "Join": "SELECT a.sex FROM three_people AS a JOIN three_people AS b ON a.n = b.n",
+    "Union": "SELECT sex FROM three_people UNION ALL SELECT sex FROM three_people",
+    "Generate": "SELECT explode(array(sex, sex)) AS sex FROM three_people",
+    "a subquery": "SELECT sex FROM three_people WHERE n IN (SELECT max(n) FROM three_people)",
+}
+
+
+@pytest.fixture(scope="module")
+def three(spark: Any) -> Any:
+    rows = "VALUES ('Female', 1), ('Female', 2), ('Male', 3) AS given(sex, n)"
+    spark.sql(f"CREATE TABLE three_people USING parquet AS SELECT * FROM {rows}")
+    spark.sql("CREATE VIEW sexes_of_people AS SELECT DISTINCT sex FROM three_people")
+    return spark.table("three_people")
+
+
+def sexes(rows: Any) -> list[int]:
+    return counted(rows, SEX, [("sex",)])[0][:2]
+
+
+@pytest.mark.parametrize("what", MIXING)
+def test_a_plan_that_mixes_rows_is_refused(spark: Any, three: Any, what: str) -> None:
+    with pytest.raises(SourceError, match=f"has [A-Za-z ]*{what}"):
+        sexes(spark.sql(MIXING[what]))
+
+
+def test_a_mixed_plan_may_be_asserted_and_is_stated(spark: Any, three: Any, tmp_path: Path) -> None:
+    for mixed in (three.dropDuplicates(["sex"]), three.mapInArrow(lambda batches: batches, three.schema)):
+        with pytest.raises(SourceError, match="so that rows may depend on other rows"):
+            sexes(mixed)
+    assert sexes(three.where("n > 0").selectExpr("trim(sex) AS sex").orderBy("sex").repartition(2)) == [2, 1]
+    with pytest.raises(SourceError, match="rows_are_units=True"):
+        sexes(SparkTable("sexes_of_people"))
+    asserted = ct.release(SparkTable("sexes_of_people", rows_are_units=True), Schema.from_dict(SEX), epsilon=1)
+    assert asserted.statement.rows_are_units
+    assert sexes(SparkTable(three.dropDuplicates(["sex"]), rows_are_units=True)) == [1, 1]

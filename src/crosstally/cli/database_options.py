@@ -81,8 +81,8 @@ def read_source(
         raise SourceError(f"rows come from files or from a database: leave out SOURCE or {others}")
     if asked and spark:
         raise SourceError(f"rows come from a database or from Spark: leave out --spark or {', '.join(asked)}")
-    if rows_are_units and not asked:
-        raise SourceError("--rows-are-units is about a query of a database: leave it out")
+    if rows_are_units and not (asked or spark):
+        raise SourceError("--rows-are-units is about a query of a database, or a table of Spark: leave it out")
     if public_tables and not asked:
         raise SourceError("--public-table is about a query of a database: leave it out")
     if source:
@@ -90,7 +90,7 @@ def read_source(
     if spark:
         from crosstally.sources.spark import SparkTable
 
-        return SparkTable(spark)
+        return SparkTable(spark, rows_are_units)
     if not asked:
         raise SourceError("say which rows to read: SOURCE, --database and --query, or --spark")
     if query is None:

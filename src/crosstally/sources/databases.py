@@ -28,7 +28,9 @@ from crosstally.sources.guard import guarded
 from crosstally.sources.odbc import NUMERIC, check_odbc, connect_odbc, odbc_rows
 from crosstally.sources.one_select import ANY_UNIT, AnyUnit, CheckedQuery, checked_query
 from crosstally.sources.python_values import column_of
+from crosstally.sources.spark import SparkTable
 from crosstally.sources.sqlstates import reason_of
+from crosstally.sources.table_objects import checked_relation, is_relation
 
 __all__ = ["Database", "are_units_asserted", "joins_in", "plain_columns", "read_query"]
 
@@ -123,7 +125,7 @@ class Database:
 
 def are_units_asserted(rows: Any) -> bool:
     """Whether the steward answers for how the rows of a source depend on each other."""
-    return isinstance(rows, Database) and rows.rows_are_units
+    return isinstance(rows, Database | SparkTable) and rows.rows_are_units
 
 
 def joins_in(rows: Any, schema: Schema) -> Mapping[str, str]:
@@ -131,6 +133,8 @@ def joins_in(rows: Any, schema: Schema) -> Mapping[str, str]:
     unit = None if schema.unit is None else schema.unit.id
     if unit is not None and isinstance(schema.reading, RowReading):
         unit = schema.reading.column(unit)
+    if is_relation(rows):
+        return checked_relation(rows, unit).joins
     return rows._checked(unit).joins if isinstance(rows, Database) else {}
 
 

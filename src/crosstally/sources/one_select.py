@@ -24,6 +24,10 @@ __all__ = ["ANY_UNIT", "AnyUnit", "CheckedQuery", "checked_query"]
 _CHANGING = frozenset(
     ("Alter", "Command", "Copy", "Create", "Delete", "Drop", "Insert", "Into", "Lock", "Merge", "Update")
 )
+# Functions by which DuckDB reads files and tables of Python: in a relation they stand for a table.
+_OF_FILES = frozenset(
+    ["arrow_scan", "pandas_scan", "parquet_scan", "read_csv", "read_csv_auto", "read_json", "read_parquet"]
+)
 _HOW = (
     "leave it out, or say --rows-are-units (in Python rows_are_units=True) if one person more or less changes one row "
     "of the result all the same, which the release will state"
@@ -58,15 +62,17 @@ def checked_query(
     rows_are_units: bool = False,
     public_tables: Sequence[str] = (),
     unit: str | AnyUnit | None = None,
+    reading_files: bool = False,
 ) -> CheckedQuery:
     """The query, printed anew; raises unless it is one SELECT that changes nothing and keeps units apart.
 
     ``dialect`` is sqlglot's name for the database's SQL, None for SQL as most databases speak it. ``unit`` is the
     column of the unit's id, by which tables may be joined, beside those that are declared public. What a view does
     inside the database cannot be seen from here. With ``rows_are_units`` the steward answers for how rows depend on
-    each other; functions that are not known, and those in FROM, are refused all the same: they may do anything.
+    each other; functions that are not known, and those in FROM, are refused all the same: they may do anything. With
+    ``reading_files`` those that read files stand for tables.
     """
-    text = _printed(query, dialect)
+    text = _printed(query, dialect, reading_files=reading_files)
     tree = _parsed(text, dialect)
     _check_understood(tree, rows_are_units=rows_are_units)
     if rows_are_units:
@@ -83,11 +89,14 @@ def checked_query(
     return CheckedQuery(text, joins.how, joins.repeats, columns)
 
 
-def _printed(query: str, dialect: str | None) -> str:
+def _printed(query: str, dialect: str | None, *, reading_files: bool) -> str:
     """The query in one way of writing it: without comments, each function under the name and arguments it was given."""
     sqlglot = optional("sqlglot", extra="databases")
     verbatim = _verbatim(dialect)
     tree = _parsed(query, dialect, verbatim)
+    for table in tree.find_all(sqlglot.exp.Table) if reading_files else ():
+        if table.this.name.lower() in _OF_FILES:
+            table.set("this", sqlglot.exp.to_identifier("files"))
     try:
         level = sqlglot.errors.ErrorLevel.RAISE
         return str(tree.sql(verbatim, comments=False, normalize_functions=False, unsupported_level=level))

@@ -25,7 +25,7 @@ from crosstally.sources.one_select import AnyUnit
 from crosstally.sources.option_words import how_to_say
 from crosstally.sources.reading import Reading
 from crosstally.sources.spark import frame_of, is_spark, names_in, read_frame
-from crosstally.sources.table_objects import NOT_ARROW, is_table, names_of, reader_of
+from crosstally.sources.table_objects import NOT_ARROW, check_rows, is_table, names_of, reader_of
 
 __all__ = ["AS_IT_IS", "BATCH_ROWS", "batches", "bytes_of", "chosen_columns", "paths_of"]
 
@@ -99,6 +99,7 @@ def _streams(
         return
     if is_table(rows):
         source = f"the {type(rows).__name__}"
+        check_rows(rows, unit)
         yield source, None, _from_table(source, rows, needed)
         return
     if isinstance(rows, Database):

@@ -21,6 +21,7 @@ import pyarrow as pa
 from crosstally.errors import SourceError
 from crosstally.extras import optional
 from crosstally.sources.guard import guarded
+from crosstally.sources.lazy_plans import check_spark_plan
 from crosstally.sources.spark_chunks import send_batches
 from crosstally.sources.sqlstates import reason_of_state
 
@@ -53,23 +54,30 @@ class SparkTable:
     with I/O encryption.
 
     Args:
-        name: The table, such as ``catalog.schema.people``; or a path, which holds a slash or ends in .parquet or .orc.
+        name: The table, such as ``catalog.schema.people``; or a path, which holds a slash or ends in .parquet or .orc;
+            or a DataFrame of yours.
+        rows_are_units: You assert that adding or removing a person changes one row of the table, or, if the schema has
+            a unit, that unit's rows alone, although a view or DataFrame has a limit, a join, an aggregation or the
+            like. The release's statement records this assertion.
 
     >>> SparkTable("warehouse.people")
-    SparkTable(name='warehouse.people')
+    SparkTable(name='warehouse.people', rows_are_units=False)
     """
 
-    name: str
+    name: Any
+    rows_are_units: bool = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name.strip():
-            raise SourceError(f"a Spark table must be named by a text, got {self.name!r}")
+        if not _is_frame(self.name) and (not isinstance(self.name, str) or not self.name.strip()):
+            raise SourceError(f"a Spark table must be named by a text, got {type(self.name).__name__}")
 
 
 def is_spark(rows: Any) -> bool:
     """Whether rows are Spark's; it need not be installed."""
-    if isinstance(rows, SparkTable):
-        return True
+    return isinstance(rows, SparkTable) or _is_frame(rows)
+
+
+def _is_frame(rows: Any) -> bool:
     return any(k.__module__.startswith("pyspark.sql") and k.__name__ == "DataFrame" for k in type(rows).__mro__)
 
 
@@ -112,30 +120,36 @@ def _said(error: Exception, method: str) -> str | None:
 
 
 def frame_of(rows: Any) -> Any:
-    """The DataFrame that is meant; raises when its rows are drawn by chance, since a task may run twice."""
-    frame = in_spark(partial(_opened, rows)) if isinstance(rows, SparkTable) else rows
+    """The DataFrame that is meant; raises when rows depend on others, or on chance, since a task may run twice.
+
+    The plan of a session that is a remote one cannot be seen from here.
+    """
+    named, asserted = (rows.name, rows.rows_are_units) if isinstance(rows, SparkTable) else (rows, False)
+    frame = in_spark(partial(_opened, named)) if isinstance(named, str) else named
     plan = getattr(frame, "_jdf", None)  # not there when the session is a remote one
     if plan is not None and not in_spark(lambda: plan.queryExecution().analyzed().deterministic()):
         raise SourceError(
             "the DataFrame holds random functions, or ones that are not deterministic, so that a task that runs again "
             "finds other rows: write it to a table first"
         )
+    if plan is not None and not asserted:
+        in_spark(lambda: check_spark_plan(plan.queryExecution().analyzed()))
     return frame
 
 
-def _opened(rows: SparkTable) -> Any:
+def _opened(name: str) -> Any:
     session = open_session()
-    if not _is_path(rows.name):
-        return session.table(rows.name)
+    if not _is_path(name):
+        return session.table(name)
     files = session.sparkContext._jvm.org.apache.hadoop.fs
-    folder = files.Path(rows.name)
+    folder = files.Path(name)
     system = folder.getFileSystem(session.sparkContext._jsc.hadoopConfiguration())
     if any(system.exists(files.Path(folder, log)) for log in _LOGS):
         raise SourceError(
-            f"{rows.name!r} is a table with a log, whose files hold rows that were deleted: name it as a table, "
+            f"{name!r} is a table with a log, whose files hold rows that were deleted: name it as a table, "
             "with the package that reads it"
         )
-    return session.read.orc(rows.name) if rows.name.endswith(".orc") else session.read.parquet(rows.name)
+    return session.read.orc(name) if name.endswith(".orc") else session.read.parquet(name)
 
 
 def _is_path(name: str) -> bool:

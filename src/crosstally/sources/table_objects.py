@@ -7,13 +7,27 @@ from typing import Any
 
 import pyarrow as pa
 
-__all__ = ["NOT_ARROW", "is_read_again", "is_table", "names_of", "reader_of"]
+from crosstally.errors import SourceError
+from crosstally.sources.lazy_plans import check_lazy_frame
+from crosstally.sources.one_select import AnyUnit, CheckedQuery, checked_query
+
+__all__ = [
+    "NOT_ARROW",
+    "check_rows",
+    "checked_relation",
+    "is_read_again",
+    "is_relation",
+    "is_table",
+    "names_of",
+    "reader_of",
+]
 
 NOT_ARROW = "it is not a table whose columns each hold one kind of value"
 # Known by name: none of these packages needs to be installed.
 _FRAMES = {("pandas", "DataFrame"), ("polars", "DataFrame")}
 _PANDAS, _LAZY = ("pandas", "DataFrame"), ("polars", "LazyFrame")
 _DATASET, _SCANNER = ("pyarrow", "Dataset"), ("pyarrow", "Scanner")
+_RELATION = "DuckDBPyRelation"
 _CONVERTED = {_LAZY, _DATASET, _SCANNER}
 
 
@@ -60,6 +74,33 @@ def reader_of(rows: Any, chosen: Sequence[str] | None) -> pa.RecordBatchReader:
         return pa.RecordBatchReader.from_stream(rows)
     batch = pa.record_batch(rows)
     return pa.RecordBatchReader.from_batches(batch.schema, [batch])
+
+
+def is_relation(rows: Any) -> bool:
+    """Whether rows are a query of DuckDB."""
+    return any(name == _RELATION for _, name in _kinds(rows))
+
+
+def checked_relation(rows: Any, unit: str | None) -> CheckedQuery:
+    """The query of a DuckDB relation; raises unless each of its rows comes of rows of one unit."""
+    try:
+        return checked_query(rows.sql_query(), "duckdb", unit=unit, reading_files=True)
+    except SourceError as error:
+        reason = str(error).partition(": ")[0]
+    raise SourceError(
+        f"the DuckDB relation: {reason}: leave it out, give its query as a Database with rows_are_units=True, or fetch "
+        "its rows first: you are responsible for what a table in memory holds"
+    )
+
+
+def check_rows(rows: Any, unit: str | AnyUnit | None) -> None:
+    """Raise where a table is a query, and its plan says that rows depend on other rows."""
+    if isinstance(unit, AnyUnit):
+        return
+    if is_relation(rows):
+        checked_relation(rows, unit)
+    elif _LAZY in _kinds(rows):
+        check_lazy_frame(rows)
 
 
 def _lazy_reader(query: Any) -> pa.RecordBatchReader:
