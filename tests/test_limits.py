@@ -30,9 +30,17 @@ BESIDES = {
     "cells on a page; in an answer of the API; in an answer as streamed CSV or Parquet": "web/test_api.py",
     "distinct texts of a column in `schema review`": "review",
     "attributes for which `schema review` predicts errors after every edit": "review",
-    "time for one computation of `crosstally serve`, which runs two at once": "web",
+    "connections to `crosstally serve` and `schema review`; requests at once; time for a request to arrive, and for a "
+    "client to take nothing of its answer": "pages/test_connections.py",
+    "cost of a question to `crosstally serve`: cells of all its tables, 25 times as much where they are modelled "
+    "([how it is counted](../how-to/explore.md#for-programs))": "web/test_solving.py",
+    "files of more than 500,000 cells that `crosstally serve` sends at once": "web/test_solving.py",
+    "time and added memory of one computation of `crosstally serve`": "web/test_solving.py",
+    "time that a request to `crosstally serve` waits; clients that wait for one kind of computation": "web",
+    "memory and CPU time for reading a workbook, or a file of SPSS, SAS or Stata": "sources/test_apart.py",
+    "columns; rows; unpacked bytes of a row group that a Parquet file claims": "sources/test_apart.py",
 }
-"""Limits of pages, which spend nothing, and where they are tested."""
+"""Limits of pages and of files, which are met before anything is spent, and where they are tested."""
 
 
 def rows_of(schema: ct.Schema, number: int = 3) -> pa.Table:
@@ -201,6 +209,7 @@ FILES = {"one row of a text file": 4 * 2**20, "position of the column names in a
 def test_every_limit_of_the_docs_is_walked() -> None:
     lines = [line for line in PAGE.read_text().splitlines() if line.startswith("| ")][2:]
     assert {line.split("|")[1].strip() for line in lines} == {*LIMITS, HEADER, *FILES, *BESIDES}
+    assert [place for place in BESIDES.values() if not (Path(__file__).parent / place).exists()] == []
 
 
 # Whatever else publishing refuses

@@ -33,7 +33,7 @@ __all__ = ["count_part", "release", "run"]
 
 # A rehearsal names an entry and a plan that do not exist yet, as long as any that will.
 _MOST_ENTRIES = 10**18
-_SOME_DIGEST = "0" * 64
+_SOME_DIGEST = "0" * 64  # as long as a SHA-256 in hexadecimal
 
 
 def release(

@@ -102,6 +102,7 @@ def unsolved_estimate(
     """
     _check_options(rows, nonnegative, rounds)
     groups = Groups.of(schema, (m.query for m in measurements))
+    # Whether the equations of matrices have one solution depends on the matrices alone: zeros tell it too.
     if any(isinstance(m.query, Kronecker) for m in measurements):
         estimate(schema, measurements, rows=rows, nonnegative="none")
     if not measurements and rows is None:

@@ -30,7 +30,7 @@ __all__ = ["MEMORY", "SECONDS", "Limits", "open_apart", "serve"]
 
 MEMORY, SECONDS = "CROSSTALLY_READ_MEMORY", "CROSSTALLY_READ_SECONDS"
 """The environment variables that set the limits: gigabytes, and seconds of CPU time."""
-_GIGABYTES, _CPU_SECONDS = 4.0, 600.0
+_GIGABYTES, _CPU_SECONDS = 4.0, 600.0  # limits of harm, chosen: whoever needs more sets more
 _ROWS = 65_536  # rows of a batch on their way through the pipe
 # The child finds packages where this process does, and nothing in the folder it happens to be started in (-P).
 _START = "import sys; sys.path[:] = sys.argv[1:]; from crosstally.sources.apart import serve; serve()"
