@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
 from pathlib import Path
 
 import numpy as np
@@ -111,6 +112,23 @@ def test_a_public_number_of_rows_is_refused_before_anything_is_charged(attribute
             call()
     assert not ledger.entries()
     ct.release(rows, plan=plan, ledger=ledger)
+
+
+@pytest.mark.parametrize("public", [{"rows": 3}, {}])
+def test_a_public_count_is_refused_beside_a_query_that_leaves_rows_out(public: dict[str, int]) -> None:
+    facts = [] if public else [PublicCounts("sex", (2, 1))]
+    schema = Schema([KEEPS, Attribute("home", ["a", "b"])], facts=facts)
+    connection = sqlite3.connect(":memory:")
+    connection.execute("CREATE TABLE people AS SELECT 'Female' AS sex, 'a' AS home UNION ALL SELECT 'Male', 'b'")
+    ledger = ct.Ledger.in_memory(schema=schema, budget=ct.Budget(epsilon=3), neighbours=ct.Neighbours.ADD_REMOVE)
+    whole, part = (
+        ct.Database(query=f"SELECT sex, home FROM people{where}", connection=connection)
+        for where in ("", " WHERE home = 'a'")
+    )
+    with pytest.raises(CrosstallyError, match="public counts .* are of all rows, and the query leaves rows out"):
+        ct.release(part, schema, epsilon=1, ledger=ledger, **public)
+    assert not ledger.entries()
+    ct.release(whole, schema, epsilon=1, ledger=ledger, **public)
 
 
 # Intervals that were never shown to cover

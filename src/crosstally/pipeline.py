@@ -151,13 +151,15 @@ def run(
     ``schema`` is that of the plan with the steward's reading, by which rows are read.
     """
     from crosstally.sources import Reading
-    from crosstally.sources.databases import are_units_asserted, joins_in
+    from crosstally.sources.databases import are_units_asserted, check_all_rows, joins_in
 
     _check(plan, rows)
     parts = _merged(source, plan) if _are_parts(source) else None
     rows = rows_known(plan.schema, rows)
     counted = _with_reading(plan, schema)
     joins = joins_in(source, counted) if parts is None else parts.origin.joins
+    if rows is not None or plan.schema.public_counts():
+        check_all_rows(source, counted)
     key = uuid.uuid4().hex if key is None else key
     if not isinstance(ledger, Ledger):
         ledger = _open(ledger, plan)

@@ -32,7 +32,7 @@ from crosstally.sources.spark import SparkTable
 from crosstally.sources.sqlstates import reason_of
 from crosstally.sources.table_objects import checked_relation, is_relation
 
-__all__ = ["Database", "are_units_asserted", "joins_in", "plain_columns", "read_query"]
+__all__ = ["Database", "are_units_asserted", "check_all_rows", "joins_in", "plain_columns", "read_query"]
 
 _CHUNK_ROWS = 65_536  # rows of a batch: limits memory, as in ``rows``. Counts do not depend on it
 _SOURCE = "the database"
@@ -130,12 +130,27 @@ def are_units_asserted(rows: Any) -> bool:
 
 def joins_in(rows: Any, schema: Schema) -> Mapping[str, str]:
     """How each table was joined that a source joins, for a schema with its reading."""
+    checked = _checked_source(rows, schema)
+    return {} if checked is None else checked.joins
+
+
+def check_all_rows(rows: Any, schema: Schema) -> None:
+    """Raise where a source leaves rows of its tables out: public counts are of all rows."""
+    checked = _checked_source(rows, schema)
+    if checked is not None and checked.filters:
+        raise SourceError(
+            "public counts (rows, or facts of the schema) are of all rows, and the query leaves rows out: leave the "
+            "public counts out, or make a view of the rows that they count"
+        )
+
+
+def _checked_source(rows: Any, schema: Schema) -> CheckedQuery | None:
     unit = None if schema.unit is None else schema.unit.id
     if unit is not None and isinstance(schema.reading, RowReading):
         unit = schema.reading.column(unit)
     if is_relation(rows):
-        return checked_relation(rows, unit).joins
-    return rows._checked(unit).joins if isinstance(rows, Database) else {}
+        return checked_relation(rows, unit)
+    return rows._checked(unit) if isinstance(rows, Database) else None
 
 
 @contextmanager

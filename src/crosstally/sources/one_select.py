@@ -46,13 +46,15 @@ class CheckedQuery:
     """A query as the database runs it, and what is left to ask the database before.
 
     ``joins`` says how each table was joined. ``repeats`` holds, for public tables, queries whose one number must be 0;
-    ``columns`` the names that must be columns of a source of rows, which a query finds that has no rows.
+    ``columns`` the names that must be columns of a source of rows, which a query finds that has no rows; ``filters``
+    says whether rows of its tables may be left out.
     """
 
     text: str
     joins: Mapping[str, str]
     repeats: Mapping[str, str]
     columns: tuple[Qualified, ...]
+    filters: bool
 
 
 def checked_query(
@@ -74,19 +76,21 @@ def checked_query(
     """
     text = _printed(query, dialect, reading_files=reading_files)
     tree = _parsed(text, dialect)
+    exp = optional("sqlglot", extra="databases").exp
+    filters = tree.find(exp.Where, exp.Join, exp.Having, exp.Qualify, exp.Limit, exp.Distinct) is not None
     _check_understood(tree, rows_are_units=rows_are_units)
     if rows_are_units:
-        return CheckedQuery(text, dict.fromkeys(joined_tables(tree), ASSERTED), {}, ())
+        return CheckedQuery(text, dict.fromkeys(joined_tables(tree), ASSERTED), {}, (), filters)
     for node in tree.walk():
         _check_place(node)
-    if tree.find(optional("sqlglot", extra="databases").exp.Table) is None:
+    if tree.find(exp.Table) is None:
         raise SourceError("the query selects from no table")
     written = _verbatim(dialect)
     columns = qualified_columns(tree, written) if dialect in ("postgres", None) else ()
     if isinstance(unit, AnyUnit):
-        return CheckedQuery(text, {}, {}, columns)
+        return CheckedQuery(text, {}, {}, columns, filters)
     joins = joins_of(tree, written, public=public_tables, unit=unit)
-    return CheckedQuery(text, joins.how, joins.repeats, columns)
+    return CheckedQuery(text, joins.how, joins.repeats, columns, filters)
 
 
 def _printed(query: str, dialect: str | None, *, reading_files: bool) -> str:
