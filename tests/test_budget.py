@@ -223,7 +223,10 @@ def test_rho_is_more_than_the_looser_conversion_allows() -> None:
     assert looser < float(zcdp_within(Fraction(1), Fraction(1, 10**6))) < 2 * looser
 
 
-def test_amounts_are_those_that_plans_and_ledgers_of_version_0_1_hold() -> None:
-    """Worked out by version 0.1.0: a plan that spends all of them must still be within its budget."""
-    assert zcdp_within(Fraction(1), Fraction(1, 10**6)) == Fraction(26_779_672_613, 2**40)
-    assert zcdp_within(Fraction(3), Fraction(1, 10**9)) == 3 * Fraction(44_193_927_562, 2**40)
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(1, Fraction(1, 10**6)), (3, Fraction(1, 10**9)), (10, Fraction(1, 100))]
+)
+def test_rho_is_the_largest_that_epsilon_and_delta_allow(epsilon: int, delta: Fraction) -> None:
+    """A step of 2^-40 of epsilon more would cost more than epsilon."""
+    rho = zcdp_within(Fraction(epsilon), delta)
+    assert zcdp_epsilon(rho, delta) <= epsilon < zcdp_epsilon(rho + Fraction(epsilon, 2**40), delta)

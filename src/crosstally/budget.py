@@ -40,7 +40,6 @@ _MOST_DIGITS = 10**1800  # above and below the line: a ledger may count in the s
 _MAX_AMOUNT = 8_700  # characters of what a ledger keeps: a fraction of up to 4,300 digits above and below
 # Rho is found as a multiple of epsilon / 2^40, rounded down: below 1e-12 of the budget is lost. Plans rest on it.
 _RHO_STEPS = 2**40
-_DELTA_MARGIN = Fraction(1, 10**9)  # not needed for the guarantee: plans and ledgers of 0.1 hold amounts with it
 _DIGITS = 50  # of the conversion from zCDP: far more than a double's 17, so that its result is the next double up
 _UP, _DOWN = Context(prec=_DIGITS, rounding=ROUND_CEILING), Context(prec=_DIGITS, rounding=ROUND_FLOOR)
 _LEAST_VARIANCE = 1e-300  # variances that underflow count as this: least squares divides by them
@@ -272,11 +271,10 @@ def _best_order(log_rho: float, log_inverse: float) -> float:
 @lru_cache(maxsize=256)
 def zcdp_within(epsilon: Fraction, delta: Fraction) -> Fraction:
     """A rho whose zCDP guarantee implies (epsilon, delta), as large as can be had in steps of 2^-40 of epsilon."""
-    target = delta * (1 - _DELTA_MARGIN)
     low, high = 0, _RHO_STEPS
     while high - low > 1:
         middle = (low + high) // 2
-        implied = zcdp_epsilon(epsilon * Fraction(middle, _RHO_STEPS), target)
+        implied = zcdp_epsilon(epsilon * Fraction(middle, _RHO_STEPS), delta)
         low, high = (middle, high) if Fraction(implied) <= epsilon else (low, middle)
     if low == 0:
         raise BudgetError(f"epsilon and delta are too small to be spent, got {Budget(epsilon=epsilon, delta=delta)}")

@@ -19,7 +19,7 @@ def test_no_call_goes_upwards(capsys) -> None:
     assert WALK["main"](["--files"]) == 0
     printed = capsys.readouterr().out
     numbers = [int(number) for number in re.findall(r": (\d+) files", printed)]
-    assert len(numbers) == 8
+    assert len(numbers) == 9
     assert min(numbers) >= 15
     assert len(re.findall(r"^    [a-z_/]+\.py$", printed, re.MULTILINE)) == sum(numbers)
     assert "no call goes upwards" in printed

@@ -1,22 +1,23 @@
 """Noise with the distribution of the measurements' noise, drawn many times to see how estimates react to noise.
 
 This noise does not protect anybody. It is public and computed from what is already published: its seed is the SHA-256
-of the schema and the measurements, so that the same release gives the same numbers in memory, from its file and after a
-refit. Random words come from Philox (a counter-based generator whose raw output numpy keeps stable) and pass through
-the inverse distribution functions below, because a library's ready-made distributions may change between its versions.
+of the sizes of attributes and the measurements, so that the same release gives the same numbers in memory, from its
+file and after a refit. Random words come from Philox (a counter-based generator whose raw output numpy keeps stable)
+and pass through the inverse distribution functions below, because a library's ready-made distributions may change
+between its versions.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from crosstally.budget import Noise, NoiseKind
+from crosstally.questions.kronecker import operator_numbers
 from crosstally.residuals.combine import Averages, by_shape
 from crosstally.schema import Schema
 from crosstally.tables import Measurement
@@ -32,20 +33,32 @@ _TAIL = 10
 """The table of the discrete Gaussian ends after so many scales (and one more cell), where 1e-23 of it is left."""
 
 
+_KINDS = {NoiseKind.LAPLACE: 1, NoiseKind.GAUSSIAN: 2}  # 0 where only the variance is known
+
+
 def seed_of(schema: Schema, measurements: Sequence[Measurement]) -> int:
-    """128 bits of the SHA-256 of the schema's cells and of each measurement's query, noise and values."""
-    digest = hashlib.sha256(_canonical(schema.identity()))
+    """128 bits of the SHA-256 of the sizes of attributes and of each measurement's operators, noise and values.
+
+    All of it as numbers: no name, and no file's way of writing a query, decides what is drawn. Each list of numbers
+    begins with its length, so that no two sequences of lists have the same bytes.
+    """
+    digest = hashlib.sha256()
+    _add(digest, schema.shape)
     for m in measurements:
-        noise = {"variance": m.variance} if m.noise is None else m.noise.to_dict()
+        _add(digest, [schema.positions[name] for name in m.query.attributes])
+        _add(digest, operator_numbers(m.query))
+        kind, scale = (0, m.variance) if m.noise is None else (_KINDS[m.noise.kind], m.noise.scale)
         whole = np.issubdtype(m.values.dtype, np.integer)
-        digest.update(_canonical([m.query.to_dict(), noise, "whole" if whole else "real", list(m.values.shape)]))
-        # Bytes in one order, so that machines of either kind have the same seed.
-        digest.update(np.ascontiguousarray(m.values, "<i8" if whole else "<f8").tobytes())
+        _add(digest, [kind, int(whole), *m.values.shape])
+        _add(digest, [scale], "<f8")
+        _add(digest, m.values.ravel(), "<i8" if whole else "<f8")
     return int.from_bytes(digest.digest()[:16], "big")
 
 
-def _canonical(value: object) -> bytes:
-    return json.dumps(value, sort_keys=True, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
+def _add(digest: hashlib._Hash, numbers: ArrayLike, kind: str = "<i8") -> None:
+    """Add a list of numbers, in bytes of one order, so that machines of either kind have the same seed."""
+    listed = np.ascontiguousarray(numbers, kind)
+    digest.update(np.array([listed.size], "<i8").tobytes() + listed.tobytes())
 
 
 def noise_of_coefficients(

@@ -37,6 +37,7 @@ __all__ = [
     "matrices_along",
     "matrices_of",
     "mixed_of",
+    "operator_numbers",
     "read_matrices",
     "read_matrix",
 ]
@@ -361,4 +362,26 @@ def _ways(queries: Iterable[Query]) -> dict[str, dict[Matrix | None, None]]:
             plain.update(name for name in query.attributes if name not in own)
     for name in plain.intersection(out):
         out[name][None] = None
+    return out
+
+
+def operator_numbers(query: Query) -> list[int]:
+    """The operator along each attribute of a query as numbers: 0 values, 1 a contrast, 2 groups, 3 a matrix.
+
+    Groups and matrices are followed by their sizes and what they hold.
+
+    >>> operator_numbers(Cells(("sex", "age"), {"age": [0, 0, 1]}))
+    [0, 2, 3, 0, 0, 1]
+    """
+    groups = dict(query.groups) if isinstance(query, Cells) else {}
+    matrices = dict(query.matrices) if isinstance(query, Kronecker) else {}
+    out = []
+    for name in query.attributes:
+        if name in groups:
+            out += [2, len(groups[name]), *groups[name]]
+        elif name in matrices:
+            rows = matrices[name]
+            out += [3, len(rows), len(rows[0]), *(entry for row in rows for entry in row)]
+        else:
+            out.append(int(isinstance(query, Contrast) or (isinstance(query, Kronecker) and query.is_residual)))
     return out
