@@ -13,7 +13,8 @@
 # make docs     the site, into site/, with the command line reference from --help
 # make tour     the output shown in the README, the tutorial of the messy file, the analyst's notebook and the gallery
 # make lock     requirements-test.lock, for tests, and constraints.txt, for users, from pyproject.toml
-# make setup    just install; make system installs the Debian packages of packages.txt (as root), or says what is missing
+# make setup    just install, the laboratory (lab/) too
+# make system   install the Debian packages of packages.txt (as root), or say what is missing
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -44,7 +45,7 @@ AUDITED := TMPDIR=$(firstword $(wildcard /dev/shm /tmp)) OPENBLAS_NUM_THREADS=1
 
 audit: .venv/developer
 	$(AUDITED) $(BIN)/crosstally audit --jobs 2 $(AUDIT) --kept audit-kept.json -o audit-report.md
-	$(AUDITED) PYTHONPATH=tests $(BIN)/python -m audit_mutants
+	$(AUDITED) PYTHONPATH=tests:lab/tests $(BIN)/python -m audit_mutants
 	$(AUDITED) PYTHONPATH=tests $(BIN)/python -m faults --count 200
 
 # Files whose names begin as MUTANTS says, all without: make mutants MUTANTS=local/
@@ -105,9 +106,9 @@ system:
 	@$(BIN)/python -m crosstally.kernels
 	@touch $@
 
-.venv/developer: pyproject.toml
+.venv/developer: pyproject.toml lab/pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/pip install -q --disable-pip-version-check -e '.[dev]'
+	$(BIN)/pip install -q --disable-pip-version-check -e '.[dev]' -e lab
 	$(BIN)/python -m crosstally.kernels
 	@touch $@ .venv/crosstally
 

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 import crosstally as ct
 from benchmarks.timing import cpu_seconds, row
 from crosstally.answers.reconstruct.reconstruction import known_alike
-from crosstally.papers.data import clicks
-from crosstally.papers.icde13.experiment import adult
 from crosstally.plans.plan import Plan
 from crosstally.plans.shares import requests_with_shares
 from crosstally.questions.queries import Cells
 from crosstally.residuals import Estimate, rebuild
+from crosstally_lab.papers.data import clicks
+from crosstally_lab.papers.icde13.experiment import adult
 
 ROWS, ATTRIBUTES, WAYS, ASKED = 912_627, 32, 8, 40
 RIDGE, ACCURACY = 1e-10, 1e-6

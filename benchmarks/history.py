@@ -17,12 +17,12 @@ from crosstally.notebook.history.bundles import Batch
 from crosstally.notebook.history.components import Past, Structure
 from crosstally.notebook.history.prior import Prior
 from crosstally.notebook.history.synthetic_rows import synthesize
-from crosstally.papers.edbt12.census import PAPER_SIZES, Census, census, generated_census
-from crosstally.papers.edbt12.eigenqueries import Eigenqueries
-from crosstally.papers.edbt12.products import kernel
 from crosstally.questions.queries import Linear, Term
 from crosstally.schema import Attribute, Schema
 from crosstally.tables import Measurement
+from crosstally_lab.papers.edbt12.census import PAPER_SIZES, Census, census, generated_census
+from crosstally_lab.papers.edbt12.eigenqueries import Eigenqueries
+from crosstally_lab.papers.edbt12.products import kernel
 
 QUERIES, ALPHA = 5000, 3e4
 PAST, NEW, SCALE = (200, 600), 400, 638

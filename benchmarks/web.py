@@ -16,12 +16,12 @@ import numpy as np
 
 import crosstally as ct
 from benchmarks.timing import row
-from crosstally.generate.classes import hidden_classes
 from crosstally.pages.release_page import release_page
-from crosstally.papers.icde13.experiment import adult
 from crosstally.schema import Attribute, Schema
 from crosstally.web.app import create_app
 from crosstally.web.served import Served
+from crosstally_lab.generate.classes import hidden_classes
+from crosstally_lab.papers.icde13.experiment import adult
 
 PAIRS = 20
 """Pairs of Adult, each asked once: the median counts."""

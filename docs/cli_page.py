@@ -14,6 +14,7 @@ os.environ.update(COLUMNS="100", TERMINAL_WIDTH="100", NO_COLOR="1", _TYPER_FORC
 import typer.main
 
 from crosstally.cli.app import app, main
+from crosstally.cli.laboratory import COMMANDS as OF_LABORATORY
 
 PAGE = Path(__file__).parent / "reference" / "cli.md"
 HEAD = """# Command line
@@ -34,15 +35,19 @@ wherever a program may read the output. If stdout is not UTF-8, characters that 
 (epsilon, +-) or escaped; in JSON they are escaped as JSON escapes them. CSV with such labels is refused: write it
 with `-o`, as UTF-8.
 
+`calibrate`, `compare`, `reproduce` and `audit` belong to the laboratory, which is installed apart
+(`pip install ./lab`); each has a `--help` of its own.
+
 This page is written by `make docs`.
 """
 
 
 def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """The path of every command, groups before what is in them."""
+    """The path of every command of the product, groups before what is in them."""
     yield path
     for name, inner in getattr(command, "commands", {}).items():
-        yield from commands(inner, (*path, name))
+        if name not in OF_LABORATORY:
+            yield from commands(inner, (*path, name))
 
 
 def help_text(path: tuple[str, ...]) -> str:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tarfile
 import tomllib
+import zipfile
 from fnmatch import fnmatch
 from importlib.metadata import version
 from pathlib import Path
@@ -84,8 +85,9 @@ def test_importing_is_fast() -> None:
 
 
 def test_only_the_noise_module_imports_opendp() -> None:
-    """A program that other Pythons run is no module of the package."""
-    sources = (path for path in (ROOT / "src").rglob("*.py") if path.parent.name != "elsewhere")
+    """A program that other Pythons run is no module of the laboratory."""
+    both = (path for root in ("src", "lab/src") for path in (ROOT / root).rglob("*.py"))
+    sources = (path for path in both if path.parent.name != "elsewhere")
     found = [p.name for p in sources if any("import" in x and "opendp" in x for x in p.read_text().splitlines())]
     assert found == ["noise.py"]
 
@@ -142,6 +144,28 @@ def test_the_source_distribution_passes_tests_of_its_own(unpacked: Path) -> None
     )
     assert done.stdout.startswith(str(unpacked)), done.stdout
     assert done.returncode == 0, done.stdout
+
+
+def wheel_of(folder: Path, into: Path) -> set[str]:
+    """The files in the wheel that a folder's project makes."""
+    into.mkdir()
+    code = "import sys; from setuptools import build_meta; print(build_meta.build_wheel(sys.argv[1]))"
+    command = [sys.executable, "-c", code, str(into)]
+    subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    (wheel,) = into.glob("*.whl")
+    return set(zipfile.ZipFile(wheel).namelist())
+
+
+def test_the_wheel_holds_no_experiment_no_peer_and_no_audit(unpacked: Path, tmp_path: Path) -> None:
+    """They are in the wheel of the laboratory, with the programs that other Pythons run."""
+    product, laboratory = wheel_of(unpacked, tmp_path / "one"), wheel_of(unpacked / "lab", tmp_path / "other")
+    source = unpacked / "src/crosstally"
+    own = {f"crosstally/{path.relative_to(source).as_posix()}" for path in source.rglob("*.py")}
+    assert own == {name for name in product if name.endswith(".py")}
+    assert not any(re.search(r"crosstally_lab|papers|peers|audit|benchmarks|test", name) for name in product)
+    experiments = {"papers/experiments.py", "papers/elsewhere/opendp_tables.py", "papers/elsewhere/joint_fit.py"}
+    assert {f"crosstally_lab/{name}" for name in (*experiments, "audit/sampled.py", "py.typed")} <= laboratory
+    assert not any(name.startswith("crosstally/") for name in laboratory)
 
 
 def test_the_metadata_name_the_version_the_pythons_and_the_project(unpacked: Path) -> None:
@@ -226,4 +250,5 @@ def test_nothing_names_a_registry_or_a_page_outside_the_repository() -> None:
 def test_arrays_of_floats_have_one_name() -> None:
     """A second alias of the same array type, somewhere else, is a second word for one thing."""
     alias = re.compile(r"^\w+ = NDArray\[np\.float64\]$", re.MULTILINE)
-    assert [p.name for p in (ROOT / "src").rglob("*.py") if alias.search(p.read_text())] == ["typing.py"]
+    sources = (path for root in ("src", "lab/src") for path in (ROOT / root).rglob("*.py"))
+    assert [path.name for path in sources if alias.search(path.read_text())] == ["typing.py"]

@@ -148,10 +148,10 @@ def test_no_other_module_asks_which_system_it_is() -> None:
     asks = re.compile(
         r"import (?:fcntl|resource|msvcrt)\b|sys\.platform|os\.name\b|chmod|\b0o[0-7]+|os\.(?:link|major)\b"
     )
-    package = ROOT / "src/crosstally"
-    sources = package.rglob("*.py")
-    found = {path.relative_to(package).as_posix() for path in sources if asks.search(path.read_text(encoding="utf-8"))}
-    assert found - {"local/client/store.py"} == {"platform_files.py"}
+    sources = [path for root in ("src", "lab/src") for path in (ROOT / root).rglob("*.py")]
+    asking = (path.as_posix() for path in sources if asks.search(path.read_text(encoding="utf-8")))
+    found = {path.rpartition("src/")[2] for path in asking}
+    assert found - {"crosstally/local/client/store.py"} == {"crosstally/platform_files.py"}
 
 
 def test_folders_where_modes_say_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,10 +21,11 @@ import pytest
 import typer.main
 
 import crosstally as ct
-from crosstally.cli.app import app
+from crosstally.cli.app import _of_laboratory, app
+from crosstally.cli.laboratory import COMMANDS as OF_LABORATORY
 from crosstally.generate.people import people
-from crosstally.generate.transactions import transactions
 from crosstally.strategies import matrices
+from crosstally_lab.generate.transactions import transactions
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -125,11 +126,11 @@ def test_links_of_plain_pages_lead_to_files(page: Path) -> None:
 
 def test_modules_that_pages_name_exist() -> None:
     """``crosstally.x.y`` in backticks is a module, or something in one."""
-    named = re.compile(r"`(crosstally(?:\.[A-Za-z_]\w*)+)(?:\(\))?`")
+    named = re.compile(r"`(crosstally(?:_lab)?(?:\.[A-Za-z_]\w*)+)(?:\(\))?`")
     pages = [*BESIDE, *(page for page in PAGES if page.parent.name != "evidence")]
     found = [(page.name, name) for page in pages for name in named.findall(page.read_text(encoding="utf-8"))]
     assert len(found) >= 8
-    keys = ("crosstally.sha256", "crosstally.room")  # of a release file's metadata
+    keys = ("crosstally.sha256", "crosstally.room", "crosstally.commands")  # of a release file's metadata; entry points
     assert [each for each in found if each[1] not in keys and not _exists(each[1])] == []
 
 
@@ -216,6 +217,7 @@ def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[s
 
 def test_commands_on_the_pages_exist_with_their_options() -> None:
     known = dict(commands(typer.main.get_command(app)))
+    known |= {path: options for name in OF_LABORATORY for path, options in commands(_of_laboratory(name), (name,))}
     seen = 0
     for page in [ROOT / "README.md", *PAGES]:
         text = page.read_text(encoding="utf-8")

@@ -46,7 +46,8 @@ def test_every_statement_names_a_test_or_says_that_it_has_none() -> None:
 
 
 def test_all_tests_that_are_named_exist() -> None:
-    code = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
+    files = (path for folder in ("tests", "lab/tests") for path in (ROOT / folder).rglob("test_*.py"))
+    code = "\n".join(path.read_text(encoding="utf-8") for path in files)
     known = set(re.findall(r"def (test_\w+)\(", code))
     assert set(_NAMED.findall(PAGE)) - known == set()
     assert [name for name in _FILES.findall(PAGE) if not (ROOT / name).exists()] == []
@@ -91,7 +92,8 @@ def test_noise_scales_are_rounded_up(amount: str, pure: bool) -> None:
 
 
 def test_one_feature_of_opendp_is_switched_on() -> None:
-    sources = (path for path in (ROOT / "src").rglob("*.py") if path.parent.name != "elsewhere")  # for another Python
+    both = (path for root in ("src", "lab/src") for path in (ROOT / root).rglob("*.py"))
+    sources = (path for path in both if path.parent.name != "elsewhere")  # for another Python
     code = "\n".join(path.read_text(encoding="utf-8") for path in sources)
     assert re.findall(r"enable_features\((.*)\)", code) == ['"contrib"']
 

@@ -16,7 +16,7 @@ from types import ModuleType
 import crosstally as ct
 
 ROOT = Path(__file__).parent.parent
-SOURCE = ROOT / "src"
+SOURCES = [ROOT / "src", ROOT / "lab/src"]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 GIVEN = """\
 from typing import Any
@@ -63,10 +63,10 @@ def blocks() -> Iterator[tuple[str, str]]:
 def doctests() -> Iterator[tuple[str, str]]:
     """Each doctest, by the name of what it documents; it sees what its module has."""
     finder = doctest.DocTestFinder()
-    for path in sorted(SOURCE.rglob("*.py")):
+    for path in (path for source in SOURCES for path in sorted(source.rglob("*.py"))):
         if ">>>" not in path.read_text(encoding="utf-8"):
             continue
-        name = ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
+        name = path.as_posix().rpartition("src/")[2].removesuffix(".py").replace("/", ".").removesuffix(".__init__")
         module = importlib.import_module(name)
         for test in finder.find(module, name):
             text = "".join(example.source for example in test.examples)

@@ -35,7 +35,9 @@ WORDS = tuple[str, ...]
 def public_things() -> list[Any]:
     """What users call: the public packages, and the modules whose names the docs import."""
     modules = [ct, ct.analysis, ct.local, ct.strategies, importlib.import_module("crosstally.budget")]
-    imported = re.findall(r"^from (crosstally\.[\w.]+) import", "\n".join(p.read_text() for p in PAGES), re.MULTILINE)
+    imported = re.findall(
+        r"^from (crosstally(?:_lab)?\.[\w.]+) import", "\n".join(p.read_text() for p in PAGES), re.MULTILINE
+    )
     modules += [importlib.import_module(name) for name in sorted(set(imported)) if ".cli" not in name]
     found = [getattr(module, name) for module in modules for name in getattr(module, "__all__", ())]
     return [each for each in found if callable(each) and _is_ours(each)]

@@ -14,7 +14,7 @@ from typing import Any
 from benchmarks.accuracy.comparison import Mean, Ratio, ratio_of_means
 from benchmarks.accuracy.kept import code_digest, kept
 from benchmarks.accuracy.lines import mean_line, never_above
-from crosstally.papers.calm.experiment import FULL, QUICK, Case, Counts, Score, cases, scores_of
+from crosstally_lab.papers.calm.experiment import FULL, QUICK, Case, Counts, Score, cases, scores_of
 
 OURS, BEST = "crosstally", "CALM, best (m, l) on the truth"
 """Methods of the experiment."""

@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.accuracy.lines import line
-from crosstally.papers.calibration import Held, summed
+from crosstally_lab.papers.calibration import Held, summed
 
 __all__ = ["Aim", "Cells", "Draw", "add", "coverage_line", "in_words", "over_draws"]
 
 Cells = NDArray[np.float64]
 """Truth, answer, low and high (four rows) of some cells."""
 Draw = dict[str, dict[str, list[float]]]
-"""Of one draw: for each kind of table and class of cells the sums of ``crosstally.papers.calibration.summed``."""
+"""Of one draw: for each kind of table and class of cells the sums of ``crosstally_lab.papers.calibration.summed``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import crosstally
+import crosstally_lab
 from benchmarks.accuracy.real_tables import real_table
 
 YARDSTICKS = (
@@ -32,6 +33,7 @@ YARDSTICKS = (
 DOORS = (
     "audit",
     "cli",
+    "commands",
     "exports",
     "local",
     "notebook",
@@ -79,9 +81,9 @@ def code_digest(*doors: str) -> str:
 
     Doors are packages that a result rests on beside that.
     """
-    root, here = Path(crosstally.__file__).parent, Path(__file__).parent
-    left_out = {root / name for name in DOORS if name not in doors}
-    sources = [path for path in sorted(root.rglob("*.py")) if left_out.isdisjoint(path.parents)]
+    roots, here = [Path(path) for path in (*crosstally.__path__, *crosstally_lab.__path__)], Path(__file__).parent
+    left_out = {root / name for root in roots for name in DOORS if name not in doors}
+    sources = [path for root in roots for path in sorted(root.rglob("*.py")) if left_out.isdisjoint(path.parents)]
     found = hashlib.sha256()
     for path in (*sources, *(here / name for name in YARDSTICKS)):
         found.update(path.name.encode() + b"\0" + ast.unparse(ast.parse(path.read_bytes())).encode())

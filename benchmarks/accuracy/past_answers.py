@@ -16,8 +16,8 @@ from benchmarks.accuracy.comparison import paired_ratio
 from benchmarks.accuracy.kept import DOORS, code_digest, kept
 from benchmarks.accuracy.lines import mean_line
 from benchmarks.accuracy.settings import in_processes
-from crosstally.papers.edbt12.census import census
-from crosstally.papers.edbt12.trials import (
+from crosstally_lab.papers.edbt12.census import census
+from crosstally_lab.papers.edbt12.trials import (
     ARBITRARY,
     BOUGHT,
     DEFAULT,

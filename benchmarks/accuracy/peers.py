@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from benchmarks.accuracy.kept import digest_of, table_digest
 from benchmarks.accuracy.settings import Setting, truth_of
-from crosstally.papers.peers import PeerDraw, PeerTask, draw_several, peers_python, versions
+from crosstally_lab.papers.peers import PeerDraw, PeerTask, draw_several, peers_python, versions
 
 __all__ = ["PeerJob", "draw_missing", "peer_draws", "peers_python", "version"]
 

@@ -15,9 +15,9 @@ from benchmarks.accuracy.lines import line, never_above, refused
 from benchmarks.accuracy.real_tables import real_table
 from benchmarks.accuracy.settings import Setting, in_processes, present
 from crosstally.errors import CrosstallyError
-from crosstally.papers.data import Rows
-from crosstally.papers.metrics import normalised_l2
-from crosstally.papers.priview.trials import Case, Design, case_of, random_tables, read, released
+from crosstally_lab.papers.data import Rows
+from crosstally_lab.papers.metrics import normalised_l2
+from crosstally_lab.papers.priview.trials import Case, Design, case_of, random_tables, read, released
 
 TABLE, WAYS, ASKED = "kosarak-resampled", (4, 6, 8), 200
 EPSILONS = ("1", "0.1")

@@ -18,7 +18,7 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 import crosstally as ct
-from crosstally.papers.data import find
+from crosstally_lab.papers.data import find
 
 __all__ = ["TABLES", "MissingFileError", "RealTable", "real_table"]
 

@@ -15,12 +15,12 @@ from crosstally.answers.interactions import SIZES as GRID
 from crosstally.answers.interactions import interaction_factors, own_sizes
 from crosstally.answers.spread import InGroups, spread
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
-from crosstally.generate.classes import hidden_classes
 from crosstally.inference.replicates import Normals
 from crosstally.questions.queries import Cells
 from crosstally.releases import Release, Statement, publish
 from crosstally.sources import EncodedRows
 from crosstally.tables import ErrorKind, Measurement
+from crosstally_lab.generate.classes import hidden_classes
 from simulated import schema_of
 
 LAPLACE = Noise(NoiseKind.LAPLACE, 5.0)

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from benchmarks.accuracy import calm_grid
 
-from crosstally.papers.calm.experiment import Case, Counts, Score
 from crosstally.schema import Attribute, Schema
+from crosstally_lab.papers.calm.experiment import Case, Counts, Score
 
 COUNTS = Counts((2_000,), (4,), (Fraction(1),), 3, 1, 1, 10, False)
 

@@ -7,8 +7,8 @@ import math
 import pytest
 from benchmarks.accuracy import past_answers
 
-from crosstally.papers.edbt12.census import generated_census
-from crosstally.papers.edbt12.trials import RANGES
+from crosstally_lab.papers.edbt12.census import generated_census
+from crosstally_lab.papers.edbt12.trials import RANGES
 
 
 def test_errors_of_all_draws_are_below_those_of_raw_answers(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,12 +28,10 @@ COMMANDS = (
     "ledger verify",
     "ledger export",
     "plan",
-    "calibrate",
     "release",
     "table",
     "serve",
     "inspect",
-    "reproduce",
 )
 ANSI = re.compile(r"\x1b\[")
 

@@ -206,20 +206,7 @@ MISTAKES = {
     ),
     "a level above one": ("table people.release.parquet sexe --level 95", "level must be between 0 and 1"),
     "an unknown method": ("table people.release.parquet sexe --method magic", "unknown method"),
-    # Experiments and demo
-    "an unknown experiment": ("reproduce nothing", "unknown experiment 'nothing'"),
-    "no experiment": ("reproduce", "--list"),
-    "a list with a name": ("reproduce priview-crossover --list", "leave out the name"),
-    "a calibration on rows not said to be public": (
-        "calibrate people.csv --schema people.schema.json --epsilon 1",
-        "if these rows are public, say so with --public",
-    ),
-    "public rows without a schema": ("calibrate people.csv --public --epsilon 1", "say their schema with --schema"),
-    "a number of public rows": (
-        "calibrate people.csv --schema people.schema.json --public --rows 10 --epsilon 1",
-        "all rows of PUBLIC_DATA are counted",
-    ),
-    "a calibration without a budget": ("calibrate people.schema.json", "--epsilon"),
+    # Demo
     "a demo over foreign files": ("demo --directory .", "which no demo wrote"),
     "a demo in a file": ("demo --directory people.csv", "people.csv"),
     "a draft of a missing file": ("schema draft nobody.csv", "nobody.csv"),

@@ -120,7 +120,7 @@ def printed(folder: Path, encoding: str) -> dict[str, tuple[int, str, str]]:
     (folder / "commands.json").write_text(json.dumps(given), encoding="utf-8")
     environment = {
         **os.environ,
-        "PYTHONPATH": str(Path(crosstally.__file__).parents[1]),
+        "PYTHONPATH": os.pathsep.join([str(Path(crosstally.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]),
         "PYTHONIOENCODING": encoding,
         "PYTHONUTF8": "0",
     }
@@ -181,7 +181,7 @@ def test_a_locale_of_plain_ascii(folder: Path) -> None:
     """As under cron: LC_ALL=C, where Python would otherwise turn to UTF-8 by itself."""
     environment = {
         **os.environ,
-        "PYTHONPATH": str(Path(crosstally.__file__).parents[1]),
+        "PYTHONPATH": os.pathsep.join([str(Path(crosstally.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]),
         "LC_ALL": "C",
         "PYTHONCOERCECLOCALE": "0",
         "PYTHONUTF8": "0",
@@ -199,7 +199,7 @@ def test_a_locale_of_plain_ascii(folder: Path) -> None:
 def test_the_demo_in_ascii(tmp_path: Path) -> None:
     environment = {
         **os.environ,
-        "PYTHONPATH": str(Path(crosstally.__file__).parents[1]),
+        "PYTHONPATH": os.pathsep.join([str(Path(crosstally.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]),
         "PYTHONIOENCODING": "ascii",
         "PYTHONUTF8": "0",
     }

@@ -21,9 +21,9 @@ from crosstally.local.oracles import ORACLES
 from crosstally.local.oracles.randomised_response import RandomisedResponse
 from crosstally.local.planning.groups import Group
 from crosstally.local.planning.methods import METHODS
-from crosstally.papers.calm.simulated import collection
 from crosstally.questions.queries import Cells
 from crosstally.schema import Attribute, Outside, Schema, Unit
+from crosstally_lab.papers.calm.simulated import collection
 
 SCHEMA = Schema((Attribute("a", ("0", "1")), Attribute("b", ("0", "1", "2")), Attribute("c", ("0", "1"))))
 

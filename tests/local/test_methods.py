@@ -10,7 +10,6 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from crosstally.generate.classes import hidden_classes
 from crosstally.local import design
 from crosstally.local.collector import release_of
 from crosstally.local.estimate.measurements import measurements_of
@@ -32,9 +31,10 @@ from crosstally.local.planning.methods import (
     groups_of,
     view_candidates,
 )
-from crosstally.papers.calm.simulated import collection
 from crosstally.schema import Attribute, Schema
 from crosstally.sources.codes.encode import Encoder
+from crosstally_lab.generate.classes import hidden_classes
+from crosstally_lab.papers.calm.simulated import collection
 
 EPSILON = Fraction(1)
 PEOPLE = 50_000

@@ -20,7 +20,7 @@ from crosstally.local.oracles.registry import register
 from crosstally.local.oracles.residual_bit import ResidualBit
 from crosstally.local.oracles.subset_selection import SubsetSelection
 from crosstally.local.oracles.unary_encoding import UnaryEncoding
-from crosstally.papers.calm.simulated import report_law
+from crosstally_lab.papers.calm.simulated import report_law
 from reference_local import exponential_below
 
 

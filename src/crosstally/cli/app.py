@@ -10,6 +10,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from functools import cache, partial
 from inspect import cleandoc
 from types import FunctionType
@@ -21,19 +22,16 @@ from crosstally import __version__
 from crosstally.budget import fraction_of_text
 from crosstally.cli import (
     ask,
-    audit,
-    calibrate,
     collect,
-    compare,
     demo,
     inspect,
     interrupts,
+    laboratory,
     ledger,
     page,
     part,
     plan,
     release,
-    reproduce,
     review,
     schema,
     serve,
@@ -99,6 +97,11 @@ def _add(group: typer.Typer, function: Callable[..., None], *examples: str, pane
     group.command(name, help=words, epilog=_examples(*examples), rich_help_panel=panel)(function)
 
 
+def _list(name: str, panel: str) -> None:
+    """List a command of the laboratory; ``_run`` puts the command itself in its place when it is called."""
+    app.command(name, help=laboratory.COMMANDS[name], rich_help_panel=panel)(lambda: None)
+
+
 def _group(name: str, words: str, panel: str) -> typer.Typer:
     group = typer.Typer(add_completion=False, rich_markup_mode="rich", help=words)
     app.add_typer(group, name=name, rich_help_panel=panel)
@@ -113,8 +116,8 @@ _add(_schema, schema.draft, *schema.DRAFT_EXAMPLES)
 _add(_schema, schema.check, *schema.CHECK_EXAMPLES)
 _add(_schema, review.review, *review.EXAMPLES)
 _add(app, plan.plan, *plan.EXAMPLES, panel=_BEFORE)
-_add(app, calibrate.calibrate, *calibrate.EXAMPLES, panel=_BEFORE)
-_add(app, compare.compare, *compare.EXAMPLES, panel=_BEFORE)
+_list("calibrate", _BEFORE)
+_list("compare", _BEFORE)
 _add(app, part.part, *part.EXAMPLES, panel=_SPEND)
 _add(app, release.release, *release.EXAMPLES, panel=_SPEND)
 _add(app, ask.ask, *ask.EXAMPLES, panel=_SPEND)
@@ -140,8 +143,8 @@ _add(app, synth.synth, *synth.EXAMPLES, panel=_READ)
 _add(app, page.page, *page.EXAMPLES, panel=_READ)
 _add(app, serve.serve, *serve.EXAMPLES, panel=_READ)
 _add(app, inspect.inspect, *inspect.EXAMPLES, panel=_READ)
-_add(app, reproduce.reproduce, *reproduce.EXAMPLES, panel="Research")
-_add(app, audit.audit, *audit.EXAMPLES, panel="Research")
+_list("reproduce", "Research")
+_list("audit", "Research")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -193,6 +196,9 @@ def _warnings_in_one_line() -> Iterator[None]:
 
 def _run(arguments: list[str]) -> int:
     command = _command()
+    if arguments[0] in laboratory.COMMANDS:
+        command = copy(command)
+        command.commands = {**command.commands, arguments[0]: _of_laboratory(arguments[0])}
     try:
         with command.make_context("crosstally", arguments) as context:
             command.invoke(context)
@@ -204,6 +210,16 @@ def _run(arguments: list[str]) -> int:
 @cache  # making it takes longer than a small release, of which the audit makes very many
 def _command() -> Any:
     command = typer.main.get_command(app)
+    _take_plain_numbers(command)
+    return command
+
+
+@cache
+def _of_laboratory(name: str) -> Any:
+    function, examples = laboratory.load(name)
+    alone = typer.Typer(add_completion=False, rich_markup_mode="rich")
+    _add(alone, function, *examples)
+    command = typer.main.get_command(alone)
     _take_plain_numbers(command)
     return command
 
@@ -270,7 +286,7 @@ def _fail_inside(error: Exception) -> int:
     where = "an unknown place"
     for frame, _ in traceback.walk_tb(error.__traceback__):
         module = frame.f_globals.get("__name__", "")
-        if module.startswith("crosstally.") and module != __name__:
+        if module.startswith(("crosstally.", "crosstally_lab.")) and module != __name__:
             where = f"{module} {frame.f_code.co_name}"
     return _fail(
         f"internal error in {where}, nothing confidential is shown; run with CROSSTALLY_DEBUG=1 to see the traceback "

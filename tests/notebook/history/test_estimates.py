@@ -17,12 +17,12 @@ from crosstally.notebook.history.components import Past, Structure
 from crosstally.notebook.history.laplace import replaced, tilted
 from crosstally.notebook.history.likelihood import Belief, fit, statistics
 from crosstally.notebook.history.prior import Prior
-from crosstally.papers.edbt12.eigenqueries import Eigenqueries
-from crosstally.papers.edbt12.products import kernel
 from crosstally.questions.queries import Cells, Contrast, Linear, Term
 from crosstally.questions.question import count, query_of
 from crosstally.schema import Attribute, Schema
 from crosstally.tables import Measurement
+from crosstally_lab.papers.edbt12.eigenqueries import Eigenqueries
+from crosstally_lab.papers.edbt12.products import kernel
 from random_queries import NAMES, SCHEMA, SIZES, random_prior, random_query, vectors
 from reference_history import part, prior_vector, ridge, tilted_moments
 
