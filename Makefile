@@ -7,7 +7,7 @@
 # make fuzz     10,000 forged files of every format, and as many questions and sources; counts are printed
 # make faults   kills, interrupts, full disks, closed folders, other times, 200 of each; files torn at 500 lengths;
 #               texts of 30 MB that are refused, plain and packed, 20 times each
-# make bench    speed and accuracy against floors and peers, written to benchmarks/results.md
+# make bench    speed and accuracy against floors and peers, written to lab/benchmarks/results.md
 #               (CROSSTALLY_DATA=folder uses the public files in it: docs/how-to/benchmarks.md)
 # make bench-peers  draw OpenDP's AIM and MST again (an hour); make bench draws only what is not kept
 # make docs     the site, into site/, with the command line reference from --help
@@ -62,7 +62,7 @@ fuzz: .venv/developer
 faults: .venv/developer
 	OPENBLAS_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m faults --count 200
 
-BENCH := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 CROSSTALLY_PEERS=.peers/bin/python \
+BENCH := PYTHONPATH=lab OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 CROSSTALLY_PEERS=.peers/bin/python \
     CROSSTALLY_PEERS_OPENDP=.peers-opendp/bin/python $(BIN)/python -m
 
 bench: .venv/developer .peers/ready .peers-opendp/ready
@@ -112,8 +112,8 @@ system:
 	$(BIN)/python -m crosstally.kernels
 	@touch $@ .venv/crosstally
 
-.peers/ready: benchmarks/peers.txt
-.peers-opendp/ready: benchmarks/peers-opendp.txt
+.peers/ready: lab/benchmarks/peers.txt
+.peers-opendp/ready: lab/benchmarks/peers-opendp.txt
 .peers/ready .peers-opendp/ready:
 	@test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
 	$(@D)/bin/pip install -q --disable-pip-version-check -r $<

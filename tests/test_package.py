@@ -128,7 +128,7 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_source_distribution_holds_the_repository(unpacked: Path) -> None:
     assert kept(unpacked) == kept()
-    assert {"docs/index.md", "tests/test_package.py", "benchmarks/peers.txt", ".importlinter"} <= kept()
+    assert {"docs/index.md", "tests/test_package.py", "lab/benchmarks/peers.txt", ".importlinter"} <= kept()
 
 
 def test_the_source_distribution_passes_tests_of_its_own(unpacked: Path) -> None:

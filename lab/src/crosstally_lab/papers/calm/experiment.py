@@ -222,7 +222,7 @@ FULL = Counts(
     True,
     seldom=(Fraction("0.4"), Fraction(1), Fraction(2)),
 )
-"""The whole grid, and below the part of a quick run; ``benchmarks/accuracy/calm_grid.py`` keeps each setting."""
+"""The whole grid, and below the part of a quick run; ``lab/benchmarks/accuracy/calm_grid.py`` keeps each setting."""
 QUICK = Counts((2**18,), (8, 16), (Fraction("0.5"), Fraction(1)), 5, 1, 30, 100, False)
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks.accuracy import calm_grid
 
+from benchmarks.accuracy import calm_grid
 from crosstally.schema import Attribute, Schema
 from crosstally_lab.papers.calm.experiment import Case, Counts, Score
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+
+import crosstally as ct
 from benchmarks.accuracy import peers, real_tables
 from benchmarks.accuracy.peers import PeerJob, draw_missing, peer_draws
 from benchmarks.accuracy.real_tables import RealTable
 from benchmarks.accuracy.settings import Setting
-
-import crosstally as ct
 from peer_stand_in import a_peer
 
 SETTING = Setting("four rows", "1", "1e-9")

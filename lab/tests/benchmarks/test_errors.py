@@ -5,14 +5,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+import crosstally as ct
 from benchmarks.accuracy import named
 from benchmarks.accuracy.comparison import paired_ratio
 from benchmarks.accuracy.errors import asked_tables, l1, rms
 from benchmarks.accuracy.kept import kept
 from benchmarks.accuracy.lines import mean_line, never_above
 from benchmarks.accuracy.references import weighted
-
-import crosstally as ct
 
 
 def schema_of(*sizes: int) -> ct.Schema:

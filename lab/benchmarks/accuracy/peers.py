@@ -1,6 +1,6 @@
 """OpenDP's AIM and MST on the same tables, in a Python of their own; kept by data, budget, tables and version.
 
-``make bench`` installs them (``benchmarks/peers-opendp.txt``) and names their Python in CROSSTALLY_PEERS_OPENDP. What
+``make bench`` installs them (``../peers-opendp.txt``) and names their Python in CROSSTALLY_PEERS_OPENDP. What
 was drawn before with the same version is read from ``peer_draws.jsonl`` beside this file, which is committed: a draw
 takes up to minutes and rests on nothing of ours. For a bounded time what is missing is drawn; ``make bench-peers``
 draws all of it again.

@@ -23,7 +23,7 @@ from crosstally.schema import Attribute, Schema
 from crosstally.sources import count
 from crosstally.sources.databases import Database
 
-sys.path.append(str(Path(__file__).parents[1] / "tests"))
+sys.path.append(str(Path(__file__).parents[2] / "tests"))
 
 DATABASE_ROWS = int(os.environ.get("CROSSTALLY_BENCH_DATABASE_ROWS", "10_000_000"))  # 10,000 of them are different
 SPARK_ROWS = int(os.environ.get("CROSSTALLY_BENCH_SPARK_ROWS", "2_000_000"))

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from benchmarks.accuracy.coverage import Aim, Draw, add, coverage_line, over_draws
 
 CELLS = np.array([[0, 10, 30, 50], [2, 10, 36, 50], [0, 8, 32, 49], [4, 12, 40, 51]], float)

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+
+from benchmarks import results
 from benchmarks.__main__ import PARTS, parts_of
 from benchmarks.accuracy import peers
 from benchmarks.accuracy.kept import DOORS, code_digest
 from benchmarks.counting import count_by_duckdb, count_by_polars
-
-from benchmarks import results
 
 
 def line(work: str, met: bool | None, **more: Any) -> dict[str, Any]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 import pytest
-from benchmarks.accuracy import past_answers
 
+from benchmarks.accuracy import past_answers
 from crosstally_lab.papers.edbt12.census import generated_census
 from crosstally_lab.papers.edbt12.trials import RANGES
 
