@@ -1,6 +1,7 @@
 """The fast part of ``make audit``: every mutant is found by its part, and the probes hold without them."""
 
 import signal
+from collections.abc import Iterator
 from fractions import Fraction
 
 import pytest
@@ -126,6 +127,15 @@ def test_verdicts() -> None:
     assert "| c | ε | 1.0000 | 1.0000 | 1,200 | holds |" in text
 
 
+@pytest.fixture
+def own_interrupts() -> Iterator[None]:
+    """Python's own handler, which a command replaces by its own: a Spark session in this process leaves another one."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("own_interrupts")
 @pytest.mark.parametrize("step", ["_exact_answers", "_draw"])
 def test_an_interrupt_ends_the_audit_and_not_one_release_alone(step, monkeypatch, capsys) -> None:
     """Before the charge it stops the release, after it the release is finished; the audit ends both times."""
