@@ -86,7 +86,7 @@ def check_lazy_frame(frame: Any) -> None:
     """Raise unless every node and expression of a Polars plan looks at one row."""
     try:
         parts = list(_polars_parts(frame))
-    except (AttributeError, NotImplementedError):
+    except (AttributeError, NotImplementedError):  # Polars raises these of its own plans; what is not seen is refused
         parts = ["a part that Polars does not show, such as a Python function"]
     if parts:
         raise _depends("the LazyFrame", parts[0], _POLARS_HOW)
