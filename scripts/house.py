@@ -50,8 +50,8 @@ ENTRANCES = ("privacy.measure", "sources.counts", "sources.parts", "local.client
 """Where rows become noisy numbers: what these import, functions' own imports included, is trusted."""
 
 KINDS = ("Cells", "Contrast", "Kronecker", "Linear", "Choice")
-QUERIES = ("query", "questions")
-"""The kinds of queries, and the package that may tell them apart (under its name before and after)."""
+QUERIES = ("query",)
+"""The kinds of queries, and the package that may tell them apart."""
 
 LONG_FILE, LONG_FUNCTION = 500, 60
 _DOCSTRINGS = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)

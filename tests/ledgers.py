@@ -9,7 +9,7 @@ import numpy as np
 from crosstally.budget import Budget, Neighbours, Noise
 from crosstally.plans.plan import Plan, Request
 from crosstally.privacy.ledger import Ledger
-from crosstally.questions.queries import Cells
+from crosstally.query.queries import Cells
 from crosstally.schema import Attribute, Schema, Unit
 from crosstally.workload import Workload
 

@@ -12,7 +12,7 @@ import pytest
 
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.privacy.ledger import Ledger
-from crosstally.questions.queries import Cells, Contrast
+from crosstally.query.queries import Cells, Contrast
 from crosstally.releases import Release, Statement, open_release, publish
 from crosstally.schema import Attribute, Outside, Schema, Unit
 from crosstally.tables import Measurement

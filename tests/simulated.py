@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 import crosstally as ct
 from crosstally.budget import Noise, NoiseKind
-from crosstally.questions.queries import Cells, Contrast
+from crosstally.query.queries import Cells, Contrast
 from crosstally.residuals import decompose
 from crosstally.residuals.combine import Estimate
 from crosstally.tables import Measurement

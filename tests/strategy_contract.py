@@ -21,7 +21,7 @@ from conftest import schema_of
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.errors import BudgetError, CrosstallyError, PlanError
 from crosstally.plans.plan import Plan
-from crosstally.questions.queries import Cells
+from crosstally.query.queries import Cells
 from crosstally.schema import Outside, Unit
 from crosstally.strategies import Strategy, Task
 from crosstally.tables import Measurement

@@ -17,7 +17,7 @@ from cli_runs import run
 from crosstally.errors import CrosstallyError, SchemaError
 from crosstally.exports.px import px_text
 from crosstally.pages.release_page import release_page
-from crosstally.questions.queries import Cells
+from crosstally.query.queries import Cells
 from crosstally.releases import Release, publish
 from crosstally.schema import Attribute, Outside, Schema, Unit
 from crosstally.schema.facts import PublicCounts

@@ -21,8 +21,8 @@ from crosstally.budget import Noise, NoiseKind
 from crosstally.errors import QueryError, ReleaseError
 from crosstally.plans.plan import Plan, Request, Rule
 from crosstally.privacy.ledger import request_digest
-from crosstally.questions.queries import Cells, Contrast
-from crosstally.questions.query_json import query_from_dict
+from crosstally.query.queries import Cells, Contrast
+from crosstally.query.query_json import query_from_dict
 from crosstally.releases.file.format import HEADER_KEY
 from crosstally.releases.file.header import read_header
 from crosstally.sources import EncodedRows, count

@@ -18,9 +18,9 @@ from conftest import schema_of
 from crosstally.budget import Noise, NoiseKind
 from crosstally.plans.plan import Plan, Request
 from crosstally.plans.shares import requests_with_shares
-from crosstally.questions.choice import Choice
-from crosstally.questions.kronecker import Kronecker
-from crosstally.questions.queries import Cells
+from crosstally.query.choice import Choice
+from crosstally.query.kronecker import Kronecker
+from crosstally.query.queries import Cells
 from crosstally.releases.file import writer
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "known-limits.md"
@@ -95,7 +95,7 @@ LIMITS: dict[str, tuple[str, int, int, Callable[[int], Plan]]] = {
     "attributes in a schema": ("", 512, 1, in_groups),
     "values of one attribute": ("schema.attribute.MAX_VALUES", 1_000, 1, one_table),
     "cells measured by one plan (after values are put into groups), cells of one answer": (
-        "questions.queries.MAX_CELLS",
+        "query.queries.MAX_CELLS",
         1_000,
         1,
         lambda cells: by_hand(schema_of(cells - 12, 3, 4), [Cells(("a0",)), Cells(("a1", "a2"))]),
@@ -103,7 +103,7 @@ LIMITS: dict[str, tuple[str, int, int, Callable[[int], Plan]]] = {
     "cells of the full table for `flat`": ("", 1_000, 1, of_the_full_table),
     "tables in a workload": ("workload.MAX_TABLES", 20, 1, of_tables),
     "entries of the matrix that measures one attribute; values for which the best matrix is searched": (
-        "questions.kronecker.MAX_ENTRIES",
+        "query.kronecker.MAX_ENTRIES",
         1_000,
         2,
         with_matrix,
@@ -243,7 +243,7 @@ def test_a_later_stage_that_does_not_fit_is_left_out_and_the_earlier_ones_delive
     schema = schema_of(*[6] * 11)
     plan = ct.plan(schema, epsilon=10, strategy="stepwise").chosen
     plan.save(tmp_path / "p.json")
-    lowered(monkeypatch, "questions.queries.MAX_CELLS", 70)
+    lowered(monkeypatch, "query.queries.MAX_CELLS", 70)
     ledger = ct.Ledger.create(tmp_path / "people.ledger", schema=schema, budget=plan.budget)
 
     def released(source: Any) -> ct.Release:

@@ -13,8 +13,8 @@ from crosstally.answers.error_bars import ErrorBars
 from crosstally.answers.matrix_errors import MatrixError
 from crosstally.errors import KeyReusedError, PlanError, WorkloadError
 from crosstally.plans.plan import Plan
-from crosstally.questions.kronecker import Kronecker
-from crosstally.questions.queries import Cells
+from crosstally.query.kronecker import Kronecker
+from crosstally.query.queries import Cells
 from crosstally.strategies import LinearStrategies
 from crosstally.tables import ErrorKind
 from reference_linear import AGES, least_squares, numbered, people

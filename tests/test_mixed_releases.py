@@ -11,8 +11,8 @@ import crosstally as ct
 from crosstally.budget import Noise, NoiseKind
 from crosstally.errors import PlanError
 from crosstally.plans.plan import Plan, Request
-from crosstally.questions.kronecker import Kronecker, mixed_of
-from crosstally.questions.queries import Cells
+from crosstally.query.kronecker import Kronecker, mixed_of
+from crosstally.query.queries import Cells
 from crosstally.strategies import LinearStrategies
 from crosstally.tables import ErrorKind
 from reference_linear import AGES, least_squares, numbered, people, rows_of

@@ -25,9 +25,9 @@ from crosstally.plans.plan import Plan, Request
 from crosstally.plans.request import grouped
 from crosstally.plans.shares import requests_with_shares, with_less_noise
 from crosstally.privacy.ledger import Ledger
-from crosstally.questions.choice import Choice
-from crosstally.questions.kronecker import Kronecker
-from crosstally.questions.queries import Cells, Contrast, Linear, Term, sensitivity_of_tables
+from crosstally.query.choice import Choice
+from crosstally.query.kronecker import Kronecker
+from crosstally.query.queries import Cells, Contrast, Linear, Term, sensitivity_of_tables
 from crosstally.releases import Statement
 from crosstally.releases.promise import costs_of_entries
 from crosstally.residuals.closure import closure_of

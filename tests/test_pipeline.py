@@ -21,7 +21,7 @@ from crosstally.errors import (
     WorkloadError,
 )
 from crosstally.plans.plan import Plan, Request
-from crosstally.questions.queries import Cells, Linear, Term
+from crosstally.query.queries import Cells, Linear, Term
 from crosstally.strategies import Direct, Flat, Uniform
 
 SCHEMA = ct.Schema.from_dict(

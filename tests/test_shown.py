@@ -13,7 +13,7 @@ import pytest
 import crosstally as ct
 from crosstally.budget import Noise, NoiseKind
 from crosstally.generate.people import people
-from crosstally.questions.queries import Cells
+from crosstally.query.queries import Cells
 from crosstally.releases import Release, Statement, publish
 from crosstally.tables import Measurement
 

@@ -22,7 +22,7 @@ from crosstally.plans.plan import Plan, Rule, public_total
 from crosstally.plans.shares import requests_with_shares
 from crosstally.plans.stages import stage_key, stage_keys, sum_of_stages
 from crosstally.privacy.ledger import request_digest
-from crosstally.questions.queries import Cells
+from crosstally.query.queries import Cells
 from crosstally.strategies import Strategy, Task, Views
 from crosstally.strategies.rules import RULES
 

@@ -21,8 +21,8 @@ from crosstally.json_text import JsonError, read_json, read_json_file
 from crosstally.local import Collector, Protocol, design
 from crosstally.plans.plan import Plan
 from crosstally.privacy.ledger import Ledger
-from crosstally.questions.conditions import number_of_text
-from crosstally.questions.grammar import parse
+from crosstally.query.conditions import number_of_text
+from crosstally.query.grammar import parse
 from crosstally.schema import Attribute, Schema, Unit
 from crosstally.strategies.flat import Flat
 from crosstally.strategies.views import Views

@@ -13,7 +13,7 @@ import crosstally as ct
 from conftest import schema_of
 from crosstally.budget import Noise, NoiseKind
 from crosstally.plans.plan import Plan, Request
-from crosstally.questions.queries import MAX_CELLS, Cells
+from crosstally.query.queries import MAX_CELLS, Cells
 from crosstally.schema import Schema
 from crosstally.strategies.value_groups import groups_of_all
 from wide_schema import wide_schema

@@ -23,8 +23,8 @@ import pytest
 import crosstally as ct
 from conftest import schema_of
 from crosstally.budget import Noise, NoiseKind
-from crosstally.questions.queries import Cells, Contrast, sensitivity_of_tables
-from crosstally.questions.question import query_of
+from crosstally.query.queries import Cells, Contrast, sensitivity_of_tables
+from crosstally.query.question import query_of
 from crosstally.strategies import recovery
 
 ROOT = Path(__file__).parents[1]

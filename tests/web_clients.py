@@ -17,7 +17,7 @@ from typing import Any
 from starlette.testclient import TestClient
 
 import released
-from crosstally.questions.queries import Cells
+from crosstally.query.queries import Cells
 from crosstally.releases import Release, publish
 from crosstally.schema import Attribute, Schema
 from crosstally.web.app import create_app

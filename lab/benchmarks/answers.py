@@ -18,7 +18,7 @@ from benchmarks.timing import cpu_seconds, row
 from crosstally.answers.reconstruct.reconstruction import known_alike
 from crosstally.plans.plan import Plan
 from crosstally.plans.shares import requests_with_shares
-from crosstally.questions.queries import Cells
+from crosstally.query.queries import Cells
 from crosstally.residuals import Estimate, rebuild
 from crosstally_lab.papers.data import clicks
 from crosstally_lab.papers.icde13.experiment import adult

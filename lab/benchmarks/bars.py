@@ -20,7 +20,7 @@ import crosstally as ct
 from benchmarks.timing import row
 from crosstally.plans.plan import Plan
 from crosstally.plans.shares import requests_with_shares
-from crosstally.questions.queries import Cells
+from crosstally.query.queries import Cells
 from crosstally.workload import Workload
 
 ROWS, CLASSES, SIZES = 50_000, 10, (2, 3, 4, 5, 6)

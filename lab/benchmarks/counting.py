@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from benchmarks.timing import cpu_seconds, row
-from crosstally.questions.queries import Cells
+from crosstally.query.queries import Cells
 from crosstally.schema import Attribute, Schema
 from crosstally.sources import count
 from crosstally.sources.tally import Tally

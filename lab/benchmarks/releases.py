@@ -18,7 +18,7 @@ from benchmarks.counting import plain_numpy
 from benchmarks.timing import cpu_seconds, row
 from crosstally.plans.plan import Plan
 from crosstally.plans.shares import requests_with_shares
-from crosstally.questions.queries import Cells
+from crosstally.query.queries import Cells
 from crosstally_lab.papers.data import clicks
 
 ROWS, ATTRIBUTES = 912_627, 32

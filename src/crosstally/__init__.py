@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from crosstally.pipeline import count_part, release
     from crosstally.plans.plan import Plan
     from crosstally.privacy.ledger import Entry, Ledger
-    from crosstally.questions.question import Question, count, total
+    from crosstally.query.question import Question, count, total
     from crosstally.releases import Release, Statement, open_release
     from crosstally.schema import Attribute, Outside, Schema, Unit
     from crosstally.sources.databases import Database
@@ -58,7 +58,7 @@ _HOMES = {
     "Parts": "sources.parts",
     "Plan": "plans.plan",
     "Price": "notebook.results",
-    "Question": "questions.question",
+    "Question": "query.question",
     "Reading": "sources.reading",
     "Release": "releases",
     "Schema": "schema",
@@ -70,7 +70,7 @@ _HOMES = {
     "TableImprovement": "notebook.results",
     "Unit": "schema",
     "Workload": "workload",
-    "count": "questions.question",
+    "count": "query.question",
     "count_part": "pipeline",
     "detect_reading": "sources.detection",
     "open_notebook": "notebook.notebook",
@@ -78,7 +78,7 @@ _HOMES = {
     "plan": "strategies.planner",
     "release": "pipeline",
     "to_mbi": "exports.private_pgm",
-    "total": "questions.question",
+    "total": "query.question",
 }
 _MODULES = ("analysis", "errors", "local", "strategies")
 

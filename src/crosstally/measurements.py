@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from crosstally.budget import Noise, NoiseKind
 from crosstally.errors import CrosstallyError
 from crosstally.html_text import html_facts
-from crosstally.questions.choice import Choice
-from crosstally.questions.queries import Cells, GroupMaps, Query
+from crosstally.query.choice import Choice
+from crosstally.query.queries import Cells, GroupMaps, Query
 from crosstally.schema import PublicCounts, Schema
 
 __all__ = ["PUBLIC", "Chosen", "ExactTable", "Measurement", "public_counts", "public_variance", "read_only"]

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from crosstally.errors import TooManyCellsError, WorkloadError, did_you_mean
-from crosstally.questions.along import RANGES, Along, AskedAlong, along_as_json, asked_along, read_along
-from crosstally.questions.queries import MAX_CELLS, too_many_cells
+from crosstally.query.along import RANGES, Along, AskedAlong, along_as_json, asked_along, read_along
+from crosstally.query.queries import MAX_CELLS, too_many_cells
 from crosstally.schema import Schema
 
 __all__ = ["Workload", "check_workload"]

@@ -13,7 +13,7 @@ from crosstally.answers import ErrorBars, answer, answer_all
 from crosstally.budget import Noise, NoiseKind
 from crosstally.errors import QueryError, TooManyCellsError
 from crosstally.inference import estimate
-from crosstally.questions.queries import Cells, Contrast, Query
+from crosstally.query.queries import Cells, Contrast, Query
 from crosstally.schema import Attribute, Schema
 from crosstally.tables import ErrorKind, Marginal, Measurement
 

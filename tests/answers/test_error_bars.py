@@ -16,7 +16,7 @@ from crosstally.answers import ErrorBars
 from crosstally.answers.error_bars import ErrorLaw
 from crosstally.budget import Noise, NoiseKind
 from crosstally.inference import estimate
-from crosstally.questions.queries import Cells, Contrast, Query
+from crosstally.query.queries import Cells, Contrast, Query
 from crosstally.schema import Schema
 from crosstally.tables import ErrorKind, Measurement
 from reference_residuals import DenseLeastSquares, contrast_matrix, marginal_matrix

@@ -16,7 +16,7 @@ from crosstally.answers.interactions import interaction_factors, own_sizes
 from crosstally.answers.spread import InGroups, spread
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.inference.replicates import Normals
-from crosstally.questions.queries import Cells
+from crosstally.query.queries import Cells
 from crosstally.releases import Release, Statement, publish
 from crosstally.sources import EncodedRows
 from crosstally.tables import ErrorKind, Measurement

@@ -12,7 +12,7 @@ import pytest
 import crosstally as ct
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.errors import QueryError
-from crosstally.questions.queries import Cells, Contrast
+from crosstally.query.queries import Cells, Contrast
 from crosstally.releases import Release, Statement, publish
 from crosstally.tables import ErrorKind, Marginal, Measurement
 from simulated import schema_of

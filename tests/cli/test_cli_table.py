@@ -19,7 +19,7 @@ from crosstally.exports.csv_table import csv_text
 from crosstally.exports.json_stat import json_stat_text
 from crosstally.exports.json_table import json_text
 from crosstally.exports.parquet import arrow_table
-from crosstally.questions.queries import Cells
+from crosstally.query.queries import Cells
 from crosstally.releases import Statement, publish
 from crosstally.schema import Attribute, Schema
 from crosstally.tables import ErrorKind, Marginal, Measurement

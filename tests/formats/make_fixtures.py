@@ -27,9 +27,9 @@ from crosstally.local.collector import Collector
 from crosstally.local.protocol import Protocol
 from crosstally.local.tokens import Tokens
 from crosstally.plans.plan import Plan, Request
-from crosstally.questions.choice import Choice
-from crosstally.questions.kronecker import Kronecker
-from crosstally.questions.queries import Cells
+from crosstally.query.choice import Choice
+from crosstally.query.kronecker import Kronecker
+from crosstally.query.queries import Cells
 
 HERE = Path(__file__).parent
 

@@ -24,9 +24,9 @@ from crosstally.local.protocol import Protocol
 from crosstally.local.tokens import Tokens
 from crosstally.plans.plan import Plan, Rule
 from crosstally.privacy.ledger import State, request_digest
-from crosstally.questions.choice import Choice
-from crosstally.questions.kronecker import Kronecker
-from crosstally.questions.queries import Cells, Contrast, Linear, Term
+from crosstally.query.choice import Choice
+from crosstally.query.kronecker import Kronecker
+from crosstally.query.queries import Cells, Contrast, Linear, Term
 from crosstally.schema import About, Level, RowReading
 from crosstally.sources import merge_parts
 from crosstally.tables import ErrorKind

@@ -28,7 +28,7 @@ from crosstally.local.protocol import Protocol
 from crosstally.local.tokens import Tokens
 from crosstally.plans.plan import Plan
 from crosstally.privacy.ledger_file import Event, _link, digest
-from crosstally.questions.grammar import parse
+from crosstally.query.grammar import parse
 from crosstally.releases.file.format import CONTENT
 from crosstally.sources import count
 from crosstally.sources.parts import merge_parts

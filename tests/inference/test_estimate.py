@@ -9,7 +9,7 @@ from crosstally.budget import Noise, NoiseKind
 from crosstally.errors import QueryError
 from crosstally.inference import estimate
 from crosstally.inference.estimate import maximal_views
-from crosstally.questions.queries import Cells, Contrast, Query
+from crosstally.query.queries import Cells, Contrast, Query
 from crosstally.residuals import combine
 from crosstally.schema import Attribute, Schema
 from crosstally.tables import Measurement

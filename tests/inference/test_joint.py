@@ -13,7 +13,7 @@ from scipy import sparse
 import crosstally as ct
 from conftest import schema_of
 from crosstally.inference import estimate
-from crosstally.questions.queries import Cells
+from crosstally.query.queries import Cells
 from crosstally.residuals import combine
 from crosstally.tables import Measurement
 

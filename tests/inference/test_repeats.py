@@ -12,7 +12,7 @@ from crosstally.budget import Noise, NoiseKind
 from crosstally.inference.estimate import CORRECTED, infer
 from crosstally.inference.repeats import repeated
 from crosstally.inference.shrinkage import smoothed
-from crosstally.questions.queries import Cells
+from crosstally.query.queries import Cells
 from crosstally.residuals import combine
 from crosstally.tables import Measurement
 from simulated import measured, people, schema_of, true_coefficients

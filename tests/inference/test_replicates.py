@@ -83,7 +83,7 @@ import numpy as np
 from crosstally.budget import Noise, NoiseKind
 from crosstally.inference.replicates import noise_of_coefficients, seed_of
 from crosstally.inference import estimate
-from crosstally.questions.queries import Cells
+from crosstally.query.queries import Cells
 from crosstally.residuals.combine import Averages
 from crosstally.tables import Measurement
 from simulated import schema_of

@@ -13,7 +13,7 @@ from conftest import schema_of
 from crosstally.budget import Noise, NoiseKind
 from crosstally.inference import estimate
 from crosstally.inference.nonnegativity import ripple
-from crosstally.questions.queries import Cells
+from crosstally.query.queries import Cells
 from crosstally.residuals import combine
 from crosstally.schema import Schema
 from crosstally.tables import Measurement

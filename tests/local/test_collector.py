@@ -21,7 +21,7 @@ from crosstally.local.oracles import ORACLES
 from crosstally.local.oracles.randomised_response import RandomisedResponse
 from crosstally.local.planning.groups import Group
 from crosstally.local.planning.methods import METHODS
-from crosstally.questions.queries import Cells
+from crosstally.query.queries import Cells
 from crosstally.schema import Attribute, Outside, Schema, Unit
 from crosstally_lab.papers.calm.simulated import collection
 

@@ -27,7 +27,7 @@ from crosstally.local.estimate.expectation import _added, _trust
 from crosstally.local.estimate.measurements import measurements_of
 from crosstally.local.estimate.posterior import Items, Pairs, _at_least_seen, posterior
 from crosstally.local.estimate.shrinkage import coefficient_variances, shrunk_measurements
-from crosstally.questions.queries import Cells
+from crosstally.query.queries import Cells
 from crosstally.releases import open_release
 from crosstally.residuals import combine
 from crosstally.tables import Measurement

@@ -54,10 +54,10 @@ CENTRAL = (
         "test_words.py::test_budgets_of_laplace_noise_do_not_overspend",
     ),
     Mutant(
-        "questions/kronecker.py",
+        "query/kronecker.py",
         "if l1 >= _MAX_MOVED:",
         "if l1 >= _MAX_MOVED**2:",
-        "questions/test_kronecker.py::test_a_product_beyond_64_bits_is_refused",
+        "query/test_kronecker.py::test_a_product_beyond_64_bits_is_refused",
     ),
     Mutant(
         "residuals/variances.py",

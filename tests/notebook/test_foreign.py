@@ -11,7 +11,7 @@ import crosstally as ct
 from cli_runs import run
 from crosstally.errors import QueryError
 from crosstally.notebook.notebook import Notebook, open_notebook
-from crosstally.questions.queries import Cells
+from crosstally.query.queries import Cells
 
 SCHEMA = ct.Schema([ct.Attribute("sex", ["Female", "Male"]), ct.Attribute("children", ["0", "1", "2"])])
 CENSUS, SURVEY = "census 2021, table 4", "survey of a neighbour"

@@ -16,7 +16,7 @@ from crosstally.notebook import notebook as module
 from crosstally.notebook.history import bundles
 from crosstally.notebook.notebook import open_notebook
 from crosstally.notebook.results import Answer
-from crosstally.questions.queries import Cells, Contrast
+from crosstally.query.queries import Cells, Contrast
 
 SCHEMA = ct.Schema(
     [

@@ -21,7 +21,7 @@ from crosstally.pages import release_page as module
 from crosstally.pages.associations import strongest_associations
 from crosstally.pages.release_page import release_page
 from crosstally.pages.texts import ENGLISH
-from crosstally.questions.queries import Cells
+from crosstally.query.queries import Cells
 from crosstally.releases import Release, Statement, publish
 from crosstally.schema.about import About
 from crosstally.tables import Measurement

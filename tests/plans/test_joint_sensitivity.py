@@ -14,7 +14,7 @@ from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.plans.joint_cost import privacy_cost
 from crosstally.plans.plan import Plan, Request
 from crosstally.plans.shares import requests_with_shares
-from crosstally.questions.queries import Cells, Contrast, Linear, Term
+from crosstally.query.queries import Cells, Contrast, Linear, Term
 from crosstally.schema import Outside, Schema, Unit
 from crosstally.workload import Workload
 from reference_fourier import largest_odd_weight

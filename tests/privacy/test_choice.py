@@ -23,9 +23,9 @@ from crosstally.plans.plan import Plan, Request
 from crosstally.privacy.accounting import tight_epsilon
 from crosstally.privacy.measure import measure
 from crosstally.privacy.noise import LIMIT, mechanism
-from crosstally.questions.choice import Choice
-from crosstally.questions.queries import Cells
-from crosstally.questions.query_json import query_from_dict
+from crosstally.query.choice import Choice
+from crosstally.query.queries import Cells
+from crosstally.query.query_json import query_from_dict
 from crosstally.releases import Statement, open_release, publish
 from crosstally.releases.file.header import read_header
 from crosstally.releases.file.writer import header_bytes

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from crosstally.errors import ReleaseError
-from crosstally.questions.queries import Cells
+from crosstally.query.queries import Cells
 from crosstally.releases import open_release, publish
 from crosstally.releases.file.format import column_names
 from crosstally.schema import Attribute, Schema

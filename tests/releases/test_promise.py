@@ -17,8 +17,8 @@ from cli_runs import ran_well, run
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.errors import ReleaseError
 from crosstally.plans.plan import Plan, Request
-from crosstally.questions.choice import Choice
-from crosstally.questions.queries import Cells, Contrast, Query
+from crosstally.query.choice import Choice
+from crosstally.query.queries import Cells, Contrast, Query
 from crosstally.releases import Release, open_release, publish
 from crosstally.releases.file.writer import header_bytes
 from crosstally.releases.promise import costs_of_entries, foreign_origins

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from crosstally.errors import ReleaseError
-from crosstally.questions.queries import Cells
+from crosstally.query.queries import Cells
 from crosstally.releases import open_release, publish
 from crosstally.releases.file import format as release_format
 from crosstally.releases.file import writer as release_writer

@@ -9,7 +9,7 @@ import pytest
 
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.errors import CrosstallyError, QueryError, ReleaseError
-from crosstally.questions.queries import Cells, Contrast, Linear, Query, Term
+from crosstally.query.queries import Cells, Contrast, Linear, Query, Term
 from crosstally.releases import Release, Statement, publish
 from crosstally.releases.asserted import noisy_total, rows_in_doubt
 from crosstally.releases.statement import installed_versions

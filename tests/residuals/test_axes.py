@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from crosstally.errors import QueryError
-from crosstally.questions.kronecker import Kronecker
-from crosstally.questions.queries import Cells, Contrast
+from crosstally.query.kronecker import Kronecker
+from crosstally.query.queries import Cells, Contrast
 from crosstally.residuals import Variances, combine
 from crosstally.residuals.axes import LinearAxis
 from crosstally.tables import Measurement

@@ -11,7 +11,7 @@ import pytest
 from conftest import schema_of
 from crosstally.budget import Noise, NoiseKind
 from crosstally.errors import QueryError
-from crosstally.questions.queries import Cells, Contrast, Linear, Query, Term
+from crosstally.query.queries import Cells, Contrast, Linear, Query, Term
 from crosstally.residuals import Estimate, Variances, combine
 from crosstally.schema import Schema
 from crosstally.tables import Measurement

@@ -11,8 +11,8 @@ from crosstally.answers.origins import ReleaseSource, covered_origin
 from crosstally.arithmetic.linear import Linear
 from crosstally.budget import Noise, NoiseKind
 from crosstally.errors import PlanError, QueryError, TooManyCellsError
-from crosstally.questions.kronecker import Kronecker, matrices_of, mixed_of
-from crosstally.questions.queries import Cells, Contrast
+from crosstally.query.kronecker import Kronecker, matrices_of, mixed_of
+from crosstally.query.queries import Cells, Contrast
 from crosstally.residuals import Variances, combine, mixed
 from crosstally.residuals.mixed import MixedAxes
 from crosstally.tables import ErrorKind, Measurement

@@ -12,8 +12,8 @@ from crosstally.answers.answer import answer
 from crosstally.answers.error_bars import ErrorBars
 from crosstally.errors import PlanError, QueryError
 from crosstally.inference.estimate import CORRECTED, estimate
-from crosstally.questions.groups import Groups
-from crosstally.questions.queries import Cells, Contrast, Query
+from crosstally.query.groups import Groups
+from crosstally.query.queries import Cells, Contrast, Query
 from crosstally.residuals import Estimate, Variances, combine
 from crosstally.residuals.nested import extended_measurements, full_part_measured
 from crosstally.schema import Schema

@@ -10,7 +10,7 @@ from conftest import schema_of
 from crosstally.answers.error_bars import ErrorBars
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.plans.plan import Plan, Request
-from crosstally.questions.queries import Cells, Contrast
+from crosstally.query.queries import Cells, Contrast
 from crosstally.residuals import Variances, combine
 from crosstally.tables import Measurement
 from crosstally.workload import Workload

@@ -20,7 +20,7 @@ from crosstally.budget import Noise, NoiseKind
 from crosstally.errors import OutsideValueError, PlanError, SourceError
 from crosstally.pipeline import count_part
 from crosstally.plans.plan import Plan, Request
-from crosstally.questions.queries import Cells
+from crosstally.query.queries import Cells
 from crosstally.schema import RowReading, Schema
 from crosstally.sources import PartOrigin, Parts, Share, count_share, merge_parts, write_part
 from crosstally.sources.counts import count

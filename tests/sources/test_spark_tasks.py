@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from crosstally.errors import AmbiguousNumbersError, CrosstallyError, OutsideValueError, SourceError
-from crosstally.questions.queries import Cells
+from crosstally.query.queries import Cells
 from crosstally.schema import Schema
 from crosstally.sources import Reading, count
 from crosstally.sources.columns import Columns

@@ -12,7 +12,7 @@ import numpy as np
 import crosstally as ct
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.generate.labelled import labelled_rows
-from crosstally.questions.queries import Cells
+from crosstally.query.queries import Cells
 from crosstally.releases import Statement, publish
 from crosstally.tables import Measurement
 from simulated import margin, noise_of, people

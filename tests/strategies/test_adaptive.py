@@ -17,8 +17,8 @@ from cli_runs import ran_well
 from conftest import schema_of
 from crosstally.errors import PlanError
 from crosstally.plans.stages import stage_key
-from crosstally.questions.choice import Choice
-from crosstally.questions.queries import Cells, Contrast
+from crosstally.query.choice import Choice
+from crosstally.query.queries import Cells, Contrast
 from crosstally.residuals import combine
 from crosstally.strategies import Adaptive, adaptive
 from crosstally.strategies.adaptive import candidates_of

@@ -10,7 +10,7 @@ import pytest
 from conftest import schema_of
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.errors import PlanError
-from crosstally.questions.queries import Cells
+from crosstally.query.queries import Cells
 from crosstally.schema import Outside, Schema, Unit
 from crosstally.strategies import Direct
 from crosstally.strategies.clustered import Clustered, clusters

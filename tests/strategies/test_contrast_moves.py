@@ -14,8 +14,8 @@ from conftest import schema_of
 from crosstally.budget import Neighbours
 from crosstally.errors import PlanError, QueryError, TooManyCellsError, did_you_mean
 from crosstally.plans.plan import Plan
-from crosstally.questions.contrast_moves import contrast_moves, numbers_changed
-from crosstally.questions.queries import Contrast
+from crosstally.query.contrast_moves import contrast_moves, numbers_changed
+from crosstally.query.queries import Contrast
 from crosstally.residuals.closure import Closure
 from reference_privacy import answer
 

@@ -17,7 +17,7 @@ import crosstally as ct
 from crosstally.plans.goal import goal_of
 from crosstally.plans.plan import Plan, public_total
 from crosstally.plans.public import public_precision
-from crosstally.questions.queries import Cells
+from crosstally.query.queries import Cells
 from crosstally.schema import Impossible, PublicCounts
 from crosstally.strategies import Stepwise
 from crosstally.strategies.planner import compare

@@ -13,7 +13,7 @@ from conftest import schema_of
 from crosstally.budget import Budget, Neighbours, NoiseKind
 from crosstally.errors import CrosstallyError, PlanError, TooManyCellsError
 from crosstally.privacy.noise import mechanism
-from crosstally.questions.queries import Cells, Contrast
+from crosstally.query.queries import Cells, Contrast
 from crosstally.residuals import combine
 from crosstally.schema import Outside, Unit
 from crosstally.strategies.fourier import Fourier, bit_schema, bit_table, bit_workload, closure, rows_as_bits

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import crosstally as ct
-from crosstally.questions.along import asked_along
-from crosstally.questions.kronecker import Kronecker
-from crosstally.questions.queries import Cells
+from crosstally.query.along import asked_along
+from crosstally.query.kronecker import Kronecker
+from crosstally.query.queries import Cells
 from crosstally.strategies import Direct, LinearStrategies, Residual
 from crosstally.strategies.axis_matrices import best_gram
 from reference_linear import numbered, rows_of

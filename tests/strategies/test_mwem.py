@@ -13,8 +13,8 @@ from conftest import schema_of
 from crosstally.budget import NoiseKind
 from crosstally.errors import PlanError, TooManyCellsError
 from crosstally.plans.stages import stage_key
-from crosstally.questions.choice import Choice
-from crosstally.questions.queries import Cells
+from crosstally.query.choice import Choice
+from crosstally.query.queries import Cells
 from crosstally.schema import Unit
 from crosstally.strategies import MWEM
 from crosstally.strategies.mwem import multiplicative_weights

@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 from conftest import schema_of
 from crosstally.budget import Budget, Neighbours
 from crosstally.errors import PlanError
-from crosstally.questions.queries import Cells
+from crosstally.query.queries import Cells
 from crosstally.residuals import Variances
 from crosstally.schema import Outside, Unit
 from crosstally.strategies import Direct, Residual, Views

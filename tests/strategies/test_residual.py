@@ -12,7 +12,7 @@ from conftest import schema_of
 from crosstally.budget import Budget, Neighbours
 from crosstally.errors import PlanError, TooManyCellsError
 from crosstally.plans.request import GroupedRequests, Request, grouped
-from crosstally.questions.queries import Cells, Contrast
+from crosstally.query.queries import Cells, Contrast
 from crosstally.residuals import Variances
 from crosstally.residuals.closure import Closure, closure_of
 from crosstally.schema import Outside, Schema, Unit

@@ -16,7 +16,7 @@ import crosstally as ct
 from crosstally.budget import Budget, Neighbours, NoiseKind, Objective
 from crosstally.plans.goal import goal_of, weighing_tables
 from crosstally.plans.plan import Plan
-from crosstally.questions.queries import Cells, Contrast
+from crosstally.query.queries import Cells, Contrast
 from crosstally.strategies import Stepwise
 from crosstally.strategies.belief import known_sizes
 from crosstally.strategies.planner import compare

@@ -10,7 +10,7 @@ import pytest
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.errors import BudgetError, PlanError, QueryError, TooManyCellsError
 from crosstally.plans.joint_cost import privacy_cost
-from crosstally.questions.queries import Cells
+from crosstally.query.queries import Cells
 from crosstally.schema import Attribute, Schema, Unit
 from crosstally.strategies import NAMED, Direct, Flat, Plan, Request, Uniform, named
 from crosstally.tables import Measurement

@@ -15,7 +15,7 @@ from crosstally import pipeline
 from crosstally.measurements import Measurement
 from crosstally.plans.goal import goal_of
 from crosstally.plans.plan import Plan
-from crosstally.questions.queries import Cells
+from crosstally.query.queries import Cells
 from crosstally.schema import Schema
 from crosstally.strategies import rules
 from crosstally.strategies.belief import Belief

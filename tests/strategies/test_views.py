@@ -8,7 +8,7 @@ import pytest
 
 import crosstally as ct
 from crosstally.errors import PlanError
-from crosstally.questions.queries import Cells
+from crosstally.query.queries import Cells
 from crosstally.strategies import Views
 from crosstally.strategies.views import choose_cover, noise_error, size_score
 

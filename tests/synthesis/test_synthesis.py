@@ -15,7 +15,7 @@ from cli_runs import run
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.errors import QueryError
 from crosstally.exports.synthetic import write_rows
-from crosstally.questions.queries import Cells
+from crosstally.query.queries import Cells
 from crosstally.releases import Statement, publish
 from crosstally.synthesis.drawing import Wanted, drawn, fitted, whole
 from crosstally.synthesis.rows import narrowness

@@ -15,7 +15,7 @@ import pytest
 
 import released
 from crosstally.budget import Budget
-from crosstally.questions.queries import Cells
+from crosstally.query.queries import Cells
 from crosstally.releases import publish
 from crosstally.schema import Attribute, Schema
 from web_clients import asked, children, is_running, started

@@ -21,7 +21,7 @@ from browsers import check_axe, launched, picture
 from crosstally.generate.people import people
 from crosstally.pages.release_page import release_page
 from crosstally.pages.site import listen, server
-from crosstally.questions.queries import Cells
+from crosstally.query.queries import Cells
 from crosstally.releases import Release, publish
 from crosstally.tables import Measurement
 from crosstally.web.app import create_app

@@ -18,7 +18,7 @@ from starlette.testclient import TestClient
 import released
 from cli_runs import ran_well, run
 from crosstally.analysis.regrouping import Regrouping
-from crosstally.questions.queries import Cells
+from crosstally.query.queries import Cells
 from crosstally.releases import Release, publish
 from crosstally.schema import Attribute, Level, Schema
 from crosstally.tables import Measurement

@@ -15,7 +15,7 @@ import pytest
 
 import released
 from crosstally.errors import QueryError, ReleaseError
-from crosstally.questions.where import Where
+from crosstally.query.where import Where
 from crosstally.releases import Release
 from crosstally.schema import Attribute, Schema
 from crosstally.web import solving

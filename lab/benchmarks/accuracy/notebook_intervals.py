@@ -22,7 +22,7 @@ from benchmarks.accuracy.settings import in_processes
 from crosstally.budget import Noise, NoiseKind
 from crosstally.notebook.history.better import BetterOfBoth
 from crosstally.notebook.results import Answer
-from crosstally.questions.queries import Linear, Term
+from crosstally.query.queries import Linear, Term
 from crosstally.tables import Measurement
 
 __all__ = ["main", "question", "run", "truth"]

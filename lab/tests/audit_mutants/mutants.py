@@ -21,7 +21,7 @@ from crosstally.plans import plan as plans
 from crosstally.plans.request import grouped
 from crosstally.privacy import measure, noise
 from crosstally.privacy.ledger import Ledger
-from crosstally.questions import queries
+from crosstally.query import queries
 from crosstally.releases import publish
 from crosstally.sources import units
 from crosstally.sources.codes.bins import Bins

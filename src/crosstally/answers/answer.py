@@ -29,9 +29,9 @@ from crosstally.answers.reconstruct.reconstruction import Known, Reconstruction,
 from crosstally.answers.spread import InGroups, SpreadBounds, SpreadEnds, spread
 from crosstally.errors import QueryError, TooManyCellsError, did_you_mean
 from crosstally.inference.nonnegativity import clip_and_keep_total
-from crosstally.questions.groups import Groups
-from crosstally.questions.queries import MAX_CELLS, too_many_cells
-from crosstally.questions.where import Where
+from crosstally.query.groups import Groups
+from crosstally.query.queries import MAX_CELLS, too_many_cells
+from crosstally.query.where import Where
 from crosstally.residuals import Estimate, rebuild
 from crosstally.residuals.nested import shares_in_groups
 from crosstally.schema import Schema

@@ -35,10 +35,10 @@ from crosstally.answers.reference import HeldOut, calibrated
 from crosstally.budget import Noise
 from crosstally.inference.repeats import Repeats
 from crosstally.inference.replicates import seed_of
-from crosstally.questions.contrast_map import ContrastMap
-from crosstally.questions.groups import Groups
-from crosstally.questions.kronecker import Kronecker, matrices_of
-from crosstally.questions.queries import Cells, Query
+from crosstally.query.contrast_map import ContrastMap
+from crosstally.query.groups import Groups
+from crosstally.query.kronecker import Kronecker, matrices_of
+from crosstally.query.queries import Cells, Query
 from crosstally.residuals import Estimate
 from crosstally.residuals.axes import LinearAxis, linear_axes
 from crosstally.residuals.layout import outer_product

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from crosstally.answers.noise_sums import NoiseTerm, half_width
 from crosstally.budget import NoiseKind
-from crosstally.questions.contrast_map import ContrastAxis
-from crosstally.questions.kronecker import Kronecker
-from crosstally.questions.queries import Contrast
+from crosstally.query.contrast_map import ContrastAxis
+from crosstally.query.kronecker import Kronecker
+from crosstally.query.queries import Contrast
 from crosstally.residuals.axes import LinearAxis, basis_along, map_axis, squares_by_subset
 from crosstally.residuals.basis import decompose
 from crosstally.schema import Schema

@@ -24,8 +24,8 @@ from crosstally.answers.error_bars import ErrorBars
 from crosstally.answers.nested_errors import NestedError
 from crosstally.answers.noise_sums import NoiseTerm, half_width
 from crosstally.budget import NoiseKind
-from crosstally.questions.kronecker import Kronecker
-from crosstally.questions.queries import Cells, Contrast
+from crosstally.query.kronecker import Kronecker
+from crosstally.query.queries import Cells, Contrast
 from crosstally.residuals import Variances
 from crosstally.residuals.axes import basis_along, map_axis
 from crosstally.residuals.mixed import MixedAxes, Reading

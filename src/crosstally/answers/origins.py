@@ -36,7 +36,7 @@ from crosstally.arithmetic.changes import Change
 from crosstally.arithmetic.linear import Linear, Term
 from crosstally.arithmetic.origin import Origin
 from crosstally.inference.replicates import Normals
-from crosstally.questions.where import Where
+from crosstally.query.where import Where
 from crosstally.residuals import Estimate, rebuild
 from crosstally.residuals.axes import map_axis
 from crosstally.typing import Floats

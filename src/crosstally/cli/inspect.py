@@ -92,7 +92,7 @@ def _measured(release: Release) -> Iterator[_Measured]:
 
 
 def _kind(measured: Measurement) -> str:
-    from crosstally.questions.kronecker import Kronecker
+    from crosstally.query.kronecker import Kronecker
 
     if isinstance(measured.query, Kronecker):
         return "linear queries"

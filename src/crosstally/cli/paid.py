@@ -11,7 +11,7 @@ import numpy as np
 
 from crosstally.cli.checks import CheckFailedError
 from crosstally.errors import CrosstallyError
-from crosstally.questions.choice import Choice
+from crosstally.query.choice import Choice
 from crosstally.releases.promise import costs_of_entries
 from crosstally.tables import Chosen
 

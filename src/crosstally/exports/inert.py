@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from crosstally.questions.conditions import number_of_text
+from crosstally.query.conditions import number_of_text
 
 __all__ = ["inert"]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from crosstally.errors import ReleaseError
 from crosstally.extras import optional
-from crosstally.questions.queries import Cells, Contrast
+from crosstally.query.queries import Cells, Contrast
 from crosstally.releases import Release
 from crosstally.schema import Schema
 from crosstally.tables import Measurement
@@ -55,7 +55,7 @@ def _contrast(sizes: tuple[int, ...]) -> Callable[[Any], Any]:
 
 
 def _contrasted(sizes: tuple[int, ...], factor: Any) -> Any:
-    """The map of ``questions/contrast_map``: along each attribute n x - sum, or the difference where there are two."""
+    """The map of ``query/contrast_map``: along each attribute n x - sum, or the difference where there are two."""
     values = factor.values
     for axis, size in enumerate(sizes):
         total = values.sum(axis=axis, keepdims=True)

@@ -21,9 +21,9 @@ from crosstally.errors import QueryError, did_you_mean
 from crosstally.inference.joint import ViewGroup, nearest_above_zero
 from crosstally.inference.nonnegativity import CORRECTIONS, Correction
 from crosstally.inference.shrinkage import shrunk
-from crosstally.questions.choice import Choice
-from crosstally.questions.groups import Groups
-from crosstally.questions.kronecker import Kronecker
+from crosstally.query.choice import Choice
+from crosstally.query.groups import Groups
+from crosstally.query.kronecker import Kronecker
 from crosstally.residuals import Estimate, decompose, rebuild
 from crosstally.residuals.combine import Averages, by_shape
 from crosstally.residuals.nested import extended_measurements, shares_in_groups

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from crosstally.budget import Noise, NoiseKind
-from crosstally.questions.kronecker import operator_numbers
+from crosstally.query.kronecker import operator_numbers
 from crosstally.residuals.combine import Averages, by_shape
 from crosstally.schema import Schema
 from crosstally.tables import Measurement

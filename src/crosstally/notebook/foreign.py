@@ -17,8 +17,8 @@ import numpy as np
 
 from crosstally.errors import CrosstallyError, QueryError
 from crosstally.notebook.history.correlated import Correlated
-from crosstally.questions.queries import Cells, Linear
-from crosstally.questions.question import query_of
+from crosstally.query.queries import Cells, Linear
+from crosstally.query.question import query_of
 from crosstally.schema import Schema
 from crosstally.tables import Measurement
 from crosstally.typing import Floats

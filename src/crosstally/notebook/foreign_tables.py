@@ -16,7 +16,7 @@ import numpy as np
 from crosstally.checks import several
 from crosstally.errors import QueryError
 from crosstally.notebook.foreign import foreign_answer
-from crosstally.questions.queries import Cells
+from crosstally.query.queries import Cells
 from crosstally.schema import Schema
 from crosstally.tables import Measurement
 

@@ -26,8 +26,8 @@ from crosstally.plans.plan import Plan
 from crosstally.plans.shares import requests_with_shares
 from crosstally.privacy.ledger import Ledger
 from crosstally.privacy.ledger_records import ASKED
-from crosstally.questions.queries import Cells, Contrast, Linear
-from crosstally.questions.question import Question, describe, query_of
+from crosstally.query.queries import Cells, Contrast, Linear
+from crosstally.query.question import Question, describe, query_of
 from crosstally.residuals.combine import Estimate, combine
 from crosstally.residuals.nested import full_part_measured
 from crosstally.schema import Outside, Schema, check_schema

@@ -9,7 +9,7 @@ from statistics import NormalDist
 from crosstally.budget import Budget
 from crosstally.errors import QueryError
 from crosstally.notebook.history.error_law import DEVIATION, FREEDOM
-from crosstally.questions.queries import Cells, Contrast
+from crosstally.query.queries import Cells, Contrast
 
 __all__ = ["Answer", "Improvement", "Price", "TableImprovement"]
 

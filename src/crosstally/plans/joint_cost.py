@@ -26,10 +26,10 @@ from crosstally.budget import Neighbours, Noise, NoiseKind
 from crosstally.errors import BudgetError
 from crosstally.plans.linear_cost import linear_cost
 from crosstally.plans.request import Request, RequestGroup, grouped
-from crosstally.questions.choice import Choice
-from crosstally.questions.contrast_moves import numbers_changed
-from crosstally.questions.kronecker import Kronecker
-from crosstally.questions.queries import Cells, Contrast, Linear, Query
+from crosstally.query.choice import Choice
+from crosstally.query.contrast_moves import numbers_changed
+from crosstally.query.kronecker import Kronecker
+from crosstally.query.queries import Cells, Contrast, Linear, Query
 from crosstally.schema import Schema
 
 __all__ = ["groups_cost", "privacy_cost", "single_cost"]

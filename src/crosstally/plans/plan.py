@@ -25,11 +25,11 @@ from crosstally.plans.public import public_tables
 from crosstally.plans.request import Request, RequestGroup, grouped
 from crosstally.plans.stages import Rule, first_share, part_of, rest_of, sum_of_stages
 from crosstally.platform_files import write_text, writing
-from crosstally.questions.along import AskedAlong
-from crosstally.questions.choice import Choice
-from crosstally.questions.groups import Groups, full_part
-from crosstally.questions.kronecker import Kronecker, Matrices, Matrix, matrices_of, mixed_of, read_matrices
-from crosstally.questions.queries import (
+from crosstally.query.along import AskedAlong
+from crosstally.query.choice import Choice
+from crosstally.query.groups import Groups, full_part
+from crosstally.query.kronecker import Kronecker, Matrices, Matrix, matrices_of, mixed_of, read_matrices
+from crosstally.query.queries import (
     MAX_CELLS,
     Cells,
     Contrast,
@@ -38,7 +38,7 @@ from crosstally.questions.queries import (
     read_group_maps,
     too_many_cells,
 )
-from crosstally.questions.query_json import query_from_dict
+from crosstally.query.query_json import query_from_dict
 from crosstally.residuals.axes import Axes, linear_axes
 from crosstally.residuals.closure import Closure, closure_of
 from crosstally.residuals.mixed import MixedAxes

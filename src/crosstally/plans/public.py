@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from crosstally.measurements import public_variance
-from crosstally.questions.queries import Cells
+from crosstally.query.queries import Cells
 from crosstally.residuals.closure import Closure
 from crosstally.residuals.variances import MeasuredAlike, Variances
 from crosstally.schema import Schema

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from crosstally.budget import Noise, NoiseKind
 from crosstally.errors import PlanError, TooManyCellsError
-from crosstally.questions.choice import Choice
-from crosstally.questions.queries import Cells, Contrast, Linear, Query
+from crosstally.query.choice import Choice
+from crosstally.query.queries import Cells, Contrast, Linear, Query
 from crosstally.schema import Schema
 
 __all__ = ["GroupedRequests", "Request", "RequestGroup", "grouped"]

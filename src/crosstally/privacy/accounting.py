@@ -19,8 +19,8 @@ from crosstally.errors import BudgetError
 from crosstally.extras import optional
 from crosstally.plans.joint_cost import privacy_cost
 from crosstally.plans.plan import Plan, Request
-from crosstally.questions.choice import Choice
-from crosstally.questions.queries import Cells, Contrast, Linear
+from crosstally.query.choice import Choice
+from crosstally.query.queries import Cells, Contrast, Linear
 from crosstally.schema import Schema
 
 __all__ = ["implied", "tight_epsilon"]

@@ -26,9 +26,9 @@ from crosstally.json_text import JsonError, read_json
 from crosstally.measurements import Measurement
 from crosstally.plans.plan import Plan
 from crosstally.privacy.ledger_file import FORMAT, FORMATS, Event, Store, canonical, digest, events, spends
-from crosstally.questions.kronecker import read_matrices
-from crosstally.questions.queries import read_group_maps
-from crosstally.questions.query_json import query_from_dict
+from crosstally.query.kronecker import read_matrices
+from crosstally.query.queries import read_group_maps
+from crosstally.query.query_json import query_from_dict
 from crosstally.schema import Schema, check_schema
 
 __all__ = [

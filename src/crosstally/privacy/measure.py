@@ -15,7 +15,7 @@ from crosstally.plans.joint_cost import privacy_cost
 from crosstally.plans.plan import Plan
 from crosstally.privacy.ledger import Ledger
 from crosstally.privacy.noise import LIMIT, Mechanism, check_range, mechanism
-from crosstally.questions.queries import Cells, Query
+from crosstally.query.queries import Cells, Query
 
 __all__ = ["measure", "measure_counted", "sampler_of"]
 

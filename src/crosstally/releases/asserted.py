@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from crosstally.measurements import PUBLIC
-from crosstally.questions.queries import Cells
+from crosstally.query.queries import Cells
 from crosstally.releases.release import Release
 
 __all__ = ["noisy_total", "rows_in_doubt"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import combinations, islice
 from statistics import median
 
-from crosstally.questions.queries import Cells
+from crosstally.query.queries import Cells
 from crosstally.releases.release import Release
 from crosstally.residuals import Variances
 

@@ -67,7 +67,7 @@ def costs_of_entries(
 
 
 def _choice_cost(chosen: Chosen, schema: Schema, neighbours: Neighbours | str, *, pure: bool) -> Fraction:
-    """Epsilon = 2 Delta / scale, or rho = epsilon^2 / 8 (``questions.choice``)."""
+    """Epsilon = 2 Delta / scale, or rho = epsilon^2 / 8 (``query.choice``)."""
     assert chosen.noise.kind is NoiseKind.GUMBEL
     moved = 1 if Neighbours(neighbours) == Neighbours.ADD_REMOVE else 2
     most = (chosen.weight or 1) * moved * schema.max_rows

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from crosstally.errors import CrosstallyError, ReleaseError
 from crosstally.inference.estimate import ROUNDS, estimate, unsolved_estimate, usual_correction
-from crosstally.questions.choice import Choice
-from crosstally.questions.kronecker import Kronecker, check_parts, matrices_of
-from crosstally.questions.queries import MAX_CELLS, Cells, Contrast, Query
+from crosstally.query.choice import Choice
+from crosstally.query.kronecker import Kronecker, check_parts, matrices_of
+from crosstally.query.queries import MAX_CELLS, Cells, Contrast, Query
 from crosstally.releases.release import Release
 from crosstally.releases.statement import Statement
 from crosstally.residuals import Estimate

@@ -13,7 +13,7 @@ import numpy as np
 
 from crosstally.measurements import Measurement
 from crosstally.plans.request import Request
-from crosstally.questions.choice import Choice
+from crosstally.query.choice import Choice
 from crosstally.releases.file.header import read_header
 from crosstally.releases.file.writer import header_bytes
 from crosstally.releases.publish import unsolved

@@ -27,9 +27,9 @@ from crosstally.html_text import html_facts
 from crosstally.inference.estimate import ROUNDS, SHRUNK, estimate, infer
 from crosstally.inference.integers.tables import IntegerTables, Rounding, integer_tables
 from crosstally.inference.repeats import Repeats, repeated
-from crosstally.questions.kronecker import mixed_of
-from crosstally.questions.question import Question
-from crosstally.questions.where import Where
+from crosstally.query.kronecker import mixed_of
+from crosstally.query.question import Question
+from crosstally.query.where import Where
 from crosstally.releases.statement import Statement
 from crosstally.residuals import Estimate
 from crosstally.residuals.nested import extended_measurements

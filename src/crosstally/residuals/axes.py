@@ -1,4 +1,4 @@
-"""The basis along an attribute that is measured by a matrix (``questions.kronecker``), and all that follows from it.
+"""The basis along an attribute that is measured by a matrix (``query.kronecker``), and all that follows from it.
 
 Let S be the matrix along an attribute of n values. Every vector of counts x with the total T = 1'x is written as
 
@@ -30,9 +30,9 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.questions.along import AskedAlong
-from crosstally.questions.contrast_map import ContrastAxis
-from crosstally.questions.kronecker import Matrices, Matrix
+from crosstally.query.along import AskedAlong
+from crosstally.query.contrast_map import ContrastAxis
+from crosstally.query.kronecker import Matrices, Matrix
 from crosstally.residuals.basis import decompose, rebuild
 from crosstally.schema import Schema
 from crosstally.typing import Floats

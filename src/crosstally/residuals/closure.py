@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.errors import TooManyCellsError
-from crosstally.questions.queries import MAX_CELLS
+from crosstally.query.queries import MAX_CELLS
 from crosstally.residuals.axes import Axes
 from crosstally.residuals.layout import Layout, find
 from crosstally.schema import Schema

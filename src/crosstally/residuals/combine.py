@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from crosstally.errors import QueryError
 from crosstally.measurements import Measurement
-from crosstally.questions.choice import Choice
-from crosstally.questions.contrast_map import ContrastAxis, ContrastMap
-from crosstally.questions.groups import Groups
-from crosstally.questions.kronecker import Kronecker, matrices_of
-from crosstally.questions.queries import Cells, Contrast, Query
+from crosstally.query.choice import Choice
+from crosstally.query.contrast_map import ContrastAxis, ContrastMap
+from crosstally.query.groups import Groups
+from crosstally.query.kronecker import Kronecker, matrices_of
+from crosstally.query.queries import Cells, Contrast, Query
 from crosstally.residuals.axes import LinearAxis, linear_axes, map_axis
 from crosstally.residuals.basis import decompose, rebuild
 from crosstally.residuals.layout import Layout, find, outer_product

@@ -25,8 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.errors import QueryError, TooManyCellsError
-from crosstally.questions.kronecker import Kronecker, matrices_along, matrices_of, mixed_of
-from crosstally.questions.queries import Cells, Contrast, Query
+from crosstally.query.kronecker import Kronecker, matrices_along, matrices_of, mixed_of
+from crosstally.query.queries import Cells, Contrast, Query
 from crosstally.residuals.axes import LinearAxis, basis_along, linear_axes, map_axis
 from crosstally.residuals.layout import Layout, find
 from crosstally.schema import Schema

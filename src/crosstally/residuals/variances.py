@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.errors import QueryError
-from crosstally.questions.along import AskedAlong
-from crosstally.questions.groups import full_part
-from crosstally.questions.kronecker import Kronecker, matrices_of
-from crosstally.questions.queries import Cells, Contrast, Query
+from crosstally.query.along import AskedAlong
+from crosstally.query.groups import full_part
+from crosstally.query.kronecker import Kronecker, matrices_of
+from crosstally.query.queries import Cells, Contrast, Query
 from crosstally.residuals.axes import Axes, LinearAxis, basis_along, linear_axes
 from crosstally.residuals.closure import Closure, blocks_of, interleaved, subset_shares
 from crosstally.residuals.layout import find

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from crosstally.errors import CrosstallyError, TooManyCellsError
 from crosstally.measurements import ExactTable
-from crosstally.questions.queries import MAX_CELLS, Cells
+from crosstally.query.queries import MAX_CELLS, Cells
 from crosstally.schema import Attribute, Outside, Schema
 from crosstally.sources.codes.kept import KeptCodes
 from crosstally.sources.columns import Columns

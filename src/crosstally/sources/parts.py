@@ -27,7 +27,7 @@ from crosstally.json_text import JsonError, read_json
 from crosstally.measurements import ExactTable
 from crosstally.plans.plan import Plan
 from crosstally.platform_files import write_bytes
-from crosstally.questions.queries import MAX_CELLS
+from crosstally.query.queries import MAX_CELLS
 from crosstally.sources.guard import guarded
 from crosstally.sources.joins import KINDS
 from crosstally.sources.rows import paths_of

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from crosstally.errors import SourceError
 from crosstally.measurements import ExactTable
-from crosstally.questions.queries import Cells
+from crosstally.query.queries import Cells
 from crosstally.schema import Attribute
 from crosstally.sources.columns import Columns
 from crosstally.sources.reading import Reading

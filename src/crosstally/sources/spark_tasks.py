@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from crosstally.errors import CrosstallyError, OutsideValueError, SourceError
-from crosstally.questions.queries import Cells
+from crosstally.query.queries import Cells
 from crosstally.schema import Attribute
 from crosstally.sources.columns import Columns
 from crosstally.sources.guard import guarded

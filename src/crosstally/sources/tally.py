@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.measurements import ExactTable
-from crosstally.questions.queries import Cells
+from crosstally.query.queries import Cells
 from crosstally.schema import Schema
 from crosstally.threads import in_order, most_threads
 

@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 from crosstally.errors import QueryError
-from crosstally.questions.conditions import And, Condition, Not, OneOf, Or, Range, number_of_text, shown
+from crosstally.query.conditions import And, Condition, Not, OneOf, Or, Range, number_of_text, shown
 from crosstally.schema import Schema
 from crosstally.schema.attribute import MISSING, Outside
 from crosstally.sql.statement import attribute_of, expressions, refused

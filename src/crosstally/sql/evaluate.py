@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.errors import QueryError
-from crosstally.questions.conditions import Condition, number_of_text, shown
+from crosstally.query.conditions import Condition, number_of_text, shown
 from crosstally.schema.attribute import MISSING
 from crosstally.sql.conditions import condition_of_sql, labels_in_case, not_missing
 from crosstally.sql.groups import NULL, Groups, Tables

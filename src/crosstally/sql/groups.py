@@ -9,8 +9,8 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.questions.conditions import And, Condition
-from crosstally.questions.question import Part, Question
+from crosstally.query.conditions import And, Condition
+from crosstally.query.question import Part, Question
 from crosstally.schema import Schema
 from crosstally.sql.numbers import Numbers
 from crosstally.tables import Marginal

@@ -13,7 +13,7 @@ from typing import Any
 
 from crosstally.errors import QueryError, did_you_mean
 from crosstally.extras import optional
-from crosstally.questions.conditions import shown
+from crosstally.query.conditions import shown
 from crosstally.schema import Schema
 from crosstally.sql_trees import in_words, known_trees, not_understood
 

@@ -3,7 +3,7 @@
 from crosstally.designs import covering_design
 from crosstally.errors import PlanError, did_you_mean
 from crosstally.plans.plan import Plan, Request
-from crosstally.questions.queries import Cells, Contrast
+from crosstally.query.queries import Cells, Contrast
 from crosstally.strategies.adaptive import Adaptive
 from crosstally.strategies.base import Strategy, Task
 from crosstally.strategies.clustered import Clustered

@@ -30,8 +30,8 @@ from crosstally.measurements import Measurement
 from crosstally.plans.plan import Plan, Rule
 from crosstally.plans.shares import least_noise, requests_with_shares
 from crosstally.plans.stages import part_of
-from crosstally.questions.choice import Choice
-from crosstally.questions.queries import Cells, Contrast, sensitivity_of_tables
+from crosstally.query.choice import Choice
+from crosstally.query.queries import Cells, Contrast, sensitivity_of_tables
 from crosstally.residuals import Estimate, combine
 from crosstally.schema import Schema
 from crosstally.strategies.base import Strategy, Task

@@ -14,7 +14,7 @@ from crosstally.errors import PlanError
 from crosstally.measurements import Measurement
 from crosstally.plans.plan import Plan, Request, Rule
 from crosstally.plans.shares import requests_with_shares
-from crosstally.questions.queries import Cells, Query
+from crosstally.query.queries import Cells, Query
 from crosstally.schema import Schema
 from crosstally.workload import Workload
 

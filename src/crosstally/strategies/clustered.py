@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from crosstally.errors import PlanError
 from crosstally.plans.plan import Plan
-from crosstally.questions.queries import MAX_CELLS
+from crosstally.query.queries import MAX_CELLS
 from crosstally.residuals.closure import closure_of
 from crosstally.schema import Schema
 from crosstally.strategies.base import StrategyWithOptions, Task

@@ -21,7 +21,7 @@ from crosstally.errors import PlanError, TooManyCellsError
 from crosstally.plans.plan import Plan
 from crosstally.plans.request import GroupedRequests, RequestGroup
 from crosstally.plans.shares import least_noise, with_less_noise
-from crosstally.questions.queries import Cells, Contrast
+from crosstally.query.queries import Cells, Contrast
 from crosstally.residuals.closure import Closure, closure_of
 from crosstally.schema import Attribute, Schema
 from crosstally.strategies.base import StrategyWithOptions, Task

@@ -28,8 +28,8 @@ from crosstally.measurements import Measurement
 from crosstally.plans.plan import Plan, Request, Rule, known_total
 from crosstally.plans.shares import requests_with_shares
 from crosstally.plans.stages import part_of
-from crosstally.questions.choice import Choice
-from crosstally.questions.queries import Cells
+from crosstally.query.choice import Choice
+from crosstally.query.queries import Cells
 from crosstally.schema import Schema
 from crosstally.strategies.base import Strategy, Task, rows_share_of
 from crosstally.strategies.flat import approximately

@@ -19,7 +19,7 @@ from crosstally.designs import covering_design, covering_views
 from crosstally.designs.design import MAX_COVER, MAX_SIZE, best_count
 from crosstally.errors import PlanError
 from crosstally.plans.plan import Plan
-from crosstally.questions.queries import MAX_CELLS
+from crosstally.query.queries import MAX_CELLS
 from crosstally.residuals.closure import Closure, closure_of
 from crosstally.residuals.combine import by_shape
 from crosstally.schema import Schema

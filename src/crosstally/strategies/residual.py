@@ -20,8 +20,8 @@ from crosstally.errors import PlanError
 from crosstally.plans.plan import Plan
 from crosstally.plans.request import GroupedRequests, RequestGroup
 from crosstally.plans.shares import least_noise, with_less_noise
-from crosstally.questions.contrast_map import ContrastMap
-from crosstally.questions.queries import Cells, Contrast, Query
+from crosstally.query.contrast_map import ContrastMap
+from crosstally.query.queries import Cells, Contrast, Query
 from crosstally.residuals.closure import Closure, closure_of
 from crosstally.strategies.balance import Balance, balanced, replacement_costs
 from crosstally.strategies.base import StrategyWithOptions, Task

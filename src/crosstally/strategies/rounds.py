@@ -15,7 +15,7 @@ from crosstally.errors import PlanError
 from crosstally.measurements import Chosen, Measurement
 from crosstally.plans.plan import Plan, Request
 from crosstally.plans.stages import part_of, rest_of
-from crosstally.questions.choice import Choice
+from crosstally.query.choice import Choice
 from crosstally.schema import Schema
 from crosstally.strategies.base import Task
 

@@ -45,7 +45,7 @@ from crosstally.plans.public import public_precision, public_tables
 from crosstally.plans.request import GroupedRequests
 from crosstally.plans.shares import requests_with_shares
 from crosstally.plans.stages import first_share, part_of
-from crosstally.questions.queries import Cells
+from crosstally.query.queries import Cells
 from crosstally.residuals.closure import Closure
 from crosstally.residuals.variances import Variances, bounded
 from crosstally.strategies.base import Strategy, Task

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from crosstally.plans.goal import Goal
-from crosstally.questions.queries import sensitivity_of_tables
+from crosstally.query.queries import sensitivity_of_tables
 from crosstally.residuals.variances import bounded, inverse_cells_outside
 from crosstally.strategies.base import Task
 from crosstally.strategies.belief import Belief

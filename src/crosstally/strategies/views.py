@@ -15,7 +15,7 @@ from crosstally.measurements import Measurement
 from crosstally.plans.plan import Plan, Rule, known_total
 from crosstally.plans.shares import requests_with_shares
 from crosstally.plans.stages import part_of
-from crosstally.questions.queries import MAX_CELLS, Cells, sensitivity_of_tables
+from crosstally.query.queries import MAX_CELLS, Cells, sensitivity_of_tables
 from crosstally.strategies.base import Strategy, Task, rows_share_of
 from crosstally.workload import Workload
 

@@ -12,7 +12,7 @@ from crosstally.measurements import Measurement
 from crosstally.plans.goal import Goal, goal_of
 from crosstally.plans.plan import Plan, Request
 from crosstally.plans.shares import requests_with_shares
-from crosstally.questions.queries import Cells
+from crosstally.query.queries import Cells
 from crosstally.residuals import combine
 from crosstally.residuals.closure import Closure
 from crosstally.residuals.variances import MOST_PRECISION

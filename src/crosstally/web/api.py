@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from crosstally.analysis.regrouping import AS_IT_IS, Regrouping, is_regrouping, read_regrouping
 from crosstally.errors import QueryError, did_you_mean
-from crosstally.questions.question import cells_in_words
+from crosstally.query.question import cells_in_words
 from crosstally.schema import Attribute, Schema
 from crosstally.web.downloads import AT_ONCE, FORMATS, STREAMED, Format, Stream, file_bytes, written
 from crosstally.web.json_stat import codes_of, measure_name, metadata

@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, Response
 from crosstally.analysis.quality import THRESHOLDS
 from crosstally.analysis.regrouping import Regrouping, named_after
 from crosstally.pages.site import STATIC, environment, static_file
-from crosstally.questions.where import Where
+from crosstally.query.where import Where
 from crosstally.schema import Attribute, Schema
 from crosstally.tables import ErrorKind, Marginal
 from crosstally.web import snippets

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from crosstally.errors import PlanError
-from crosstally.questions.question import Question
-from crosstally.questions.where import Where
+from crosstally.query.question import Question
+from crosstally.query.where import Where
 from crosstally.releases import Release
 from crosstally.tables import Marginal
 

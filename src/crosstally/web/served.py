@@ -14,7 +14,7 @@ from typing import Any
 
 from crosstally.analysis.regrouping import AS_IT_IS, Regrouping
 from crosstally.errors import CrosstallyError, PlanError, QueryError, ReleaseError, TooManyCellsError, WorkloadError
-from crosstally.questions.where import Where
+from crosstally.query.where import Where
 from crosstally.releases import Release, open_release
 from crosstally.releases.statement import installed_versions
 from crosstally.tables import Marginal

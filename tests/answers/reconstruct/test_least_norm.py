@@ -10,7 +10,7 @@ from crosstally.answers.error_bars import ErrorBars
 from crosstally.answers.reconstruct import least_squares
 from crosstally.answers.reconstruct.reconstruction import Known
 from crosstally.inference import estimate
-from crosstally.questions.queries import Cells
+from crosstally.query.queries import Cells
 from crosstally.schema import Attribute, Schema
 from crosstally.tables import Marginal, Measurement
 from reference_entropy import basis, covered_cells, least_norm, nearest, random_table

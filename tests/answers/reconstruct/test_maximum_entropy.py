@@ -18,7 +18,7 @@ from crosstally.answers.reconstruct.reconstruction import Known, solve
 from crosstally.errors import QueryError
 from crosstally.inference import estimate
 from crosstally.kernels.entropy import GREATEST_ENTROPY
-from crosstally.questions.queries import Cells, Contrast
+from crosstally.query.queries import Cells, Contrast
 from crosstally.tables import ErrorKind, Marginal, Measurement
 from reference_entropy import basis, covered_cells, nearest_of_most_entropy, random_table
 

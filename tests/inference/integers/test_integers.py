@@ -20,7 +20,7 @@ from crosstally.inference.integers.projection import (
     projected_table,
 )
 from crosstally.inference.integers.tables import integer_tables
-from crosstally.questions.queries import Cells
+from crosstally.query.queries import Cells
 from crosstally.releases import Release, Statement, publish
 from crosstally.schema import Attribute, Schema
 from crosstally.strategies import Direct, Fourier

@@ -17,7 +17,7 @@ from crosstally.inference.integers.columns import Columns, Target
 from crosstally.inference.integers.pricing import all_scores, best_listed, best_proved, local_search, scores_of
 from crosstally.inference.integers.programs import nearest_table, round_with_total
 from crosstally.privacy.noise import draw
-from crosstally.questions.queries import Cells, Contrast, Linear, Term
+from crosstally.query.queries import Cells, Contrast, Linear, Term
 from crosstally.schema import Schema
 from reference_fourier import coefficient, coefficient_matrix, marginal_matrix, nearest_by_cone_program
 

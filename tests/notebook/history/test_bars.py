@@ -12,8 +12,8 @@ import pytest
 from crosstally.budget import Noise, NoiseKind
 from crosstally.notebook.history import History
 from crosstally.notebook.history.plausible import Scale, _unseen
-from crosstally.questions.queries import Cells, Linear, Term
-from crosstally.questions.question import query_of
+from crosstally.query.queries import Cells, Linear, Term
+from crosstally.query.question import query_of
 from crosstally.schema import Attribute, Schema
 from crosstally.tables import Measurement
 

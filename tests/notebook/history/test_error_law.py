@@ -12,7 +12,7 @@ from crosstally.notebook.history.chain import CellsOf
 from crosstally.notebook.history.constraints import Constraints
 from crosstally.notebook.history.error_law import DEVIATION, Unexplained, factor
 from crosstally.notebook.results import Answer
-from crosstally.questions.queries import Linear, Term
+from crosstally.query.queries import Linear, Term
 from crosstally.tables import Measurement
 
 ROWS = np.array([[0, 0], [0, 1], [1, 0], [1, 1]], np.int32)

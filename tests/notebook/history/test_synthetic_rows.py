@@ -15,8 +15,8 @@ from crosstally.notebook.history.chain import Chain
 from crosstally.notebook.history.constraints import Constraints, Problem, problem
 from crosstally.notebook.history.prior import Prior
 from crosstally.notebook.history.synthetic_rows import maximum_entropy, synthesize
-from crosstally.questions.queries import Cells, Contrast
-from crosstally.questions.question import count, query_of
+from crosstally.query.queries import Cells, Contrast
+from crosstally.query.question import count, query_of
 from crosstally.schema import Attribute, Schema
 from crosstally.tables import Measurement
 from reference_maximum_entropy import optimum

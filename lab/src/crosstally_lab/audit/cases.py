@@ -11,9 +11,9 @@ import numpy as np
 from crosstally.budget import Budget, Neighbours
 from crosstally.plans.plan import Plan, Request
 from crosstally.plans.shares import requests_with_shares
-from crosstally.questions.choice import Choice
-from crosstally.questions.kronecker import Kronecker
-from crosstally.questions.queries import Cells, Contrast, Linear, Query, Term
+from crosstally.query.choice import Choice
+from crosstally.query.kronecker import Kronecker
+from crosstally.query.queries import Cells, Contrast, Linear, Query, Term
 from crosstally.schema import Attribute, Outside, Schema, Unit
 from crosstally.strategies import MWEM, NAMED, Adaptive, Clustered, Fourier, Residual, Strategy, Views
 from crosstally.strategies.planner import compare

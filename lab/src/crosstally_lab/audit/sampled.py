@@ -23,9 +23,9 @@ from crosstally.local import client
 from crosstally.local.oracles import ORACLES, Oracle
 from crosstally.plans.plan import Plan
 from crosstally.privacy.measure import sampler_of
-from crosstally.questions.choice import Choice
-from crosstally.questions.kronecker import Kronecker
-from crosstally.questions.queries import Cells, Linear, Query, Term
+from crosstally.query.choice import Choice
+from crosstally.query.kronecker import Kronecker
+from crosstally.query.queries import Cells, Linear, Query, Term
 from crosstally.schema import Schema, Unit
 from crosstally.strategies import MWEM, Adaptive, Clustered, Direct, Flat, Fourier, Residual, Stepwise, Strategy, Views
 from crosstally.workload import Workload

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from crosstally.budget import Budget
 from crosstally.errors import CrosstallyError
 from crosstally.pipeline import release
-from crosstally.questions.queries import Cells
+from crosstally.query.queries import Cells
 from crosstally.releases import Release
 from crosstally.schema import Schema
 from crosstally.sources.columns import Columns

@@ -10,7 +10,7 @@ import pytest
 from crosstally.errors import QueryError
 from crosstally.notebook.history.bundles import Batch
 from crosstally.notebook.history.prior import Prior
-from crosstally.questions.question import count, query_of
+from crosstally.query.question import count, query_of
 from crosstally_lab.papers.edbt12.eigenqueries import Eigenqueries
 from crosstally_lab.papers.edbt12.products import kernel, kernel_of_tables, kernel_of_terms
 from random_queries import SCHEMA, random_prior, random_query, vectors

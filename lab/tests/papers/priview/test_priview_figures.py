@@ -14,7 +14,7 @@ from priview_scores import AOL, KOSARAK, scored
 
 import crosstally as ct
 from crosstally.errors import CrosstallyError
-from crosstally.questions.queries import Cells
+from crosstally.query.queries import Cells
 from crosstally.releases import Statement, publish
 from crosstally.schema import Attribute, Schema
 from crosstally.tables import Measurement

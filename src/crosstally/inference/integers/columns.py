@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.errors import QueryError, TooManyCellsError
-from crosstally.questions.contrast_map import ContrastMap
-from crosstally.questions.queries import Cells, Contrast, Query
+from crosstally.query.contrast_map import ContrastMap
+from crosstally.query.queries import Cells, Contrast, Query
 from crosstally.schema import Schema
 from crosstally.typing import Floats
 

@@ -18,7 +18,7 @@ from crosstally.errors import QueryError
 from crosstally.inference.integers.columns import Columns, Target
 from crosstally.inference.integers.pricing import MAX_LISTED, best_listed, local_search, scores_of
 from crosstally.inference.integers.programs import FittedTable, round_with_total
-from crosstally.questions.queries import Cells
+from crosstally.query.queries import Cells
 from crosstally.schema import Schema
 from crosstally.typing import Floats
 

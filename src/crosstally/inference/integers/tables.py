@@ -22,8 +22,8 @@ from crosstally.generate.labelled import labelled_rows
 from crosstally.inference.integers.columns import Columns, Target
 from crosstally.inference.integers.programs import nearest_table, round_with_total
 from crosstally.inference.integers.projection import projected_table, whole_numbers
-from crosstally.questions.queries import MAX_CELLS, Cells, too_many_cells
-from crosstally.questions.where import Where
+from crosstally.query.queries import MAX_CELLS, Cells, too_many_cells
+from crosstally.query.where import Where
 from crosstally.schema import Schema
 from crosstally.tables import ErrorKind, Marginal
 from crosstally.typing import Floats

@@ -37,7 +37,7 @@ from crosstally.notebook.history.correlated import Correlated
 from crosstally.notebook.history.error_law import DEVIATION, Unexplained, factor
 from crosstally.notebook.history.held_out import FOLDS, held_out, share_of
 from crosstally.notebook.history.record import Estimates, History
-from crosstally.questions.queries import Linear
+from crosstally.query.queries import Linear
 from crosstally.schema import Schema
 from crosstally.tables import Measurement
 from crosstally.typing import Floats

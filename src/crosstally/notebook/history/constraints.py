@@ -26,9 +26,9 @@ from crosstally.inference.estimate import estimate, maximal_views
 from crosstally.notebook.history.bundles import Batch, Positions
 from crosstally.notebook.history.prior import Prior
 from crosstally.notebook.history.record import History
-from crosstally.questions.choice import Choice
-from crosstally.questions.kronecker import Kronecker
-from crosstally.questions.queries import MAX_CELLS, Linear
+from crosstally.query.choice import Choice
+from crosstally.query.kronecker import Kronecker
+from crosstally.query.queries import MAX_CELLS, Linear
 from crosstally.residuals.combine import Estimate, combine
 from crosstally.residuals.nested import full_part_measured
 from crosstally.schema import Schema

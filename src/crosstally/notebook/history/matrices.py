@@ -9,8 +9,8 @@ from itertools import product
 import numpy as np
 
 from crosstally.errors import QueryError
-from crosstally.questions.kronecker import Kronecker
-from crosstally.questions.queries import Linear, Term
+from crosstally.query.kronecker import Kronecker
+from crosstally.query.queries import Linear, Term
 from crosstally.schema import Schema
 from crosstally.tables import Measurement
 

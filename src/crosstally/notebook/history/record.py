@@ -25,9 +25,9 @@ from crosstally.notebook.history.matrices import answers_of_matrices
 from crosstally.notebook.history.plausible import Plausible, Scale, plausible
 from crosstally.notebook.history.prior import Prior, shares
 from crosstally.notebook.history.threads import on_one_thread
-from crosstally.questions.choice import Choice
-from crosstally.questions.kronecker import Kronecker
-from crosstally.questions.queries import Linear
+from crosstally.query.choice import Choice
+from crosstally.query.kronecker import Kronecker
+from crosstally.query.queries import Linear
 from crosstally.residuals.basis import rebuild
 from crosstally.residuals.combine import Estimate, combine
 from crosstally.residuals.nested import full_part_measured

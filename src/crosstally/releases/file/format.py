@@ -15,8 +15,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from crosstally.budget import Noise
-from crosstally.questions.kronecker import Kronecker, Matrix
-from crosstally.questions.queries import Cells
+from crosstally.query.kronecker import Kronecker, Matrix
+from crosstally.query.queries import Cells
 from crosstally.schema import Schema
 from crosstally.tables import Measurement
 

@@ -19,9 +19,9 @@ from crosstally.errors import CrosstallyError, ReleaseError
 from crosstally.inference.estimate import CORRECTED, ROUNDS, SHRUNK
 from crosstally.inference.shrinkage import VERSION
 from crosstally.json_text import JsonError, read_json
-from crosstally.questions.groups import Groups
-from crosstally.questions.kronecker import Kronecker, Matrix, matrices_of, mixed_of, read_matrices, read_matrix
-from crosstally.questions.queries import MAX_CELLS, Cells, Contrast, check_contrast_cells, read_group_maps
+from crosstally.query.groups import Groups
+from crosstally.query.kronecker import Kronecker, Matrix, matrices_of, mixed_of, read_matrices, read_matrix
+from crosstally.query.queries import MAX_CELLS, Cells, Contrast, check_contrast_cells, read_group_maps
 from crosstally.releases.file.format import (
     CHOICE_FIELDS,
     CHOSEN_FIELDS,

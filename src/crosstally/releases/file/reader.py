@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from crosstally.errors import CrosstallyError, ReleaseError
 from crosstally.inference.estimate import smallest_cell
-from crosstally.questions.kronecker import Kronecker
+from crosstally.query.kronecker import Kronecker
 from crosstally.releases.file.format import (
     CONTENT,
     DIGEST_KEY,

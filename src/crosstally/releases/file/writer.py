@@ -15,8 +15,8 @@ from crosstally.errors import ReleaseError
 from crosstally.inference.estimate import SHRUNK
 from crosstally.inference.shrinkage import VERSION
 from crosstally.platform_files import whole_file
-from crosstally.questions.kronecker import Kronecker, matrices_of, mixed_of
-from crosstally.questions.queries import Contrast
+from crosstally.query.kronecker import Kronecker, matrices_of, mixed_of
+from crosstally.query.queries import Contrast
 from crosstally.releases.file.format import (
     CONTENT,
     DIGEST_KEY,

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from crosstally.budget import Budget, Neighbours
 from crosstally.notebook.history.synthetic_rows import synthesize
-from crosstally.questions.queries import Cells
+from crosstally.query.queries import Cells
 from crosstally.releases import Release, Statement, publish
 from crosstally.tables import Measurement
 from crosstally.typing import Floats

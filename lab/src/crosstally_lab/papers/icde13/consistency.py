@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from crosstally.errors import CrosstallyError, QueryError, TooManyCellsError
-from crosstally.questions.queries import Cells
+from crosstally.query.queries import Cells
 from crosstally.residuals import combine, rebuild
 from crosstally.residuals.layout import Layout
 from crosstally.schema import Schema

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from crosstally.budget import Budget
 from crosstally.errors import CrosstallyError
-from crosstally.questions.queries import MAX_CELLS, Cells, Contrast
+from crosstally.query.queries import MAX_CELLS, Cells, Contrast
 from crosstally.residuals.combine import combine
 from crosstally.schema import Schema
 from crosstally.strategies.clustered import Clustered

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.errors import CrosstallyError
-from crosstally.questions.queries import Cells, Contrast, Query
+from crosstally.query.queries import Cells, Contrast, Query
 from crosstally.sources import count
 from crosstally.typing import Floats
 from crosstally_lab.generate.chains import markov_chain

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from crosstally.errors import QueryError
 from crosstally.local.oracles.hadamard_matrix import hadamard_transform
-from crosstally.questions.queries import Contrast
+from crosstally.query.queries import Contrast
 from crosstally.residuals import Estimate, combine
 from crosstally.schema import Schema
 from crosstally.tables import Measurement

@@ -176,7 +176,7 @@ def read(release: Release, *, method: str | None = None) -> Answers:
 def exact_estimate(case: Case, design: Design) -> Estimate:
     """The estimate from views without noise, PriView's C_t*: the error of coverage alone. It protects nobody."""
     from crosstally.inference import estimate
-    from crosstally.questions.queries import Cells
+    from crosstally.query.queries import Cells
     from crosstally.sources import count
     from crosstally.tables import Measurement
 

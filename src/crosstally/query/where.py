@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.errors import QueryError
-from crosstally.questions.conditions import Box, shown
-from crosstally.questions.question import Question, cells_in_words, condition_of
+from crosstally.query.conditions import Box, shown
+from crosstally.query.question import Question, cells_in_words, condition_of
 from crosstally.schema import Schema
 
 __all__ = ["Where"]

@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 
 from crosstally.budget import Neighbours, Sensitivity
 from crosstally.errors import PlanError, QueryError, TooManyCellsError
-from crosstally.questions.contrast_map import ContrastAxis
-from crosstally.questions.queries import Cells, Contrast, GroupMaps, Query
+from crosstally.query.contrast_map import ContrastAxis
+from crosstally.query.queries import Cells, Contrast, GroupMaps, Query
 from crosstally.schema import Schema
 
 __all__ = [

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from crosstally.errors import QueryError
-from crosstally.questions.conditions import shown, where_in_text
-from crosstally.questions.grammar import BIN, bin_label
+from crosstally.query.conditions import shown, where_in_text
+from crosstally.query.grammar import BIN, bin_label
 
 __all__ = ["Groups", "groups_in_text", "level_in_text", "parse_regrouping"]
 

@@ -23,7 +23,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.questions.contrast_map import ContrastAxis
+from crosstally.query.contrast_map import ContrastAxis
 from crosstally.typing import Integers
 
 __all__ = ["ContrastMoves", "contrast_moves", "numbers_changed"]

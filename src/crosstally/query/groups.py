@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.errors import PlanError
-from crosstally.questions.queries import Cells, Contrast, GroupMaps, Query
+from crosstally.query.queries import Cells, Contrast, GroupMaps, Query
 from crosstally.schema import DerivedSchema, Impossible, PublicCounts, Schema
 
 __all__ = ["Groups", "full_part"]

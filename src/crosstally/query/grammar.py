@@ -21,7 +21,7 @@ from dataclasses import KW_ONLY, dataclass
 from decimal import Decimal
 
 from crosstally.errors import QueryError
-from crosstally.questions.conditions import And, Condition, Not, OneOf, Or, Range, number_of_text, shown, where_in_text
+from crosstally.query.conditions import And, Condition, Not, OneOf, Or, Range, number_of_text, shown, where_in_text
 from crosstally.schema import MISSING, OTHER, canonical_text
 
 __all__ = ["BIN", "Call", "bin_label", "parse", "parse_question"]

@@ -5,8 +5,8 @@ import pytest
 
 from crosstally.budget import Neighbours, Sensitivity
 from crosstally.errors import QueryError, TooManyCellsError
-from crosstally.questions.queries import Cells, Contrast, Linear, Term
-from crosstally.questions.query_json import query_from_dict
+from crosstally.query.queries import Cells, Contrast, Linear, Term
+from crosstally.query.query_json import query_from_dict
 from crosstally.schema import Attribute, Outside, Schema, Unit
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from crosstally.budget import Amount, Neighbours, Sensitivity, decimal_text, exact
 from crosstally.errors import QueryError
-from crosstally.questions.queries import Cells, GroupMaps
+from crosstally.query.queries import Cells, GroupMaps
 from crosstally.schema import Schema
 
 __all__ = ["Choice"]

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from crosstally.budget import Neighbours, Sensitivity
 from crosstally.errors import QueryError, TooManyCellsError
-from crosstally.questions.contrast_map import ContrastMap
-from crosstally.questions.contrast_moves import ContrastMoves, contrast_moves
+from crosstally.query.contrast_map import ContrastMap
+from crosstally.query.contrast_moves import ContrastMoves, contrast_moves
 from crosstally.schema import Schema
 
 __all__ = [

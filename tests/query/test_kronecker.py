@@ -6,9 +6,9 @@ import pytest
 import crosstally as ct
 from conftest import schema_of
 from crosstally.errors import PlanError, QueryError
-from crosstally.questions.kronecker import Kronecker, matrices_of
-from crosstally.questions.queries import Cells
-from crosstally.questions.query_json import query_from_dict
+from crosstally.query.kronecker import Kronecker, matrices_of
+from crosstally.query.queries import Cells
+from crosstally.query.query_json import query_from_dict
 from crosstally.strategies import LinearStrategies
 from reference_linear import numbered, widest_move
 

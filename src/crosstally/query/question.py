@@ -11,9 +11,9 @@ from decimal import Decimal
 from typing import Any
 
 from crosstally.errors import QueryError
-from crosstally.questions.conditions import And, Condition, OneOf, Range, number_of_text, shown
-from crosstally.questions.grammar import Call, parse, parse_question
-from crosstally.questions.queries import Linear, Term
+from crosstally.query.conditions import And, Condition, OneOf, Range, number_of_text, shown
+from crosstally.query.grammar import Call, parse, parse_question
+from crosstally.query.queries import Linear, Term
 from crosstally.schema import Attribute, Schema, canonical_text
 
 __all__ = [

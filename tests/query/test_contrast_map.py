@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from crosstally.questions.contrast_map import ContrastAxis, ContrastMap
+from crosstally.query.contrast_map import ContrastAxis, ContrastMap
 
 SIZES = [(2,), (3,), (5,), (2, 2), (2, 3), (4, 2, 3), (2, 5, 2)]
 

@@ -10,10 +10,10 @@ import pytest
 import crosstally as ct
 from crosstally.budget import Neighbours
 from crosstally.errors import QueryError
-from crosstally.questions.conditions import And, Condition, Not, OneOf, Or, Range
-from crosstally.questions.grammar import parse
-from crosstally.questions.queries import Linear, Term
-from crosstally.questions.question import describe, fourier, query_of, wavelet
+from crosstally.query.conditions import And, Condition, Not, OneOf, Or, Range
+from crosstally.query.grammar import parse
+from crosstally.query.queries import Linear, Term
+from crosstally.query.question import describe, fourier, query_of, wavelet
 from crosstally.schema import Attribute, Outside, Schema
 
 SCHEMA = Schema(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from crosstally.errors import QueryError
-from crosstally.questions.choice import Choice
-from crosstally.questions.kronecker import Kronecker, Matrix, read_matrices
-from crosstally.questions.queries import Cells, Contrast, Linear, Query, Term
+from crosstally.query.choice import Choice
+from crosstally.query.kronecker import Kronecker, Matrix, read_matrices
+from crosstally.query.queries import Cells, Contrast, Linear, Query, Term
 
 __all__ = ["query_from_dict"]
 

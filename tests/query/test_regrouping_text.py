@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crosstally.errors import QueryError
-from crosstally.questions.regrouping_text import groups_in_text, level_in_text, parse_regrouping
+from crosstally.query.regrouping_text import groups_in_text, level_in_text, parse_regrouping
 
 
 @pytest.mark.parametrize(
