@@ -39,7 +39,7 @@ ROWS = people()
 
 
 GROUPED: dict[str, Any] = {
-    "crosstally-schema": 2,
+    "crosstally-schema": 1,
     "attributes": [
         {"name": "sex", "values": ["Woman", "Man"], "outside": "drop"},
         {"name": "region", "values": ["south", "north"], "outside": "other"},

@@ -31,7 +31,7 @@ divers;99;Bonn
 """
 
 SCHEMA = """{
-  "crosstally-schema": 2,
+  "crosstally-schema": 1,
   "draft": true,
   "attributes": [
     {"name": "sex", "values": ["divers", "m", "männlich", "w", "weiblich"], "missing": true},

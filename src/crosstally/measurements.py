@@ -142,18 +142,18 @@ class Chosen:
     """What a release tells about a private choice: the tables to choose from, the number of the one chosen, the noise.
 
     It says nothing about counts that inference could use. ``weight`` is the largest weight over their common
-    denominator, by which one row moves a score; None in files that do not say it. ``origin`` names the ledger entry.
+    denominator, by which one row moves a score. ``origin`` names the ledger entry.
     """
 
     tables: tuple[tuple[str, ...], ...]
     number: int
     noise: Noise
     origin: str
-    weight: int | None = None
+    weight: int
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tables", tuple(tuple(names) for names in self.tables))
-        if self.weight is not None and (type(self.weight) is not int or self.weight < 1):
+        if type(self.weight) is not int or self.weight < 1:
             raise CrosstallyError("the weight of a choice must be a whole number of at least 1")
         if isinstance(self.number, bool) or not isinstance(self.number, int) or not 0 <= self.number < len(self.tables):
             raise CrosstallyError(f"what was chosen must be one of {len(self.tables)} tables, got {self.number!r}")

@@ -22,7 +22,7 @@ from crosstally.privacy.ledger_file import Store
 from ledgers import ledger_in, spend
 
 FORMATS = Path(__file__).parent.parent / "formats"
-RELEASE = FORMATS / "release-7.parquet"
+RELEASE = FORMATS / "release-1-two-ways.parquet"
 SOURCES = [Path(__file__).parents[2] / name for name in ("src", "lab/src")]
 _ROOM = 8  # bytes that a file may have: no output is as short
 

@@ -73,7 +73,7 @@ def test_a_question_needs_the_reading_too(folder: Path) -> None:
     reading = {"trim": True, "columns": {"sex": {"column": "SEX", "groups": {"Female": ["F", "female"]}}}}
     attributes = [{"name": "sex", "values": ["Female", "Male"], "outside": "other"}]
     file.write_text(
-        json.dumps({"crosstally-schema": 2, "attributes": attributes, "reading": reading}), encoding="utf-8"
+        json.dumps({"crosstally-schema": 1, "attributes": attributes, "reading": reading}), encoding="utf-8"
     )
     ran_well("ledger", "create", folder / "l.ledger", "--schema", file, "--epsilon", "100")
     question = ("ask", source, "sex = Female", "--ledger", folder / "l.ledger", "--epsilon", "50", "--json")
@@ -147,7 +147,7 @@ def test_an_option_goes_before_the_schema_and_is_said_of_one_column(folder: Path
     reading = {"file": written, "columns": {"owed": {"column": "Soll"}, "paid": {"column": "Haben"}}}
 
     def check(*options: str) -> Ran:
-        schema = {"crosstally-schema": 2, "attributes": attributes, "reading": reading}
+        schema = {"crosstally-schema": 1, "attributes": attributes, "reading": reading}
         file.write_text(json.dumps(schema), encoding="utf-8")
         return run("schema", "check", source, file, *options)
 

@@ -1,14 +1,7 @@
-"""Writes the files of tests/formats that are missing, one of each kind and number. Run it by hand, once for a format.
+"""Writes the files of tests/formats that are missing, each kind with what it can hold. Run it by hand, once.
 
 A file that stands is never written again: noise and identities cannot be repeated, and test_formats.py states what the
 bytes say. Whoever adds a format adds a function here, runs the script, and commits the new file beside the old ones.
-
-Releases of format 1, 3 and 4 come of functions that write format 5 since a statement names its plan.
-
-Two files were written by version 0.1.0, which had one stage to a plan file, and cannot be made here:
-
-``plan-1.json``                 Direct(budgets="optimal") for epsilon = 1 and the tables sex, age, and sex with age
-``ledger-1-two-stages.ledger``  Views(size=4) on 16 binary attributes for epsilon = 1, with the key "spring"
 """
 
 from __future__ import annotations
@@ -52,9 +45,9 @@ PEOPLE = pa.table(
         "ville": [("東京", "Łódź")[row % 3 == 0] for row in range(240)],
     }
 )
-SCHEMA_2 = ct.Schema.from_dict(
+DESCRIBED = ct.Schema.from_dict(
     {
-        "crosstally-schema": 2,
+        "crosstally-schema": 1,
         "about": {"title": "Relevé", "source": "office", "period": "2024", "licence": "CC0", "counts": "records"},
         "attributes": [
             {"name": "sex", "values": ["Female", "Male"], "missing": True, "description": "as registered"},
@@ -104,18 +97,18 @@ def schema_1_draft(path: Path) -> None:
     replace(BINARY.subset("a0", "a1"), draft=True).save(path)
 
 
-def schema_2(path: Path) -> None:
+def schema_1_described(path: Path) -> None:
     """A description of each kind, and a reading of each kind."""
-    SCHEMA_2.save(path)
+    DESCRIBED.save(path)
 
 
-def release_3_schema_2(path: Path) -> None:
-    """A release about a schema of format 2, which holds nothing of its reading."""
+def release_1_described(path: Path) -> None:
+    """A release about a described schema, which holds nothing of its reading."""
     rows = pa.table({"SEX": ["f", "Male", "NA"] * 40, "BORN": ["31.12.1999", "1.1.2000", "17.5.2001"] * 40})
-    ct.release(rows, SCHEMA_2, epsilon=1, strategy="flat").save(path)
+    ct.release(rows, DESCRIBED, epsilon=1, strategy="flat").save(path)
 
 
-def plan_2(path: Path) -> None:
+def plan_1(path: Path) -> None:
     """One number for 1/100 of the budget, then what the rule chooses for the rest."""
     ct.strategies.Views(size=3).plan(BINARY, None, ct.Budget(epsilon="1/3", delta="1e-6")).save(path)
 
@@ -149,15 +142,15 @@ def release_1_cells(path: Path) -> None:
     made.refit(nonnegative="none").save(path)
 
 
-def release_2(path: Path) -> None:
+def release_1_local(path: Path) -> None:
     """The local model, whose estimate has variances of its own."""
     collector = Collector(Protocol.load(HERE / "protocol-1.json"))
     collector.add_many((HERE / "reports-1.bin").read_bytes())
     collector.release().save(path)
 
 
-def release_3(path: Path) -> None:
-    """Cells with Laplace noise, shrunk: the inference is named with its version."""
+def release_1_shrunk(path: Path) -> None:
+    """Cells with Laplace noise, shrunk."""
     schema = ct.Schema(SCHEMA.attributes[:2])
     ct.release(PEOPLE, schema, epsilon=1, workload=ct.Workload([("sex", "âge")]), strategy="direct").save(path)
 
@@ -176,13 +169,13 @@ def in_groups() -> Plan:
     )
 
 
-def plan_3(path: Path) -> None:
+def plan_1_groups(path: Path) -> None:
     """Values in groups."""
     in_groups().save(path)
 
 
-def release_4(path: Path) -> None:
-    """Values in groups, corrected in the older way, which this format names."""
+def release_1_groups(path: Path) -> None:
+    """Values in groups, corrected jointly."""
     ct.release(PEOPLE, plan=in_groups()).refit(nonnegative="joint").save(path)
 
 
@@ -200,18 +193,13 @@ def with_choice() -> Plan:
     )
 
 
-def plan_3_choice(path: Path) -> None:
+def plan_1_choice(path: Path) -> None:
     """A private choice."""
     with_choice().save(path)
 
 
-def release_4_choice(path: Path) -> None:
+def release_1_choice(path: Path) -> None:
     """A private choice, of which the number is kept."""
-    ct.release(PEOPLE, plan=with_choice()).save(path)
-
-
-def release_5(path: Path) -> None:
-    """The statement names the plan, and a choice has its weight."""
     ct.release(PEOPLE, plan=with_choice()).save(path)
 
 
@@ -228,12 +216,12 @@ def by_matrix() -> Plan:
     )
 
 
-def plan_4(path: Path) -> None:
+def plan_1_matrix(path: Path) -> None:
     """A matrix along an attribute, and ranges in the workload."""
     by_matrix().save(path)
 
 
-def release_6(path: Path) -> None:
+def release_1_matrix(path: Path) -> None:
     """What a matrix measured."""
     ct.release(PEOPLE, plan=by_matrix()).save(path)
 
@@ -245,18 +233,18 @@ def in_two_ways() -> Plan:
     return replace(first, requests=(*first.requests, cells), budget=ct.Budget(rho="5/8"))
 
 
-def plan_5(path: Path) -> None:
+def plan_1_two_ways(path: Path) -> None:
     """An attribute that is measured in two ways."""
     in_two_ways().save(path)
 
 
-def release_7(path: Path) -> None:
+def release_1_two_ways(path: Path) -> None:
     """What a matrix and cells measured."""
     ct.release(PEOPLE, plan=in_two_ways()).save(path)
 
 
 def part_1(path: Path) -> None:
-    """Exact counts of a share of two, for the plan with groups; whose people are made up."""
+    """Exact counts of a share of two, for the plan with groups; of synthetic people."""
     share = "1/2" if path.name == "part-1-share-1.counts" else "2/2"
     ct.count_part(PEOPLE, path, plan=in_groups(), share=share)
 
@@ -272,17 +260,17 @@ def reports_1(path: Path) -> None:
     path.write_bytes(b"".join([*reports, reports[0]]))
 
 
-def protocol_2(path: Path) -> None:
+def protocol_1_tokens(path: Path) -> None:
     replace(Protocol.load(HERE / "protocol-1.json"), tokens=True).save(path)
 
 
 def tokens_1(path: Path) -> None:
-    Tokens.issue(Protocol.load(HERE / "protocol-2.json"), 100).save(path)
+    Tokens.issue(Protocol.load(HERE / "protocol-1-tokens.json"), 100).save(path)
 
 
-def reports_2(path: Path) -> None:
+def reports_1_tokens(path: Path) -> None:
     """100 reports, and again the first one: its token counts once."""
-    protocol = Protocol.load(HERE / "protocol-2.json")
+    protocol = Protocol.load(HERE / "protocol-1-tokens.json")
     tokens = Tokens.load(HERE / "tokens-1.txt", protocol).texts()
     reports = [protocol.report(device(number), store={}, cap="2", token=token) for number, token in enumerate(tokens)]
     path.write_bytes(b"".join([*reports, reports[0]]))
@@ -302,32 +290,31 @@ def device_store_1(path: Path) -> None:
 FILES: dict[str, Callable[[Path], None]] = {
     "schema-1.json": schema_1,
     "schema-1-draft.json": schema_1_draft,
-    "schema-2.json": schema_2,
-    "plan-2.json": plan_2,
-    "plan-3.json": plan_3,
-    "plan-3-choice.json": plan_3_choice,
-    "plan-4.json": plan_4,
-    "plan-5.json": plan_5,
+    "schema-1-described.json": schema_1_described,
+    "plan-1.json": plan_1,
+    "plan-1-groups.json": plan_1_groups,
+    "plan-1-choice.json": plan_1_choice,
+    "plan-1-matrix.json": plan_1_matrix,
+    "plan-1-two-ways.json": plan_1_two_ways,
     "ledger-1.ledger": ledger_1,
     "release-1.parquet": release_1,
     "release-1-cells.parquet": release_1_cells,
-    "release-3.parquet": release_3,
-    "release-3-schema-2.parquet": release_3_schema_2,
-    "release-4.parquet": release_4,
-    "release-4-choice.parquet": release_4_choice,
-    "release-5.parquet": release_5,
-    "release-6.parquet": release_6,
-    "release-7.parquet": release_7,
+    "release-1-shrunk.parquet": release_1_shrunk,
+    "release-1-described.parquet": release_1_described,
+    "release-1-groups.parquet": release_1_groups,
+    "release-1-choice.parquet": release_1_choice,
+    "release-1-matrix.parquet": release_1_matrix,
+    "release-1-two-ways.parquet": release_1_two_ways,
     "part-1-share-1.counts": part_1,
     "part-1-share-2.counts": part_1,
     "protocol-1.json": protocol_1,
-    "reports-1.bin": reports_1,  # this and what follows need the protocol's file
+    "reports-1.bin": reports_1,  # this and what follows need the files of protocols
     "collector-1.state": collector_1,
-    "protocol-2.json": protocol_2,
+    "protocol-1-tokens.json": protocol_1_tokens,
     "tokens-1.txt": tokens_1,
-    "reports-2.bin": reports_2,
+    "reports-1-tokens.bin": reports_1_tokens,
     "device-store-1.json": device_store_1,
-    "release-2.parquet": release_2,
+    "release-1-local.parquet": release_1_local,
 }
 
 if __name__ == "__main__":

@@ -82,7 +82,7 @@ FIVE = Schema([SEX, AGE, JOB, REGION, OWNS])
 TWO = Schema([SEX, AGE, Attribute("hours", edges=[0, 10, 20, 30, 40, 50])])
 LEVELS = Schema.from_dict(
     {
-        "crosstally-schema": 2,
+        "crosstally-schema": 1,
         "attributes": [
             {"name": "sex", "values": ["Female", "Male"]},
             {

@@ -33,6 +33,10 @@ def _plan(
         "schema": schema,
         "workload": workload or {"tables": [["a0"]]},
         "requests": requests,
+        "later": [],
+        "groups": {},
+        "objective": "cells",
+        "matrices": {},
         **more,
     }
     return lambda path: path.write_text(json.dumps(document))
@@ -56,14 +60,14 @@ def _release(
     scale: float = 2.0**40,
 ) -> Callable[[Path], object]:
     def write(path: Path) -> None:
-        fixture = pq.read_metadata(FORMATS / "release-3.parquet").metadata[b"crosstally"]
+        fixture = pq.read_metadata(FORMATS / "release-1-shrunk.parquet").metadata[b"crosstally"]
         header = json.loads(fixture)
         header["schema"] = schema
-        header["statement"].pop("unit", None)
+        header["statement"]["unit"] = None
         header["statement"]["neighbours"] = neighbours
         mechanism = {"query": query, "values": "whole", "noise": {"kind": "laplace", "scale": scale}}
         ratio = np.exp(-1 / scale)
-        mechanism |= {"variance": float(2 * ratio / np.expm1(-1 / scale) ** 2), "origin": "entry 1"}
+        mechanism |= {"variance": float(2 * ratio / np.expm1(-1 / scale) ** 2), "origin": "entry 1", "matrices": {}}
         header["mechanisms"], header["measurements"] = [mechanism], measurements
         text = json.dumps(header).encode()
         each = numbers // max(1, len(measurements))
@@ -148,7 +152,7 @@ AIMED: Mapping[str, Mapping[str, Callable[[Path], object]]] = {
         "a fact of many cells": _text(
             json.dumps(
                 {
-                    "crosstally-schema": 2,
+                    "crosstally-schema": 1,
                     **_binary(400),
                     "facts": [{"impossible": {f"a{i}": ["0"] for i in range(400)}}] * 2_000,
                 }
@@ -157,7 +161,7 @@ AIMED: Mapping[str, Mapping[str, Callable[[Path], object]]] = {
         "a hierarchy of many levels": _text(
             json.dumps(
                 {
-                    "crosstally-schema": 2,
+                    "crosstally-schema": 1,
                     "attributes": [
                         {
                             "name": "a",

@@ -308,17 +308,17 @@ def _forge_tokens(random: Random, path: Path) -> None:
 
 @cache
 def _protocol_with_tokens() -> Protocol:
-    return Protocol.load(FORMATS / "protocol-2.json")
+    return Protocol.load(FORMATS / "protocol-1-tokens.json")
 
 
 def _open_tokens(path: Path) -> object:
     tokens = Tokens.load(path, _protocol_with_tokens())
-    return Collector(_protocol_with_tokens(), tokens=tokens).add_many((FORMATS / "reports-2.bin").read_bytes())
+    return Collector(_protocol_with_tokens(), tokens=tokens).add_many((FORMATS / "reports-1-tokens.bin").read_bytes())
 
 
 @cache
 def _plan_of_parts() -> Plan:
-    return Plan.load(FORMATS / "plan-3.json")
+    return Plan.load(FORMATS / "plan-1-groups.json")
 
 
 def _open_part(path: Path) -> object:

@@ -130,6 +130,7 @@ def test_a_protocol_whose_oracle_knows_fewer_cells_is_refused() -> None:
         "ways": 1,
         "method": "full",
         "minimum": 100,
+        "tokens": None,
         "schema": {"attributes": [attribute]},
         "oracles": [oracle],
         "groups": [group],

@@ -324,10 +324,9 @@ def test_a_protocol_is_json_both_ways(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"version": 3}, "version must be a whole number from 1 to 2, got 3"),
-        ({"version": 2}, "exactly the fields .* tokens, version"),
-        ({"version": 2, "tokens": "md5"}, "tokens must be hmac-sha256"),
-        ({"tokens": "hmac-sha256"}, "exactly the fields"),
+        ({"version": 2}, "version must be a whole number from 1 to 1, got 2"),
+        ({"tokens": "md5"}, "tokens must be hmac-sha256"),
+        ({"tokens": False}, "tokens must be hmac-sha256"),
         ({"epsilon": "0.1"}, "must keep epsilon = 0.1"),
         ({"people": 0}, "people must be"),
         ({"groups": [{"attributes": [0], "oracle": 0, "share": 0}]}, "share must be"),

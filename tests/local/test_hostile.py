@@ -52,9 +52,9 @@ KINDS = [
 
 def of_kind(attributes, oracle):
     """A protocol that asks everybody the same."""
-    facts = {"version": 1, "epsilon": "1", "people": 1000, "ways": 2, "method": "full", "minimum": 100}
+    facts = {"version": 1, "epsilon": "1", "people": 1000, "ways": 2, "method": "full", "minimum": 100, "tokens": None}
     group = {"attributes": attributes, "oracle": 0, "share": 1}
-    return facts | {"schema": SCHEMA.to_dict(), "oracles": [oracle.to_dict()], "groups": [group]}
+    return facts | {"schema": SCHEMA.identity(), "oracles": [oracle.to_dict()], "groups": [group]}
 
 
 def of_method(method):
@@ -67,12 +67,12 @@ def of_method(method):
 
 def by_token(document):
     """The same protocol with one-time tokens."""
-    return {**copy.deepcopy(document), "version": 2, "tokens": "hmac-sha256"}
+    return {**copy.deepcopy(document), "tokens": "hmac-sha256"}
 
 
 def token_for(document):
     """A token where a protocol needs one."""
-    return "0f" * 16 if isinstance(document, dict) and document.get("version") == 2 else None
+    return "0f" * 16 if isinstance(document, dict) and document.get("tokens") else None
 
 
 PROTOCOLS = {

@@ -143,7 +143,7 @@ def test_only_handed_out_tokens_count_once_and_in_their_group() -> None:
     moved["group"] = (moved["group"] + 1) % len(protocol.groups)
     moved["payload"] = 0
     unknown["id"] = np.frombuffer(bytes(range(200)) * 4, "V16")
-    old["version"] = 1
+    old["version"] = 2
     liar = good[:70].copy()  # another answer with a token that was used
     liar["payload"] ^= np.uint64(1)
     collector = Collector(protocol, tokens=tokens)

@@ -93,7 +93,7 @@ from crosstally.local.oracles import ORACLES, view_oracles
 oracle = ORACLES["coin"].of((2,), Fraction(2))
 attribute = {"name": "answer", "values": ["no", "yes"]}
 document = {
-    "version": 1, "epsilon": "2", "people": 4000, "ways": 1, "method": "full", "minimum": 1000,
+    "version": 1, "epsilon": "2", "people": 4000, "ways": 1, "method": "full", "minimum": 1000, "tokens": None,
     "schema": {"attributes": [attribute]}, "oracles": [oracle.to_dict()],
     "groups": [{"attributes": [0], "oracle": 0, "share": 1}],
 }

@@ -16,9 +16,6 @@ from crosstally.errors import LedgerError, OverspendError
 from crosstally.privacy.ledger import Ledger
 from ledgers import SCHEMA, TENTH, ledger_in, spend
 
-OLD = Path(__file__).parents[1] / "formats" / "ledger-1.ledger"
-OLD_STAGES = OLD.with_name("ledger-1-two-stages.ledger")
-
 
 def test_a_raised_cap_counts_from_then_on_and_stays_on_record(tmp_path: Path) -> None:
     ledger = ledger_in(tmp_path)
@@ -57,7 +54,7 @@ def test_caps_that_are_no_raise(cap: Budget, new: Budget, why: str) -> None:
 def test_a_key_cannot_meet_the_events_of_the_ledger_itself(tmp_path: Path) -> None:
     ledger = ledger_in(tmp_path)
     ledger.raise_cap(Budget(epsilon=2))
-    for key in ("cap 1", "raised", "upgraded"):
+    for key in ("cap 1", "raised"):
         assert ledger.plan(key) is None
         ledger.charge(TENTH, key)
     with pytest.raises(LedgerError, match="a key must be a printable text"):
@@ -111,52 +108,6 @@ def test_an_anchor_finds_an_older_copy_and_another_ledger(tmp_path: Path) -> Non
             ledger.verify(wrong)
 
 
-@pytest.mark.parametrize("fixture", [OLD, OLD_STAGES])
-def test_a_ledger_of_format_1_goes_on_and_can_be_upgraded(fixture: Path, tmp_path: Path) -> None:
-    path = tmp_path / "people.ledger"
-    shutil.copyfile(fixture, path)
-    before = Ledger.open(path)
-    before.verify()
-    with pytest.raises(LedgerError, match="has format 1, whose cap cannot be raised; upgrade it first"):
-        before.raise_cap(Budget(epsilon=10**6))
-    anchor, entries = before.anchor, before.entries()
-    bought = [before.measurements(entry.key) for entry in entries if entry.state != "charged"]
-    kept = Ledger.upgrade(path)
-    after = Ledger.open(path)
-    after.verify()
-    assert after.id == before.id
-    unhashed = [
-        [(e.number, e.key, e.strategy, e.cost, e.state, e.when) for e in each] for each in (entries, after.entries())
-    ]
-    assert unhashed[0] == unhashed[1]
-    again = [after.measurements(entry.key) for entry in after.entries() if entry.state != "charged"]
-    assert [[m.values.tolist() for m in each] for each in bought] == [
-        [m.values.tolist() for m in each] for each in again
-    ]
-    with sqlite3.connect(path) as connection:
-        named = connection.execute("SELECT kind, request, digest FROM events WHERE number = 1").fetchone()
-    connection.close()
-    assert named == ("upgraded", anchor.split(":")[1], anchor.split(":")[2])
-    higher = Budget(epsilon=after.budget.amount + 5) if after.budget.pure else Budget(rho=after.budget.amount + 5)
-    after.raise_cap(higher)
-    assert after.budget == higher
-    with pytest.raises(LedgerError, match="kept for the record only"):
-        Ledger.open(kept)
-    with pytest.raises(LedgerError, match="newest format already"):
-        Ledger.upgrade(path)
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["people.ledger", "people.ledger.format-1"]
-
-
-def test_an_upgrade_that_cannot_be_made_changes_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "people.ledger"
-    shutil.copyfile(OLD, path)
-    (tmp_path / "people.ledger.format-1").write_text("in the way")
-    content = path.read_bytes()
-    with pytest.raises(LedgerError, match="is in the way"):
-        Ledger.upgrade(path)
-    assert path.read_bytes() == content
-
-
 def _spend_and_raise(path: Path, number: int) -> int:
     ledger, paid = Ledger.open(path), 0
     for i in range(6):
@@ -194,5 +145,3 @@ def test_the_commands(tmp_path: Path) -> None:
     assert (lower.code, "can only be raised" in lower.err) == (2, True)
     wrong = run("ledger", "verify", path, "--anchor", anchored.out.strip().replace(":0:", ":9:"))
     assert (wrong.code, "older copy" in wrong.err) == (1, True)
-    again = run("ledger", "upgrade", path)
-    assert (again.code, "newest format already" in again.err) == (2, True)

@@ -17,7 +17,7 @@ from crosstally.sources import check, count
 
 TABLES = [(), ("sex",), ("quarter",), ("sex", "quarter"), ("sex", "year", "quarter")]
 SCHEMA = {
-    "crosstally-schema": 2,
+    "crosstally-schema": 1,
     "attributes": [
         {"name": "sex", "values": ["Female", "Male"], "missing": True},
         {"name": "year", "values": ["2023", "2024"], "outside": "other"},

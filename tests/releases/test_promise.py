@@ -68,7 +68,7 @@ GUMBEL = Chosen(tables=(("sex",), ("âge",)), number=0, noise=Noise(NoiseKind.GU
         (cost([SEX], LAPLACE_2, ADD, choices=(GUMBEL,)), Fraction(1, 2) + Fraction(6, 8)),  # 2 x 3 / 8
         (cost([SEX], LAPLACE_2, REPLACE, choices=(GUMBEL,)), Fraction(1) + Fraction(12, 8)),
         (cost([SEX], GAUSSIAN_2, ADD, choices=(GUMBEL,)), Fraction(1, 8) + Fraction(36, 64) / 8),
-        (cost([], LAPLACE_2, ADD, choices=(replace(GUMBEL, weight=None),)), Fraction(2, 8)),  # an old file: at least 1
+        (cost([], LAPLACE_2, ADD, choices=(replace(GUMBEL, weight=1),)), Fraction(2, 8)),
     ],
 )
 def test_costs_by_hand(found: Fraction, expected: Fraction) -> None:

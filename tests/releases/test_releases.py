@@ -183,6 +183,9 @@ def test_a_statement_survives_json() -> None:
         "rows": 7,
         "versions": {"crosstally": "1"},
         "entry": "abc",
+        "rows_are_units": False,
+        "plan": None,
+        "joins": {},
     }
     assert Statement.from_dict(full.to_dict()) == full
     plain = statement()

@@ -114,7 +114,7 @@ def test_a_hierarchy_follows_its_labels() -> None:
 
 
 DATED = {
-    "crosstally-schema": 2,
+    "crosstally-schema": 1,
     "attributes": [{"name": "born", "values": ["old", "new"]}, {"name": "sex", "values": ["f", "m"]}],
     "reading": {"columns": {"born": {"date": {"into": ["1900-01-01", "1980-01-01", "2020-12-31"]}}}},
 }

@@ -24,7 +24,7 @@ def schema_json(*facts: object) -> dict[str, object]:
         {"name": "marital", "values": list(MARITAL)},
         {"name": "sex", "values": list(SEXES)},
     ]
-    return {"crosstally-schema": 2, "attributes": attributes, "facts": list(facts)}
+    return {"crosstally-schema": 1, "attributes": attributes, "facts": list(facts)}
 
 
 def people(rng: np.random.Generator, rows: int = 1_000) -> pa.Table:

@@ -16,7 +16,7 @@ from crosstally.schema import Schema
 from crosstally.schema.dates import PARTS
 
 ROOT = Path(__file__).parent.parent.parent
-VALIDATOR = Draft202012Validator(json.loads((ROOT / "docs/reference/crosstally-schema-2.json").read_text("utf-8")))
+VALIDATOR = Draft202012Validator(json.loads((ROOT / "docs/reference/crosstally-schema.json").read_text("utf-8")))
 PAGE = (ROOT / "docs/reference/schema.md").read_text("utf-8")
 EXAMPLE: dict[str, Any] = json.loads(re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)[0])
 
@@ -38,7 +38,7 @@ def test_the_example_of_the_page_is_read_and_valid() -> None:
     assert VALIDATOR.is_valid(EXAMPLE)
     assert Schema.from_dict(EXAMPLE).steward_dict()["attributes"] == EXAMPLE["attributes"]
     assert VALIDATOR.is_valid(Schema.from_dict(EXAMPLE).to_dict())
-    fixture = json.loads((ROOT / "tests/formats/schema-2.json").read_text("utf-8"))
+    fixture = json.loads((ROOT / "tests/formats/schema-1-described.json").read_text("utf-8"))
     assert VALIDATOR.is_valid(fixture)
 
 
@@ -105,7 +105,7 @@ def test_both_refuse(path: tuple[str | int, ...], value: object) -> None:
         (("unit",), ...),
         (("about",), {}),
         (("draft",), True),
-        (("$schema",), "crosstally-schema-2.json"),
+        (("$schema",), "crosstally-schema.json"),
         (("reading",), "withheld"),
         (("reading",), ...),
         (("attributes", 0, "values"), [7, 2.5, True, "Female", "Male"]),

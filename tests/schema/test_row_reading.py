@@ -144,7 +144,7 @@ def test_dates(into: str, form: str | None, text: str, expected: str | None) -> 
 )  # fmt: skip
 def test_errors_say_where_and_never_what(given: object, message: str) -> None:
     schema = {
-        "crosstally-schema": 2,
+        "crosstally-schema": 1,
         "unit": {"id": "person", "max_rows": 1},
         "attributes": [SEX.to_dict(), AGE.to_dict()],
         "reading": given,

@@ -43,10 +43,10 @@ def test_codes_of_other_and_missing() -> None:
 
 def test_json_both_ways(tmp_path) -> None:
     schema = Schema.from_dict(ADULT)
-    assert schema.to_dict() == ADULT
+    assert schema.to_dict() == {"crosstally-schema": 1, **ADULT}
     schema.save(tmp_path / "a.json")
     assert Schema.load(tmp_path / "a.json") == schema
-    assert json.loads((tmp_path / "a.json").read_text(encoding="utf-8")) == ADULT
+    assert json.loads((tmp_path / "a.json").read_text(encoding="utf-8")) == schema.to_dict()
 
 
 def test_cells_are_counted_exactly_however_many() -> None:

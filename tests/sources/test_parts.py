@@ -117,7 +117,7 @@ def test_rows_without_an_id_are_checked_by_a_share(tmp_path: Path) -> None:
 def test_one_unit_moves_merged_counts_by_its_bound_and_no_more(tmp_path: Path) -> None:
     """All units of up to three rows beside a crowd, with a reading: groups of spellings and dates."""
     given = {
-        "crosstally-schema": 2,
+        "crosstally-schema": 1,
         "unit": {"id": "person", "max_rows": 2},
         "attributes": [{"name": "sex", "values": ["Female", "Male"]}, {"name": "year", "values": ["2023", "2024"]}],
         "reading": {

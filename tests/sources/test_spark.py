@@ -84,7 +84,7 @@ def test_stages_count_the_rows_that_were_read_once(spark: Any, frame: Any, schem
 
 
 READ: dict[str, Any] = {
-    "crosstally-schema": 2,
+    "crosstally-schema": 1,
     "attributes": [
         {"name": "town", "values": ["Zurich", "other towns"], "outside": "drop", "missing": True},
         {"name": "year", "values": ["1999", "2000"], "outside": "other", "missing": True},

@@ -73,6 +73,10 @@ def plan_file(path: Path, sizes: list[int], requests: list[dict[str, Any]], *, n
         "schema": {"attributes": attributes},
         "workload": {"tables": [[names[0]]]},
         "requests": requests,
+        "later": [],
+        "groups": {},
+        "objective": "cells",
+        "matrices": {},
     }
     path.write_text(json.dumps(given, separators=(",", ":")))
     return path

@@ -128,7 +128,6 @@ _add(_ledger, ledger.verify, *ledger.VERIFY_EXAMPLES)
 _add(_ledger, ledger.export, *ledger.EXPORT_EXAMPLES)
 _add(_ledger, ledger.raise_, *ledger.RAISE_EXAMPLES)
 _add(_ledger, ledger.anchor, *ledger.ANCHOR_EXAMPLES)
-_add(_ledger, ledger.upgrade, *ledger.UPGRADE_EXAMPLES)
 _collect = _group(
     "collect", "Collect tables from people who keep their rows: plan, tokens, report, simulate, release.", _SPEND
 )

@@ -1,4 +1,4 @@
-"""``crosstally ledger``: create, show, verify, export, raise, anchor, upgrade."""
+"""``crosstally ledger``: create, show, verify, export, raise, anchor."""
 
 from __future__ import annotations
 
@@ -33,14 +33,12 @@ __all__ = [
     "EXPORT_EXAMPLES",
     "RAISE_EXAMPLES",
     "SHOW_EXAMPLES",
-    "UPGRADE_EXAMPLES",
     "VERIFY_EXAMPLES",
     "anchor",
     "create",
     "export",
     "raise_",
     "show",
-    "upgrade",
     "verify",
 ]
 
@@ -52,7 +50,6 @@ VERIFY_EXAMPLES = (
 )
 RAISE_EXAMPLES = ("crosstally ledger raise people.ledger --epsilon 5",)
 ANCHOR_EXAMPLES = ("crosstally ledger anchor people.ledger > elsewhere/people.anchor",)
-UPGRADE_EXAMPLES = ("crosstally ledger upgrade people.ledger",)
 EXPORT_EXAMPLES = ("crosstally ledger export people.ledger release-1f2e3d4c -o people.release.parquet",)
 
 LedgerFile = Annotated[Path, typer.Argument(metavar="LEDGER", help="A ledger file.")]
@@ -239,15 +236,6 @@ def anchor(ledger: LedgerFile) -> None:
     from crosstally.privacy.ledger import Ledger
 
     data().print(Ledger.open(ledger, read_only=True).anchor)
-
-
-def upgrade(ledger: LedgerFile, *, quiet: Quiet = False) -> None:
-    """Rewrite a ledger of format 1 in the newest format. Nothing is spent; the old file is kept, marked as retired."""
-    from crosstally.cli.output.screen import people
-    from crosstally.privacy.ledger import Ledger
-
-    kept = Ledger.upgrade(ledger)
-    people(quiet=quiet).say(f"{ledger} has format 2. The old file is kept as {kept}; nothing can be spent there.")
 
 
 def _print(ledger: Ledger) -> None:

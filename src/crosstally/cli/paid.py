@@ -32,7 +32,7 @@ class Paid:
     cost: Fraction
     currency: str
     plan_known: bool
-    """Whether the statement names the plan: files before format 5 do not."""
+    """Whether the statement names the plan."""
 
 
 def check_paid(release: Release, ledger: Ledger) -> Paid:

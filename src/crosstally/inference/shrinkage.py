@@ -60,10 +60,8 @@ from crosstally.residuals.layout import find, outer_product
 from crosstally.tables import Measurement
 from crosstally.typing import Floats
 
-__all__ = ["VERSION", "Shrinkage", "shrunk", "smoothed"]
+__all__ = ["Shrinkage", "shrunk", "smoothed"]
 
-VERSION = 1
-"""Which procedure this is, for release files: raised whenever the same measurements give other numbers."""
 
 _FIRST_POWER = 2.0
 """p of the first joint correction: with 1, clipping thousands of cells moves the one-ways of sparse releases to twice

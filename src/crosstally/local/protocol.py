@@ -54,13 +54,14 @@ class Protocol:
         places = {oracle: i for i, oracle in enumerate(dict.fromkeys(group.oracle for group in self.groups))}
         groups = [group.to_dict(places) for group in self.groups]
         return {
-            **({"version": client.BY_TOKEN, "tokens": client.GROUP_HASH} if self.tokens else {"version": client.DRAWN}),
+            "version": client.VERSION,
             "epsilon": decimal_text(self.epsilon),
             "people": self.people,
             "ways": self.ways,
             "method": self.method,
             "minimum": self.minimum,
-            "schema": self.schema.to_dict(),
+            "tokens": client.GROUP_HASH if self.tokens else None,
+            "schema": self.schema.identity(),
             "oracles": [oracle.to_dict() for oracle in places],
             "groups": groups,
         }
@@ -121,7 +122,7 @@ class Protocol:
         try:
             made = _read(client.check_protocol(given))
         except client.ProtocolError as error:
-            raise PlanError(f"this is not a protocol of version {client.DRAWN} or {client.BY_TOKEN}: {error}") from None
+            raise PlanError(f"this is not a protocol of version {client.VERSION}: {error}") from None
         if made.document != given:
             raise PlanError("a protocol must be written as it would be written again; this one is not")
         return made
@@ -141,7 +142,7 @@ def _read(checked: Mapping[str, Any]) -> Protocol:
             Group(tuple(each["attributes"]), oracle=oracles[each["oracle"]], share=each["share"])
             for each in checked["groups"]
         ),
-        tokens=checked["version"] == client.BY_TOKEN,
+        tokens=checked["tokens"] is not None,
     )
 
 
@@ -175,7 +176,7 @@ def design(
             lie cannot choose theirs (``Tokens``). Without them each device draws its own.
     """
     _check_schema(schema)
-    schema = schema.bare()  # format 1 of a protocol, which devices know, has no place for descriptions
+    schema = schema.bare()  # devices need no descriptions
     number = _whole(people, "people")
     if isinstance(ways, bool) or not isinstance(ways, int) or not 1 <= ways <= len(schema.names):
         raise WorkloadError(f"ways must be a whole number from 1 to {len(schema.names)}, got {ways!r}")

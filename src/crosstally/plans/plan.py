@@ -57,13 +57,22 @@ __all__ = [
     "spent_by",
 ]
 
-FORMAT = 5
-"""Plans that measure an attribute in more than one way. A plan is written in the lowest format that can hold it, which
-older readers accept: 4 has matrices or a workload of ranges, 3 an objective, choices or groups of values, 2 later
-stages, 1 none of these."""
-_MIXED = 5  # the format of a plan that measures an attribute in more than one way
+FORMAT = 1
 # The variance of a number without noise: positive, so that it has an inverse, and negligible beside any noise.
 _EXACT = 1e-300
+_FIELDS = {
+    "crosstally-plan",
+    "strategy",
+    "budget",
+    "neighbours",
+    "schema",
+    "workload",
+    "requests",
+    "later",
+    "groups",
+    "objective",
+    "matrices",
+}
 _FREE_CELLS = 2**18  # of contrasts: all sets of 11 binary attributes, or one set of 18
 _MOST_ROWS = 2**63  # the limit of 64-bit numbers in a release file
 _MOST_REPEATED = 1_000  # requests of a plan file that repeat another one: its release could not be opened with more
@@ -283,60 +292,47 @@ class Plan:
     def to_dict(self) -> dict[str, Any]:
         """The plan as JSON."""
         groups = dict(each for request in self.requests for each in request.query.groups)
-        choices = any(isinstance(request.query, Choice) for request in self.requests)
-        mixed = self.mixed is not None
-        linear = bool(mixed or self.matrices or self.workload.along)
-        newest = linear or bool(groups) or choices or self.objective != Objective.CELLS
-        later = {"later": [rule.to_dict() for rule in self.later]} if self.later or newest else {}
         return {
-            "crosstally-plan": 5 if mixed else 4 if linear else 3 if newest else 2 if self.later else 1,
+            "crosstally-plan": FORMAT,
             "strategy": self.strategy,
             "budget": self.budget.to_dict(),
             "neighbours": self.neighbours.value,
             "schema": self.schema.to_dict(),
             "workload": self.workload.to_dict(),
             "requests": [{"query": self._query_dict(r.query), "noise": r.noise.to_dict()} for r in self.requests],
-            **later,
-            **({"groups": {name: list(maps) for name, maps in sorted(groups.items())}} if newest else {}),
-            **({"objective": self.objective.value} if newest else {}),
-            **({"matrices": {name: [list(row) for row in each] for name, each in self.matrices}} if linear else {}),
+            "later": [rule.to_dict() for rule in self.later],
+            "groups": {name: list(maps) for name, maps in sorted(groups.items())},
+            "objective": self.objective.value,
+            "matrices": {name: [list(row) for row in each] for name, each in self.matrices},
         }
 
     @classmethod
     def from_dict(cls, given: object) -> Plan:
         """A plan from its JSON; its cost is computed again and must not exceed its budget."""
         number = given.get("crosstally-plan") if isinstance(given, Mapping) else None
-        if not isinstance(given, Mapping) or type(number) is not int or not 1 <= number <= FORMAT:
-            raise PlanError(f"not a crosstally plan of format 1 to {FORMAT}")
-        fields = {"crosstally-plan", "strategy", "budget", "neighbours", "schema", "workload", "requests"}
-        newest = {"later", "groups", "objective"}
-        fields |= {1: set(), 2: {"later"}, 3: newest, 4: newest | {"matrices"}, 5: newest | {"matrices"}}[number]
-        if set(given) != fields:
-            raise PlanError(f"a plan must have exactly the fields {', '.join(sorted(fields))}")
+        if not isinstance(given, Mapping) or type(number) is not int or number != FORMAT:
+            raise PlanError(f"not a crosstally plan of format {FORMAT}")
+        if set(given) != _FIELDS:
+            raise PlanError(f"a plan must have exactly the fields {', '.join(sorted(_FIELDS))}")
         if given["neighbours"] not in list(Neighbours) or not isinstance(given["strategy"], str):
             raise PlanError("a plan must name its strategy and its neighbours (add-remove or replace)")
-        if given.get("objective", Objective.CELLS) not in list(Objective):
+        if given["objective"] not in list(Objective):
             raise PlanError("the objective of a plan must be tables or cells")
-        if not isinstance(given["requests"], list) or not isinstance(given.get("later", []), list):
+        if not isinstance(given["requests"], list) or not isinstance(given["later"], list):
             raise PlanError("requests and later stages must be lists")
-        groups, matrices = dict(read_group_maps(given.get("groups", {}))), read_matrices(given.get("matrices", {}))
-        workload = Workload.from_dict(given["workload"])
-        if workload.along and number < 4:
-            raise PlanError("a plan before format 4 cannot ask for ranges or rows of a matrix")
+        groups, matrices = dict(read_group_maps(given["groups"])), read_matrices(given["matrices"])
         plan = cls(
             Schema.from_dict(given["schema"]),
             tuple(_read_request(each, groups, dict(matrices)) for each in given["requests"]),
             strategy=given["strategy"],
-            workload=workload,
+            workload=Workload.from_dict(given["workload"]),
             budget=Budget.from_dict(given["budget"]),
             neighbours=Neighbours(given["neighbours"]),
-            later=tuple(map(Rule.from_dict, given.get("later", []))),
-            objective=Objective(given.get("objective", Objective.CELLS)),
+            later=tuple(map(Rule.from_dict, given["later"])),
+            objective=Objective(given["objective"]),
         )
         if plan.matrices != matrices:
-            raise PlanError("the matrices of a plan must be those of its requests, and stand there from format 4 on")
-        if (plan.mixed is not None) != (number == _MIXED):
-            raise PlanError(f"a plan measures an attribute in more than one way in format {_MIXED}, and only there")
+            raise PlanError("the matrices of a plan must be those of its requests")
         return plan
 
     def _query_dict(self, query: Query) -> dict[str, Any]:

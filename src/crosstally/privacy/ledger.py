@@ -21,13 +21,11 @@ from crosstally.budget import Budget, Neighbours, decimal_text
 from crosstally.checks import check_kind
 from crosstally.errors import ChargeLostError, LedgerError, OverspendError, did_you_mean
 from crosstally.html_text import MOST_ROWS, html_table
-from crosstally.json_text import read_json
 from crosstally.measurements import Measurement
 from crosstally.plans.plan import Plan, check_plan
-from crosstally.privacy.ledger_file import FORMAT, Event, Store, append, canonical, digest, events, head, read_header
+from crosstally.privacy.ledger_file import Event, Store, append, canonical, digest, events, head, read_header
 from crosstally.privacy.ledger_records import (
     RAISED,
-    UPGRADED,
     Entry,
     RaisedCap,
     State,
@@ -49,7 +47,6 @@ from crosstally.schema import Schema
 
 __all__ = ["Entry", "Ledger", "RaisedCap", "State", "request_digest"]
 
-_TEXTS = ("request", "strategy", "cost", "charged_at", "digest")
 _SIGNS = {"epsilon": "ε", "rho": "ρ"}
 
 
@@ -320,8 +317,6 @@ class Ledger:
         """
         check_kind(budget, Budget, "budget", LedgerError)
         with self._store.writing() as connection:
-            if self._header.number < 2:
-                raise LedgerError(f"{self._store} has format 1, whose cap cannot be raised; upgrade it first")
             cap = cap_of(connection, self._header)
             if budget.pure != cap.pure:
                 raise LedgerError(f"the cap {cap} cannot become {budget}: this ledger counts {self.currency}")
@@ -335,32 +330,6 @@ class Ledger:
                 request=canonical(budget.to_dict()),
                 charged_at=datetime.now(UTC).isoformat(timespec="seconds"),
             )
-
-    @classmethod
-    def upgrade(cls, path: str | Path) -> Path:
-        """Rewrite a ledger of format 1 in the newest format; return the path of the old file, which is kept as retired.
-
-        The first event of the new file names the last hash of the old one. Entries, keys, plans and measurements are
-        the same.
-        """
-        ledger = cls.open(path)
-        if ledger._header.number == FORMAT:
-            raise LedgerError(f"{ledger._store} has the newest format already, {FORMAT}")
-        ledger.verify()
-        with ledger._store.reading() as connection:
-            header = {**read_json(read_header(connection)), "crosstally-ledger": FORMAT}
-
-        def copied(old: sqlite3.Connection, new: sqlite3.Connection) -> None:
-            number, last = head(old)
-            append(new, UPGRADED, entry=0, key="\tupgraded", request=str(number), digest=last)
-            for event in events(old):
-                fields = {name: getattr(event, name) for name in _TEXTS if getattr(event, name) is not None}
-                append(new, event.kind, entry=event.entry, key=event.key, **fields)
-            for table in ("plans", "measurements"):
-                for row in old.execute(f"SELECT * FROM {table} ORDER BY entry"):
-                    new.execute(f"INSERT INTO {table} VALUES (?, ?)", row)
-
-        return ledger._store.replace_by(canonical(header), copied)
 
     # Whether it is sound
 

@@ -18,7 +18,7 @@ import threading
 import time
 import uuid
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,6 @@ from crosstally.privacy.ledger_lock import check_place, holding
 
 __all__ = [
     "FORMAT",
-    "FORMATS",
     "Event",
     "Store",
     "append",
@@ -42,11 +41,7 @@ __all__ = [
     "spends",
 ]
 
-FORMAT = 2
-"""Of new ledgers: their cap can be raised. Format 1 has the same tables and no such events; it goes on as it is."""
-FORMATS = (1, 2)  # formats that are read: a ledger keeps its format for life, so that no number is ever taken off
-_RETIRED = -1
-"""The format of a file that was upgraded: what took its place has all of its events, and nothing more is spent here."""
+FORMAT = 1
 _APPLICATION = 0x6374_616C  # "ctal"
 _PATIENCE = 120.0  # seconds to wait for others who change nothing; a transaction takes some hundredths of one
 # Pages that a transaction may change or add beside what it stores: leaves and their parents in four tables and an
@@ -263,41 +258,6 @@ class Store:
                 f"{self} has no room for what would be bought ({_reason(error)}); nothing was charged: make room"
             ) from None
 
-    def replace_by(self, header: str, copy: Callable[[sqlite3.Connection, sqlite3.Connection], None]) -> Path:
-        """Put a new file in the place of this one, while nobody else can use either; return where the old one went.
-
-        ``copy`` writes what the new file holds. The old file is kept beside it, retired: nothing can be spent there.
-        """
-        assert self.path is not None
-        path = self.path.resolve()
-        old, new = path.with_name(f"{path.name}.format-1"), path.with_name(f".{uuid.uuid4().hex}.new")
-        if os.path.lexists(old):
-            raise LedgerError(f"cannot upgrade {self}: {str(old)!r} is in the way; move it elsewhere")
-        with self.writing_lock() as connection:
-            check_chain(connection)
-            try:
-                with contextlib.closing(sqlite3.connect(new, isolation_level=None)) as filled:
-                    _fill(filled, header)
-                    filled.execute("PRAGMA synchronous = FULL")
-                    filled.execute("BEGIN IMMEDIATE")
-                    copy(connection, filled)
-                    filled.execute("COMMIT")
-                    check_chain(filled)
-                    filled.execute("PRAGMA journal_mode = WAL")
-                shutil.copyfile(path, old)  # all that was acknowledged is in the main file
-                with contextlib.closing(sqlite3.connect(old, isolation_level=None)) as kept:
-                    kept.execute(f"PRAGMA user_version = {_RETIRED}")
-                new.replace(path)
-            except (OSError, sqlite3.Error) as error:
-                old.unlink(missing_ok=True)
-                raise LedgerError(f"cannot upgrade {self}: {_reason(error)}") from None
-            finally:
-                for name in (new, old):
-                    for suffix in ("-wal", "-shm", "-journal"):
-                        name.with_name(name.name + suffix).unlink(missing_ok=True)
-                new.unlink(missing_ok=True)
-        return old
-
     def remove_unused(self) -> None:
         """Remove the file if it has no event; nobody else can add one meanwhile."""
         if self.path is None or self._used:
@@ -377,10 +337,8 @@ def _check_tables(store: Store, connection: sqlite3.Connection) -> None:
     if connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
         raise LedgerError(f"{str(store.path)!r} is not a ledger")
     (found,) = connection.execute("PRAGMA user_version").fetchone()
-    if found == _RETIRED:
-        raise LedgerError(f"{store} was upgraded and is kept for the record only: use the ledger that took its place")
-    if found not in FORMATS:
-        raise LedgerError(f"{store} has format {found}; this version reads formats 1 and 2")
+    if found != FORMAT:
+        raise LedgerError(f"{store} has format {found}; this version reads format {FORMAT}")
     statements = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
     if statements != {*_TABLES, *_GUARDS}:
         raise LedgerError(f"{store} does not have the tables of a ledger; restore the file from a copy")

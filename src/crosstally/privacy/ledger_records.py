@@ -25,7 +25,7 @@ from crosstally.errors import CrosstallyError, KeyReusedError, LedgerError, must
 from crosstally.json_text import JsonError, read_json
 from crosstally.measurements import Measurement
 from crosstally.plans.plan import Plan
-from crosstally.privacy.ledger_file import FORMAT, FORMATS, Event, Store, canonical, digest, events, spends
+from crosstally.privacy.ledger_file import FORMAT, Event, Store, canonical, digest, events, spends
 from crosstally.query.kronecker import read_matrices
 from crosstally.query.queries import read_group_maps
 from crosstally.query.query_json import query_from_dict
@@ -34,7 +34,6 @@ from crosstally.schema import Schema, check_schema
 __all__ = [
     "ASKED",
     "RAISED",
-    "UPGRADED",
     "Entry",
     "Header",
     "RaisedCap",
@@ -61,8 +60,8 @@ __all__ = [
 _MAX_KEY = 200  # characters of a key. Chosen: keys are names that people choose; more would only make listings wide
 ASKED = "ask"
 """The strategy of spends for the answers to single questions."""
-RAISED, UPGRADED = "raised", "upgraded"
-"""Events of the ledger itself; their keys begin with a tab, which the key of a spend cannot have."""
+RAISED = "raised"
+"""The event of the ledger itself; its key begins with a tab, which the key of a spend cannot have."""
 
 
 class State(StrEnum):
@@ -116,12 +115,8 @@ class RaisedCap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """What is fixed when a ledger is created.
+    """What is fixed when a ledger is created; ``ledger`` is how errors name it."""
 
-    ``number`` is that of its format, and ``ledger`` is how errors name the ledger.
-    """
-
-    number: int
     id: str
     schema: Schema
     first_cap: Budget
@@ -166,12 +161,11 @@ def read_header_text(header: str, store: Store) -> Header:
     try:
         given = read_json(header)
         number = given.get("crosstally-ledger") if isinstance(given, Mapping) else None
-        if isinstance(number, bool) or number not in FORMATS:
+        if type(number) is not int or number != FORMAT:
             raise LedgerError(f"{store} does not say which format it has")
         schema, budget = Schema.from_dict(given["schema"]).public(), Budget.from_dict(given["budget"])
         neighbours = Neighbours(given["neighbours"])
         return Header(
-            number=number,
             id=str(given["id"]),
             schema=schema,
             first_cap=budget,
@@ -226,8 +220,8 @@ def measured(connection: sqlite3.Connection, lines: Sequence[Event], header: Hea
     charged, stored = lines[:2]
     plan = plan_body(connection, charged)
     noisy = _kept_content(connection, "SELECT noisy FROM measurements WHERE entry = ?", stored)
-    groups = dict(read_group_maps(plan.get("groups", {})))
-    matrices = dict(read_matrices(plan.get("matrices", {})))
+    groups = dict(read_group_maps(plan["groups"]))
+    matrices = dict(read_matrices(plan["matrices"]))
     requests = [
         (query_from_dict(each["query"], groups, matrices), Noise.from_dict(each["noise"])) for each in plan["requests"]
     ]
@@ -244,18 +238,14 @@ def measured(connection: sqlite3.Connection, lines: Sequence[Event], header: Hea
 
 
 def request_digest(plan: Plan) -> str:
-    """The identity of what is asked: of cells, requests, budget, neighbours and rules of later stages, never of rows.
-
-    A plan of one stage has no rules to name: its digest is the one that it had before there were any.
-    """
+    """The identity of what is asked: cells, requests, budget, neighbours and rules of later stages, never rows."""
     return asked_digest(plan.to_dict(), plan.schema)
 
 
 def asked_digest(given: Mapping[str, Any], schema: Schema) -> str:
     """``request_digest`` of a plan that is given as JSON."""
     fields = ("requests", "budget", "neighbours", "later", "groups", "matrices")
-    asked = {field: given[field] for field in fields if field in given}
-    return digest(canonical({**asked, "schema": schema.identity()}))
+    return digest(canonical({**{field: given[field] for field in fields}, "schema": schema.identity()}))
 
 
 def is_known(connection: sqlite3.Connection, plan: Plan, key: str) -> bool:

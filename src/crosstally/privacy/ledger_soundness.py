@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from fractions import Fraction
 
 from crosstally.budget import Budget
 from crosstally.checks import check_kind
@@ -16,7 +15,6 @@ from crosstally.plans.stages import Rule, first_share, part_of
 from crosstally.privacy.ledger_file import Event, Store, check_chain, digest, events, head, read_header
 from crosstally.privacy.ledger_records import (
     RAISED,
-    UPGRADED,
     Header,
     State,
     asked_digest,
@@ -33,8 +31,6 @@ from crosstally.privacy.ledger_records import (
 )
 
 __all__ = ["check_anchor", "check_price", "verify"]
-
-_ROUNDED = Fraction(1, 10**27)  # version 0.1.0 charged budgets exactly, but wrote them into plans to 28 digits
 
 
 def verify(store: Store, header: Header) -> None:
@@ -89,7 +85,7 @@ def check_price(connection: sqlite3.Connection, charged: Event, header: Header) 
         price = header.price(part_of(Budget.from_dict(body.get("budget")), share))
     except CrosstallyError as error:
         raise LedgerError(f"{header.ledger}: the plan of entry {charged.entry} is not sound: {error}") from None
-    if abs(price - cost) > cost * _ROUNDED:
+    if price != cost:
         raise LedgerError(f"{header.ledger}: entry {charged.entry} was charged for another plan")
 
 
@@ -104,19 +100,15 @@ def _verify_spend(connection: sqlite3.Connection, lines: Sequence[Event], header
 
 
 def _verify_own(lines: Sequence[Event], header: Header) -> None:
-    """Raise unless the events of the ledger itself are such as its format has: raises that raise, one upgrade."""
+    """Raise unless the events of the ledger itself are raises of the cap, each above the one before."""
     cap, raises = header.first_cap, 0
     for event in lines:
         if event.entry or event.kind in set(State):
             if not event.entry or event.kind not in set(State):
                 raise LedgerError(f"{header.ledger}: event {event.number} is none that a ledger has")
             continue
-        if header.number < 2 or event.kind not in (RAISED, UPGRADED):
+        if event.kind != RAISED:
             raise LedgerError(f"{header.ledger}: event {event.number} is none that a ledger has")
-        if event.kind == UPGRADED:
-            if event.number != 1:
-                raise LedgerError(f"{header.ledger}: only the first event can name an older ledger")
-            continue
         raises += 1
         new = read_cap(event)
         if event.key != f"\tcap {raises}" or new.pure != cap.pure or new.amount <= cap.amount:

@@ -33,6 +33,7 @@ __all__ = [
     "Kronecker",
     "Matrices",
     "Matrix",
+    "all_matrices_of",
     "check_parts",
     "matrices_along",
     "matrices_of",
@@ -324,6 +325,11 @@ def matrices_of(queries: Iterable[Query]) -> Matrices:
         raise PlanError("a release with linear strategies cannot count values in groups")
     found = {name: ways for name, ways in _ways(asked).items() if len(ways) == 1}
     return tuple(sorted((name, matrix) for name, ways in found.items() for matrix in ways if matrix is not None))
+
+
+def all_matrices_of(queries: Iterable[Query]) -> Mapping[str, tuple[Matrix, ...]]:
+    """For each attribute that is measured by a matrix somewhere its matrices, in the order of the queries."""
+    return {name: tuple(way for way in ways if way is not None) for name, ways in sorted(_ways(queries).items())}
 
 
 def mixed_of(queries: Iterable[Query]) -> Mapping[str, tuple[Matrix, ...]]:

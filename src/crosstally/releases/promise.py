@@ -20,9 +20,6 @@ from crosstally.tables import PUBLIC, Chosen, Measurement
 
 __all__ = ["check_promise", "costs_of_entries", "foreign_origins"]
 
-_ROUNDED = Fraction(1, 10**27)
-"""Version 0.1.0 spent budgets exactly, but wrote them to 28 digits: what is stated may be smaller by this part."""
-
 
 def check_promise(
     schema: Schema, statement: Statement, measurements: Sequence[Measurement], choices: Sequence[Chosen]
@@ -35,7 +32,7 @@ def check_promise(
     try:
         costs = costs_of_entries(schema, statement.neighbours, measurements, choices, pure=statement.budget.pure)
         cost, budget = sum(costs.values(), Fraction(0)), statement.budget
-        more_than_stated = cost > budget.amount * (1 + _ROUNDED)
+        more_than_stated = cost > budget.amount
     except CrosstallyError as error:
         raise ReleaseError(f"its measurements do not fit its privacy statement: {error}") from None
     if more_than_stated:
@@ -50,10 +47,7 @@ def costs_of_entries(
     *,
     pure: bool,
 ) -> Mapping[str, Fraction]:
-    """What each ledger entry paid for at least: epsilon when pure, otherwise rho.
-
-    A choice of a file before format 5 does not say its weights; whole weights are at least 1.
-    """
+    """What each ledger entry paid for: epsilon when pure, otherwise rho."""
     requests: dict[str, list[Request]] = defaultdict(list)
     for each in measurements:
         if each.noise is not None:
@@ -70,7 +64,7 @@ def _choice_cost(chosen: Chosen, schema: Schema, neighbours: Neighbours | str, *
     """Epsilon = 2 Delta / scale, or rho = epsilon^2 / 8 (``query.choice``)."""
     assert chosen.noise.kind is NoiseKind.GUMBEL
     moved = 1 if Neighbours(neighbours) == Neighbours.ADD_REMOVE else 2
-    most = (chosen.weight or 1) * moved * schema.max_rows
+    most = chosen.weight * moved * schema.max_rows
     epsilon = chosen.noise.cost(Sensitivity(most, most**2))
     return epsilon if pure else epsilon**2 / 8
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -116,43 +116,35 @@ class Statement:
         return (*promise, *_fact_sentences(schema), *caveats(schema))
 
     def to_dict(self) -> dict[str, Any]:
-        """The statement as JSON; what is absent is left out."""
-        out: dict[str, Any] = {
+        """The statement as JSON; what is absent is null."""
+        return {
             "model": self.model,
             "strategy": self.strategy,
             "budget": self.budget.to_dict(),
             "neighbours": self.neighbours.value,
+            "unit": None if self.unit is None else self.unit.identity(),
+            "rows": self.rows,
+            "versions": dict(self.versions or {}),
+            "entry": self.entry,
+            "rows_are_units": self.rows_are_units,
+            "plan": self.plan,
+            "joins": dict(self.joins or {}),
         }
-        if self.unit is not None:
-            out["unit"] = self.unit.identity()
-        if self.rows is not None:
-            out["rows"] = self.rows
-        out["versions"] = dict(self.versions or {})
-        if self.entry is not None:
-            out["entry"] = self.entry
-        if self.rows_are_units:
-            out["rows_are_units"] = True
-        if self.joins:
-            out["joins"] = dict(self.joins)
-        if self.plan is not None:
-            out["plan"] = self.plan
-        return out
 
     @classmethod
     def from_dict(cls, given: object) -> Statement:
         """A statement from its JSON; errors name the field."""
         if not isinstance(given, Mapping):
             raise ReleaseError(f"statement must be an object, got {type(given).__name__}")
-        needed = ("model", "strategy", "budget", "neighbours", "versions")
-        known = (*needed, "unit", "rows", "entry", "rows_are_units", "plan", "joins")
+        known = tuple(field.name for field in fields(cls))
         for key in given:
             if key not in known:
                 raise ReleaseError(f"statement: unknown field {key!r}{did_you_mean(str(key), known)}")
-        for key in needed:
+        for key in known:
             if key not in given:
                 raise ReleaseError(f"statement: the field {key!r} is missing")
         try:
-            budget, unit = Budget.from_dict(given["budget"]), _read_unit(given.get("unit"))
+            budget, unit = Budget.from_dict(given["budget"]), _read_unit(given["unit"])
         except CrosstallyError as error:
             raise ReleaseError(f"statement: {error}") from None
         return cls(**{**given, "budget": budget, "unit": unit})

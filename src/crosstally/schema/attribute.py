@@ -149,11 +149,6 @@ class Attribute:
         labels = tuple(self.labels[code] for code in codes)
         return _AttributePart(self.name, labels, levels_of(self.hierarchy, labels))
 
-    @property
-    def needs_format_2(self) -> bool:
-        """Whether it has anything that format 1 of a schema cannot say."""
-        return bool(self.bins or self.hierarchy or self.from_data or self.description or self.measured_in)
-
     def to_dict(self) -> dict[str, Any]:
         """The attribute as JSON; what is at its default is left out."""
         out = self.identity()
@@ -263,13 +258,13 @@ def _read_edges(edges: Iterable[object], where: str) -> tuple[float, ...]:
     return tuple(numbers)
 
 
-_FORMAT_1 = {"name", "values", "edges", "missing", "outside"}
-_FORMAT_2 = _FORMAT_1 | {"bins", "description", "measured_in", "hierarchy", "from"}
+_CELLS = {"name", "values", "edges", "missing", "outside"}
+_DESCRIPTION = {"bins", "description", "measured_in", "hierarchy", "from"}
 
 
-def read_attribute(given: object, where: str, *, format_number: int) -> Attribute:
+def read_attribute(given: object, where: str) -> Attribute:
     """An attribute from its JSON; errors name the place."""
-    found = read_fields(given, where, known=_FORMAT_1 if format_number == 1 else _FORMAT_2, needed={"name"})
+    found = read_fields(given, where, known=_CELLS | _DESCRIPTION, needed={"name"})
     try:
         from_data = read_from(found.pop("from", None))
         levels = read_levels(found.pop("hierarchy", []))

@@ -30,6 +30,8 @@ __all__ = ["MAX_ATTRIBUTES", "DerivedSchema", "Schema", "Unit"]
 
 # Limits time and memory: 130,000 pairs. What was measured and what is guessed: docs/concepts/scale.md.
 MAX_ATTRIBUTES = 512
+FORMAT = 1
+_FIELDS = {"crosstally-schema", "$schema", "attributes", "unit", "draft", "about", "bought", "facts", "reading"}
 _SHOWN = 30  # attributes at the prompt
 
 
@@ -288,8 +290,8 @@ class Schema:
         return replace(self, reading=WITHHELD) if isinstance(self.reading, RowReading) else self
 
     def bare(self) -> Schema:
-        """The schema with only its cells and unit, as format 1 can express it."""
-        attributes = (read_attribute(each.identity(), each.name, format_number=1) for each in self.attributes)
+        """The schema with only its cells and unit."""
+        attributes = (read_attribute(each.identity(), each.name) for each in self.attributes)
         unit = None if self.unit is None else Unit(self.unit.id, self.unit.max_rows)
         return Schema(attributes, unit, draft=self.draft)
 
@@ -303,17 +305,9 @@ class Schema:
 
     # JSON both ways
 
-    @property
-    def format_number(self) -> int:
-        """The lowest format number that can express the whole schema."""
-        of_parts = any(attribute.needs_format_2 for attribute in self.attributes)
-        of_unit = self.unit is not None and self.unit.from_data
-        of_whole = self.facts or any(each is not None for each in (self.about, self.bought, self.reading))
-        return 2 if of_parts or of_unit or of_whole else 1
-
     def to_dict(self) -> dict[str, Any]:
         """The schema as JSON that may be published; it says only whether there is a reading."""
-        out: dict[str, Any] = {"crosstally-schema": 2} if self.format_number == 2 else {}
+        out: dict[str, Any] = {"crosstally-schema": FORMAT}
         if self.draft:
             out["draft"] = True
         if self.about is not None:
@@ -337,19 +331,15 @@ class Schema:
 
     @classmethod
     def from_dict(cls, given: object) -> Schema:
-        """A schema from its JSON, of either format; errors name the field."""
-        number = given.get("crosstally-schema", 1) if isinstance(given, Mapping) else 1
-        if isinstance(number, bool) or number not in (1, 2):
-            raise SchemaError("the schema has a format that this crosstally does not read: it reads 1 and 2")
-        known = {"attributes", "unit", "draft"}
-        known |= {"crosstally-schema", "$schema", "about", "bought", "facts", "reading"} if number == 2 else set()
-        found = read_fields(given, "schema", known=known, needed={"attributes"})
+        """A schema from its JSON; errors name the field."""
+        number = given.get("crosstally-schema", FORMAT) if isinstance(given, Mapping) else FORMAT
+        if type(number) is not int or number != FORMAT:
+            raise SchemaError(f"the schema has a format that this crosstally does not read: it reads {FORMAT}")
+        found = read_fields(given, "schema", known=_FIELDS, needed={"attributes"})
         if not isinstance(found["attributes"], list):
             raise SchemaError(f"attributes must be a list, got {type(found['attributes']).__name__}")
         _check_number(found["attributes"])
-        attributes = [
-            read_attribute(each, f"attributes[{i}]", format_number=number) for i, each in enumerate(found["attributes"])
-        ]
+        attributes = [read_attribute(each, f"attributes[{i}]") for i, each in enumerate(found["attributes"])]
         draft = found.get("draft", False)
         if not isinstance(draft, bool):
             raise SchemaError(f"draft must be true or false, got {draft!r}")
@@ -357,7 +347,7 @@ class Schema:
             raise SchemaError("attributes must not be empty")
         return cls(
             attributes,
-            _read_unit(found.get("unit"), number),
+            _read_unit(found.get("unit")),
             draft=draft,
             about=None if found.get("about") is None else About.from_dict(found["about"]),
             bought=None if found.get("bought") is None else Bought.from_dict(found["bought"]),
@@ -438,11 +428,11 @@ def _check_number(attributes: Sequence[object]) -> None:
         raise SchemaError(f"attributes must be at most {MAX_ATTRIBUTES}, got {len(attributes)}")
 
 
-def _read_unit(given: object, format_number: int) -> Unit | None:
+def _read_unit(given: object) -> Unit | None:
     if given is None:
         return None
     needed = {"id", "max_rows"}
-    found = read_fields(given, "unit", known=needed if format_number == 1 else needed | {"from"}, needed=needed)
+    found = read_fields(given, "unit", known=needed | {"from"}, needed=needed)
     try:
         from_data = read_from(found.get("from"))
     except SchemaError as error:

@@ -45,7 +45,7 @@ def _mwem(*, rounds: int, rows: int | None, replays: int = 0) -> Strategy:
 
 RULES: dict[tuple[str, int], Callable[..., Strategy]] = {
     (Views.name, views.RULE_VERSION): _views,
-    **{(Stepwise.name, version): _stepwise for version in range(1, stepwise.RULE_VERSION + 1)},
+    (Stepwise.name, stepwise.RULE_VERSION): _stepwise,
     (MWEM.name, mwem.RULE_VERSION): _mwem,
     (Adaptive.name, adaptive.RULE_VERSION): _adaptive,
 }

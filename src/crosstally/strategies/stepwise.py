@@ -29,7 +29,7 @@ published measurements, never the data: choosing is post-processing.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import ClassVar
@@ -56,22 +56,16 @@ from crosstally.strategies.residual import Residual, contrast_costs, contrasts_w
 from crosstally.strategies.rounds import following
 from crosstally.strategies.trial import trial_share
 from crosstally.strategies.view_families import MOST_CELLS, best_family
-from crosstally.strategies.view_shares import TableBudget, ViewShares, best_shares, inferred_score, shrunk_score
-from crosstally.strategies.water_filling import believed_precisions, best_precisions
+from crosstally.strategies.view_shares import TableBudget, ViewShares, best_shares, inferred_score
+from crosstally.strategies.water_filling import best_precisions
 from crosstally.strategies.wide_schemas import grouped_views, groups_for, is_wide, second_of_wide
 from crosstally.typing import Floats
 from crosstally.workload import Workload
 
 __all__ = ["Stepwise"]
 
-RULE_VERSION = 5
-"""What ``next`` does with its parameters and what was measured. Approved plans rest on it, so all are run. Under
-Gaussian noise version 1 trusts inference to shrink the noise of every set (``water_filling``). Version 3 is version 2
-that uses public counts. Version 4 compares families of views under Laplace noise by the error after inference
-(``view_shares.inferred_score``); before, it trusted inference to shrink the noise of every set. Version 5 is version 4
-that may limit the error of one-way tables under Gaussian noise (``_most_one_way_error``)."""
-_WITHOUT_FACTS, _BY_SHRUNK_SCORE = 2, 3  # the last versions that do not use public counts, that compare as before
-
+RULE_VERSION = 1
+"""What ``next`` does with its parameters and what was measured: approved plans rest on it."""
 _LIMIT = "one_ways"  # the parameter of a rule that holds the largest RMS error of one-way tables, as text
 
 _FEW_TABLES = 3  # named tables; see below
@@ -129,7 +123,7 @@ class Stepwise(Strategy):
         goal = _goal(plan)
         task = Task(plan.schema, plan.workload, budget=plan.budget_left, neighbours=plan.neighbours)
         if is_wide(task):
-            return following(plan, second_of_wide(task, plan, seen, public=_uses_facts(plan)))
+            return following(plan, second_of_wide(task, plan, seen))
         rows, shares = seen_one_ways(plan.schema, seen)
         belief = Belief.of_one_ways(goal.closure, shares, rows)
         return task.planned(self.name, _second(task, goal, belief, _known_before(goal, plan), plan.later[0]))
@@ -183,7 +177,7 @@ def _rules(task: Task, ones: Fraction, most: float | None) -> tuple[Rule, ...]:
 def _goal(plan: Plan) -> Goal:
     """What the second stage is for: the named tables, or all."""
     goal = goal_of(plan.schema, plan.workload if plan.later[0].parameters["named"] else None)
-    return _with_first_share(goal, plan.share) if _uses_facts(plan) else goal
+    return _with_first_share(goal, plan.share)
 
 
 def _with_first_share(goal: Goal, share: Fraction) -> Goal:
@@ -194,20 +188,12 @@ def _with_first_share(goal: Goal, share: Fraction) -> Goal:
     return replace(goal, shares=np.array([float(share), *others]))
 
 
-def _uses_facts(plan: Plan) -> bool:
-    return plan.later[0].version > _WITHOUT_FACTS
-
-
 def _second(task: Task, goal: Goal, belief: Belief, already: Floats, rule: Rule | None = None) -> Sequence[Request]:
     """What to measure with the task's budget by a rule, when each set is known with some precision already."""
-    version, limit = (RULE_VERSION, None) if rule is None else (rule.version, rule.parameters.get(_LIMIT))
     if task.budget.pure:
-        score = shrunk_score if version <= _BY_SHRUNK_SCORE else inferred_score
-        return _cells_of(task, best_family(task, goal, belief, already, score=score))
-    precisions = believed_precisions if version == 1 else best_precisions
-    return _contrasts(
-        task, goal, belief, already, precisions, most=None if limit is None else float(exact(limit, _LIMIT))
-    )
+        return _cells_of(task, best_family(task, goal, belief, already, score=inferred_score))
+    limit = None if rule is None else rule.parameters.get(_LIMIT)
+    return _contrasts(task, goal, belief, already, most=None if limit is None else float(exact(limit, _LIMIT)))
 
 
 def _score(goal: Goal, plan: Plan) -> float:
@@ -294,7 +280,7 @@ def _one_ways(task: Task, budget: Budget) -> Sequence[Request]:
     if {None, *exact} >= {None, *task.workload.attributes(task.schema)}:
         return ()
     if not budget.pure:
-        return _contrasts(own, goal, belief, already, best_precisions)
+        return _contrasts(own, goal, belief, already)
     families = [
         best_views(task.schema, unknown.for_schema(task.schema), 2).views
         for without in (exact, {fact.attribute for fact in facts})
@@ -323,29 +309,23 @@ def _known(goal: Goal, plan: Plan) -> Floats:
 
 
 def _known_before(goal: Goal, plan: Plan) -> Floats:
-    """The precision of each set before the second stage: by the first, and by public counts if the rule uses them."""
-    return _known(goal, plan) + (public_precision(goal.closure) if _uses_facts(plan) else 0.0)
+    """The precision of each set before the second stage: by the first, and by public counts."""
+    return _known(goal, plan) + public_precision(goal.closure)
 
 
 # The second stage under Gaussian noise
 
 
 def _contrasts(
-    task: Task,
-    goal: Goal,
-    belief: Belief,
-    already: Floats,
-    precisions: Callable[..., Floats],
-    *,
-    most: float | None = None,
+    task: Task, goal: Goal, belief: Belief, already: Floats, *, most: float | None = None
 ) -> Sequence[Request]:
     costs = contrast_costs(goal.closure, task.neighbours)
     amount = bounded(task.budget.amount)  # what is bought is scaled to the budget later
-    bought = precisions(goal, belief, costs, amount, already=already, most_cells=MOST_CELLS)
+    bought = best_precisions(goal, belief, costs, amount, already=already, most_cells=MOST_CELLS)
     if most is not None and _one_way_error(goal, already + bought) > most:
         ones = _for_one_ways(goal, costs, amount, already=already, most=most)
         left = amount - float(costs @ ones)
-        bought = ones + precisions(goal, belief, costs, left, already=already + ones, most_cells=MOST_CELLS)
+        bought = ones + best_precisions(goal, belief, costs, left, already=already + ones, most_cells=MOST_CELLS)
     with np.errstate(divide="ignore"):
         variances = 1 / np.exp2(np.round(np.log2(bought) * _STEP) / _STEP)
     return GroupedRequests(

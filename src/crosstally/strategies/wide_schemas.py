@@ -35,11 +35,8 @@ def is_wide(task: Task) -> bool:
     return bool((sizes.sum() ** 2 - (sizes**2).sum()) / 2 > MOST_CELLS)
 
 
-def second_of_wide(task: Task, plan: Plan, seen: Sequence[Measurement], *, public: bool) -> Sequence[Request]:
-    """Pairs on trial, if they come next; then views, by the belief or by what the trial says of interactions.
-
-    ``public`` says whether public counts are used.
-    """
+def second_of_wide(task: Task, plan: Plan, seen: Sequence[Measurement]) -> Sequence[Request]:
+    """Pairs on trial, if they come next; then views, by the belief or by what the trial says of interactions."""
     names = task.workload.attributes(task.schema)
     if len(plan.later) > 1:
         groups, own = groups_for(task, seen, in_full=_measured_together(plan)), next_budget(plan)
@@ -47,7 +44,7 @@ def second_of_wide(task: Task, plan: Plan, seen: Sequence[Measurement], *, publi
         return requests_with_shares(queries, [1.0] * len(queries), task.schema, own, task.neighbours)
     if "trial" not in plan.later[0].parameters:
         closure = Closure(plan.schema, tuple((name,) for name in names))
-        known = plan.known_variances_of(closure) if public else plan.variances_of(closure)
+        known = plan.known_variances_of(closure)
         groups = groups_for(task, seen, in_full=_measured_together(plan))
         return grouped_views(task, seen, groups, known.of_tables)
     number = len(trial_pairs(names))

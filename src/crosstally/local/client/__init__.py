@@ -14,7 +14,7 @@ not tell more than a report does, so the order is fixed: check the whole protoco
 from __future__ import annotations
 
 from .amounts import LONGEST_AMOUNT
-from .checks import BY_TOKEN, DRAWN, GROUP_HASH, check_protocol, protocol_digest, protocol_id
+from .checks import GROUP_HASH, VERSION, check_protocol, protocol_digest, protocol_id
 from .draws import SecureSource, draw, worst_ratio
 from .errors import AmountError, CapReachedError, ClientError, ProtocolError, ReportLostError, StoreError, TokenError
 from .reporting import RECORD, TOKEN_BYTES, group_of_token, is_token, place_of_token, report
@@ -22,12 +22,11 @@ from .rows import encode_row, read_row
 from .store import FileStore
 
 __all__ = [
-    "BY_TOKEN",
-    "DRAWN",
     "GROUP_HASH",
     "LONGEST_AMOUNT",
     "RECORD",
     "TOKEN_BYTES",
+    "VERSION",
     "AmountError",
     "CapReachedError",
     "ClientError",

@@ -15,15 +15,26 @@ from .errors import ProtocolError
 from .rows import size_of
 from .rules import fields, fraction, list_of, need, whole
 
-__all__ = ["BY_TOKEN", "DRAWN", "GROUP_HASH", "check_protocol", "protocol_digest", "protocol_id"]
+__all__ = ["GROUP_HASH", "VERSION", "check_protocol", "protocol_digest", "protocol_id"]
 
-DRAWN, BY_TOKEN = 1, 2  # versions of protocols and reports: the device draws its group, or its token gives it
+VERSION = 1  # of protocols and reports
 GROUP_HASH = "hmac-sha256"  # how a token gives a group, by its name in protocols
 _MOST_ATTRIBUTES, _MOST_CELLS, _LARGEST_EDGE = 512, 100_000, 1e300  # those of a schema (crosstally.schema)
 _MOST_GROUPS = 2**18  # a design makes at most 50,000 for each number of attributes
 _MOST = 10**12  # people, and what counts them
 _LEAST_EPSILON, _MOST_EPSILON = Fraction(1, 1000), Fraction(16)  # those of a design (crosstally.local.oracles.odds)
-_PROTOCOL_FIELDS = {"version", "epsilon", "people", "ways", "method", "minimum", "schema", "oracles", "groups"}
+_PROTOCOL_FIELDS = {
+    "version",
+    "epsilon",
+    "people",
+    "ways",
+    "method",
+    "minimum",
+    "tokens",
+    "schema",
+    "oracles",
+    "groups",
+}
 
 
 def protocol_id(protocol: Mapping[str, Any]) -> bytes:
@@ -52,10 +63,9 @@ def check_protocol(protocol: object) -> dict[str, Any]:
         copy = json.loads(_written(protocol))
     except (TypeError, ValueError, RecursionError):
         raise ProtocolError("the protocol must be plain JSON") from None
-    by_token = isinstance(copy, dict) and copy.get("version") == BY_TOKEN
-    fields(copy, "the protocol", _PROTOCOL_FIELDS | {"tokens"} if by_token else _PROTOCOL_FIELDS)
-    whole(copy["version"], "version", DRAWN, BY_TOKEN)
-    need(not by_token or copy["tokens"] == GROUP_HASH, f"tokens must be {GROUP_HASH}")
+    fields(copy, "the protocol", _PROTOCOL_FIELDS)
+    whole(copy["version"], "version", VERSION, VERSION)
+    need(copy["tokens"] in (None, GROUP_HASH), f"tokens must be {GROUP_HASH}, or null where devices draw their groups")
     for field in ("people", "ways", "minimum"):
         whole(copy[field], field, 1, _MOST)
     need(isinstance(copy["method"], str), "method must be a text")

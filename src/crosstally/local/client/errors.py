@@ -16,7 +16,7 @@ class CapReachedError(ClientError):
 
 
 class ProtocolError(ClientError):
-    """The protocol is not one of version 1 or 2, or does not keep the epsilon that it states."""
+    """The protocol is not one of version 1, or does not keep the epsilon that it states."""
 
 
 class ReportLostError(ClientError):

@@ -14,7 +14,7 @@ from itertools import count
 from typing import Any
 
 from .amounts import amount
-from .checks import DRAWN, check_protocol, protocol_digest, protocol_id
+from .checks import check_protocol, protocol_digest, protocol_id
 from .draws import ANSWERS, SecureSource, draw
 from .errors import AmountError, CapReachedError, ReportLostError, StoreError, TokenError
 from .rows import read_row, settled
@@ -23,7 +23,7 @@ from .store import FileStore
 __all__ = ["RECORD", "TOKEN_BYTES", "group_of_token", "is_token", "place_of_token", "report"]
 
 RECORD = struct.Struct("<B8s16sIQ")
-TOKEN_BYTES = 16  # a token is the id of its report, so that both versions have records of one size
+TOKEN_BYTES = 16  # a token is the id of its report, so that records have one size, with tokens and without
 _TOKEN = re.compile(f"[0-9a-f]{{{2 * TOKEN_BYTES}}}")
 _GROUP_LABEL = b"crosstally group 2"  # nothing else is hashed with a token as the key
 _SPENT_STEPS = 10**30  # amounts with more digits are rounded up, so that hostile fractions cannot outgrow the store
@@ -80,7 +80,7 @@ _THREADS = threading.RLock()  # a plain mapping has no lock of its own
 
 def _checked_token(protocol: Mapping[str, Any], token: object) -> bytes | None:
     """The bytes of a token; None where groups are drawn."""
-    if protocol["version"] == DRAWN:
+    if protocol["tokens"] is None:
         if token is not None:
             raise TokenError("this protocol has no tokens: leave the token out")
         return None

@@ -1,6 +1,6 @@
 """The format of a release file: its header, its columns and its checksum, as writer and reader both have them.
 
-``docs/reference/release-file.md`` describes its formats field by field.
+``docs/reference/release-file.md`` describes it field by field.
 """
 
 from __future__ import annotations
@@ -21,23 +21,16 @@ from crosstally.schema import Schema
 from crosstally.tables import Measurement
 
 __all__ = [
-    "CHOICE_FIELDS",
     "CHOSEN_FIELDS",
-    "CHOSEN_WEIGHT_FIELDS",
     "CONTENT",
     "DIGEST_KEY",
     "ESTIMATE_FIELDS",
     "FORMAT",
-    "GROUP_FIELDS",
     "HEADER_FIELDS",
     "HEADER_KEY",
-    "INFERENCE_FIELDS",
     "KIND_FIELDS",
-    "MATRICES",
     "MAX_EXACT",
     "MAX_HEADER",
-    "MIXED",
-    "MIXED_KIND_FIELDS",
     "ROOM_KEY",
     "TEXTS",
     "MeasurementKind",
@@ -48,29 +41,24 @@ __all__ = [
     "places",
 ]
 
-FORMAT = 7  # the newest number; a release whose statement names no plan is still written as format 1 to 4
+FORMAT = 1
 CONTENT = ("measurement", "cell", "value", "estimate")  # the columns that hold the release
 READABLE = ("table", "variance")  # columns for people: they repeat what the header says
 HEADER_KEY, DIGEST_KEY = b"crosstally", b"crosstally.sha256"  # entries of the Parquet metadata
-HEADER_FIELDS = ("format", "schema", "statement", "estimate", "mechanisms", "measurements")
-GROUP_FIELDS = (*HEADER_FIELDS, "groups")  # from format 4 on: the group of each value, where attributes have groups
-CHOICE_FIELDS = (*GROUP_FIELDS, "choices")  # from format 4 on, where tables were chosen privately
-MATRICES = "matrices"  # from format 6 on: the matrix along each attribute that is measured by one
-MIXED = "mixed"  # in format 7: the matrices of each attribute that is measured in more than one way
-CHOSEN_FIELDS = ("tables", "chosen", "noise", "origin")
-CHOSEN_WEIGHT_FIELDS = (*CHOSEN_FIELDS, "weight")  # from format 5 on: with it the cost of a choice is known
-ESTIMATE_FIELDS = {
-    1: ("nonnegative", "rounds", "corrected"),
-    2: ("nonnegative", "rounds", "corrected", "variances"),
-    3: ("inference", "corrected"),
-    4: ("inference", "corrected"),
-    5: ("inference", "corrected"),
-    6: ("inference", "corrected"),
-    7: ("inference", "corrected"),
-}
-INFERENCE_FIELDS = ("name", "version", "options")
-KIND_FIELDS = ("query", "values", "noise", "variance", "origin")
-MIXED_KIND_FIELDS = (*KIND_FIELDS, "matrices")  # in format 7: which of an attribute's matrices it is measured by
+HEADER_FIELDS = (
+    "format",
+    "schema",
+    "statement",
+    "estimate",
+    "mechanisms",
+    "measurements",
+    "groups",  # of each attribute whose values are in groups: the group of each value
+    "matrices",  # of each attribute that is measured by matrices: these
+    "choices",  # what was chosen privately
+)
+CHOSEN_FIELDS = ("tables", "chosen", "noise", "origin", "weight")
+ESTIMATE_FIELDS = ("inference", "rounds", "corrected", "variances")
+KIND_FIELDS = ("query", "values", "noise", "variance", "origin", "matrices")
 MAX_HEADER = 32 * 2**20  # bytes of JSON
 MAX_EXACT = 2**53  # up to here a double holds every whole number
 ROOM_KEY = b"crosstally.room"  # blanks, in a file that would be too small for its numbers
@@ -78,14 +66,12 @@ ROOM_KEY = b"crosstally.room"  # blanks, in a file that would be too small for i
 # the numbers, and equal ones compress to nothing. Releases have 8 to 13 bytes for each number (65,536 cells at
 # epsilon 100 and 1), so that next to none needs room. Fewer free numbers would need it in small releases.
 _FREE_NUMBERS, _BYTES_A_NUMBER = 500_000, 4
-# Versions before 0.3.0 wrote formats 1 to 3 and gave no room: whatever they wrote is read, up to ``MAX_CELLS`` numbers.
-_FIRST_WITH_ROOM = 4
 TEXTS = pa.dictionary(pa.int32(), pa.string())
 
 
-def least_size(numbers: int, format_number: int) -> int:
-    """How many bytes a release file of so many numbers must have; those of older formats were written without room."""
-    return 0 if format_number < _FIRST_WITH_ROOM else max(0, numbers - _FREE_NUMBERS) * _BYTES_A_NUMBER
+def least_size(numbers: int) -> int:
+    """How many bytes a release file of so many numbers must have."""
+    return max(0, numbers - _FREE_NUMBERS) * _BYTES_A_NUMBER
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +84,11 @@ class MeasurementKind:
     variance: float
     origin: str
     matrices: tuple[tuple[str, int], ...] = ()
-    """For each attribute that is measured in more than one way the number of the matrix along it; none for cells."""
+    """For each attribute along which there is a matrix its number among the attribute's matrices."""
 
     @classmethod
-    def of(cls, measurement: Measurement, mixed: Mapping[str, Sequence[Matrix]]) -> MeasurementKind:
-        """The kind of a measurement, where some attributes are measured in more than one way."""
+    def of(cls, measurement: Measurement, matrices: Mapping[str, Sequence[Matrix]]) -> MeasurementKind:
+        """The kind of a measurement, where attributes have these matrices."""
         query = "contrast"
         if isinstance(measurement.query, Cells):
             query = "groups" if measurement.query.groups else "cells"
@@ -111,11 +97,11 @@ class MeasurementKind:
         values = "whole" if measurement.values.dtype == np.int64 else "real"
         asked = measurement.query
         own = asked.matrices if isinstance(asked, Kronecker) else ()
-        numbers = tuple((name, mixed[name].index(matrix)) for name, matrix in own if name in mixed)
+        numbers = tuple((name, matrices[name].index(matrix)) for name, matrix in own)
         return cls(query, values, measurement.noise, measurement.variance, measurement.origin, numbers)
 
-    def to_dict(self, *, mixed: bool) -> dict[str, Any]:
-        """The kind as JSON; with the numbers of matrices, if any attribute is measured in more than one way."""
+    def to_dict(self) -> dict[str, Any]:
+        """The kind as JSON."""
         noise = None if self.noise is None else self.noise.to_dict()
         return {
             "query": self.query,
@@ -123,7 +109,7 @@ class MeasurementKind:
             "noise": noise,
             "variance": self.variance,
             "origin": self.origin,
-            **({"matrices": dict(self.matrices)} if mixed else {}),
+            "matrices": dict(self.matrices),
         }
 
 

@@ -16,26 +16,18 @@ from numpy.typing import NDArray
 
 from crosstally.budget import Noise, NoiseKind
 from crosstally.errors import CrosstallyError, ReleaseError
-from crosstally.inference.estimate import CORRECTED, ROUNDS, SHRUNK
-from crosstally.inference.shrinkage import VERSION
+from crosstally.inference.estimate import CORRECTED
 from crosstally.json_text import JsonError, read_json
 from crosstally.query.groups import Groups
-from crosstally.query.kronecker import Kronecker, Matrix, matrices_of, mixed_of, read_matrices, read_matrix
+from crosstally.query.kronecker import Kronecker, Matrix, all_matrices_of, read_matrix
 from crosstally.query.queries import MAX_CELLS, Cells, Contrast, check_contrast_cells, read_group_maps
 from crosstally.releases.file.format import (
-    CHOICE_FIELDS,
     CHOSEN_FIELDS,
-    CHOSEN_WEIGHT_FIELDS,
     ESTIMATE_FIELDS,
     FORMAT,
-    GROUP_FIELDS,
     HEADER_FIELDS,
-    INFERENCE_FIELDS,
     KIND_FIELDS,
-    MATRICES,
     MAX_HEADER,
-    MIXED,
-    MIXED_KIND_FIELDS,
     MeasurementKind,
 )
 from crosstally.releases.publish import check_variance
@@ -54,12 +46,8 @@ Asked = Cells | Contrast | Kronecker
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """All that the header says, checked; a measurement is its kind, its query and the shape of its values.
+    """All that the header says, checked; a measurement is its kind, its query and the shape of its values."""
 
-    ``number`` is that of the format.
-    """
-
-    number: int
     schema: Schema
     statement: Statement
     nonnegative: str
@@ -92,53 +80,33 @@ def read_header(text: bytes | None, rows: int) -> Header:
 
 
 def _read_fields(fields: Any, rows: int) -> Header:
-    number = fields["format"]
-    newest = (
-        *(CHOICE_FIELDS if "choices" in fields else GROUP_FIELDS),
-        *([MATRICES] if number >= 6 else []),
-        *([MIXED] if number >= 7 else []),
-    )
-    fields = _fields(fields, "header", newest if number >= 4 else HEADER_FIELDS)
+    fields = _fields(fields, "header", HEADER_FIELDS)
     schema, statement = Schema.from_dict(fields["schema"]).public(), Statement.from_dict(fields["statement"])
     if statement.unit != schema.unit:
         raise ReleaseError("the unit of the statement must be that of the schema")
-    if statement.rows_are_units and number < 4:
-        raise ReleaseError("statement: unknown field 'rows_are_units'")
-    if statement.joins and number < 5:
-        raise ReleaseError("statement: unknown field 'joins'")
-    if (statement.plan is None) != (number < 5):
-        raise ReleaseError("statement: from format 5 on, and not before, it must have the field 'plan'")
     if not isinstance(fields["mechanisms"], list) or not isinstance(fields["measurements"], list):
         raise ReleaseError("mechanisms and measurements must be lists")
     if len(fields["mechanisms"]) > len(fields["measurements"]):  # reading each takes time
         raise ReleaseError("there must be at most as many mechanisms as measurements")
-    names = MIXED_KIND_FIELDS if number >= 7 else KIND_FIELDS
-    kinds = [_read_kind(each, f"mechanism {i}", names) for i, each in enumerate(fields["mechanisms"])]
-    maps = read_group_maps(fields.get("groups", {}))
+    kinds = [_read_kind(each, f"mechanism {i}") for i, each in enumerate(fields["mechanisms"])]
+    maps = read_group_maps(fields["groups"])
     schema.check([name for name, _ in maps])
-    matrices = read_matrices(fields.get(MATRICES, {}))
-    schema.check([name for name, _ in matrices])
-    mixed = _read_mixed(fields.get(MIXED, {}), schema)
-    known = _Known(dict(maps), dict(matrices), mixed)
+    matrices = _read_matrices(fields["matrices"], schema)
+    known = _Known(dict(maps), matrices)
     measurements = _read_measurements(fields["measurements"], kinds, known, schema, rows)
-    asked = [query for _, query, _ in measurements]
-    if matrices_of(asked) != matrices or (number == 6 and not matrices):
+    if all_matrices_of([query for _, query, _ in measurements]) != matrices:
         raise ReleaseError("matrices must be those of its measurements")
-    if mixed_of(asked) != mixed or (number == 7 and not mixed):
-        raise ReleaseError("mixed must be the matrices of attributes that its measurements measure in several ways")
     groups = Groups.of(schema, (query for _, query, _ in measurements))
-    choices = _read_choices(fields.get("choices", []), schema, CHOSEN_FIELDS if number < 5 else CHOSEN_WEIGHT_FIELDS)
-    of_format_4 = groups is not None or bool(choices) or statement.rows_are_units
-    if maps != (() if groups is None else groups.maps) or (number == 4 and not of_format_4):
+    choices = _read_choices(fields["choices"], schema)
+    if maps != (() if groups is None else groups.maps):
         raise ReleaseError("groups must be those of its measurements")
-    fit = _read_made_by(fields["estimate"], number)
-    left = _read_variances(fit.pop("variances", []), schema)
+    fit = _read_fit(fields["estimate"])
+    left = _read_variances(fit.pop("variances"), schema)
     if left and statement.model != "local":
         raise ReleaseError(
             "estimate: only a release of the local model has variances of its own; others have their noise's"
         )
     return Header(
-        number=number,
         schema=schema,
         statement=statement,
         measurements=measurements,
@@ -165,7 +133,7 @@ def _check_format(fields: Any) -> None:
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
         raise ReleaseError("its header has no format number")
     if number > FORMAT:
-        raise ReleaseError(f"it has format {number}, made by a newer crosstally; this one reads up to format {FORMAT}")
+        raise ReleaseError(f"it has format {number}, made by a newer crosstally; this one reads format {FORMAT}")
 
 
 def _fields(given: Any, where: str, names: Sequence[str]) -> dict[str, Any]:
@@ -174,44 +142,18 @@ def _fields(given: Any, where: str, names: Sequence[str]) -> dict[str, Any]:
     return given
 
 
-def _read_fit(given: Any, names: Sequence[str]) -> dict[str, Any]:
-    fields = _fields(given, "estimate", names)
+def _read_fit(given: Any) -> dict[str, Any]:
+    """What made the estimate."""
+    fields = dict(_fields(given, "estimate", ESTIMATE_FIELDS))
     rounds = fields["rounds"]
-    known = [name for name in CORRECTED if name != SHRUNK]
-    if fields["nonnegative"] not in known:
-        raise ReleaseError(f"estimate: nonnegative must be one of {', '.join(known)}")
+    fields["nonnegative"] = inference = fields.pop("inference")
+    if inference not in CORRECTED:
+        raise ReleaseError(f"estimate: inference must be one of {', '.join(CORRECTED)}")
     if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:
         raise ReleaseError("estimate: rounds must be a whole number of at least 1")
-    if fields["corrected"] not in ("none", fields["nonnegative"]):
-        raise ReleaseError("estimate: corrected must be none or what nonnegative says")
-    return fields
-
-
-def _read_made_by(given: Any, number: int) -> dict[str, Any]:
-    """What made the estimate. Format 3 names the newer inference, format 4 every one, by name and version."""
-    names = ESTIMATE_FIELDS[number]
-    if number < 3:
-        return _read_fit(given, names)
-    fields = _fields(given, "estimate", names)
-    inference = _fields(fields["inference"], "estimate: inference", INFERENCE_FIELDS)
-    if number == 3 or inference["name"] == SHRUNK or inference["version"] != 1:
-        return _read_shrunk(fields, inference)
-    options = _fields(inference["options"], "estimate: options", ("rounds",))
-    older = {"nonnegative": inference["name"], **options, "corrected": fields["corrected"]}
-    return _read_fit(older, ESTIMATE_FIELDS[1])
-
-
-def _read_shrunk(fields: Mapping[str, Any], inference: Mapping[str, Any]) -> dict[str, Any]:
-    """The inference that has a version. Newer ones may have other options."""
-    if (inference["name"], inference["version"]) != (SHRUNK, VERSION) or type(inference["version"]) is not int:
-        raise ReleaseError(
-            f"estimate: its inference must be {SHRUNK} of version {VERSION}; a newer crosstally may read it"
-        )
-    if inference["options"] != {}:
-        raise ReleaseError(f"estimate: {SHRUNK} has no options")
-    if fields["corrected"] not in ("none", SHRUNK):
+    if fields["corrected"] not in ("none", inference):
         raise ReleaseError("estimate: corrected must be none or the name of its inference")
-    return {"nonnegative": SHRUNK, "rounds": ROUNDS, "corrected": fields["corrected"]}
+    return fields
 
 
 def _read_variances(given: Any, schema: Schema) -> dict[tuple[str, ...], float]:
@@ -234,14 +176,14 @@ def _read_variances(given: Any, schema: Schema) -> dict[tuple[str, ...], float]:
     return out
 
 
-def _read_choices(given: Any, schema: Schema, names: Sequence[str]) -> tuple[Chosen, ...]:
-    """What was chosen privately. Whether there is such a field at all says whether there is a choice."""
+def _read_choices(given: Any, schema: Schema) -> tuple[Chosen, ...]:
+    """What was chosen privately."""
     if not isinstance(given, list):
         raise ReleaseError("choices must be a list")
     out = []
     for i, each in enumerate(given):
         where = f"choice {i}"
-        fields = _fields(each, where, names)
+        fields = _fields(each, where, CHOSEN_FIELDS)
         tables = fields["tables"]
         if not isinstance(tables, list) or not all(isinstance(places, list) and places for places in tables):
             raise ReleaseError(f"{where}: tables must be a list of lists of positions")
@@ -250,9 +192,7 @@ def _read_choices(given: Any, schema: Schema, names: Sequence[str]) -> tuple[Cho
         if not isinstance(fields["origin"], str):
             raise ReleaseError(f"{where}: origin must be a text")
         candidates = tuple(tuple(schema.names[n] for n in places) for places in tables)
-        noise, origin, weight = Noise.from_dict(fields["noise"]), fields["origin"], fields.get("weight")
-        if weight is None and "weight" in fields:
-            raise ReleaseError(f"{where}: weight must be a whole number of at least 1")
+        noise, origin, weight = Noise.from_dict(fields["noise"]), fields["origin"], fields["weight"]
         try:
             out.append(Chosen(tables=candidates, number=fields["chosen"], noise=noise, origin=origin, weight=weight))
         except CrosstallyError as error:
@@ -260,10 +200,10 @@ def _read_choices(given: Any, schema: Schema, names: Sequence[str]) -> tuple[Cho
     return tuple(out)
 
 
-def _read_mixed(given: Any, schema: Schema) -> dict[str, tuple[Matrix, ...]]:
-    """The matrices of attributes that are measured in more than one way."""
+def _read_matrices(given: Any, schema: Schema) -> dict[str, tuple[Matrix, ...]]:
+    """The matrices by which attributes are measured."""
     if not isinstance(given, dict) or not all(isinstance(each, list) and each for each in given.values()):
-        raise ReleaseError("mixed must map names of attributes to lists of matrices")
+        raise ReleaseError("matrices must map names of attributes to lists of matrices")
     schema.check(list(given))
     return {name: tuple(read_matrix(matrix, name) for matrix in each) for name, each in given.items()}
 
@@ -274,8 +214,8 @@ def _read_numbers(given: Any, where: str) -> tuple[tuple[str, int], ...]:
     return tuple(sorted(given.items()))
 
 
-def _read_kind(given: Any, where: str, names: Sequence[str]) -> MeasurementKind:
-    fields = _fields(given, where, names)
+def _read_kind(given: Any, where: str) -> MeasurementKind:
+    fields = _fields(given, where, KIND_FIELDS)
     if fields["query"] not in _QUERIES or fields["values"] not in ("whole", "real"):
         raise ReleaseError(
             f"{where}: query must be {', '.join(_QUERIES[:-1])} or {_QUERIES[-1]}, and values whole or real"
@@ -292,24 +232,23 @@ def _read_kind(given: Any, where: str, names: Sequence[str]) -> MeasurementKind:
             raise ReleaseError(f"{where}: noise must be laplace or gaussian")
         check_variance(float(variance), noise.variance, where)
         variance = noise.variance
-    numbers = _read_numbers(fields.get("matrices", {}), where)
+    numbers = _read_numbers(fields["matrices"], where)
     return MeasurementKind(**{**fields, "noise": noise, "variance": float(variance), "matrices": numbers})
 
 
 class _Known(NamedTuple):
-    """What measurements refer to by the name of an attribute: its groups, its one matrix, or its several ones."""
+    """What measurements refer to by the name of an attribute: its groups, its matrices."""
 
     groups: Mapping[str, tuple[int, ...]]
-    matrices: Mapping[str, Matrix]
-    mixed: Mapping[str, Sequence[Matrix]]
+    matrices: Mapping[str, Sequence[Matrix]]
 
     def kronecker(self, names: Sequence[str], kind: MeasurementKind, where: str) -> Kronecker:
         """The query of a kind over some attributes."""
-        own = {name: self.matrices[name] for name in names if name in self.matrices}
+        own = {}
         for name, number in kind.matrices:
-            if name not in names or number >= len(self.mixed.get(name, ())):
+            if name not in names or number >= len(self.matrices.get(name, ())):
                 raise ReleaseError(f"{where} must name matrices that are there, of its own attributes")
-            own[name] = self.mixed[name][number]
+            own[name] = self.matrices[name][number]
         return Kronecker(names, own)
 
 

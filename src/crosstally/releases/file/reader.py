@@ -87,7 +87,7 @@ def _read_release(data: bytes) -> Release:
         with pq.ParquetFile(pa.BufferReader(data), pre_buffer=False, page_checksum_verification=True) as file:
             found = file.metadata.metadata or {}
             header = read_header(found.get(HEADER_KEY), file.metadata.num_rows)
-            if len(data) < (least := least_size(file.metadata.num_rows, header.number)):
+            if len(data) < (least := least_size(file.metadata.num_rows)):
                 raise ReleaseError(f"with {file.metadata.num_rows:,} rows it must have at least {least:,} bytes")
             columns = _read_columns(file, data, header)
     except _BAD_PARQUET:

@@ -12,19 +12,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from crosstally.errors import ReleaseError
-from crosstally.inference.estimate import SHRUNK
-from crosstally.inference.shrinkage import VERSION
 from crosstally.platform_files import whole_file
-from crosstally.query.kronecker import Kronecker, matrices_of, mixed_of
+from crosstally.query.kronecker import Kronecker, all_matrices_of
 from crosstally.query.queries import Contrast
 from crosstally.releases.file.format import (
     CONTENT,
     DIGEST_KEY,
+    FORMAT,
     HEADER_KEY,
-    MATRICES,
     MAX_EXACT,
     MAX_HEADER,
-    MIXED,
     ROOM_KEY,
     TEXTS,
     MeasurementKind,
@@ -51,7 +48,7 @@ def save_release(release: Release, path: str | Path) -> None:
     try:
         with whole_file(path) as stream:
             _write_parquet(stream, release, columns, metadata)
-            missing = least_size(len(columns["value"]), _format_number(release)) - stream.tell()
+            missing = least_size(len(columns["value"])) - stream.tell()
             if missing > 0:
                 stream.seek(0)
                 _write_parquet(stream, release, columns, {**metadata, ROOM_KEY: b" " * missing})
@@ -62,30 +59,29 @@ def save_release(release: Release, path: str | Path) -> None:
 def header_bytes(release: Release) -> bytes:
     """The header of a release."""
     kinds: dict[MeasurementKind, int] = {}
-    positions, mixed = release.schema.positions, mixed_of([m.query for m in release.measurements])
+    positions, matrices = release.schema.positions, all_matrices_of([m.query for m in release.measurements])
     measurements = []
     for measurement in release.measurements:
-        number = kinds.setdefault(MeasurementKind.of(measurement, mixed), len(kinds))
+        number = kinds.setdefault(MeasurementKind.of(measurement, matrices), len(kinds))
         measurements.append([number, *(positions[name] for name in measurement.query.attributes)])
     left = [[variance, *(positions[name] for name in names)] for names, variance in release.variances_left.items()]
-    groups, matrices = release.estimate.groups, matrices_of([m.query for m in release.measurements])
-    number = _format_number(release)
+    groups = release.estimate.groups
     header: dict[str, Any] = {
-        "format": number,
+        "format": FORMAT,
         "schema": release.schema.to_dict(),
         "statement": release.statement.to_dict(),
-        "estimate": _estimate_fields(release, left, number),
-        "mechanisms": [kind.to_dict(mixed=bool(mixed)) for kind in kinds],
+        "estimate": {
+            "inference": release.nonnegative,
+            "rounds": release.rounds,
+            "corrected": release.estimate.corrected,
+            "variances": left,
+        },
+        "mechanisms": [kind.to_dict() for kind in kinds],
         "measurements": measurements,
+        "groups": {} if groups is None else {name: list(each) for name, each in groups.maps},
+        "matrices": {name: [[list(row) for row in matrix] for matrix in each] for name, each in matrices.items()},
+        "choices": [_choice_fields(each, positions) for each in release.choices],
     }
-    if number >= 4:
-        header["groups"] = {} if groups is None else {name: list(each) for name, each in groups.maps}
-    if number >= 6:
-        header[MATRICES] = {name: [list(row) for row in matrix] for name, matrix in matrices}
-    if mixed:
-        header[MIXED] = {name: [[list(row) for row in matrix] for matrix in each] for name, each in mixed.items()}
-    if release.choices:
-        header["choices"] = [_choice_fields(each, positions, number) for each in release.choices]
     text = json.dumps(header, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     encoded = text.encode("utf-8", "backslashreplace")  # half a surrogate pair becomes its JSON escape
     if len(encoded) > MAX_HEADER:
@@ -93,38 +89,14 @@ def header_bytes(release: Release) -> bytes:
     return encoded
 
 
-def _format_number(release: Release) -> int:
-    """The least format that can say it."""
-    queries = [m.query for m in release.measurements]
-    if any(isinstance(query, Kronecker) for query in queries):
-        return 7 if mixed_of(queries) else 6
-    if release.statement.plan is not None:
-        return 5
-    if release.estimate.groups is not None or release.choices or release.statement.rows_are_units:
-        return 4
-    return 3 if release.nonnegative == SHRUNK else 2 if release.variances_left else 1
-
-
-def _choice_fields(chosen: Chosen, positions: Mapping[str, int], number: int) -> dict[str, Any]:
-    fields = {
+def _choice_fields(chosen: Chosen, positions: Mapping[str, int]) -> dict[str, Any]:
+    return {
         "tables": [[positions[name] for name in names] for names in chosen.tables],
         "chosen": chosen.number,
         "noise": chosen.noise.to_dict(),
         "origin": chosen.origin,
+        "weight": chosen.weight,
     }
-    return {**fields, "weight": chosen.weight} if number >= 5 else fields
-
-
-def _estimate_fields(release: Release, left: list[list[float]], number: int) -> dict[str, Any]:
-    """What made the estimate: by its name and version, or as formats 1 and 2 say it."""
-    if release.nonnegative == SHRUNK:
-        inference: dict[str, Any] = {"name": SHRUNK, "version": VERSION, "options": {}}
-        return {"inference": inference, "corrected": release.estimate.corrected}
-    if number >= 4:
-        inference = {"name": release.nonnegative, "version": 1, "options": {"rounds": release.rounds}}
-        return {"inference": inference, "corrected": release.estimate.corrected}
-    fields = {"nonnegative": release.nonnegative, "rounds": release.rounds, "corrected": release.estimate.corrected}
-    return {**fields, "variances": left} if left else fields
 
 
 def _content(release: Release) -> dict[str, NDArray[Any]]:

@@ -1,4 +1,4 @@
-"""Format 2 of a schema: descriptions that make no other cells, and a reading that only the steward's file holds."""
+"""The schema file: descriptions that make no other cells, and a reading that only the steward's file holds."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ import crosstally as ct
 from crosstally.errors import SchemaError
 from crosstally.plans.plan import Plan
 from crosstally.releases import Statement, publish
-from crosstally.schema import About, Attribute, Level, RowReading, Schema, Unit
+from crosstally.schema import Attribute, Level, RowReading, Schema, Unit
 
-FORMAT_1: dict[str, Any] = {
+CELLS: dict[str, Any] = {
     "unit": {"id": "person", "max_rows": 3},
     "attributes": [
         {"name": "town", "values": ["Bern", "Thun", "Lausanne"]},
         {"name": "age", "edges": [16, 25, 35], "missing": True, "outside": "other"},
     ],
 }
-FORMAT_2: dict[str, Any] = {
-    "crosstally-schema": 2,
+FULL: dict[str, Any] = {
+    "crosstally-schema": 1,
     "about": {"title": "Survey", "licence": "CC BY 4.0", "counts": "records"},
     "unit": {"id": "person", "max_rows": 3, "from": "data"},
     "attributes": [
@@ -53,41 +53,32 @@ SECRETS = ("ORT_9", "Berne-13")
 
 
 def test_json_both_ways_is_the_same(tmp_path: Path) -> None:
-    schema = Schema.from_dict(FORMAT_2)
-    assert schema.steward_dict() == FORMAT_2
-    assert schema.to_dict() == {**FORMAT_2, "reading": "withheld"}
+    schema = Schema.from_dict(FULL)
+    assert schema.steward_dict() == FULL
+    assert schema.to_dict() == {**FULL, "reading": "withheld"}
     assert schema["age"].labels == ("16-24", "25-34", "(other)", "(missing)")
     assert schema["town"].hierarchy[0] == Level("canton", {"Bern": ["Bern", "Thun"], "Vaud": ["Lausanne"]})
     schema.save(tmp_path / "s.json")
-    assert json.loads((tmp_path / "s.json").read_text(encoding="utf-8")) == FORMAT_2
+    assert json.loads((tmp_path / "s.json").read_text(encoding="utf-8")) == FULL
     assert (tmp_path / "s.json").stat().st_mode & 0o777 == 0o600
-    assert Schema.load(tmp_path / "s.json").steward_dict() == FORMAT_2
+    assert Schema.load(tmp_path / "s.json").steward_dict() == FULL
     assert Schema.from_dict(schema.to_dict()).to_dict() == schema.to_dict()
 
 
-def test_format_1_is_written_where_it_says_everything() -> None:
-    assert Schema.from_dict(FORMAT_1).to_dict() == FORMAT_1
-    assert Schema.from_dict({"crosstally-schema": 2, **FORMAT_1}).to_dict() == FORMAT_1
-    assert Schema.from_dict(FORMAT_2).bare().to_dict() == FORMAT_1
-    assert Schema([Attribute("a", ["x", "y"])], about=About(title="t")).to_dict()["crosstally-schema"] == 2
+def test_the_format_is_written_and_may_be_left_out() -> None:
+    assert Schema.from_dict(CELLS).to_dict() == {"crosstally-schema": 1, **CELLS}
+    assert Schema.from_dict({"crosstally-schema": 1, **CELLS}) == Schema.from_dict(CELLS)
+    assert Schema.from_dict(FULL).bare().identity() == CELLS
 
 
-@pytest.mark.parametrize("field", ["about", "reading", "$schema", "facts"])
-def test_format_1_has_no_fields_of_format_2(field: str) -> None:
-    with pytest.raises(SchemaError, match="unknown field"):
-        Schema.from_dict({**FORMAT_1, field: {}})
-    with pytest.raises(SchemaError, match="unknown field 'bins'"):
-        Schema.from_dict({"attributes": [{"name": "a", "edges": [0, 1, 2], "bins": ["x", "y"]}]})
-
-
-def test_a_format_that_is_too_new_is_refused() -> None:
-    for number in (0, 3, "2", True, None):
-        with pytest.raises(SchemaError, match="reads 1 and 2"):
-            Schema.from_dict({**FORMAT_1, "crosstally-schema": number})
+def test_another_format_is_refused() -> None:
+    for number in (0, 2, "1", True, None):
+        with pytest.raises(SchemaError, match="does not read: it reads 1"):
+            Schema.from_dict({**CELLS, "crosstally-schema": number})
 
 
 def test_the_identity_is_that_of_the_cells() -> None:
-    assert Schema.from_dict(FORMAT_2).identity() == FORMAT_1
+    assert Schema.from_dict(FULL).identity() == CELLS
     cells = {
         "name": lambda a: {**a, "name": "city"},
         "values": lambda a: {**a, "values": ["Bern", "Lausanne", "Thun"]},
@@ -95,10 +86,10 @@ def test_the_identity_is_that_of_the_cells() -> None:
         "outside": lambda a: {**a, "outside": "drop"},
     }
     for change in cells.values():
-        other = {**FORMAT_1, "attributes": [change(FORMAT_1["attributes"][0]), FORMAT_1["attributes"][1]]}
-        assert Schema.from_dict(other).identity() != FORMAT_1
+        other = {**CELLS, "attributes": [change(CELLS["attributes"][0]), CELLS["attributes"][1]]}
+        assert Schema.from_dict(other).identity() != CELLS
     for unit in ({"id": "person", "max_rows": 2}, {"id": "house", "max_rows": 3}, None):
-        assert Schema.from_dict({**FORMAT_1, "unit": unit}).identity() != FORMAT_1
+        assert Schema.from_dict({**CELLS, "unit": unit}).identity() != CELLS
 
 
 @pytest.mark.parametrize(
@@ -114,7 +105,7 @@ def test_the_identity_is_that_of_the_cells() -> None:
 )
 def test_errors_of_blocks(change: dict[str, Any], message: str) -> None:
     with pytest.raises(SchemaError) as error:
-        Schema.from_dict({**FORMAT_2, **change})
+        Schema.from_dict({**FULL, **change})
     assert str(error.value) == message
 
 
@@ -132,7 +123,7 @@ def test_errors_of_blocks(change: dict[str, Any], message: str) -> None:
 )
 def test_errors_of_attributes(change: dict[str, Any], message: str) -> None:
     with pytest.raises(SchemaError) as error:
-        Schema.from_dict({"crosstally-schema": 2, "attributes": [{"name": "a", "edges": [16, 25, 35], **change}]})
+        Schema.from_dict({"crosstally-schema": 1, "attributes": [{"name": "a", "edges": [16, 25, 35], **change}]})
     assert str(error.value) == f"attributes[0]: attribute 'a': {message}"
 
 
@@ -157,7 +148,7 @@ def test_errors_of_attributes(change: dict[str, Any], message: str) -> None:
 def test_errors_of_hierarchies(hierarchy: object, message: str) -> None:
     attribute = {"name": "a", "values": ["x", "y"], "hierarchy": hierarchy}
     with pytest.raises(SchemaError) as error:
-        Schema.from_dict({"crosstally-schema": 2, "attributes": [attribute]})
+        Schema.from_dict({"crosstally-schema": 1, "attributes": [attribute]})
     assert message in str(error.value)
 
 
@@ -165,17 +156,17 @@ def test_errors_of_hierarchies(hierarchy: object, message: str) -> None:
 
 
 def test_a_reading_is_not_printed_and_not_compared() -> None:
-    schema = Schema.from_dict(FORMAT_2)
+    schema = Schema.from_dict(FULL)
     assert not any(secret in repr(part) for secret in SECRETS for part in (schema, schema.reading, schema.public()))
     assert schema == schema.public() == replace(schema, reading=None)
     assert schema.subset("town").reading == schema.public().reading == "withheld"
     with pytest.raises(SchemaError, match="date") as error:  # nor by an error about it
-        Schema.from_dict({**FORMAT_2, "reading": {"columns": {"town": {"column": "ORT_9", "date": {"into": "era"}}}}})
+        Schema.from_dict({**FULL, "reading": {"columns": {"town": {"column": "ORT_9", "date": {"into": "era"}}}}})
     assert not any(secret in str(error.value) for secret in SECRETS)
 
 
 def test_nothing_that_is_published_holds_a_reading(tmp_path: Path) -> None:
-    schema = Schema.from_dict(FORMAT_2)
+    schema = Schema.from_dict(FULL)
     rows = tmp_path / "rows.csv"
     rows.write_text("person,ORT_9,age\n1,Berne-13,17\n2, Thun ,30\n3,Lausanne,\n", encoding="utf-8")
     plan = ct.plan(schema, rows=3, epsilon=1).chosen
@@ -195,7 +186,7 @@ def test_nothing_that_is_published_holds_a_reading(tmp_path: Path) -> None:
 
 
 def test_the_digest_of_a_reading_is_noted_beside_the_ledger(tmp_path: Path) -> None:
-    schema = Schema.from_dict(FORMAT_2)
+    schema = Schema.from_dict(FULL)
     assert isinstance(schema.reading, RowReading)
     rows = tmp_path / "rows.csv"
     rows.write_text("person,ORT_9,age\n1,Berne-13,17\n", encoding="utf-8")
@@ -213,7 +204,7 @@ def test_the_digest_of_a_reading_is_noted_beside_the_ledger(tmp_path: Path) -> N
 def test_what_is_said_of_the_file_is_part_of_the_digest(tmp_path: Path) -> None:
     sex = [{"name": "sex", "values": ["f", "m"]}]
     said, kept = Schema.from_dict({"attributes": sex}), {"file": {"delimiter": ";"}}
-    in_schema = Schema.from_dict({"crosstally-schema": 2, "attributes": sex, "reading": kept})
+    in_schema = Schema.from_dict({"crosstally-schema": 1, "attributes": sex, "reading": kept})
     (tmp_path / "rows.csv").write_text("sex;age\nf;1\n", encoding="utf-8")
     digests = []
     for name, schema, reading in (("a", said, ct.Reading(delimiter=";")), ("b", in_schema, None)):
@@ -224,7 +215,7 @@ def test_what_is_said_of_the_file_is_part_of_the_digest(tmp_path: Path) -> None:
 
 
 def test_rows_are_not_read_without_the_reading(tmp_path: Path) -> None:
-    schema = Schema.from_dict(FORMAT_2)
+    schema = Schema.from_dict(FULL)
     rows = tmp_path / "rows.csv"
     rows.write_text("person,ORT_9,age\n1,Berne-13,17\n", encoding="utf-8")
     ct.plan(schema, rows=3, epsilon=1).chosen.save(tmp_path / "plan.json")
@@ -237,9 +228,9 @@ def test_rows_are_not_read_without_the_reading(tmp_path: Path) -> None:
 
 
 def test_bins_are_asked_for_by_their_names_and_by_their_edges() -> None:
-    schema = Schema.from_dict(FORMAT_2)
+    schema = Schema.from_dict(FULL)
     frame = pa.table({"person": [1, 2], "ORT_9": ["Thun", "Thun"], "age": [20, 30]})
-    plain = Schema.from_dict(FORMAT_1)
+    plain = Schema.from_dict(CELLS)
     ledger = ct.Ledger.in_memory(schema=plain, budget=ct.Budget(epsilon=100))
     notebook = ct.open_notebook(ledger, schema=schema)  # the ledger knows neither the names nor the reading
     by_name = notebook.ask(frame, "age = '16-24'", epsilon=40)
@@ -251,7 +242,7 @@ def test_bins_are_asked_for_by_their_names_and_by_their_edges() -> None:
 
 
 def test_a_ledger_pays_for_better_descriptions(tmp_path: Path) -> None:
-    first, better = Schema.from_dict(FORMAT_1), replace(Schema.from_dict(FORMAT_2), reading=None)
+    first, better = Schema.from_dict(CELLS), replace(Schema.from_dict(FULL), reading=None)
     rows = tmp_path / "rows.csv"
     rows.write_text("person,town,age\n1,Bern,17\n", encoding="utf-8")
     ledger = ct.Ledger.create(tmp_path / "people.ledger", schema=first, budget=ct.Budget(epsilon=3))
@@ -267,7 +258,7 @@ def test_a_ledger_pays_for_better_descriptions(tmp_path: Path) -> None:
 
 
 def test_descriptions_change_no_number() -> None:
-    first, better = Schema.from_dict(FORMAT_1), replace(Schema.from_dict(FORMAT_2), reading=None)
+    first, better = Schema.from_dict(CELLS), replace(Schema.from_dict(FULL), reading=None)
     frame = pa.table({"person": [1, 2, 3], "town": ["Bern", "Thun", "Thun"], "age": [20, 30, None]})
     released = ct.release(frame, first, epsilon=1)
     described = publish(better, released.measurements, released.statement)
@@ -275,7 +266,7 @@ def test_descriptions_change_no_number() -> None:
 
 
 def test_a_statement_says_what_no_budget_covers_and_what_is_counted() -> None:
-    schema = Schema.from_dict(FORMAT_2)
+    schema = Schema.from_dict(FULL)
     statement = Statement(
         strategy="flat", budget=ct.Budget(epsilon=1), neighbours=ct.Neighbours.ADD_REMOVE, unit=schema.unit
     )
@@ -290,8 +281,9 @@ def test_a_statement_says_what_no_budget_covers_and_what_is_counted() -> None:
 
 
 def test_the_local_model_has_cells_alone() -> None:
-    described = replace(Schema.from_dict(FORMAT_2), reading=None, unit=None)
+    described = replace(Schema.from_dict(FULL), reading=None, unit=None)
     protocol = ct.local.design(described, epsilon=1, people=1000, ways=1)
-    assert protocol.schema.to_dict() == {"attributes": FORMAT_1["attributes"]}
+    assert protocol.document["schema"] == {"attributes": CELLS["attributes"]}
+    assert protocol.schema.identity() == protocol.schema.bare().identity() == {"attributes": CELLS["attributes"]}
     with pytest.raises(SchemaError, match="every device gives the labels themselves"):
-        ct.local.design(Schema.from_dict({**FORMAT_2, "unit": None}), epsilon=1, people=1000, ways=1)
+        ct.local.design(Schema.from_dict({**FULL, "unit": None}), epsilon=1, people=1000, ways=1)
