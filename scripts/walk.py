@@ -48,6 +48,8 @@ HANDED_DOWN: Mapping[str, str] = {
     "answers.bounds:BoundedEnds.interval": "and the bounds of attributes that nobody measured together",
     "answers.intervals:TotalEnds.interval": "and those of the total",
     "releases.release:Release._repeats": "intervals repeat the inference of their release when the first is asked for",
+    "strategies.forecast:_Forecast.__init__": "planning fills in the error to expect of a plan",
+    "strategies.forecast:_Forecast.rms_error": "and the plan reads it there",
     "releases.release:Release._sizes": "and learn from it how large interactions are",
     "releases.release:Release._held_out": "and unmeasured tables ask for its model when the first is asked for",
     "privacy.noise:Mechanism._drawn": "threads are given the work that they do",

@@ -13,6 +13,7 @@ import pytest
 import crosstally as ct
 from crosstally import budget as budgets
 from crosstally.budget import Budget
+from crosstally.errors import LedgerError
 from crosstally.plans.plan import Plan
 from crosstally.strategies import Direct, Views
 
@@ -69,20 +70,19 @@ def test_stages_are_paid_by_their_budget(tmp_path) -> None:
 
 
 def rounded_text(fraction: Fraction) -> str:
-    """As version 0.1.0 wrote finite decimals: to 28 digits."""
+    """The budget to 28 digits."""
     digits = next(n for n in range(1000) if (fraction * 10**n).denominator == 1)
     return format(Decimal(int(fraction * 10**digits)).scaleb(-digits), "f")
 
 
 @pytest.mark.parametrize("rho", ["0.00449192" + "7" * 40, "0.1234567890123456789012345690" + "0" * 9 + "1"])
-def test_a_ledger_whose_plans_were_rounded_still_verifies(rho, tmp_path: Path, monkeypatch: Any) -> None:
-    """The charge is exact; the plan beside it was written to 28 digits, the last of them perhaps a zero."""
+def test_a_ledger_whose_plans_are_not_what_was_charged_does_not_verify(rho, tmp_path: Path, monkeypatch: Any) -> None:
+    """The charge is exact; the plan beside it was written to 28 digits."""
     ledger = ct.Ledger.create(tmp_path / "old.ledger", schema=SCHEMA, budget=Budget(rho=1))
     plan = Direct().plan(SCHEMA, None, Budget(rho=rho))
-    with monkeypatch.context() as patch:
-        patch.setattr(budgets, "decimal_text", rounded_text)
-        assert Fraction(plan.to_dict()["budget"]["rho"]) != Fraction(rho)
-        ct.release(ROWS, plan=plan, ledger=ledger, key="spring")
-    ledger.verify()
+    monkeypatch.setattr(budgets, "decimal_text", rounded_text)
+    assert Fraction(plan.to_dict()["budget"]["rho"]) != Fraction(rho)
+    ledger.charge(plan, "spring")
     assert ledger.spent == Fraction(rho)
-    assert ledger.export("spring")[0].requests == plan.requests
+    with pytest.raises(LedgerError, match="entry 1 was charged for another plan"):
+        ledger.verify()

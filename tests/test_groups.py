@@ -269,7 +269,7 @@ def test_a_forged_inference(release: ct.Release, tmp_path: Path) -> None:
     assert header["estimate"] == {"inference": "joint", "rounds": 3, "corrected": "joint", "variances": []}
     for change in ({"inference": "magic"}, {"rounds": 0}, {"rounds": None}, {"corrected": "shrunk"}, {"more": 1}):
         estimate = {**header["estimate"], **change}
-        with pytest.raises(ReleaseError, match="estimate: "):
+        with pytest.raises(ReleaseError, match="estimate"):
             read_header(json.dumps({**header, "estimate": estimate}).encode(), found.num_rows)
 
 

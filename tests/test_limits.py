@@ -17,11 +17,11 @@ from cli_runs import ran_well
 from conftest import schema_of
 from crosstally.budget import Noise, NoiseKind
 from crosstally.plans.plan import Plan, Request
-from crosstally.plans.shares import requests_with_shares
 from crosstally.query.choice import Choice
 from crosstally.query.kronecker import Kronecker
 from crosstally.query.queries import Cells
 from crosstally.releases.file import writer
+from crosstally.strategies.shares import requests_with_shares
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "known-limits.md"
 PAIR = schema_of(3, 2)

@@ -23,7 +23,6 @@ from crosstally.plans.joint_cost import groups_cost, privacy_cost, single_cost
 from crosstally.plans.linear_cost import linear_cost
 from crosstally.plans.plan import Plan, Request
 from crosstally.plans.request import grouped
-from crosstally.plans.shares import requests_with_shares, with_less_noise
 from crosstally.privacy.ledger import Ledger
 from crosstally.query.choice import Choice
 from crosstally.query.kronecker import Kronecker
@@ -36,6 +35,7 @@ from crosstally.strategies.base import Task
 from crosstally.strategies.planner import compare, rows_matter, solve_epsilon
 from crosstally.strategies.residual import best_variances, contrast_costs, contrasts_with_variances
 from crosstally.strategies.rounds import choosing
+from crosstally.strategies.shares import requests_with_shares, with_less_noise
 from crosstally.tables import Measurement
 
 PACKAGES = (ct, crosstally_lab)

@@ -18,12 +18,12 @@ from crosstally.budget import Budget, Neighbours
 from crosstally.errors import KeyReusedError, LedgerError, OverspendError, PlanError
 from crosstally.plans.joint_cost import privacy_cost
 from crosstally.plans.plan import Plan, Rule, public_total
-from crosstally.plans.shares import requests_with_shares
 from crosstally.plans.stages import stage_key, stage_keys, sum_of_stages
 from crosstally.privacy.ledger import request_digest
 from crosstally.query.queries import Cells
 from crosstally.strategies import Strategy, Task, Views
 from crosstally.strategies.rules import RULES
+from crosstally.strategies.shares import requests_with_shares
 
 FORMATS = Path(__file__).parent / "formats"
 NO_ROWS = "there-is-no-such-file.csv"

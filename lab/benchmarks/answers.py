@@ -17,9 +17,9 @@ import crosstally as ct
 from benchmarks.timing import cpu_seconds, row
 from crosstally.answers.reconstruct.reconstruction import known_alike
 from crosstally.plans.plan import Plan
-from crosstally.plans.shares import requests_with_shares
 from crosstally.query.queries import Cells
 from crosstally.residuals import Estimate, rebuild
+from crosstally.strategies.shares import requests_with_shares
 from crosstally_lab.papers.data import clicks
 from crosstally_lab.papers.icde13.experiment import adult
 

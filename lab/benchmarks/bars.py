@@ -19,8 +19,8 @@ import pyarrow as pa
 import crosstally as ct
 from benchmarks.timing import row
 from crosstally.plans.plan import Plan
-from crosstally.plans.shares import requests_with_shares
 from crosstally.query.queries import Cells
+from crosstally.strategies.shares import requests_with_shares
 from crosstally.workload import Workload
 
 ROWS, CLASSES, SIZES = 50_000, 10, (2, 3, 4, 5, 6)

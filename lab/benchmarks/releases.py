@@ -17,8 +17,8 @@ import crosstally as ct
 from benchmarks.counting import plain_numpy
 from benchmarks.timing import cpu_seconds, row
 from crosstally.plans.plan import Plan
-from crosstally.plans.shares import requests_with_shares
 from crosstally.query.queries import Cells
+from crosstally.strategies.shares import requests_with_shares
 from crosstally_lab.papers.data import clicks
 
 ROWS, ATTRIBUTES = 912_627, 32

@@ -56,7 +56,7 @@ _HOMES = {
     "Notebook": "notebook.notebook",
     "Outside": "schema",
     "Parts": "sources.parts",
-    "Plan": "plans.plan",
+    "Plan": "strategies.forecast",
     "Price": "notebook.results",
     "Question": "query.question",
     "Reading": "sources.reading",

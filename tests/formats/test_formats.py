@@ -305,9 +305,9 @@ def test_release_1_groups() -> None:
     total, rooms, pair, other = measured_in("release-1-groups.parquet")
     free = release.refit(nonnegative="none")
     rows = (total[0] + sum(rooms) / 4 + sum(pair) / 4 + sum(other) / 8) / 1.625
-    near = rooms[0] + rooms[1] - rooms[2] - rooms[3]
+    alone = rooms[0] + rooms[1] - rooms[2] - rooms[3]
     pairs, others = pair[0] + pair[2] - pair[1] - pair[3], sum(other[:4]) - sum(other[4:])
-    near = (2 * near + 2 * pairs + others) / 5
+    near = (2 * alone + 2 * pairs + others) / 5
     low, high = (rows + near) / 2, (rows - near) / 2
     expected = [low / 2 + (rooms[0] - rooms[1]) / 2, low / 2 - (rooms[0] - rooms[1]) / 2]
     expected += [high / 2 + (rooms[2] - rooms[3]) / 2, high / 2 - (rooms[2] - rooms[3]) / 2]

@@ -102,7 +102,7 @@ CENTRAL = (
         "plans/test_linear_cost.py::test_the_cost_is_the_largest_over_all_neighbours",
     ),
     Mutant(
-        "plans/shares.py",
+        "strategies/shares.py",
         "return ratio if budget.pure else math.sqrt(ratio)",
         "return ratio",
         "plans/test_joint_sensitivity.py::test_under_replacement_requests_spend_the_whole_budget_and_no_more",
@@ -114,10 +114,10 @@ CENTRAL = (
         "test_stages.py::test_stages_of_both_kinds_add_up_in_rho",
     ),
     Mutant(
-        "plans/goal.py",
+        "strategies/goal.py",
         "np.log(np.maximum(errors, 1e-300))) / 2)",
         "np.log(np.maximum(errors, 1e-300))))",
-        "plans/test_goal.py::test_the_score_is_the_geometric_mean_of_rms_errors",
+        "strategies/test_goal.py::test_the_score_is_the_geometric_mean_of_rms_errors",
     ),
     # Sources
     Mutant(

@@ -13,9 +13,9 @@ from conftest import schema_of
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.plans.joint_cost import privacy_cost
 from crosstally.plans.plan import Plan, Request
-from crosstally.plans.shares import requests_with_shares
 from crosstally.query.queries import Cells, Contrast, Linear, Term
 from crosstally.schema import Outside, Schema, Unit
+from crosstally.strategies.shares import requests_with_shares
 from crosstally.workload import Workload
 from reference_fourier import largest_odd_weight
 from reference_privacy import brute_force_cost

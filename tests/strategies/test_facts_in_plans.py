@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 
 import crosstally as ct
-from crosstally.plans.goal import goal_of
 from crosstally.plans.plan import Plan
-from crosstally.plans.public import public_precision
 from crosstally.query.queries import Cells
 from crosstally.schema import Impossible, PublicCounts
 from crosstally.strategies import Stepwise
+from crosstally.strategies.forecast import measured_variances, public_precision
+from crosstally.strategies.goal import goal_of
 from crosstally.strategies.planner import compare
 from crosstally.strategies.rules import next_stage
 from crosstally.tables import Measurement, public_counts
@@ -90,7 +90,9 @@ def test_a_public_table_with_an_error_counts_as_a_measurement_of_that_variance()
     goal = goal_of(known, None)
     places = goal.closure.members[1][0]
     assert public_precision(goal.closure)[places].tolist() == pytest.approx([1 / 100, 0])
-    variances = [Stepwise().plan(each, None, RHO).variances_of(goal.closure).of_sets[places] for each in (plain, known)]
+    variances = [
+        measured_variances(Stepwise().plan(each, None, RHO), goal.closure).of_sets[places] for each in (plain, known)
+    ]
     assert variances[0][0] == pytest.approx(variances[0][1])
     bought = 1 / variances[1]
     assert 1 / 100 + bought[0] == pytest.approx(bought[1], rel=2**0.25 - 1)  # precisions are in steps of a fourth root

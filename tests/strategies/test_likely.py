@@ -11,10 +11,10 @@ import pytest
 
 import crosstally as ct
 from conftest import schema_of
-from crosstally.plans.goal import Goal, goal_of
 from crosstally.schema import PublicCounts
 from crosstally.strategies import Direct
 from crosstally.strategies.belief import Belief
+from crosstally.strategies.goal import Goal, goal_of
 from crosstally.strategies.likely import cell_errors, likely_range
 from crosstally.strategies.rules import likely_errors
 from crosstally.strategies.verdicts import Expected

@@ -14,11 +14,11 @@ import pytest
 
 import crosstally as ct
 from crosstally.budget import Budget, Neighbours, NoiseKind, Objective
-from crosstally.plans.goal import goal_of, weighing_tables
 from crosstally.plans.plan import Plan
 from crosstally.query.queries import Cells, Contrast
 from crosstally.strategies import Stepwise
 from crosstally.strategies.belief import known_sizes
+from crosstally.strategies.goal import goal_of, weighing_tables
 from crosstally.strategies.planner import compare
 from crosstally.strategies.rules import next_stage, outlook
 from crosstally.tables import Measurement

@@ -13,12 +13,12 @@ import crosstally as ct
 from conftest import schema_of
 from crosstally import pipeline
 from crosstally.measurements import Measurement
-from crosstally.plans.goal import goal_of
 from crosstally.plans.plan import Plan
 from crosstally.query.queries import Cells
 from crosstally.schema import Schema
 from crosstally.strategies import rules
 from crosstally.strategies.belief import Belief
+from crosstally.strategies.goal import goal_of
 from crosstally.strategies.trial import mean_square_size, trial_pairs, trial_share
 from crosstally.strategies.view_shares import TableBudget, ViewShares, unshrunk_score
 

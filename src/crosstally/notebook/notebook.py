@@ -23,7 +23,6 @@ from crosstally.notebook.history.correlated import Correlated
 from crosstally.notebook.history.synthetic_rows import SWEEPS, Synthetic, synthesize
 from crosstally.notebook.results import Answer, Improvement, Price, TableImprovement
 from crosstally.plans.plan import Plan
-from crosstally.plans.shares import requests_with_shares
 from crosstally.privacy.ledger import Ledger
 from crosstally.privacy.ledger_records import ASKED
 from crosstally.query.queries import Cells, Contrast, Linear
@@ -31,6 +30,7 @@ from crosstally.query.question import Question, describe, query_of
 from crosstally.residuals.combine import Estimate, combine
 from crosstally.residuals.nested import full_part_measured
 from crosstally.schema import Outside, Schema, check_schema
+from crosstally.strategies.shares import requests_with_shares
 from crosstally.tables import ExactTable, Measurement
 from crosstally.workload import Workload
 

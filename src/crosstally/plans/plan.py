@@ -1,33 +1,29 @@
-"""A plan: what will be measured, with how much noise, and the error to expect. It never sees data."""
+"""A plan: what will be measured, with how much noise. It never sees data."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from crosstally.budget import Budget, Neighbours, Noise, Objective
 from crosstally.errors import CrosstallyError, PlanError, TooManyCellsError
 from crosstally.html_text import html_facts
 from crosstally.json_text import JsonError, read_json_file
 from crosstally.measurements import PUBLIC, Measurement
-from crosstally.plans.goal import goal_of
 from crosstally.plans.joint_cost import groups_cost
-from crosstally.plans.public import public_tables
 from crosstally.plans.request import Request, RequestGroup, grouped
 from crosstally.plans.stages import Rule, first_share, part_of, rest_of, sum_of_stages
 from crosstally.platform_files import write_text, writing
-from crosstally.query.along import AskedAlong
 from crosstally.query.choice import Choice
-from crosstally.query.groups import Groups, full_part
+from crosstally.query.groups import Groups
 from crosstally.query.kronecker import Kronecker, Matrices, Matrix, matrices_of, mixed_of, read_matrices
 from crosstally.query.queries import (
     MAX_CELLS,
@@ -39,10 +35,6 @@ from crosstally.query.queries import (
     too_many_cells,
 )
 from crosstally.query.query_json import query_from_dict
-from crosstally.residuals.axes import Axes, linear_axes
-from crosstally.residuals.closure import Closure, closure_of
-from crosstally.residuals.mixed import MixedAxes
-from crosstally.residuals.variances import Variances, without_matrices
 from crosstally.schema import Schema
 from crosstally.workload import Workload
 
@@ -78,12 +70,28 @@ _MOST_ROWS = 2**63  # the limit of 64-bit numbers in a release file
 _MOST_REPEATED = 1_000  # requests of a plan file that repeat another one: its release could not be opened with more
 
 
+class Forecast(Protocol):
+    """The error to expect of a plan: plain numbers."""
+
+    @property
+    def errors(self) -> Mapping[tuple[str, ...], float]: ...
+    @property
+    def covers(self) -> bool: ...
+    @property
+    def rms_error(self) -> float: ...
+    @property
+    def order_errors(self) -> Mapping[int, float]: ...
+    @property
+    def score(self) -> float: ...
+
+
 @dataclass(frozen=True)
 class Plan:
     """What will be measured, for whom, at what cost. A plan file can be approved and then run exactly.
 
     ``requests`` are those of the stage at hand. ``later`` has a rule for each stage after it. ``budget`` is that of all
-    these stages together: what the rules leave of it is this stage's own.
+    these stages together: what the rules leave of it is this stage's own. ``matrices`` are those of attributes that are
+    measured in one way, ``mixed`` the attributes that are measured in more than one.
     """
 
     schema: Schema
@@ -96,6 +104,8 @@ class Plan:
     later: tuple[Rule, ...] = ()
     objective: Objective = Objective.CELLS
     matrices: Matrices = field(init=False, repr=False, compare=False)
+    mixed: frozenset[str] = field(init=False, repr=False, compare=False)
+    forecaster: ClassVar[Callable[[Plan], Forecast] | None] = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "schema", self.schema.public())  # how rows are read is its steward's alone
@@ -109,9 +119,9 @@ class Plan:
                     raise TooManyCellsError(too_many_cells(table.attributes, shape, advice))
         Groups.of(self.schema, (group.query for group in self.groups))
         object.__setattr__(self, "matrices", matrices_of(self._ways))
-        mixed_of(self._ways)  # refuses two of them in one table
+        object.__setattr__(self, "mixed", frozenset(mixed_of(self._ways)))  # refuses two of them in one table
         self._check_contrasts(4 * _FREE_CELLS)
-        subsets = sum(len(group) * 2 ** len(group.query.attributes) for group in self._measuring)
+        subsets = sum(len(group) * 2 ** len(group.query.attributes) for group in self.measuring)
         if subsets > MAX_CELLS:
             raise TooManyCellsError(f"a plan must be over at most {MAX_CELLS:,} sets of attributes, got {subsets:,}")
         object.__setattr__(self, "later", tuple(self.later))
@@ -175,7 +185,7 @@ class Plan:
         return grouped(self.requests, self.schema)
 
     @property
-    def _measuring(self) -> tuple[RequestGroup, ...]:
+    def measuring(self) -> tuple[RequestGroup, ...]:
         """The groups that measure something: a choice says which table is worth measuring, and no more."""
         return tuple(group for group in self.groups if not isinstance(group.query, Choice))
 
@@ -185,13 +195,6 @@ class Plan:
         if any(isinstance(group.query, Kronecker) for group in self.groups):
             return [request.query for request in self.requests]
         return [group.query for group in self.groups]
-
-    @cached_property
-    def mixed(self) -> MixedAxes | None:
-        """The attributes that are measured in more than one way, if there are any."""
-        if not mixed_of(self._ways):
-            return None
-        return MixedAxes.of(self.schema, [(request.query, request.noise.variance) for request in self.requests])
 
     @cached_property
     def cells(self) -> int:
@@ -222,72 +225,42 @@ class Plan:
         """The tables that must be counted to answer the requests."""
         return tuple(dict.fromkeys(table for request in self.requests for table in request.query.tables))
 
+    # What error to expect
+
     @cached_property
-    def errors(self) -> Mapping[tuple[str, ...], float]:
-        """For each table of the workload the RMS error of what is asked of it; NaN when the plan does not cover it."""
-        return dict(zip(self.workload.tables, np.sqrt(self._variances).tolist(), strict=True))
+    def forecast(self) -> Forecast:
+        """The error to expect, filled in by planning (``strategies.forecast``); nothing that pays looks at it."""
+        if Plan.forecaster is None:
+            raise PlanError("the error to expect of a plan is known where crosstally.strategies is imported")
+        return Plan.forecaster(self)
 
     @property
-    def _closure(self) -> Closure:
-        return closure_of(self.schema, self.workload.tables)
-
-    @cached_property
-    def _variances(self) -> NDArray[np.float64]:
-        """The mean variance of what is asked of each table of the workload."""
-        return self._variances_of(self._closure, self.workload.asked(self.schema), public=True).of_tables
-
-    def variances_of(self, closure: Closure) -> Variances:
-        """The variances of the sets and tables of a closure, as this stage measures them."""
-        return self._variances_of(closure, {}, public=False)
-
-    def known_variances_of(self, closure: Closure) -> Variances:
-        """The variances of the sets and tables of a closure, as this stage and public counts tell them.
-
-        Where an attribute is measured by a matrix, public counts are left out: errors are then at most these.
-        """
-        return self._variances_of(closure, {}, public=True)
-
-    def _variances_of(self, closure: Closure, asked: Mapping[str, AskedAlong], *, public: bool) -> Variances:
-        mixed = self.mixed
-        measured = [_in_full(group, self.schema) for group in self._measuring]
-        if public and mixed is None and not self.matrices:
-            measured += public_tables(self.schema)
-        if mixed is not None:
-            held = [self.schema.positions[name] for name in mixed.mixed]
-            measured = [(kind, rows[~np.isin(rows, held).any(axis=1)], v) for kind, rows, v in measured]
-        return Variances(closure, measured, linear_axes(self.matrices), asked, mixed)
+    def errors(self) -> Mapping[tuple[str, ...], float]:
+        """For each table of the workload the RMS error of what is asked of it; NaN when the plan does not cover it."""
+        return self.forecast.errors
 
     @property
     def covers(self) -> bool:
         """Whether every table of the workload can be had without guessing."""
-        return not bool(np.isnan(self._variances).any())
+        return self.forecast.covers
 
-    @cached_property
+    @property
     def rms_error(self) -> float:
         """The root of the mean variance over all that the workload asks, its cells or ranges, whatever its weights."""
-        return self._root_mean(np.ones(len(self.workload)))
+        return self.forecast.rms_error
 
-    @cached_property
+    @property
     def order_errors(self) -> Mapping[int, float]:
         """For each number of attributes the RMS error of the workload's tables, and of those inside them.
 
         Within an order all tables count alike, whatever their cells; NaN where one is not covered.
         """
-        goal = goal_of(self.schema, self.workload)
-        errors = np.sqrt(goal.errors_of(self.known_variances_of(goal.closure)))
-        return dict(zip(goal.orders, errors.tolist(), strict=True))
+        return self.forecast.order_errors
 
-    @cached_property
+    @property
     def score(self) -> float:
         """What planning minimised: the geometric mean of the orders' errors, or the weighted root mean over cells."""
-        if self.objective == Objective.CELLS:
-            return self._root_mean(np.array(self.workload.weights))
-        goal = goal_of(self.schema, self.workload)
-        return goal.score(goal.errors_of(self.known_variances_of(goal.closure)))
-
-    def _root_mean(self, weights: NDArray[np.float64]) -> float:
-        shares = weights * self._closure.cells(Axes.of(self.schema, None, self.workload.asked(self.schema)))
-        return math.sqrt(float(shares @ self._variances / shares.sum()))
+        return self.forecast.score
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as JSON."""
@@ -341,7 +314,7 @@ class Plan:
         A matrix of an attribute that is measured in more than one way stands in the query itself.
         """
         if isinstance(query, Kronecker):
-            if self.mixed is not None and self.mixed.holds([name for name, _ in query.matrices]):
+            if self.mixed.intersection(name for name, _ in query.matrices):
                 return query.to_dict()
             return {"kronecker": list(query.attributes), "matrices": [name for name, _ in query.matrices]}
         named = {"groups": [name for name, _ in query.groups]} if query.groups else {}
@@ -386,15 +359,6 @@ def _read_request(given: object, groups: Mapping[str, tuple[int, ...]], matrices
     if not isinstance(given, dict) or given.keys() != {"query", "noise"}:
         raise PlanError("each request must be an object with query and noise")
     return Request(query_from_dict(given["query"], groups, matrices), Noise.from_dict(given["noise"]))
-
-
-def _in_full(group: RequestGroup, schema: Schema) -> tuple[type[Query], NDArray[np.intp], float]:
-    """What requests that are alike say about tables in full: kind of query, attributes, variance."""
-    query, cells = full_part(without_matrices(group.query))
-    if cells == 1:
-        return type(query), group.positions, group.noise.variance
-    kept = np.array([[schema.positions[name] for name in query.attributes]], np.intp)
-    return Cells, np.repeat(kept, len(group), axis=0), cells * group.noise.variance
 
 
 def check_plan(given: object) -> None:

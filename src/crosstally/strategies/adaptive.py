@@ -28,7 +28,6 @@ import numpy as np
 from crosstally.budget import Budget, Noise, NoiseKind
 from crosstally.measurements import Measurement
 from crosstally.plans.plan import Plan, Rule
-from crosstally.plans.shares import least_noise, requests_with_shares
 from crosstally.plans.stages import part_of
 from crosstally.query.choice import Choice
 from crosstally.query.queries import Cells, Contrast, sensitivity_of_tables
@@ -45,6 +44,7 @@ from crosstally.strategies.rounds import (
     next_budget,
     shares_of_rounds,
 )
+from crosstally.strategies.shares import least_noise, requests_with_shares
 from crosstally.workload import Workload
 
 __all__ = ["Adaptive"]

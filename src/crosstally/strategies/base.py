@@ -13,9 +13,9 @@ from crosstally.budget import Budget, Neighbours, fraction_of_text
 from crosstally.errors import PlanError
 from crosstally.measurements import Measurement
 from crosstally.plans.plan import Plan, Request, Rule
-from crosstally.plans.shares import requests_with_shares
 from crosstally.query.queries import Cells, Query
 from crosstally.schema import Schema
+from crosstally.strategies.shares import requests_with_shares
 from crosstally.workload import Workload
 
 __all__ = ["Strategy", "StrategyWithOptions", "Task", "rows_share_of"]

@@ -20,11 +20,11 @@ from crosstally.budget import Budget, Neighbours, Sensitivity
 from crosstally.errors import PlanError, TooManyCellsError
 from crosstally.plans.plan import Plan
 from crosstally.plans.request import GroupedRequests, RequestGroup
-from crosstally.plans.shares import least_noise, with_less_noise
 from crosstally.query.queries import Cells, Contrast
 from crosstally.residuals.closure import Closure, closure_of
 from crosstally.schema import Attribute, Schema
 from crosstally.strategies.base import StrategyWithOptions, Task
+from crosstally.strategies.shares import least_noise, with_less_noise
 from crosstally.workload import Workload
 
 __all__ = ["Fourier", "bit_schema", "bit_table", "bit_workload", "closure", "rows_as_bits"]

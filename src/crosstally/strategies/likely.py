@@ -24,10 +24,11 @@ from itertools import combinations
 
 import numpy as np
 
-from crosstally.plans.goal import Goal, goal_of
 from crosstally.plans.plan import Plan
 from crosstally.schema import Schema
 from crosstally.strategies.belief import Belief
+from crosstally.strategies.forecast import known_variances
+from crosstally.strategies.goal import Goal, goal_of
 from crosstally.typing import Floats
 
 __all__ = ["cell_errors", "likely_of_one_stage", "likely_range", "skewed_shares"]
@@ -63,10 +64,10 @@ def skewed_shares(size: int, skew: float) -> Floats:
 
 def likely_of_one_stage(plan: Plan, rows: int) -> Mapping[int, tuple[float, float]]:
     """The range for a plan without later stages; nothing where values are in groups or measured by a matrix."""
-    if plan.matrices or plan.mixed is not None or any(group.query.groups for group in plan.groups):
+    if plan.matrices or plan.mixed or any(group.query.groups for group in plan.groups):
         return {}
     goal = goal_of(plan.schema, plan.workload)
-    precision = plan.known_variances_of(goal.closure).precisions
+    precision = known_variances(plan, goal.closure).precisions
     return likely_range(goal, lambda _: precision, rows, pure=plan.budget.pure)
 
 

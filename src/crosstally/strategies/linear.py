@@ -21,7 +21,6 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from crosstally.plans.plan import Plan
-from crosstally.plans.shares import requests_with_shares
 from crosstally.query.along import Rows, asked_along
 from crosstally.query.kronecker import Kronecker
 from crosstally.query.queries import Cells, Contrast, Query
@@ -29,6 +28,7 @@ from crosstally.residuals.axes import Axes
 from crosstally.residuals.closure import Closure, closure_of
 from crosstally.strategies.axis_matrices import MatrixAlong, gaussian_matrices, laplace_matrices
 from crosstally.strategies.base import StrategyWithOptions, Task
+from crosstally.strategies.shares import requests_with_shares
 from crosstally.typing import Floats
 
 __all__ = ["LinearStrategies"]

@@ -26,7 +26,6 @@ from numpy.typing import NDArray
 from crosstally.errors import PlanError, TooManyCellsError
 from crosstally.measurements import Measurement
 from crosstally.plans.plan import Plan, Request, Rule, known_total
-from crosstally.plans.shares import requests_with_shares
 from crosstally.plans.stages import part_of
 from crosstally.query.choice import Choice
 from crosstally.query.queries import Cells
@@ -41,6 +40,7 @@ from crosstally.strategies.rounds import (
     next_budget,
     shares_of_rounds,
 )
+from crosstally.strategies.shares import requests_with_shares
 from crosstally.typing import Floats
 from crosstally.workload import Workload
 

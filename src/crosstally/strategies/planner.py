@@ -16,11 +16,11 @@ from itertools import chain
 from crosstally.budget import Amount, Budget, Neighbours, Objective
 from crosstally.errors import BudgetError, PlanError, did_you_mean
 from crosstally.html_text import html_table
-from crosstally.plans.goal import weighing_tables
 from crosstally.plans.plan import Plan, check_rows
 from crosstally.schema import Schema, check_schema
 from crosstally.strategies import NAMED, Strategy, Task, named
 from crosstally.strategies.advice import Advice, Alternative, advised
+from crosstally.strategies.goal import weighing_tables
 from crosstally.strategies.rules import likely_errors, outlook
 from crosstally.strategies.verdicts import Expected, expected_errors
 from crosstally.workload import Workload, check_workload

@@ -19,12 +19,12 @@ from crosstally.budget import Budget, Neighbours
 from crosstally.errors import PlanError
 from crosstally.plans.plan import Plan
 from crosstally.plans.request import GroupedRequests, RequestGroup
-from crosstally.plans.shares import least_noise, with_less_noise
 from crosstally.query.contrast_map import ContrastMap
 from crosstally.query.queries import Cells, Contrast, Query
 from crosstally.residuals.closure import Closure, closure_of
 from crosstally.strategies.balance import Balance, balanced, replacement_costs
 from crosstally.strategies.base import StrategyWithOptions, Task
+from crosstally.strategies.shares import least_noise, with_less_noise
 from crosstally.typing import Floats
 
 __all__ = ["TOLERANCE", "Residual", "best_variances", "contrast_costs", "contrasts_with_variances"]

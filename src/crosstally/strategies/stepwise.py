@@ -39,21 +39,21 @@ import numpy as np
 from crosstally.budget import Budget, exact
 from crosstally.errors import BudgetError
 from crosstally.measurements import Measurement, public_counts
-from crosstally.plans.goal import Goal, goal_of
 from crosstally.plans.plan import Plan, Request, Rule
-from crosstally.plans.public import public_precision, public_tables
 from crosstally.plans.request import GroupedRequests
-from crosstally.plans.shares import requests_with_shares
 from crosstally.plans.stages import first_share, part_of
 from crosstally.query.queries import Cells
 from crosstally.residuals.closure import Closure
 from crosstally.residuals.variances import Variances, bounded
 from crosstally.strategies.base import Strategy, Task
 from crosstally.strategies.belief import Belief, known_sizes, seen_one_ways
+from crosstally.strategies.forecast import known_variances, measured_variances, public_precision, public_tables
+from crosstally.strategies.goal import Goal, goal_of
 from crosstally.strategies.likely import likely_range
 from crosstally.strategies.optimum import Optimum, best_views
 from crosstally.strategies.residual import Residual, contrast_costs, contrasts_with_variances
 from crosstally.strategies.rounds import following
+from crosstally.strategies.shares import requests_with_shares
 from crosstally.strategies.trial import trial_share
 from crosstally.strategies.view_families import MOST_CELLS, best_family
 from crosstally.strategies.view_shares import TableBudget, ViewShares, best_shares, inferred_score
@@ -197,7 +197,7 @@ def _second(task: Task, goal: Goal, belief: Belief, already: Floats, rule: Rule 
 
 
 def _score(goal: Goal, plan: Plan) -> float:
-    return goal.score(goal.errors(plan.known_variances_of(goal.closure).of_sets))
+    return goal.score(goal.errors(known_variances(plan, goal.closure).of_sets))
 
 
 # The first stage
@@ -239,7 +239,7 @@ def _most_one_way_error(task: Task, goal: Goal) -> float | None:
 def _error_alone(task: Task, goal: Goal) -> float:
     """The RMS error of one-way tables if these have the whole budget."""
     plan = task.planned(Stepwise.name, _one_ways(task, task.budget))
-    return _one_way_error(goal, plan.known_variances_of(goal.closure).precisions)
+    return _one_way_error(goal, known_variances(plan, goal.closure).precisions)
 
 
 def _one_way_error(goal: Goal, precisions: Floats) -> float:
@@ -305,7 +305,7 @@ def _by_public_counts(task: Task, goal: Goal) -> Sequence[Request]:
 
 def _known(goal: Goal, plan: Plan) -> Floats:
     """The precision with which a plan's own requests measure each set of the goal."""
-    return plan.variances_of(goal.closure).precisions
+    return measured_variances(plan, goal.closure).precisions
 
 
 def _known_before(goal: Goal, plan: Plan) -> Floats:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
 
-from crosstally.plans.goal import goal_of
 from crosstally.plans.plan import Plan
+from crosstally.strategies.goal import goal_of
 
 __all__ = ["Expected", "Verdict", "expected_errors", "number_in_words"]
 

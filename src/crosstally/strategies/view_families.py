@@ -9,9 +9,9 @@ from itertools import combinations, islice
 
 from crosstally.designs import covering_design, covering_views
 from crosstally.errors import PlanError
-from crosstally.plans.goal import Goal
 from crosstally.strategies.base import Task
 from crosstally.strategies.belief import Belief
+from crosstally.strategies.goal import Goal
 from crosstally.strategies.view_shares import TableBudget, ViewShares, best_shares
 from crosstally.typing import Floats
 from crosstally.workload import Workload

@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from crosstally.plans.goal import Goal
 from crosstally.query.queries import sensitivity_of_tables
 from crosstally.residuals.variances import bounded, inverse_cells_outside
 from crosstally.strategies.base import Task
 from crosstally.strategies.belief import Belief
+from crosstally.strategies.goal import Goal
 from crosstally.typing import Floats
 
 __all__ = ["TableBudget", "ViewShares", "best_shares", "inferred_score", "shrunk_score", "unshrunk_score"]

@@ -9,9 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from crosstally.measurements import Measurement
-from crosstally.plans.goal import Goal, goal_of
 from crosstally.plans.plan import Plan, Request
-from crosstally.plans.shares import requests_with_shares
 from crosstally.query.queries import Cells
 from crosstally.residuals import combine
 from crosstally.residuals.closure import Closure
@@ -19,7 +17,10 @@ from crosstally.residuals.variances import MOST_PRECISION
 from crosstally.schema import Schema
 from crosstally.strategies.base import Task
 from crosstally.strategies.belief import Belief, seen_one_ways
+from crosstally.strategies.forecast import known_variances
+from crosstally.strategies.goal import Goal, goal_of
 from crosstally.strategies.rounds import next_budget
+from crosstally.strategies.shares import requests_with_shares
 from crosstally.strategies.trial import mean_square_size, trial_pairs
 from crosstally.strategies.value_groups import groups_of_all, rows_of_a_group
 from crosstally.strategies.view_families import MOST_CELLS, best_family
@@ -44,7 +45,7 @@ def second_of_wide(task: Task, plan: Plan, seen: Sequence[Measurement]) -> Seque
         return requests_with_shares(queries, [1.0] * len(queries), task.schema, own, task.neighbours)
     if "trial" not in plan.later[0].parameters:
         closure = Closure(plan.schema, tuple((name,) for name in names))
-        known = plan.known_variances_of(closure)
+        known = known_variances(plan, closure)
         groups = groups_for(task, seen, in_full=_measured_together(plan))
         return grouped_views(task, seen, groups, known.of_tables)
     number = len(trial_pairs(names))

@@ -10,7 +10,6 @@ import numpy as np
 
 from crosstally.budget import Budget, Neighbours
 from crosstally.plans.plan import Plan, Request
-from crosstally.plans.shares import requests_with_shares
 from crosstally.query.choice import Choice
 from crosstally.query.kronecker import Kronecker
 from crosstally.query.queries import Cells, Contrast, Linear, Query, Term
@@ -19,6 +18,7 @@ from crosstally.strategies import MWEM, NAMED, Adaptive, Clustered, Fourier, Res
 from crosstally.strategies.planner import compare
 from crosstally.strategies.rounds import choosing
 from crosstally.strategies.rules import next_stage
+from crosstally.strategies.shares import requests_with_shares
 from crosstally.tables import Measurement
 from crosstally.workload import Workload
 from crosstally_lab.audit.definitions import Json, answer

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from conftest import schema_of
-from crosstally.plans.goal import goal_of, weighing_tables
+from crosstally.strategies.goal import goal_of, weighing_tables
 from crosstally.workload import Workload
 
 
