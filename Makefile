@@ -2,13 +2,13 @@
 # make test     the whole set-up, then lint, types, import contracts, doctests, tests; what CI runs
 # make verify   the long statistical counts; run before calling something done
 # make audit    the package against its own promise: exact losses, sampled bounds, releases of neighbours, mutants; about
-#               an hour on two idle cores (less: AUDIT=--quick, or AUDIT="--releases 2000"); docs/evidence/audit.md
+#               an hour on two idle cores (less: AUDIT=--quick, or AUDIT="--releases 2000"); lab/evidence/audit.md
 # make mutants  faults planted in the package, one at a time, each with the test that must catch it; some minutes
 # make fuzz     10,000 forged files of every format, and as many questions and sources; counts are printed
 # make faults   kills, interrupts, full disks, closed folders, other times, 200 of each; files torn at 500 lengths;
 #               texts of 30 MB that are refused, plain and packed, 20 times each
 # make bench    speed and accuracy against floors and peers, written to lab/benchmarks/results.md
-#               (CROSSTALLY_DATA=folder uses the public files in it: docs/how-to/benchmarks.md)
+#               (CROSSTALLY_DATA=folder uses the public files in it: lab/benchmarks/README.md)
 # make bench-peers  draw OpenDP's AIM and MST again (an hour); make bench draws only what is not kept
 # make docs     the site, into site/, with the command line reference from --help
 # make tour     the output shown in the README, the tutorial of the messy file, the analyst's notebook and the gallery

@@ -30,6 +30,7 @@ from crosstally_lab.generate.transactions import transactions
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
+OF_THE_LABORATORY = sorted((ROOT / "lab").rglob("*.md"))
 HOST = r"https://(?:github\.com/crosstally/crosstally/blob|raw\.githubusercontent\.com/crosstally/crosstally)/main/"
 BESIDE = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "RELEASING.md")]
 
@@ -115,7 +116,7 @@ def test_nothing_is_loaded_from_another_host(built: dict[Path, Page]) -> None:
     assert not [load for load in loads if re.match(r"\w+:|//", load) and not load.startswith("data:")]
 
 
-@pytest.mark.parametrize("page", [*BESIDE, *PAGES], ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [*BESIDE, *PAGES, *OF_THE_LABORATORY], ids=lambda page: page.stem)
 def test_links_of_plain_pages_lead_to_files(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     for link in re.findall(HOST + r"([^)\s#]+)", text):
@@ -127,8 +128,9 @@ def test_links_of_plain_pages_lead_to_files(page: Path) -> None:
 def test_modules_that_pages_name_exist() -> None:
     """``crosstally.x.y`` in backticks is a module, or something in one."""
     named = re.compile(r"`(crosstally(?:_lab)?(?:\.[A-Za-z_]\w*)+)(?:\(\))?`")
-    pages = [*BESIDE, *(page for page in PAGES if page.parent.name != "evidence")]
-    found = [(page.name, name) for page in pages for name in named.findall(page.read_text(encoding="utf-8"))]
+    found = [
+        (page.name, name) for page in [*BESIDE, *PAGES] for name in named.findall(page.read_text(encoding="utf-8"))
+    ]
     assert len(found) >= 8
     keys = ("crosstally.sha256", "crosstally.room", "crosstally.commands")  # of a release file's metadata; entry points
     assert [each for each in found if each[1] not in keys and not _exists(each[1])] == []
@@ -193,7 +195,9 @@ def about_clicks() -> dict[str, Any]:
 
 
 NOTEBOOK = DOCS / "start/analyst.md"  # run as a notebook, by its own test, on people with more attributes
-WITH_CODE = [page for page in [ROOT / "README.md", *PAGES] if page != NOTEBOOK and blocks(page, "python")]
+WITH_CODE = [
+    page for page in [ROOT / "README.md", *PAGES, *OF_THE_LABORATORY] if page != NOTEBOOK and blocks(page, "python")
+]
 
 
 @pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: page.stem)
@@ -219,7 +223,7 @@ def test_commands_on_the_pages_exist_with_their_options() -> None:
     known = dict(commands(typer.main.get_command(app)))
     known |= {path: options for name in OF_LABORATORY for path, options in commands(_of_laboratory(name), (name,))}
     seen = 0
-    for page in [ROOT / "README.md", *PAGES]:
+    for page in [ROOT / "README.md", *PAGES, *OF_THE_LABORATORY]:
         text = page.read_text(encoding="utf-8")
         shown = [line for block in blocks(page, "") for line in block.splitlines() if line.startswith("crosstally ")]
         for line in shown + re.findall(r"`(crosstally [^`]+)`", text):

@@ -17,7 +17,7 @@ import crosstally as ct
 
 ROOT = Path(__file__).parent.parent
 SOURCES = [ROOT / "src", ROOT / "lab/src"]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "lab/evidence").glob("*.md"))]
 GIVEN = """\
 from typing import Any
 import crosstally as ct

@@ -28,7 +28,7 @@ from crosstally.query.question import query_of
 from crosstally.strategies import recovery
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "lab/evidence").glob("*.md"))]
 WORDS = tuple[str, ...]
 
 

@@ -60,7 +60,7 @@ def page(known: Mapping[str, Part], parts: Sequence[str]) -> str:
         f"\n## Missed: {len(missed)} of {len(judged)}\n\n{table(missed)}{not_run}"
         "\n## Speed\n\nCPU seconds, one BLAS thread, after warm-up, best of three; each beside its floor or peer in "
         f"the same run.\n{_sections(speed)}"
-        "\n## Accuracy\n\nErrors on real tables where the data folder has them (docs/how-to/benchmarks.md); x is a "
+        "\n## Accuracy\n\nErrors on real tables where the data folder has them (lab/benchmarks/README.md); x is a "
         f"ratio, in brackets its 95% interval.\n{_sections(accuracy)}"
     )
 

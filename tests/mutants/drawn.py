@@ -1,7 +1,7 @@
 """Faults drawn at random: an arithmetic or comparison operator becomes another one. Run: python -m mutants.drawn
 
 Unlike the planted ones nobody chose their places. Each is printed as a change of one line; ``--try`` looks for the
-test that catches it. Which did, and why some change nothing that matters, is in docs/evidence/mutants.md.
+test that catches it. Which did, and why some change nothing that matters, is in lab/evidence/mutants.md.
 """
 
 from __future__ import annotations

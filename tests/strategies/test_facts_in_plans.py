@@ -45,7 +45,7 @@ def measured(plan: Plan) -> list[Measurement]:
 
 
 def test_impossible_combinations_alone_leave_plans_as_they_were() -> None:
-    """To count such sets for less made pairs worse under Gaussian noise (docs/evidence/stepwise.md)."""
+    """To count such sets for less made pairs worse under Gaussian noise (lab/evidence/two-stage.md)."""
     for budget in (RHO, PURE):
         plain, known = (
             Stepwise().plan(replace(SCHEMA, facts=facts), None, budget).to_dict() for facts in ((), FACTS[3:])

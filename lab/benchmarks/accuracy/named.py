@@ -58,7 +58,7 @@ def peer_jobs() -> list[PeerJob]:
 
 def _against_peers(draws: int, *, quick: bool) -> Iterator[dict[str, Any]]:
     if peers_python() is None:
-        yield line("named tables against AIM and MST: not run, see docs/how-to/benchmarks.md", 1, 1, None, unit="x")
+        yield line("named tables against AIM and MST: not run, see lab/benchmarks/README.md", 1, 1, None, unit="x")
         return
     if not quick:
         for job, drawn in draw_missing(peer_jobs(), PEER_MINUTES):

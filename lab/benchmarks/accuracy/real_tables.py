@@ -1,6 +1,6 @@
 """Real public tables: the rows as the library reads them, their schema, and codes from which truth is counted.
 
-The files lie in the folder that CROSSTALLY_DATA names (docs/how-to/experiment-data.md). Labels of text columns are
+The files lie in the folder that CROSSTALLY_DATA names (lab/evidence/data.md). Labels of text columns are
 those of the public file. Bins are round numbers, set once and never tuned.
 """
 

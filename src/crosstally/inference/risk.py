@@ -44,7 +44,7 @@ __all__ = ["POOLED", "Blend", "Sets", "best_weights"]
 
 POOLED = 20.0
 """What sets of equally many attributes say together counts like this many coefficients of the set itself. From
-experiments (docs/evidence/shrinkage.md): 10, 20 and 40 differ by 1%. With nothing but pooling (infinity) tables of two
+experiments (lab/evidence/shrinkage.md): 10, 20 and 40 differ by 1%. With nothing but pooling (infinity) tables of two
 by two values are shrunk as if they were large and empty."""
 
 _CHOICE = 2.0

@@ -57,7 +57,7 @@ CHOOSING_SHARE = Fraction(1, 10)
 
 ROUNDS = 4
 """Rounds for each attribute, unless given: the best of 2, 3 and 4 for pairs on most of the tables that
-docs/evidence/stepwise.md lists. With 2, tables whose pairs all matter have several times the error."""
+lab/evidence/two-stage.md lists. With 2, tables whose pairs all matter have several times the error."""
 
 MOST_CELLS = 500_000
 """Cells of all candidates together: each round counts them, and the ledger keeps a number for each."""

@@ -28,7 +28,7 @@ _STILL = 1e-4
 """Steps end when none moves a share by this part of a mean share."""
 _SHRUNK = 0.25
 """The weight of the score with shrunk noise, in the logarithm. Chosen with the square root in ``inferred_score`` on the
-eleven settings of docs/evidence/stepwise.md: without it Adult at epsilon 0.1 gets one-way tables alone (1.4 times the
+eleven settings of lab/evidence/two-stage.md: without it Adult at epsilon 0.1 gets one-way tables alone (1.4 times the
 error of the best family), with a half Kosarak resampled at epsilon 1 gets a family with 1.3 times the least error."""
 _LEAST_LEFT = 1e-3  # of the variance of noise: stands for zero under a fraction line, where rows are none
 _LEAST = 0.02

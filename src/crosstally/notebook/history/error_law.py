@@ -37,7 +37,7 @@ __all__ = ["DEVIATION", "FREEDOM", "Unexplained", "factor"]
 FREEDOM = 3.0
 """The degrees of freedom of Student's law.
 
-Chosen on FARS-16, ACS and a generated census (docs/evidence/intervals.md): 2, 3 and 4 fit new questions about as well,
+Chosen on FARS-16, ACS and a generated census (lab/evidence/intervals.md): 2, 3 and 4 fit new questions about as well,
 and 95% intervals hold 96.7, 95.6 and 95.1% of them.
 """
 DEVIATION = math.sqrt(FREEDOM / (FREEDOM - 2))

@@ -43,7 +43,7 @@ from crosstally.typing import Floats
 __all__ = ["Plausible", "Scale", "plausible"]
 
 # Standard deviation of the logarithm of a variance about its level. This, the next and the grid were chosen on
-# generated rows of the kinds in docs/evidence/history.md (other draws): less makes bars of short histories too narrow.
+# generated rows of the kinds in lab/evidence/history.md (other draws): less makes bars of short histories too narrow.
 _OWN = 1.2
 _LEVEL = 2.0  # standard deviation of the logarithm of a level about the natural scale of counts
 _STEPS = 20  # limits time: steps end when they have settled (below)
