@@ -203,13 +203,13 @@ WITH_CODE = [
 @pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: page.stem)
 def test_python_on_the_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    names = about_clicks() if page.name == "priview.md" else about_people()
+    names = about_clicks() if page.name == "views.md" else about_people()
     for block in blocks(page, "python"):
         exec(compile(block, page.name, "exec"), names)
 
 
 def test_pages_with_code_are_found() -> None:
-    assert {"README", "tutorial", "history", "local-model", "priview"} <= {page.stem for page in WITH_CODE}
+    assert {"README", "tutorial", "questions", "local-model", "views"} <= {page.stem for page in WITH_CODE}
 
 
 def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], set[str]]]:

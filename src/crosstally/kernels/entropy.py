@@ -53,7 +53,7 @@ GREATEST_ENTROPY, LEAST_SQUARES = 0, 1  # the argument ``law`` of kernels: which
 
 # The first ridge, in units: chosen large enough for Newton's method to converge from its start.
 LARGEST_RIDGE = 1e-4
-# The last ridge: if a table fits, the result fits to 1e-8 of the total or better (docs/methods/maximum-entropy.md).
+# The last ridge: if a table fits, the result fits to 1e-8 of the total or better (docs/methods/unmeasured.md).
 SMALLEST_RIDGE = 1e-10
 # The factor by which a stage lowers the ridge at first and after an easy stage. Chosen: it changes time alone.
 _FIRST_FACTOR = 100.0
