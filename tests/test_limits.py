@@ -33,7 +33,7 @@ BESIDES = {
     "connections to `crosstally serve` and `schema review`; requests at once; time for a request to arrive, and for a "
     "client to take nothing of its answer": "pages/test_connections.py",
     "cost of a question to `crosstally serve`: cells of all its tables, 25 times as much where they are modelled "
-    "([how it is counted](../how-to/explore.md#for-programs))": "web/test_solving.py",
+    "([how it is counted](../how-to/share.md#for-programs))": "web/test_solving.py",
     "files of more than 500,000 cells that `crosstally serve` sends at once": "web/test_solving.py",
     "time and added memory of one computation of `crosstally serve`": "web/test_solving.py",
     "time that a request to `crosstally serve` waits; clients that wait for one kind of computation": "web",

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 
 def block(language: str) -> str:
     """The code of a language in the docs."""
-    page = (ROOT / "docs/how-to/hand-tables-on.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/how-to/share.md").read_text(encoding="utf-8")
     return page.split(f"```{language}\n")[1].split("```")[0]
 
 
