@@ -3,7 +3,7 @@
 For a set B of two or more attributes, R_B is its residual beyond what the lower orders predict (maximum entropy). The
 one-way tables give its scale: with g_i^2 = 1 - sum p_i^2 for the shares p_i of an attribute's values, R_B has the size
 sqrt(sum of squares of R_B) / (N prod g_i). Sampling alone makes that 1 / sqrt(N). Measured on Adult, FARS, ACS,
-census-9, MSNBC and Kosarak (docs/methods/two-stage.md), the median size is about 0.06 for pairs, 0.01 for triples and
+census-9, MSNBC and Kosarak (lab/evidence/tried.md), the median size is about 0.06 for pairs, 0.01 for triples and
 0.003 for quadruples, on every table within a factor of three; within a table sizes spread like a log-normal law, and
 pairs say little about triples. So the belief is a mixture of three sizes with the moments of that law.
 """
@@ -32,7 +32,7 @@ FALL = 0.3
 """What the median falls by with each order above four, as it does from three to four."""
 SPREAD = 1.25
 """The standard deviation of the logarithm of sizes: 0.7 to 2.4 were seen. What 1 and 1.5 change is in
-docs/methods/two-stage.md."""
+lab/evidence/tried.md."""
 
 # In standard deviations of the logarithm of sizes: the three nodes of the law below.
 _NODES = (-math.sqrt(3), 0.0, math.sqrt(3))
