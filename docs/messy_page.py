@@ -18,12 +18,12 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
+from crosstally.browser.common.site import listen
+from crosstally.browser.steward import edits
+from crosstally.browser.steward.review import Review, Wanted
+from crosstally.browser.steward.serving import serve
+from crosstally.browser.steward.session import Session
 from crosstally.budget import Budget
-from crosstally.pages.site import listen
-from crosstally.review import edits
-from crosstally.review.serving import serve
-from crosstally.review.session import Session
-from crosstally.review.state import Review, Wanted
 from crosstally.schema import Schema
 from crosstally.sources.distributions import read_distributions
 from crosstally.sources.drafting.bins import bin_names

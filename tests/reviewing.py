@@ -6,10 +6,10 @@ from pathlib import Path
 
 from starlette.testclient import TestClient
 
+from crosstally.browser.steward.review import Review, Wanted
+from crosstally.browser.steward.review_pages import create_app
+from crosstally.browser.steward.session import COOKIE, Session
 from crosstally.budget import Budget
-from crosstally.review.app import create_app
-from crosstally.review.session import COOKIE, Session
-from crosstally.review.state import Review, Wanted
 from crosstally.schema import Schema
 from crosstally.sources.distributions import read_distributions
 

@@ -14,17 +14,17 @@ import pytest
 import crosstally as ct
 import released
 from cli_runs import run
+from crosstally.browser.explorer.grid import grid
+from crosstally.browser.explorer.release_page import release_page
+from crosstally.browser.explorer.served import Served
+from crosstally.browser.explorer.view import View
 from crosstally.errors import CrosstallyError, SchemaError
 from crosstally.exports.px import px_text
-from crosstally.pages.release_page import release_page
 from crosstally.query.queries import Cells
 from crosstally.releases import Release, publish
 from crosstally.schema import Attribute, Outside, Schema, Unit
 from crosstally.schema.facts import PublicCounts
 from crosstally.tables import Marginal
-from crosstally.web.served import Served
-from crosstally.web.shown import grid
-from crosstally.web.view import View
 from web_clients import client_of, serving
 
 BOUND = Unit("patient", 3)

@@ -27,16 +27,16 @@ PAGE = Path(__file__).parents[1] / "docs" / "reference" / "known-limits.md"
 PAIR = schema_of(3, 2)
 BUDGET = ct.Budget(epsilon=100)
 BESIDES = {
-    "cells on a page; in an answer of the API; in an answer as streamed CSV or Parquet": "web/test_api.py",
-    "distinct texts of a column in `schema review`": "review",
-    "attributes for which `schema review` predicts errors after every edit": "review",
+    "cells on a page; in an answer of the API; in an answer as streamed CSV or Parquet": "browser/explorer/test_api.py",
+    "distinct texts of a column in `schema review`": "browser/steward",
+    "attributes for which `schema review` predicts errors after every edit": "browser/steward",
     "connections to `crosstally serve` and `schema review`; requests at once; time for a request to arrive, and for a "
-    "client to take nothing of its answer": "pages/test_connections.py",
+    "client to take nothing of its answer": "browser/common/test_connections.py",
     "cost of a question to `crosstally serve`: cells of all its tables, 25 times as much where they are modelled "
-    "([how it is counted](../how-to/share.md#for-programs))": "web/test_solving.py",
-    "files of more than 500,000 cells that `crosstally serve` sends at once": "web/test_solving.py",
-    "time and added memory of one computation of `crosstally serve`": "web/test_solving.py",
-    "time that a request to `crosstally serve` waits; clients that wait for one kind of computation": "web",
+    "([how it is counted](../how-to/share.md#for-programs))": "browser/explorer/test_solving.py",
+    "files of more than 500,000 cells that `crosstally serve` sends at once": "browser/explorer/test_solving.py",
+    "time and added memory of one computation of `crosstally serve`": "browser/explorer/test_solving.py",
+    "time that a request to `crosstally serve` waits; clients that wait for one kind of computation": "browser/explorer",
     "memory and CPU time for reading a workbook, or a file of SPSS, SAS or Stata": "sources/test_apart.py",
     "columns; rows; unpacked bytes of a row group that a Parquet file claims": "sources/test_apart.py",
 }

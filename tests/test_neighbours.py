@@ -15,10 +15,10 @@ import pytest
 
 import crosstally as ct
 import crosstally_lab
+from crosstally.browser.steward.asked import Asked
+from crosstally.browser.steward.words import budget_in_words
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.errors import CrosstallyError, PlanError
-from crosstally.plan_page.asked import Asked
-from crosstally.plan_page.words import budget_in_words
 from crosstally.plans.joint_cost import groups_cost, privacy_cost, single_cost
 from crosstally.plans.linear_cost import linear_cost
 from crosstally.plans.plan import Plan, Request

@@ -17,12 +17,12 @@ from typing import Any
 from starlette.testclient import TestClient
 
 import released
+from crosstally.browser.explorer.app import create_app
+from crosstally.browser.explorer.served import Served
+from crosstally.browser.explorer.solver import PLACES, BusyError, Solver
 from crosstally.query.queries import Cells
 from crosstally.releases import Release, publish
 from crosstally.schema import Attribute, Schema
-from crosstally.web.app import create_app
-from crosstally.web.served import Served
-from crosstally.web.solving import PLACES, BusyError, Solver
 
 HOSTILE = [
     "<script>alert(1)</script>",

@@ -16,10 +16,10 @@ import numpy as np
 
 import crosstally as ct
 from benchmarks.timing import row
-from crosstally.pages.release_page import release_page
+from crosstally.browser.explorer.app import create_app
+from crosstally.browser.explorer.release_page import release_page
+from crosstally.browser.explorer.served import Served
 from crosstally.schema import Attribute, Schema
-from crosstally.web.app import create_app
-from crosstally.web.served import Served
 from crosstally_lab.generate.classes import hidden_classes
 from crosstally_lab.papers.icde13.experiment import adult
 

@@ -4,39 +4,39 @@ from mutants.mutant import Mutant
 
 EXPLORER = (
     Mutant(
-        "web/price.py",
+        "browser/explorer/price.py",
         "if self.spent > MOST:",
         "if self.spent < 0:",
-        "web/test_solving.py::test_a_statement_pays_for_all_its_tables_together",
+        "browser/explorer/test_solving.py::test_a_statement_pays_for_all_its_tables_together",
     ),
     Mutant(
-        "web/served.py",
+        "browser/explorer/served.py",
         "if cost > MOST:",
         "if cost < 0:",
-        "web/test_solving.py::test_what_costs_too_much_is_refused_in_every_form",
+        "browser/explorer/test_solving.py::test_what_costs_too_much_is_refused_in_every_form",
     ),
     Mutant(
-        "web/solving.py",
+        "browser/explorer/solver.py",
         "if not task.clients and task.future.cancel()",
         "if task.future.cancel()",
-        "web/test_solving.py::test_who_leaves_takes_the_answer_from_nobody",
+        "browser/explorer/test_solving.py::test_who_leaves_takes_the_answer_from_nobody",
     ),
     Mutant(
-        "web/workers.py",
+        "browser/explorer/workers.py",
         "if time.monotonic() > until or self._resident() > most:",
         "if time.monotonic() > until:",
-        "web/test_solving.py::test_what_takes_too_much_memory_ends",
+        "browser/explorer/test_solving.py::test_what_takes_too_much_memory_ends",
     ),
     Mutant(
-        "pages/connections.py",
+        "browser/common/site_server.py",
         "        if self.is_waiting:\n            self.drop()",
         "        return",
-        "pages/test_connections.py::test_a_request_must_come_whole",
+        "browser/common/test_connections.py::test_a_request_must_come_whole",
     ),
     Mutant(
-        "pages/connections.py",
+        "browser/common/site_server.py",
         "oldest.drop()",
         "pass",
-        "pages/test_connections.py::test_of_too_many_the_one_that_waited_longest_is_closed",
+        "browser/common/test_connections.py::test_of_too_many_the_one_that_waited_longest_is_closed",
     ),
 )

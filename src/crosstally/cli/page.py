@@ -26,8 +26,8 @@ def page(
     force: Force = False,
 ) -> None:
     """Write one self-contained page about a release: charts, associations, errors, the privacy promise."""
+    from crosstally.browser.explorer.release_page import release_page
     from crosstally.cli.output.screen import people
-    from crosstally.pages.release_page import release_page
     from crosstally.releases import open_release
 
     check_output(output, force=force)

@@ -72,13 +72,13 @@ def review(
     that the command writes. It closes after 30 minutes without a click. Nothing is spent. The schema
     is written when you save.
     """
+    from crosstally.browser.common.site import NEEDED, listen
     from crosstally.cli.output.screen import people
-    from crosstally.pages.site import NEEDED, listen
 
     for module in NEEDED:
         optional(module, extra="web")
-    from crosstally.review.serving import serve
-    from crosstally.review.state import Review, Wanted
+    from crosstally.browser.steward.review import Review, Wanted
+    from crosstally.browser.steward.serving import serve
 
     if schema is None and source and (database or dsn_env or spark):
         schema, source = Path(source), None  # the only argument beside a database is the schema

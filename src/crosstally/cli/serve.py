@@ -38,14 +38,14 @@ def serve(
     root_path: Annotated[str, typer.Option(metavar="PATH", help="The path under which a proxy serves the pages.")] = "",
 ) -> None:
     """Look at a release in a browser: tables, charts, downloads, an API. Only this machine can reach it."""
+    from crosstally.browser.common.site import NEEDED, listen, server
+    from crosstally.browser.common.site_guard import is_loopback
     from crosstally.cli.output.screen import people
-    from crosstally.pages.guard import is_loopback
-    from crosstally.pages.site import NEEDED, listen, server
 
     for module in NEEDED:
         optional(module, extra="web")
-    from crosstally.web.app import create_app
-    from crosstally.web.served import served
+    from crosstally.browser.explorer.app import create_app
+    from crosstally.browser.explorer.served import served
 
     names = allow_host or []
     if (release is None) == (design is None):
@@ -61,7 +61,7 @@ def serve(
     if design is not None:
         if names or root_path or not is_loopback(host):
             raise CrosstallyError("--design is for this machine alone: leave out --host, --allow-host and --root-path")
-        from crosstally.plan_page.app import create_app as create_plan_page
+        from crosstally.browser.steward.plan_page import create_app as create_plan_page
 
         app = create_plan_page(Schema.load(design), design.name)
         with listen(host, port) as socket:

@@ -1,0 +1,1 @@
+"""What all sites share: the guard, the server and its connections, files, templates and texts."""

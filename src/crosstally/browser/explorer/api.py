@@ -1,0 +1,324 @@
+"""The API, with the paths of PxWeb's second one: a release is one table, and each attribute may be left out.
+
+``/tables/people/data?valueCodes[sex]=*&valueCodes[age]=C1,C2`` is the table of sex by two values of age. Values are put
+together as in the URLs of pages (``analysis.regrouping``).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Request
+from starlette.concurrency import iterate_in_threadpool
+from starlette.responses import JSONResponse, Response, StreamingResponse
+
+from crosstally.analysis.regrouping import AS_IT_IS, Regrouping, is_regrouping, read_regrouping
+from crosstally.browser.explorer.downloads import AT_ONCE, FORMATS, STREAMED, Format, Stream, file_bytes, written
+from crosstally.browser.explorer.json_stat import codes_of, measure_name, metadata
+from crosstally.browser.explorer.price import MOST
+from crosstally.browser.explorer.problems import Problem
+from crosstally.browser.explorer.served import Served
+from crosstally.browser.explorer.solver import sql_text
+from crosstally.browser.explorer.texts import text
+from crosstally.browser.explorer.view import read_level
+from crosstally.errors import QueryError, did_you_mean
+from crosstally.query.question import cells_in_words
+from crosstally.schema import Attribute, Schema
+
+__all__ = ["PREFIX", "router"]
+
+PREFIX = "/api/v2"
+_LONGEST_STATEMENT = 8_000  # a limit: characters of an SQL statement, about the longest address that servers accept
+_WRITTEN_HERE = 5_000  # cells of a file that is written at once in this process: a tenth of a second at most
+_CODES = "valueCodes["
+_SQL_TYPES = {"json": "application/json", "csv": "text/csv; charset=utf-8"}
+
+
+def router(served: Served) -> APIRouter:
+    """The routes of the API."""
+    routes = APIRouter(prefix=PREFIX)
+    schema = served.release.schema
+
+    @routes.get("/config", summary="Limits and formats of this API", response_model=None)
+    def config() -> Response:
+        return JSONResponse(
+            {
+                "apiVersion": "2.0.0",
+                "defaultLanguage": text("language"),
+                "languages": [{"id": text("language"), "label": "English"}],
+                "maxDataCells": AT_ONCE,
+                "maxDataCellsStreamed": STREAMED,
+                "maxCost": MOST,
+                "defaultDataFormat": "json-stat2",
+                "dataFormats": list(FORMATS),
+                "sourceReferences": [{"language": text("language"), "text": _source(served)}],
+            }
+        )
+
+    @routes.get("/tables", summary="The tables there are: one, the release", response_model=None)
+    def tables() -> Response:
+        return JSONResponse({"language": text("language"), "tables": [_table(served)]})
+
+    @routes.get("/tables/{table}", summary="What a table is", response_model=None)
+    def table(table: str) -> Response:
+        _check_table(served, table)
+        return JSONResponse(_table(served))
+
+    @routes.get("/tables/{table}/metadata", summary="Attributes and their codes, as JSON-stat", response_model=None)
+    def table_metadata(request: Request, table: str) -> Response:
+        _check_table(served, table)
+        tag = served.tag("metadata")
+        if _known(request, tag):
+            return _unchanged(tag)
+        return JSONResponse(metadata(schema, label=_title(served), source=_source(served)), headers=_kept(tag))
+
+    @routes.get(
+        "/tables/{table}/data",
+        summary="A table of any attributes, with errors and intervals as further measures",
+        response_model=None,
+        openapi_extra={"parameters": _data_parameters(schema)},
+    )
+    def data(request: Request, table: str) -> Response:
+        _check_table(served, table)
+        pairs = request.query_params.multi_items()
+        names, condition, regrouping, options = read_selection(pairs, schema)
+        name, level = options.get("outputFormat", "json-stat2"), read_level(options.get("level"))
+        return file_response(served, request, names, condition, name=name, level=level, regrouping=regrouping)
+
+    @routes.get(
+        "/sql",
+        summary="The answer to one SELECT, with both ends of an interval beside each number",
+        response_model=None,
+        openapi_extra={"parameters": _sql_parameters()},
+    )
+    def sql(request: Request) -> Response:
+        given = dict(request.query_params)
+        _check_parameters(given, ("statement", "outputFormat", "level"))
+        statement, name = given.get("statement", ""), given.get("outputFormat", "json")
+        level = read_level(given.get("level"))
+        if not 1 <= len(statement) <= _LONGEST_STATEMENT:
+            raise Problem(422, text("error.statement", most=f"{_LONGEST_STATEMENT:,}"))
+        if name not in _SQL_TYPES:
+            raise Problem(422, text("error.format", given=repr(name[:40]), known=", ".join(_SQL_TYPES)))
+        tag = served.tag("sql", statement, name, str(level))
+        if _known(request, tag):
+            return _unchanged(tag)
+
+        work = partial(sql_text, served.source, statement, name, level)
+        body = served.run(("sql", statement, name, level), work, lambda found: 2 * len(found), "sql")
+        return Response(body, media_type=_SQL_TYPES[name], headers=_kept(tag))
+
+    return routes
+
+
+def file_response(
+    served: Served,
+    request: Request,
+    names: tuple[str, ...],
+    condition: str,
+    *,
+    name: str,
+    level: float,
+    regrouping: Regrouping = AS_IT_IS,
+) -> Response:
+    """A table as a file; unchanged where the client has it."""
+    kind = _format(name)
+    served.release.schema.check(names)
+    tag = served.tag("data", *names, "", condition, name, str(level), *(f"{k}={v}" for k, v in regrouping.pairs()))
+    if _known(request, tag):
+        return _unchanged(tag)
+    marginal = served.table(names, condition, level, kind, regrouping)
+    cells, schema = marginal.values.size, served.release.schema
+    file = f"{'-'.join([served.name, *names])[:80]}.{kind.ending}"
+    headers = {**_kept(tag), "Content-Disposition": disposition(file)}
+    if cells > AT_ONCE:
+        stream = Stream(written(marginal, name, schema, level=level), served.streams)
+        if not stream.begins:
+            raise served.busy()
+        return StreamingResponse(iterate_in_threadpool(stream), media_type=kind.media_type, headers=headers)
+    whole = partial(file_bytes, marginal, name, schema, level=level)
+    key = "file", names, condition, name, level, regrouping
+    body = whole() if cells <= _WRITTEN_HERE else served.run(key, whole, len, "files")
+    return Response(body, media_type=kind.media_type, headers=headers)
+
+
+def disposition(file: str) -> str:
+    """The header that names a file: plain letters for old clients, all of them for others."""
+    plain = "".join(each if each.isascii() and (each.isalnum() or each in "-_.") else "_" for each in file)
+    return f'attachment; filename="{plain}"; {urlencode({"filename*": file}).replace("%2A=", "*=UTF-8" + chr(39) * 2)}'
+
+
+def read_selection(
+    pairs: Iterable[tuple[str, str]], schema: Schema
+) -> tuple[tuple[str, ...], str, Regrouping, dict[str, str]]:
+    """The attributes of a table in the order named, the condition, values put together, and other parameters."""
+    names: list[str] = []
+    parts: list[str] = []
+    regrouped: list[tuple[str, str]] = []
+    options: dict[str, str] = {}
+    measure = measure_name(schema.names)
+    for key, value in pairs:
+        if is_regrouping(key):
+            regrouped.append((key, value))
+            continue
+        if not (key.startswith(_CODES) and key.endswith("]")):
+            _check_parameters([key], ("where", "outputFormat", "level", "lang"))
+            options[key] = value
+            continue
+        name = key[len(_CODES) : -1]
+        if name == measure:
+            if value != "*":
+                raise QueryError(f"all measures are always sent: {measure} must be *, got {value[:40]!r}")
+            continue
+        schema.check([*names, name])
+        names.append(name)
+        chosen = _chosen(schema[name], value)
+        if not all(chosen):
+            parts.append(cells_in_words(schema[name], [int(each) for each in chosen]))
+    where = options.get("where", "").strip()
+    if where:
+        parts.append(f"({where})" if parts else where)
+    regrouping = read_regrouping(regrouped, schema)
+    regrouping.check(names)
+    return tuple(names), " and ".join(parts), regrouping, options
+
+
+def _chosen(attribute: Attribute, given: str) -> list[bool]:
+    """Which values a list of codes names. A label is its own code, so long as it is alone or has no comma."""
+    known = {code: number for number, code in enumerate(codes_of(attribute))}
+    if given == "*":
+        return [True] * attribute.size
+    if given in attribute.labels:
+        numbers = {attribute.labels.index(given)}
+    else:
+        codes = given.split(",")
+        unknown = [code for code in codes if code not in known]
+        if unknown:
+            told = did_you_mean(unknown[0][:80], known)
+            raise QueryError(f"{attribute.name!r} has no code {unknown[0][:80]!r}{told}")
+        numbers = {known[code] for code in codes}
+    return [number in numbers for number in range(attribute.size)]
+
+
+def _check_parameters(given: Iterable[str], known: Iterable[str]) -> None:
+    for key in given:
+        if key not in known:
+            raise Problem(422, text("error.parameter", given=repr(key[:80])))
+
+
+def _format(name: str) -> Format:
+    if name not in FORMATS:
+        raise Problem(422, text("error.format", given=repr(name[:40]), known=", ".join(FORMATS)))
+    return FORMATS[name]
+
+
+def _check_table(served: Served, table: str) -> None:
+    if table != served.name:
+        raise Problem(404, text("error.table", given=repr(table[:80]), known=served.name))
+
+
+# What is said about the table
+
+
+def _title(served: Served) -> str:
+    about = served.release.schema.about
+    return about.title if about is not None and about.title else served.name
+
+
+def _source(served: Served) -> str:
+    return str(served.release.statement)
+
+
+def _table(served: Served) -> dict[str, Any]:
+    path = f"{served.root_path}{PREFIX}/tables/{served.name}"
+    return {
+        "type": "Table",
+        "id": served.name,
+        "label": _title(served),
+        "description": " ".join(served.release.statement.plain(served.release.schema)),
+        "source": _source(served),
+        "variableNames": list(served.release.schema.names),
+        "links": [{"rel": rel, "href": f"{path}/{rel}"} for rel in ("metadata", "data")],
+    }
+
+
+# Entity tags
+
+
+def _kept(tag: str) -> dict[str, str]:
+    """A client may keep it, and asks before each use whether it is still the same."""
+    return {"ETag": tag, "Cache-Control": "private, no-cache"}
+
+
+def _known(request: Request, tag: str) -> bool:
+    given = request.headers.get("if-none-match", "")
+    return given.strip() == "*" or tag in (each.strip().removeprefix("W/") for each in given.split(","))
+
+
+def _unchanged(tag: str) -> Response:
+    return Response(status_code=304, headers=_kept(tag))
+
+
+# OpenAPI
+
+
+def _parameter(name: str, words: str, **schema: Any) -> dict[str, Any]:
+    return {"name": name, "in": "query", "required": False, "description": words, "schema": schema}
+
+
+def _data_parameters(schema: Schema) -> list[dict[str, Any]]:
+    codes = _parameter("valueCodes", "Attributes of the table, in order: * or codes with commas between them.")
+    codes |= {"style": "deepObject", "explode": True}
+    properties = {
+        each.name: {
+            "type": "string",
+            "examples": ["*", codes_of(each)[0]],
+            "description": each.description or each.name,
+        }
+        for each in schema.attributes
+    }
+    codes["schema"] = {"type": "object", "properties": properties, "additionalProperties": False}
+    return [
+        codes,
+        _parameter("where", "Count only such rows.", type="string"),
+        *(parameter for each in schema.attributes for parameter in _regrouping_parameters(each)),
+        _parameter("outputFormat", "How it is written.", type="string", enum=list(FORMATS), default="json-stat2"),
+        _parameter("level", "How sure intervals are.", type="string", enum=["0.9", "0.95", "0.99"], default="0.95"),
+    ]
+
+
+def _regrouping_parameters(attribute: Attribute) -> list[dict[str, Any]]:
+    """How values of an attribute are put together; its first group stands for the others."""
+    name, levels = attribute.name, [each.name for each in attribute.hierarchy]
+    by = _parameter(
+        f"by.1.{name}",
+        f"Values of {name} that are put together, again for each; by.2.{name} are those of the next group.",
+        type="array",
+        items={"type": "string", "enum": list(attribute.labels)},
+    )
+    called = _parameter(f"as.1.{name}", "What this group is called; after its values if left out.", type="string")
+    at = _parameter(f"at.{name}", f"The level of {name}, instead of groups.", type="string", enum=levels)
+    return [by | {"style": "form", "explode": True}, called, *([at] if levels else [])]
+
+
+def _sql_parameters() -> list[dict[str, Any]]:
+    statement = _parameter("statement", "One SELECT.", type="string", maxLength=_LONGEST_STATEMENT)
+    return [
+        {**statement, "required": True},
+        _parameter("outputFormat", "How it is written.", type="string", enum=list(_SQL_TYPES), default="json"),
+        _parameter("level", "How sure intervals are.", type="string", enum=["0.9", "0.95", "0.99"], default="0.95"),
+    ]
+
+
+def document(served: Served, openapi: dict[str, Any]) -> str:
+    """The OpenAPI document, with the title of this release and the name of its table."""
+    openapi["info"]["title"] = f"crosstally: {_title(served)}"
+    for path in openapi["paths"].values():
+        for parameter in path["get"].get("parameters", []):
+            if parameter["in"] == "path":
+                parameter["schema"] = {"type": "string", "enum": [served.name]}
+    return json.dumps(openapi, ensure_ascii=False)

@@ -1,0 +1,76 @@
+"""The application: pages and API of one release behind the guard."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from fastapi import FastAPI, Request
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from crosstally.browser.common.site_guard import Guard, Message, named_hosts
+from crosstally.browser.explorer import api
+from crosstally.browser.explorer.explorer_pages import Pages
+from crosstally.browser.explorer.problems import Problem, problem_response, unforeseen
+from crosstally.browser.explorer.served import Served, problem_of
+from crosstally.browser.explorer.texts import text
+from crosstally.errors import CrosstallyError
+from crosstally.releases.statement import installed_versions
+
+__all__ = ["create_app"]
+
+
+def create_app(served: Served, *, hosts: Iterable[str] = ()) -> FastAPI:
+    """Pages and API of a release.
+
+    Args:
+        served: The release.
+        hosts: Names under which it is answered, beside those of loopback.
+    """
+    app = FastAPI(
+        title="crosstally",
+        version=installed_versions()["crosstally"],
+        docs_url=None,  # they would load scripts from another host
+        redoc_url=None,
+        openapi_url=None,
+    )
+    pages = Pages(served)
+    app.include_router(pages.router())
+    app.include_router(api.router(served))
+
+    def told(request: Request, problem: Problem) -> Response:
+        if _wants_page(request.scope):
+            return pages.problem(problem)
+        return problem_response(problem)
+
+    @app.get(f"{api.PREFIX}/openapi.json", include_in_schema=False, response_model=None)
+    def openapi() -> Response:
+        return Response(api.document(served, app.openapi()), media_type="application/json")
+
+    @app.exception_handler(Problem)
+    def tell_problem(request: Request, problem: Problem) -> Response:
+        return told(request, problem)
+
+    @app.exception_handler(CrosstallyError)
+    def tell_error(request: Request, error: CrosstallyError) -> Response:
+        return told(request, problem_of(error))
+
+    @app.exception_handler(HTTPException)
+    def tell_status(request: Request, error: HTTPException) -> Response:
+        words = text("error.method" if error.status_code == 405 else "error.not_found")
+        return told(request, Problem(error.status_code, words))
+
+    def refuse(status: int, own: str, scope: Message) -> Any:
+        known = {400: Problem(400, text("error.host")), 503: served.busy()}
+        problem = known.get(status) or unforeseen(own)
+        return pages.problem(problem) if _wants_page(scope) else problem_response(problem)
+
+    app.add_middleware(Guard, allows=named_hosts(hosts), refuse=refuse, root_path=served.root_path)
+    return app
+
+
+def _wants_page(scope: Any) -> bool:
+    """Whether a person asked: not below the API, and from a program that shows pages."""
+    accepted = next((value for name, value in scope["headers"] if name == b"accept"), b"")
+    return b"text/html" in accepted and f"{api.PREFIX}/" not in scope["path"]

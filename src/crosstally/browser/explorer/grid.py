@@ -1,0 +1,194 @@
+"""A table as a page shows it: numbers in rows and columns, in order, with intervals and signs of reliability."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from itertools import groupby, product
+
+import numpy as np
+from markupsafe import Markup, escape
+from numpy.typing import NDArray
+
+from crosstally.analysis.quality import reliability_classes
+from crosstally.browser.explorer.texts import text
+from crosstally.browser.explorer.view import Order, Show, View
+from crosstally.tables import Marginal
+from crosstally.typing import Floats
+
+__all__ = [
+    "MAX_SHOWN",
+    "Cell",
+    "Grid",
+    "Reliability",
+    "Row",
+    "cells_markup",
+    "grid",
+    "joined",
+    "number_text",
+    "percent_text",
+]
+
+MAX_SHOWN = 5_000
+"""Cells of a table on a page: a browser lays them out in a second, and nobody reads more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reliability:
+    """A class of reliability: its name, which is also that of its pattern, and its sign."""
+
+    name: str
+    sign: str
+
+
+GOOD, CARE, POOR, UNKNOWN = (
+    Reliability("good", ""),
+    Reliability("care", "E"),
+    Reliability("poor", "F"),
+    Reliability("unknown", "?"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A number, the ends of its interval (NaN where not known), and how reliable it is."""
+
+    value: float
+    low: float
+    high: float
+    reliability: Reliability
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row: its labels, one for each attribute on rows, and its cells."""
+
+    labels: tuple[str, ...]
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Grid:
+    """The rows shown, of ``all_rows``; ``left_out`` is the share of what is counted that the others hold."""
+
+    row_names: tuple[str, ...]
+    column_names: tuple[str, ...]
+    column_labels: tuple[tuple[str, ...], ...]
+    rows: tuple[Row, ...]
+    _: KW_ONLY
+    all_rows: int
+    left_out: float
+    shares: bool
+
+    @property
+    def heads(self) -> list[list[tuple[str, int]]]:
+        """The lines above the columns, one for each attribute: labels, and how many columns each stands above."""
+        out = []
+        for depth in range(len(self.column_names)):
+            runs = groupby(self.column_labels, key=lambda labels, depth=depth: labels[: depth + 1])  # type: ignore[misc]
+            out.append([(key[-1], len(list(run))) for key, run in runs])
+        return out
+
+    @property
+    def size(self) -> int:
+        """How many cells are shown."""
+        return len(self.rows) * len(self.column_labels)
+
+    @property
+    def intervals(self) -> bool:
+        """Whether any interval is known."""
+        return any(math.isfinite(cell.low) for row in self.rows for cell in row.cells)
+
+
+def grid(marginal: Marginal, shown: Marginal, view: View) -> Grid:
+    """The table of a view, laid out: counts over its attributes, those of rows first, and the numbers to show."""
+    attributes = marginal.schema.attributes
+    down, across = attributes[: len(view.rows)], attributes[len(view.rows) :]
+    row_labels = tuple(product(*(attribute.labels for attribute in down)))
+    column_labels = tuple(product(*(attribute.labels for attribute in across)))
+    shape = len(row_labels), len(column_labels)
+    counts, values = marginal.values.reshape(shape), shown.values.reshape(shape)
+    classes = reliability_classes(shown).reshape(shape)
+    low, high = (np.asarray(end, np.float64).reshape(shape) for end in shown.interval(view.level))
+    order = _order(counts, view)
+    left = counts.sum() - counts[order].sum()
+    return Grid(
+        view.rows,
+        view.columns,
+        column_labels,
+        tuple(_row(row_labels[i], values[i], low[i], high[i], classes[i]) for i in order),
+        all_rows=shape[0],
+        left_out=float(left / counts.sum()) if counts.sum() else 0.0,
+        shares=view.show is not Show.COUNT,
+    )
+
+
+def _row(labels: tuple[str, ...], *columns: NDArray[np.generic]) -> Row:
+    cells = zip(*(column.tolist() for column in columns), strict=True)
+    known = (GOOD, CARE, POOR, UNKNOWN)
+    return Row(labels, tuple(Cell(value, low, high, known[place]) for value, low, high, place in cells))
+
+
+def _order(counts: Floats, view: View) -> NDArray[np.intp]:
+    """Which rows are shown, in order. The top n are the n largest, whatever the order."""
+    totals = counts.sum(axis=1)
+    largest = np.argsort(-totals, kind="stable")
+    kept = largest if view.top is None else largest[: view.top]
+    if view.order is Order.SCHEMA:
+        return np.sort(kept)
+    if view.order is Order.MOST:
+        return kept
+    return kept[np.argsort(totals[kept], kind="stable")]
+
+
+# Numbers in words
+
+
+def cells_markup(cells: Sequence[Cell], shares: bool) -> Markup:
+    """The cells of a row in HTML: value, sign of reliability and interval.
+
+    Written here and not in the template, which took longer for them than for the rest of the page. They hold numbers
+    and words of the catalogue, nothing of the release.
+    """
+    return Markup("".join(_cell_html(cell, shares) for cell in cells))  # noqa: S704
+
+
+def _cell_html(cell: Cell, shares: bool) -> str:
+    kind, value = cell.reliability.name, number_text(cell.value, shares=shares)
+    interval = ""
+    if not math.isnan(cell.low):
+        low, high = (number_text(end, shares=shares) for end in (cell.low, cell.high))
+        interval = f'<span class="interval">{low} – {high}</span>'
+    return f'<td class="number {kind}"><span class="value">{value}</span>{_SIGNS[kind]}{interval}</td>\n'
+
+
+def _sign_html(reliability: Reliability) -> str:
+    if not reliability.sign:
+        return ""
+    words = escape(text(f"reliability.short.{reliability.name}"))
+    return f' <abbr class="sign" title="{words}">{reliability.sign}</abbr>'
+
+
+_SIGNS = {each.name: _sign_html(each) for each in (GOOD, CARE, POOR, UNKNOWN)}
+
+
+def number_text(value: float, *, shares: bool = False) -> str:
+    """A number for people: whole counts, shares in percent."""
+    if not math.isfinite(value):
+        return "–"
+    return percent_text(value) if shares else f"{round(value) + 0:,}".replace("-", "−")
+
+
+def percent_text(share: float) -> str:
+    """A share in percent.
+
+    >>> percent_text(0.95), percent_text(0.165), percent_text(0.1234)
+    ('95%', '16.5%', '12.3%')
+    """
+    return f"{100 * share:.1f}".removesuffix(".0") + "%"
+
+
+def joined(labels: Sequence[str]) -> str:
+    """Several labels as one."""
+    return " · ".join(labels)

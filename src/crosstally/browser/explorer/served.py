@@ -1,0 +1,152 @@
+"""What a server serves: one release, its name, and the answers to questions about it."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
+from pathlib import Path
+from threading import Semaphore
+from typing import Any
+
+from crosstally.analysis.regrouping import AS_IT_IS, Regrouping
+from crosstally.browser.explorer.downloads import AT_ONCE, STREAMED, Format
+from crosstally.browser.explorer.price import LARGE, MOST, TooDearError, price
+from crosstally.browser.explorer.problems import Problem
+from crosstally.browser.explorer.solver import BusyError, Solver, Source, TooMuchError, solved, table_bytes, workers
+from crosstally.browser.explorer.texts import text
+from crosstally.browser.explorer.workers import DEADLINE, MEMORY
+from crosstally.errors import CrosstallyError, PlanError, QueryError, ReleaseError, TooManyCellsError, WorkloadError
+from crosstally.query.where import Where
+from crosstally.releases import Release, open_release
+from crosstally.releases.statement import installed_versions
+from crosstally.tables import Marginal
+
+__all__ = ["Served", "problem_of", "served"]
+
+_RETRY_SECONDS = 5  # the waiting time that a busy server tells programs: half of the limit for one computation
+_STREAMS = 4  # a limit of memory: files of more than 500,000 cells that are being sent, each from its whole table
+_TELLABLE = (QueryError, PlanError, WorkloadError)
+"""Errors whose text has only the request and public names: clients see it. For all others they see an id."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Served:
+    """A release that is served under a name. ``digest`` tells this release from others, for caches of clients."""
+
+    release: Release
+    _: KW_ONLY
+    name: str
+    file: str
+    digest: str
+    path: Path | None = None
+    root_path: str = ""
+    solver: Solver = field(default_factory=Solver)
+    streams: Semaphore = field(default_factory=lambda: Semaphore(_STREAMS))
+
+    @property
+    def source(self) -> Source | Release:
+        """What work is about: the file, which each process opens for itself, or the release in this one."""
+        return self.release if self.path is None else Source(self.path, self.digest)
+
+    def cells(self, names: Sequence[str], where: Where | None) -> tuple[int, int]:
+        """How many cells a table has, and how many the table has that it is computed from."""
+        schema = self.release.schema
+        schema.check(names)
+        if where is None:
+            shown = math.prod(schema.sizes(names))
+            return shown, shown
+        shown = math.prod(len(where.possible(name)) for name in names)
+        return shown, math.prod(schema.sizes(tuple(dict.fromkeys((*names, *where.attributes)))))
+
+    def table(
+        self,
+        names: tuple[str, ...],
+        condition: str,
+        level: float,
+        kind: Format | None = None,
+        regrouping: Regrouping = AS_IT_IS,
+    ) -> Marginal:
+        """A table with its intervals, from the cache where it is there; refused when it is too large for a format."""
+        return self.tables(names, condition, level, kind, regrouping)[0]
+
+    def tables(
+        self,
+        names: tuple[str, ...],
+        condition: str,
+        level: float,
+        kind: Format | None = None,
+        regrouping: Regrouping = AS_IT_IS,
+        *,
+        within: tuple[str, ...] | None = None,
+    ) -> tuple[Marginal, Marginal]:
+        """A table, and what is shown of it: its shares within some attributes, or the table itself."""
+        where = Where.of(condition, self.release.schema) if condition else None
+        shown, needed = self.cells(names, where)
+        if needed > STREAMED:
+            raise Problem(413, text("error.far_too_large", cells=f"{needed:,}", most=f"{STREAMED:,}"), cells=needed)
+        if kind is not None and shown > kind.most:
+            sizes = {"cells": f"{shown:,}", "most": f"{AT_ONCE:,}", "streamed": f"{STREAMED:,}"}
+            raise Problem(413, text("error.too_large", format=kind.label, **sizes), cells=shown)
+        key = "table", names, condition, level, regrouping, within
+        cost = 0 if self.solver.kept(key) is not None else price(self.release, [names], where)
+        cost *= 1 if within is None else 2  # shares are solved once more
+        if cost > MOST:
+            raise TooDearError.of(cost)
+        work = partial(solved, self.source, names, condition, level, regrouping=regrouping, within=within)
+        found: tuple[Marginal, Marginal] = self.run(key, work, table_bytes, "large" if cost > LARGE else "tables")
+        return found
+
+    def run(self, key: Hashable, work: Callable[[], Any], size: Callable[[Any], int], place: str) -> Any:
+        """Work done by the solver; a problem instead where there is no time."""
+        try:
+            return self.solver.run(key, work, size, place)
+        except BusyError:
+            raise self.busy() from None
+        except TooMuchError:
+            limits = {"seconds": round(DEADLINE), "memory": f"{MEMORY / 2**30:g} GB"}
+            raise Problem(413, text("error.too_much", **limits)) from None
+
+    def busy(self) -> Problem:
+        """What is told where there is no time."""
+        return Problem(503, text("error.busy", seconds=round(self.solver.seconds)), retry_after=_RETRY_SECONDS)
+
+    def tag(self, *parts: str) -> str:
+        """The entity tag of an answer: of this release, this program and what was asked."""
+        program = installed_versions()["crosstally"]
+        own = hashlib.sha256("\0".join([self.digest, program, *parts]).encode()).hexdigest()[:32]
+        return f'"{own}"'
+
+
+def served(path: Path, *, root_path: str = "") -> Served:
+    """A release file, opened; processes that answer tables open it too, beside everything else."""
+    release = open_release(path)
+    stem = path.name.removesuffix(".parquet").removesuffix(".release")
+    source = Source(path.resolve(), hashlib.sha256(path.read_bytes()).hexdigest())
+    solver = Solver(workers(source, release.schema.names))
+    solver.start("tables")
+    return Served(
+        release,
+        name=re.sub(r"[^A-Za-z0-9_-]+", "-", stem).strip("-") or "release",
+        file=path.name,
+        digest=source.digest,
+        path=source.path,
+        root_path=root_path.rstrip("/"),
+        solver=solver,
+    )
+
+
+def problem_of(error: CrosstallyError) -> Problem:
+    """The description of an error that the client caused."""
+    if isinstance(error, TooDearError):
+        return Problem(413, str(error), cost=error.cost)
+    if isinstance(error, TooManyCellsError):
+        return Problem(413, str(error))
+    if isinstance(error, ReleaseError):
+        return Problem(503, text("error.changed"))
+    if isinstance(error, _TELLABLE):
+        return Problem(422, str(error))
+    return Problem(500, text("error.unforeseen"))

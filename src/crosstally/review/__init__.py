@@ -1,1 +1,0 @@
-"""The steward's page about a schema: confidential, for this machine and this person alone."""
