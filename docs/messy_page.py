@@ -18,10 +18,10 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from crosstally.browser.common.site import listen
+from crosstally.browser.common.site_server import listen
 from crosstally.browser.steward import edits
 from crosstally.browser.steward.review import Review, Wanted
-from crosstally.browser.steward.serving import serve
+from crosstally.browser.steward.review_pages import serve
 from crosstally.browser.steward.session import Session
 from crosstally.budget import Budget
 from crosstally.schema import Schema

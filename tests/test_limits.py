@@ -36,7 +36,7 @@ BESIDES = {
     "([how it is counted](../how-to/share.md#for-programs))": "browser/explorer/test_solving.py",
     "files of more than 500,000 cells that `crosstally serve` sends at once": "browser/explorer/test_solving.py",
     "time and added memory of one computation of `crosstally serve`": "browser/explorer/test_solving.py",
-    "time that a request to `crosstally serve` waits; clients that wait for one kind of computation": "browser/explorer",
+    "time that a request to `crosstally serve` waits; clients that wait for one kind of computation": "browser",
     "memory and CPU time for reading a workbook, or a file of SPSS, SAS or Stata": "sources/test_apart.py",
     "columns; rows; unpacked bytes of a row group that a Parquet file claims": "sources/test_apart.py",
 }

@@ -104,6 +104,6 @@ def test_no_log_of_a_site_is_kept() -> None:
 
     code = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
     assert code.count("uvicorn.Config(") == 1
-    source = (ROOT / "src/crosstally/browser/common/site.py").read_text(encoding="utf-8")
+    source = (ROOT / "src/crosstally/browser/common/site_server.py").read_text(encoding="utf-8")
     assert "access_log=False" in source.split("uvicorn.Config(")[1].split("\n    )")[0]
     assert uvicorn.Config(lambda: None).access_log  # by default there is one: the option matters

@@ -4,7 +4,7 @@ from mutants.mutant import Mutant
 
 EXPLORER = (
     Mutant(
-        "browser/explorer/price.py",
+        "browser/explorer/answering.py",
         "if self.spent > MOST:",
         "if self.spent < 0:",
         "browser/explorer/test_solving.py::test_a_statement_pays_for_all_its_tables_together",
@@ -22,7 +22,7 @@ EXPLORER = (
         "browser/explorer/test_solving.py::test_who_leaves_takes_the_answer_from_nobody",
     ),
     Mutant(
-        "browser/explorer/workers.py",
+        "browser/explorer/solver.py",
         "if time.monotonic() > until or self._resident() > most:",
         "if time.monotonic() > until:",
         "browser/explorer/test_solving.py::test_what_takes_too_much_memory_ends",

@@ -13,10 +13,11 @@ import pytest
 
 import crosstally as ct
 from crosstally.privacy.measure import measure
+from crosstally.reliability import Reliability
 from crosstally.residuals import combine
 from crosstally.sources import count
 from crosstally.strategies.advice import Advice, AdviceKind
-from crosstally.strategies.verdicts import Expected, Verdict
+from crosstally.strategies.verdicts import Expected
 
 TOWNS = [f"town {i}" for i in range(24)]
 SCHEMAS = {
@@ -145,7 +146,7 @@ def test_a_pair_of_binary_attributes_by_hand() -> None:
     schema = ct.Schema([ct.Attribute("a", ["0", "1"]), ct.Attribute("b", ["0", "1"])])
     (_, pair) = ct.plan(schema, epsilon=1, rows=4_000, workload=ct.Workload([("a", "b")])).expected
     assert pair.error == pytest.approx(math.sqrt(1.84135), abs=1e-4)
-    assert (pair.cells, pair.verdict) == (4, Verdict.GOOD)
+    assert (pair.cells, pair.verdict) == (4, Reliability.GOOD)
     assert pair.share == pytest.approx(math.sqrt(1.84135) / 1_000, abs=1e-7)
 
 
@@ -228,7 +229,7 @@ def test_what_is_likely_is_said_where_most_is_predicted() -> None:
     schema = ct.Schema([ct.Attribute(f"a{i}", list("abcdef")) for i in range(8)])
     found = ct.plan(schema, epsilon=0.3, rows=3_000, **DEFAULT)
     one, two = found.expected
-    assert two.verdict is Verdict.NOISE
+    assert two.verdict is Reliability.NOISE
     assert two.at_best < two.likely < 0.6 * two.error
     assert "That is before inference, if all are measured; a release is likely within" in str(two)
     assert one.at_best < one.likely < one.error  # what larger tables do not get

@@ -12,17 +12,15 @@ from numpy.typing import NDArray
 
 from crosstally.errors import QueryError
 from crosstally.html_text import MOST_ROWS, html_table
+from crosstally.reliability import PUBLISHED, SIGNS, THRESHOLDS
 from crosstally.schema import Schema
 from crosstally.tables import Marginal
 from crosstally.text_table import MAX_ROWS, aligned
 from crosstally.typing import Floats
 
-__all__ = ["THRESHOLDS", "Quality", "coefficient_of_variation", "quality", "reliability_classes", "suppress"]
+__all__ = ["Quality", "coefficient_of_variation", "quality", "reliability_classes", "suppress"]
 
-THRESHOLDS = (0.165, 0.333)
-"""As Statistics Canada has them: up to 16.5% as it is, up to 33.3% with care (E), above that not at all (F)."""
-
-FLAGS = ("", "E", "F")
+FLAGS = tuple(SIGNS[each] for each in PUBLISHED[:-1])
 _SHORT = 10  # rows at the prompt
 _LEVEL, _NORMAL = 0.95, 1.959964
 """Half of a 95% interval over the normal quantile is the error that a reader of the interval sees."""
@@ -42,7 +40,10 @@ def coefficient_of_variation(table: Marginal) -> Floats:
 
 
 def reliability_classes(table: Marginal, thresholds: Sequence[float] = THRESHOLDS) -> NDArray[np.intp]:
-    """For each number how many thresholds its coefficient of variation is above; one more where that is not known."""
+    """For each number how many thresholds its coefficient of variation is above; one more where that is not known.
+
+    They are places in ``PUBLISHED`` of the module ``reliability``.
+    """
     variation = coefficient_of_variation(table)
     return np.where(np.isnan(variation), len(thresholds) + 1, np.searchsorted(thresholds, variation))
 

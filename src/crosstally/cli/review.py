@@ -21,7 +21,6 @@ from crosstally.cli.database_options import (
 from crosstally.cli.options import Delta, Quiet, Tables, Ways
 from crosstally.cli.reading_options import settled, takes_reading
 from crosstally.errors import SchemaError, WorkloadError
-from crosstally.extras import optional
 from crosstally.platform_files import has_window
 from crosstally.schema import Schema
 
@@ -72,13 +71,13 @@ def review(
     that the command writes. It closes after 30 minutes without a click. Nothing is spent. The schema
     is written when you save.
     """
-    from crosstally.browser.common.site import NEEDED, listen
+    from crosstally.browser.common.site import check_installed
     from crosstally.cli.output.screen import people
 
-    for module in NEEDED:
-        optional(module, extra="web")
+    check_installed()
+    from crosstally.browser.common.site_server import listen
     from crosstally.browser.steward.review import Review, Wanted
-    from crosstally.browser.steward.serving import serve
+    from crosstally.browser.steward.review_pages import serve
 
     if schema is None and source and (database or dsn_env or spark):
         schema, source = Path(source), None  # the only argument beside a database is the schema

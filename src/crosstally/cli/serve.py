@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from socket import socket as Socket  # noqa: N812 - the name is that of what is opened
 from typing import Annotated
 
 import typer
 
 from crosstally.errors import CrosstallyError
-from crosstally.extras import optional
 from crosstally.schema import Schema
 
 __all__ = ["EXAMPLES", "serve"]
@@ -38,15 +39,10 @@ def serve(
     root_path: Annotated[str, typer.Option(metavar="PATH", help="The path under which a proxy serves the pages.")] = "",
 ) -> None:
     """Look at a release in a browser: tables, charts, downloads, an API. Only this machine can reach it."""
-    from crosstally.browser.common.site import NEEDED, listen, server
+    from crosstally.browser.common.site import check_installed
     from crosstally.browser.common.site_guard import is_loopback
-    from crosstally.cli.output.screen import people
 
-    for module in NEEDED:
-        optional(module, extra="web")
-    from crosstally.browser.explorer.app import create_app
-    from crosstally.browser.explorer.served import served
-
+    check_installed()
     names = allow_host or []
     if (release is None) == (design is None):
         raise CrosstallyError("name a release file, or a schema with --design, and not both")
@@ -57,22 +53,25 @@ def serve(
         )
     if root_path and not root_path.startswith("/"):
         raise CrosstallyError(f"--root-path must begin with a slash, got {root_path!r}")
-    screen = people(quiet=False)
-    if design is not None:
-        if names or root_path or not is_loopback(host):
-            raise CrosstallyError("--design is for this machine alone: leave out --host, --allow-host and --root-path")
-        from crosstally.browser.steward.plan_page import create_app as create_plan_page
+    if release is not None:
+        _serve_release(release, host, port, names, root_path)
+    elif names or root_path or not is_loopback(host):
+        raise CrosstallyError("--design is for this machine alone: leave out --host, --allow-host and --root-path")
+    elif design is not None:
+        _serve_plan_page(design, host, port)
 
-        app = create_plan_page(Schema.load(design), design.name)
-        with listen(host, port) as socket:
-            screen.say(f"{design.name}: plan at http://{_shown(host)}:{socket.getsockname()[1]}/ (Ctrl-C ends)")
-            server(app).run(sockets=[socket])
-        return
-    assert release is not None
+
+def _serve_release(release: Path, host: str, port: int, names: Sequence[str], root_path: str) -> None:
+    from crosstally.browser.common.site_server import listen, server
+    from crosstally.browser.explorer.app import create_app
+    from crosstally.browser.explorer.served import served
+    from crosstally.cli.output.screen import people
+
+    screen = people()
     with listen(host, port) as socket:
         found = served(release, root_path=root_path)
         try:
-            screen.say(f"{release.name} at http://{_shown(host)}:{socket.getsockname()[1]}{root_path}/ (Ctrl-C ends)")
+            screen.say(f"{release.name} at {_address(host, socket)}{root_path}/ (Ctrl-C ends)")
             if names:
                 screen.say(f"Also answered as {', '.join(names)}. There is no login and no TLS: put a proxy before it.")
             server(create_app(found, hosts=names), ending=found.solver.close).run(sockets=[socket])
@@ -80,6 +79,17 @@ def serve(
             found.solver.close()
 
 
-def _shown(host: str) -> str:
-    """An address as a URL spells it."""
-    return f"[{host}]" if ":" in host else host
+def _serve_plan_page(design: Path, host: str, port: int) -> None:
+    from crosstally.browser.common.site_server import listen, server
+    from crosstally.browser.steward.plan_page import create_app
+    from crosstally.cli.output.screen import people
+
+    app = create_app(Schema.load(design), design.name)
+    with listen(host, port) as socket:
+        people().say(f"{design.name}: plan at {_address(host, socket)}/ (Ctrl-C ends)")
+        server(app).run(sockets=[socket])
+
+
+def _address(host: str, opened: Socket) -> str:
+    """Where a server can be reached, as a URL spells it."""
+    return f"http://{f'[{host}]' if ':' in host else host}:{opened.getsockname()[1]}"

@@ -5,27 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from enum import StrEnum
 
 from crosstally.plans.plan import Plan
+
+from crosstally.reliability import LIMITS, Reliability, reliability_of
 from crosstally.strategies.goal import goal_of
 
-__all__ = ["Expected", "Verdict", "expected_errors", "number_in_words"]
-
-
-class Verdict(StrEnum):
-    """What tables with an error of some share of a typical cell are good for."""
-
-    GOOD = "good"
-    USABLE = "usable with care"
-    POOR = "poor"
-    NOISE = "mostly noise"
-
-
-_MOST = {Verdict.GOOD: 0.165, Verdict.USABLE: 0.333, Verdict.POOR: 1.0}
-"""The largest error of each verdict, as a share of a typical cell. The first two are the limits that Statistics Canada
-sets to the coefficient of variation of its survey estimates: up to 16.5% they are published without restriction, up to
-33.3% with a warning, above not at all. Above 1 the noise is larger than the count."""
+__all__ = ["Expected", "expected_errors", "number_in_words"]
 
 _WORTH_SAYING = 0.8  # of the error: a belief that is hardly below it is not said
 
@@ -66,9 +52,9 @@ class Expected:
         return self.error * self.cells / self.rows if self.rows else math.nan
 
     @property
-    def verdict(self) -> Verdict | None:
+    def verdict(self) -> Reliability | None:
         """What the tables are good for; None where rows or error are not known."""
-        return _verdict(self.share)
+        return None if math.isnan(self.share) else reliability_of(self.share)
 
     @property
     def tables(self) -> str:
@@ -84,7 +70,7 @@ class Expected:
     def figure(self) -> str:
         """The error in a few words."""
         if self.verdict is None:
-            return f"{self.within}, {Verdict.GOOD} from {self._rows_for(Verdict.GOOD):,} rows on"
+            return f"{self.within}, {Reliability.GOOD} from {self._rows_for(Reliability.GOOD):,} rows on"
         return f"{_percent(self.share)} of a typical cell, {self.verdict}"
 
     def __str__(self) -> str:
@@ -95,18 +81,18 @@ class Expected:
             return f"{unknown} {likely}".rstrip()
         within = self.within
         if self.verdict is None:
-            good, noise = (self._rows_for(verdict) for verdict in (Verdict.GOOD, Verdict.POOR))
+            good, noise = (self._rows_for(verdict) for verdict in (Reliability.GOOD, Reliability.POOR))
             return (
-                f"{tables} will have an error of {within} per count: {Verdict.GOOD} from {good:,} rows on, "
-                f"{Verdict.NOISE} below {noise:,}."
+                f"{tables} will have an error of {within} per count: {Reliability.GOOD} from {good:,} rows on, "
+                f"{Reliability.NOISE} below {noise:,}."
             )
         assert self.rows
         typical = f"{_count(self.rows / self.cells)} rows"
         share = f"within {_percent(self.share)} of a typical cell ({within} of {typical})"
         said = f"{tables} will be {share}: {self.verdict}."
-        if self.verdict is Verdict.NOISE:
+        if self.verdict is Reliability.NOISE:
             said = f"At this budget {self.tables} are {self.verdict}: {within} in a typical cell of {typical}."
-        better = self.verdict is not Verdict.GOOD and self.at_best < _WORTH_SAYING * self.error
+        better = self.verdict is not Reliability.GOOD and self.at_best < _WORTH_SAYING * self.error
         if better or self.at_best > self.error:  # the latter where larger tables get a part of the budget
             return f"{said} That is before inference, if all are measured; a release is likely {self._likely_figure}."
         return said
@@ -117,15 +103,15 @@ class Expected:
         if math.isnan(self.likely) or not self.rows:
             return ""
         best, share = (error * self.cells / self.rows for error in (self.at_best, self.likely))
-        words = list(dict.fromkeys(str(_verdict(each)) for each in (best, share)))
+        words = list(dict.fromkeys(str(reliability_of(each)) for each in (best, share)))
         return (
             f"within {_percent(best)} to {_percent(share)} (± {_count(self.at_best)} to {_count(self.likely)}): "
             f"{' to '.join(words)}"
         )
 
-    def _rows_for(self, verdict: Verdict) -> int:
+    def _rows_for(self, verdict: Reliability) -> int:
         """From how many rows on the tables are that good, to two digits, rounded up."""
-        rows = self.error * self.cells / _MOST[verdict]
+        rows = self.error * self.cells / LIMITS[verdict]
         unit = 10 ** max(0, math.floor(math.log10(rows)) - 1) if rows > 0 else 1
         return math.ceil(rows / unit) * unit
 
@@ -146,12 +132,6 @@ def expected_errors(
         for order, cells in zip(goal.orders, goal.cells, strict=True)
         for low, high in [believed.get(order, unknown)]
     )
-
-
-def _verdict(share: float) -> Verdict | None:
-    if math.isnan(share):
-        return None
-    return next((verdict for verdict, most in _MOST.items() if share <= most), Verdict.NOISE)
 
 
 def number_in_words(number: int) -> str:

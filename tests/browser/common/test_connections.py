@@ -9,8 +9,8 @@ from contextlib import ExitStack, contextmanager
 import pytest
 
 from crosstally.browser.common import site_server as connections
-from crosstally.browser.common.site import listen, server
 from crosstally.browser.common.site_guard import Message, Receive, Send
+from crosstally.browser.common.site_server import listen, server
 
 LARGE = 50_000_000  # bytes: more than the system keeps for a client that takes nothing
 HALF = b"GET / HTTP/1.1\r\nHost: localhost\r\n"

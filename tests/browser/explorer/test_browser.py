@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, Page, expect
 
 import released
 from browsers import check_axe, launched, picture
-from crosstally.browser.common.site import listen, server
+from crosstally.browser.common.site_server import listen, server
 from crosstally.browser.explorer.app import create_app
 from crosstally.browser.explorer.release_page import release_page
 from crosstally.browser.explorer.view import View

@@ -10,13 +10,14 @@ import pytest
 from starlette.testclient import TestClient
 
 import released
+from crosstally.browser.common.site import texts_of
 from crosstally.browser.explorer import snippets
 from crosstally.browser.explorer.grid import Grid, number_text
 from crosstally.browser.explorer.grid import grid as laid_out
 from crosstally.browser.explorer.pictures import chart_of
-from crosstally.browser.explorer.texts import TEXTS, text
 from crosstally.browser.explorer.view import Chart, Order, Show, View, read_view
 from crosstally.releases import Release
+from crosstally.reliability import SIGNS
 from crosstally.schema import Attribute, Schema
 from crosstally.tables import ErrorKind, Marginal
 from hostile_labels import MANY
@@ -129,13 +130,13 @@ def test_shares_orders_and_the_largest_rows() -> None:
 def test_signs_follow_the_coefficient_of_variation() -> None:
     """The standard error is 3, so 10 has 30%, 20 has 15%, 0 has none that is finite."""
     found = grid(counted().marginal("age", "sex"), View(("age",), ("sex",)))
-    signs = [[cell.reliability.sign for cell in row.cells] for row in found.rows]
+    signs = [[SIGNS[cell.reliability] for cell in row.cells] for row in found.rows]
     assert signs == [["E", ""], ["", "F"], ["", ""]]
 
 
 def test_every_kind_of_error_has_its_words() -> None:
     for kind in ErrorKind:
-        assert text(f"how.{kind.value}", method="x")
+        assert texts_of("explorer")(f"how.{kind.value}", method="x")
 
 
 def test_several_attributes_on_both_sides(release: Release) -> None:
@@ -289,21 +290,3 @@ def test_two_hundred_labels_that_mean_harm_are_inert_on_a_page_and_in_a_picture(
     tags = {element.tag.rpartition("}")[2] for element in tree.iter()}
     assert not tags & {"script", "a", "img", "image", "foreignObject", "b", "i", "use", "style"}
     assert not {name for each in tree.iter() for name in each.attrib if name.startswith("on") or "href" in name}
-
-
-def test_texts_stand_in_the_catalogue_alone() -> None:
-    """Every key that code and templates use is there, and every text is used."""
-    from pathlib import Path
-
-    import crosstally.browser.explorer
-
-    folder = Path(crosstally.browser.explorer.__file__).parent
-    files = [path for path in folder.rglob("*") if path.suffix in (".py", ".html") and path.name != "texts.py"]
-    code = "\n".join(path.read_text(encoding="utf-8") for path in files)
-    built = ("about.", "how.", "method.", "quantity.", "reliability.", "table.show.", "table.order.", "table.chart.")
-    unused = [key for key in TEXTS if f'"{key}"' not in code and f"'{key}'" not in code and not key.startswith(built)]
-    assert [key for key in unused if key not in ("table.rows", "table.columns")] == []
-    for path in set((folder / "templates").glob("*.html")) - {folder / "templates/release.html"}:
-        plain = re.sub(r"\{[{%].*?[%}]\}", " ", path.read_text(encoding="utf-8"), flags=re.DOTALL)
-        words = re.sub(r"<[^>]*>", " ", plain)
-        assert set(re.findall(r"[A-Za-z-]{2,}", words)) <= {"OpenAPI", "PNG", "SVG", "amp", "tables"}, path.name

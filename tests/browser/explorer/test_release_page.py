@@ -16,10 +16,7 @@ from scipy.stats import chi2_contingency
 
 import crosstally as ct
 from cli_runs import run
-from crosstally.browser.explorer import release_page as module
-from crosstally.browser.explorer.associations import strongest_associations
-from crosstally.browser.explorer.page_texts import ENGLISH
-from crosstally.browser.explorer.release_page import release_page
+from crosstally.browser.explorer.release_page import release_page, strongest_associations
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.query.queries import Cells
 from crosstally.releases import Release, Statement, publish
@@ -200,14 +197,6 @@ def test_the_numbers_are_those_of_the_release() -> None:
     assert "sex" in shown
 
 
-def test_the_page_and_the_explorer_call_reliability_the_same() -> None:
-    from crosstally.browser.explorer.page_texts import ENGLISH
-    from crosstally.browser.explorer.texts import TEXTS
-
-    for flag, name in (("good", "good"), ("fair", "care"), ("poor", "poor")):
-        assert ENGLISH[f"flag_{flag}"] == TEXTS[f"reliability.short.{name}"]
-
-
 def test_many_values_are_cut_to_the_most_frequent() -> None:
     page = release_page(released(schema_of(150, 3)))
     assert "The 24 most frequent of 150 values." in page
@@ -223,21 +212,6 @@ def test_forty_one_attributes_are_quick_and_small() -> None:
     assert time.process_time() - start < 20
     assert len(page.encode()) < 5_000_000
     assert page.count("<svg ") == 42
-
-
-def test_every_text_is_used() -> None:
-    folder = Path(module.__file__).parent
-    used = "".join(path.read_text(encoding="utf-8") for path in [*folder.glob("*.py"), *folder.glob("templates/*")])
-    made = {
-        f"{start}_{end}"
-        for start, ends in (
-            ("flag", ("good", "fair", "poor", "unknown")),
-            ("about", ("source", "period", "contact", "licence")),
-        )
-        for end in ends
-    }
-    for key in set(ENGLISH) - made:
-        assert len(re.findall(rf"[\"']{key}[\"']", used)) > 1, key
 
 
 # Associations

@@ -15,10 +15,9 @@ import pytest
 
 import released
 from crosstally.browser.explorer import solver as solving
+from crosstally.browser.explorer.answering import Meter, ReleaseFile, TooDearError, opened, price, solved
 from crosstally.browser.explorer.downloads import Stream
-from crosstally.browser.explorer.price import Meter, TooDearError, price
-from crosstally.browser.explorer.solver import BusyError, Solver, Source, TooMuchError, opened, solved
-from crosstally.browser.explorer.workers import EndedError, UnforeseenError, Worker
+from crosstally.browser.explorer.solver import BusyError, EndedError, Solver, TooMuchError, UnforeseenError, Worker
 from crosstally.errors import QueryError, ReleaseError
 from crosstally.query.where import Where
 from crosstally.releases import Release
@@ -259,7 +258,7 @@ def test_a_table_in_another_process_is_that_of_the_release(worker: Worker) -> No
 
 def test_a_file_that_changed_is_not_opened(tmp_path: Path) -> None:
     path = released.saved(tmp_path)
-    source = Source(path, hashlib.sha256(path.read_bytes()).hexdigest())
+    source = ReleaseFile(path, hashlib.sha256(path.read_bytes()).hexdigest())
     assert opened(source).schema == released.views().schema
     for other in (replace(source, digest="0" * 64), replace(source, path=path.with_name("gone"))):
         with pytest.raises(ReleaseError, match=r"changed while it is served"):

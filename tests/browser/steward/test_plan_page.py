@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 
 from browsers import check_axe, launched, picture
 from cli_runs import run
-from crosstally.browser.common.site import listen, server
+from crosstally.browser.common.site_server import listen, server
 from crosstally.browser.steward.plan_page import create_app
 from crosstally.browser.steward.words import budget_in_words
 from crosstally.budget import Budget, Neighbours

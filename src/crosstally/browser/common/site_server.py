@@ -1,11 +1,13 @@
-"""Connections that hold nothing up: a request must come whole, and its answer be taken, in a limited time.
+"""The server of every site, which keeps no log of requests, and its connections, which hold nothing up.
 
-Without this, clients that send half a request each and wait take every descriptor that the process may open.
+A request must come whole, and its answer be taken, in a limited time. Without this, clients that send half a request
+each and wait take every descriptor that the process may open.
 """
 
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable
 from typing import Any
 
@@ -15,8 +17,9 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from crosstally.browser.common.site_guard import MOST_REQUESTS
+from crosstally.errors import CrosstallyError
 
-__all__ = ["MOST_CONNECTIONS", "SECONDS", "Connection", "Server"]
+__all__ = ["MOST_CONNECTIONS", "SECONDS", "Connection", "Server", "listen", "server"]
 
 MOST_CONNECTIONS = 400
 """Connections at once: more than requests, and well below the 1,024 files that a process may open on most systems."""
@@ -24,6 +27,7 @@ MOST_CONNECTIONS = 400
 SECONDS = 10.0
 """The longest time until a request has come whole, and for which a client may take nothing of its answer."""
 
+_AT_ONCE = 100  # connections that are taken up at once, before the oldest of too many can be closed
 _QUEUE = 1_000  # connections that the system keeps until they are taken up; it makes those beyond wait for seconds
 _UNFINISHED = (h11.IDLE, h11.SEND_BODY)
 
@@ -124,3 +128,36 @@ class Server(uvicorn.Server):
         """End."""
         self.ending()
         await super().shutdown(sockets)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens; raises where the port is taken."""
+    if not 0 <= port <= 65_535:
+        raise CrosstallyError(f"--port must be from 0 to 65,535, got {port}")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    opened = socket.socket(family, socket.SOCK_STREAM)
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        opened.bind((host, port))
+        opened.listen(_AT_ONCE)
+    except OSError as error:
+        opened.close()
+        raise CrosstallyError(f"cannot listen on {host} port {port}: {error.strerror}; name another --port") from None
+    return opened
+
+
+def server(app: Any, *, ending: Callable[[], None] = lambda: None) -> Server:
+    """A server of an application that is not running yet; ``ending`` is called before it waits for answers."""
+    config = uvicorn.Config(
+        app,
+        http=Connection,
+        log_level="error",
+        access_log=False,
+        server_header=False,
+        date_header=True,
+        proxy_headers=False,
+        backlog=_AT_ONCE,
+        timeout_graceful_shutdown=2,
+        lifespan="off",
+    )
+    return Server(config, ending)

@@ -17,19 +17,20 @@ from starlette.concurrency import iterate_in_threadpool
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from crosstally.analysis.regrouping import AS_IT_IS, Regrouping, is_regrouping, read_regrouping
+from crosstally.browser.common.site import texts_of
+from crosstally.browser.explorer.answering import MOST, sql_text
 from crosstally.browser.explorer.downloads import AT_ONCE, FORMATS, STREAMED, Format, Stream, file_bytes, written
 from crosstally.browser.explorer.json_stat import codes_of, measure_name, metadata
-from crosstally.browser.explorer.price import MOST
 from crosstally.browser.explorer.problems import Problem
 from crosstally.browser.explorer.served import Served
-from crosstally.browser.explorer.solver import sql_text
-from crosstally.browser.explorer.texts import text
 from crosstally.browser.explorer.view import read_level
 from crosstally.errors import QueryError, did_you_mean
 from crosstally.query.question import cells_in_words
 from crosstally.schema import Attribute, Schema
 
 __all__ = ["PREFIX", "router"]
+
+text = texts_of("explorer")
 
 PREFIX = "/api/v2"
 _LONGEST_STATEMENT = 8_000  # a limit: characters of an SQL statement, about the longest address that servers accept

@@ -9,16 +9,18 @@ from fastapi import FastAPI, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from crosstally.browser.common.site import texts_of
 from crosstally.browser.common.site_guard import Guard, Message, named_hosts
 from crosstally.browser.explorer import api
 from crosstally.browser.explorer.explorer_pages import Pages
 from crosstally.browser.explorer.problems import Problem, problem_response, unforeseen
 from crosstally.browser.explorer.served import Served, problem_of
-from crosstally.browser.explorer.texts import text
 from crosstally.errors import CrosstallyError
 from crosstally.releases.statement import installed_versions
 
 __all__ = ["create_app"]
+
+text = texts_of("explorer")
 
 
 def create_app(served: Served, *, hosts: Iterable[str] = ()) -> FastAPI:
@@ -58,7 +60,7 @@ def create_app(served: Served, *, hosts: Iterable[str] = ()) -> FastAPI:
 
     @app.exception_handler(HTTPException)
     def tell_status(request: Request, error: HTTPException) -> Response:
-        words = text("error.method" if error.status_code == 405 else "error.not_found")
+        words = text("error.method" if error.status_code == 405 else "error.nothing")
         return told(request, Problem(error.status_code, words))
 
     def refuse(status: int, own: str, scope: Message) -> Any:

@@ -12,9 +12,8 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, Response
 
-from crosstally.analysis.quality import THRESHOLDS
 from crosstally.analysis.regrouping import Regrouping, named_after
-from crosstally.browser.common.site import STATIC, environment, static_file
+from crosstally.browser.common.site import STATIC, environment, static_file, texts_of
 from crosstally.browser.explorer import snippets
 from crosstally.browser.explorer.api import PREFIX, disposition, file_response
 from crosstally.browser.explorer.downloads import AT_ONCE, FORMATS, STREAMED
@@ -22,13 +21,15 @@ from crosstally.browser.explorer.grid import MAX_SHOWN, Grid, cells_markup, grid
 from crosstally.browser.explorer.pictures import DARK, LIGHT, Theme, chart_of, picture, specification, too_large
 from crosstally.browser.explorer.problems import Problem
 from crosstally.browser.explorer.served import Served
-from crosstally.browser.explorer.texts import text
 from crosstally.browser.explorer.view import LEVELS, Chart, Order, Show, View, read_view
 from crosstally.query.where import Where
+from crosstally.reliability import THRESHOLDS
 from crosstally.schema import Attribute, Schema
 from crosstally.tables import ErrorKind, Marginal
 
 __all__ = ["Pages"]
+
+text = texts_of("explorer")
 
 _FOLDER = Path(__file__).parent
 _STATIC = {**STATIC, "explorer.js": (_FOLDER / "static/explorer.js", "text/javascript; charset=utf-8")}
@@ -312,7 +313,7 @@ class Pages:
         """One of the few files that pages load."""
         found = static_file(name, _STATIC)
         if found is None:
-            raise Problem(404, text("error.not_found"))
+            raise Problem(404, text("error.nothing"))
         return Response(found[0], media_type=found[1], headers={"Cache-Control": "private, max-age=300"})
 
     def router(self) -> APIRouter:

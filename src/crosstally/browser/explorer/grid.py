@@ -12,17 +12,17 @@ from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
 from crosstally.analysis.quality import reliability_classes
-from crosstally.browser.explorer.texts import text
+from crosstally.browser.common.site import texts_of
 from crosstally.browser.explorer.view import Order, Show, View
+from crosstally.reliability import PUBLISHED, SIGNS, Reliability
 from crosstally.tables import Marginal
 from crosstally.typing import Floats
 
 __all__ = [
     "MAX_SHOWN",
-    "Cell",
     "Grid",
-    "Reliability",
-    "Row",
+    "GridCell",
+    "GridRow",
     "cells_markup",
     "grid",
     "joined",
@@ -30,28 +30,14 @@ __all__ = [
     "percent_text",
 ]
 
+text = texts_of("explorer")
+
 MAX_SHOWN = 5_000
 """Cells of a table on a page: a browser lays them out in a second, and nobody reads more."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reliability:
-    """A class of reliability: its name, which is also that of its pattern, and its sign."""
-
-    name: str
-    sign: str
-
-
-GOOD, CARE, POOR, UNKNOWN = (
-    Reliability("good", ""),
-    Reliability("care", "E"),
-    Reliability("poor", "F"),
-    Reliability("unknown", "?"),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
+class GridCell:
     """A number, the ends of its interval (NaN where not known), and how reliable it is."""
 
     value: float
@@ -61,11 +47,11 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class GridRow:
     """A row: its labels, one for each attribute on rows, and its cells."""
 
     labels: tuple[str, ...]
-    cells: tuple[Cell, ...]
+    cells: tuple[GridCell, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,7 +61,7 @@ class Grid:
     row_names: tuple[str, ...]
     column_names: tuple[str, ...]
     column_labels: tuple[tuple[str, ...], ...]
-    rows: tuple[Row, ...]
+    rows: tuple[GridRow, ...]
     _: KW_ONLY
     all_rows: int
     left_out: float
@@ -124,10 +110,9 @@ def grid(marginal: Marginal, shown: Marginal, view: View) -> Grid:
     )
 
 
-def _row(labels: tuple[str, ...], *columns: NDArray[np.generic]) -> Row:
+def _row(labels: tuple[str, ...], *columns: NDArray[np.generic]) -> GridRow:
     cells = zip(*(column.tolist() for column in columns), strict=True)
-    known = (GOOD, CARE, POOR, UNKNOWN)
-    return Row(labels, tuple(Cell(value, low, high, known[place]) for value, low, high, place in cells))
+    return GridRow(labels, tuple(GridCell(value, low, high, PUBLISHED[place]) for value, low, high, place in cells))
 
 
 def _order(counts: Floats, view: View) -> NDArray[np.intp]:
@@ -145,7 +130,7 @@ def _order(counts: Floats, view: View) -> NDArray[np.intp]:
 # Numbers in words
 
 
-def cells_markup(cells: Sequence[Cell], shares: bool) -> Markup:
+def cells_markup(cells: Sequence[GridCell], shares: bool) -> Markup:
     """The cells of a row in HTML: value, sign of reliability and interval.
 
     Written here and not in the template, which took longer for them than for the rest of the page. They hold numbers
@@ -154,23 +139,23 @@ def cells_markup(cells: Sequence[Cell], shares: bool) -> Markup:
     return Markup("".join(_cell_html(cell, shares) for cell in cells))  # noqa: S704
 
 
-def _cell_html(cell: Cell, shares: bool) -> str:
-    kind, value = cell.reliability.name, number_text(cell.value, shares=shares)
+def _cell_html(cell: GridCell, shares: bool) -> str:
+    kind, value = cell.reliability.key, number_text(cell.value, shares=shares)
     interval = ""
     if not math.isnan(cell.low):
         low, high = (number_text(end, shares=shares) for end in (cell.low, cell.high))
         interval = f'<span class="interval">{low} – {high}</span>'
-    return f'<td class="number {kind}"><span class="value">{value}</span>{_SIGNS[kind]}{interval}</td>\n'
+    return f'<td class="number {kind}"><span class="value">{value}</span>{_SIGN_HTML[kind]}{interval}</td>\n'
 
 
 def _sign_html(reliability: Reliability) -> str:
-    if not reliability.sign:
+    if not SIGNS[reliability]:
         return ""
-    words = escape(text(f"reliability.short.{reliability.name}"))
-    return f' <abbr class="sign" title="{words}">{reliability.sign}</abbr>'
+    words = escape(text(f"reliability.{reliability.key}"))
+    return f' <abbr class="sign" title="{words}">{SIGNS[reliability]}</abbr>'
 
 
-_SIGNS = {each.name: _sign_html(each) for each in (GOOD, CARE, POOR, UNKNOWN)}
+_SIGN_HTML = {each.key: _sign_html(each) for each in PUBLISHED}
 
 
 def number_text(value: float, *, shares: bool = False) -> str:

@@ -1,4 +1,4 @@
-"""Pictures of what a page shows: bars with intervals, or a heat map, drawn on the server.
+"""Pictures of what a page shows: bars with intervals, or a heat map, drawn on the server; charts within a page.
 
 Reliability is told by sign (E, F, ?) and by pattern: bars that need care are pale with an outline, those too unreliable
 are hollow with a broken one. Fields have plain names, since Vega-Lite reads dots and brackets as paths.
@@ -7,19 +7,34 @@ are hollow with a broken one. Fields have plain names, since Vega-Lite reads dot
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any
 
+from crosstally.browser.common.site import texts_of
 from crosstally.browser.explorer.grid import Grid, joined, number_text, percent_text
-from crosstally.browser.explorer.texts import text
 from crosstally.browser.explorer.view import Chart
-from crosstally.charts import FONT, PALETTE
+from crosstally.charts import FAINT, FONT, GRID, INK, PALETTE
 from crosstally.extras import optional
+from crosstally.reliability import PUBLISHED, SIGNS
 
-__all__ = ["DARK", "LIGHT", "MAX_BARS", "MAX_TILES", "Theme", "chart_of", "picture", "specification", "too_large"]
+__all__ = [
+    "DARK",
+    "LIGHT",
+    "MAX_BARS",
+    "MAX_TILES",
+    "Theme",
+    "chart_of",
+    "inline_svg",
+    "picture",
+    "specification",
+    "too_large",
+]
+
+text = texts_of("explorer")
 
 MAX_BARS = 400  # with more, bars are thinner than a pixel or two on a page
 MAX_TILES = 2_500  # fifty by fifty: with more, tiles are too small for a pointer
@@ -89,9 +104,9 @@ def specification(
             "value": cell.value if math.isfinite(cell.value) else None,
             "low": cell.low if math.isfinite(cell.low) else None,
             "high": cell.high if math.isfinite(cell.high) else None,
-            "sign": cell.reliability.sign,
-            "class": cell.reliability.name,
-            "text": number_text(cell.value, shares=grid.shares) + f" {cell.reliability.sign}".rstrip(),
+            "sign": SIGNS[cell.reliability],
+            "class": cell.reliability.key,
+            "text": number_text(cell.value, shares=grid.shares) + f" {SIGNS[cell.reliability]}".rstrip(),
         }
         for i, row in enumerate(grid.rows)
         for j, cell in enumerate(row.cells)
@@ -155,7 +170,7 @@ def _bars(grid: Grid, rows: list[str], columns: list[str], quantity: str, theme:
         legend = {"title": joined(grid.column_names), "labelLimit": 240, "symbolType": "square"}
         legend |= {"orient": "top", "columns": 2} if theme.narrow else {}
         colour = {"field": "column", "type": "nominal", "sort": columns, "scale": scale, "legend": legend}
-    classes = ["good", "care", "poor", "unknown"]
+    classes = [each.key for each in PUBLISHED]
     filled = {"type": "ordinal", "domain": classes, "range": [1, 0.4, 0, 0.15]}
     dashed = {"type": "ordinal", "domain": classes, "range": [[1, 0], [1, 0], [3, 2], [1, 2]]}
     bar = {
@@ -236,3 +251,49 @@ def _config(theme: Theme) -> dict[str, Any]:
         "axis": {"gridColor": theme.line, "domain": False, "tickColor": theme.line, **words},
         "legend": words,
     }  # fmt: skip
+
+
+# Within a page: they follow its colours, and a reader of the screen has the table beside them
+
+# Colours become properties of the page, which differ in light and dark. Only whole attributes are replaced:
+# within a label a quotation mark would stand as &quot;.
+_COLOURS = {
+    f'="{INK}"': '="var(--ink)"',
+    f'="{FAINT}"': '="var(--faint)"',
+    f'="{GRID}"': '="var(--grid)"',
+    f'="{PALETTE[0]}"': '="var(--bar)"',
+}
+_FONT = re.compile(r' font-family="[^"]*"')
+_ARIA = re.compile(r' (?:role|aria-[a-z]+)="[^"]*"')
+_EMPTY = re.compile(r'<path class="(?:fore|back)ground"[^>]*/>')
+
+
+def inline_svg(chart: Any, *, left: int) -> str:
+    """The picture of an Altair chart, without titles and background, to stand within a page.
+
+    Args:
+        chart: The chart.
+        left: Pixels to spare on the left: the reader's letters may be wider than those that were measured here.
+    """
+    converter = optional("vl_convert", extra="pages", package="vl-convert-python")
+    spec = chart.to_dict()
+    spec.pop("title", None)
+    _calm_axes(spec)
+    spec |= {"background": None, "padding": {"left": left, "right": 16, "top": 2, "bottom": 2}}
+    svg = str(converter.vegalite_to_svg(spec))
+    for colour, own in _COLOURS.items():
+        svg = svg.replace(colour, own)
+    for unneeded in (_FONT, _ARIA, _EMPTY):
+        svg = unneeded.sub("", svg)
+    return svg.replace("<svg ", '<svg aria-hidden="true" focusable="false" ', 1)
+
+
+def _calm_axes(spec: dict[str, Any]) -> None:
+    """No titles, since the heading above names the attribute and the page says that bars are counts; short numbers."""
+    for layer in spec.get("layer", []):
+        for channel in ("x", "y"):
+            axis = layer["encoding"].get(channel, {}).get("axis")
+            if axis is not None:
+                axis["title"] = None
+                if "format" in axis:
+                    axis |= {"labelExpr": "datum.value ? format(datum.value, '~s') : '0'", "tickCount": 4}

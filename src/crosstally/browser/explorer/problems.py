@@ -9,9 +9,11 @@ from typing import Any
 
 from starlette.responses import Response
 
-from crosstally.browser.explorer.texts import TEXTS
+from crosstally.browser.common.site import texts_of
 
 __all__ = ["MEDIA_TYPE", "Problem", "problem_response"]
+
+text = texts_of("explorer")
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -51,7 +53,7 @@ class Problem(Exception):  # noqa: N818 - the word of RFC 9457
 
 def unforeseen(own: str) -> Problem:
     """An error that nobody foresaw: its id, and not a word about it."""
-    problem = Problem(500, TEXTS["error.unforeseen"])
+    problem = Problem(500, text("error.unforeseen"))
     problem.own = own
     return problem
 

@@ -9,49 +9,42 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from crosstally.analysis.association import cramers_v, squared_v
 from crosstally.analysis.quality import reliability_classes
-from crosstally.browser.explorer.associations import strongest_associations
-from crosstally.browser.explorer.inline_pictures import inline_svg
-from crosstally.browser.explorer.page_texts import text
+from crosstally.browser.common.site import environment, texts_of
+from crosstally.browser.explorer.pictures import inline_svg
 from crosstally.charts import bar_chart
 from crosstally.extras import optional
 from crosstally.releases.expected import expected_errors
 from crosstally.releases.release import Release
 from crosstally.releases.statement import installed_versions
+from crosstally.reliability import PUBLISHED, Reliability
 from crosstally.schema import Attribute, Schema
 from crosstally.tables import Marginal
 
-__all__ = ["release_page"]
+__all__ = ["release_page", "strongest_associations"]
+
+text = texts_of("page")
 
 _BARS = 24  # of a chart; of more values the most frequent are drawn
 _LISTED = 100  # values in the table below a chart
 _ASSOCIATIONS = 15  # pairs that a page lists. Chosen: what a reader takes in at once
+_BATCH = 2_000_000  # cells of pairs that are answered at once
+_LARGEST_PAIR = 200_000  # cells; a larger table has too few people in a cell to say anything
+_MOST_PAIRS = 20_000  # limits time: all pairs of 200 attributes. Later ones are not ranked
 _WIDTH = 380  # of the bars, in pixels
-
-
-@dataclass(frozen=True, slots=True)
-class Flag:
-    """A reliability: a sign that tells it without colour, and its word."""
-
-    name: str
-    sign: str
-
-    @property
-    def word(self) -> str:
-        """What the sign means."""
-        return text(f"flag_{self.name}")
-
-
-_FLAGS = (Flag("good", "●●●"), Flag("fair", "●●○"), Flag("poor", "●○○"), Flag("unknown", "?"))
+_DOTS = dict(zip(PUBLISHED, ("●●●", "●●○", "●○○", "?"), strict=True))  # they tell without colour
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class ValueLine:
     """A value and its count, as they are shown."""
 
     label: str
@@ -59,7 +52,7 @@ class Line:
     low: str
     high: str
     share: str
-    flag: Flag
+    reliability: Reliability
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +63,7 @@ class Section:
     attribute: Attribute
     picture: str
     note: str
-    lines: tuple[Line, ...]
+    lines: tuple[ValueLine, ...]
     left_out: int
 
 
@@ -82,19 +75,14 @@ def release_page(release: Release, *, digest: str | None = None, file_name: str 
         digest: The SHA-256 of the release file, to be cited.
         file_name: The name of the release file, for the lines that say how to ask further.
     """
-    jinja = optional("jinja2", extra="pages")
-    environment = jinja.Environment(
-        loader=jinja.PackageLoader("crosstally.browser.explorer"), autoescape=True, trim_blocks=True, lstrip_blocks=True
-    )
+    templates = environment(Path(__file__).parent / "templates", text, extra="pages")
     markup = optional("markupsafe", extra="pages").Markup
-    environment.undefined = jinja.StrictUndefined
     sections = list(_sections(release))
     pairs, measured_pairs = strongest_associations(release, _ASSOCIATIONS)
-    flags = Counter(line.flag for section in sections for line in section.lines)
+    found = Counter(line.reliability for section in sections for line in section.lines)
     about = release.schema.about
-    style = environment.loader.get_source(environment, "page.css")[0]
-    page = environment.get_template("release.html").render(
-        t=text,
+    style = templates.loader.get_source(templates, "page.css")[0]
+    page = templates.get_template("release.html").render(
         style=markup(style),
         style_hash=base64.b64encode(hashlib.sha256(style.encode()).digest()).decode("ascii"),
         release=release,
@@ -105,9 +93,10 @@ def release_page(release: Release, *, digest: str | None = None, file_name: str 
         counted=release.schema.counted,
         numbers=f"{sum(each.values.size for each in release.measurements):,}",
         sections=sections,
-        pairs=[(names, _decimals(found.value)) for names, found in pairs],
+        pairs=[(names, _decimals(each.value)) for names, each in pairs],
         measured_pairs=measured_pairs,
-        flags=[(flag, flags[flag]) for flag in _FLAGS if flags[flag]],
+        dots=_DOTS,
+        reliabilities=[(each, found[each]) for each in PUBLISHED if found[each]],
         errors=[
             (e.ways, e.covered, e.tables, *map(_significant, (e.least, e.middle, e.most)))
             for e in expected_errors(release)
@@ -118,6 +107,35 @@ def release_page(release: Release, *, digest: str | None = None, file_name: str 
         version=installed_versions()["crosstally"],
     )
     return str(page)
+
+
+def strongest_associations(release: Release, number: int) -> tuple[list[tuple[tuple[str, ...], Marginal]], int]:
+    """The pairs linked most strongly among those measured, with Cramér's V of each, and how many were measured.
+
+    V is never below zero, so noise alone makes it larger; that is taken off. Pairs are ranked before that.
+    """
+    schema = release.schema
+    pairs = [names for names in combinations(schema.names, 2) if math.prod(schema.sizes(names)) <= _LARGEST_PAIR]
+    pairs = [names for names, known in zip(pairs, release.estimate.covered(pairs), strict=True) if known][:_MOST_PAIRS]
+    found: list[tuple[float, Marginal]] = []
+    for batch in _batches(release, pairs):
+        found += [(float(squared_v(each.values[None])[0]), each) for each in release.marginals(batch)]
+        found = sorted(found, key=lambda pair: -pair[0])[:number]
+    out = [(each.attributes, cramers_v(each)) for _, each in found]
+    return sorted(out, key=lambda each: -each[1].value), len(pairs)
+
+
+def _batches(release: Release, pairs: list[tuple[str, str]]) -> list[list[tuple[str, str]]]:
+    out: list[list[tuple[str, str]]] = []
+    cells = _BATCH
+    for names in pairs:
+        size = math.prod(release.schema.sizes(names))
+        if cells + size > _BATCH:
+            out.append([])
+            cells = 0
+        out[-1].append(names)
+        cells += size
+    return out
 
 
 def _commands(schema: Schema, file_name: str) -> Iterator[str]:
@@ -175,18 +193,18 @@ def _spare(schema: Schema) -> int:
     return min(60, 4 + 2 * max(map(len, schema.attributes[0].labels)))
 
 
-def _lines(answer: Marginal, low: Any, high: Any, shown: NDArray[np.intp]) -> Iterator[Line]:
+def _lines(answer: Marginal, low: Any, high: Any, shown: NDArray[np.intp]) -> Iterator[ValueLine]:
     total, labels = float(answer.values.sum()), answer.schema.attributes[0].labels
     classes = reliability_classes(answer)
     for code in shown.tolist():
         value, ends = float(answer.values[code]), (float(low[code]), float(high[code]))
-        yield Line(
+        yield ValueLine(
             label=labels[code],
             count=_count(value),
             low=_count(ends[0]),
             high=_count(ends[1]),
             share=f"{100 * value / total:.1f}%" if total > 0 else "?",
-            flag=_FLAGS[classes[code]],
+            reliability=PUBLISHED[classes[code]],
         )
 
 

@@ -13,12 +13,20 @@ from threading import Semaphore
 from typing import Any
 
 from crosstally.analysis.regrouping import AS_IT_IS, Regrouping
+from crosstally.browser.common.site import texts_of
+from crosstally.browser.explorer.answering import (
+    LARGE,
+    MOST,
+    ReleaseFile,
+    TooDearError,
+    price,
+    solved,
+    table_bytes,
+    workers,
+)
 from crosstally.browser.explorer.downloads import AT_ONCE, STREAMED, Format
-from crosstally.browser.explorer.price import LARGE, MOST, TooDearError, price
 from crosstally.browser.explorer.problems import Problem
-from crosstally.browser.explorer.solver import BusyError, Solver, Source, TooMuchError, solved, table_bytes, workers
-from crosstally.browser.explorer.texts import text
-from crosstally.browser.explorer.workers import DEADLINE, MEMORY
+from crosstally.browser.explorer.solver import DEADLINE, MEMORY, BusyError, Solver, TooMuchError
 from crosstally.errors import CrosstallyError, PlanError, QueryError, ReleaseError, TooManyCellsError, WorkloadError
 from crosstally.query.where import Where
 from crosstally.releases import Release, open_release
@@ -26,6 +34,8 @@ from crosstally.releases.statement import installed_versions
 from crosstally.tables import Marginal
 
 __all__ = ["Served", "problem_of", "served"]
+
+text = texts_of("explorer")
 
 _RETRY_SECONDS = 5  # the waiting time that a busy server tells programs: half of the limit for one computation
 _STREAMS = 4  # a limit of memory: files of more than 500,000 cells that are being sent, each from its whole table
@@ -48,9 +58,9 @@ class Served:
     streams: Semaphore = field(default_factory=lambda: Semaphore(_STREAMS))
 
     @property
-    def source(self) -> Source | Release:
+    def source(self) -> ReleaseFile | Release:
         """What work is about: the file, which each process opens for itself, or the release in this one."""
-        return self.release if self.path is None else Source(self.path, self.digest)
+        return self.release if self.path is None else ReleaseFile(self.path, self.digest)
 
     def cells(self, names: Sequence[str], where: Where | None) -> tuple[int, int]:
         """How many cells a table has, and how many the table has that it is computed from."""
@@ -125,7 +135,7 @@ def served(path: Path, *, root_path: str = "") -> Served:
     """A release file, opened; processes that answer tables open it too, beside everything else."""
     release = open_release(path)
     stem = path.name.removesuffix(".parquet").removesuffix(".release")
-    source = Source(path.resolve(), hashlib.sha256(path.read_bytes()).hexdigest())
+    source = ReleaseFile(path.resolve(), hashlib.sha256(path.read_bytes()).hexdigest())
     solver = Solver(workers(source, release.schema.names))
     solver.start("tables")
     return Served(

@@ -2,36 +2,38 @@
 
 Work that has begun is finished and kept though nobody waits for it any longer, within the limits of its process. Who
 asked is told to come again, and the answer is then there. Work that has not begun is dropped when its last client left.
+
+A thread cannot be stopped, a process can: work that takes too long or too much memory is ended with its process, and
+the next piece begins in a new one.
 """
 
 from __future__ import annotations
 
-import hashlib
+import multiprocessing
+import os
+import signal
+import sys
+import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as StillRunningError
-from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from queue import LifoQueue
 from threading import Lock
 from typing import Any
 
-from crosstally.analysis.regrouping import AS_IT_IS, Regrouping
-from crosstally.browser.explorer.price import Meter
-from crosstally.browser.explorer.workers import EndedError, Worker
-from crosstally.errors import ReleaseError
-from crosstally.exports.columns import columns_csv, columns_json
-from crosstally.releases import Release, open_release
-from crosstally.sql import answer_sql
-from crosstally.tables import USUAL_LEVEL, Marginal
-from crosstally.typing import Floats
+from crosstally.browser.common.site_guard import log_error
+from crosstally.errors import CrosstallyError
 
 __all__ = [
-    "CACHE_BYTES", "PLACES", "SECONDS", "WAITING", "BusyError", "Cache", "Solver", "Source", "TooMuchError", "opened",
-    "solved", "sql_text", "table_bytes", "workers",
+    "CACHE_BYTES", "DEADLINE", "MEMORY", "PLACES", "SECONDS", "WAITING", "BusyError", "Cache", "EndedError", "Solver",
+    "TooMuchError", "UnforeseenError", "Worker",
 ]  # fmt: skip
 
 PLACES: Mapping[str, int] = {"tables": 2, "large": 1, "sql": 1, "charts": 1, "files": 1}
@@ -50,6 +52,25 @@ _MARK_BYTES = 10_000  # of the cache, for the mark of such work: about its key
 
 # Limits memory: the cache of answers; the least recently used is removed first. Less makes repeated questions slower.
 CACHE_BYTES = 256 * 2**20
+
+DEADLINE = 60.0
+"""Seconds after which work is ended: three times what the dearest question takes on a core of its own."""
+
+MEMORY = 2 * 2**30
+"""Resident bytes beyond those of the release at which work is ended. Linux tells them; elsewhere there is no limit."""
+
+_LOOK_SECONDS = 0.1  # between two looks at the memory: a process fills some 200 MB in that time
+_KERNELS = [f"crosstally.kernels.{name}" for name in ("helmert", "joint", "raking", "shrinkage")]
+_PRELOADED = ["crosstally.browser.explorer.answering", "pyarrow.parquet", "pandas", *_KERNELS]
+"""Imported once, by the process that all others are forked from: they start sooner, and share its memory."""
+
+
+class EndedError(Exception):
+    """The work was ended: it took too long, took too much memory, or the server ends."""
+
+
+class UnforeseenError(Exception):
+    """An error that no user caused: where it was stands in the log, its text nowhere."""
 
 
 class BusyError(Exception):
@@ -238,97 +259,120 @@ class Solver:
             place.close()
 
 
-def workers(source: Source, names: Sequence[str]) -> dict[str, list[Worker]]:
-    """Processes for every place. Those that solve open the release, and what every interval needs, before the first."""
-    first = partial(solved, source, tuple(names[:1]), "", 0.95)
-    solve = ("tables", "large", "sql")
-    return {name: [Worker(first if name in solve else None) for _ in range(number)] for name, number in PLACES.items()}
+# Processes
 
 
-# What is solved
+class Worker:
+    """A process that is started with the first piece of work, or before, and again after it was ended.
+
+    Args:
+        first: Done by each new process before anything else, without limits; its result is thrown away.
+        seconds: The longest time for one piece of work.
+        memory: The most resident bytes that it may add.
+    """
+
+    def __init__(
+        self, first: Callable[[], object] | None = None, *, seconds: float = DEADLINE, memory: int = MEMORY
+    ) -> None:
+        self.first, self.seconds, self.memory = first, seconds, memory
+        self._process: BaseProcess | None = None
+        self._connection: Connection | None = None
+        self._before: int | None = None  # resident bytes once the first is done
+        self._closed = False
+        self._lock = threading.Lock()
+
+    def start(self) -> Connection:
+        """Have a process; a new one where there is none or it died."""
+        with self._lock:
+            if self._closed:
+                raise EndedError
+            if self._process is None or self._connection is None or not self._process.is_alive():
+                self._end()
+                methods = multiprocessing.get_all_start_methods()
+                context: Any = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
+                if "forkserver" in methods:
+                    context.set_forkserver_preload(_PRELOADED)
+                self._connection, theirs = context.Pipe()
+                self._process = context.Process(target=_work, args=(theirs, self.first), daemon=True)
+                self._process.start()
+                theirs.close()
+            return self._connection
+
+    def __call__(self, work: Callable[[], Any]) -> Any:
+        """The result of the work, whose errors are raised here. Raises ``EndedError`` when it was ended."""
+        connection = self.start()
+        with suppress(EOFError, OSError):  # the process died
+            if self._before is None:
+                connection.recv()
+                self._before = self._resident()
+            connection.send(work)
+            if self._answers(connection):
+                done, result = connection.recv()
+                if done:
+                    return result
+                raise result
+        with self._lock:
+            self._end()
+        raise EndedError
+
+    def _answers(self, connection: Connection) -> bool:
+        """Wait for the answer, or for the end of the process; False where it takes too long or too much memory."""
+        until, most = time.monotonic() + self.seconds, (self._before or 0) + self.memory
+        while not connection.poll(_LOOK_SECONDS):
+            if time.monotonic() > until or self._resident() > most:
+                return False
+        return True
+
+    def _resident(self) -> int:
+        pid = None if self._process is None else self._process.pid
+        with suppress(OSError, ValueError, IndexError):
+            return int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        return 0
+
+    def _end(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+        if self._connection is not None:
+            self._connection.close()
+        self._process = self._connection = self._before = None
+
+    def close(self) -> None:
+        """End the process, whatever it does, and start no other."""
+        with self._lock:
+            self._closed = True
+            if self._process is not None:
+                self._process.kill()  # whoever waits for it reads the end of the pipe
+                self._process.join()
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A release file, and the SHA-256 digest of the one that is served: a process that starts later opens no other."""
+def _work(connection: Connection, first: Callable[[], object] | None) -> None:
+    """What the process does until the server closes its end, or dies."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the whole group: the server decides
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    if first is not None:
+        with suppress(Exception):  # whoever asks for the same meets the error again
+            first()
+    with suppress(EOFError, OSError):
+        connection.send(None)
+        while True:
+            connection.send(_done(connection.recv()))
 
-    path: Path
-    digest: str
 
-
-@lru_cache(maxsize=1)
-def _opened(source: Source) -> Release:
+def _done(work: Callable[[], Any]) -> tuple[bool, Any]:
     try:
-        found = hashlib.sha256(source.path.read_bytes()).hexdigest()
-    except OSError:
-        found = ""
-    if found != source.digest:
-        raise ReleaseError(f"{source.path.name} changed while it is served; start the server again")
-    return open_release(source.path)
+        return True, work()
+    except MemoryError:
+        sys.exit(1)
+    except CrosstallyError as error:
+        return False, error
+    except Exception as error:  # noqa: BLE001 - its text could hold anything
+        log_error("of a worker", error)
+        return False, UnforeseenError()
 
 
-def opened(source: Source | Release) -> Release:
-    """The release: a file is opened once in each process."""
-    return source if isinstance(source, Release) else _opened(source)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _At:
-    """Errors and intervals of a table at some levels, as numbers: they need neither the release nor its replicates.
-
-    ``halves`` are left out where cells have intervals of their own: then nobody asks for them, and they take a while.
-    """
-
-    std_error: float | Floats
-    halves: Mapping[float, float | Floats]
-    ends: Mapping[float, tuple[Floats, Floats]]
-
-    def half_width(self, level: float) -> float | Floats:
-        return self.halves[level]
-
-    def interval(self, values: Floats, level: float) -> tuple[Floats, Floats]:  # noqa: ARG002 (those of the table)
-        return self.ends[level]
-
-
-def solved(
-    source: Source | Release,
-    names: tuple[str, ...],
-    where: str,
-    level: float,
-    *,
-    regrouping: Regrouping = AS_IT_IS,
-    within: tuple[str, ...] | None = None,
-) -> tuple[Marginal, Marginal]:
-    """A table of a release, and its shares within some attributes or itself again, both computed at one level.
-
-    What is shown and written of them costs no solve, and they can be sent from one process to another.
-    """
-    release = opened(source)
-    table = regrouping(release.marginal(*names, where=where or None))
-    counts = _computed(table, level)
-    return counts, counts if within is None else _computed(table.shares(*within), level)
-
-
-def _computed(table: Marginal, level: float) -> Marginal:
-    """The table at a level, and at the one by which signs of reliability are given."""
-    error, levels = table.error, {level, USUAL_LEVEL}
-    ends = {} if table.ends is None else {each: table.interval(each) for each in levels}
-    halves = {} if error is None or ends else {each: error.half_width(each) for each in levels}
-    at = _At(float("nan") if error is None else error.std_error, halves, ends)
-    return replace(table, error=None if error is None else at, ends=at if ends else None, origin=None)
-
-
-def sql_text(source: Source | Release, statement: str, name: str, level: float) -> str:
-    """The answer to a statement as a text; every table that it needs is priced before it is computed."""
-    release = opened(source)
-    caption = str(release.statement)
-    answer = answer_sql(statement, release.schema, Meter(release), level=level, caption=caption)
-    if name == "csv":
-        return columns_csv(answer.columns)
-    return columns_json(answer.columns, {"level": level, "source": caption})
-
-
-def table_bytes(found: tuple[Marginal, Marginal]) -> int:
-    """About how many bytes solved tables hold: values, errors, both ends at two levels, and a thousand for the rest."""
-    counts, shown = found
-    return (6 if counts is shown else 12) * counts.values.nbytes + 1_000
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

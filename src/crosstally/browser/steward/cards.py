@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import KW_ONLY, dataclass
 
+from crosstally.browser.common.site import texts_of
 from crosstally.browser.steward.review import Review
-from crosstally.browser.steward.review_texts import text
 from crosstally.schema import MISSING, OTHER, Attribute, Outside, RowReading, Schema
 from crosstally.strategies.verdicts import Expected
 
 __all__ = ["Card", "Detail", "Line", "card", "detail", "facts", "outlook"]
+
+text = texts_of("review")
 
 _ON_CARD = 6  # labels of an attribute on the overview
 _TEXTS = 6  # spellings of a label

@@ -14,10 +14,9 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from crosstally.browser.common.site import STATIC, environment, static_file
+from crosstally.browser.common.site import STATIC, environment, static_file, texts_of
 from crosstally.browser.common.site_guard import Guard, Message, named_hosts
 from crosstally.browser.steward.asked import Asked, read_asked
-from crosstally.browser.steward.plan_texts import text
 from crosstally.browser.steward.words import budget_in_words
 from crosstally.budget import decimal_text
 from crosstally.errors import CrosstallyError
@@ -28,6 +27,8 @@ from crosstally.strategies.planner import DEFAULT, Comparison, compare
 from crosstally.strategies.verdicts import Expected
 
 __all__ = ["create_app"]
+
+text = texts_of("plan")
 
 _FOLDER = Path(__file__).parent
 _MOST_KEPT = 64  # plans that are not made again
@@ -114,7 +115,7 @@ class _Page:
             "sizes": sorted(sizes, key=lambda each: -each[1]),
             "budget_title": text("budget.title" if budget.delta is None else "budget.title_delta", **names),
             "budget_words": budget_in_words(budget, self.schema, asked.neighbours, asked.rows),
-            "expected": [] if found is None else [_sentence(each) for each in found.expected],
+            "expected": [] if found is None else list(map(str, found.expected)),
             "advice": [] if found is None else [(str(each), _link(asked, now, each)) for each in found.advice],
             "advised": "" if found is None or not found.advice else found.advice[-1].before.tables,
             "by_rows": [] if found is None else _by_rows(found.expected, asked.rows),
@@ -129,7 +130,7 @@ class _Page:
         """One of the few files that the page loads."""
         found = static_file(request.path_params["name"], STATIC)
         if found is None:
-            return self._message(404, text("refused.nothing"))
+            return self._message(404, text("error.nothing"))
         return Response(found[0], media_type=found[1], headers={"Cache-Control": "private, max-age=300"})
 
     def icon(self, _: Request) -> Response:
@@ -139,7 +140,7 @@ class _Page:
 
     def missing(self, _: Request, error: Any) -> Response:
         """Other addresses and methods."""
-        return self._message(error.status_code, text("refused.nothing"))
+        return self._message(error.status_code, text("error.nothing"))
 
     def refuse(self, status: int, own: str, _: Message) -> Any:
         """What the guard answers."""
@@ -150,16 +151,11 @@ class _Page:
         return HTMLResponse(self._environment.get_template(template).render(**context), status_code=status)
 
     def _message(self, status: int, words: str) -> Response:
-        return self._render("plan_message.html", status, words=words)
+        return self._render("message.html", status, title=text("error.title"), words=words)
 
 
 def _begun(words: str) -> str:
     return words[0].upper() + words[1:]
-
-
-def _sentence(expected: Expected) -> tuple[str, str]:
-    """What to expect, and the word for it, which a page shows beside a sign."""
-    return str(expected), "" if expected.verdict is None else expected.verdict.name.lower()
 
 
 def _by_rows(expected: tuple[Expected, ...], rows: int | None) -> list[tuple[str, list[str]]]:

@@ -1,12 +1,13 @@
-"""The application: pages of one review behind the guard, for whoever was let in."""
+"""The pages of one review behind the guard, for whoever was let in, from the first click to the end of the server."""
 
 from __future__ import annotations
 
 import re
+import socket
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from threading import Lock
 from typing import Any
 from urllib.parse import parse_qs, quote
 
@@ -16,24 +17,27 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from crosstally.browser.common.site import STATIC, environment, static_file
+from crosstally.browser.common.site import STATIC, environment, static_file, texts_of
 from crosstally.browser.common.site_guard import Guard, Message, host_of
+from crosstally.browser.common.site_server import server
 from crosstally.browser.steward import cards, edits
 from crosstally.browser.steward.review import Review, Wanted, previous_of
-from crosstally.browser.steward.review_texts import text
-from crosstally.browser.steward.session import COOKIE, Session
+from crosstally.browser.steward.session import COOKIE, Session, write_entrance
 from crosstally.budget import Budget
 from crosstally.errors import CrosstallyError, SchemaError
 from crosstally.schema import Schema
 from crosstally.sources.distributions import FEW_ROWS
 from crosstally.sources.drafting.bins import bin_names
 
-__all__ = ["create_app"]
+__all__ = ["create_app", "serve"]
+
+text = texts_of("review")
 
 _FOLDER = Path(__file__).parent
 _STATIC = {**STATIC, "review.css": (_FOLDER / "static/review.css", "text/css; charset=utf-8")}
 _MOST_BYTES = 4_000_000
 """Of a form: an attribute of 1,000 labels sends each of them twice."""
+_LOOK_SECONDS = 1.0  # between two looks at the clock
 
 Form = Mapping[str, list[str]]
 
@@ -78,7 +82,7 @@ class _Pages:
 
     def __init__(self, review: Review, session: Session, address: str, ended: Callable[[], None]) -> None:
         self.review, self.session, self.address, self._ended = review, session, address, ended
-        self._lock = Lock()
+        self._lock = threading.Lock()
         self._environment = environment(_FOLDER / "templates", text)
         self._environment.globals.update(
             root=session.path, form_token=session.form_token, file=review.path.name, few=FEW_ROWS
@@ -143,7 +147,7 @@ class _Pages:
                 return self._attribute(request.query_params["name"])
         found = static_file(page.removeprefix("static/"), _STATIC) if page.startswith("static/") else None
         if found is None:
-            return self._message(404, "refused.title", "refused.nothing")
+            return self._message(404, "refused.title", "error.nothing")
         return Response(found[0], media_type=found[1])
 
     def _overview(self, *, saved: bool = False, problem: str = "", status: int = 200) -> Response:
@@ -187,7 +191,7 @@ class _Pages:
                 return self._tried("", self.review.undo)
             edit = _edit(page, form, self.review.schema)
             if edit is None:
-                return self._message(404, "refused.title", "refused.nothing")
+                return self._message(404, "refused.title", "error.nothing")
             after = {"drop": "", "approve": "", "rename": _one(form, "new").strip()}.get(page, name)
             return self._tried(name, lambda: self.review.change(edit), after=after)
 
@@ -215,6 +219,39 @@ class _Pages:
         """A page for those who may not see, or found nothing: it says nothing of the review."""
         words = self._environment.get_template("message.html").render(title=text(title), words=text(key, **names))
         return HTMLResponse(words, status_code=status)
+
+
+def serve(review: Review, opened: socket.socket, show: Callable[[Path], None], session: Session | None = None) -> None:
+    """Serve a review until it is ended, or nobody did anything for half an hour.
+
+    Args:
+        review: The schema and what was counted.
+        opened: A socket that listens on loopback.
+        show: Called with the file that lets in, once the server can be reached.
+        session: Who is let in; a new one as a rule.
+    """
+    session = session or Session()
+    address = f"http://127.0.0.1:{opened.getsockname()[1]}"
+    over = threading.Event()
+    running = server(create_app(review, session, address=address, ended=over.set))
+    entrance = write_entrance(review.path.parent, address, session.code)
+    watch = threading.Thread(target=_watch, args=(session, running, entrance, over), daemon=True)
+    try:
+        watch.start()
+        show(entrance)  # the socket listens already: what comes before the server runs waits for it
+        running.run(sockets=[opened])
+    finally:
+        session.close()
+        over.set()
+        entrance.unlink(missing_ok=True)
+
+
+def _watch(session: Session, running: Any, entrance: Path, over: threading.Event) -> None:
+    """Take the file away once it was used, and end the server when the review is over."""
+    while not (over.wait(_LOOK_SECONDS) or session.ended):
+        if session.entered:
+            entrance.unlink(missing_ok=True)
+    running.should_exit = True
 
 
 # Forms

@@ -1,17 +1,45 @@
-"""Who may look: one person, let in once by a code that only their own file holds, until they are idle for too long."""
+"""Who may look at a review: one person, let in once by a code that only their own file holds.
+
+The code is in no address: the form of a local file, which only its owner can read, posts it.
+"""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import secrets
 import time
 from collections.abc import Callable
 from hmac import compare_digest
+from html import escape
+from pathlib import Path
 
-__all__ = ["COOKIE", "IDLE_SECONDS", "Session"]
+from crosstally.browser.common.site import texts_of
+from crosstally.errors import CrosstallyError
+from crosstally.platform_files import write_text
+
+__all__ = ["COOKIE", "IDLE_SECONDS", "Session", "write_entrance"]
 
 COOKIE = "crosstally-review"
 IDLE_SECONDS = 30 * 60.0
 """A page that is left open is closed to everybody after half an hour."""
+
+_SCRIPT = "document.forms[0].submit()"
+_PAGE = """<!doctype html>
+<html lang="{language}">
+<meta charset="utf-8">
+<meta name="referrer" content="no-referrer">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<title>{title}</title>
+<form method="post" action="{address}/enter">
+<input type="hidden" name="code" value="{code}">
+<button>{title}</button>
+</form>
+<script>{script}</script>
+</html>
+"""
+
+text = texts_of("review")
 
 
 class Session:
@@ -69,3 +97,28 @@ class Session:
 def _equal(given: str, known: str) -> bool:
     """Compare without telling by time where they differ."""
     return compare_digest(given.encode(errors="replace"), known.encode())
+
+
+def write_entrance(folder: Path, address: str, code: str) -> Path:
+    """Write the file; whoever opens it in a browser on this machine is let in, once.
+
+    Args:
+        folder: Where to: the folder of the schema, since not every browser may read temporary folders.
+        address: Of the server, such as http://127.0.0.1:8123.
+        code: What lets in.
+    """
+    digest = base64.b64encode(hashlib.sha256(_SCRIPT.encode()).digest()).decode()
+    page = _PAGE.format(
+        language=text("language"),
+        title=escape(text("enter.title")),
+        policy=f"default-src 'none'; script-src 'sha256-{digest}'; form-action {escape(address)}",
+        address=escape(address),
+        code=escape(code),
+        script=_SCRIPT,
+    )
+    path = folder / f"crosstally-review-{secrets.token_hex(8)}.html"
+    try:
+        write_text(path, page, private=True)
+    except OSError as error:
+        raise CrosstallyError(f"cannot write into the folder {str(folder)!r}: {error.strerror}") from None
+    return path

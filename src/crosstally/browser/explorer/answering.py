@@ -1,0 +1,198 @@
+"""What is asked of a release, and what that costs, known before it is answered: in cells that follow from measurements.
+
+Such a cell with its interval takes about 4 CPU microseconds; the most that is answered takes about 20 seconds. Tables
+and statements are answered in a process of their own, which opens the release for itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from itertools import combinations
+from pathlib import Path
+
+from crosstally.analysis.regrouping import AS_IT_IS, Regrouping
+from crosstally.browser.explorer.solver import PLACES, Worker
+from crosstally.errors import PlanError, ReleaseError
+from crosstally.exports.columns import columns_csv, columns_json
+from crosstally.query.question import Question
+from crosstally.query.where import Where
+from crosstally.releases import Release, open_release
+from crosstally.sql import answer_sql
+from crosstally.tables import USUAL_LEVEL, Marginal
+from crosstally.typing import Floats
+
+__all__ = [
+    "LARGE", "MOST", "Meter", "ReleaseFile", "TooDearError", "opened", "price", "solved", "sql_text", "table_bytes",
+    "workers",
+]  # fmt: skip
+
+MOST = 5_000_000
+"""The highest cost that is answered: the largest table that follows from measurements, once."""
+
+LARGE = 250_000
+"""What costs more, a second or so, waits in a place of its own and does not keep small tables waiting."""
+
+_TABLE = 100  # a table of few cells: what is done once for each
+_UNMEASURED = 25
+"""A cell of a table that nobody measured, whose gaps are filled in every replicate: 22 to 130 CPU microseconds in
+tables of made-up people and in those where only pairs were measured, over 3 to 8 attributes."""
+_VALUE = 3
+"""A label in a row of SQL: less time than a cell, but objects of Python, which take a hundred bytes each."""
+
+
+class TooDearError(PlanError):
+    """The question costs more than is answered."""
+
+    def __init__(self, message: str = "", cost: int = 0) -> None:
+        super().__init__(message)
+        self.cost = cost
+
+    @classmethod
+    def of(cls, cost: int) -> TooDearError:
+        """The error that says what it costs and what to do."""
+        return cls(
+            f"this question costs {cost:,}, at most {MOST:,} is answered (a cell costs 1, or {_UNMEASURED} in a table "
+            "that is modelled): ask for fewer attributes, values or groupings",
+            cost,
+        )
+
+
+def price(
+    release: Release, tables: Sequence[Sequence[str]], where: Where | None = None, *, labels: bool = False
+) -> int:
+    """What some tables of a release under one condition cost together.
+
+    With labels they are rows of SQL, each of which has a column for every key of any table.
+    """
+    added = () if where is None else where.attributes
+    keys = len({name for names in tables for name in names}) if labels else 0
+    total = 0
+    for names in tables:
+        joint = tuple(dict.fromkeys((*names, *added)))
+        cells = math.prod(release.schema.sizes(joint))
+        each = _UNMEASURED if cells <= MOST and _is_modelled(release, joint) else 1
+        total += max(_TABLE, each * cells) + _VALUE * keys * math.prod(release.schema.sizes(tuple(names)))
+    return total
+
+
+def _is_modelled(release: Release, names: Sequence[str]) -> bool:
+    """Whether intervals of a table fill its gaps in every replicate. Tables with bounds are filled once."""
+    if release.nonnegative == "none" or release.covers(*names):
+        return False
+    return release.estimate.groups is not None or bool(release.estimate.covered(list(combinations(names, 2))).all())
+
+
+@dataclass(slots=True)
+class Meter:
+    """Answers tables of a release for SQL so long as all of them together stay below the highest cost."""
+
+    release: Release
+    spent: int = 0
+
+    def __call__(self, tables: Sequence[tuple[str, ...]], where: Question | None) -> list[Marginal]:
+        """The tables; refused before they are computed where they cost too much."""
+        read = None if where is None else Where.of(where, self.release.schema)
+        self.spent += price(self.release, tables, read, labels=True)
+        if self.spent > MOST:
+            raise TooDearError.of(self.spent)
+        return self.release.marginals(tables, where=where)
+
+
+# What is solved
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseFile:
+    """A release file, and the SHA-256 digest of the one that is served: a process that starts later opens no other."""
+
+    path: Path
+    digest: str
+
+
+@lru_cache(maxsize=1)
+def _opened(source: ReleaseFile) -> Release:
+    try:
+        found = hashlib.sha256(source.path.read_bytes()).hexdigest()
+    except OSError:
+        found = ""
+    if found != source.digest:
+        raise ReleaseError(f"{source.path.name} changed while it is served; start the server again")
+    return open_release(source.path)
+
+
+def opened(source: ReleaseFile | Release) -> Release:
+    """The release: a file is opened once in each process."""
+    return source if isinstance(source, Release) else _opened(source)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _At:
+    """Errors and intervals of a table at some levels, as numbers: they need neither the release nor its replicates.
+
+    ``halves`` are left out where cells have intervals of their own: then nobody asks for them, and they take a while.
+    """
+
+    std_error: float | Floats
+    halves: Mapping[float, float | Floats]
+    ends: Mapping[float, tuple[Floats, Floats]]
+
+    def half_width(self, level: float) -> float | Floats:
+        return self.halves[level]
+
+    def interval(self, values: Floats, level: float) -> tuple[Floats, Floats]:  # noqa: ARG002 (those of the table)
+        return self.ends[level]
+
+
+def solved(
+    source: ReleaseFile | Release,
+    names: tuple[str, ...],
+    where: str,
+    level: float,
+    *,
+    regrouping: Regrouping = AS_IT_IS,
+    within: tuple[str, ...] | None = None,
+) -> tuple[Marginal, Marginal]:
+    """A table of a release, and its shares within some attributes or itself again, both computed at one level.
+
+    What is shown and written of them costs no solve, and they can be sent from one process to another.
+    """
+    release = opened(source)
+    table = regrouping(release.marginal(*names, where=where or None))
+    counts = _computed(table, level)
+    return counts, counts if within is None else _computed(table.shares(*within), level)
+
+
+def _computed(table: Marginal, level: float) -> Marginal:
+    """The table at a level, and at the one by which signs of reliability are given."""
+    error, levels = table.error, {level, USUAL_LEVEL}
+    ends = {} if table.ends is None else {each: table.interval(each) for each in levels}
+    halves = {} if error is None or ends else {each: error.half_width(each) for each in levels}
+    at = _At(float("nan") if error is None else error.std_error, halves, ends)
+    return replace(table, error=None if error is None else at, ends=at if ends else None, origin=None)
+
+
+def sql_text(source: ReleaseFile | Release, statement: str, name: str, level: float) -> str:
+    """The answer to a statement as a text; every table that it needs is priced before it is computed."""
+    release = opened(source)
+    caption = str(release.statement)
+    answer = answer_sql(statement, release.schema, Meter(release), level=level, caption=caption)
+    if name == "csv":
+        return columns_csv(answer.columns)
+    return columns_json(answer.columns, {"level": level, "source": caption})
+
+
+def table_bytes(found: tuple[Marginal, Marginal]) -> int:
+    """About how many bytes solved tables hold: values, errors, both ends at two levels, and a thousand for the rest."""
+    counts, shown = found
+    return (6 if counts is shown else 12) * counts.values.nbytes + 1_000
+
+
+def workers(source: ReleaseFile, names: Sequence[str]) -> dict[str, list[Worker]]:
+    """Processes for every place. Those that solve open the release, and what every interval needs, before the first."""
+    first = partial(solved, source, tuple(names[:1]), "", 0.95)
+    solve = ("tables", "large", "sql")
+    return {name: [Worker(first if name in solve else None) for _ in range(number)] for name, number in PLACES.items()}
