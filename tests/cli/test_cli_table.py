@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
 
 from cli_runs import ran_well, run
 from conftest import schema_of
@@ -16,9 +18,8 @@ from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.cli.output.rendering import show
 from crosstally.cli.output.screen import UNBOUNDED, Screen
 from crosstally.exports.csv_table import csv_text
-from crosstally.exports.json_stat import json_stat_text
-from crosstally.exports.json_table import json_text
-from crosstally.exports.parquet import arrow_table
+from crosstally.exports.json_tables import json_stat_text, json_text
+from crosstally.exports.parquet_table import parquet_pieces
 from crosstally.query.queries import Cells
 from crosstally.releases import Statement, publish
 from crosstally.schema import Attribute, Schema
@@ -118,10 +119,14 @@ def test_json_has_no_number_that_json_does_not_have() -> None:
     assert (found["std_error"], found["margin"], found["error_kind"]) == (None, None, "none")
 
 
+def parquet_of(answer: Marginal) -> pa.Table:
+    return pyarrow.parquet.read_table(io.BytesIO(b"".join(parquet_pieces(answer))))
+
+
 def test_columns_of_numbers_give_way_to_attributes() -> None:
     schema = Schema([Attribute("count", ["low", "high"])])
     odd = Marginal(schema, np.array([1.0, 2.0]), method="m", error_kind=ErrorKind.EXACT, error=Known())
-    table = arrow_table(odd)
+    table = parquet_of(odd)
     assert table.column_names == ["count", "count_", "std_error", "count_low", "count_high"]
     numbers = {"count_": 2.0, "std_error": 21.4, "count_low": -39.0, "count_high": 43.0}
     assert table.to_pylist()[1] == {"count": "high", **numbers}
@@ -198,7 +203,7 @@ def test_cells_with_errors_of_their_own() -> None:
     assert dataset["label"] == "sex, where sex = Female or rooms = 1"
     extension = dataset["extension"]
     assert (extension["std_error"], extension["where"]) == ([3.0, 4.0], "sex = Female or rooms = 1")
-    assert arrow_table(answer).column("std_error").to_pylist() == [3.0, 4.0]
+    assert parquet_of(answer).column("std_error").to_pylist() == [3.0, 4.0]
     lines = shown(answer, level=0.95)
     assert lines[0] == "sex, where sex = Female or rooms = 1"
     assert lines[3:5] == ["Female   1,000 (994 to 1,006)", "Male     1,001 (993 to 1,009)"]

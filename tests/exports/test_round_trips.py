@@ -19,10 +19,9 @@ from pyjstat import pyjstat
 from cli_runs import run
 from crosstally.errors import QueryError
 from crosstally.exports.cells import measures
-from crosstally.exports.csv_table import csv_text
-from crosstally.exports.inert import inert
-from crosstally.exports.json_stat import json_stat_text
-from crosstally.exports.parquet import write_parquet
+from crosstally.exports.csv_table import csv_text, inert
+from crosstally.exports.json_tables import json_stat_text
+from crosstally.exports.parquet_table import parquet_pieces
 from crosstally.exports.px import px_text
 from crosstally.exports.sdmx_csv import sdmx_csv_text
 from crosstally.exports.xlsx import write_xlsx
@@ -104,7 +103,7 @@ def test_pandas_reads_xlsx() -> None:
 
 
 def test_pyarrow_reads_parquet(tmp_path: Path) -> None:
-    write_parquet(marginal(), tmp_path / "table.parquet")
+    (tmp_path / "table.parquet").write_bytes(b"".join(parquet_pieces(marginal())))
     check(pyarrow.parquet.read_table(tmp_path / "table.parquet").to_pandas(), list(NUMBERS))
 
 

@@ -24,7 +24,7 @@ EXAMPLES = (
 )
 
 
-class Format(StrEnum):
+class SqlFormat(StrEnum):
     """How an answer is written."""
 
     TABLE = "table"
@@ -39,7 +39,7 @@ def sql(
     statement: Annotated[str, typer.Argument(metavar="SELECT", help="One SELECT; any name may follow FROM.")],
     *,
     format: Annotated[  # noqa: A002
-        Format | None,
+        SqlFormat | None,
         typer.Option("--format", "-f", help="The output format; by default the ending of the file's name decides."),
     ] = None,
     output: Annotated[
@@ -58,28 +58,28 @@ def sql(
 
     if output is not None:
         check_output(output, force=force)
-    endings = {f".{each.value}": each for each in Format}
-    wanted = format or endings.get("" if output is None else output.suffix.lower(), Format.TABLE)
-    if wanted in {Format.PARQUET, Format.XLSX} and output is None:
+    endings = {f".{each.value}": each for each in SqlFormat}
+    wanted = format or endings.get("" if output is None else output.suffix.lower(), SqlFormat.TABLE)
+    if wanted in {SqlFormat.PARQUET, SqlFormat.XLSX} and output is None:
         raise CrosstallyError(f"{wanted.value} is not text and cannot go to the terminal: name a file with -o")
     with progress("computing the answer and its intervals"):
         answer = open_release(release).sql(statement, level=level)
-    if output is None and wanted is Format.TABLE:
+    if output is None and wanted is SqlFormat.TABLE:
         _show(answer)
     elif output is None:
-        (write_exactly if wanted is Format.CSV else write_json_text)(_text(answer, wanted, raw=raw))
+        (write_exactly if wanted is SqlFormat.CSV else write_json_text)(_text(answer, wanted, raw=raw))
     else:
         _write_file(answer, wanted, output, raw=raw)
 
 
-def _write_file(answer: SqlAnswer, wanted: Format, output: Path, *, raw: bool) -> None:
+def _write_file(answer: SqlAnswer, wanted: SqlFormat, output: Path, *, raw: bool) -> None:
     with writing(output):
-        if wanted is Format.PARQUET:
+        if wanted is SqlFormat.PARQUET:
             import pyarrow.parquet
 
             with whole_file(output) as file:
                 pyarrow.parquet.write_table(answer.to_arrow(), file)
-        elif wanted is Format.XLSX:
+        elif wanted is SqlFormat.XLSX:
             from crosstally.exports.xlsx import write_columns_xlsx
 
             ends = f"_low and _high are the ends of {100 * answer.level:.4g}% intervals. Empty cells are not known."
@@ -91,10 +91,10 @@ def _write_file(answer: SqlAnswer, wanted: Format, output: Path, *, raw: bool) -
             write_text(output, _text(answer, wanted, raw=raw))
 
 
-def _text(answer: SqlAnswer, wanted: Format, *, raw: bool) -> str:
-    from crosstally.exports.columns import columns_csv, columns_json
+def _text(answer: SqlAnswer, wanted: SqlFormat, *, raw: bool) -> str:
+    from crosstally.exports.csv_table import columns_csv, columns_json
 
-    if wanted is Format.JSON:
+    if wanted is SqlFormat.JSON:
         return columns_json(answer.columns, {"level": answer.level, "source": answer.caption})
     return columns_csv(answer.columns, raw=raw)
 

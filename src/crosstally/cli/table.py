@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +11,7 @@ import typer
 from crosstally.cli.options import Force, check_output
 from crosstally.cli.output.encoding import write_exactly, write_json_text
 from crosstally.errors import CrosstallyError
+from crosstally.exports.formats import FORMATS, Written, written
 from crosstally.platform_files import whole_file, write_text, writing
 
 if TYPE_CHECKING:
@@ -31,27 +30,20 @@ EXAMPLES = (
 )
 
 
-class Format(StrEnum):
-    """How a table is written."""
-
-    TABLE = "table"
-    CSV = "csv"
-    JSON = "json"
-    JSON_STAT = "json-stat"
-    PARQUET = "parquet"
-    XLSX = "xlsx"
-    PX = "px"
-    SDMX_CSV = "sdmx-csv"
-
-
-_BINARY = frozenset((Format.PARQUET, Format.XLSX))
-_NAMED_BY_ENDING = (Format.CSV, Format.JSON, Format.PARQUET, Format.XLSX, Format.PX)
-_BY_ENDING = {**{f".{each.value}": each for each in _NAMED_BY_ENDING}, ".txt": Format.TABLE, "": Format.TABLE}
+_SCREEN = "table"  # for people: the terminal's own format
+_NAMES = [_SCREEN, *(name for name, each in FORMATS.items() if each.terminal)]
+_BY_ENDING = {f".{FORMATS[name].ending}": name for name in reversed(_NAMES[1:])}  # of one ending, the first
+_BY_ENDING |= {".txt": _SCREEN, "": _SCREEN}
 """What a file's name says about its format where --format does not."""
-_NAMES = f"{', '.join(each.value for each in list(Format)[:-1])} or {list(Format)[-1].value}"
 
 _FITTED_WAYS = 2
 """``release.integers`` is fitted to tables of up to so many attributes where no workload is named."""
+
+
+def _known(name: str | None) -> str | None:
+    if name is not None and name not in _NAMES:
+        raise typer.BadParameter(f"{name!r} is not one of {', '.join(map(repr, _NAMES))}.")
+    return name
 
 
 def table(
@@ -77,9 +69,13 @@ def table(
         ),
     ] = None,
     format: Annotated[  # noqa: A002
-        Format | None,
+        str | None,
         typer.Option(
-            "--format", "-f", metavar="NAME", help=f"{_NAMES}; by default the ending of the file's name decides."
+            "--format",
+            "-f",
+            metavar="NAME",
+            callback=_known,
+            help=f"{', '.join(_NAMES[:-1])} or {_NAMES[-1]}; by default the ending of the file's name decides.",
         ),
     ] = None,
     output: Annotated[
@@ -115,8 +111,8 @@ def table(
         if path is not None:
             check_output(path, force=force)
     wanted = format or _format_of(output)
-    if wanted in _BINARY and output is None:
-        raise CrosstallyError(f"{wanted.value} is not text and cannot go to the terminal: name a file with -o")
+    if wanted != _SCREEN and not FORMATS[wanted].is_text and output is None:
+        raise CrosstallyError(f"{wanted} is not text and cannot go to the terminal: name a file with -o")
     if whole and method is not None:
         raise CrosstallyError("--whole fits whole numbers to the release's usual answers: leave out --method")
     with progress("computing the table and its intervals"):  # the first of a release draws its noise again: seconds
@@ -132,7 +128,7 @@ def table(
         from crosstally.charts import save
 
         save(marginal.plot(), plot)
-    _Writer(marginal, wanted, level, raw).write(output)
+    _write(wanted, Written(marginal, level, raw=raw, whole=opened.schema), output)
 
 
 def _whole(release: Release, answer: Marginal, regrouping: Regrouping) -> Marginal:
@@ -153,76 +149,31 @@ def _whole(release: Release, answer: Marginal, regrouping: Regrouping) -> Margin
     return found.beside(answer, regrouping)
 
 
-def _format_of(output: Path | None) -> Format:
+def _format_of(output: Path | None) -> str:
     if output is None:
-        return Format.TABLE
+        return _SCREEN
     ending = output.suffix.lower()
     if ending not in _BY_ENDING:
-        endings = ", ".join(each for each in _BY_ENDING if each)
+        endings = ", ".join(dict.fromkeys([*(f".{FORMATS[name].ending}" for name in _NAMES[1:]), ".txt"]))
         raise CrosstallyError(f"no format has the ending of {str(output)!r}: name it {endings}, or say --format")
     return _BY_ENDING[ending]
 
 
-@dataclass(frozen=True, slots=True)
-class _Writer:
-    """A table and how to write it."""
+def _write(name: str, asked: Written, output: Path | None) -> None:
+    """To a file, or to stdout."""
+    from crosstally.cli.output.rendering import show
+    from crosstally.cli.output.screen import UNBOUNDED, Screen, data
 
-    marginal: Marginal
-    format: Format
-    level: float | None
-    raw: bool
-
-    def write(self, output: Path | None) -> None:
-        """To a file, or to stdout."""
-        if output is not None:
-            with writing(output):
-                self._write_file(output)
-        elif self.format is Format.TABLE:
-            from crosstally.cli.output.rendering import show
-            from crosstally.cli.output.screen import data
-
-            show(self.marginal, data(), level=self.level)
-        else:
-            write = write_json_text if self.format in (Format.JSON, Format.JSON_STAT) else write_exactly
-            write(self._text())
-
-    def _write_file(self, output: Path) -> None:
-        if self.format is Format.PARQUET:
-            from crosstally.exports.parquet import write_parquet
-
-            write_parquet(self.marginal, output, level=self.level)
-        elif self.format is Format.XLSX:
-            from crosstally.exports.xlsx import write_xlsx
-
-            with whole_file(output) as book:
-                write_xlsx(self.marginal, book, level=self.level)
-        else:
-            write_text(output, self._text())
-
-    def _text(self) -> str:
-        if self.format is Format.CSV:
-            from crosstally.exports.csv_table import csv_text
-
-            return csv_text(self.marginal, level=self.level, raw=self.raw)
-        if self.format is Format.JSON:
-            from crosstally.exports.json_table import json_text
-
-            return json_text(self.marginal, level=self.level)
-        if self.format is Format.JSON_STAT:
-            from crosstally.exports.json_stat import json_stat_text
-
-            return json_stat_text(self.marginal, level=self.level)
-        if self.format is Format.PX:
-            from crosstally.exports.px import px_text
-
-            return px_text(self.marginal, level=self.level)
-        if self.format is Format.SDMX_CSV:
-            from crosstally.exports.sdmx_csv import sdmx_csv_text
-
-            return sdmx_csv_text(self.marginal, level=self.level)
-        from crosstally.cli.output.rendering import show
-        from crosstally.cli.output.screen import UNBOUNDED, Screen
-
-        text = io.StringIO()
-        show(self.marginal, Screen(text, width=UNBOUNDED), level=self.level)
-        return text.getvalue()
+    if output is None and name == _SCREEN:
+        show(asked.table, data(), level=asked.level)
+    elif output is None:
+        text = b"".join(written(name, asked)).decode()
+        (write_json_text if FORMATS[name].is_json else write_exactly)(text)
+    elif name == _SCREEN:
+        shown = io.StringIO()
+        show(asked.table, Screen(shown, width=UNBOUNDED), level=asked.level)
+        with writing(output):
+            write_text(output, shown.getvalue())
+    else:
+        with writing(output), whole_file(output) as file:
+            file.writelines(written(name, asked))

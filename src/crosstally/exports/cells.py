@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from crosstally.tables import Marginal
+    from crosstally.typing import Floats
 
 __all__ = [
     "MEASURES",
@@ -23,27 +24,27 @@ __all__ = [
     "labelled_cells",
     "margins",
     "measures",
+    "pieces",
     "without_dust",
 ]
 
 MEASURES = ("count", "std_error", "count_low", "count_high")
 """What is said about each cell: its count, its standard error and the ends of its interval."""
 
+_ROWS = 50_000  # of a piece: a few megabytes of text
 _DIGITS = 9  # after the point; counts are whole and their errors seldom below 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell: its labels in the order of the axes, its count, and the errors, NaN where they are not known.
+    """A cell: its labels in the order of the axes, its count, its standard error and the ends of its interval.
 
-    ``margin`` is what follows ±: half the width of the interval at a level, or the standard error. ``low`` and ``high``
-    are the ends of its interval.
+    What is not known is NaN.
     """
 
     labels: tuple[str, ...]
     count: float
     std_error: float
-    margin: float
     low: float
     high: float
 
@@ -52,7 +53,7 @@ def labelled_cells(marginal: Marginal, *, level: float | None = None) -> Iterato
     """The cells of a table, the last attribute fastest; intervals are of 95% where no level is asked."""
     labels = product(*(attribute.labels for attribute in marginal.schema.attributes))
     ends = marginal.interval() if level is None else marginal.interval(level)
-    numbers = (marginal.values, marginal.std_error, margins(marginal, level), *ends)
+    numbers = (marginal.values, marginal.std_error, *ends)
     for own, *each in zip(labels, *(array.ravel().tolist() for array in numbers), strict=True):
         yield Cell(own, *each)
 
@@ -65,6 +66,18 @@ def measures(marginal: Marginal, *, level: float | None = None) -> list[list[flo
     low, high = marginal.interval() if level is None else marginal.interval(level)
     arrays = (marginal.values, marginal.std_error, low, high)
     return [[known(without_dust(number)) for number in array.ravel().tolist()] for array in arrays]
+
+
+def pieces(marginal: Marginal, *, level: float | None = None) -> Iterator[tuple[list[NDArray[np.intp]], list[Floats]]]:
+    """The codes of each attribute and the numbers of each of ``MEASURES``, some cells at a time, for large files."""
+    import numpy as np  # here: the terminal draws cells, and starts without it
+
+    ends = marginal.interval() if level is None else marginal.interval(level)
+    numbers = [np.asarray(each).reshape(-1) for each in (marginal.values, marginal.std_error, *ends)]
+    for start in range(0, marginal.values.size, _ROWS):
+        indices = np.arange(start, min(start + _ROWS, marginal.values.size))
+        codes = list(np.unravel_index(indices, marginal.values.shape)) if marginal.values.ndim else []
+        yield codes, [each[indices] for each in numbers]
 
 
 def free_name(name: str, taken: Collection[str]) -> str:

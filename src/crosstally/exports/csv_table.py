@@ -1,33 +1,92 @@
-"""An answer as CSV."""
+"""Answers as CSV, and columns of labels and numbers, which a statement of SQL gives, as CSV and JSON.
+
+A CSV file has no types: a spreadsheet that opens it runs a label such as ``=HYPERLINK(...)`` as a formula. An
+apostrophe before it makes it a text. What turns the reading direction around becomes visible, so that no label can
+look like another one. Numbers are left alone, negative ones too.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
+import json
 import math
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from crosstally.exports.cells import labelled_cells, without_dust
-from crosstally.exports.inert import inert
+from crosstally.exports.cells import pieces, without_dust
+from crosstally.query.conditions import number_of_text
 
 if TYPE_CHECKING:
     from crosstally.tables import Marginal
 
-__all__ = ["csv_text"]
+__all__ = ["Columns", "columns_csv", "columns_json", "csv_pieces", "csv_text", "inert"]
+
+Columns = Mapping[str, Sequence[str | float | None]]
+
+_FORMULA = frozenset("=+-@|%＝＋－＠")
+"""What begins a formula or a command in some spreadsheet; the wide forms do in East Asian ones."""
+
+_OVERRIDES = re.compile("[\u202a-\u202e\u2066-\u2069]")
+"""Embeddings, overrides and isolates. Plain marks of direction (U+200E, U+200F) belong to Hebrew and Arabic texts."""
+
+_UNSEEN = ("C", "Z")  # general categories: control, format and separator characters
 
 
-def csv_text(marginal: Marginal, *, level: float | None = None, raw: bool = False) -> str:
-    """One line for each cell: its labels, its count, its standard error and the ends of its interval.
+def csv_pieces(marginal: Marginal, *, level: float | None = None, raw: bool = False) -> Iterator[str]:
+    """One line for each cell: its labels, its count, its standard error and the ends of its interval; names first.
 
     What is not known is empty. Intervals are of 95% where no level is asked. Labels that a spreadsheet would take for
     a formula are made inert, unless they are wanted ``raw``.
     """
     text_of = str if raw else inert
+    labels = [[text_of(label) for label in attribute.labels] for attribute in marginal.schema.attributes]
+    names = [*map(text_of, marginal.attributes), *marginal.number_columns(), *marginal.interval_columns()]
+    yield _lines([names])
+    for codes, (counts, *errors) in pieces(marginal, level=level):
+        texts = [[own[code] for code in axis.tolist()] for own, axis in zip(labels, codes, strict=True)]
+        numbers = [[repr(without_dust(count)) for count in counts.tolist()]]
+        numbers += [["" if math.isnan(x) else repr(x) for x in column.tolist()] for column in errors]
+        yield _lines(zip(*texts, *numbers, strict=True))
+
+
+def csv_text(marginal: Marginal, *, level: float | None = None, raw: bool = False) -> str:
+    """The whole file of ``csv_pieces``."""
+    return "".join(csv_pieces(marginal, level=level, raw=raw))
+
+
+def _lines(rows: Iterable[Sequence[str]]) -> str:
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*map(text_of, marginal.attributes), *marginal.number_columns(), *marginal.interval_columns()])
-    for cell in labelled_cells(marginal, level=level):
-        errors = (cell.std_error, cell.low, cell.high)
-        texts = ["" if math.isnan(each) else repr(each) for each in errors]
-        writer.writerow([*map(text_of, cell.labels), repr(without_dust(cell.count)), *texts])
+    csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue()
+
+
+def columns_csv(columns: Columns, *, raw: bool = False) -> str:
+    """A line for each row; NULL is empty. Labels that a spreadsheet would run are inert, unless wanted ``raw``."""
+    text_of = str if raw else inert
+    rows = (
+        [text_of(cell) if isinstance(cell, str) else "" if cell is None else repr(cell) for cell in row]
+        for row in zip(*columns.values(), strict=True)
+    )
+    return _lines([[text_of(name) for name in columns], *rows])
+
+
+def columns_json(columns: Columns, about: Mapping[str, str | float]) -> str:
+    """An object with what is to be said about the rows, and the rows, each an object."""
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return json.dumps({**about, "rows": rows}, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
+
+
+def inert(text: str) -> str:
+    r"""The text as it may stand in a CSV file.
+
+    >>> inert("=1+1"), inert("\u200f@SUM(A1)"), inert("-5"), inert("a\u202eb")
+    ("'=1+1", "'\u200f@SUM(A1)", '-5', 'a\\u202eb')
+    """
+    seen = _OVERRIDES.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
+    if number_of_text(text) is not None:
+        return seen
+    first = next((character for character in seen if unicodedata.category(character)[0] not in _UNSEEN), "")
+    return f"'{seen}" if first in _FORMULA or seen[:1] in ("\t", "\r", "\n") else seen

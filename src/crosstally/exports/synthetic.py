@@ -12,7 +12,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from crosstally.exports.cells import free_name
-from crosstally.exports.inert import inert
+from crosstally.exports.csv_table import inert
 from crosstally.platform_files import whole_file
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from crosstally.arithmetic.operations import COUNT
 from crosstally.errors import QueryError
 from crosstally.exports.cells import measures
-from crosstally.exports.columns import Columns
+from crosstally.exports.csv_table import Columns
 from crosstally.extras import optional
 from crosstally.platform_files import write_bytes
 from crosstally.tables import USUAL_LEVEL

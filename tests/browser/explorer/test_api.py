@@ -10,7 +10,7 @@ from pyjstat import pyjstat
 from starlette.testclient import TestClient
 
 import released
-from crosstally.browser.explorer.downloads import FORMATS
+from crosstally.browser.explorer.served import FORMATS
 from crosstally.releases import Release
 from web_clients import HOSTILE, client_of, hostile, large, serving
 

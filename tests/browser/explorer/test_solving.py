@@ -16,7 +16,7 @@ import pytest
 import released
 from crosstally.browser.explorer import solver as solving
 from crosstally.browser.explorer.answering import Meter, ReleaseFile, TooDearError, opened, price, solved
-from crosstally.browser.explorer.downloads import Stream
+from crosstally.browser.explorer.api import Stream
 from crosstally.browser.explorer.solver import BusyError, EndedError, Solver, TooMuchError, UnforeseenError, Worker
 from crosstally.errors import QueryError, ReleaseError
 from crosstally.query.where import Where

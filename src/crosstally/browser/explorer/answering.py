@@ -17,7 +17,7 @@ from pathlib import Path
 from crosstally.analysis.regrouping import AS_IT_IS, Regrouping
 from crosstally.browser.explorer.solver import PLACES, Worker
 from crosstally.errors import PlanError, ReleaseError
-from crosstally.exports.columns import columns_csv, columns_json
+from crosstally.exports.csv_table import columns_csv, columns_json
 from crosstally.query.question import Question
 from crosstally.query.where import Where
 from crosstally.releases import Release, open_release

@@ -7,8 +7,9 @@ together as in the URLs of pages (``analysis.regrouping``).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import partial
+from threading import Semaphore
 from typing import Any
 from urllib.parse import urlencode
 
@@ -19,33 +20,51 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from crosstally.analysis.regrouping import AS_IT_IS, Regrouping, is_regrouping, read_regrouping
 from crosstally.browser.common.site import texts_of
 from crosstally.browser.explorer.answering import MOST, sql_text
-from crosstally.browser.explorer.downloads import AT_ONCE, FORMATS, STREAMED, Format, Stream, file_bytes, written
-from crosstally.browser.explorer.json_stat import codes_of, measure_name, metadata
 from crosstally.browser.explorer.problems import Problem
-from crosstally.browser.explorer.served import Served
+from crosstally.browser.explorer.served import AT_ONCE, FORMATS, STREAMED, Served
 from crosstally.browser.explorer.view import read_level
 from crosstally.errors import QueryError, did_you_mean
+from crosstally.exports.formats import Format, Written, written
+from crosstally.exports.json_tables import codes_of, json_stat_metadata, measure_name
 from crosstally.query.question import cells_in_words
 from crosstally.schema import Attribute, Schema
 
-__all__ = ["PREFIX", "router"]
+__all__ = ["PREFIX", "Stream", "router"]
 
 text = texts_of("explorer")
 
 PREFIX = "/api/v2"
 _LONGEST_STATEMENT = 8_000  # a limit: characters of an SQL statement, about the longest address that servers accept
 _WRITTEN_HERE = 5_000  # cells of a file that is written at once in this process: a tenth of a second at most
+_DATA = "A table of any attributes, with errors and intervals as further measures"
+_SQL = "The answer to one SELECT, with both ends of an interval beside each number"
 _CODES = "valueCodes["
 _SQL_TYPES = {"json": "application/json", "csv": "text/csv; charset=utf-8"}
 
 
 def router(served: Served) -> APIRouter:
     """The routes of the API."""
-    routes = APIRouter(prefix=PREFIX)
-    schema = served.release.schema
+    routes, answers, schema = APIRouter(prefix=PREFIX), _Answers(served), served.release.schema
+    of_data, of_sql = {"parameters": _data_parameters(schema)}, {"parameters": _sql_parameters()}
+    for path, endpoint, summary, more in (
+        ("/config", answers.config, "Limits and formats of this API", None),
+        ("/tables", answers.tables, "The tables there are: one, the release", None),
+        ("/tables/{table}", answers.table, "What a table is", None),
+        ("/tables/{table}/metadata", answers.table_metadata, "Attributes and their codes, as JSON-stat", None),
+        ("/tables/{table}/data", answers.data, _DATA, of_data),
+        ("/sql", answers.sql, _SQL, of_sql),
+    ):
+        routes.add_api_route(path, endpoint, summary=summary, response_model=None, openapi_extra=more)
+    return routes
 
-    @routes.get("/config", summary="Limits and formats of this API", response_model=None)
-    def config() -> Response:
+
+class _Answers:
+    """What each address of the API answers."""
+
+    def __init__(self, served: Served) -> None:
+        self.served = served
+
+    def config(self) -> Response:
         return JSONResponse(
             {
                 "apiVersion": "2.0.0",
@@ -56,47 +75,34 @@ def router(served: Served) -> APIRouter:
                 "maxCost": MOST,
                 "defaultDataFormat": "json-stat2",
                 "dataFormats": list(FORMATS),
-                "sourceReferences": [{"language": text("language"), "text": _source(served)}],
+                "sourceReferences": [{"language": text("language"), "text": _source(self.served)}],
             }
         )
 
-    @routes.get("/tables", summary="The tables there are: one, the release", response_model=None)
-    def tables() -> Response:
-        return JSONResponse({"language": text("language"), "tables": [_table(served)]})
+    def tables(self) -> Response:
+        return JSONResponse({"language": text("language"), "tables": [_table(self.served)]})
 
-    @routes.get("/tables/{table}", summary="What a table is", response_model=None)
-    def table(table: str) -> Response:
-        _check_table(served, table)
-        return JSONResponse(_table(served))
+    def table(self, table: str) -> Response:
+        _check_table(self.served, table)
+        return JSONResponse(_table(self.served))
 
-    @routes.get("/tables/{table}/metadata", summary="Attributes and their codes, as JSON-stat", response_model=None)
-    def table_metadata(request: Request, table: str) -> Response:
+    def table_metadata(self, request: Request, table: str) -> Response:
+        served = self.served
         _check_table(served, table)
         tag = served.tag("metadata")
         if _known(request, tag):
             return _unchanged(tag)
-        return JSONResponse(metadata(schema, label=_title(served), source=_source(served)), headers=_kept(tag))
+        found = json_stat_metadata(served.release.schema, label=_title(served), source=_source(served))
+        return JSONResponse(found, headers=_kept(tag))
 
-    @routes.get(
-        "/tables/{table}/data",
-        summary="A table of any attributes, with errors and intervals as further measures",
-        response_model=None,
-        openapi_extra={"parameters": _data_parameters(schema)},
-    )
-    def data(request: Request, table: str) -> Response:
-        _check_table(served, table)
+    def data(self, request: Request, table: str) -> Response:
+        _check_table(self.served, table)
         pairs = request.query_params.multi_items()
-        names, condition, regrouping, options = read_selection(pairs, schema)
+        names, condition, regrouping, options = read_selection(pairs, self.served.release.schema)
         name, level = options.get("outputFormat", "json-stat2"), read_level(options.get("level"))
-        return file_response(served, request, names, condition, name=name, level=level, regrouping=regrouping)
+        return file_response(self.served, request, names, condition, name=name, level=level, regrouping=regrouping)
 
-    @routes.get(
-        "/sql",
-        summary="The answer to one SELECT, with both ends of an interval beside each number",
-        response_model=None,
-        openapi_extra={"parameters": _sql_parameters()},
-    )
-    def sql(request: Request) -> Response:
+    def sql(self, request: Request) -> Response:
         given = dict(request.query_params)
         _check_parameters(given, ("statement", "outputFormat", "level"))
         statement, name = given.get("statement", ""), given.get("outputFormat", "json")
@@ -105,15 +111,13 @@ def router(served: Served) -> APIRouter:
             raise Problem(422, text("error.statement", most=f"{_LONGEST_STATEMENT:,}"))
         if name not in _SQL_TYPES:
             raise Problem(422, text("error.format", given=repr(name[:40]), known=", ".join(_SQL_TYPES)))
-        tag = served.tag("sql", statement, name, str(level))
+        tag = self.served.tag("sql", statement, name, str(level))
         if _known(request, tag):
             return _unchanged(tag)
 
-        work = partial(sql_text, served.source, statement, name, level)
-        body = served.run(("sql", statement, name, level), work, lambda found: 2 * len(found), "sql")
+        work = partial(sql_text, self.served.source, statement, name, level)
+        body = self.served.run(("sql", statement, name, level), work, lambda found: 2 * len(found), "sql")
         return Response(body, media_type=_SQL_TYPES[name], headers=_kept(tag))
-
-    return routes
 
 
 def file_response(
@@ -133,18 +137,41 @@ def file_response(
     if _known(request, tag):
         return _unchanged(tag)
     marginal = served.table(names, condition, level, kind, regrouping)
-    cells, schema = marginal.values.size, served.release.schema
+    cells = marginal.values.size
+    asked = Written(marginal, level, whole=served.release.schema)
     file = f"{'-'.join([served.name, *names])[:80]}.{kind.ending}"
     headers = {**_kept(tag), "Content-Disposition": disposition(file)}
     if cells > AT_ONCE:
-        stream = Stream(written(marginal, name, schema, level=level), served.streams)
+        stream = Stream(written(name, asked), served.streams)
         if not stream.begins:
             raise served.busy()
         return StreamingResponse(iterate_in_threadpool(stream), media_type=kind.media_type, headers=headers)
-    whole = partial(file_bytes, marginal, name, schema, level=level)
+    whole = partial(_file_bytes, name, asked)
     key = "file", names, condition, name, level, regrouping
     body = whole() if cells <= _WRITTEN_HERE else served.run(key, whole, len, "files")
     return Response(body, media_type=kind.media_type, headers=headers)
+
+
+def _file_bytes(name: str, asked: Written) -> bytes:
+    return b"".join(written(name, asked))
+
+
+class Stream(Iterator[bytes]):
+    """The pieces of a large file, of which only a few are sent at once: each holds a whole table in memory.
+
+    It gives its place back when nobody holds it any longer, whether it was sent to its end, in part or not at all.
+    """
+
+    def __init__(self, pieces: Iterator[bytes], places: Semaphore) -> None:
+        self._pieces, self._places = pieces, places
+        self.begins = places.acquire(blocking=False)
+
+    def __next__(self) -> bytes:
+        return next(self._pieces)
+
+    def __del__(self) -> None:
+        if self.begins:
+            self._places.release()
 
 
 def disposition(file: str) -> str:

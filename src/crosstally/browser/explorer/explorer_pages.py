@@ -16,11 +16,10 @@ from crosstally.analysis.regrouping import Regrouping, named_after
 from crosstally.browser.common.site import STATIC, environment, static_file, texts_of
 from crosstally.browser.explorer import snippets
 from crosstally.browser.explorer.api import PREFIX, disposition, file_response
-from crosstally.browser.explorer.downloads import AT_ONCE, FORMATS, STREAMED
 from crosstally.browser.explorer.grid import MAX_SHOWN, Grid, cells_markup, grid, number_text, percent_text
 from crosstally.browser.explorer.pictures import DARK, LIGHT, Theme, chart_of, picture, specification, too_large
 from crosstally.browser.explorer.problems import Problem
-from crosstally.browser.explorer.served import Served
+from crosstally.browser.explorer.served import AT_ONCE, FORMATS, STREAMED, Served
 from crosstally.browser.explorer.view import LEVELS, Chart, Order, Show, View, read_view
 from crosstally.query.where import Where
 from crosstally.reliability import THRESHOLDS
@@ -34,6 +33,7 @@ text = texts_of("explorer")
 _FOLDER = Path(__file__).parent
 _STATIC = {**STATIC, "explorer.js": (_FOLDER / "static/explorer.js", "text/javascript; charset=utf-8")}
 
+_PICTURES = {"svg": "image/svg+xml", "png": "image/png"}
 _VALUES_LISTED = 12  # values of an attribute on the overview: a line or two. Its own page has all
 _BY_DEFAULT_ROWS = 60
 """A table of more rows shows its largest rows first by default."""
@@ -100,6 +100,7 @@ class Pages:
             attributes=[(each, each.labels[:_VALUES_LISTED], self._link(each)) for each in found],
             all=len(self.schema.attributes),
             wanted=wanted,
+            formats=_listed([each.label for each in FORMATS.values()]),
             promise=self.served.release.statement.plain(self.schema)[0],
         )
 
@@ -273,14 +274,15 @@ class Pages:
 
     def chart(self, request: Request, ending: str) -> Response:
         """The picture of a table."""
+        if ending not in _PICTURES:
+            raise Problem(404, text("error.nothing"))
         pairs = request.query_params.multi_items()
         theme = replace(DARK if ("theme", "dark") in pairs else LIGHT, narrow=("width", "narrow") in pairs)
         view = read_view(pairs, self.schema)
         key = "chart", view.query(), ending, theme
         body = self.served.run(key, self._drawing(view, ending, theme), len, "charts")
-        kind = {"svg": "image/svg+xml", "png": "image/png"}[ending]
         headers = {"Content-Disposition": disposition(f"{self.served.name}.{ending}")} if ("save", "1") in pairs else {}
-        return Response(body, media_type=kind, headers=headers)
+        return Response(body, media_type=_PICTURES[ending], headers=headers)
 
     def _drawing(self, view: View, ending: str, theme: Theme) -> Callable[[], bytes]:
         condition = view.condition(self.schema)
@@ -316,42 +318,23 @@ class Pages:
             raise Problem(404, text("error.nothing"))
         return Response(found[0], media_type=found[1], headers={"Cache-Control": "private, max-age=300"})
 
+    def icon(self) -> Response:
+        """What browsers ask for where a picture stands alone."""
+        return self.static("icon.svg")
+
     def router(self) -> APIRouter:
         """The routes of all pages."""
         routes = APIRouter(include_in_schema=False)
-
-        @routes.get("/", response_model=None)
-        def start(request: Request) -> Response:
-            return self.start(request)
-
-        @routes.get("/privacy", response_model=None)
-        def privacy() -> Response:
-            return self.privacy()
-
-        @routes.get("/table", response_model=None)
-        def table(request: Request) -> Response:
-            return self.table(request)
-
-        @routes.get("/chart.svg", response_model=None)
-        def chart_svg(request: Request) -> Response:
-            return self.chart(request, "svg")
-
-        @routes.get("/chart.png", response_model=None)
-        def chart_png(request: Request) -> Response:
-            return self.chart(request, "png")
-
-        @routes.get("/download/{name}", response_model=None)
-        def download(request: Request, name: str) -> Response:
-            return self.download(request, name)
-
-        @routes.get("/static/{name}", response_model=None)
-        def static(name: str) -> Response:
-            return self.static(name)
-
-        @routes.get("/favicon.ico", response_model=None)
-        def icon() -> Response:  # what browsers ask for where a picture stands alone
-            return self.static("icon.svg")
-
+        for path, endpoint in (
+            ("/", self.start),
+            ("/privacy", self.privacy),
+            ("/table", self.table),
+            ("/chart.{ending}", self.chart),
+            ("/download/{name}", self.download),
+            ("/static/{name}", self.static),
+            ("/favicon.ico", self.icon),
+        ):
+            routes.add_api_route(path, endpoint, response_model=None)
         return routes
 
 

@@ -24,18 +24,25 @@ from crosstally.browser.explorer.answering import (
     table_bytes,
     workers,
 )
-from crosstally.browser.explorer.downloads import AT_ONCE, STREAMED, Format
 from crosstally.browser.explorer.problems import Problem
 from crosstally.browser.explorer.solver import DEADLINE, MEMORY, BusyError, Solver, TooMuchError
 from crosstally.errors import CrosstallyError, PlanError, QueryError, ReleaseError, TooManyCellsError, WorkloadError
+from crosstally.exports import formats
 from crosstally.query.where import Where
 from crosstally.releases import Release, open_release
 from crosstally.releases.statement import installed_versions
 from crosstally.tables import Marginal
 
-__all__ = ["Served", "problem_of", "served"]
+__all__ = ["AT_ONCE", "FORMATS", "STREAMED", "Served", "problem_of", "served"]
 
 text = texts_of("explorer")
+
+AT_ONCE = 500_000  # limits memory; see below
+STREAMED = 5_000_000
+"""The most cells of one answer: sent at once, and streamed, which CSV and Parquet allow. More are refused."""
+
+FORMATS = {name: each for name, each in formats.FORMATS.items() if each.web}
+"""The formats of files that are served."""
 
 _RETRY_SECONDS = 5  # the waiting time that a busy server tells programs: half of the limit for one computation
 _STREAMS = 4  # a limit of memory: files of more than 500,000 cells that are being sent, each from its whole table
@@ -77,7 +84,7 @@ class Served:
         names: tuple[str, ...],
         condition: str,
         level: float,
-        kind: Format | None = None,
+        kind: formats.Format | None = None,
         regrouping: Regrouping = AS_IT_IS,
     ) -> Marginal:
         """A table with its intervals, from the cache where it is there; refused when it is too large for a format."""
@@ -88,7 +95,7 @@ class Served:
         names: tuple[str, ...],
         condition: str,
         level: float,
-        kind: Format | None = None,
+        kind: formats.Format | None = None,
         regrouping: Regrouping = AS_IT_IS,
         *,
         within: tuple[str, ...] | None = None,
@@ -98,7 +105,7 @@ class Served:
         shown, needed = self.cells(names, where)
         if needed > STREAMED:
             raise Problem(413, text("error.far_too_large", cells=f"{needed:,}", most=f"{STREAMED:,}"), cells=needed)
-        if kind is not None and shown > kind.most:
+        if kind is not None and shown > (STREAMED if kind.streamed else AT_ONCE):
             sizes = {"cells": f"{shown:,}", "most": f"{AT_ONCE:,}", "streamed": f"{STREAMED:,}"}
             raise Problem(413, text("error.too_large", format=kind.label, **sizes), cells=shown)
         key = "table", names, condition, level, regrouping, within
