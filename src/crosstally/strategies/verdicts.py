@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 
 from crosstally.plans.plan import Plan
-
 from crosstally.reliability import LIMITS, Reliability, reliability_of
 from crosstally.strategies.goal import goal_of
 
