@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import crosstally as ct
-from crosstally.arithmetic.computed import ComputedEnds
+from crosstally.arithmetic.uncertainty import Draws
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.local import Protocol, design
 from crosstally.local.collector import release_of
@@ -292,8 +292,9 @@ def together(releases: Sequence[tuple[Floats, NDArray[np.bool_], float]]) -> Sco
 
 def quantile_of(figure: Marginal, *, local: bool) -> float:
     """The quantile that an interval was made with."""
-    if isinstance(figure.ends, ComputedEnds) and figure.origin is not None:
-        return STUDENT[len(figure.origin.draws) - 1]
+    own = figure.uncertainty
+    if isinstance(own, Draws) and own.cells is None and own.joint is not None:
+        return STUDENT[len(own.joint.draws) - 1]
     return NORMAL if local else STUDENT[100]
 
 
@@ -314,7 +315,7 @@ def exact(full: NDArray[np.int64] | Floats) -> Table:
         axes = [int(name[1]) for name in names]
         counts = margin(full, axes).astype(float).transpose([sorted(axes).index(axis) for axis in axes])
         schema = schema_of(*full.shape).subset(*names)
-        return Marginal(schema, counts, method="exact", error_kind=ErrorKind.NONE, error=None)
+        return Marginal(schema, counts, method="exact", error_kind=ErrorKind.NONE, uncertainty=None)
 
     return table
 

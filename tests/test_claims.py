@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,8 @@ import pytest
 import crosstally as ct
 import released
 from cli_runs import run
+from crosstally.arithmetic.changes import Change
+from crosstally.arithmetic.uncertainty import Bounds
 from crosstally.browser.explorer.grid import grid
 from crosstally.browser.explorer.release_page import release_page
 from crosstally.browser.explorer.served import Served
@@ -25,7 +28,7 @@ from crosstally.releases import Release, publish
 from crosstally.reliability import SIGNS
 from crosstally.schema import Attribute, Outside, Schema, Unit
 from crosstally.schema.facts import PublicCounts
-from crosstally.tables import Marginal
+from crosstally.tables import ErrorKind, Marginal
 from web_clients import client_of, serving
 
 BOUND = Unit("patient", 3)
@@ -164,18 +167,17 @@ class Wide:
         return 98.0
 
 
-class Narrow:
+def narrow(_: Change | None, values: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
     """Intervals of a half-width of 1.96 x 10 at 95%."""
-
-    def interval(self, values: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
-        half = {0.9: 16.4, 0.95: 19.6, 0.99: 25.8}[level]
-        return values - half, values + half
+    half = {0.9: 16.4, 0.95: 19.6, 0.99: 25.8}[level]
+    return values - half, values + half
 
 
 def corrected() -> Marginal:
     schema = Schema([Attribute("x", ["a", "b", "c", "d"])])
     values = np.array([100.0, 40.0, 20.0, 0.0])
-    return Marginal(schema, values, method="least-squares", error_kind="corrected", error=Wide(), ends=Narrow())
+    known = Bounds(narrow, error=Wide())
+    return Marginal(schema, values, method="least-squares", error_kind=ErrorKind.CORRECTED, uncertainty=known)
 
 
 @pytest.mark.parametrize("level", [0.9, 0.95, 0.99])
@@ -190,9 +192,7 @@ def test_reliability_is_read_off_the_interval_at_every_door(level: float) -> Non
 
 def test_a_difference_below_zero_is_judged_by_its_size() -> None:
     table = corrected()
-    below = Marginal(
-        table.schema, -table.values, method="x", error_kind="corrected", error=table.error, ends=table.ends
-    )
+    below = replace(table, values=-table.values)
     assert ct.analysis.quality(below).tolist() == ["", "E", "F", "F"]
 
 

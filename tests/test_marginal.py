@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from crosstally.arithmetic.uncertainty import Bounds, LinearLaw
 from crosstally.errors import CrosstallyError, MissingExtraError, QueryError
 from crosstally.extras import optional
 from crosstally.schema import Attribute, Schema
@@ -32,9 +33,9 @@ AGE = Attribute("age", edges=[0, 18, 65, 120])
 def marginal(*attributes: Attribute, std_error: float | None = 21.3, **fields: Any) -> Marginal:
     schema = Schema(attributes)
     values = 1000.4 + 100 * np.arange(schema.cells).reshape(schema.shape)
-    error = None if std_error is None else Error(std_error)
-    kind = ErrorKind.NONE if error is None else ErrorKind.EXACT
-    return Marginal(schema, values, **{"method": "least-squares", "error_kind": kind, "error": error, **fields})
+    own = None if std_error is None else LinearLaw(None, Error(std_error))
+    kind = ErrorKind.NONE if own is None else ErrorKind.EXACT
+    return Marginal(schema, values, **{"method": "least-squares", "error_kind": kind, "uncertainty": own, **fields})
 
 
 # Numbers
@@ -59,9 +60,9 @@ def test_values_cannot_be_changed_and_must_fit() -> None:
     with pytest.raises(ValueError, match="read-only"):
         answer.values[0] = 1
     with pytest.raises(CrosstallyError, match="must have shape"):
-        Marginal(Schema([SEX]), np.zeros(3), method="m", error_kind=ErrorKind.NONE, error=None)
+        Marginal(Schema([SEX]), np.zeros(3), method="m", error_kind=ErrorKind.NONE, uncertainty=None)
     with pytest.raises(CrosstallyError, match="must have an error unless"):
-        Marginal(Schema([SEX]), np.zeros(2), method="m", error_kind=ErrorKind.EXACT, error=None)
+        Marginal(Schema([SEX]), np.zeros(2), method="m", error_kind=ErrorKind.EXACT, uncertainty=None)
 
 
 # Text
@@ -87,15 +88,10 @@ def test_a_short_last_attribute_runs_across() -> None:
     ]
 
 
-class Ends:
-    """From 20 below to 60 above each value."""
-
-    def interval(self, values: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
-        return values - 20, values + 60
-
-
 def test_cells_that_have_ends_show_them() -> None:
-    assert repr(marginal(SEX, error_kind=ErrorKind.CORRECTED, ends=Ends())).splitlines() == [
+    """From 20 below to 60 above each value."""
+    ends = Bounds(lambda _, values, level: (values - 20, values + 60))
+    assert repr(marginal(SEX, error_kind=ErrorKind.CORRECTED, uncertainty=ends)).splitlines() == [
         "sex",
         "sex                      count",
         "Male      1,000 (980 to 1,060)",

@@ -111,11 +111,8 @@ def released(**given: Any) -> Any:
 
 def marginal(kind: Any) -> Any:
     table = release().marginal("a0")
-    error = None if kind in ("none", "modelled", "bounds") else table.error
-    ends = object() if kind in ("corrected", "modelled", "bounds") else None
-    return ct.Marginal(
-        SCHEMA.subset("a0"), table.values, method="x", error_kind=kind, error=error, ends=ends
-    ).error_kind
+    own = None if kind == "none" else table.uncertainty
+    return ct.Marginal(SCHEMA.subset("a0"), table.values, method="x", error_kind=kind, uncertainty=own).error_kind
 
 
 def numbers(found: recovery.MatrixPlan) -> Any:

@@ -7,16 +7,15 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, NoReturn, Protocol, overload
+from typing import Any, NoReturn, overload
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from crosstally.arithmetic.changes import Change
-from crosstally.arithmetic.computed import ComputedEnds, ComputedError, PickedEnds, PickedError
 from crosstally.arithmetic.operations import COUNT, LabelledTable
-from crosstally.arithmetic.origin import Origin
+from crosstally.arithmetic.uncertainty import Bounds, LinearLaw, Uncertainty
 from crosstally.errors import CrosstallyError, QueryError, must_be_one_of
 from crosstally.extras import optional
 from crosstally.html_text import MOST_ROWS, html_table
@@ -29,8 +28,6 @@ from crosstally.typing import Floats, Interval
 __all__ = [
     "PUBLIC",
     "USUAL_LEVEL",
-    "CellEnds",
-    "CellError",
     "Chosen",
     "ErrorKind",
     "ExactTable",
@@ -94,24 +91,6 @@ _KINDS = (
 """From the best known to the least: what is computed from several answers is known as well as the least of them."""
 
 
-class CellError(Protocol):
-    """The error of the cells of one table: one number where all have the same, otherwise one for each cell."""
-
-    @property
-    def std_error(self) -> float | NDArray[np.float64]:
-        """The standard deviation of the noise in a cell."""
-
-    def half_width(self, level: float) -> float | NDArray[np.float64]:
-        """The least h such that noise stays within plus or minus h with this probability, or more."""
-
-
-class CellEnds(Protocol):
-    """What knows two-sided intervals of the cells of one table, each its own."""
-
-    def interval(self, values: NDArray[np.float64], level: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The ends of an interval around each of these values that holds the true count with this probability."""
-
-
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Marginal(LabelledTable):
     """An answer: one number for each combination of values, labelled, with its error.
@@ -120,12 +99,12 @@ class Marginal(LabelledTable):
     comes out is again such a table, with its own error; over no attributes it is one number, with a ``value``.
 
     Axes are in the order asked. ``method`` says how it was computed, ``error_kind`` how well its error is known;
-    ``corrected`` is True when negative cells were corrected; the error is then the one before that. ``ends`` knows
-    the intervals of each cell, unless the kind of the error is ``exact`` or ``none``. ``relaxed`` is
+    ``corrected`` is True when negative cells were corrected; the standard error is then the one before that.
+    ``uncertainty`` knows the errors and intervals of cells and of anything computed from them. ``relaxed`` is
     by how much, in counts, a cell of a measured marginal may differ from the same marginal of an answer that was never
     measured: noise leaves marginals that no table has. ``caption`` says where it comes from. ``where`` is the condition
     that the counted rows satisfy, empty for all rows; the schema then has only the labels that such rows can have.
-    ``quantity`` says what the numbers are, and ``origin`` knows how their errors vary together with other answers.
+    ``quantity`` says what the numbers are.
     """
 
     schema: Schema
@@ -133,28 +112,20 @@ class Marginal(LabelledTable):
     _: KW_ONLY
     method: str
     error_kind: ErrorKind
-    error: CellError | None
-    ends: CellEnds | None = None
+    uncertainty: Uncertainty | None
     corrected: bool = False
     relaxed: float = 0.0
     caption: str = ""
     where: str = ""
     quantity: str = COUNT
-    origin: Origin | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "values", read_only(self.values, np.float64))
         object.__setattr__(self, "error_kind", ErrorKind(self.error_kind))
         if self.values.shape != self.schema.shape:
             raise CrosstallyError(f"values must have shape {self.schema.shape}, got {self.values.shape}")
-        # Looked for in tuples, by identity: a set would hash each kind, for each of many tables.
-        if (self.error is None) != (self.error_kind in (ErrorKind.NONE, ErrorKind.MODELLED, ErrorKind.BOUNDS)):
-            raise CrosstallyError("a marginal must have an error unless its kind is none, modelled or bounds")
-        without = self.error_kind in (ErrorKind.EXACT, ErrorKind.NONE)
-        if (self.ends is None) != without and self.error_kind is not ErrorKind.ESTIMATED:
-            raise CrosstallyError(
-                "a marginal must have ends if its errors are corrected, modelled or bounds, and none if exact or none"
-            )
+        if (self.uncertainty is None) != (self.error_kind is ErrorKind.NONE):
+            raise CrosstallyError("a marginal must have an error unless its kind is none")
 
     @property
     def attributes(self) -> tuple[str, ...]:
@@ -164,12 +135,12 @@ class Marginal(LabelledTable):
     @property
     def std_error(self) -> NDArray[np.float64]:
         """The standard error of each cell; NaN where it is not known."""
-        return np.full(self.schema.shape, math.nan if self.error is None else self.error.std_error)
+        return np.full(self.schema.shape, math.nan if self.uncertainty is None else self.uncertainty.std_error)
 
     def half_width(self, level: float = USUAL_LEVEL) -> NDArray[np.float64]:
         """Half the width of the interval around each cell at this level; NaN where the error is not known."""
         check_level(level)
-        return np.full(self.schema.shape, math.nan if self.error is None else self.error.half_width(level))
+        return np.full(self.schema.shape, math.nan if self.uncertainty is None else self.uncertainty.half_width(level))
 
     def interval(self, level: float = USUAL_LEVEL) -> Interval:
         """The ends of an interval for each cell that contains the true count with this probability; NaN if unknown.
@@ -178,57 +149,49 @@ class Marginal(LabelledTable):
         estimate they are its values plus and minus ``half_width``.
         """
         check_level(level)
-        if self.ends is not None:
-            low, high = self.ends.interval(self.values, level)
-            return Interval(low[()], high[()])
-        half = self.half_width(level)
-        return Interval((self.values - half)[()], (self.values + half)[()])
+        if self.uncertainty is None:
+            unknown = np.full(self.schema.shape, math.nan)[()]
+            return Interval(unknown, unknown)
+        low, high = self.uncertainty.interval(self.values, level)
+        return Interval(low[()], high[()])
 
     # What is computed from it
 
     def _computed(
-        self, schema: Schema, values: Floats, origin: Origin | None, *, quantity: str, others: Sequence[Marginal] = ()
+        self,
+        schema: Schema,
+        values: Floats,
+        uncertainty: Uncertainty | None,
+        *,
+        quantity: str,
+        others: Sequence[Marginal] = (),
     ) -> Marginal:
         kind = max((self.error_kind, *(each.error_kind for each in others)), key=_KINDS.index)
-        if origin is None or kind is ErrorKind.NONE:
-            kind, origin = ErrorKind.NONE, None
-        elif kind in {ErrorKind.EXACT, ErrorKind.ESTIMATED}:
-            kind = kind if origin.linear is not None else ErrorKind.ESTIMATED
-        error, ends = None, None if origin is None else origin.count_ends
-        if origin is not None and ends is None:
-            kind = ErrorKind.MODELLED if kind is ErrorKind.BOUNDS else kind  # only sums of cells have bounds
-            if origin.linear is None or any(each.ends is not None for each in (self, *others)):
-                ends = ComputedEnds(origin, quantity)
-        if origin is not None and kind not in {ErrorKind.MODELLED, ErrorKind.BOUNDS}:
-            error = ComputedError(origin)
+        if uncertainty is None:
+            kind = ErrorKind.NONE
+        elif kind is ErrorKind.EXACT and not isinstance(uncertainty, LinearLaw):
+            kind = ErrorKind.ESTIMATED
+        elif kind is ErrorKind.BOUNDS and not isinstance(uncertainty, Bounds):
+            kind = ErrorKind.MODELLED  # only sums of cells have bounds
         return replace(
             self,
             schema=schema,
             values=values,
             error_kind=kind,
-            error=error,
-            ends=ends,
+            uncertainty=uncertainty,
             corrected=self.corrected or any(each.corrected for each in others),
             relaxed=0.0,
             where=" against ".join(dict.fromkeys(each.where for each in (self, *others) if each.where)),
             quantity=quantity,
-            origin=origin,
         )
 
     def without_error(self) -> Marginal:
         """The same numbers, whose error is not known: where no interval was shown to cover the truth, none is given."""
-        return replace(self, error_kind=ErrorKind.NONE, error=None, ends=None, origin=None)
+        return replace(self, error_kind=ErrorKind.NONE, uncertainty=None)
 
-    def _picked(self, schema: Schema, change: Change, origin: Origin | None, *, where: str) -> Marginal:
-        return replace(
-            self,
-            schema=schema,
-            values=change.table(self.values),
-            error=None if self.error is None else PickedError(self, change),
-            ends=None if self.ends is None else PickedEnds(self, change),
-            origin=origin,
-            where=where,
-        )
+    def _picked(self, schema: Schema, change: Change, *, where: str) -> Marginal:
+        own = None if self.uncertainty is None else self.uncertainty.picked(change, self.values)
+        return replace(self, schema=schema, values=change.table(self.values), uncertainty=own, where=where)
 
     def __repr__(self) -> str:
         return self._text(_SHORT)
@@ -245,8 +208,14 @@ class Marginal(LabelledTable):
     @property
     def shows_intervals(self) -> bool:
         """Whether intervals are shown: one symmetric standard error says enough where all counts share it."""
-        by_cell = self.error is not None and np.ndim(self.error.std_error) > 0
-        return self.ends is not None or self.quantity != COUNT or by_cell
+        own = self.uncertainty
+        return self._has_ends or self.quantity != COUNT or (own is not None and np.ndim(own.std_error) > 0)
+
+    @property
+    def _has_ends(self) -> bool:
+        """Whether cells have intervals of their own, not only their values plus and minus an error."""
+        own = self.uncertainty
+        return own is not None and not (isinstance(own, LinearLaw) and not own.whole)
 
     def _shown(self) -> tuple[Floats, Floats] | None:
         return self.interval() if self.shows_intervals else None
@@ -270,11 +239,11 @@ class Marginal(LabelledTable):
         return html_table(heads, rows, caption=self._title(), note=self._footnote(), left=left, more=more)
 
     def _footnote(self) -> str:
-        if self.shows_intervals and (self.ends is not None or self.error is not None):
+        if self.shows_intervals and self.uncertainty is not None:
             assumed = f": {self.error_kind.assumption}" if self.error_kind.assumption else ""
             after = ", after the correction of negative cells" if self.error_kind is ErrorKind.CORRECTED else ""
             return f"(... to ...) {USUAL_LEVEL:.0%} intervals{after}{assumed} ({self.method})"
-        if self.error is None:
+        if self.uncertainty is None:
             return f"± ?: the error is not known ({self.method})"
         before = ", before negative cells were corrected" if self.corrected else ""
         known = f", {self.error_kind.value}" if self.error_kind is ErrorKind.ESTIMATED else ""
@@ -383,9 +352,9 @@ class Marginal(LabelledTable):
         from crosstally.charts import bar_chart
 
         axes = self.schema.subset(*(attribute.name for attribute in self.schema.attributes if attribute.size > 1))
-        half = None if self.error is None else self.half_width().reshape(axes.shape)
+        half = None if self.uncertainty is None or self._has_ends else self.half_width().reshape(axes.shape)
         caption = "; ".join(text for text in (self.where, self.caption) if text)
-        ends = None if self.ends is None else self.interval()
+        ends = self.interval() if self._has_ends else None
         interval = None if ends is None else (ends[0].reshape(axes.shape), ends[1].reshape(axes.shape))
         values = self.values.reshape(axes.shape)
         return bar_chart(

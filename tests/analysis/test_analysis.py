@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 import crosstally as ct
 from crosstally.analysis.association import chi_squares, mutual_informations
-from crosstally.arithmetic.computed import ComputedEnds
-from crosstally.arithmetic.origin import Origin
+from crosstally.arithmetic.joint import Joint
+from crosstally.arithmetic.uncertainty import Draws, LinearLaw
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.errors import QueryError
 from crosstally.releases import Release, Statement, publish
@@ -27,8 +27,8 @@ NOISE, GAUSSIAN = Noise(NoiseKind.LAPLACE, 5.0), Noise(NoiseKind.GAUSSIAN, 7.0)
 
 def table(*attributes: ct.Attribute, values: object, error: float | None = None) -> Marginal:
     kind = ErrorKind.NONE if error is None else ErrorKind.EXACT
-    known = None if error is None else Error(error)
-    return Marginal(ct.Schema(attributes), np.array(values, float), method="m", error_kind=kind, error=known)
+    known = None if error is None else LinearLaw(None, Error(error))
+    return Marginal(ct.Schema(attributes), np.array(values, float), method="m", error_kind=kind, uncertainty=known)
 
 
 class Error:
@@ -245,7 +245,7 @@ def test_the_scale_of_many_draws_is_the_distance_that_a_further_one_keeps_in_95_
     """The 401st of 401 numbers is above the 381st of the others in 20 of 401 cases, above the 380th in 21."""
     draws = np.arange(401.0)[np.random.default_rng(1).permutation(401)]
     draws = np.concatenate([[0.0], draws[draws > 0]])
-    low, high = ComputedEnds(Origin([], lambda: draws, lambda: None), "difference").interval(np.zeros(()), 0.95)
+    low, high = Draws(Joint((), lambda: draws), "difference").interval(np.zeros(()), 0.95)
     assert high == -low == pytest.approx(381 / 1.959964 * 1.965912, rel=1e-6)  # Student's quantile for 400
 
 
@@ -253,12 +253,12 @@ def test_a_covered_table_beside_an_unmeasured_one_has_a_replicate_for_each_of_it
     """Draw r of the unmeasured table is of replicate r modulo 100: its pairs are those of that replicate, nearly."""
     release = released(population(), nonnegative="shrunk")
     pair, triple = release.marginal("a0", "a1"), release.marginal("a0", "a1", "a2")
-    assert pair.origin is not None
-    assert len(pair.origin.draws) == 101
+    assert pair.joint is not None
+    assert len(pair.joint.draws) == 101
     for beside in (triple.sum("a2") - pair, pair - triple.sum("a2")):
-        assert beside.origin is not None
-        assert len(beside.origin.draws) == 401
-        assert np.abs(beside.origin.draws).max() < 0.2 * np.ptp(pair.origin.draws, axis=0).min()
+        assert beside.joint is not None
+        assert len(beside.joint.draws) == 401
+        assert np.abs(beside.joint.draws).max() < 0.2 * np.ptp(pair.joint.draws, axis=0).min()
 
 
 def test_attributes_never_measured_together_have_bounds_and_figures() -> None:

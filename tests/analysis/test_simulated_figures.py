@@ -130,7 +130,7 @@ def held_of_supposed(seeds: Iterable[int], factor: float) -> Floats:
 def supposed_errors(rng: np.random.Generator, release: Release, number: int) -> dict[str, Floats]:
     """How far figures of replicates are from those of tables of the supposed law: (number, *shape) for each."""
     tables = {axes: release.marginal(*(NAMES[axis] for axis in axes)) for axes in PAIRS}
-    draws = {axes: each.origin.draws for axes, each in tables.items() if each.origin is not None}
+    draws = {axes: each.joint.draws for axes, each in tables.items() if each.joint is not None}
     shape, apart = release.schema.sizes(NAMES), dict[str, list[Floats]]()
     for _ in range(number):
         answer = plain_figures(fitted(np.ones(shape), margins_of(draws, int(rng.integers(1, 101)))))

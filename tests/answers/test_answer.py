@@ -77,7 +77,7 @@ def test_a_table_never_measured_has_no_error_bar() -> None:
     got = ask([measured(Cells(("b",)), [2, 4, 8])], "a", "b")
     assert np.allclose(got.values, [[1, 2, 4], [1, 2, 4]])
     assert got.error_kind is ErrorKind.NONE
-    assert got.error is None
+    assert got.uncertainty is None
     assert np.isnan(got.std_error).all()
     assert np.isnan(got.interval()[0]).all()
 

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from crosstally.answers.bounds import BoundedEnds
+from crosstally.answers.bounds import margin_bounds
+from crosstally.arithmetic.changes import Change
+from crosstally.arithmetic.uncertainty import Bounds
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.releases import Release, Statement, publish
 from crosstally.tables import ErrorKind, Marginal
@@ -25,11 +27,8 @@ def released(rng: np.random.Generator, full: NDArray[np.int64], views: Sequence[
     return publish(schema_of(*full.shape), measured(rng, full, views, LAPLACE), STATEMENT)
 
 
-class Off:
-    """Ends three below and two above."""
-
-    def interval(self, values: NDArray[np.float64], level: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        return values - 3, values + 2
+OFF = Bounds(lambda _, values, level: (values - 3, values + 2))
+"""Ends three below and two above."""
 
 
 MARGINS = {
@@ -44,20 +43,20 @@ MARGINS = {
 def marginal(names: Sequence[str]) -> Marginal:
     values = np.array(MARGINS[tuple(names)], float)
     schema = schema_of(2, 2, 2).subset(*names)
-    return Marginal(schema, values, method="m", error_kind=ErrorKind.MODELLED, error=None, ends=Off())
+    return Marginal(schema, values, method="m", error_kind=ErrorKind.MODELLED, uncertainty=OFF)
 
 
 def test_two_attributes_by_hand() -> None:
     """(70 - 3) + (60 - 3) - (100 + 2) = 22 to min(72, 62); (30 - 3) + (40 - 3) - 102 < 0."""
-    low, high = BoundedEnds(marginal, ("a0", "a1"), shape=(2, 2), subsets=(1, 2)).interval(np.full((2, 2), 30.0), 0.95)
+    low, high = margin_bounds(marginal, ("a0", "a1"), (2, 2), (1, 2), None, np.full((2, 2), 30.0), 0.95)
     assert low.tolist() == [[22, 2], [0, 0]]
     assert high.tolist() == [[62, 42], [32, 32]]
 
 
 def test_what_two_tables_share_is_taken_off_instead_of_everyone() -> None:
     """n(0, 0, 0) is at least n(0, 0, .) + n(., 0, 0) - n(., 0, .): (45 - 3) + (50 - 3) - (60 + 2) = 27."""
-    ends = BoundedEnds(marginal, ("a0", "a1", "a2"), shape=(2, 2, 2), subsets=(3, 6))
-    low, high = ends.interval(np.full((2, 2, 2), 30.0), 0.95)
+    values = np.full((2, 2, 2), 30.0)
+    low, high = margin_bounds(marginal, ("a0", "a1", "a2"), (2, 2, 2), (3, 6), None, values, 0.95)
     assert (low[0, 0, 0], high[0, 0, 0], high[0, 0, 1]) == (27, 47, 12 if high[0, 0, 1] < 30 else 30)
 
 
@@ -67,8 +66,8 @@ def test_sums_are_bounded_by_the_margins_they_fill_and_touch() -> None:
     Touched margins say at most 72 + 32 = 104 or 62 + 42 = 104.
     """
     chosen = np.array([[True, True], [True, False]])
-    ends = BoundedEnds(marginal, ("a0", "a1"), shape=(2, 2), subsets=(1, 2))
-    low, high = ends.mapped(lambda stack: (stack * chosen).sum(axis=(1, 2))).interval(np.array(85.0), 0.95)
+    change = Change(lambda stack: (stack * chosen).sum(axis=(1, 2)))
+    low, high = margin_bounds(marginal, ("a0", "a1"), (2, 2), (1, 2), change, np.array(85.0), 0.95)
     assert (float(low), float(high)) == (67, 104)
 
 

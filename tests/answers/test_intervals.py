@@ -11,7 +11,8 @@ import pytest
 from numpy.typing import NDArray
 
 import crosstally as ct
-from crosstally.answers.intervals import RepeatedEnds, _near_means, squares_of_alike
+from crosstally.answers.intervals import _near_means, squares_of_alike, squares_shared
+from crosstally.arithmetic.uncertainty import Spread
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.errors import QueryError
 from crosstally.releases import Release, Statement, open_release, publish
@@ -32,14 +33,11 @@ def released(seed: int, *, kind: NoiseKind = LAPLACE, **options: object) -> tupl
     return publish(schema_of(*SIZES), views, STATEMENT, **options), full
 
 
-class Given(RepeatedEnds):
-    """Intervals of tables that are given."""
-
-    def __init__(self, *tables: list[float]) -> None:
-        self.given = np.array(tables)
-
-    def tables(self) -> NDArray[np.float64]:
-        return self.given
+def given(*tables: list[float]) -> Spread:
+    """Of tables that are given: the truth of the replicates, then each of them."""
+    stack = np.array(tables)
+    squares = squares_shared(stack)
+    return Spread(stack[0], squares, squares, len(stack) - 1)
 
 
 def test_ends_by_hand() -> None:
@@ -47,18 +45,18 @@ def test_ends_by_hand() -> None:
 
     11.68 to either side of 20 is 8.3 to 31.7, outwards 8 to 32; of 3 it is -8.7 to 14.7, that is 0 to 15.
     """
-    ends = Given([20.0, 3.0], [24.0, 7.0], [16.0, -1.0])
-    low, high = ends.interval(np.array([20.0, 3.0]), 0.9)
+    ends = given([20.0, 3.0], [24.0, 7.0], [16.0, -1.0])
+    low, high = ends.interval_around(np.array([20.0, 3.0]), 0.9)
     assert (low.tolist(), high.tolist()) == ([8, 0], [32, 15])
 
 
 def test_the_truth_of_the_replicates_is_inside() -> None:
-    low, high = Given([30.5, 2.0], [30.5, 2.0]).interval(np.array([20.0, 9.5]), 0.95)
+    low, high = given([30.5, 2.0], [30.5, 2.0]).interval_around(np.array([20.0, 9.5]), 0.95)
     assert (low.tolist(), high.tolist()) == ([20, 2], [31, 10])
 
 
 def test_exact_cells_have_no_width() -> None:
-    low, high = Given([7.0, 0.0], [7.0, 0.0]).interval(np.array([7.0 + 1e-12, -1e-12]), 0.95)
+    low, high = given([7.0, 0.0], [7.0, 0.0]).interval_around(np.array([7.0 + 1e-12, -1e-12]), 0.95)
     assert (low.tolist(), high.tolist()) == ([7, 0], [7, 0])
 
 

@@ -27,7 +27,7 @@ TOWN = ct.Attribute(
 
 def table(*attributes: ct.Attribute, values: object) -> Marginal:
     given = np.array(values, float)
-    return Marginal(ct.Schema(attributes), given, method="m", error_kind=ErrorKind.NONE, error=None)
+    return Marginal(ct.Schema(attributes), given, method="m", error_kind=ErrorKind.NONE, uncertainty=None)
 
 
 M = table(SEX, AGE, values=[[10, 20, 30], [40, 50, 50]])

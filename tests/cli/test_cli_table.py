@@ -14,6 +14,7 @@ import pyarrow.parquet
 
 from cli_runs import ran_well, run
 from conftest import schema_of
+from crosstally.arithmetic.uncertainty import Bounds, LinearLaw
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.cli.output.rendering import show
 from crosstally.cli.output.screen import UNBOUNDED, Screen
@@ -53,11 +54,9 @@ class Unequal:
         return 2 * self.std_error
 
 
-class Ends:
-    """From 20 below to 60 above each value."""
-
-    def interval(self, values: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
-        return values - 20, values + 60
+KNOWN = LinearLaw(None, Known())
+ENDS = Bounds(lambda _, values, level: (values - 20, values + 60))
+"""From 20 below to 60 above each value."""
 
 
 def marginal(*names: str, known: bool = True) -> Marginal:
@@ -68,7 +67,7 @@ def marginal(*names: str, known: bool = True) -> Marginal:
         1000 + np.arange(part.cells, dtype=float).reshape(part.shape),
         method="least-squares",
         error_kind=ErrorKind.EXACT if known else ErrorKind.NONE,
-        error=Known() if known else None,
+        uncertainty=KNOWN if known else None,
         caption="ε = 1",
     )
 
@@ -125,7 +124,7 @@ def parquet_of(answer: Marginal) -> pa.Table:
 
 def test_columns_of_numbers_give_way_to_attributes() -> None:
     schema = Schema([Attribute("count", ["low", "high"])])
-    odd = Marginal(schema, np.array([1.0, 2.0]), method="m", error_kind=ErrorKind.EXACT, error=Known())
+    odd = Marginal(schema, np.array([1.0, 2.0]), method="m", error_kind=ErrorKind.EXACT, uncertainty=KNOWN)
     table = parquet_of(odd)
     assert table.column_names == ["count", "count_", "std_error", "count_low", "count_high"]
     numbers = {"count_": 2.0, "std_error": 21.4, "count_low": -39.0, "count_high": 43.0}
@@ -160,13 +159,13 @@ def test_an_unknown_error_is_a_question_mark_and_says_why() -> None:
 
 
 def test_intervals_are_shown_where_there_are_any() -> None:
-    corrected = replace(marginal("sex"), error_kind=ErrorKind.CORRECTED, ends=Ends(), corrected=True)
+    corrected = replace(marginal("sex"), error_kind=ErrorKind.CORRECTED, uncertainty=ENDS, corrected=True)
     assert shown(corrected)[-1].startswith("(... to ...): the true count is within this interval with 95% confidence")
     lines = shown(corrected, level=0.9)
     assert lines[3] == "Female   1,000 (980 to 1,060)"
     assert lines[-1].startswith("(... to ...): the true count is within this interval with 90% confidence")
     assert json.loads(json_text(corrected, level=0.95))["cells"][0]["high"] == 1060
-    modelled = replace(marginal("sex", "diet", known=False), error_kind=ErrorKind.MODELLED, ends=Ends())
+    modelled = replace(marginal("sex", "diet", known=False), error_kind=ErrorKind.MODELLED, uncertainty=ENDS)
     lines = shown(modelled)
     assert lines[3].split("   ")[-1].strip() == "1,002 (982 to 1,062)"
     assert "95% confidence. Interactions that nobody measured are assumed to be" in lines[-1]
@@ -177,7 +176,7 @@ def test_intervals_are_shown_where_there_are_any() -> None:
 
 def test_labels_cannot_steer_the_terminal_or_its_styles() -> None:
     schema = Schema([Attribute("[bold]x", ["\x1b[31mred\x1b[0m", ":smile:", "[/bold]"])])
-    odd = Marginal(schema, np.zeros(3), method="m", error_kind=ErrorKind.NONE, error=None)
+    odd = Marginal(schema, np.zeros(3), method="m", error_kind=ErrorKind.NONE, uncertainty=None)
     lines = shown(odd)
     assert lines[0] == "[bold]x"
     assert [line.split("  ")[0] for line in lines[3:6]] == ["�[31mred�[0m", ":smile:", "[/bold]"]
@@ -189,7 +188,7 @@ def test_the_margin_is_not_known_when_the_error_is_not() -> None:
 
 def test_cells_with_errors_of_their_own() -> None:
     """A condition that is not the same for all labels: one error for each cell, in every format."""
-    answer = replace(marginal("sex"), error=Unequal(), where="sex = Female or rooms = 1")
+    answer = replace(marginal("sex"), uncertainty=LinearLaw(None, Unequal()), where="sex = Female or rooms = 1")
     assert csv_text(answer) == (
         "sex,count,std_error,count_low,count_high\nFemale,1000.0,3.0,994.0,1006.0\nMale,1001.0,4.0,993.0,1009.0\n"
     )
@@ -224,7 +223,7 @@ def test_numbers_are_never_cut_however_narrow_the_terminal() -> None:
 
 def test_a_long_table_is_shown_in_part_and_says_so() -> None:
     schema = Schema([Attribute(f"a{i}", [str(j) for j in range(11)]) for i in range(3)])
-    long = Marginal(schema, np.zeros((11, 11, 11)), method="m", error_kind=ErrorKind.EXACT, error=Known())
+    long = Marginal(schema, np.zeros((11, 11, 11)), method="m", error_kind=ErrorKind.EXACT, uncertainty=KNOWN)
     lines = shown(long)
     assert len([line for line in lines if line.endswith("0 ± 21")]) == 1000
     assert "These are the first lines of 1,331 cells; --format csv has all of them." in lines

@@ -17,6 +17,7 @@ from pyaxis import pyaxis
 from pyjstat import pyjstat
 
 from cli_runs import run
+from crosstally.arithmetic.uncertainty import Bounds
 from crosstally.errors import QueryError
 from crosstally.exports.cells import measures
 from crosstally.exports.csv_table import csv_text, inert
@@ -51,26 +52,24 @@ HOSTILE = [
 
 
 class Errors:
-    """An error of its own for each cell, and ends 2 below and 4 above it."""
+    """An error of its own for each cell."""
 
     std_error = np.array([[1.5, 2.5, 3.5], [4.5, 5.5, 6.5]])
 
     def half_width(self, level: float) -> np.ndarray:
         return 2 * self.std_error
 
-    def interval(self, values: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
-        return values - 2, values + 4
-
 
 def marginal() -> Marginal:
-    kind, error = ErrorKind.CORRECTED, Errors()
-    return Marginal(SCHEMA, COUNTS, method="least-squares", error_kind=kind, error=error, ends=error, caption="ε = 1")
+    """Ends are 2 below and 4 above each cell."""
+    kind, own = ErrorKind.CORRECTED, Bounds(lambda _, values, level: (values - 2, values + 4), error=Errors())
+    return Marginal(SCHEMA, COUNTS, method="least-squares", error_kind=kind, uncertainty=own, caption="ε = 1")
 
 
 def unknown(labels: list[str], name: str = "label") -> Marginal:
     schema = Schema([Attribute(name, labels)])
     counts = -np.arange(1.0, len(labels) + 1)
-    return Marginal(schema, counts, method="m", error_kind=ErrorKind.NONE, error=None)
+    return Marginal(schema, counts, method="m", error_kind=ErrorKind.NONE, uncertainty=None)
 
 
 LABELS = [(sex, age) for sex in ("Female", "Male") for age in ("[0, 18)", "[18, 65.5]", "(missing)")]
@@ -155,7 +154,7 @@ def test_unknown_errors_are_empty_in_each_format(tmp_path: Path) -> None:
 
 
 def test_the_total_has_no_attributes() -> None:
-    total = Marginal(SCHEMA.subset(), np.array(5.0), method="m", error_kind=ErrorKind.NONE, error=None)
+    total = Marginal(SCHEMA.subset(), np.array(5.0), method="m", error_kind=ErrorKind.NONE, uncertainty=None)
     assert sdmx_csv_text(total).splitlines()[1] == "dataflow,CROSSTALLY:TOTAL(1.0),I,5.0,,,"
     assert "STUB" not in px_text(total)
     book = io.BytesIO()
@@ -165,7 +164,7 @@ def test_the_total_has_no_attributes() -> None:
 
 def test_identifiers_of_sdmx_differ_and_are_not_its_own_words() -> None:
     schema = Schema([Attribute(name, ["C1", "x y"]) for name in ("action", "Action", "東京")])
-    answer = Marginal(schema, np.zeros((2, 2, 2)), method="m", error_kind=ErrorKind.NONE, error=None)
+    answer = Marginal(schema, np.zeros((2, 2, 2)), method="m", error_kind=ErrorKind.NONE, uncertainty=None)
     head, first = sdmx_csv_text(answer).splitlines()[:2]
     assert head.split(",")[3:6] == ["ACTION_: action", "ACTION__: Action", "DIM_3: 東京"]
     assert first.split(",")[3] == "C1: C1"

@@ -345,9 +345,9 @@ def errors_in_bars(sizes, *, runs, people, epsilon, method):
     for _ in range(runs):
         measured = measurements_of(protocol, *collection(protocol, codes, random))
         answers, raw = (release_of(protocol, measured, people, shrink=s).marginals(names) for s in ("auto", "none"))
-        moved = [abs(a.values - truth) / a.error.half_width(0.95) for a, truth in zip(answers, truths, strict=True)]
+        moved = [abs(a.values - truth) / a.half_width() for a, truth in zip(answers, truths, strict=True)]
         found.append(np.concatenate([each.ravel() for each in moved]))
-        widths += [a.error.std_error / b.error.std_error for a, b in zip(answers, raw, strict=True)]
+        widths += [a.uncertainty.std_error / b.uncertainty.std_error for a, b in zip(answers, raw, strict=True)]
     return np.stack(found), float(np.mean(widths))
 
 
@@ -373,7 +373,7 @@ def test_error_bars_are_saved_with_a_release(tmp_path) -> None:
     release.save(tmp_path / "local.release.parquet")
     again = open_release(tmp_path / "local.release.parquet")
     for names in [("a0",), ("a1", "a3"), ("a2", "a1")]:
-        assert again.marginal(*names).error.std_error == release.marginal(*names).error.std_error
+        assert again.marginal(*names).uncertainty.std_error == release.marginal(*names).uncertainty.std_error
     # lost posterior variances would leave those of the unbiased estimate, in both releases alike
     unbiased = collector.release(shrink="none").marginal("a1", "a3")
-    assert again.marginal("a1", "a3").error.std_error != unbiased.error.std_error
+    assert again.marginal("a1", "a3").uncertainty.std_error != unbiased.uncertainty.std_error

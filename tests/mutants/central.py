@@ -189,13 +189,13 @@ CENTRAL = (
     ),
     # Answers
     Mutant(
-        "answers/intervals.py",
-        "stdtrit(number, (1 + level) / 2)",
-        "stdtrit(number, level)",
+        "arithmetic/uncertainty.py",
+        "stdtrit(freedom, (1 + level) / 2)",
+        "stdtrit(freedom, level)",
         "answers/test_intervals.py::test_ends_by_hand",
     ),
     Mutant(
-        "answers/intervals.py",
+        "arithmetic/uncertainty.py",
         "low = np.floor(np.maximum(low, 0.0) + slack)",
         "low = np.ceil(np.maximum(low, 0.0) + slack)",
         "answers/test_intervals.py::test_ends_by_hand",

@@ -7,8 +7,8 @@ import pytest
 
 from crosstally.answers import origins
 from crosstally.answers.mixed_errors import MixedErrorBars
-from crosstally.answers.origins import ReleaseSource, covered_origin
-from crosstally.arithmetic.linear import Linear
+from crosstally.answers.origins import ReleaseSource, covered_joint
+from crosstally.arithmetic.linear_form import LinearForm
 from crosstally.budget import Noise, NoiseKind
 from crosstally.errors import PlanError, QueryError, TooManyCellsError
 from crosstally.query.kronecker import Kronecker, matrices_of, mixed_of
@@ -116,8 +116,8 @@ def test_differences_of_cells_have_their_exact_error(asked, rows, monkeypatch) -
     dense = {names: rows_of(Cells(names), SCHEMA) for names in covered}
     source = ReleaseSource(bars, "none")
 
-    def cell(names: tuple[str, ...], place: int) -> Linear:
-        table = Linear.table(source, names, SCHEMA.sizes(names))
+    def cell(names: tuple[str, ...], place: int) -> LinearForm:
+        table = LinearForm.table(source, names, SCHEMA.sizes(names))
         return table.picked(np.array([place]))
 
     for first in covered:
@@ -129,8 +129,8 @@ def test_differences_of_cells_have_their_exact_error(asked, rows, monkeypatch) -
     monkeypatch.setattr(origins, "_DRAWS", 20_000)
     stacks = []
     for names in covered:
-        origin = covered_origin(bars, found, names, found.table(names), None)
-        stacks.append(origin.draws[1:].reshape(20_000, -1))
+        joint = covered_joint(bars, found, names, found.table(names), None)
+        stacks.append(joint.draws[1:].reshape(20_000, -1))
     drawn, all_rows = np.cov(np.concatenate(stacks, axis=1).T), np.concatenate(list(dense.values()))
     expected = all_rows @ covariance @ all_rows.T
     variances = np.diagonal(expected)

@@ -12,6 +12,7 @@ import pytest
 
 import crosstally as ct
 from cli_runs import run
+from crosstally.arithmetic.uncertainty import LinearLaw
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.errors import QueryError
 from crosstally.exports.synthetic import write_rows
@@ -141,7 +142,8 @@ class Known:
 def test_the_factor_is_that_of_the_formula() -> None:
     """1,000 people half and half with noise of 30; 4,000 rows that agree: sqrt(250 + 900) / 1000 / sqrt(1/4/4000)."""
     schema = schema_of(2)
-    answer = Marginal(schema, np.array([500.0, 500.0]), method="m", error_kind=ErrorKind.EXACT, error=Known())
+    known = LinearLaw(None, Known())
+    answer = Marginal(schema, np.array([500.0, 500.0]), method="m", error_kind=ErrorKind.EXACT, uncertainty=known)
     codes = np.repeat([0, 1], 2_000)[:, None].astype(np.int32)
     expected = math.sqrt(250 + 900) / 1_000 / math.sqrt(0.25 / 4_000)
     assert narrowness(schema, codes, {("a0",): answer}) == pytest.approx((expected, expected))

@@ -18,7 +18,7 @@ from benchmarks.accuracy.intervals import BUDGETS
 from benchmarks.accuracy.kept import code_digest, kept, table_digest
 from benchmarks.accuracy.real_tables import real_table
 from benchmarks.accuracy.settings import Setting, in_processes, truth_of
-from crosstally.answers.intervals import CoveredEnds
+from crosstally.answers.intervals import Covered
 from crosstally.inference.estimate import Inference, infer
 from crosstally.inference.repeats import REPEATS, repeated
 from crosstally.inference.shrinkage import shrunk
@@ -60,7 +60,8 @@ def held(trial: Trial) -> Draw:
     for asked in (names for tables in truth.asked.values() for names in tables if release.covers(*names)):
         exact, values = table.counts(asked).ravel(), release.marginal(*asked).values
         for name, repeats in found.items():
-            ends = CoveredEnds(lambda each=repeats: each, inference.estimate, asked).interval(values, 0.95)  # type: ignore[misc]
+            spread = Covered(lambda each=repeats: each, inference.estimate, asked).spread(None)  # type: ignore[misc]
+            ends = spread.interval_around(values, 0.95)
             cells = np.stack([np.asarray(each, float).ravel() for each in (exact, values, *ends)])
             add(out, name, cells, {"all": np.ones(len(exact), bool), "k=1": np.full(len(exact), len(asked) == 1)})
     return out

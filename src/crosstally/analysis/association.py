@@ -61,13 +61,13 @@ def association(table: Marginal) -> Association:
     """
     if table.values.ndim != 2 or table.quantity != "count":
         raise QueryError(f"the table must be counts over two attributes, got {table.quantity} over {table.attributes}")
-    if table.origin is None:
+    if table.joint is None:
         raise QueryError("the error of this table is not known, so noise and association cannot be told apart")
     first, second = table.attributes
     return Association(
         (first, second),
         chi_square=float(chi_squares(table.values[None])[0]),
-        p_value=_p_value(table.values, table.origin.draws),
+        p_value=_p_value(table.values, table.joint.draws),
         cramers_v=cramers_v(table),
         mutual_information=table.statistic(mutual_informations, "mutual information").unbiased().without_error(),
     )

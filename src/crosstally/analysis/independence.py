@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from crosstally.arithmetic.origin import joined
+from crosstally.arithmetic.joint import Joint, joined
 from crosstally.errors import QueryError
 from crosstally.tables import Marginal
 
@@ -18,7 +18,12 @@ def independent(*answers: Marginal) -> tuple[Marginal, ...]:
     its refit are not, and neither are two files with the same measurements: these are refused.
     ``before, after = independent(last_year.marginal("sex"), this_year.marginal("sex"))``, then ``after - before``.
     """
-    origins = [each.origin for each in answers if each.origin is not None]
-    if len(origins) < len(answers):
+    joints = [each.joint for each in answers if each.joint is not None]
+    if len(joints) < len(answers):
         raise QueryError("an answer whose error is not known cannot be stated to be independent")
-    return tuple(replace(each, origin=origin) for each, origin in zip(answers, joined(origins), strict=True))
+    return tuple(_beside(each, joint) for each, joint in zip(answers, joined(joints), strict=True))
+
+
+def _beside(answer: Marginal, joint: Joint) -> Marginal:
+    assert answer.uncertainty is not None  # it has a joint one
+    return replace(answer, uncertainty=replace(answer.uncertainty, joint=joint))

@@ -11,22 +11,22 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.answers.bounds import BoundedEnds
-from crosstally.answers.error_bars import ErrorBars, ErrorLaw
+from crosstally.answers.bounds import margin_bounds
+from crosstally.answers.error_bars import ErrorBars
 from crosstally.answers.interactions import own_sizes
-from crosstally.answers.intervals import CoveredEnds, TotalEnds
-from crosstally.answers.matrix_errors import MatrixError
-from crosstally.answers.modelled import ModelledEnds
-from crosstally.answers.moments import MomentEnds
-from crosstally.answers.nested_errors import NestedError
-from crosstally.answers.origins import WhereAdded, covered_origin, modelled_origin, moment_origin
-from crosstally.answers.possible import Emptied, PossibleEnds, emptied, raked_to_possible
+from crosstally.answers.intervals import Covered
+from crosstally.answers.modelled import Modelled
+from crosstally.answers.moments import MomentTable
+from crosstally.answers.origins import covered_joint, modelled_joint, moment_joint, where_added
+from crosstally.answers.possible import keeping_total, raked_to_possible
 from crosstally.answers.reconstruct.least_squares import least_norm, linear_tables
 from crosstally.answers.reconstruct.linear_program import least_differences
 from crosstally.answers.reconstruct.maximum_entropy import greatest_entropy
 from crosstally.answers.reconstruct.raking import nearest_to_reference
 from crosstally.answers.reconstruct.reconstruction import Known, Reconstruction, known_alike
-from crosstally.answers.spread import InGroups, SpreadBounds, SpreadEnds, spread
+from crosstally.answers.spread import Grouped, InGroups, grouped_bounds, spread
+from crosstally.arithmetic.changes import emptied
+from crosstally.arithmetic.uncertainty import Bounds, Counts, Draws, LinearLaw, Uncertainty
 from crosstally.errors import QueryError, TooManyCellsError, did_you_mean
 from crosstally.inference.nonnegativity import clip_and_keep_total
 from crosstally.query.groups import Groups
@@ -40,8 +40,6 @@ from crosstally.tables import ErrorKind, Marginal
 __all__ = ["METHODS", "answer", "answer_all"]
 
 Reconstructing = Callable[[Known], list[Reconstruction]]
-Ends = CoveredEnds | ModelledEnds | BoundedEnds | MomentEnds | SpreadEnds | SpreadBounds
-CoveredOrMoments = CoveredEnds | MomentEnds | None
 
 METHODS: Mapping[str, Reconstructing] = {
     "maximum-entropy": greatest_entropy,
@@ -110,13 +108,15 @@ def _possible(estimate: Estimate, found: Marginal, known: Known) -> Marginal:
     possible = estimate.schema.possible(found.attributes) if found.corrected else None
     if possible is None:
         return found
-    values = found.values
-    values = emptied(values, possible) if known.covered.all() else raked_to_possible(values, possible, known.subsets)
-    ends = found.ends
-    if isinstance(ends, CoveredEnds | ModelledEnds | BoundedEnds):
-        ends = PossibleEnds(ends, possible)
-    origin = None if found.origin is None else found.origin.changed(Emptied(possible), counts=True)
-    return replace(found, values=values, ends=ends, origin=origin)
+    values, own = found.values, found.uncertainty
+    values = (
+        keeping_total(values, possible) if known.covered.all() else raked_to_possible(values, possible, known.subsets)
+    )
+    if own is not None and own.joint is not None:
+        own = replace(own, joint=own.joint.changed(emptied(possible)))
+    if isinstance(own, Bounds) or (isinstance(own, Draws) and isinstance(own.cells, Covered | Modelled)):
+        own = replace(own, possible=possible)
+    return replace(found, values=values, uncertainty=own)
 
 
 def _from_groups(  # noqa: PLR0917 (the arguments of answer_all, and the groups)
@@ -176,29 +176,34 @@ def _spread(
     ``known`` says whether all shares were measured; ``own`` has the sizes of the table's interactions (``own_sizes``).
     """
     shares = {axis: each.shares[None] for axis, each in axes.items()}
-    whole = found.ends.before if isinstance(found.ends, PossibleEnds) else found.ends
-    ends: SpreadEnds | SpreadBounds | None = None
+    own_of_groups, whole, possible = _without_zeros(found.uncertainty)
+    new: Uncertainty | None = None
     kind = ErrorKind.NONE
-    repeated = errors.repeats is not None and errors.sizes is not None
-    if isinstance(whole, CoveredEnds | ModelledEnds) and known and repeated:
-        assert errors.repeats is not None  # looked at above
-        assert errors.sizes is not None
-        ends = SpreadEnds(whole, errors.repeats, errors.sizes, axes, cells=found.values, own=own)
-        kind = ErrorKind.MODELLED
-    elif isinstance(whole, CoveredEnds | ModelledEnds | BoundedEnds):
-        ends, kind = SpreadBounds(whole, axes, cells=found.values), ErrorKind.BOUNDS
-    shown: SpreadEnds | SpreadBounds | PossibleEnds | None = ends
-    if ends is not None and isinstance(found.ends, PossibleEnds):
-        shown = PossibleEnds(ends, spread(found.ends.possible[None], axes)[0])
+    if isinstance(whole, Covered | Modelled) and known and errors.repeats is not None and errors.sizes is not None:
+        cells = Grouped(whole, errors.repeats, errors.sizes, axes, cells=found.values, own=own)
+        new, kind = Draws(None, modelled=True, cells=cells), ErrorKind.MODELLED
+    elif own_of_groups is not None and (isinstance(own_of_groups, Bounds) or isinstance(whole, Covered | Modelled)):
+        new, kind = Bounds(partial(grouped_bounds, own_of_groups, axes, found.values)), ErrorKind.BOUNDS
+    if new is not None and possible is not None:
+        new = replace(new, possible=spread(possible[None], axes)[0])
     return replace(
         found,
         schema=schema,
         values=spread(found.values[None], axes, shares)[0],
         error_kind=kind,
-        error=None,
-        ends=shown,
-        origin=None,
+        uncertainty=new,
     )
+
+
+def _without_zeros(
+    own: Uncertainty | None,
+) -> tuple[Uncertainty | None, Counts | None, NDArray[np.bool_] | None]:
+    """An uncertainty as if no cell were zero for certain, the counts that it is of, and which cells are not."""
+    if isinstance(own, Draws):
+        return replace(own, possible=None), own.cells, own.possible
+    if isinstance(own, Bounds):
+        return replace(own, possible=None), None, own.possible
+    return own, None, None
 
 
 def _shares(estimate: Estimate, groups: Groups, name: str) -> NDArray[np.float64]:
@@ -218,40 +223,32 @@ def _straight(  # noqa: PLR0917 (the arguments of answer_all, and what is known)
     """Covered tables: the estimate's, with their errors."""
     corrected, ndim = estimate.corrected != "none", len(known.shape)
     stack = rebuild(known.coefficients.reshape(-1, *known.shape), ndim)
-    laws = list(map(errors.covered_law, tables))
     repeats = errors.repeats if corrected else None
-
     moments = errors.moments(estimate)
-
-    def ends(
-        names: Sequence[str], values: NDArray[np.float64], law: ErrorLaw | NestedError | MatrixError
-    ) -> CoveredOrMoments:
+    cells = clip_and_keep_total(stack, ndim) if corrected else stack
+    out = []
+    for names, values in zip(tables, cells, strict=True):
+        law, own = errors.covered_law(names), tuple(names)
+        table: Covered | MomentTable | None = None
         if moments is not None and names:
-            return MomentEnds(moments, tuple(names), values)
-        if repeats is None:
-            return None
-        if not names and isinstance(law, ErrorLaw):
-            return TotalEnds(repeats, estimate, law.half_width)
-        if not names and isinstance(law, MatrixError):
-            return TotalEnds(repeats, estimate, lambda level: float(law.half_width(level)))
-        return CoveredEnds(repeats, estimate, tuple(names))
-
-    def found(names: Sequence[str], values: NDArray[np.float64], law: ErrorLaw | NestedError | MatrixError) -> Marginal:
-        own = ends(names, values, law)
-        return Marginal(
+            table = MomentTable(moments, own, values)
+        elif repeats is not None:
+            table = Covered(repeats, estimate, own)
+        joint = covered_joint(errors, estimate, names, values, table)
+        known_by: Uncertainty = Draws(joint, error=law, cells=table, additive=isinstance(table, Covered))
+        if table is None or not names:  # no correction moves the total but at zero: the law of its noise is exact
+            known_by = LinearLaw(joint, law, whole=table is not None)
+        found = Marginal(
             estimate.schema.subset(*names),
             values,
             method=method or "least-squares",
             error_kind=law.kind if repeats is None else ErrorKind.CORRECTED,
-            error=law,
-            ends=own,
+            uncertainty=known_by,
             corrected=corrected,
             caption=caption,
-            origin=covered_origin(errors, estimate, names, values, own),
         )
-
-    cells = clip_and_keep_total(stack, ndim) if corrected else stack
-    return [found(*each) for each in zip(tables, cells, laws, strict=True)]
+        out.append(found)
+    return out
 
 
 def _filled(  # noqa: PLR0917 (as _straight)
@@ -285,32 +282,28 @@ def _filled(  # noqa: PLR0917 (as _straight)
         kind = modelled if _has_pairs(known) else ErrorKind.BOUNDS
     out = []
     for i, (names, solved) in enumerate(zip(tables, solve(known), strict=True)):
-        ends: Ends | None = None
-        origin = None
+        known_by: Uncertainty | None = None
         own = known.row(i)
         if kind is ErrorKind.BOUNDS:
-            covered = partial(answer, estimate, errors)
-            ends = BoundedEnds(covered, tuple(names), shape=known.shape, subsets=known.subsets)
-            origin = modelled_origin(errors, estimate, names, own, ends) if repeated else None
+            ends = partial(margin_bounds, partial(answer, estimate, errors), tuple(names), known.shape, known.subsets)
+            known_by = Bounds(ends, modelled_joint(errors, estimate, names, own) if repeated else None)
         elif kind is ErrorKind.MODELLED and moments is not None:
-            ends = MomentEnds(moments, tuple(names), solved.values)
-            origin = moment_origin(errors, estimate, ends)
+            table = MomentTable(moments, tuple(names), solved.values)
+            known_by = Draws(moment_joint(errors, estimate, table), modelled=True, cells=table)
         elif kind is ErrorKind.MODELLED:
             assert errors.repeats is not None  # looked at above
             sizes = partial(errors.sizes_beside, referred=known.reference is not None)
-            ends = ModelledEnds(errors.repeats, sizes, estimate, tuple(names), known=own, values=solved.values)
-            origin = modelled_origin(errors, estimate, names, own)
+            cells = Modelled(errors.repeats, sizes, estimate, tuple(names), known=own, values=solved.values)
+            known_by = Draws(modelled_joint(errors, estimate, names, own), modelled=True, cells=cells)
         found = Marginal(
             estimate.schema.subset(*names),
             solved.values,
             method=method,
             error_kind=kind,
-            error=None,
-            ends=ends,
+            uncertainty=known_by,
             corrected=corrected,
             relaxed=solved.relaxed,
             caption=caption,
-            origin=origin,
         )
         out.append(found)
     return out
@@ -344,15 +337,15 @@ def _where(joint: Marginal, names: Sequence[str], where: Where, errors: ErrorBar
             chosen = chosen.take(kept[axis], axis)
         attributes.append(attribute.keeping(kept[axis].tolist()))
 
-    added = WhereAdded(where, joint.attributes, tuple(kept), chosen)
+    added = where_added(where, joint.attributes, tuple(kept), chosen)
+    has_error = joint.error_kind not in {ErrorKind.NONE, ErrorKind.MODELLED, ErrorKind.BOUNDS}
+    error = errors.sums(asked, summed, chosen, kept) if has_error else None
     return replace(
         joint,
         schema=replace(joint.schema, attributes=tuple(attributes)),
-        values=added(joint.values[None])[0],
-        error=None if joint.error is None else errors.sums(asked, summed, chosen, kept),
-        ends=joint.ends.mapped(added) if isinstance(joint.ends, Ends | PossibleEnds) else None,
+        values=added.table(joint.values),
+        uncertainty=None if joint.uncertainty is None else joint.uncertainty.summed(added, error),
         where=where.text,
-        origin=None if joint.origin is None else joint.origin.changed(added, counts=True),
     )
 
 

@@ -21,62 +21,59 @@ from functools import cache
 
 import numpy as np
 
-from crosstally.answers.intervals import whole_ends
+from crosstally.arithmetic.changes import Change
+from crosstally.arithmetic.uncertainty import whole_ends
 from crosstally.tables import Marginal
 from crosstally.typing import Floats
 
-__all__ = ["BoundedEnds"]
+__all__ = ["margin_bounds"]
 
 _MOST_NUMBERS = 20_000_000
 """Margins larger than this, times the cells of the table, do not bound sums of cells: each cell's own bounds do."""
 
 
-class BoundedEnds:
-    """The bounds of the cells of a table, or of sums of them that ``change`` computes from a stack of tables.
+def margin_bounds(  # noqa: PLR0917 (the first ones are bound by the answer)
+    marginal: Callable[[Sequence[str]], Marginal],
+    names: tuple[str, ...],
+    shape: tuple[int, ...],
+    subsets: tuple[int, ...],
+    change: Change | None,
+    values: Floats,
+    level: float,
+) -> tuple[Floats, Floats]:
+    """The bounds of each cell of a table, or of sums of them, widened to contain values found by other means.
 
-    ``marginal`` answers covered tables over attributes, in the order named. ``subsets`` are the largest covered sets
-    of axes, as bits (``Known``).
+    Args:
+        marginal: Answers covered tables over attributes, in the order named.
+        names: Of the table.
+        shape: Of the table.
+        subsets: The largest covered sets of axes, as bits (``Known``).
+        change: Adds up chosen cells of a stack of tables.
+        values: Of the table, or of its sums.
+        level: With this probability the margins together contain the truth.
     """
+    ends = _Margins(marginal, names, shape, subsets, level)
+    low, high = ends.cells()
+    if change is not None:
+        low, high = _sums(ends, change, low, high)
+    return whole_ends(np.minimum(low, values), np.maximum(high, values))
 
-    def __init__(
-        self,
-        marginal: Callable[[Sequence[str]], Marginal],
-        names: tuple[str, ...],
-        *,
-        shape: tuple[int, ...],
-        subsets: tuple[int, ...],
-        change: Callable[[Floats], Floats] | None = None,
-    ) -> None:
-        self._marginal, self._names, self._change = marginal, names, change
-        self._shape, self._subsets = shape, subsets
 
-    def mapped(self, change: Callable[[Floats], Floats]) -> BoundedEnds:
-        """The bounds after ``change``, which adds up chosen cells of a stack of tables."""
-        return BoundedEnds(self._marginal, self._names, shape=self._shape, subsets=self._subsets, change=change)
-
-    def interval(self, values: Floats, level: float) -> tuple[Floats, Floats]:
-        """The bounds of each cell, widened to contain its value where that was found by other means."""
-        ends = _Margins(self._marginal, self._names, self._shape, self._subsets, level)
-        low, high = ends.cells()
-        if self._change is not None:
-            low, high = self._sums(ends, low, high)
-        return whole_ends(np.minimum(low, values), np.maximum(high, values))
-
-    def _sums(self, ends: _Margins, low: Floats, high: Floats) -> tuple[Floats, Floats]:
-        """The bounds of sums: those of their cells, or of the cells of a margin that they touch, or fill."""
-        assert self._change is not None  # the caller has looked
-        low, high = self._change(np.stack([low, high]))
-        for bits in self._subsets:
-            least, most = (end.ravel() for end in ends.of(bits))
-            if len(least) * math.prod(self._shape) > _MOST_NUMBERS:
-                continue
-            sizes = [n if bits >> axis & 1 else 1 for axis, n in enumerate(self._shape)]
-            one = np.eye(len(least)).reshape(len(least), *sizes)
-            inside = self._change(np.broadcast_to(one, (len(least), *self._shape)))
-            filled = inside >= math.prod(self._shape) / len(least)
-            low = np.maximum(low, np.tensordot(least, filled, 1))
-            high = np.minimum(high, np.tensordot(most, inside > 0, 1))
-        return low, high
+def _sums(ends: _Margins, change: Change, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+    """The bounds of sums: those of their cells, or of the cells of a margin that they touch, or fill."""
+    shape = low.shape
+    low, high = change(np.stack([low, high]))
+    for bits in ends.subsets:
+        least, most = (end.ravel() for end in ends.of(bits))
+        if len(least) * math.prod(shape) > _MOST_NUMBERS:
+            continue
+        sizes = [n if bits >> axis & 1 else 1 for axis, n in enumerate(shape)]
+        one = np.eye(len(least)).reshape(len(least), *sizes)
+        inside = change(np.broadcast_to(one, (len(least), *shape)))
+        filled = inside >= math.prod(shape) / len(least)
+        low = np.maximum(low, np.tensordot(least, filled, 1))
+        high = np.minimum(high, np.tensordot(most, inside > 0, 1))
+    return low, high
 
 
 class _Margins:
@@ -90,7 +87,7 @@ class _Margins:
         subsets: tuple[int, ...],
         level: float,
     ) -> None:
-        self._marginal, self._names, self._shape, self._subsets = marginal, names, shape, subsets
+        self._marginal, self._names, self._shape, self.subsets = marginal, names, shape, subsets
         # Of two margins one is too short above with a probability of at most twice that of each: (1 - level) / 2.
         self._level = 1 - 2 * (1 - level) / max(len(subsets), 2)
         self.of = cache(self._of)
@@ -106,9 +103,9 @@ class _Margins:
         """The bounds of every cell of the table."""
         everything = (1 << len(self._shape)) - 1
         low, high = np.zeros(self._shape), np.broadcast_to(self._upper(everything), self._shape)
-        for first in self._subsets:
+        for first in self.subsets:
             union, lower = first, self.of(first)[0]
-            rest = [bits for bits in self._subsets if bits != first]
+            rest = [bits for bits in self.subsets if bits != first]
             while rest:
                 bits = max(rest, key=lambda each: (each & union).bit_count())
                 rest.remove(bits)
@@ -120,7 +117,7 @@ class _Margins:
 
     def _upper(self, bits: int) -> Floats:
         """The least upper end of the covered margins within some attributes."""
-        parts = {bits & each for each in self._subsets}
+        parts = {bits & each for each in self.subsets}
         largest = [part for part in parts if not any(part != other and part & other == part for other in parts)]
         out = self.of(largest[0])[1]
         for part in largest[1:]:

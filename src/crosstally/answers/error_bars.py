@@ -32,6 +32,7 @@ from crosstally.answers.moments import Moments
 from crosstally.answers.nested_errors import NestedError
 from crosstally.answers.noise_sums import NoiseTerm, half_width
 from crosstally.answers.reference import HeldOut, calibrated
+from crosstally.arithmetic.uncertainty import CellError
 from crosstally.budget import Noise
 from crosstally.inference.repeats import Repeats
 from crosstally.inference.replicates import seed_of
@@ -45,7 +46,7 @@ from crosstally.residuals.layout import outer_product
 from crosstally.residuals.nested import Nesting
 from crosstally.residuals.variances import Variances
 from crosstally.schema import Schema
-from crosstally.tables import PUBLIC, CellError, ErrorKind, Measurement
+from crosstally.tables import PUBLIC, ErrorKind, Measurement
 from crosstally.typing import Floats
 
 __all__ = ["ErrorBars", "ErrorLaw", "ErrorLaws", "JointErrors"]
@@ -88,7 +89,7 @@ class JointErrors(Protocol):
         """These attributes."""
 
     def covariance(self, part: Sequence[str], first: str | None, second: str | None) -> Floats:
-        """See ``arithmetic.linear.Source``."""
+        """See ``arithmetic.linear_form.Source``."""
 
     def drawn(self, part: Sequence[str], mixed: str | None, normals: Callable[..., Floats]) -> Floats:
         """Errors of (T, c) of a set, the last axis, or of T alone, from standard normal numbers."""

@@ -16,23 +16,21 @@ contain E(t), which is as plausible as x, it is cut at zero, and its ends are ro
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
-from functools import cached_property
-from typing import Protocol
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from crosstally.arithmetic.changes import Change
+from crosstally.arithmetic.uncertainty import Spread
 from crosstally.inference.joint import view_orders
 from crosstally.inference.nonnegativity import clip_and_keep_total
 from crosstally.inference.repeats import Repeats
 from crosstally.residuals import Estimate, rebuild
 from crosstally.residuals.combine import mean_squares
-from crosstally.tables import CellEnds
 from crosstally.typing import Floats
 
-__all__ = ["CoveredEnds", "MappedEnds", "RepeatedEnds", "TotalEnds", "squares_of_alike", "squares_shared", "whole_ends"]
+__all__ = ["Covered", "squares_of_alike", "squares_shared"]
 
 _POOLED = 20.0
 """What near cells say together counts like this many replicates. Chosen with ``_NEAR`` on Adult and FARS-16: without
@@ -46,106 +44,41 @@ _ALIKE = 2.0
 to 3 hold as often within 0.2 points in each class of cells and are as wide. Without it small cells of binary tables
 share the errors of much larger ones: intervals of 1 to 20 people on Kosarak become up to twice as wide."""
 
-_ROUNDING = 1e-6
-"""Ends are moved inwards by this share of their interval before they become whole, so that machines agree."""
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Covered:
+    """A corrected covered table; nothing is worked out before its first interval is asked for."""
 
-class MappedEnds(CellEnds, Protocol):
-    """Intervals of a table that are known of sums of its cells too."""
+    repeats: Callable[[], Repeats]
+    estimate: Estimate
+    names: tuple[str, ...]
 
-    def mapped(self, change: Callable[[Floats], Floats]) -> CellEnds:
-        """The intervals of what becomes of the table: ``change`` turns a stack of tables into a stack of others."""
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the table."""
+        return self.estimate.schema.sizes(self.names)
 
-
-class RepeatedEnds(ABC):
-    """The intervals of the cells of one table; nothing is worked out before the first one is asked for."""
-
-    @abstractmethod
     def tables(self) -> Floats:
         """A stack of tables: E(t), then E(x*r) of each replicate."""
-
-    def expected(self) -> float | None:
-        """The variance to expect of a cell, where the release says so."""
-        return None
-
-    @cached_property
-    def _truth_and_scale(self) -> tuple[Floats, Floats, int]:
-        """E(t), s, and the number of replicates."""
-        stack = self.tables()
-        return stack[0], np.sqrt(squares_shared(stack, self.expected())), len(stack) - 1
-
-    def interval(self, values: Floats, level: float) -> tuple[Floats, Floats]:
-        """The ends of the interval of each cell."""
-        from scipy.special import stdtrit
-
-        truth, scale, number = self._truth_and_scale
-        half = float(stdtrit(number, (1 + level) / 2)) * scale
-        return whole_ends(np.minimum(values - half, truth), np.maximum(values + half, truth))
-
-
-class CoveredEnds(RepeatedEnds):
-    """The intervals of a covered table."""
-
-    def __init__(self, repeats: Callable[[], Repeats], estimate: Estimate, names: tuple[str, ...]) -> None:
-        self._repeats, self._estimate, self._names = repeats, estimate, names
-        self.shape = estimate.schema.sizes(names)
-
-    def mapped(self, change: Callable[[Floats], Floats]) -> ChangedEnds:
-        """The intervals of what becomes of the table: ``change`` turns a stack of tables into a stack of others."""
-        return ChangedEnds(self, change)
-
-    def tables(self) -> Floats:
-        """See RepeatedEnds."""
-        stack, ndim = self._repeats().at(self._places()), len(self.shape)
+        stack, ndim = self.repeats().at(self.estimate.places([self.names])[0][0]), len(self.shape)
         return clip_and_keep_total(rebuild(stack.reshape(-1, *self.shape), ndim), ndim)
 
+    def spread(self, change: Change | None) -> Spread:
+        """Of the cells, or of sums of them; where nothing is added up the count is zero for certain."""
+        stack = self.tables()
+        if change is None:
+            squares = squares_shared(stack, self.expected())
+            return Spread(stack[0], squares, squares, len(stack) - 1)
+        stack = change(stack)
+        squares = squares_shared(stack)
+        return Spread(stack[0], squares, squares, len(stack) - 1, inside=change.table(np.ones(self.shape)) > 0)
+
     def expected(self) -> float:
-        """See RepeatedEnds."""
+        """The variance to expect of a cell."""
         orders = np.rint(view_orders(self.shape)).astype(np.intp)
-        left = self._estimate.variances[self._places()] * self._repeats().left[orders]
+        places = self.estimate.places([self.names])[0][0]
+        left = self.estimate.variances[places] * self.repeats().left[orders]
         return float(left @ mean_squares(self.shape))
-
-    def _places(self) -> NDArray[np.intp]:
-        return np.asarray(self._estimate.places([self._names])[0][0])
-
-
-class TotalEnds(CoveredEnds):
-    """The interval of the number of rows: no correction moves it but at zero, so the law of its noise is exact."""
-
-    def __init__(
-        self, repeats: Callable[[], Repeats], estimate: Estimate, half_width: Callable[[float], float]
-    ) -> None:
-        super().__init__(repeats, estimate, ())
-        self._half_width = half_width
-
-    def interval(self, values: Floats, level: float) -> tuple[Floats, Floats]:
-        """See RepeatedEnds."""
-        half = self._half_width(level)
-        return whole_ends(values - half, values + half)
-
-
-class ChangedEnds(RepeatedEnds):
-    """The intervals of sums of cells, or of a part of them."""
-
-    def __init__(self, whole: CoveredEnds, change: Callable[[Floats], Floats]) -> None:
-        self._whole, self._change = whole, change
-
-    def tables(self) -> Floats:
-        """See RepeatedEnds."""
-        return self._change(self._whole.tables())
-
-    def interval(self, values: Floats, level: float) -> tuple[Floats, Floats]:
-        """See RepeatedEnds; where nothing is added up the count is zero for certain."""
-        low, high = super().interval(values, level)
-        added = self._change(np.ones((1, *self._whole.shape)))[0] > 0
-        return low * added, high * added
-
-
-def whole_ends(low: Floats, high: Floats) -> tuple[Floats, Floats]:
-    """Ends rounded outwards to whole numbers, not below zero."""
-    slack = _ROUNDING * np.maximum(high - low, 1e-3)
-    low = np.floor(np.maximum(low, 0.0) + slack)
-    return low, np.maximum(np.ceil(high - slack), low)
 
 
 def squares_shared(stack: Floats, expected: float | None = None) -> Floats:

@@ -15,23 +15,23 @@ the assumption, such as C = A xor B with only its pairs measured.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from functools import cached_property
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from crosstally.answers.interactions import interaction_factors, unknown_sets
-from crosstally.answers.intervals import squares_of_alike, squares_shared, whole_ends
+from crosstally.answers.intervals import squares_of_alike, squares_shared
 from crosstally.answers.reconstruct.raking import greatest_entropy_again, raked
 from crosstally.answers.reconstruct.reconstruction import Known
+from crosstally.arithmetic.changes import Change
+from crosstally.arithmetic.uncertainty import Spread
 from crosstally.inference.repeats import Repeats
 from crosstally.inference.replicates import Normals
 from crosstally.residuals import Estimate
 from crosstally.typing import Floats
 
-__all__ = ["LEAST", "MARGIN", "DrawnEnds", "ModelledEnds"]
+__all__ = ["LEAST", "MARGIN", "Modelled", "modelled_spread"]
 
 MARGIN = 3.0
 """The upper end of a covered margin, in its standard errors: no cell of it is larger, at any level asked for."""
@@ -39,114 +39,76 @@ MARGIN = 3.0
 LEAST = 1e-300  # stands for zero under a fraction line
 
 
-class DrawnEnds(ABC):
-    """The intervals of an unmeasured table, or of the result of applying ``change`` to it."""
+def modelled_spread(
+    again: Floats, drawn: Floats, margins: tuple[Floats, Floats], free: Floats | float, change: Change | None
+) -> Spread:
+    """Of a table that was not measured, or of what a change makes of it.
 
-    def __init__(self, change: Callable[[Floats], Floats] | None) -> None:
-        self._change = change
-
-    @abstractmethod
-    def again(self) -> Floats:
-        """The table of the truth of the replicates, then of each of their estimates: (1 + replicates, *shape)."""
-
-    @abstractmethod
-    def drawn(self) -> Floats:
-        """The answer, then what random interactions make of it: (1 + draws, *shape)."""
-
-    @abstractmethod
-    def of_margins(self, again: Floats) -> tuple[Floats, Floats]:
-        """For each cell the least variance and the greatest count that the measured sums that hold it allow."""
-
-    @property
-    @abstractmethod
-    def free(self) -> Floats | float:
-        """What part of the sampling variance of a cell, its count, measured sums do not take away."""
-
-    @cached_property
-    def _parts(self) -> tuple[Floats, Floats, Floats, Floats, int]:
-        """The truth of the replicates, variances below and above each cell, the most that margins allow, replicates."""
-        again, drawn = self.again(), self.drawn()
-        least, most = self.of_margins(again)
-        people = self.free * np.maximum(drawn[0], 0.0)
-        if self._change is not None:
-            again, drawn = self._change(again), self._change(drawn)
-            least, most, people = self._change(np.stack([least, most, people]))
-        values = drawn[0]
-        noise, moved = np.maximum(squares_of_alike(again, values), least) + people, drawn[1:] - values
-        below, above = (
-            noise + np.where(side, moved**2, 0.0).sum(axis=0) / np.maximum(side.sum(axis=0), 1)
-            for side in (moved < 0, moved > 0)
-        )
-        return again[0], below, above, most, len(again) - 1
-
-    def interval(self, values: Floats, level: float) -> tuple[Floats, Floats]:
-        """The ends of the interval of each cell: values - t sqrt(below) to values + t sqrt(above).
-
-        t is Student's quantile with as many degrees of freedom as replicates. The truth's table is always inside, and
-        no upper end is above what covered margins allow, unless the answer is.
-        """
-        from scipy.special import stdtrit
-
-        truth, below, above, most, number = self._parts
-        quantile = float(stdtrit(number, (1 + level) / 2))
-        low = np.minimum(values - quantile * np.sqrt(below), truth)
-        high = np.minimum(np.maximum(values + quantile * np.sqrt(above), truth), np.maximum(most, values))
-        return whole_ends(low, high)
+    Args:
+        again: The table of the truth of the replicates, then of each of their estimates: (1 + replicates, *shape).
+        drawn: The answer, then what random interactions make of it: (1 + draws, *shape).
+        margins: For each cell the least variance and the greatest count that the measured sums that hold it allow.
+        free: What part of the sampling variance of a cell, its count, measured sums do not take away.
+        change: Adds up cells.
+    """
+    least, most = margins
+    people = free * np.maximum(drawn[0], 0.0)
+    if change is not None:
+        again, drawn = change(again), change(drawn)
+        least, most, people = change(np.stack([least, most, people]))
+    values = drawn[0]
+    noise, moved = np.maximum(squares_of_alike(again, values), least) + people, drawn[1:] - values
+    below, above = (
+        noise + np.where(side, moved**2, 0.0).sum(axis=0) / np.maximum(side.sum(axis=0), 1)
+        for side in (moved < 0, moved > 0)
+    )
+    return Spread(again[0], below, above, len(again) - 1, most=most)
 
 
-class ModelledEnds(DrawnEnds):
-    """The intervals of the cells of a table that is not covered."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Modelled:
+    """A table that is not covered; ``sizes`` are those of interactions, ``known`` what is covered of it."""
 
-    def __init__(
-        self,
-        repeats: Callable[[], Repeats],
-        sizes: Callable[[], Mapping[int, Floats]],
-        estimate: Estimate,
-        names: tuple[str, ...],
-        *,
-        known: Known,
-        values: Floats,
-        change: Callable[[Floats], Floats] | None = None,
-    ) -> None:
-        super().__init__(change)
-        self._repeats, self._sizes = repeats, sizes
-        self._estimate, self._names, self._known = estimate, names, known
-        self._values = values
+    repeats: Callable[[], Repeats]
+    sizes: Callable[[], Mapping[int, Floats]]
+    estimate: Estimate
+    names: tuple[str, ...]
+    known: Known
+    values: Floats
 
-    def mapped(self, change: Callable[[Floats], Floats]) -> ModelledEnds:
-        """The intervals of what becomes of the table: ``change`` turns a stack of tables into a stack of others."""
-        model = self._repeats, self._sizes, self._estimate, self._names
-        return ModelledEnds(*model, known=self._known, values=self._values, change=change)
+    def spread(self, change: Change | None) -> Spread:
+        """Of the cells, or of sums of them."""
+        again = self.again()
+        return modelled_spread(again, self.drawn(), self.of_margins(again), self.free, change)
 
     @property
     def free(self) -> float:
-        """See DrawnEnds: the share of coefficients that are not covered."""
-        return 1 - float(self._known.covered.mean())
+        """The share of coefficients that are not covered."""
+        return 1 - float(self.known.covered.mean())
 
     def again(self) -> Floats:
-        """See DrawnEnds: tables of greatest entropy, or nearest to the reference."""
-        covered = self._known.covered
-        stack = np.where(covered, self._repeats().at(self._estimate.places([self._names])[0][0]), 0.0)
-        return greatest_entropy_again(replace(self._known, coefficients=np.ascontiguousarray(stack)))
+        """Tables of greatest entropy, or nearest to the reference: of the truth of the replicates, then of each."""
+        stack = np.where(self.known.covered, self.repeats().at(self.estimate.places([self.names])[0][0]), 0.0)
+        return greatest_entropy_again(replace(self.known, coefficients=np.ascontiguousarray(stack)))
 
     def drawn(self) -> Floats:
-        """See DrawnEnds."""
-        known, values = self._known, self._values[None]
-        normals = Normals(self._repeats().seed + 1)
-        factors = interaction_factors(normals, self._sizes(), known.shape, unknown_sets(known))
+        """The answer, then what random interactions make of it."""
+        known, values = self.known, self.values[None]
+        normals = Normals(self.repeats().seed + 1)
+        factors = interaction_factors(normals, self.sizes(), known.shape, unknown_sets(known))
         return np.concatenate([values, raked(values * factors, values, known.subsets, len(known.shape))])
 
     def of_margins(self, again: Floats) -> tuple[Floats, Floats]:
-        """See DrawnEnds; the sums are the covered margins.
+        """For each cell the least variance and the greatest count that the covered margins allow.
 
         A cell has at least its share of the noise of a margin. Where both are zero in all replicates this says what
         they cannot: near cells of the margin tell its noise.
         """
-        ndim, truth = len(self._known.shape), again[0]
-        least, most = np.zeros(self._known.shape), np.full(self._known.shape, np.inf)
-        for bits in self._known.subsets:
+        ndim, truth = len(self.known.shape), again[0]
+        least, most = np.zeros(self.known.shape), np.full(self.known.shape, np.inf)
+        for bits in self.known.subsets:
             out = tuple(axis - ndim for axis in range(ndim) if not bits >> axis & 1)
-            value, stack = self._values.sum(axis=out, keepdims=True), again.sum(axis=out, keepdims=True)
+            value, stack = self.values.sum(axis=out, keepdims=True), again.sum(axis=out, keepdims=True)
             noise = squares_shared(stack)
             least = np.maximum(least, (truth / np.maximum(stack[0], LEAST)) ** 2 * noise)
             most = np.minimum(most, np.maximum(value, stack[0]) + MARGIN * np.sqrt(noise))

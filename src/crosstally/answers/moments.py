@@ -20,18 +20,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 
 import numpy as np
 
-from crosstally.answers.intervals import whole_ends
+from crosstally.arithmetic.changes import Change
+from crosstally.arithmetic.uncertainty import Spread
 from crosstally.inference.nonnegativity import clip_and_keep_total
 from crosstally.residuals import Estimate, combine, rebuild
 from crosstally.tables import Measurement
 from crosstally.typing import Floats
 
-__all__ = ["MomentEnds", "Moments"]
+__all__ = ["MomentTable", "Moments"]
 
 _EVEN = 0.1
 """The share of independence in tables from which shares are read, so that none is exactly zero. Chosen on FARS-16."""
@@ -142,40 +144,29 @@ class Moments:
         return squares / reaches if reaches else 0.0
 
 
-class MomentEnds:
-    """The intervals of the cells of a table, or of sums of them, which ``change`` makes of a stack of tables."""
+@dataclass(frozen=True, slots=True, eq=False)
+class MomentTable:
+    """A table of the local model: its values, and the errors of the moments of its attributes."""
 
-    def __init__(
-        self, moments: Moments, names: Names, values: Floats, *, change: Callable[[Floats], Floats] | None = None
-    ) -> None:
-        self._moments, self._names, self._values, self._change = moments, names, values, change
+    moments: Moments
+    names: Names
+    values: Floats
 
-    def mapped(self, change: Callable[[Floats], Floats]) -> MomentEnds:
-        """The intervals of what becomes of the table: ``change`` adds up chosen cells of a stack of tables."""
-        return MomentEnds(self._moments, self._names, self._values, change=change)
-
-    @cached_property
-    def _scales(self) -> Floats:
-        """The standard deviation of each cell, or sum, in counts."""
+    def spread(self, change: Change | None) -> Spread:
+        """Of the cells, or of sums of them, in counts; no count is larger than the total."""
         free = 0
         out: Floats = np.zeros(())
-        shape = self._values.shape
+        shape = self.values.shape
         for axes, shares in self._shares():
-            names = self._moments.estimate.schema.ordered([self._names[axis] for axis in axes])
-            order = [names.index(self._names[axis]) for axis in axes]
-            own = self._moments.variances(names).transpose(order)
-            out = out + self._moved(
-                own.reshape([shape[axis] if axis in axes else 1 for axis in range(len(shape))]), shares
-            )
-            free += 0 if self._moments.measured(names) else math.prod(shape[axis] - 1 for axis in axes)
-        people = self._values if self._change is None else self._change(self._values[None])[0]
-        sampled = free / self._values.size * np.maximum(people, 0.0)
-        return np.asarray(np.sqrt(out * self._moments.total**2 + sampled))
-
-    @property
-    def values(self) -> Floats:
-        """The table itself."""
-        return self._values
+            names = self.moments.estimate.schema.ordered([self.names[axis] for axis in axes])
+            order = [names.index(self.names[axis]) for axis in axes]
+            own = self.moments.variances(names).transpose(order)
+            wide = own.reshape([shape[axis] if axis in axes else 1 for axis in range(len(shape))])
+            out = out + _variances_moved(wide, shares, change)
+            free += 0 if self.moments.measured(names) else math.prod(shape[axis] - 1 for axis in axes)
+        people = self.values if change is None else change.table(self.values)
+        squares = out * self.moments.total**2 + free / self.values.size * np.maximum(people, 0.0)
+        return Spread(None, squares, squares, math.inf, most=self.moments.total)
 
     def tables(self, normals: Callable[[str, Names, Sequence[int]], Floats]) -> Floats:
         """A stack of tables: the answer, then answers with errors drawn anew.
@@ -185,50 +176,44 @@ class MomentEnds:
         standard normal numbers for a stream, some names and the shape of a table: the same for the same names in every
         table.
         """
-        shape, total = self._values.shape, self._moments.total
+        shape, total = self.values.shape, self.moments.total
         free, moved = 0, np.zeros((1, *shape))
         for axes, shares in self._shares():
-            names = self._moments.estimate.schema.ordered([self._names[axis] for axis in axes])
-            variances = self._moments.variances(names)
+            names = self.moments.estimate.schema.ordered([self.names[axis] for axis in axes])
+            variances = self.moments.variances(names)
             errors = normals("moment", names, variances.shape) * np.sqrt(variances)
             for axis, n in enumerate(variances.shape, start=1):
                 errors = (errors - errors.mean(axis=axis, keepdims=True)) / math.sqrt(1 - 1 / n)
-            errors = errors.transpose(0, *(names.index(self._names[axis]) + 1 for axis in axes))
+            errors = errors.transpose(0, *(names.index(self.names[axis]) + 1 for axis in axes))
             wide = [shape[axis] if axis in axes else 1 for axis in range(len(shape))]
             moved = moved + total * errors.reshape(len(errors), *wide) * shares
-            free += 0 if self._moments.measured(names) else math.prod(shape[axis] - 1 for axis in axes)
+            free += 0 if self.moments.measured(names) else math.prod(shape[axis] - 1 for axis in axes)
         if free:
-            people = np.sqrt(free / self._values.size * np.maximum(self._values, 0.0))
-            moved = moved + people * normals("people", self._names, shape)
-        drawn = clip_and_keep_total(self._values + moved, len(shape))
-        return np.concatenate([self._values[None], drawn])
+            people = np.sqrt(free / self.values.size * np.maximum(self.values, 0.0))
+            moved = moved + people * normals("people", self.names, shape)
+        drawn = clip_and_keep_total(self.values + moved, len(shape))
+        return np.concatenate([self.values[None], drawn])
 
     def _shares(self) -> Iterator[tuple[tuple[int, ...], Floats]]:
         """The sets of axes, and the share that each cell of the table has of the cell of the set that it is in."""
-        ndim, even = self._values.ndim, np.ones(())
-        for name in self._names:
-            even = np.multiply.outer(even, self._moments.frequencies[name])
-        table = (1 - _EVEN) * np.maximum(self._values, 0.0) / self._moments.total + _EVEN * even
+        ndim, even = self.values.ndim, np.ones(())
+        for name in self.names:
+            even = np.multiply.outer(even, self.moments.frequencies[name])
+        table = (1 - _EVEN) * np.maximum(self.values, 0.0) / self.moments.total + _EVEN * even
         for size in range(1, ndim + 1):
             for axes in combinations(range(ndim), size):
                 others = tuple(axis for axis in range(ndim) if axis not in axes)
                 yield axes, table / table.sum(axis=others, keepdims=True)
 
-    def _moved(self, variances: Floats, shares: Floats) -> Floats:
-        """What the errors of the cells of a set add to the variances of cells, or of their sums."""
-        if self._change is None:
-            return np.asarray(variances * shares**2)
-        if variances.size * shares.size > _MOST_NUMBERS:  # as if all its cells erred together, which is the most
-            return np.asarray(self._change((np.sqrt(variances) * shares)[None])[0] ** 2)
-        each = np.eye(variances.size).reshape(-1, *variances.shape) * np.sqrt(variances)
-        return np.asarray((self._change(each * shares) ** 2).sum(axis=0))
 
-    def interval(self, values: Floats, level: float) -> tuple[Floats, Floats]:
-        """The ends of the interval of each cell."""
-        from scipy.special import ndtri
-
-        half = float(ndtri((1 + level) / 2)) * self._scales
-        return whole_ends(values - half, np.maximum(np.minimum(values + half, self._moments.total), values))
+def _variances_moved(variances: Floats, shares: Floats, change: Change | None) -> Floats:
+    """What the errors of the cells of a set add to the variances of cells, or of their sums."""
+    if change is None:
+        return np.asarray(variances * shares**2)
+    if variances.size * shares.size > _MOST_NUMBERS:  # as if all its cells erred together, which is the most
+        return np.asarray(change.table(np.sqrt(variances) * shares) ** 2)
+    each = np.eye(variances.size).reshape(-1, *variances.shape) * np.sqrt(variances)
+    return np.asarray((change(each * shares) ** 2).sum(axis=0))
 
 
 def _shared_out(noise: float, mean: float, reach: Floats) -> Floats:

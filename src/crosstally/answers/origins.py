@@ -1,4 +1,4 @@
-"""The origins of answers: joint draws of their cells, from which the error of anything computed from them follows.
+"""Joint draws of the cells of answers, from which the error of anything computed from them follows.
 
 Four kinds of table have four kinds of draws. Draw r of a table belongs to draw r of all other tables of the release.
 
@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
@@ -24,24 +24,23 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.answers.bounds import BoundedEnds
 from crosstally.answers.error_bars import ErrorBars, ErrorLaw
 from crosstally.answers.interactions import SIZES, centred
-from crosstally.answers.intervals import CoveredEnds
+from crosstally.answers.intervals import Covered
 from crosstally.answers.matrix_errors import MatrixError
-from crosstally.answers.moments import MomentEnds
+from crosstally.answers.moments import MomentTable
 from crosstally.answers.reconstruct.raking import greatest_entropy_again, raked
 from crosstally.answers.reconstruct.reconstruction import Known
 from crosstally.arithmetic.changes import Change
-from crosstally.arithmetic.linear import Linear, Term
-from crosstally.arithmetic.origin import Origin
+from crosstally.arithmetic.joint import Joint
+from crosstally.arithmetic.linear_form import LinearForm, Term
 from crosstally.inference.replicates import Normals
 from crosstally.query.where import Where
 from crosstally.residuals import Estimate, rebuild
 from crosstally.residuals.axes import map_axis
 from crosstally.typing import Floats
 
-__all__ = ["WhereAdded", "covered_origin", "modelled_origin", "moment_origin"]
+__all__ = ["ReleaseSource", "covered_joint", "modelled_joint", "moment_joint", "where_added"]
 
 _DRAWS = 400  # draws of a table; see below
 _LEAST_DRAWS = 20  # draws even of the largest tables: 20 know a standard error to 16%
@@ -65,107 +64,100 @@ class ReleaseSource:
 
     @property
     def measured(self) -> int:
-        """See ``arithmetic.linear.Source``."""
+        """See ``arithmetic.linear_form.Source``."""
         return self.errors.digest
 
     @property
     def key(self) -> tuple[int, str, bool]:
-        """See ``arithmetic.linear.Source``."""
+        """See ``arithmetic.linear_form.Source``."""
         return self.errors.digest, self.corrected, bool(self.errors.variances_left)
 
     def variances(self, names: Sequence[str]) -> Floats:
-        """See ``arithmetic.linear.Source``."""
+        """See ``arithmetic.linear_form.Source``."""
         return self.errors.variances(names)
 
     def basis(self, name: str) -> Floats | None:
-        """See ``arithmetic.linear.Source``."""
+        """See ``arithmetic.linear_form.Source``."""
         return self.errors.basis(name)
 
     @property
     def mixed(self) -> Collection[str]:
-        """See ``arithmetic.linear.Source``."""
+        """See ``arithmetic.linear_form.Source``."""
         return () if self.errors.joint is None else self.errors.joint.mixed
 
     def covariance(self, part: Sequence[str], first: str | None, second: str | None) -> Floats:
-        """See ``arithmetic.linear.Source``."""
+        """See ``arithmetic.linear_form.Source``."""
         assert self.errors.joint is not None  # otherwise nothing is mixed
         return self.errors.joint.covariance(part, first, second)
 
 
-def covered_origin(
+def covered_joint(
     errors: ErrorBars,
     estimate: Estimate,
     names: Sequence[str],
     values: Floats,
-    ends: CoveredEnds | MomentEnds | None,
-) -> Origin | None:
-    """The origin of a covered table, with ``ends`` where its cells were corrected."""
+    cells: Covered | MomentTable | None,
+) -> Joint | None:
+    """Of a covered table; ``cells`` have draws of their own where they were corrected."""
     source, own = ReleaseSource(errors, estimate.corrected), tuple(names)
     # Otherwise its values are in groups and in full
     exact = errors.joint is not None or isinstance(errors.covered_law(names), ErrorLaw | MatrixError)
-    if ends is None and not exact:
+    if cells is None and not exact:
         return None
+    draws: Callable[[], Floats] = partial(_normal_draws, errors, own, values)
+    if isinstance(cells, MomentTable):
+        draws = partial(_moment_draws, errors, cells)
+    elif cells is not None:
+        draws = cells.tables
+    if not exact:
+        return Joint((source,), draws, replicates=isinstance(cells, Covered))
+    form = partial(LinearForm.table, source, own, values.shape)
+    return Joint((source,), draws, form, replicates=isinstance(cells, Covered))
 
-    linear = partial(Linear.table, source, own, values.shape) if exact else _not_linear
-    if isinstance(ends, MomentEnds):
-        return Origin([source], partial(_moment_draws, errors, ends), linear)
-    if ends is not None:
-        return Origin([source], ends.tables, linear, counts=ends, replicates=True)
-    return Origin([source], partial(_normal_draws, errors, own, values), linear)
 
-
-def modelled_origin(
-    errors: ErrorBars, estimate: Estimate, names: Sequence[str], known: Known, bounds: BoundedEnds | None = None
-) -> Origin:
-    """The origin of a table that nobody measured.
-
-    Sums of its cells may be covered, which the draws know and modelled intervals do not; ``bounds`` hold for sums.
-    """
+def modelled_joint(errors: ErrorBars, estimate: Estimate, names: Sequence[str], known: Known) -> Joint:
+    """Of a table that nobody measured. Sums of its cells may be covered, which the draws know."""
     draws = partial(_modelled_draws, errors, estimate, tuple(names), known)
-    return Origin([ReleaseSource(errors, estimate.corrected)], draws, _not_linear, counts=bounds)
+    return Joint((ReleaseSource(errors, estimate.corrected),), draws)
 
 
-def moment_origin(errors: ErrorBars, estimate: Estimate, ends: MomentEnds) -> Origin:
-    """The origin of a table that nobody was asked about, in the local model."""
-    return Origin([ReleaseSource(errors, estimate.corrected)], partial(_moment_draws, errors, ends), _not_linear)
+def moment_joint(errors: ErrorBars, estimate: Estimate, cells: MomentTable) -> Joint:
+    """Of a table that nobody was asked about, in the local model."""
+    return Joint((ReleaseSource(errors, estimate.corrected),), partial(_moment_draws, errors, cells))
 
 
-def _not_linear() -> None:
-    return None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class WhereAdded(Change):
+def where_added(
+    where: Where, names: tuple[str, ...], kept: tuple[NDArray[np.intp], ...], chosen: NDArray[np.bool_]
+) -> Change:
     """Cells of a table added up over those where a condition is true.
 
     ``kept`` are the values left of each of the first attributes, ``names`` all attributes, ``chosen`` the cells where
     the condition is true, with axes of length one where it does not depend on an attribute.
     """
+    return Change(partial(_where_sums, kept, chosen), partial(_where_form, where, names, kept))
 
-    where: Where
-    names: tuple[str, ...]
-    kept: tuple[NDArray[np.intp], ...]
-    chosen: NDArray[np.bool_]
 
-    def __call__(self, stack: Floats) -> Floats:
-        """See Change."""
-        for axis, values in enumerate(self.kept, start=1):
-            stack = stack.take(values, axis)
-        return np.asarray(np.where(self.chosen, stack, 0.0).sum(axis=tuple(range(len(self.kept) + 1, stack.ndim))))
+def _where_sums(kept: tuple[NDArray[np.intp], ...], chosen: NDArray[np.bool_], stack: Floats) -> Floats:
+    for axis, values in enumerate(kept, start=1):
+        stack = stack.take(values, axis)
+    return np.asarray(np.where(chosen, stack, 0.0).sum(axis=tuple(range(len(kept) + 1, stack.ndim))))
 
-    def linear(self, before: Linear) -> Linear | None:
-        """See Change. A term for each box of the condition."""
-        (term,) = before.terms
-        sizes = [weights.shape[-1] for weights in term.weights]
-        asked, terms = len(self.kept), []
-        for box in self.where.boxes:
-            weights = []
-            for axis, (name, size) in enumerate(zip(self.names, sizes, strict=True)):
-                inside = np.array([float(code in box.get(name, range(size))) for code in range(size)])
-                rows = np.eye(size)[self.kept[axis]] * inside if axis < asked else inside[None]
-                weights.append(rows.reshape(*(len(rows) if i == axis else 1 for i in range(asked)), size))
-            terms.append(Term(term.source, term.names, tuple(weights), np.ones((1,) * asked)))
-        return Linear.of_terms([len(each) for each in self.kept], terms)
+
+def _where_form(
+    where: Where, names: tuple[str, ...], kept: tuple[NDArray[np.intp], ...], before: LinearForm
+) -> LinearForm | None:
+    """A term for each box of the condition."""
+    (term,) = before.terms
+    sizes = [weights.shape[-1] for weights in term.weights]
+    asked, terms = len(kept), []
+    for box in where.boxes:
+        weights = []
+        for axis, (name, size) in enumerate(zip(names, sizes, strict=True)):
+            inside = np.array([float(code in box.get(name, range(size))) for code in range(size)])
+            rows = np.eye(size)[kept[axis]] * inside if axis < asked else inside[None]
+            weights.append(rows.reshape(*(len(rows) if i == axis else 1 for i in range(asked)), size))
+        terms.append(Term(term.source, term.names, tuple(weights), np.ones((1,) * asked)))
+    return LinearForm.of_terms([len(each) for each in kept], terms)
 
 
 def _normal_draws(errors: ErrorBars, names: tuple[str, ...], values: Floats) -> Floats:
@@ -217,14 +209,14 @@ def _drawn(digest: int, part: Sequence[str], shape: Sequence[int], more: Sequenc
     return Normals(_seed(digest, "noise", part)).draw((*shape, *more))
 
 
-def _moment_draws(errors: ErrorBars, ends: MomentEnds) -> Floats:
+def _moment_draws(errors: ErrorBars, cells: MomentTable) -> Floats:
     """The answer, then the answer with errors of its moments drawn anew."""
-    number = int(np.clip(_MOST_NUMBERS // max(ends.values.size, 1), _LEAST_DRAWS, _DRAWS))
+    number = int(np.clip(_MOST_NUMBERS // max(cells.values.size, 1), _LEAST_DRAWS, _DRAWS))
 
     def normals(stream: str, names: Sequence[str], shape: Sequence[int]) -> Floats:
         return Normals(_seed(errors.digest, stream, names)).draw((number, *shape))
 
-    return ends.tables(normals)
+    return cells.tables(normals)
 
 
 def _modelled_draws(errors: ErrorBars, estimate: Estimate, names: tuple[str, ...], known: Known) -> Floats:

@@ -9,25 +9,20 @@ functions of the margins, on the possible cells. Answers of an estimate that was
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.answers.intervals import MappedEnds
-from crosstally.arithmetic.changes import Change, Then
-from crosstally.arithmetic.linear import Linear
-from crosstally.tables import CellEnds
 from crosstally.typing import Floats
 
-__all__ = ["Emptied", "PossibleEnds", "emptied", "raked_to_possible"]
+__all__ = ["keeping_total", "raked_to_possible"]
 
 _SWEEPS = 200  # limits time: raking ends when margins are close (below), and has no end where no table has them
 _CLOSE = 1e-6  # in shares of all rows. Less takes more sweeps for differences that noise hides
 """Raking ends when no margin is off by more than this share of the total, or after so many sweeps."""
 
 
-def emptied(table: Floats, possible: NDArray[np.bool_]) -> Floats:
+def keeping_total(table: Floats, possible: NDArray[np.bool_]) -> Floats:
     """A table without negative cells with zeros where nobody can be; its total is kept."""
     inside = np.where(possible, table, 0.0)
     return np.asarray(inside * (table.sum() / inside.sum()) if inside.sum() > 0 else inside)
@@ -49,34 +44,3 @@ def raked_to_possible(table: Floats, possible: NDArray[np.bool_], margins: Seque
         if off <= _CLOSE * table.sum():
             break
     return out
-
-
-class PossibleEnds:
-    """The intervals of a table in which some cells are zero for certain."""
-
-    def __init__(self, ends: MappedEnds, possible: NDArray[np.bool_]) -> None:
-        self.before, self.possible = ends, possible
-
-    def mapped(self, change: Change) -> CellEnds:
-        """The intervals of what becomes of the table: ``change`` turns a stack of tables into a stack of others."""
-        return self.before.mapped(Then(Emptied(self.possible), change))
-
-    def interval(self, values: Floats, level: float) -> tuple[Floats, Floats]:
-        """The ends of the interval of each cell."""
-        low, high = self.before.interval(values, level)
-        return low * self.possible, high * self.possible
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Emptied(Change):
-    """Cells that nobody can be in become zero; errors before correction stay what they were."""
-
-    possible: NDArray[np.bool_]
-
-    def __call__(self, stack: Floats) -> Floats:
-        """See Change."""
-        return stack * self.possible
-
-    def linear(self, before: Linear) -> Linear:
-        """See Change."""
-        return before

@@ -23,25 +23,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.answers.bounds import BoundedEnds
 from crosstally.answers.interactions import interaction_factors
-from crosstally.answers.intervals import CoveredEnds, squares_shared, whole_ends
-from crosstally.answers.modelled import LEAST, MARGIN, DrawnEnds, ModelledEnds
+from crosstally.answers.intervals import Covered, squares_shared
+from crosstally.answers.modelled import LEAST, MARGIN, Modelled, modelled_spread
 from crosstally.answers.reconstruct.raking import rake
+from crosstally.arithmetic.changes import Change
+from crosstally.arithmetic.uncertainty import Spread, Uncertainty, whole_ends
 from crosstally.inference.repeats import Repeats
 from crosstally.inference.replicates import Normals
 from crosstally.residuals import rebuild
 from crosstally.residuals.nested import shares_in_groups
 from crosstally.typing import Floats
 
-__all__ = ["InGroups", "SpreadBounds", "SpreadEnds", "spread"]
+__all__ = ["Grouped", "InGroups", "grouped_bounds", "spread"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,118 +74,99 @@ def spread(stack: NDArray[Any], axes: Mapping[int, InGroups], shares: Mapping[in
     return stack
 
 
-class SpreadEnds(DrawnEnds):
-    """The intervals of a table spread over values; ``whole`` are those of the table of groups, ``cells`` its cells."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Grouped:
+    """A table spread over values: ``whole`` is the table of groups, ``cells`` are its cells.
 
-    def __init__(
-        self,
-        whole: CoveredEnds | ModelledEnds,
-        repeats: Callable[[], Repeats],
-        sizes: Callable[[], Mapping[int, Floats]],
-        axes: Mapping[int, InGroups],
-        *,
-        cells: Floats,
-        own: Callable[[tuple[int, ...]], Floats | None],
-        change: Callable[[Floats], Floats] | None = None,
-    ) -> None:
-        super().__init__(change)
-        self._whole, self._repeats, self._sizes = whole, repeats, sizes
-        self._axes, self._cells, self._own = axes, cells, own
+    ``own`` has the weights of the sizes of the interaction of some axes of the table of groups, where it is covered.
+    """
 
-    def mapped(self, change: Callable[[Floats], Floats]) -> SpreadEnds:
-        """The intervals of what becomes of the table: ``change`` turns a stack of tables into a stack of others."""
-        model = self._whole, self._repeats, self._sizes, self._axes
-        return SpreadEnds(*model, cells=self._cells, own=self._own, change=change)
+    whole: Covered | Modelled
+    repeats: Callable[[], Repeats]
+    sizes: Callable[[], Mapping[int, Floats]]
+    axes: Mapping[int, InGroups]
+    cells: Floats
+    own: Callable[[tuple[int, ...]], Floats | None]
 
-    @cached_property
-    def _groups_again(self) -> Floats:
-        return self._whole.tables() if isinstance(self._whole, CoveredEnds) else self._whole.again()
+    def spread(self, change: Change | None) -> Spread:
+        """Of the cells, or of sums of them."""
+        groups = self.whole.tables() if isinstance(self.whole, Covered) else self.whole.again()
+        again = self._again(groups)
+        # A binomial number of the people of a group has each value
+        free = 0.0 if isinstance(self.whole, Covered) else self.whole.free
+        shares = spread(np.ones((1, *self.cells.shape)), self.axes, self._shares)[0]
+        margins = self._of_margins(groups, again)
+        return modelled_spread(again, self._drawn(), margins, np.asarray(1 - (1 - free) * shares), change)
 
     @property
     def _shares(self) -> Mapping[int, Floats]:
         """The shares of the release: (1, values)."""
-        return {axis: own.shares[None] for axis, own in self._axes.items()}
+        return {axis: own.shares[None] for axis, own in self.axes.items()}
 
-    def again(self) -> Floats:
-        """See DrawnEnds: (1 + replicates, *shape), the truth's table first."""
-        repeats = self._repeats()
+    def _again(self, groups: Floats) -> Floats:
+        """The table of the truth of the replicates, then of each of them, from those of groups."""
+        repeats = self.repeats()
         shares = {
             axis: np.stack([shares_in_groups(own.groups, row) for row in own.in_full(repeats)])
-            for axis, own in self._axes.items()
+            for axis, own in self.axes.items()
         }
-        return spread(self._groups_again, self._axes, shares)
+        return spread(groups, self.axes, shares)
 
-    def drawn(self) -> Floats:
-        """See DrawnEnds: (1 + draws, *shape), the answer first."""
-        values = spread(self._cells[None], self._axes, self._shares)
+    def _drawn(self) -> Floats:
+        """The answer, then what random interactions make of it: (1 + draws, *shape)."""
+        values = spread(self.cells[None], self.axes, self._shares)
         shape, ndim = values.shape[1:], values.ndim - 1
-        sets = [
-            axes for n in range(2, ndim + 1) for axes in combinations(range(ndim), n) if set(axes) & set(self._axes)
-        ]
-        own = {axes: found for axes in sets if (found := self._own(axes)) is not None}
-        stretched = {axis: each.stretch() for axis, each in self._axes.items()}
-        normals = Normals(self._repeats().seed + 2)
-        factors = interaction_factors(normals, self._sizes(), shape, sets, own=own, stretched=stretched)
-        groups = self._cells[None]
-        if isinstance(self._whole, ModelledEnds):
-            moved = self._whole.drawn()[1:]
+        sets = [axes for n in range(2, ndim + 1) for axes in combinations(range(ndim), n) if set(axes) & set(self.axes)]
+        own = {axes: found for axes in sets if (found := self.own(axes)) is not None}
+        stretched = {axis: each.stretch() for axis, each in self.axes.items()}
+        normals = Normals(self.repeats().seed + 2)
+        factors = interaction_factors(normals, self.sizes(), shape, sets, own=own, stretched=stretched)
+        groups = self.cells[None]
+        if isinstance(self.whole, Modelled):
+            moved = self.whole.drawn()[1:]
             groups = moved[np.arange(len(factors)) % len(moved)]
-        tables = np.ascontiguousarray(spread(groups, self._axes, self._shares) * factors)
-        margins, places = [groups.reshape(len(groups), -1)], [_numbered(self._cells.shape, self._axes)]
-        for axis in self._axes:
+        tables = np.ascontiguousarray(spread(groups, self.axes, self._shares) * factors)
+        margins, places = [groups.reshape(len(groups), -1)], [_numbered(self.cells.shape, self.axes)]
+        for axis in self.axes:
             margins.append(np.repeat(_one_way(values, axis), len(groups), axis=0))
             places.append(_along(np.arange(shape[axis])[None], axis, ndim)[0])
         rake(tables, margins, places)
         return np.concatenate([values, tables])
 
-    def of_margins(self, again: Floats) -> tuple[Floats, Floats]:
-        """See DrawnEnds; the sums are the cells of groups and the tables in full."""
-        groups = self._groups_again
-        if isinstance(self._whole, CoveredEnds):
-            least = squares_shared(groups, self._whole.expected())
-            most = np.maximum(self._cells, groups[0]) + MARGIN * np.sqrt(least)
+    def _of_margins(self, groups: Floats, again: Floats) -> tuple[Floats, Floats]:
+        """The least variance and the greatest count that the cells of groups and the tables in full allow."""
+        if isinstance(self.whole, Covered):
+            least = squares_shared(groups, self.whole.expected())
+            most = np.maximum(self.cells, groups[0]) + MARGIN * np.sqrt(least)
         else:
-            least, most = self._whole.of_margins(groups)
-        least, most, truth = spread(np.stack([least, most, groups[0]]), self._axes)
+            least, most = self.whole.of_margins(groups)
+        least, most, truth = spread(np.stack([least, most, groups[0]]), self.axes)
         least = least * (again[0] / np.maximum(truth, LEAST)) ** 2
-        values = spread(self._cells[None], self._axes, self._shares)
-        for axis, own in self._axes.items():
-            stack = own.in_full(self._repeats())
+        values = spread(self.cells[None], self.axes, self._shares)
+        for axis, own in self.axes.items():
+            stack = own.in_full(self.repeats())
             in_full = np.maximum(_one_way(values, axis)[0], stack[0]) + MARGIN * np.sqrt(squares_shared(stack))
             most = np.minimum(most, _along(in_full[None], axis, most.ndim)[0])
         return least, most
 
-    @property
-    def free(self) -> Floats:
-        """See DrawnEnds: a binomial number of the people of a group has each value."""
-        free = 0.0 if isinstance(self._whole, CoveredEnds) else self._whole.free
-        return np.asarray(1 - (1 - free) * spread(np.ones((1, *self._cells.shape)), self._axes, self._shares)[0])
 
+def grouped_bounds(  # noqa: PLR0917 (the first ones are bound by the answer)
+    whole: Uncertainty,
+    axes: Mapping[int, InGroups],
+    cells: Floats,
+    change: Change | None,
+    values: Floats,
+    level: float,
+) -> tuple[Floats, Floats]:
+    """Bounds of a table spread over values whose shares nobody knows: between nobody and all of the group.
 
-class SpreadBounds:
-    """Bounds of a table spread over values whose shares nobody knows: between nobody and all of the group."""
-
-    def __init__(
-        self,
-        whole: CoveredEnds | ModelledEnds | BoundedEnds,
-        axes: Mapping[int, InGroups],
-        *,
-        cells: Floats,
-        change: Callable[[Floats], Floats] | None = None,
-    ) -> None:
-        self._whole, self._axes, self._cells, self._change = whole, axes, cells, change
-
-    def mapped(self, change: Callable[[Floats], Floats]) -> SpreadBounds:
-        """The bounds of what becomes of the table: ``change`` adds up chosen cells of a stack of tables."""
-        return SpreadBounds(self._whole, self._axes, cells=self._cells, change=change)
-
-    def interval(self, values: Floats, level: float) -> tuple[Floats, Floats]:
-        """The bounds of each cell; those of the group where it has one value only."""
-        alone = {axis: (np.bincount(own.groups)[own.groups] == 1)[None] for axis, own in self._axes.items()}
-        low, high = (end[None] for end in self._whole.interval(self._cells, level))
-        ends = np.concatenate([spread(low, self._axes, alone), spread(high, self._axes)])
-        low, high = ends if self._change is None else self._change(ends)
-        return whole_ends(np.minimum(low, values), np.maximum(high, values))
+    Where a group has one value only they are those of the group; ``whole`` and ``cells`` are those of groups.
+    """
+    alone = {axis: (np.bincount(own.groups)[own.groups] == 1)[None] for axis, own in axes.items()}
+    low, high = (end[None] for end in whole.interval(cells, level))
+    ends = np.concatenate([spread(low, axes, alone), spread(high, axes)])
+    low, high = ends if change is None else change(ends)
+    return whole_ends(np.minimum(low, values), np.maximum(high, values))
 
 
 def _along(rows: NDArray[Any], axis: int, ndim: int) -> NDArray[Any]:

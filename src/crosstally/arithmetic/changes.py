@@ -1,208 +1,152 @@
-"""What can become of tables: each change acts on stacks of tables (the first axis), and on linear functions."""
+"""What can become of a table: numpy functions of stacks of tables (the first axis), and of linear forms.
+
+All are functions of their module with arguments bound, rather than closures, so that an answer can be pickled.
+"""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.arithmetic.linear import Linear
+from crosstally.arithmetic.linear_form import LinearForm
 from crosstally.typing import Floats
 
 __all__ = [
-    "Added",
     "Change",
-    "InARow",
-    "Moved",
-    "OfBoth",
-    "Scaled",
-    "Shifted",
-    "Statistic",
-    "Taken",
-    "Then",
-    "Unbiased",
+    "added",
+    "combined",
+    "emptied",
+    "in_a_row",
+    "moved",
+    "scaled",
+    "shifted",
+    "statistic",
+    "taken",
+    "unbiased",
 ]
 
+Places = tuple[tuple[int, ...], tuple[int, ...]]
+"""Where the axes of each of two tables stand among those of the result."""
 
-class Change(ABC):
-    """A change of one table into another; one that is not linear has no variance of its own."""
 
-    __slots__ = ()
-    is_linear: ClassVar[bool] = True
+@dataclass(frozen=True, slots=True, eq=False)
+class Change:
+    """A change of one table into another.
 
-    @abstractmethod
+    ``tables`` turns a stack of tables into a stack of others; ``form`` does the same with a linear form, and is None
+    where the change is not linear.
+    """
+
+    tables: Callable[[Floats], Floats]
+    form: Callable[[LinearForm], LinearForm | None] | None = None
+
     def __call__(self, stack: Floats) -> Floats:
         """What becomes of each table of a stack."""
-
-    def linear(self, before: Linear) -> Linear | None:  # noqa: ARG002
-        """What becomes of a linear function; None where the result is not linear."""
-        return None
+        return self.tables(stack)
 
     def table(self, values: Floats) -> Floats:
         """What becomes of a single table."""
-        return np.asarray(self(values[None])[0])
+        return np.asarray(self.tables(values[None])[0])
+
+    def after(self, before: Change | None) -> Change:
+        """This change after another one, of tables alone."""
+        return self if before is None else Change(partial(_in_turn, before, self))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Then(Change):
-    """One change after another."""
-
-    first: Change
-    second: Change
-
-    def __call__(self, stack: Floats) -> Floats:
-        """See Change."""
-        return self.second(self.first(stack))
+def added(axis: int, matrix: Floats, *, kept: bool) -> Change:
+    """Cells along an axis added up, weighted by the rows of a matrix; not ``kept``, the axis of length one goes."""
+    return Change(partial(_added, axis, matrix, kept), partial(_added_form, axis, matrix, kept))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Added(Change):
-    """Cells along an axis added up, weighted by the rows of a matrix; ``kept`` is False where the axis is left out."""
-
-    axis: int
-    matrix: Floats
-    kept: bool
-
-    def __call__(self, stack: Floats) -> Floats:
-        """See Change."""
-        moved = np.moveaxis(np.tensordot(self.matrix, stack, axes=(1, self.axis + 1)), 0, self.axis + 1)
-        return moved if self.kept else moved.squeeze(self.axis + 1)
-
-    def linear(self, before: Linear) -> Linear | None:
-        """See Change."""
-        mapped = before.along(self.axis, self.matrix)
-        return mapped if self.kept or mapped is None else mapped.without(self.axis)
+def taken(axis: int, codes: tuple[int, ...], size: int, *, kept: bool) -> Change:
+    """Some of the ``size`` cells along an axis; a single one leaves the axis out unless it is ``kept``."""
+    return Change(partial(_taken, axis, codes if kept else codes[0]), partial(_taken_form, axis, codes, size, kept))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Taken(Change):
-    """Some of the cells along an axis; a single one leaves the axis out unless it is ``kept``."""
-
-    axis: int
-    codes: tuple[int, ...]
-    size: int
-    kept: bool
-
-    def __call__(self, stack: Floats) -> Floats:
-        """See Change."""
-        return np.asarray(stack.take(self.codes if self.kept else self.codes[0], self.axis + 1))
-
-    def linear(self, before: Linear) -> Linear | None:
-        """See Change."""
-        return Added(self.axis, np.eye(self.size)[list(self.codes)], self.kept).linear(before)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class InARow(Change):
+def in_a_row(cells: NDArray[np.intp]) -> Change:
     """Some cells, by their places in the flat table."""
-
-    cells: NDArray[np.intp]
-
-    def __call__(self, stack: Floats) -> Floats:
-        """See Change."""
-        return stack.reshape(len(stack), -1)[:, self.cells]
-
-    def linear(self, before: Linear) -> Linear | None:
-        """See Change."""
-        return before.picked(self.cells)
+    return Change(partial(_in_a_row, cells), partial(LinearForm.picked, cells=cells))
 
 
-@dataclass(frozen=True, slots=True)
-class Moved(Change):
+def moved(order: tuple[int, ...]) -> Change:
     """The axes in another order: axis i of the result is axis ``order[i]`` of the table."""
-
-    order: tuple[int, ...]
-
-    def __call__(self, stack: Floats) -> Floats:
-        """See Change."""
-        return stack.transpose(0, *(axis + 1 for axis in self.order))
-
-    def linear(self, before: Linear) -> Linear | None:
-        """See Change."""
-        return before.placed([self.order.index(axis) for axis in range(len(self.order))], len(self.order))
+    places = [order.index(axis) for axis in range(len(order))]
+    axes = (0, *(axis + 1 for axis in order))
+    return Change(partial(np.transpose, axes=axes), partial(LinearForm.placed, axes=places, ndim=len(order)))
 
 
-@dataclass(frozen=True, slots=True)
-class Scaled(Change):
+def scaled(factor: float) -> Change:
     """Times a number."""
-
-    factor: float
-
-    def __call__(self, stack: Floats) -> Floats:
-        """See Change."""
-        return stack * self.factor
-
-    def linear(self, before: Linear) -> Linear | None:
-        """See Change."""
-        return before.scaled(self.factor)
+    return Change(partial(np.multiply, factor), partial(LinearForm.scaled, factor=factor))
 
 
-@dataclass(frozen=True, slots=True)
-class Shifted(Change):
-    """A number more."""
-
-    number: float
-
-    def __call__(self, stack: Floats) -> Floats:
-        """See Change."""
-        return stack + self.number
-
-    def linear(self, before: Linear) -> Linear | None:
-        """See Change."""
-        return before
+def shifted(number: float) -> Change:
+    """A number more: the errors stay."""
+    return Change(partial(np.add, number), _same)
 
 
-@dataclass(frozen=True, slots=True)
-class Statistic(Change):
+def statistic(function: Callable[[Floats], Floats]) -> Change:
     """One number of each table."""
-
-    is_linear: ClassVar[bool] = False
-    function: Callable[[Floats], Floats]
-
-    def __call__(self, stack: Floats) -> Floats:
-        """See Change."""
-        return np.asarray(self.function(stack), np.float64)
+    return Change(partial(_statistic, function))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Unbiased(Change):
+def unbiased(bias: Floats) -> Change:
     """What noise adds on average taken off all tables but the first, the truth of the replicates."""
-
-    is_linear: ClassVar[bool] = False
-    added: Floats
-
-    def __call__(self, stack: Floats) -> Floats:
-        """See Change."""
-        return np.concatenate([stack[:1], stack[1:] - self.added])
+    return Change(partial(_unbiased, bias))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class OfBoth:
-    """A function of two tables, cell by cell, after their axes are moved to ``places`` among ``ndim``.
+def emptied(possible: NDArray[np.bool_]) -> Change:
+    """Cells that nobody can be in become zero; errors before correction stay what they were."""
+    return Change(partial(np.multiply, possible), _same)
 
-    Where it is the first plus ``sign`` times the second, it is linear.
-    """
 
-    function: np.ufunc
-    places: tuple[tuple[int, ...], tuple[int, ...]]
-    ndim: int
-    sign: float | None = None
+def combined(function: np.ufunc, places: Places, ndim: int, mine: Floats, others: Floats) -> Floats:
+    """A function of each pair of tables of two stacks, cell by cell, after their axes are moved to their places."""
+    one, other = (_placed(stack, axes, ndim) for stack, axes in zip((mine, others), places, strict=True))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(function(one, other))
 
-    def __call__(self, mine: Floats, others: Floats) -> Floats:
-        """The function of each pair of tables of two stacks."""
-        one, other = (_placed(stack, axes, self.ndim) for stack, axes in zip((mine, others), self.places, strict=True))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.asarray(self.function(one, other))
 
-    def linear(self, mine: Linear, others: Linear) -> Linear | None:
-        """The function of two linear functions; None where it is not linear."""
-        if self.sign is None:
-            return None
-        return mine.placed(self.places[0], self.ndim).plus(others.placed(self.places[1], self.ndim).scaled(self.sign))
+def _in_turn(first: Change, second: Change, stack: Floats) -> Floats:
+    return second(first(stack))
+
+
+def _added(axis: int, matrix: Floats, kept: bool, stack: Floats) -> Floats:
+    sums = np.moveaxis(np.tensordot(matrix, stack, axes=(1, axis + 1)), 0, axis + 1)
+    return sums if kept else sums.squeeze(axis + 1)
+
+
+def _added_form(axis: int, matrix: Floats, kept: bool, form: LinearForm) -> LinearForm | None:
+    sums = form.along(axis, matrix)
+    return sums if kept or sums is None else sums.without(axis)
+
+
+def _taken(axis: int, codes: int | tuple[int, ...], stack: Floats) -> Floats:
+    return np.asarray(stack.take(codes, axis + 1))
+
+
+def _taken_form(axis: int, codes: tuple[int, ...], size: int, kept: bool, form: LinearForm) -> LinearForm | None:
+    return _added_form(axis, np.eye(size)[list(codes)], kept, form)
+
+
+def _in_a_row(cells: NDArray[np.intp], stack: Floats) -> Floats:
+    return stack.reshape(len(stack), -1)[:, cells]
+
+
+def _statistic(function: Callable[[Floats], Floats], stack: Floats) -> Floats:
+    return np.asarray(function(stack), np.float64)
+
+
+def _unbiased(bias: Floats, stack: Floats) -> Floats:
+    return np.concatenate([stack[:1], stack[1:] - bias])
+
+
+def _same(form: LinearForm) -> LinearForm:
+    return form
 
 
 def _placed(stack: Floats, axes: tuple[int, ...], ndim: int) -> Floats:

@@ -11,18 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.arithmetic.changes import (
-    Added,
     Change,
-    InARow,
-    Moved,
-    OfBoth,
-    Scaled,
-    Shifted,
-    Statistic,
-    Taken,
-    Unbiased,
+    added,
+    combined,
+    in_a_row,
+    moved,
+    scaled,
+    shifted,
+    statistic,
+    taken,
+    unbiased,
 )
-from crosstally.arithmetic.origin import Origin
+from crosstally.arithmetic.joint import Joint
+from crosstally.arithmetic.uncertainty import Uncertainty, computed
 from crosstally.checks import check_kind, names_in, several
 from crosstally.errors import QueryError, did_you_mean
 from crosstally.schema import Attribute, Level, Schema
@@ -35,31 +36,43 @@ COUNT, DIFFERENCE, RATIO, SHARE, VALUE = "count", "difference", "ratio", "share"
 
 
 class LabelledTable(ABC):
-    """One number for each combination of values, with an origin that knows how all of them err together."""
+    """One number for each combination of values, with an uncertainty that knows how all of them err together."""
 
     __slots__ = ()
     __array_ufunc__ = None  # numpy leaves operators to the table, which knows its errors
 
     schema: Schema
     values: Floats
-    origin: Origin | None
+    uncertainty: Uncertainty | None
     quantity: str
     where: str
 
     @abstractmethod
     def _computed(
-        self, schema: Schema, values: Floats, origin: Origin | None, *, quantity: str, others: Sequence[Self] = ()
+        self,
+        schema: Schema,
+        values: Floats,
+        uncertainty: Uncertainty | None,
+        *,
+        quantity: str,
+        others: Sequence[Self] = (),
     ) -> Self:
-        """What was computed from this table, and maybe others, with its errors."""
+        """What was computed from this table, and maybe others."""
 
     @abstractmethod
-    def _picked(self, schema: Schema, change: Change, origin: Origin | None, *, where: str) -> Self:
+    def _picked(self, schema: Schema, change: Change, *, where: str) -> Self:
         """Some cells of this table, with the errors that they have."""
 
     def _changed(self, schema: Schema, change: Change, quantity: str, *, counts: bool = False) -> Self:
         """What a change makes of this table."""
-        origin = None if self.origin is None else self.origin.changed(change, counts=counts)
-        return self._computed(schema, change.table(self.values), origin, quantity=quantity)
+        own = self.uncertainty
+        mapped = None if own is None else own.map(change, quantity, counts=counts)
+        return self._computed(schema, change.table(self.values), mapped, quantity=quantity)
+
+    @property
+    def joint(self) -> Joint | None:
+        """How its cells vary together with those of other answers, where that is known."""
+        return None if self.uncertainty is None else self.uncertainty.joint
 
     # As a number and as an array
 
@@ -120,11 +133,10 @@ class LabelledTable(ABC):
             return self
         kept = [attribute.keeping(codes)] if several else []
         schema = self._schema_with(axis, kept)
-        change = Taken(axis, tuple(codes), attribute.size, several)
-        origin = None if self.origin is None else self.origin.changed(change, counts=self.quantity == COUNT)
+        change = taken(axis, tuple(codes), attribute.size, kept=several)
         names = ", ".join(attribute.labels[code] for code in codes)
         text = f"{attribute.name} in {{{names}}}" if several else f"{attribute.name} = {names}"
-        return self._picked(schema, change, origin, where=" and ".join(filter(None, [self.where, text])))
+        return self._picked(schema, change, where=" and ".join(filter(None, [self.where, text])))
 
     def sort(self, *, ascending: bool = False) -> Self:
         """The cells in the order of their values, the largest first; several attributes become one of all."""
@@ -147,9 +159,7 @@ class LabelledTable(ABC):
             for place in zip(*(axis.tolist() for axis in codes), strict=True)
         ]
         row = attributes[0].relabelled(texts, name=", ".join(self.schema.names))
-        change = InARow(cells)
-        origin = None if self.origin is None else self.origin.changed(change, counts=self.quantity == COUNT)
-        return self._picked(replace(self.schema, attributes=(row,)), change, origin, where=self.where)
+        return self._picked(replace(self.schema, attributes=(row,)), in_a_row(cells), where=self.where)
 
     # Adding up
 
@@ -216,10 +226,8 @@ class LabelledTable(ABC):
         order = [self._axis(name) for name in names_in(names)] if names else list(range(self.values.ndim))[::-1]
         if sorted(order) != list(range(self.values.ndim)):
             raise QueryError(f"each attribute must be named once, of {', '.join(self.schema.names)}")
-        change = Moved(tuple(order))
-        origin = None if self.origin is None else self.origin.changed(change, counts=self.quantity == COUNT)
         attributes = tuple(self.schema.attributes[axis] for axis in order)
-        return self._picked(replace(self.schema, attributes=attributes), change, origin, where=self.where)
+        return self._picked(replace(self.schema, attributes=attributes), moved(tuple(order)), where=self.where)
 
     def with_totals(self, *names: str | Iterable[str], label: str = "All") -> Self:
         """The table with one more label for each of these attributes, or for all: the sum over it."""
@@ -248,7 +256,7 @@ class LabelledTable(ABC):
     def _added(self, axis: int, matrix: Floats, attributes: Sequence[Attribute], quantity: str = "") -> Self:
         """Cells along an axis added up by the rows of a matrix; without attributes the axis is left out."""
         quantity = quantity or (self.quantity if self.quantity in {COUNT, DIFFERENCE} else VALUE)
-        change = Added(axis, matrix, bool(attributes))
+        change = added(axis, matrix, kept=bool(attributes))
         return self._changed(self._schema_with(axis, attributes), change, quantity, counts=quantity == COUNT)
 
     # Arithmetic
@@ -283,18 +291,18 @@ class LabelledTable(ABC):
         """
         check_kind(function, Callable, "function")
         check_kind(quantity, str, "quantity")
-        return self._changed(replace(self.schema, attributes=()), Statistic(function), quantity)
+        return self._changed(replace(self.schema, attributes=()), statistic(function), quantity)
 
     def unbiased(self) -> Self:
         """The same less what noise adds on average: by how much the replicates are above their own truth.
 
         For numbers that noise drives in one direction, such as squares. Of counts in a covered table it changes little.
         """
-        if self.origin is None:
+        if self.uncertainty is None or self.joint is None:
             return self
-        added = self.origin.draws[1:].mean(axis=0) - self.origin.draws[0]
-        origin = self.origin.changed(Unbiased(added))
-        return self._computed(self.schema, self.values - added, origin, quantity=self.quantity)
+        bias = self.joint.draws[1:].mean(axis=0) - self.joint.draws[0]
+        mapped = self.uncertainty.map(unbiased(bias), self.quantity, counts=False)
+        return self._computed(self.schema, self.values - bias, mapped, quantity=self.quantity)
 
     def __add__(self, other: Self | float) -> Self:
         return self._plus(other, 1.0, np.add)
@@ -324,11 +332,11 @@ class LabelledTable(ABC):
         return self._scaled(1 / _number(other))
 
     def _scaled(self, factor: float) -> Self:
-        return self._changed(self.schema, Scaled(factor), VALUE)
+        return self._changed(self.schema, scaled(factor), VALUE)
 
     def _plus(self, other: Self | float, sign: float, function: np.ufunc) -> Self:
         if not isinstance(other, LabelledTable):
-            return self._changed(self.schema, Shifted(sign * _number(other)), VALUE)
+            return self._changed(self.schema, shifted(sign * _number(other)), VALUE)
         counts = self.quantity == other.quantity == COUNT
         quantity = DIFFERENCE if sign < 0 or self.quantity == other.quantity == DIFFERENCE else VALUE
         return self._with(other, function, COUNT if counts and sign > 0 else quantity, sign)
@@ -343,12 +351,13 @@ class LabelledTable(ABC):
                     f"{attribute.name!r} differs; sum, select or group first"
                 )
         mine, others = (tuple(map(wide._axis, table.schema.names)) for table in (self, other))
-        change = OfBoth(function, (mine, others), wide.values.ndim, sign)
-        origin = None
-        if self.origin is not None and other.origin is not None:
-            origin = self.origin.with_another(other.origin, change)
-        values = change(self.values[None], other.values[None])[0]
-        return self._computed(wide.schema, values, origin, quantity=quantity, others=[other])
+        places, ndim, joint = (mine, others), wide.values.ndim, None
+        if self.joint is not None and other.joint is not None:
+            joint = self.joint.combined(other.joint, function, places, ndim=ndim, sign=sign)
+        inputs = [each.uncertainty for each in (self, other) if each.uncertainty is not None]
+        values = combined(function, places, ndim, self.values[None], other.values[None])[0]
+        known = computed(inputs, joint, quantity)
+        return self._computed(wide.schema, values, known, quantity=quantity, others=[other])
 
     def _axis(self, name: str) -> int:
         check_kind(name, str, "the name of an attribute")

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from conftest import schema_of
+from crosstally.arithmetic.uncertainty import LinearLaw
 from crosstally.budget import Budget, Neighbours
 from crosstally.errors import CrosstallyError, QueryError, TooManyCellsError
 from crosstally.inference.integers.columns import Target
@@ -243,7 +244,7 @@ def test_whole_numbers_beside_an_answer() -> None:
         np.array([3.4, 3.6]),
         method="least squares",
         error_kind=ErrorKind.EXACT,
-        error=HalfOfOne(),
+        uncertainty=LinearLaw(None, HalfOfOne()),
     )
     whole = found.beside(plain)
     assert whole.values.tolist() == [3, 2]
@@ -255,7 +256,7 @@ def test_whole_numbers_beside_an_answer() -> None:
     assert found.beside(smokers).values.tolist() == [0, 2]
     men = Schema([schema["sex"].keeping([1])])
     assert found.beside(replace(plain, schema=men, values=np.array([3.6]), where="sex = m")).values.tolist() == [2]
-    unknown = replace(plain, error_kind=ErrorKind.NONE, error=None)
+    unknown = plain.without_error()
     assert np.isnan(found.beside(unknown).std_error).all()
     with pytest.raises(QueryError, match="a table of counts of the same attributes"):
         found.beside(replace(plain, quantity="share"))

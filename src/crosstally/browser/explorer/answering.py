@@ -15,6 +15,8 @@ from itertools import combinations
 from pathlib import Path
 
 from crosstally.analysis.regrouping import AS_IT_IS, Regrouping
+from crosstally.arithmetic.changes import Change
+from crosstally.arithmetic.uncertainty import Bounds, LinearLaw
 from crosstally.browser.explorer.solver import PLACES, Worker
 from crosstally.errors import PlanError, ReleaseError
 from crosstally.exports.csv_table import columns_csv, columns_json
@@ -131,20 +133,19 @@ def opened(source: ReleaseFile | Release) -> Release:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _At:
-    """Errors and intervals of a table at some levels, as numbers: they need neither the release nor its replicates.
-
-    ``halves`` are left out where cells have intervals of their own: then nobody asks for them, and they take a while.
-    """
+    """Errors of a table at some levels, as numbers: they need neither the release nor its replicates."""
 
     std_error: float | Floats
     halves: Mapping[float, float | Floats]
-    ends: Mapping[float, tuple[Floats, Floats]]
 
     def half_width(self, level: float) -> float | Floats:
         return self.halves[level]
 
-    def interval(self, values: Floats, level: float) -> tuple[Floats, Floats]:  # noqa: ARG002 (those of the table)
-        return self.ends[level]
+
+def _ends_at(
+    found: Mapping[float, tuple[Floats, Floats]], _: Change | None, __: Floats, level: float
+) -> tuple[Floats, Floats]:
+    return found[level]
 
 
 def solved(
@@ -168,11 +169,15 @@ def solved(
 
 def _computed(table: Marginal, level: float) -> Marginal:
     """The table at a level, and at the one by which signs of reliability are given."""
-    error, levels = table.error, {level, USUAL_LEVEL}
-    ends = {} if table.ends is None else {each: table.interval(each) for each in levels}
-    halves = {} if error is None or ends else {each: error.half_width(each) for each in levels}
-    at = _At(float("nan") if error is None else error.std_error, halves, ends)
-    return replace(table, error=None if error is None else at, ends=at if ends else None, origin=None)
+    own, levels = table.uncertainty, {level, USUAL_LEVEL}
+    if own is None:
+        return table
+    if isinstance(own, LinearLaw) and not own.whole:
+        at = _At(own.std_error, {each: own.half_width(each) for each in levels})
+        return replace(table, uncertainty=LinearLaw(None, at))
+    # Nobody asks for half widths where cells have intervals of their own, and they take a while
+    ends = partial(_ends_at, {each: table.interval(each) for each in levels})
+    return replace(table, uncertainty=Bounds(ends, error=_At(own.std_error, {})))
 
 
 def sql_text(source: ReleaseFile | Release, statement: str, name: str, level: float) -> str:

@@ -34,10 +34,11 @@ def notes(marginal: Marginal, level: float | None) -> list[str]:
         sure = f"(... to ...): the {marginal.schema.estimand} is within this interval with {percent} confidence"
         assumption = marginal.error_kind.assumption
         if not assumption:
-            return [f"{sure}, after the correction of negative cells." if marginal.ends is not None else f"{sure}."]
-        guess = "" if marginal.error is not None else f" The count itself is estimated by {marginal.method}."
+            corrected = marginal.error_kind == "corrected"
+            return [f"{sure}, after the correction of negative cells." if corrected else f"{sure}."]
+        guess = "" if marginal.error_kind == "estimated" else f" The count itself is estimated by {marginal.method}."
         return [f"{sure}. {assumption[0].upper()}{assumption[1:]}.{guess}"]
-    if marginal.error is None:
+    if marginal.uncertainty is None:
         guess = f"The numbers are estimated by {marginal.method} from what was measured."
         return [f"± ?: this combination of attributes was never measured, so no error is known. {guess}"]
     if level is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
 from itertools import combinations
 from typing import Literal
 
@@ -16,7 +17,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from crosstally.arithmetic.changes import Change
 from crosstally.arithmetic.operations import COUNT
+from crosstally.arithmetic.uncertainty import Bounds
 from crosstally.errors import QueryError, TooManyCellsError
 from crosstally.generate.labelled import labelled_rows
 from crosstally.inference.integers.columns import Columns, Target
@@ -93,7 +96,7 @@ class IntegerTables:
             self.table(*names).astype(np.float64),
             method=f"integers ({self.method})",
             error_kind=ErrorKind.NONE,
-            error=None,
+            uncertainty=None,
             corrected=True,
         )
 
@@ -107,19 +110,18 @@ class IntegerTables:
             answer: A table of counts of the same schema, as a release gives it.
             regrouping: Puts values of a table together: those of the answer, and the whole numbers.
         """
-        cells = replace(answer, values=self._cells_of(answer).astype(np.float64), origin=None)
+        cells = replace(answer.without_error(), values=self._cells_of(answer).astype(np.float64))
         answer = regrouping(answer)
-        known = answer.error_kind is not ErrorKind.NONE
+        own = answer.uncertainty
         kind = ErrorKind.CORRECTED if answer.error_kind is ErrorKind.EXACT else answer.error_kind
         return replace(
             answer,
             values=regrouping(cells).values,
             method=f"integers ({self.method})",
             error_kind=kind,
-            ends=_EndsOfAnswer(answer) if known else None,
+            uncertainty=None if own is None else Bounds(partial(_widened, answer), error=own),
             corrected=True,
             relaxed=0.0,
-            origin=None,
         )
 
     def total_variation(self, answer: Marginal) -> float:
@@ -209,16 +211,10 @@ def integer_tables(
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _EndsOfAnswer:
+def _widened(answer: Marginal, _: Change | None, values: Floats, level: float) -> tuple[Floats, Floats]:
     """The intervals of a real-valued answer, widened to the whole numbers."""
-
-    answer: Marginal
-
-    def interval(self, values: Floats, level: float) -> tuple[Floats, Floats]:
-        """The ends at this level."""
-        low, high = self.answer.interval(level)
-        return np.minimum(low, values), np.maximum(high, values)
+    low, high = answer.interval(level)
+    return np.minimum(low, values), np.maximum(high, values)
 
 
 def _places(labels: Sequence[str], kept: Sequence[str]) -> list[int]:

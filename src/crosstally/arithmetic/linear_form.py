@@ -19,7 +19,7 @@ whoever mixes them has stated.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Protocol
@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from crosstally.typing import Floats
 
-__all__ = ["Linear", "Source", "Term"]
+__all__ = ["LinearForm", "Source", "Term"]
 
 _MOST_WEIGHTS = 4_000_000
 """Numbers held for the weights of one attribute: larger tables have their errors from replicates alone."""
@@ -144,14 +144,14 @@ class Term:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Linear:
+class LinearForm:
     """A table whose cells are linear in what was measured: sums of terms."""
 
     shape: tuple[int, ...]
     terms: tuple[Term, ...]
 
     @classmethod
-    def table(cls, source: Source, names: Sequence[str], shape: Sequence[int]) -> Linear | None:
+    def table(cls, source: Source, names: Sequence[str], shape: Sequence[int]) -> LinearForm | None:
         """The cells of a table themselves."""
         if any(n**2 > _MOST_WEIGHTS for n in shape):
             return None
@@ -159,7 +159,7 @@ class Linear:
         return cls(tuple(shape), (Term(source, tuple(names), weights, np.ones((1,) * len(shape))),))
 
     @classmethod
-    def of_terms(cls, shape: Sequence[int], terms: Sequence[Term]) -> Linear | None:
+    def of_terms(cls, shape: Sequence[int], terms: Sequence[Term]) -> LinearForm | None:
         """From terms, unless there are too many."""
         return cls(tuple(shape), tuple(terms)) if len(terms) <= _MOST_TERMS else None
 
@@ -173,17 +173,17 @@ class Linear:
                 total = total + 2 * term.covariance(other)
         return np.maximum(total, 0.0)
 
-    def along(self, axis: int, matrix: Floats) -> Linear | None:
+    def along(self, axis: int, matrix: Floats) -> LinearForm | None:
         """Cells along an axis become sums, weighted by the rows of a matrix."""
         changed = [term.along(axis, matrix) for term in self.terms]
         shape = (*self.shape[:axis], len(matrix), *self.shape[axis + 1 :])
-        return Linear(shape, tuple(each for each in changed if each)) if all(changed) else None
+        return LinearForm(shape, tuple(each for each in changed if each)) if all(changed) else None
 
-    def without(self, axis: int) -> Linear:
+    def without(self, axis: int) -> LinearForm:
         """An axis of length one left out."""
         return self._reshaped(lambda array: np.squeeze(array, axis), (*self.shape[:axis], *self.shape[axis + 1 :]))
 
-    def placed(self, axes: Sequence[int], ndim: int) -> Linear:
+    def placed(self, axes: Sequence[int], ndim: int) -> LinearForm:
         """The axes moved to some places among ``ndim``; the others have length one."""
         shape, order = [1] * ndim, np.argsort(axes)
         for axis, n in zip(axes, self.shape, strict=True):
@@ -196,7 +196,7 @@ class Linear:
 
         return self._reshaped(change, tuple(shape))
 
-    def picked(self, cells: NDArray[np.intp]) -> Linear | None:
+    def picked(self, cells: NDArray[np.intp]) -> LinearForm | None:
         """Some cells, by their places in the flat table, in a row."""
         widest = max((each.shape[-1] for term in self.terms for each in term.weights), default=1)
         if math.prod(self.shape) * widest > _MOST_WEIGHTS:
@@ -208,24 +208,20 @@ class Linear:
 
         return self._reshaped(change, (len(cells),))
 
-    def scaled(self, factor: float | Floats) -> Linear:
+    def scaled(self, factor: float | Floats) -> LinearForm:
         """Times a number, or numbers that have the axes of the table."""
         terms = tuple(replace(term, factor=np.asarray(term.factor * factor)) for term in self.terms)
         return replace(self, terms=terms)
 
-    def plus(self, other: Linear) -> Linear | None:
+    def plus(self, other: LinearForm) -> LinearForm | None:
         """The sum with another of as many axes."""
-        return Linear.of_terms(np.broadcast_shapes(self.shape, other.shape), self.terms + other.terms)
+        return LinearForm.of_terms(np.broadcast_shapes(self.shape, other.shape), self.terms + other.terms)
 
-    def _reshaped(self, change: _Change, shape: tuple[int, ...]) -> Linear:
+    def _reshaped(self, change: Callable[[Floats], Floats], shape: tuple[int, ...]) -> LinearForm:
         def term(each: Term) -> Term:
             return replace(each, weights=tuple(map(change, each.weights)), factor=change(each.factor))
 
-        return Linear(shape, tuple(map(term, self.terms)))
-
-
-class _Change(Protocol):
-    def __call__(self, array: Floats, /) -> Floats: ...
+        return LinearForm(shape, tuple(map(term, self.terms)))
 
 
 def _others(axis: int, ndim: int) -> tuple[int, ...]:
