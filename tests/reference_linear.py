@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 import crosstally as ct
-from crosstally.tables import Measurement
+from crosstally.measurements import Measurement
 
 AGES = ct.Schema.from_dict(
     {

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
+from crosstally.measurements import Measurement
 from crosstally.privacy.ledger import Ledger
 from crosstally.query.queries import Cells, Contrast
 from crosstally.releases import Release, Statement, open_release, publish
 from crosstally.schema import Attribute, Outside, Schema, Unit
-from crosstally.tables import Measurement
 
 LAPLACE = Noise(NoiseKind.LAPLACE, 7.5)
 GAUSSIAN = Noise(NoiseKind.GAUSSIAN, 3.25)

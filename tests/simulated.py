@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 import crosstally as ct
 from crosstally.budget import Noise, NoiseKind
+from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells, Contrast
 from crosstally.residuals import decompose
 from crosstally.residuals.combine import Estimate
-from crosstally.tables import Measurement
 
 
 def schema_of(*sizes: int) -> ct.Schema:

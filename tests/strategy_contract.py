@@ -20,11 +20,11 @@ import pytest
 from conftest import schema_of
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.errors import BudgetError, CrosstallyError, PlanError
+from crosstally.measurements import Measurement
 from crosstally.plans.plan import Plan
 from crosstally.query.queries import Cells
 from crosstally.schema import Outside, Unit
 from crosstally.strategies import Strategy, Task
-from crosstally.tables import Measurement
 from crosstally.workload import Workload
 from reference_privacy import answer, brute_force_cost
 

@@ -19,6 +19,7 @@ from crosstally.browser.steward.asked import Asked
 from crosstally.browser.steward.words import budget_in_words
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.errors import CrosstallyError, PlanError
+from crosstally.measurements import Measurement
 from crosstally.plans.joint_cost import groups_cost, privacy_cost, single_cost
 from crosstally.plans.linear_cost import linear_cost
 from crosstally.plans.plan import Plan, Request
@@ -36,7 +37,6 @@ from crosstally.strategies.planner import compare, rows_matter, solve_epsilon
 from crosstally.strategies.residual import best_variances, contrast_costs, contrasts_with_variances
 from crosstally.strategies.rounds import choosing
 from crosstally.strategies.shares import requests_with_shares, with_less_noise
-from crosstally.tables import Measurement
 
 PACKAGES = (ct, crosstally_lab)
 SCHEMA = ct.Schema([ct.Attribute("a", ["0", "1", "2"]), ct.Attribute("b", ["0", "1"])])

@@ -13,9 +13,9 @@ import pytest
 import crosstally as ct
 from crosstally.budget import Noise, NoiseKind
 from crosstally.generate.people import people
+from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells
 from crosstally.releases import Release, Statement, publish
-from crosstally.tables import Measurement
 
 HOSTILE = ["<script>alert(1)</script>", "<img src=x onerror=alert(1)>", '"><b>', "&lt;i&gt;", "a'b"]
 HOSTILE_NAME = "<svg onload=alert(1)>"

@@ -15,7 +15,7 @@ import pytest
 import crosstally as ct
 from crosstally.budget import Noise, Sensitivity
 from crosstally.errors import OutsideValueError
-from crosstally.tables import ExactTable
+from crosstally.measurements import ExactTable
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs/concepts/threat-model.md").read_text(encoding="utf-8")

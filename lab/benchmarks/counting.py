@@ -17,11 +17,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from benchmarks.timing import cpu_seconds, row
+from crosstally.measurements import ExactTable
 from crosstally.query.queries import Cells
 from crosstally.schema import Attribute, Schema
 from crosstally.sources import count
 from crosstally.sources.tally import Tally
-from crosstally.tables import ExactTable
 
 ATTRIBUTES, VIEWS, WAYS, ROWS = 32, 108, 8, 912_627
 BATCH_ROWS = 65_536

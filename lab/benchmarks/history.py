@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from benchmarks.timing import cpu_seconds, row
 from crosstally.budget import Noise, NoiseKind
+from crosstally.measurements import Measurement
 from crosstally.notebook.history.alpha import one_alpha
 from crosstally.notebook.history.better import BetterOfBoth
 from crosstally.notebook.history.bundles import Batch
@@ -19,7 +20,6 @@ from crosstally.notebook.history.prior import Prior
 from crosstally.notebook.history.synthetic_rows import synthesize
 from crosstally.query.queries import Linear, Term
 from crosstally.schema import Attribute, Schema
-from crosstally.tables import Measurement
 from crosstally_lab.papers.edbt12.census import PAPER_SIZES, Census, census, generated_census
 from crosstally_lab.papers.edbt12.eigenqueries import Eigenqueries
 from crosstally_lab.papers.edbt12.products import kernel

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from crosstally.errors import CrosstallyError
     from crosstally.exports.private_pgm import to_mbi
     from crosstally.inference.integers.tables import IntegerTables
+    from crosstally.measurements import Measurement
     from crosstally.notebook.history.synthetic_rows import Synthetic
     from crosstally.notebook.notebook import Notebook, open_notebook
     from crosstally.notebook.results import Answer, Improvement, Price, TableImprovement
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from crosstally.sql import SqlAnswer
     from crosstally.strategies.planner import Comparison, plan
     from crosstally.synthesis import SyntheticRows
-    from crosstally.tables import ErrorKind, Marginal, Measurement
+    from crosstally.tables import ErrorKind, Marginal
     from crosstally.workload import Workload
 
 __version__ = "0.3.0.dev0"
@@ -51,7 +52,7 @@ _HOMES = {
     "IntegerTables": "inference.integers.tables",
     "Ledger": "privacy.ledger",
     "Marginal": "tables",
-    "Measurement": "tables",
+    "Measurement": "measurements",
     "Neighbours": "budget",
     "Notebook": "notebook.notebook",
     "Outside": "schema",

@@ -12,6 +12,7 @@ from warnings import warn
 
 from crosstally.budget import Amount, Budget, Neighbours, Objective
 from crosstally.errors import CrosstallyError, KeyReusedError, LedgerError, PlanError, SchemaError, SourceError
+from crosstally.measurements import ExactTable, Measurement, public_counts
 from crosstally.plans.plan import Plan, check_plan, check_rows, public_total, spent_by
 from crosstally.plans.stages import stage_key
 from crosstally.privacy.ledger import Ledger, request_digest
@@ -22,7 +23,6 @@ from crosstally.schema import Schema, check_schema
 from crosstally.strategies.base import Strategy
 from crosstally.strategies.planner import chosen_by_default, compare
 from crosstally.strategies.rules import check_rules, next_stage
-from crosstally.tables import ExactTable, Measurement, public_counts
 from crosstally.workload import Workload
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Tables at three levels of trust: confidential counts, noisy measurements of them (``measurements``), and answers."""
+"""Answers: labelled tables with their errors, that print for people and become what other tools use."""
 
 from __future__ import annotations
 
@@ -19,22 +19,13 @@ from crosstally.arithmetic.uncertainty import Bounds, LinearLaw, Uncertainty
 from crosstally.errors import CrosstallyError, QueryError, must_be_one_of
 from crosstally.extras import optional
 from crosstally.html_text import MOST_ROWS, html_table
-from crosstally.measurements import PUBLIC, Chosen, ExactTable, Measurement, public_counts, read_only
+from crosstally.measurements import read_only
 from crosstally.platform_files import whole_file, write_text, writing
 from crosstally.schema import Schema
 from crosstally.text_table import MAX_ROWS, cell_rows, text_table
 from crosstally.typing import Floats, Interval
 
-__all__ = [
-    "PUBLIC",
-    "USUAL_LEVEL",
-    "Chosen",
-    "ErrorKind",
-    "ExactTable",
-    "Marginal",
-    "Measurement",
-    "public_counts",
-]
+__all__ = ["USUAL_LEVEL", "ErrorKind", "Marginal", "check_level"]
 
 USUAL_LEVEL = 0.95
 """The level of intervals where none is asked for."""

@@ -13,9 +13,10 @@ from crosstally.answers import ErrorBars, answer, answer_all
 from crosstally.budget import Noise, NoiseKind
 from crosstally.errors import QueryError, TooManyCellsError
 from crosstally.inference import estimate
+from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells, Contrast, Query
 from crosstally.schema import Attribute, Schema
-from crosstally.tables import ErrorKind, Marginal, Measurement
+from crosstally.tables import ErrorKind, Marginal
 
 SCHEMA = Schema([Attribute(name, [str(v) for v in range(n)]) for name, n in zip("abcd", (2, 3, 2, 4), strict=True)])
 LAPLACE = Noise(NoiseKind.LAPLACE, 2.0)

@@ -21,10 +21,11 @@ from crosstally.cli.output.screen import UNBOUNDED, Screen
 from crosstally.exports.csv_table import csv_text
 from crosstally.exports.json_tables import json_stat_text, json_text
 from crosstally.exports.parquet_table import parquet_pieces
+from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells
 from crosstally.releases import Statement, publish
 from crosstally.schema import Attribute, Schema
-from crosstally.tables import ErrorKind, Marginal, Measurement
+from crosstally.tables import ErrorKind, Marginal
 
 SCHEMA = Schema(
     [

@@ -9,10 +9,10 @@ from crosstally.budget import Noise, NoiseKind
 from crosstally.errors import QueryError
 from crosstally.inference import estimate
 from crosstally.inference.estimate import maximal_views
+from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells, Contrast, Query
 from crosstally.residuals import combine
 from crosstally.schema import Attribute, Schema
-from crosstally.tables import Measurement
 
 SCHEMA = Schema([Attribute(name, [str(v) for v in range(n)]) for name, n in zip("abcd", (2, 3, 2, 4), strict=True)])
 

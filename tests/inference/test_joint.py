@@ -13,9 +13,9 @@ from scipy import sparse
 import crosstally as ct
 from conftest import schema_of
 from crosstally.inference import estimate
+from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells
 from crosstally.residuals import combine
-from crosstally.tables import Measurement
 
 
 def view_of(schema: ct.Schema, names: tuple[str, ...], values: object, variance: float = 8.0) -> Measurement:

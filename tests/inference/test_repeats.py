@@ -12,9 +12,9 @@ from crosstally.budget import Noise, NoiseKind
 from crosstally.inference.estimate import CORRECTED, infer
 from crosstally.inference.repeats import repeated
 from crosstally.inference.shrinkage import smoothed
+from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells
 from crosstally.residuals import combine
-from crosstally.tables import Measurement
 from simulated import measured, people, schema_of, true_coefficients
 
 LAPLACE, GAUSSIAN = NoiseKind.LAPLACE, NoiseKind.GAUSSIAN

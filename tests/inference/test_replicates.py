@@ -85,7 +85,7 @@ from crosstally.inference.replicates import noise_of_coefficients, seed_of
 from crosstally.inference import estimate
 from crosstally.query.queries import Cells
 from crosstally.residuals.combine import Averages
-from crosstally.tables import Measurement
+from crosstally.measurements import Measurement
 from simulated import schema_of
 noise = Noise(NoiseKind.LAPLACE, 3.0)
 schema = schema_of(3, 4)

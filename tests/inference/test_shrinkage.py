@@ -12,9 +12,9 @@ import crosstally as ct
 from crosstally.budget import Noise, NoiseKind
 from crosstally.inference import estimate
 from crosstally.inference.mixture import COMPONENTS, mixture_of
+from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells, Contrast
 from crosstally.residuals import combine
-from crosstally.tables import Measurement
 from simulated import margin, measured, people, schema_of
 
 LAPLACE, GAUSSIAN = NoiseKind.LAPLACE, NoiseKind.GAUSSIAN

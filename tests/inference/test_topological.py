@@ -13,10 +13,10 @@ from conftest import schema_of
 from crosstally.budget import Noise, NoiseKind
 from crosstally.inference import estimate
 from crosstally.inference.nonnegativity import ripple
+from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells
 from crosstally.residuals import combine
 from crosstally.schema import Schema
-from crosstally.tables import Measurement
 from reference_consistency import Table, cells, disagreement, intersections, overall_consistency
 
 View = tuple[str, ...]

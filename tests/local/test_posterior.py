@@ -27,10 +27,10 @@ from crosstally.local.estimate.expectation import _added, _trust
 from crosstally.local.estimate.measurements import measurements_of
 from crosstally.local.estimate.posterior import Items, Pairs, _at_least_seen, posterior
 from crosstally.local.estimate.shrinkage import coefficient_variances, shrunk_measurements
+from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells
 from crosstally.releases import open_release
 from crosstally.residuals import combine
-from crosstally.tables import Measurement
 from crosstally_lab.papers.calm.simulated import collection
 
 TWO = np.full(1, 2.0)

@@ -19,6 +19,7 @@ from conftest import schema_of
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind, Sensitivity
 from crosstally.errors import BudgetError, CrosstallyError, PlanError, QueryError, ReleaseError
 from crosstally.inference.estimate import estimate
+from crosstally.measurements import Chosen, ExactTable, Measurement
 from crosstally.plans.plan import Plan, Request
 from crosstally.privacy.accounting import tight_epsilon
 from crosstally.privacy.measure import measure
@@ -31,7 +32,6 @@ from crosstally.releases.file.header import read_header
 from crosstally.releases.file.writer import header_bytes
 from crosstally.residuals import combine
 from crosstally.schema import Outside, Schema, Unit
-from crosstally.tables import Chosen, ExactTable, Measurement
 from crosstally.workload import Workload
 from reference_privacy import answer, brute_force_choice, brute_force_cost, neighbouring_tables
 

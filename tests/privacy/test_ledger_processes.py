@@ -23,13 +23,13 @@ from numpy.typing import NDArray
 
 from crosstally.budget import Budget, Neighbours, Noise
 from crosstally.errors import ChargeLostError, OverspendError
+from crosstally.measurements import ExactTable
 from crosstally.plans.plan import Plan, Request
 from crosstally.privacy import measure as door
 from crosstally.privacy.ledger import Ledger, State
 from crosstally.privacy.measure import measure
 from crosstally.query.queries import Cells
 from crosstally.schema import Attribute, Schema
-from crosstally.tables import ExactTable
 from crosstally.workload import Workload
 
 SCHEMA = Schema([Attribute("sex", ["Female", "Male"]), Attribute("age", ["young", "old"])])

@@ -18,13 +18,13 @@ from crosstally.errors import (
     OverspendError,
     PlanError,
 )
+from crosstally.measurements import ExactTable
 from crosstally.plans.plan import Plan, Request
 from crosstally.privacy import measure as door
 from crosstally.privacy.ledger import Ledger, State
 from crosstally.privacy.measure import measure
 from crosstally.query.queries import Cells, Contrast, Linear, Query, Term
 from crosstally.schema import Attribute, Schema
-from crosstally.tables import ExactTable
 from crosstally.workload import Workload
 from reference_privacy import noise_p_value
 

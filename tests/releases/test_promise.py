@@ -16,6 +16,7 @@ import crosstally as ct
 from cli_runs import ran_well, run
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.errors import ReleaseError
+from crosstally.measurements import Chosen, Measurement
 from crosstally.plans.plan import Plan, Request
 from crosstally.query.choice import Choice
 from crosstally.query.queries import Cells, Contrast, Query
@@ -23,7 +24,6 @@ from crosstally.releases import Release, open_release, publish
 from crosstally.releases.file.writer import header_bytes
 from crosstally.releases.promise import costs_of_entries, foreign_origins
 from crosstally.schema import Attribute, Schema, Unit
-from crosstally.tables import Chosen, Measurement
 from crosstally.workload import Workload
 from forged_release import forge, set_in
 from released import noisy, people, statement, views

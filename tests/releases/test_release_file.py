@@ -12,13 +12,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from crosstally.errors import ReleaseError
+from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells
 from crosstally.releases import open_release, publish
 from crosstally.releases.file import format as release_format
 from crosstally.releases.file import writer as release_writer
 from crosstally.releases.file.format import column_names
 from crosstally.schema import Attribute, Schema
-from crosstally.tables import Measurement
 from released import GAUSSIAN, KINDS, LAPLACE, contrasts, noisy, people, saved, statement, views
 
 

@@ -9,12 +9,13 @@ import pytest
 
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.errors import CrosstallyError, QueryError, ReleaseError
+from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells, Contrast, Linear, Query, Term
 from crosstally.releases import Release, Statement, publish
 from crosstally.releases.asserted import noisy_total, rows_in_doubt
 from crosstally.releases.statement import installed_versions
 from crosstally.schema import Attribute, Schema, Unit
-from crosstally.tables import ErrorKind, Measurement
+from crosstally.tables import ErrorKind
 
 SCHEMA = Schema([Attribute("sex", ["Female", "Male"])])
 LAPLACE = Noise(NoiseKind.LAPLACE, 10.0)

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from crosstally.errors import QueryError
+from crosstally.measurements import Measurement
 from crosstally.query.kronecker import Kronecker
 from crosstally.query.queries import Cells, Contrast
 from crosstally.residuals import Variances, combine
 from crosstally.residuals.axes import LinearAxis
-from crosstally.tables import Measurement
 from reference_linear import least_squares, measured, numbered, rows_of
 
 SCHEMA = numbered(4, 2, 3)

@@ -11,10 +11,10 @@ import pytest
 from conftest import schema_of
 from crosstally.budget import Noise, NoiseKind
 from crosstally.errors import QueryError
+from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells, Contrast, Linear, Query, Term
 from crosstally.residuals import Estimate, Variances, combine
 from crosstally.schema import Schema
-from crosstally.tables import Measurement
 from reference_residuals import DenseLeastSquares, contrast_matrix, marginal_matrix
 
 DOMAINS = [(2, 2, 2, 2), (3, 2, 4), (5, 2, 3, 2), (2, 3, 3, 2, 2), (7, 6)]

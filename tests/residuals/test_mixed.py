@@ -11,11 +11,12 @@ from crosstally.answers.origins import ReleaseSource, covered_joint
 from crosstally.arithmetic.linear_form import LinearForm
 from crosstally.budget import Noise, NoiseKind
 from crosstally.errors import PlanError, QueryError, TooManyCellsError
+from crosstally.measurements import Measurement
 from crosstally.query.kronecker import Kronecker, matrices_of, mixed_of
 from crosstally.query.queries import Cells, Contrast
 from crosstally.residuals import Variances, combine, mixed
 from crosstally.residuals.mixed import MixedAxes
-from crosstally.tables import ErrorKind, Measurement
+from crosstally.tables import ErrorKind
 from reference_linear import least_squares, measured, numbered, rows_of
 
 SCHEMA = numbered(4, 2, 3, 3)

@@ -18,13 +18,13 @@ import crosstally as ct
 from cli_runs import ran_well, run
 from crosstally.budget import Noise, NoiseKind
 from crosstally.errors import OutsideValueError, PlanError, SourceError
+from crosstally.measurements import ExactTable
 from crosstally.pipeline import count_part
 from crosstally.plans.plan import Plan, Request
 from crosstally.query.queries import Cells
 from crosstally.schema import RowReading, Schema
 from crosstally.sources import PartOrigin, Parts, Share, count_share, merge_parts, write_part
 from crosstally.sources.counts import count
-from crosstally.tables import ExactTable
 from mixed_people import BOUNDED, GROUPED, GROUPED_TABLES, ROWS, SCHEMA, TABLES, grouped
 from reference_sources import count as plain_count
 

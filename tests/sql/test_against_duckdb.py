@@ -12,9 +12,9 @@ import numpy as np
 import crosstally as ct
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.generate.labelled import labelled_rows
+from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells
 from crosstally.releases import Statement, publish
-from crosstally.tables import Measurement
 from simulated import margin, noise_of, people
 
 SCHEMA = ct.Schema(

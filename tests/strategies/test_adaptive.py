@@ -16,6 +16,7 @@ import crosstally as ct
 from cli_runs import ran_well
 from conftest import schema_of
 from crosstally.errors import PlanError
+from crosstally.measurements import Measurement
 from crosstally.plans.stages import stage_key
 from crosstally.query.choice import Choice
 from crosstally.query.queries import Cells, Contrast
@@ -24,7 +25,6 @@ from crosstally.strategies import Adaptive, adaptive
 from crosstally.strategies.adaptive import candidates_of
 from crosstally.strategies.prediction import predicted_tables
 from crosstally.strategies.rules import next_stage
-from crosstally.tables import Measurement
 from reference_adaptive import slow_choice, slow_prediction
 from reference_privacy import brute_force_cost
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import crosstally as ct
+from crosstally.measurements import Measurement, public_counts
 from crosstally.plans.plan import Plan
 from crosstally.query.queries import Cells
 from crosstally.schema import Impossible, PublicCounts
@@ -18,7 +19,6 @@ from crosstally.strategies.forecast import measured_variances, public_precision
 from crosstally.strategies.goal import goal_of
 from crosstally.strategies.planner import compare
 from crosstally.strategies.rules import next_stage
-from crosstally.tables import Measurement, public_counts
 from reference_privacy import brute_force_cost
 from simulated import margin, noise_of, people, schema_of
 

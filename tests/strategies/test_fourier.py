@@ -12,12 +12,12 @@ import crosstally as ct
 from conftest import schema_of
 from crosstally.budget import Budget, Neighbours, NoiseKind
 from crosstally.errors import CrosstallyError, PlanError, TooManyCellsError
+from crosstally.measurements import Measurement
 from crosstally.privacy.noise import mechanism
 from crosstally.query.queries import Cells, Contrast
 from crosstally.residuals import combine
 from crosstally.schema import Outside, Unit
 from crosstally.strategies.fourier import Fourier, bit_schema, bit_table, bit_workload, closure, rows_as_bits
-from crosstally.tables import Measurement
 from crosstally.workload import Workload
 from reference_fourier import coefficient_matrix, downward_closure, marginal_matrix
 from reference_privacy import brute_force_cost

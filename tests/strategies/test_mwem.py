@@ -12,6 +12,7 @@ import crosstally as ct
 from conftest import schema_of
 from crosstally.budget import NoiseKind
 from crosstally.errors import PlanError, TooManyCellsError
+from crosstally.measurements import Measurement
 from crosstally.plans.stages import stage_key
 from crosstally.query.choice import Choice
 from crosstally.query.queries import Cells
@@ -19,7 +20,6 @@ from crosstally.schema import Unit
 from crosstally.strategies import MWEM
 from crosstally.strategies.mwem import multiplicative_weights
 from crosstally.strategies.rules import next_stage
-from crosstally.tables import Measurement
 from reference_mwem import first_weights, next_weights, table_of
 from reference_privacy import brute_force_cost
 

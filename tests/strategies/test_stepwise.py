@@ -14,6 +14,7 @@ import pytest
 
 import crosstally as ct
 from crosstally.budget import Budget, Neighbours, NoiseKind, Objective
+from crosstally.measurements import Measurement
 from crosstally.plans.plan import Plan
 from crosstally.query.queries import Cells, Contrast
 from crosstally.strategies import Stepwise
@@ -21,7 +22,6 @@ from crosstally.strategies.belief import known_sizes
 from crosstally.strategies.goal import goal_of, weighing_tables
 from crosstally.strategies.planner import compare
 from crosstally.strategies.rules import next_stage, outlook
-from crosstally.tables import Measurement
 from simulated import margin, noise_of, people, schema_of
 
 RHO, PURE = ct.Budget(rho=Fraction(1, 10)), ct.Budget(epsilon=1)

@@ -9,11 +9,11 @@ import pytest
 
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.errors import BudgetError, PlanError, QueryError, TooManyCellsError
+from crosstally.measurements import Measurement
 from crosstally.plans.joint_cost import privacy_cost
 from crosstally.query.queries import Cells
 from crosstally.schema import Attribute, Schema, Unit
 from crosstally.strategies import NAMED, Direct, Flat, Plan, Request, Uniform, named
-from crosstally.tables import Measurement
 from crosstally.workload import Workload
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE

@@ -16,12 +16,13 @@ from crosstally.arithmetic.uncertainty import LinearLaw
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.errors import QueryError
 from crosstally.exports.synthetic import write_rows
+from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells
 from crosstally.releases import Statement, publish
 from crosstally.synthesis.drawing import Wanted, drawn, fitted, whole
 from crosstally.synthesis.rows import narrowness
 from crosstally.synthesis.tree import drawing_order
-from crosstally.tables import ErrorKind, Marginal, Measurement
+from crosstally.tables import ErrorKind, Marginal
 from released import views
 from simulated import margin, measured, people, schema_of
 

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from benchmarks.accuracy.coverage import Draw, add, in_words, over_draws
 from benchmarks.accuracy.real_tables import RealTable, real_table
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
+from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells
 from crosstally.releases import Release, Statement, publish
 from crosstally.strategies.value_groups import value_groups
-from crosstally.tables import Measurement
 
 __all__ = ["main"]
 

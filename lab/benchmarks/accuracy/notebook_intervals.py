@@ -20,10 +20,10 @@ from benchmarks.accuracy.kept import code_digest, kept, table_digest
 from benchmarks.accuracy.real_tables import MissingFileError, RealTable, real_table
 from benchmarks.accuracy.settings import in_processes
 from crosstally.budget import Noise, NoiseKind
+from crosstally.measurements import Measurement
 from crosstally.notebook.history.better import BetterOfBoth
 from crosstally.notebook.results import Answer
 from crosstally.query.queries import Linear, Term
-from crosstally.tables import Measurement
 
 __all__ = ["main", "question", "run", "truth"]
 

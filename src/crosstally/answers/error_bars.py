@@ -36,6 +36,7 @@ from crosstally.arithmetic.uncertainty import CellError
 from crosstally.budget import Noise
 from crosstally.inference.repeats import Repeats
 from crosstally.inference.replicates import seed_of
+from crosstally.measurements import PUBLIC, Measurement
 from crosstally.query.contrast_map import ContrastMap
 from crosstally.query.groups import Groups
 from crosstally.query.kronecker import Kronecker, matrices_of
@@ -46,7 +47,7 @@ from crosstally.residuals.layout import outer_product
 from crosstally.residuals.nested import Nesting
 from crosstally.residuals.variances import Variances
 from crosstally.schema import Schema
-from crosstally.tables import PUBLIC, ErrorKind, Measurement
+from crosstally.tables import ErrorKind
 from crosstally.typing import Floats
 
 __all__ = ["ErrorBars", "ErrorLaw", "ErrorLaws", "JointErrors"]

@@ -19,13 +19,14 @@ from numpy.typing import NDArray
 
 from crosstally.answers.noise_sums import NoiseTerm, half_width
 from crosstally.budget import NoiseKind
+from crosstally.measurements import Measurement
 from crosstally.query.contrast_map import ContrastAxis
 from crosstally.query.kronecker import Kronecker
 from crosstally.query.queries import Contrast
 from crosstally.residuals.axes import LinearAxis, basis_along, map_axis, squares_by_subset
 from crosstally.residuals.basis import decompose
 from crosstally.schema import Schema
-from crosstally.tables import ErrorKind, Measurement
+from crosstally.tables import ErrorKind
 from crosstally.typing import Floats
 
 __all__ = ["MatrixError"]

@@ -29,8 +29,8 @@ import numpy as np
 from crosstally.arithmetic.changes import Change
 from crosstally.arithmetic.uncertainty import Spread
 from crosstally.inference.nonnegativity import clip_and_keep_total
+from crosstally.measurements import Measurement
 from crosstally.residuals import Estimate, combine, rebuild
-from crosstally.tables import Measurement
 from crosstally.typing import Floats
 
 __all__ = ["MomentTable", "Moments"]

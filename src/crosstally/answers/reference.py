@@ -32,9 +32,9 @@ from crosstally.inference.estimate import maximal_views
 from crosstally.inference.latent_classes import LatentClasses, View, fitted
 from crosstally.inference.nonnegativity import clip_and_keep_total
 from crosstally.inference.replicates import Normals, seed_of
+from crosstally.measurements import Measurement
 from crosstally.residuals import Estimate, combine, decompose, rebuild
 from crosstally.residuals.combine import by_shape
-from crosstally.tables import Measurement
 from crosstally.typing import Floats
 
 __all__ = ["HeldOut", "Trial", "calibrated", "held_out"]

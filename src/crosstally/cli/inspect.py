@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from crosstally.cli.paid import Paid
+    from crosstally.measurements import Measurement
     from crosstally.releases import Release
-    from crosstally.tables import Measurement
 
 __all__ = ["EXAMPLES", "inspect"]
 

@@ -11,9 +11,9 @@ import numpy as np
 
 from crosstally.cli.checks import CheckFailedError
 from crosstally.errors import CrosstallyError
+from crosstally.measurements import Chosen
 from crosstally.query.choice import Choice
 from crosstally.releases.promise import costs_of_entries
-from crosstally.tables import Chosen
 
 if TYPE_CHECKING:
     from crosstally.privacy.ledger import Entry, Ledger

@@ -12,10 +12,10 @@ from typing import Any
 
 from crosstally.errors import ReleaseError
 from crosstally.extras import optional
+from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells, Contrast
 from crosstally.releases import Release
 from crosstally.schema import Schema
-from crosstally.tables import Measurement
 
 __all__ = ["to_mbi"]
 

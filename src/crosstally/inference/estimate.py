@@ -21,6 +21,7 @@ from crosstally.errors import QueryError, did_you_mean
 from crosstally.inference.joint import ViewGroup, nearest_above_zero
 from crosstally.inference.nonnegativity import CORRECTIONS, Correction
 from crosstally.inference.shrinkage import shrunk
+from crosstally.measurements import Measurement
 from crosstally.query.choice import Choice
 from crosstally.query.groups import Groups
 from crosstally.query.kronecker import Kronecker
@@ -28,7 +29,6 @@ from crosstally.residuals import Estimate, decompose, rebuild
 from crosstally.residuals.combine import Averages, by_shape
 from crosstally.residuals.nested import extended_measurements, shares_in_groups
 from crosstally.schema import Schema
-from crosstally.tables import Measurement
 
 __all__ = [
     "CORRECTED",

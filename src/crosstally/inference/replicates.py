@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from crosstally.budget import Noise, NoiseKind
+from crosstally.measurements import Measurement
 from crosstally.query.kronecker import operator_numbers
 from crosstally.residuals.combine import Averages, by_shape
 from crosstally.schema import Schema
-from crosstally.tables import Measurement
 from crosstally.typing import Floats
 
 __all__ = ["Normals", "inverse_noise", "noise_of_coefficients", "seed_of"]

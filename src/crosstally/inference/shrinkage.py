@@ -54,10 +54,10 @@ from crosstally.inference.mixture import COMPONENTS, EDGES, mixture_of
 from crosstally.inference.nonnegativity import clip_and_keep_total
 from crosstally.inference.replicates import noise_of_coefficients, seed_of
 from crosstally.inference.risk import POOLED, Blend, Sets
+from crosstally.measurements import Measurement
 from crosstally.residuals import Estimate, decompose, rebuild
 from crosstally.residuals.combine import Averages
 from crosstally.residuals.layout import find, outer_product
-from crosstally.tables import Measurement
 from crosstally.typing import Floats
 
 __all__ = ["Shrinkage", "shrunk", "smoothed"]

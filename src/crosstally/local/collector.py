@@ -27,10 +27,10 @@ from crosstally.local.protocol import Protocol
 from crosstally.local.received import Reason, Received
 from crosstally.local.report_ids import ReportIds
 from crosstally.local.tokens import Tokens, groups_of_tokens
+from crosstally.measurements import Measurement
 from crosstally.platform_files import write_bytes
 from crosstally.releases import Release, Statement, publish
 from crosstally.residuals import Estimate, combine
-from crosstally.tables import Measurement
 
 __all__ = ["RECORD", "Collector"]
 

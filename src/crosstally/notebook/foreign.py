@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from crosstally.errors import CrosstallyError, QueryError
+from crosstally.measurements import Measurement
 from crosstally.notebook.history.correlated import Correlated
 from crosstally.query.queries import Cells, Linear
 from crosstally.query.question import query_of
 from crosstally.schema import Schema
-from crosstally.tables import Measurement
 from crosstally.typing import Floats
 
 __all__ = ["FIELDS", "foreign_answer", "foreign_answers", "origins_of", "read_correlated", "read_foreign"]

@@ -15,10 +15,10 @@ import numpy as np
 
 from crosstally.checks import several
 from crosstally.errors import QueryError
+from crosstally.measurements import Measurement
 from crosstally.notebook.foreign import foreign_answer
 from crosstally.query.queries import Cells
 from crosstally.schema import Schema
-from crosstally.tables import Measurement
 
 __all__ = ["foreign_tables"]
 

@@ -15,6 +15,7 @@ import numpy as np
 from crosstally.budget import Amount, Budget, Noise, NoiseKind
 from crosstally.checks import check_kind
 from crosstally.errors import BudgetError, OverspendError, QueryError, TooManyCellsError
+from crosstally.measurements import ExactTable, Measurement
 from crosstally.notebook.foreign import foreign_answer, foreign_answers, origins_of, read_correlated, read_foreign
 from crosstally.notebook.foreign_tables import foreign_tables
 from crosstally.notebook.history import MOST_ASKED_TOGETHER, History
@@ -31,7 +32,6 @@ from crosstally.residuals.combine import Estimate, combine
 from crosstally.residuals.nested import full_part_measured
 from crosstally.schema import Outside, Schema, check_schema
 from crosstally.strategies.shares import requests_with_shares
-from crosstally.tables import ExactTable, Measurement
 from crosstally.workload import Workload
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ from fractions import Fraction
 
 from crosstally.budget import Budget, Neighbours, NoiseKind, Sensitivity
 from crosstally.errors import CrosstallyError, ReleaseError
+from crosstally.measurements import PUBLIC, Chosen, Measurement
 from crosstally.plans.joint_cost import privacy_cost
 from crosstally.plans.request import Request
 from crosstally.releases.statement import Statement
 from crosstally.schema import Schema
-from crosstally.tables import PUBLIC, Chosen, Measurement
 
 __all__ = ["check_promise", "costs_of_entries", "foreign_origins"]
 

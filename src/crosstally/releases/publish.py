@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from crosstally.errors import CrosstallyError, ReleaseError
 from crosstally.inference.estimate import ROUNDS, estimate, unsolved_estimate, usual_correction
+from crosstally.measurements import PUBLIC, Chosen, Measurement, public_counts
 from crosstally.query.choice import Choice
 from crosstally.query.kronecker import Kronecker, check_parts, matrices_of
 from crosstally.query.queries import MAX_CELLS, Cells, Contrast, Query
@@ -16,7 +17,6 @@ from crosstally.releases.statement import Statement
 from crosstally.residuals import Estimate
 from crosstally.residuals.mixed import MixedAxes
 from crosstally.schema import Schema
-from crosstally.tables import PUBLIC, Chosen, Measurement, public_counts
 
 __all__ = ["check_measurements", "check_queries", "check_variance", "publish", "rows_known", "unsolved"]
 

@@ -27,6 +27,7 @@ from crosstally.html_text import html_facts
 from crosstally.inference.estimate import ROUNDS, SHRUNK, estimate, infer
 from crosstally.inference.integers.tables import IntegerTables, Rounding, integer_tables
 from crosstally.inference.repeats import Repeats, repeated
+from crosstally.measurements import Chosen, Measurement
 from crosstally.query.kronecker import mixed_of
 from crosstally.query.question import Question
 from crosstally.query.where import Where
@@ -34,7 +35,7 @@ from crosstally.releases.statement import Statement
 from crosstally.residuals import Estimate
 from crosstally.residuals.nested import extended_measurements
 from crosstally.schema import Schema
-from crosstally.tables import Chosen, Marginal, Measurement
+from crosstally.tables import Marginal
 from crosstally.text_table import aligned
 from crosstally.typing import Floats
 from crosstally.workload import Workload, check_workload

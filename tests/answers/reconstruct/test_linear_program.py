@@ -9,9 +9,9 @@ import reference_entropy
 from crosstally.answers.reconstruct.linear_program import least_difference, linear_program
 from crosstally.errors import QueryError
 from crosstally.inference import estimate
+from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells
 from crosstally.schema import Attribute, Schema
-from crosstally.tables import Measurement
 from reference_entropy import random_table
 
 

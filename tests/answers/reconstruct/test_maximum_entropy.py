@@ -18,8 +18,9 @@ from crosstally.answers.reconstruct.reconstruction import Known, solve
 from crosstally.errors import QueryError
 from crosstally.inference import estimate
 from crosstally.kernels.entropy import GREATEST_ENTROPY
+from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells, Contrast
-from crosstally.tables import ErrorKind, Marginal, Measurement
+from crosstally.tables import ErrorKind, Marginal
 from reference_entropy import basis, covered_cells, nearest_of_most_entropy, random_table
 
 KINDS = ("inside", "zeros", "one-sided", "noisy", "wild")

@@ -23,9 +23,9 @@ from crosstally.browser.explorer.app import create_app
 from crosstally.browser.explorer.release_page import release_page
 from crosstally.browser.explorer.view import View
 from crosstally.generate.people import people
+from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells
 from crosstally.releases import Release, publish
-from crosstally.tables import Measurement
 from web_clients import hostile, serving, wide
 
 

@@ -95,9 +95,9 @@ def test_what_is_not_a_view_is_said(client: TestClient, query: str) -> None:
 def counted() -> Release:
     """Counts that are public by construction: 10, 20, 30 women and 40, 0, 60 men, without any correction."""
     schema = Schema([Attribute("sex", ["Female", "Male"]), Attribute("age", ["young", "middle", "old"])])
+    from crosstally.measurements import Measurement
     from crosstally.query.queries import Cells
     from crosstally.releases import publish
-    from crosstally.tables import Measurement
 
     values = np.array([[10, 20, 30], [40, 0, 60]])
     measurement = Measurement(Cells(schema.names), values, variance=9.0, noise=None, origin="protocol")

@@ -20,10 +20,10 @@ from cli_runs import ran_well, run
 from crosstally.analysis.regrouping import Regrouping
 from crosstally.browser.explorer import snippets
 from crosstally.browser.explorer.view import View, read_view
+from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells
 from crosstally.releases import Release, publish
 from crosstally.schema import Attribute, Level, Schema
-from crosstally.tables import Measurement
 from web_clients import HOSTILE, client_of, hostile, serving
 
 TOWN = Attribute(

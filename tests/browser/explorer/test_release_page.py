@@ -18,10 +18,10 @@ import crosstally as ct
 from cli_runs import run
 from crosstally.browser.explorer.release_page import release_page, strongest_associations
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
+from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells
 from crosstally.releases import Release, Statement, publish
 from crosstally.schema.about import About
-from crosstally.tables import Measurement
 from hostile_labels import MANY
 from released import views
 from simulated import measured, people, schema_of

@@ -21,11 +21,12 @@ from crosstally.inference.integers.projection import (
     projected_table,
 )
 from crosstally.inference.integers.tables import integer_tables
+from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells
 from crosstally.releases import Release, Statement, publish
 from crosstally.schema import Attribute, Schema
 from crosstally.strategies import Direct, Fourier
-from crosstally.tables import ErrorKind, Marginal, Measurement
+from crosstally.tables import ErrorKind, Marginal
 from crosstally.workload import Workload
 from reference_fourier import downward_closure, marginal_matrix, nearest_by_cone_program
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from crosstally.budget import Noise, NoiseKind
+from crosstally.measurements import Measurement
 from crosstally.notebook.history import History
 from crosstally.notebook.history.plausible import Scale, _unseen
 from crosstally.query.queries import Cells, Linear, Term
 from crosstally.query.question import query_of
 from crosstally.schema import Attribute, Schema
-from crosstally.tables import Measurement
 
 BINARY = Schema([Attribute(name, ["0", "1"]) for name in ("a", "b")])
 SIZES = (6, 4, 5, 3, 2)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from crosstally.budget import Noise, NoiseKind
+from crosstally.measurements import Measurement
 from crosstally.notebook.history.better import BetterOfBoth
 from crosstally.notebook.history.constraints import problem
 from crosstally.notebook.history.held_out import best_of, held_out, share_of, squared_error
@@ -16,7 +17,6 @@ from crosstally.notebook.history.synthetic_rows import synthesize
 from crosstally.notebook.results import Answer
 from crosstally.query.queries import Linear, Term
 from crosstally.schema import Attribute, Schema
-from crosstally.tables import Measurement
 
 SIZES = (12, 8, 6)
 SCHEMA = Schema([Attribute(name, [str(v) for v in range(n)]) for name, n in zip("abc", SIZES, strict=True)])

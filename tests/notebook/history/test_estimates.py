@@ -10,6 +10,7 @@ import pytest
 
 from crosstally.budget import Noise, NoiseKind
 from crosstally.errors import QueryError
+from crosstally.measurements import Measurement
 from crosstally.notebook.history import History
 from crosstally.notebook.history.alpha import best_alpha, cross_validated, folds_of, leave_one_out, one_alpha, stein
 from crosstally.notebook.history.bundles import Batch
@@ -20,7 +21,6 @@ from crosstally.notebook.history.prior import Prior
 from crosstally.query.queries import Cells, Contrast, Linear, Term
 from crosstally.query.question import count, query_of
 from crosstally.schema import Attribute, Schema
-from crosstally.tables import Measurement
 from crosstally_lab.papers.edbt12.eigenqueries import Eigenqueries
 from crosstally_lab.papers.edbt12.products import kernel
 from random_queries import NAMES, SCHEMA, SIZES, random_prior, random_query, vectors

@@ -11,6 +11,7 @@ from scipy.stats import chi2
 
 from crosstally.budget import Noise, NoiseKind
 from crosstally.errors import QueryError
+from crosstally.measurements import Measurement
 from crosstally.notebook.history.chain import Chain
 from crosstally.notebook.history.constraints import Constraints, Problem, problem
 from crosstally.notebook.history.prior import Prior
@@ -18,7 +19,6 @@ from crosstally.notebook.history.synthetic_rows import maximum_entropy, synthesi
 from crosstally.query.queries import Cells, Contrast
 from crosstally.query.question import count, query_of
 from crosstally.schema import Attribute, Schema
-from crosstally.tables import Measurement
 from reference_maximum_entropy import optimum
 
 SIZES = (3, 2, 4)

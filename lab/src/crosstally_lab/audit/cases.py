@@ -9,6 +9,7 @@ from itertools import product
 import numpy as np
 
 from crosstally.budget import Budget, Neighbours
+from crosstally.measurements import Measurement
 from crosstally.plans.plan import Plan, Request
 from crosstally.query.choice import Choice
 from crosstally.query.kronecker import Kronecker
@@ -19,7 +20,6 @@ from crosstally.strategies.planner import compare
 from crosstally.strategies.rounds import choosing
 from crosstally.strategies.rules import next_stage
 from crosstally.strategies.shares import requests_with_shares
-from crosstally.tables import Measurement
 from crosstally.workload import Workload
 from crosstally_lab.audit.definitions import Json, answer
 

@@ -12,9 +12,9 @@ from conftest import schema_of
 from crosstally.budget import Budget, Noise, NoiseKind
 from crosstally.errors import QueryError
 from crosstally.inference.integers.programs import Target, nearest_table
+from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells
 from crosstally.strategies import Fourier
-from crosstally.tables import Measurement
 from crosstally.workload import Workload
 from crosstally_lab.papers.pods07.shift import (
     gamma_shift,

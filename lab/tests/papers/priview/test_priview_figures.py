@@ -14,10 +14,10 @@ from priview_scores import AOL, KOSARAK, scored
 
 import crosstally as ct
 from crosstally.errors import CrosstallyError
+from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells
 from crosstally.releases import Statement, publish
 from crosstally.schema import Attribute, Schema
-from crosstally.tables import Measurement
 from crosstally_lab.papers import experiments
 from crosstally_lab.papers.outcomes import Claim, Outcome
 from crosstally_lab.papers.priview import comparison as priview_comparison

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from crosstally.local.oracles.base import Residual, ResidualOracle, ViewOracle
 from crosstally.local.planning.groups import Group
 from crosstally.local.protocol import Protocol
+from crosstally.measurements import Measurement
 from crosstally.query.contrast_map import ContrastMap
 from crosstally.query.queries import Cells, Contrast
-from crosstally.tables import Measurement
 
 __all__ = ["measurements_of"]
 

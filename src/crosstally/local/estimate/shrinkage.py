@@ -30,9 +30,9 @@ from itertools import chain, combinations
 
 import numpy as np
 
+from crosstally.measurements import Measurement
 from crosstally.residuals import Estimate
 from crosstally.schema import Schema
-from crosstally.tables import Measurement
 from crosstally.typing import Floats
 
 __all__ = ["Shrunk", "answered", "coefficient_variances", "shrunk_measurements"]

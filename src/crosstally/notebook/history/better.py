@@ -28,6 +28,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from crosstally.measurements import Measurement
 from crosstally.notebook.history.alpha import folds_of
 from crosstally.notebook.history.ascent import Ascent
 from crosstally.notebook.history.bundles import Batch
@@ -39,7 +40,6 @@ from crosstally.notebook.history.held_out import FOLDS, held_out, share_of
 from crosstally.notebook.history.record import Estimates, History
 from crosstally.query.queries import Linear
 from crosstally.schema import Schema
-from crosstally.tables import Measurement
 from crosstally.typing import Floats
 
 __all__ = ["BetterOfBoth"]

@@ -26,10 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.budget import NoiseKind
+from crosstally.measurements import Measurement
 from crosstally.notebook.history.chain import CellsOf
 from crosstally.notebook.history.constraints import Constraints
 from crosstally.notebook.history.newton import MOST_QUERIES
-from crosstally.tables import Measurement
 from crosstally.typing import Floats
 
 __all__ = ["DEVIATION", "FREEDOM", "Unexplained", "factor"]

@@ -9,10 +9,10 @@ from itertools import product
 import numpy as np
 
 from crosstally.errors import QueryError
+from crosstally.measurements import Measurement
 from crosstally.query.kronecker import Kronecker
 from crosstally.query.queries import Linear, Term
 from crosstally.schema import Schema
-from crosstally.tables import Measurement
 
 __all__ = ["answers_of_matrices"]
 

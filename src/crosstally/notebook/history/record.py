@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from crosstally.budget import NoiseKind
 from crosstally.errors import QueryError
+from crosstally.measurements import Measurement
 from crosstally.notebook.history.bundles import Batch, Bundle, Positions, parts_of, projected
 from crosstally.notebook.history.components import Features, Past, Solution, Structure
 from crosstally.notebook.history.correlated import Correlated, shared_errors
@@ -32,7 +33,6 @@ from crosstally.residuals.basis import rebuild
 from crosstally.residuals.combine import Estimate, combine
 from crosstally.residuals.nested import full_part_measured
 from crosstally.schema import Schema
-from crosstally.tables import Measurement
 from crosstally.typing import Floats
 
 __all__ = ["Estimates", "History"]

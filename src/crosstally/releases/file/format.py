@@ -15,10 +15,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from crosstally.budget import Noise
+from crosstally.measurements import Measurement
 from crosstally.query.kronecker import Kronecker, Matrix
 from crosstally.query.queries import Cells
 from crosstally.schema import Schema
-from crosstally.tables import Measurement
 
 __all__ = [
     "CHOSEN_FIELDS",

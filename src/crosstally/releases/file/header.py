@@ -18,6 +18,7 @@ from crosstally.budget import Noise, NoiseKind
 from crosstally.errors import CrosstallyError, ReleaseError
 from crosstally.inference.estimate import CORRECTED
 from crosstally.json_text import JsonError, read_json
+from crosstally.measurements import Chosen
 from crosstally.query.groups import Groups
 from crosstally.query.kronecker import Kronecker, Matrix, all_matrices_of, read_matrix
 from crosstally.query.queries import MAX_CELLS, Cells, Contrast, check_contrast_cells, read_group_maps
@@ -33,7 +34,6 @@ from crosstally.releases.file.format import (
 from crosstally.releases.publish import check_variance
 from crosstally.releases.statement import Statement
 from crosstally.schema import Schema
-from crosstally.tables import Chosen
 
 __all__ = ["Header", "read_header"]
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from crosstally.errors import CrosstallyError, ReleaseError
 from crosstally.inference.estimate import smallest_cell
+from crosstally.measurements import Measurement
 from crosstally.query.kronecker import Kronecker
 from crosstally.releases.file.format import (
     CONTENT,
@@ -36,7 +37,6 @@ from crosstally.releases.promise import check_promise
 from crosstally.releases.release import Release
 from crosstally.residuals import Estimate, combine
 from crosstally.residuals.nested import extended_measurements
-from crosstally.tables import Measurement
 
 __all__ = ["open_release"]
 

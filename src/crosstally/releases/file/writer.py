@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from crosstally.errors import ReleaseError
+from crosstally.measurements import Chosen, Measurement
 from crosstally.platform_files import whole_file
 from crosstally.query.kronecker import Kronecker, all_matrices_of
 from crosstally.query.queries import Contrast
@@ -33,7 +34,6 @@ from crosstally.releases.file.format import (
 from crosstally.releases.promise import check_promise
 from crosstally.releases.release import Release
 from crosstally.schema import Schema
-from crosstally.tables import Chosen, Measurement
 
 __all__ = ["save_release"]
 

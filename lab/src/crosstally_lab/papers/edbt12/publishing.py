@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.budget import Budget, Neighbours
+from crosstally.measurements import Measurement
 from crosstally.notebook.history.synthetic_rows import synthesize
 from crosstally.query.queries import Cells
 from crosstally.releases import Release, Statement, publish
-from crosstally.tables import Measurement
 from crosstally.typing import Floats
 from crosstally_lab.papers.charts import (
     Look,

@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from crosstally.errors import CrosstallyError, QueryError, TooManyCellsError
+from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells
 from crosstally.residuals import combine, rebuild
 from crosstally.residuals.layout import Layout
 from crosstally.schema import Schema
-from crosstally.tables import Measurement
 from crosstally.typing import Floats
 
 __all__ = ["Agreed", "Norm", "consistent_answers", "consistent_tables"]

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from crosstally.budget import Budget
 from crosstally.errors import CrosstallyError
+from crosstally.measurements import Measurement
 from crosstally.query.queries import MAX_CELLS, Cells, Contrast
 from crosstally.residuals.combine import combine
 from crosstally.schema import Schema
@@ -24,7 +25,6 @@ from crosstally.strategies.clustered import Clustered
 from crosstally.strategies.direct import Direct
 from crosstally.strategies.flat import Flat
 from crosstally.strategies.fourier import Fourier, bit_table, bit_workload
-from crosstally.tables import Measurement
 from crosstally.typing import Floats
 from crosstally.workload import Workload
 

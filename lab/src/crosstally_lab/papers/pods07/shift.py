@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike
 
 from crosstally.errors import QueryError
 from crosstally.local.oracles.hadamard_matrix import hadamard_transform
+from crosstally.measurements import Measurement
 from crosstally.query.queries import Contrast
 from crosstally.residuals import Estimate, combine
 from crosstally.schema import Schema
-from crosstally.tables import Measurement
 from crosstally.typing import Floats
 
 __all__ = ["gamma_shift", "needed_shift", "paper_shift", "shift_for_scales", "shifted_estimate", "simulated_shift"]

@@ -41,8 +41,8 @@ from crosstally_lab.papers.priview.trials import (
 )
 
 if TYPE_CHECKING:
+    from crosstally.measurements import Measurement
     from crosstally.releases import Release
-    from crosstally.tables import Measurement
 
 __all__ = ["EXPERIMENTS", "correction_claims", "from_raw_views", "reconstruction_claims", "with_clipped_total"]
 

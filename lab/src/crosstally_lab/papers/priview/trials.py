@@ -176,9 +176,9 @@ def read(release: Release, *, method: str | None = None) -> Answers:
 def exact_estimate(case: Case, design: Design) -> Estimate:
     """The estimate from views without noise, PriView's C_t*: the error of coverage alone. It protects nobody."""
     from crosstally.inference import estimate
+    from crosstally.measurements import Measurement
     from crosstally.query.queries import Cells
     from crosstally.sources import count
-    from crosstally.tables import Measurement
 
     schema, views = case.data.schema, design.tables(case.data.schema.names)
     exact = count(case.data.table, schema, views)
