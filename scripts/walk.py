@@ -42,11 +42,6 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = Path(ct.__file__).resolve().parent
 FEWEST_ROWS = 1000  # a collector releases nothing before so many reports
 HANDED_DOWN: Mapping[str, str] = {
-    "answers.error_bars:ErrorLaw.std_error": "a Marginal knows its error by a protocol and computes it when read",
-    "answers.intervals:RepeatedEnds.interval": "so do its intervals",
-    "answers.modelled:DrawnEnds.interval": "and those of tables that nobody measured",
-    "answers.bounds:BoundedEnds.interval": "and the bounds of attributes that nobody measured together",
-    "answers.intervals:TotalEnds.interval": "and those of the total",
     "releases.release:Release._repeats": "intervals repeat the inference of their release when the first is asked for",
     "strategies.forecast:_Forecast.__init__": "planning fills in the error to expect of a plan",
     "strategies.forecast:_Forecast.rms_error": "and the plan reads it there",

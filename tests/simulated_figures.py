@@ -32,13 +32,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 import crosstally as ct
-from crosstally.arithmetic.uncertainty import Draws
+from crosstally.answers.marginal import ErrorKind, Marginal
+from crosstally.answers.uncertainty import Draws
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.local import Protocol, design
 from crosstally.local.collector import release_of
 from crosstally.local.estimate.measurements import measurements_of
 from crosstally.releases import Release, Statement, publish
-from crosstally.tables import ErrorKind, Marginal
 from reference_supposed import summed, with_log_interactions, with_moment
 from simulated import margin, measured, people, schema_of
 

@@ -15,8 +15,9 @@ import pytest
 import crosstally as ct
 import released
 from cli_runs import run
-from crosstally.arithmetic.changes import Change
-from crosstally.arithmetic.uncertainty import Bounds
+from crosstally.answers.changes import Change
+from crosstally.answers.marginal import ErrorKind, Marginal
+from crosstally.answers.uncertainty import Bounds
 from crosstally.browser.explorer.grid import grid
 from crosstally.browser.explorer.release_page import release_page
 from crosstally.browser.explorer.served import Served
@@ -28,7 +29,6 @@ from crosstally.releases import Release, publish
 from crosstally.reliability import SIGNS
 from crosstally.schema import Attribute, Outside, Schema, Unit
 from crosstally.schema.facts import PublicCounts
-from crosstally.tables import ErrorKind, Marginal
 from web_clients import client_of, serving
 
 BOUND = Unit("patient", 3)

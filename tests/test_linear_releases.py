@@ -10,13 +10,13 @@ from scipy.stats import chi2
 
 import crosstally as ct
 from crosstally.answers.error_bars import ErrorBars
+from crosstally.answers.marginal import ErrorKind
 from crosstally.answers.matrix_errors import MatrixError
 from crosstally.errors import KeyReusedError, PlanError, WorkloadError
 from crosstally.plans.plan import Plan
 from crosstally.query.kronecker import Kronecker
 from crosstally.query.queries import Cells
 from crosstally.strategies import LinearStrategies
-from crosstally.tables import ErrorKind
 from reference_linear import AGES, least_squares, numbered, people
 from released import assert_survives
 

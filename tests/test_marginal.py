@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from crosstally.arithmetic.uncertainty import Bounds, LinearLaw
+from crosstally.answers.marginal import ErrorKind, Marginal
+from crosstally.answers.uncertainty import Bounds, LinearLaw
 from crosstally.errors import CrosstallyError, MissingExtraError, QueryError
 from crosstally.extras import optional
 from crosstally.schema import Attribute, Schema
-from crosstally.tables import ErrorKind, Marginal
 from crosstally.text_table import aligned, cell_text
 
 

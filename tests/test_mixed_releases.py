@@ -8,13 +8,13 @@ import pytest
 from scipy.stats import chi2
 
 import crosstally as ct
+from crosstally.answers.marginal import ErrorKind
 from crosstally.budget import Noise, NoiseKind
 from crosstally.errors import PlanError
 from crosstally.plans.plan import Plan, Request
 from crosstally.query.kronecker import Kronecker, mixed_of
 from crosstally.query.queries import Cells
 from crosstally.strategies import LinearStrategies
-from crosstally.tables import ErrorKind
 from reference_linear import AGES, least_squares, numbered, people, rows_of
 from released import assert_survives
 

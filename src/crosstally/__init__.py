@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from crosstally import analysis, errors, local, strategies
+    from crosstally.answers.integer_tables import IntegerTables
+    from crosstally.answers.marginal import ErrorKind, Marginal
     from crosstally.budget import Budget, Neighbours
     from crosstally.errors import CrosstallyError
     from crosstally.exports.private_pgm import to_mbi
-    from crosstally.inference.integers.tables import IntegerTables
     from crosstally.measurements import Measurement
     from crosstally.notebook.history.synthetic_rows import Synthetic
     from crosstally.notebook.notebook import Notebook, open_notebook
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from crosstally.sql import SqlAnswer
     from crosstally.strategies.planner import Comparison, plan
     from crosstally.synthesis import SyntheticRows
-    from crosstally.tables import ErrorKind, Marginal
     from crosstally.workload import Workload
 
 __version__ = "0.3.0.dev0"
@@ -47,11 +47,11 @@ _HOMES = {
     "Database": "sources.databases",
     "Detected": "sources.detection",
     "Entry": "privacy.ledger",
-    "ErrorKind": "tables",
+    "ErrorKind": "answers.marginal",
     "Improvement": "notebook.results",
-    "IntegerTables": "inference.integers.tables",
+    "IntegerTables": "answers.integer_tables",
     "Ledger": "privacy.ledger",
-    "Marginal": "tables",
+    "Marginal": "answers.marginal",
     "Measurement": "measurements",
     "Neighbours": "budget",
     "Notebook": "notebook.notebook",

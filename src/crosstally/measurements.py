@@ -1,6 +1,6 @@
 """Confidential counts, and the noisy measurements of them: the two sides of ``privacy.measure``.
 
-What a release's answers are, and how they show themselves, is in ``tables``; nothing that privacy rests on needs it.
+What a release's answers are, and how they show themselves, is in ``answers``; nothing that privacy rests on needs it.
 """
 
 from __future__ import annotations

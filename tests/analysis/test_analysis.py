@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 import crosstally as ct
 from crosstally.analysis.association import chi_squares, mutual_informations
-from crosstally.arithmetic.joint import Joint
-from crosstally.arithmetic.uncertainty import Draws, LinearLaw
+from crosstally.answers.joint import Joint
+from crosstally.answers.marginal import ErrorKind, Marginal
+from crosstally.answers.uncertainty import Draws, LinearLaw
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.errors import QueryError
 from crosstally.releases import Release, Statement, publish
-from crosstally.tables import ErrorKind, Marginal
 from simulated import margin, measured, people, schema_of
 from simulated_figures import covered_figures, exact, standard_errors_above_one
 

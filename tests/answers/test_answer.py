@@ -9,14 +9,15 @@ from itertools import combinations, permutations
 import numpy as np
 import pytest
 
-from crosstally.answers import ErrorBars, answer, answer_all
+from crosstally.answers.answer import answer, answer_all
+from crosstally.answers.error_bars import ErrorBars
+from crosstally.answers.marginal import ErrorKind, Marginal
 from crosstally.budget import Noise, NoiseKind
 from crosstally.errors import QueryError, TooManyCellsError
 from crosstally.inference import estimate
 from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells, Contrast, Query
 from crosstally.schema import Attribute, Schema
-from crosstally.tables import ErrorKind, Marginal
 
 SCHEMA = Schema([Attribute(name, [str(v) for v in range(n)]) for name, n in zip("abcd", (2, 3, 2, 4), strict=True)])
 LAPLACE = Noise(NoiseKind.LAPLACE, 2.0)

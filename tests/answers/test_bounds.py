@@ -11,11 +11,11 @@ import pytest
 from numpy.typing import NDArray
 
 from crosstally.answers.bounds import margin_bounds
-from crosstally.arithmetic.changes import Change
-from crosstally.arithmetic.uncertainty import Bounds
+from crosstally.answers.changes import Change
+from crosstally.answers.marginal import ErrorKind, Marginal
+from crosstally.answers.uncertainty import Bounds
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.releases import Release, Statement, publish
-from crosstally.tables import ErrorKind, Marginal
 from simulated import measured, schema_of
 
 STATEMENT = Statement(strategy="test", budget=Budget(epsilon=1), neighbours=Neighbours.ADD_REMOVE)

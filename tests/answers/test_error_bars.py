@@ -12,14 +12,13 @@ import pytest
 
 import reference_noise
 from conftest import schema_of
-from crosstally.answers import ErrorBars
-from crosstally.answers.error_bars import ErrorLaw
+from crosstally.answers.error_bars import ErrorBars, ErrorLaw
+from crosstally.answers.marginal import ErrorKind
 from crosstally.budget import Noise, NoiseKind
 from crosstally.inference import estimate
 from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells, Contrast, Query
 from crosstally.schema import Schema
-from crosstally.tables import ErrorKind
 from reference_residuals import DenseLeastSquares, contrast_matrix, marginal_matrix
 
 DOMAINS = [(2, 2, 2, 2), (3, 2, 4), (5, 2, 3, 2), (2, 3, 3, 2, 2)]

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 import crosstally as ct
 from crosstally.answers.intervals import _near_means, squares_of_alike, squares_shared
-from crosstally.arithmetic.uncertainty import Spread
+from crosstally.answers.marginal import ErrorKind
+from crosstally.answers.uncertainty import Spread
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.errors import QueryError
 from crosstally.releases import Release, Statement, open_release, publish
-from crosstally.tables import ErrorKind
 from simulated import margin, measured, people, schema_of
 
 LAPLACE, GAUSSIAN = NoiseKind.LAPLACE, NoiseKind.GAUSSIAN

@@ -10,11 +10,11 @@ import pytest
 from numpy.typing import NDArray
 
 from crosstally.answers.interactions import SIZES, centred, learned_sizes
+from crosstally.answers.marginal import ErrorKind
 from crosstally.answers.reconstruct.raking import raked
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.inference.replicates import Normals
 from crosstally.releases import Release, Statement, publish
-from crosstally.tables import ErrorKind
 from simulated import margin, measured, people, schema_of
 
 LAPLACE = Noise(NoiseKind.LAPLACE, 5.0)

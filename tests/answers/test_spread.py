@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from crosstally.answers.interactions import SIZES as GRID
 from crosstally.answers.interactions import interaction_factors, own_sizes
+from crosstally.answers.marginal import ErrorKind
 from crosstally.answers.spread import InGroups, spread
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.inference.replicates import Normals
@@ -20,7 +21,6 @@ from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells
 from crosstally.releases import Release, Statement, publish
 from crosstally.sources import EncodedRows
-from crosstally.tables import ErrorKind
 from crosstally_lab.generate.classes import hidden_classes
 from simulated import schema_of
 

@@ -14,7 +14,8 @@ import pyarrow.parquet
 
 from cli_runs import ran_well, run
 from conftest import schema_of
-from crosstally.arithmetic.uncertainty import Bounds, LinearLaw
+from crosstally.answers.marginal import ErrorKind, Marginal
+from crosstally.answers.uncertainty import Bounds, LinearLaw
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.cli.output.rendering import show
 from crosstally.cli.output.screen import UNBOUNDED, Screen
@@ -25,7 +26,6 @@ from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells
 from crosstally.releases import Statement, publish
 from crosstally.schema import Attribute, Schema
-from crosstally.tables import ErrorKind, Marginal
 
 SCHEMA = Schema(
     [

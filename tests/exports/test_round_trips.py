@@ -17,7 +17,8 @@ from pyaxis import pyaxis
 from pyjstat import pyjstat
 
 from cli_runs import run
-from crosstally.arithmetic.uncertainty import Bounds
+from crosstally.answers.marginal import ErrorKind, Marginal
+from crosstally.answers.uncertainty import Bounds
 from crosstally.errors import QueryError
 from crosstally.exports.cells import measures
 from crosstally.exports.csv_table import csv_text, inert
@@ -27,7 +28,6 @@ from crosstally.exports.px import px_text
 from crosstally.exports.sdmx_csv import sdmx_csv_text
 from crosstally.exports.xlsx import write_xlsx
 from crosstally.schema import Attribute, Schema
-from crosstally.tables import ErrorKind, Marginal
 from hostile_labels import MANY
 from released import views
 

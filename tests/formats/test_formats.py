@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import crosstally as ct
+from crosstally.answers.marginal import ErrorKind
 from crosstally.budget import Noise, NoiseKind
 from crosstally.local.client import FileStore
 from crosstally.local.collector import Collector
@@ -34,7 +35,6 @@ from crosstally.query.kronecker import Kronecker
 from crosstally.query.queries import Cells, Contrast, Linear, Term
 from crosstally.schema import About, Level, RowReading
 from crosstally.sources import merge_parts
-from crosstally.tables import ErrorKind
 
 HERE = Path(__file__).parent
 DIGESTS = {

@@ -10,13 +10,13 @@ import pytest
 from numpy.typing import NDArray
 
 import crosstally as ct
+from crosstally.answers.marginal import ErrorKind
 from crosstally.answers.moments import Moments, _shared_out
 from crosstally.budget import Noise, NoiseKind
 from crosstally.local import Collector, design
 from crosstally.local.bulk import reports
 from crosstally.releases import Release, open_release
 from crosstally.residuals import combine
-from crosstally.tables import ErrorKind
 from simulated import margin, measured, people, schema_of
 
 SIZES = (2, 3, 2, 4, 5)

@@ -189,13 +189,13 @@ CENTRAL = (
     ),
     # Answers
     Mutant(
-        "arithmetic/uncertainty.py",
+        "answers/uncertainty.py",
         "stdtrit(freedom, (1 + level) / 2)",
         "stdtrit(freedom, level)",
         "answers/test_intervals.py::test_ends_by_hand",
     ),
     Mutant(
-        "arithmetic/uncertainty.py",
+        "answers/uncertainty.py",
         "low = np.floor(np.maximum(low, 0.0) + slack)",
         "low = np.ceil(np.maximum(low, 0.0) + slack)",
         "answers/test_intervals.py::test_ends_by_hand",

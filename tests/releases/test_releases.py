@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from crosstally.answers.marginal import ErrorKind
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.errors import CrosstallyError, QueryError, ReleaseError
 from crosstally.measurements import Measurement
@@ -15,7 +16,6 @@ from crosstally.releases import Release, Statement, publish
 from crosstally.releases.asserted import noisy_total, rows_in_doubt
 from crosstally.releases.statement import installed_versions
 from crosstally.schema import Attribute, Schema, Unit
-from crosstally.tables import ErrorKind
 
 SCHEMA = Schema([Attribute("sex", ["Female", "Male"])])
 LAPLACE = Noise(NoiseKind.LAPLACE, 10.0)

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 import crosstally as ct
+from crosstally.answers.marginal import ErrorKind
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.errors import QueryError
 from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells
 from crosstally.releases import Release, Statement, publish
 from crosstally.schema import Attribute, Schema
-from crosstally.tables import ErrorKind
 
 LAPLACE = Noise(NoiseKind.LAPLACE, 10.0)
 SCHEMA = Schema(

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from crosstally.answers import origins
+from crosstally.answers.linear_form import LinearForm
+from crosstally.answers.marginal import ErrorKind
 from crosstally.answers.mixed_errors import MixedErrorBars
 from crosstally.answers.origins import ReleaseSource, covered_joint
-from crosstally.arithmetic.linear_form import LinearForm
 from crosstally.budget import Noise, NoiseKind
 from crosstally.errors import PlanError, QueryError, TooManyCellsError
 from crosstally.measurements import Measurement
@@ -16,7 +17,6 @@ from crosstally.query.kronecker import Kronecker, matrices_of, mixed_of
 from crosstally.query.queries import Cells, Contrast
 from crosstally.residuals import Variances, combine, mixed
 from crosstally.residuals.mixed import MixedAxes
-from crosstally.tables import ErrorKind
 from reference_linear import least_squares, measured, numbered, rows_of
 
 SCHEMA = numbered(4, 2, 3, 3)

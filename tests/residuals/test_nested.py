@@ -10,6 +10,7 @@ import pytest
 from conftest import schema_of
 from crosstally.answers.answer import answer
 from crosstally.answers.error_bars import ErrorBars
+from crosstally.answers.marginal import ErrorKind
 from crosstally.errors import PlanError, QueryError
 from crosstally.inference.estimate import CORRECTED, estimate
 from crosstally.measurements import Measurement
@@ -18,7 +19,6 @@ from crosstally.query.queries import Cells, Contrast, Query
 from crosstally.residuals import Estimate, Variances, combine
 from crosstally.residuals.nested import extended_measurements, full_part_measured
 from crosstally.schema import Schema
-from crosstally.tables import ErrorKind
 from reference_residuals import DenseLeastSquares, Matrix, contrast_matrix, marginal_matrix
 
 SCHEMA = schema_of(5, 4, 3, names="abc")

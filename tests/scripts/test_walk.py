@@ -28,17 +28,20 @@ def test_no_call_goes_upwards(capsys) -> None:
 
 
 def test_a_call_that_goes_upwards_is_told(capsys, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reading a standard error asks the law, two layers above tables; without its explanation that is refused."""
+    """An interval asks its release for replicates; without its explanation that is refused."""
     rows, schema = people(200, np.random.default_rng(1), attributes=["sex", "home"])
-    marginal = ct.release(rows, schema, epsilon=1.0, strategy="flat").marginal("sex")
+    release = ct.release(rows, schema, epsilon=1.0, strategy="flat")
+    marginal, _ = release.marginal("sex"), release.marginal("home").interval()
     with WALK["traced"]() as trace:
-        assert marginal.std_error.min() > 0
+        assert marginal.interval()[1].min() > 0
     found = WALK["upward"](trace, WALK["layers"]())
-    assert [(call.caller, call.name) for call in found] == [("tables.py", "answers.error_bars:ErrorLaw.std_error")]
+    assert {(call.caller, call.name) for call in found} == {
+        ("answers/intervals.py", "releases.release:Release._repeats")
+    }
     assert WALK["_tell"](found) == 0
     monkeypatch.setitem(WALK["_tell"].__globals__, "HANDED_DOWN", {})
     assert WALK["_tell"](found) == 1
-    assert "UPWARDS: tables.py -> answers.error_bars:ErrorLaw.std_error\n" in capsys.readouterr().out
+    assert "UPWARDS: answers/intervals.py -> releases.release:Release._repeats\n" in capsys.readouterr().out
 
 
 def test_layers_are_those_of_the_contract() -> None:

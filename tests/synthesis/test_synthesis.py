@@ -12,7 +12,8 @@ import pytest
 
 import crosstally as ct
 from cli_runs import run
-from crosstally.arithmetic.uncertainty import LinearLaw
+from crosstally.answers.marginal import ErrorKind, Marginal
+from crosstally.answers.uncertainty import LinearLaw
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.errors import QueryError
 from crosstally.exports.synthetic import write_rows
@@ -22,7 +23,6 @@ from crosstally.releases import Statement, publish
 from crosstally.synthesis.drawing import Wanted, drawn, fitted, whole
 from crosstally.synthesis.rows import narrowness
 from crosstally.synthesis.tree import drawing_order
-from crosstally.tables import ErrorKind, Marginal
 from released import views
 from simulated import margin, measured, people, schema_of
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from crosstally.answers.marginal import ErrorKind, Marginal
 from crosstally.budget import Budget
 from crosstally.errors import CrosstallyError
 from crosstally.schema import Attribute, Schema
-from crosstally.tables import ErrorKind, Marginal
 from crosstally_lab.papers.calibration import Calibration, Coverage, calibrate_generated, calibrate_public
 
 SCHEMA = Schema([Attribute("a", range(3)), Attribute("b", range(4)), Attribute("c", edges=[0, 1, 2, 5])])

@@ -16,8 +16,8 @@ from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 
+from crosstally.answers.marginal import Marginal
 from crosstally.errors import QueryError
-from crosstally.tables import Marginal
 from crosstally.typing import Floats
 
 __all__ = ["Association", "association", "cramers_v", "squared_v"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+from crosstally.answers.marginal import Marginal
 from crosstally.checks import check_kind
 from crosstally.errors import QueryError
-from crosstally.tables import Marginal
 
 __all__ = ["Normalize", "crosstab"]
 

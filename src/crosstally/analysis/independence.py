@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from crosstally.arithmetic.joint import Joint, joined
+from crosstally.answers.joint import Joint, joined
+from crosstally.answers.marginal import Marginal
 from crosstally.errors import QueryError
-from crosstally.tables import Marginal
 
 __all__ = ["independent"]
 

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from crosstally.answers.marginal import Marginal
 from crosstally.errors import QueryError
 from crosstally.html_text import MOST_ROWS, html_table
 from crosstally.reliability import PUBLISHED, SIGNS, THRESHOLDS
 from crosstally.schema import Schema
-from crosstally.tables import Marginal
 from crosstally.text_table import MAX_ROWS, aligned
 from crosstally.typing import Floats
 

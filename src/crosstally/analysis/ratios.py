@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import numpy as np
 
+from crosstally.answers.marginal import Marginal
 from crosstally.errors import QueryError
 from crosstally.schema import Attribute
-from crosstally.tables import Marginal
 from crosstally.typing import Floats
 
 __all__ = ["mean", "odds_ratio", "relative_risk"]

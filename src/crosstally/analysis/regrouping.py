@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from crosstally.arithmetic.operations import label_code
+from crosstally.answers.marginal import Marginal
+from crosstally.answers.operations import label_code
 from crosstally.errors import QueryError, did_you_mean
 from crosstally.query.regrouping_text import Groups, groups_in_text, level_in_text, parse_regrouping
 from crosstally.schema import Attribute, Schema
-from crosstally.tables import Marginal
 
 __all__ = [
     "AS_IT_IS",

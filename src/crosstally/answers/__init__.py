@@ -1,6 +1,1 @@
-"""From an estimate to the answer to one question."""
-
-from crosstally.answers.answer import answer, answer_all
-from crosstally.answers.error_bars import ErrorBars
-
-__all__ = ["ErrorBars", "answer", "answer_all"]
+"""From an estimate to the answer to one question: a labelled table with its uncertainty, to compute with."""

@@ -12,9 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.answers.bounds import margin_bounds
+from crosstally.answers.changes import emptied
 from crosstally.answers.error_bars import ErrorBars
 from crosstally.answers.interactions import own_sizes
 from crosstally.answers.intervals import Covered
+from crosstally.answers.marginal import ErrorKind, Marginal
 from crosstally.answers.modelled import Modelled
 from crosstally.answers.moments import MomentTable
 from crosstally.answers.origins import covered_joint, modelled_joint, moment_joint, where_added
@@ -25,8 +27,7 @@ from crosstally.answers.reconstruct.maximum_entropy import greatest_entropy
 from crosstally.answers.reconstruct.raking import nearest_to_reference
 from crosstally.answers.reconstruct.reconstruction import Known, Reconstruction, known_alike
 from crosstally.answers.spread import Grouped, InGroups, grouped_bounds, spread
-from crosstally.arithmetic.changes import emptied
-from crosstally.arithmetic.uncertainty import Bounds, Counts, Draws, LinearLaw, Uncertainty
+from crosstally.answers.uncertainty import Bounds, Counts, Draws, LinearLaw, Uncertainty
 from crosstally.errors import QueryError, TooManyCellsError, did_you_mean
 from crosstally.inference.nonnegativity import clip_and_keep_total
 from crosstally.query.groups import Groups
@@ -35,7 +36,6 @@ from crosstally.query.where import Where
 from crosstally.residuals import Estimate, rebuild
 from crosstally.residuals.nested import shares_in_groups
 from crosstally.schema import Schema
-from crosstally.tables import ErrorKind, Marginal
 
 __all__ = ["METHODS", "answer", "answer_all"]
 

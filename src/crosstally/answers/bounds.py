@@ -21,9 +21,9 @@ from functools import cache
 
 import numpy as np
 
-from crosstally.arithmetic.changes import Change
-from crosstally.arithmetic.uncertainty import whole_ends
-from crosstally.tables import Marginal
+from crosstally.answers.changes import Change
+from crosstally.answers.marginal import Marginal
+from crosstally.answers.uncertainty import whole_ends
 from crosstally.typing import Floats
 
 __all__ = ["margin_bounds"]

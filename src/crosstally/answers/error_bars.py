@@ -27,12 +27,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.answers.cell_sums import CellSums
+from crosstally.answers.marginal import ErrorKind
 from crosstally.answers.matrix_errors import MatrixError
 from crosstally.answers.moments import Moments
 from crosstally.answers.nested_errors import NestedError
 from crosstally.answers.noise_sums import NoiseTerm, half_width
 from crosstally.answers.reference import HeldOut, calibrated
-from crosstally.arithmetic.uncertainty import CellError
+from crosstally.answers.uncertainty import CellError
 from crosstally.budget import Noise
 from crosstally.inference.repeats import Repeats
 from crosstally.inference.replicates import seed_of
@@ -47,7 +48,6 @@ from crosstally.residuals.layout import outer_product
 from crosstally.residuals.nested import Nesting
 from crosstally.residuals.variances import Variances
 from crosstally.schema import Schema
-from crosstally.tables import ErrorKind
 from crosstally.typing import Floats
 
 __all__ = ["ErrorBars", "ErrorLaw", "ErrorLaws", "JointErrors"]
@@ -90,7 +90,7 @@ class JointErrors(Protocol):
         """These attributes."""
 
     def covariance(self, part: Sequence[str], first: str | None, second: str | None) -> Floats:
-        """See ``arithmetic.linear_form.Source``."""
+        """See ``answers.linear_form.Source``."""
 
     def drawn(self, part: Sequence[str], mixed: str | None, normals: Callable[..., Floats]) -> Floats:
         """Errors of (T, c) of a set, the last axis, or of T alone, from standard normal numbers."""

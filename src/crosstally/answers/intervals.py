@@ -21,8 +21,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from crosstally.arithmetic.changes import Change
-from crosstally.arithmetic.uncertainty import Spread
+from crosstally.answers.changes import Change
+from crosstally.answers.uncertainty import Spread
 from crosstally.inference.joint import view_orders
 from crosstally.inference.nonnegativity import clip_and_keep_total
 from crosstally.inference.repeats import Repeats

@@ -17,6 +17,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from crosstally.answers.marginal import ErrorKind
 from crosstally.answers.noise_sums import NoiseTerm, half_width
 from crosstally.budget import NoiseKind
 from crosstally.measurements import Measurement
@@ -26,7 +27,6 @@ from crosstally.query.queries import Contrast
 from crosstally.residuals.axes import LinearAxis, basis_along, map_axis, squares_by_subset
 from crosstally.residuals.basis import decompose
 from crosstally.schema import Schema
-from crosstally.tables import ErrorKind
 from crosstally.typing import Floats
 
 __all__ = ["MatrixError"]

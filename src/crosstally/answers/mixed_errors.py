@@ -21,16 +21,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.answers.error_bars import ErrorBars
+from crosstally.answers.marginal import ErrorKind
 from crosstally.answers.nested_errors import NestedError
 from crosstally.answers.noise_sums import NoiseTerm, half_width
-from crosstally.arithmetic.uncertainty import CellError
+from crosstally.answers.uncertainty import CellError
 from crosstally.budget import NoiseKind
 from crosstally.query.kronecker import Kronecker
 from crosstally.query.queries import Cells, Contrast
 from crosstally.residuals import Variances
 from crosstally.residuals.axes import basis_along, map_axis
 from crosstally.residuals.mixed import MixedAxes, Reading
-from crosstally.tables import ErrorKind
 from crosstally.typing import Floats
 
 __all__ = ["MixedError", "MixedErrorBars"]

@@ -20,12 +20,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from crosstally.answers.changes import Change
 from crosstally.answers.interactions import interaction_factors, unknown_sets
 from crosstally.answers.intervals import squares_of_alike, squares_shared
 from crosstally.answers.reconstruct.raking import greatest_entropy_again, raked
 from crosstally.answers.reconstruct.reconstruction import Known
-from crosstally.arithmetic.changes import Change
-from crosstally.arithmetic.uncertainty import Spread
+from crosstally.answers.uncertainty import Spread
 from crosstally.inference.repeats import Repeats
 from crosstally.inference.replicates import Normals
 from crosstally.residuals import Estimate

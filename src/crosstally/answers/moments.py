@@ -26,8 +26,8 @@ from itertools import combinations
 
 import numpy as np
 
-from crosstally.arithmetic.changes import Change
-from crosstally.arithmetic.uncertainty import Spread
+from crosstally.answers.changes import Change
+from crosstally.answers.uncertainty import Spread
 from crosstally.inference.nonnegativity import clip_and_keep_total
 from crosstally.measurements import Measurement
 from crosstally.residuals import Estimate, combine, rebuild

@@ -7,8 +7,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from crosstally.answers.marginal import ErrorKind
 from crosstally.residuals.nested import Nesting
-from crosstally.tables import ErrorKind
 
 __all__ = ["NestedError"]
 

@@ -24,16 +24,16 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from crosstally.answers.changes import Change
 from crosstally.answers.error_bars import ErrorBars, ErrorLaw
 from crosstally.answers.interactions import SIZES, centred
 from crosstally.answers.intervals import Covered
+from crosstally.answers.joint import Joint
+from crosstally.answers.linear_form import LinearForm, Term
 from crosstally.answers.matrix_errors import MatrixError
 from crosstally.answers.moments import MomentTable
 from crosstally.answers.reconstruct.raking import greatest_entropy_again, raked
 from crosstally.answers.reconstruct.reconstruction import Known
-from crosstally.arithmetic.changes import Change
-from crosstally.arithmetic.joint import Joint
-from crosstally.arithmetic.linear_form import LinearForm, Term
 from crosstally.inference.replicates import Normals
 from crosstally.query.where import Where
 from crosstally.residuals import Estimate, rebuild
@@ -64,29 +64,29 @@ class ReleaseSource:
 
     @property
     def measured(self) -> int:
-        """See ``arithmetic.linear_form.Source``."""
+        """See ``answers.linear_form.Source``."""
         return self.errors.digest
 
     @property
     def key(self) -> tuple[int, str, bool]:
-        """See ``arithmetic.linear_form.Source``."""
+        """See ``answers.linear_form.Source``."""
         return self.errors.digest, self.corrected, bool(self.errors.variances_left)
 
     def variances(self, names: Sequence[str]) -> Floats:
-        """See ``arithmetic.linear_form.Source``."""
+        """See ``answers.linear_form.Source``."""
         return self.errors.variances(names)
 
     def basis(self, name: str) -> Floats | None:
-        """See ``arithmetic.linear_form.Source``."""
+        """See ``answers.linear_form.Source``."""
         return self.errors.basis(name)
 
     @property
     def mixed(self) -> Collection[str]:
-        """See ``arithmetic.linear_form.Source``."""
+        """See ``answers.linear_form.Source``."""
         return () if self.errors.joint is None else self.errors.joint.mixed
 
     def covariance(self, part: Sequence[str], first: str | None, second: str | None) -> Floats:
-        """See ``arithmetic.linear_form.Source``."""
+        """See ``answers.linear_form.Source``."""
         assert self.errors.joint is not None  # otherwise nothing is mixed
         return self.errors.joint.covariance(part, first, second)
 

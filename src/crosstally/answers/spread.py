@@ -29,12 +29,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from crosstally.answers.changes import Change
 from crosstally.answers.interactions import interaction_factors
 from crosstally.answers.intervals import Covered, squares_shared
 from crosstally.answers.modelled import LEAST, MARGIN, Modelled, modelled_spread
 from crosstally.answers.reconstruct.raking import rake
-from crosstally.arithmetic.changes import Change
-from crosstally.arithmetic.uncertainty import Spread, Uncertainty, whole_ends
+from crosstally.answers.uncertainty import Spread, Uncertainty, whole_ends
 from crosstally.inference.repeats import Repeats
 from crosstally.inference.replicates import Normals
 from crosstally.residuals import rebuild

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from rich.table import Table
 
+    from crosstally.answers.marginal import Marginal
     from crosstally.privacy.ledger import Ledger
     from crosstally.releases import Release
     from crosstally.strategies.planner import Comparison
-    from crosstally.tables import Marginal
 
 __all__ = ["EXAMPLES", "demo"]
 

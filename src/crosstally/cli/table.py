@@ -16,8 +16,8 @@ from crosstally.platform_files import whole_file, write_text, writing
 
 if TYPE_CHECKING:
     from crosstally.analysis.regrouping import Regrouping
+    from crosstally.answers.marginal import Marginal
     from crosstally.releases import Release
-    from crosstally.tables import Marginal
 
 __all__ = ["EXAMPLES", "table"]
 
@@ -103,9 +103,9 @@ def table(
 ) -> None:
     """Read any table of a release, with its errors. Free; no data is needed."""
     from crosstally.analysis.regrouping import regrouping_of_texts
+    from crosstally.answers.marginal import USUAL_LEVEL
     from crosstally.cli.output.screen import progress
     from crosstally.releases import open_release
-    from crosstally.tables import USUAL_LEVEL
 
     for path in (output, plot):
         if path is not None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from crosstally.tables import Marginal
+    from crosstally.answers.marginal import Marginal
     from crosstally.typing import Floats
 
 __all__ = [

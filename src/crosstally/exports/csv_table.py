@@ -20,7 +20,7 @@ from crosstally.exports.cells import pieces, without_dust
 from crosstally.query.conditions import number_of_text
 
 if TYPE_CHECKING:
-    from crosstally.tables import Marginal
+    from crosstally.answers.marginal import Marginal
 
 __all__ = ["Columns", "columns_csv", "columns_json", "csv_pieces", "csv_text", "inert"]
 

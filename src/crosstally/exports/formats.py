@@ -11,8 +11,8 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from crosstally.answers.marginal import Marginal
     from crosstally.schema import Schema
-    from crosstally.tables import Marginal
 
 __all__ = ["FORMATS", "Format", "Written", "written"]
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from crosstally.answers.marginal import USUAL_LEVEL
 from crosstally.exports.cells import (
     MEASURES,
     common,
@@ -22,11 +23,10 @@ from crosstally.exports.cells import (
     measures,
     without_dust,
 )
-from crosstally.tables import USUAL_LEVEL
 
 if TYPE_CHECKING:
+    from crosstally.answers.marginal import Marginal
     from crosstally.schema import Attribute, Schema
-    from crosstally.tables import Marginal
 
 __all__ = [
     "codes_of",

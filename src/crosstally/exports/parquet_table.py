@@ -12,7 +12,7 @@ import pyarrow.parquet
 from crosstally.exports.cells import pieces
 
 if TYPE_CHECKING:
-    from crosstally.tables import Marginal
+    from crosstally.answers.marginal import Marginal
 
 __all__ = ["parquet_pieces"]
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from crosstally.answers.marginal import USUAL_LEVEL
 from crosstally.errors import QueryError
 from crosstally.exports.cells import MEASURES, free_name, measures
-from crosstally.tables import USUAL_LEVEL
 
 if TYPE_CHECKING:
-    from crosstally.tables import Marginal
+    from crosstally.answers.marginal import Marginal
 
 __all__ = ["px_text"]
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from crosstally.exports.cells import measures
 
 if TYPE_CHECKING:
-    from crosstally.tables import Marginal
+    from crosstally.answers.marginal import Marginal
 
 __all__ = ["sdmx_csv_text"]
 

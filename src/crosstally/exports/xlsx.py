@@ -8,16 +8,16 @@ from itertools import product, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from crosstally.arithmetic.operations import COUNT
+from crosstally.answers.marginal import USUAL_LEVEL
+from crosstally.answers.operations import COUNT
 from crosstally.errors import QueryError
 from crosstally.exports.cells import measures
 from crosstally.exports.csv_table import Columns
 from crosstally.extras import optional
 from crosstally.platform_files import write_bytes
-from crosstally.tables import USUAL_LEVEL
 
 if TYPE_CHECKING:
-    from crosstally.tables import Marginal
+    from crosstally.answers.marginal import Marginal
 
 __all__ = ["write_columns_xlsx", "write_xlsx"]
 

@@ -18,14 +18,15 @@ import numpy as np
 from crosstally.analysis.crosstabs import Normalize, crosstab
 from crosstally.answers.answer import answer_all
 from crosstally.answers.error_bars import ErrorBars
+from crosstally.answers.integer_tables import IntegerTables, Rounding, integer_tables
 from crosstally.answers.interactions import learned_sizes
+from crosstally.answers.marginal import Marginal
 from crosstally.answers.mixed_errors import MixedErrorBars
 from crosstally.answers.reference import HeldOut, held_out
 from crosstally.checks import check_kind, names_in, several
 from crosstally.errors import QueryError
 from crosstally.html_text import html_facts
 from crosstally.inference.estimate import ROUNDS, SHRUNK, estimate, infer
-from crosstally.inference.integers.tables import IntegerTables, Rounding, integer_tables
 from crosstally.inference.repeats import Repeats, repeated
 from crosstally.measurements import Chosen, Measurement
 from crosstally.query.kronecker import mixed_of
@@ -35,7 +36,6 @@ from crosstally.releases.statement import Statement
 from crosstally.residuals import Estimate
 from crosstally.residuals.nested import extended_measurements
 from crosstally.schema import Schema
-from crosstally.tables import Marginal
 from crosstally.text_table import aligned
 from crosstally.typing import Floats
 from crosstally.workload import Workload, check_workload

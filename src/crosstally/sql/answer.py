@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from crosstally.answers.marginal import check_level
 from crosstally.errors import QueryError
 from crosstally.extras import optional
 from crosstally.html_text import MOST_ROWS, html_table
@@ -19,7 +20,6 @@ from crosstally.sql.conditions import branches_of_case, condition_of_sql
 from crosstally.sql.evaluate import Evaluation
 from crosstally.sql.groups import DIGITS, Groups, Tables
 from crosstally.sql.statement import Statement, expressions, read_statement
-from crosstally.tables import check_level
 from crosstally.text_table import aligned
 from crosstally.typing import Floats
 

@@ -9,11 +9,11 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
+from crosstally.answers.marginal import Marginal
 from crosstally.query.conditions import And, Condition
 from crosstally.query.question import Part, Question
 from crosstally.schema import Schema
 from crosstally.sql.numbers import Numbers
-from crosstally.tables import Marginal
 
 __all__ = ["DIGITS", "NULL", "Groups", "Tables"]
 

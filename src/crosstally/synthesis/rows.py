@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from crosstally.answers.marginal import Marginal
 from crosstally.errors import QueryError
 from crosstally.extras import optional
 from crosstally.generate.labelled import labelled_rows
@@ -26,7 +27,6 @@ from crosstally.measurements import read_only
 from crosstally.schema import Schema
 from crosstally.synthesis.drawing import Wanted, drawn, fitted
 from crosstally.synthesis.tree import drawing_order, mutual_information
-from crosstally.tables import Marginal
 from crosstally.typing import Floats
 
 __all__ = ["SyntheticRows", "Tables", "distances", "narrowness", "sampled_rows"]

@@ -7,13 +7,13 @@ import pytest
 
 from crosstally.answers.answer import answer
 from crosstally.answers.error_bars import ErrorBars
+from crosstally.answers.marginal import Marginal
 from crosstally.answers.reconstruct import least_squares
 from crosstally.answers.reconstruct.reconstruction import Known
 from crosstally.inference import estimate
 from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells
 from crosstally.schema import Attribute, Schema
-from crosstally.tables import Marginal
 from reference_entropy import basis, covered_cells, least_norm, nearest, random_table
 
 KINDS = ("inside", "zeros", "one-sided", "noisy", "wild")

@@ -11,6 +11,7 @@ from scipy.optimize import nnls
 from conftest import schema_of
 from crosstally.answers.answer import answer, answer_all
 from crosstally.answers.error_bars import ErrorBars
+from crosstally.answers.marginal import ErrorKind, Marginal
 from crosstally.answers.reconstruct import margins
 from crosstally.answers.reconstruct.margins import fitted
 from crosstally.answers.reconstruct.maximum_entropy import greatest_entropy
@@ -20,7 +21,6 @@ from crosstally.inference import estimate
 from crosstally.kernels.entropy import GREATEST_ENTROPY
 from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells, Contrast
-from crosstally.tables import ErrorKind, Marginal
 from reference_entropy import basis, covered_cells, nearest_of_most_entropy, random_table
 
 KINDS = ("inside", "zeros", "one-sided", "noisy", "wild")

@@ -10,6 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 import released
+from crosstally.answers.marginal import ErrorKind, Marginal
 from crosstally.browser.common.site import texts_of
 from crosstally.browser.explorer import snippets
 from crosstally.browser.explorer.grid import Grid, number_text
@@ -19,7 +20,6 @@ from crosstally.browser.explorer.view import Chart, Order, Show, View, read_view
 from crosstally.releases import Release
 from crosstally.reliability import SIGNS
 from crosstally.schema import Attribute, Schema
-from crosstally.tables import ErrorKind, Marginal
 from hostile_labels import MANY
 from web_clients import HOSTILE, client_of, hostile, measured, serving, wide
 

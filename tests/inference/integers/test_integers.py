@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 from conftest import schema_of
-from crosstally.arithmetic.uncertainty import LinearLaw
+from crosstally.answers.integer_tables import integer_tables
+from crosstally.answers.marginal import ErrorKind, Marginal
+from crosstally.answers.uncertainty import LinearLaw
 from crosstally.budget import Budget, Neighbours
 from crosstally.errors import CrosstallyError, QueryError, TooManyCellsError
 from crosstally.inference.integers.columns import Target
@@ -20,13 +22,11 @@ from crosstally.inference.integers.projection import (
     nonnegative_least_squares,
     projected_table,
 )
-from crosstally.inference.integers.tables import integer_tables
 from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells
 from crosstally.releases import Release, Statement, publish
 from crosstally.schema import Attribute, Schema
 from crosstally.strategies import Direct, Fourier
-from crosstally.tables import ErrorKind, Marginal
 from crosstally.workload import Workload
 from reference_fourier import downward_closure, marginal_matrix, nearest_by_cone_program
 

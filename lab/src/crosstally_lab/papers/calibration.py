@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri, stdtrit
 
+from crosstally.answers.marginal import ErrorKind, Marginal
 from crosstally.budget import Budget
 from crosstally.errors import CrosstallyError
 from crosstally.pipeline import release
 from crosstally.releases import Release
 from crosstally.schema import Schema
 from crosstally.sources import EncodedRows
-from crosstally.tables import ErrorKind, Marginal
 from crosstally.typing import Floats
 from crosstally_lab.generate.classes import hidden_classes
 

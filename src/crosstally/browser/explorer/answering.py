@@ -15,8 +15,9 @@ from itertools import combinations
 from pathlib import Path
 
 from crosstally.analysis.regrouping import AS_IT_IS, Regrouping
-from crosstally.arithmetic.changes import Change
-from crosstally.arithmetic.uncertainty import Bounds, LinearLaw
+from crosstally.answers.changes import Change
+from crosstally.answers.marginal import USUAL_LEVEL, Marginal
+from crosstally.answers.uncertainty import Bounds, LinearLaw
 from crosstally.browser.explorer.solver import PLACES, Worker
 from crosstally.errors import PlanError, ReleaseError
 from crosstally.exports.csv_table import columns_csv, columns_json
@@ -24,7 +25,6 @@ from crosstally.query.question import Question
 from crosstally.query.where import Where
 from crosstally.releases import Release, open_release
 from crosstally.sql import answer_sql
-from crosstally.tables import USUAL_LEVEL, Marginal
 from crosstally.typing import Floats
 
 __all__ = [

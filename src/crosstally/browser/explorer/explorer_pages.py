@@ -13,6 +13,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, Response
 
 from crosstally.analysis.regrouping import Regrouping, named_after
+from crosstally.answers.marginal import ErrorKind, Marginal
 from crosstally.browser.common.site import STATIC, environment, static_file, texts_of
 from crosstally.browser.explorer import snippets
 from crosstally.browser.explorer.api import PREFIX, disposition, file_response
@@ -24,7 +25,6 @@ from crosstally.browser.explorer.view import LEVELS, Chart, Order, Show, View, r
 from crosstally.query.where import Where
 from crosstally.reliability import THRESHOLDS
 from crosstally.schema import Attribute, Schema
-from crosstally.tables import ErrorKind, Marginal
 
 __all__ = ["Pages"]
 

@@ -12,10 +12,10 @@ from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
 from crosstally.analysis.quality import reliability_classes
+from crosstally.answers.marginal import Marginal
 from crosstally.browser.common.site import texts_of
 from crosstally.browser.explorer.view import Order, Show, View
 from crosstally.reliability import PUBLISHED, SIGNS, Reliability
-from crosstally.tables import Marginal
 from crosstally.typing import Floats
 
 __all__ = [

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from crosstally.analysis.association import cramers_v, squared_v
 from crosstally.analysis.quality import reliability_classes
+from crosstally.answers.marginal import Marginal
 from crosstally.browser.common.site import environment, texts_of
 from crosstally.browser.explorer.pictures import inline_svg
 from crosstally.charts import bar_chart
@@ -27,7 +28,6 @@ from crosstally.releases.release import Release
 from crosstally.releases.statement import installed_versions
 from crosstally.reliability import PUBLISHED, Reliability
 from crosstally.schema import Attribute, Schema
-from crosstally.tables import Marginal
 
 __all__ = ["release_page", "strongest_associations"]
 

@@ -13,6 +13,7 @@ from threading import Semaphore
 from typing import Any
 
 from crosstally.analysis.regrouping import AS_IT_IS, Regrouping
+from crosstally.answers.marginal import Marginal
 from crosstally.browser.common.site import texts_of
 from crosstally.browser.explorer.answering import (
     LARGE,
@@ -31,7 +32,6 @@ from crosstally.exports import formats
 from crosstally.query.where import Where
 from crosstally.releases import Release, open_release
 from crosstally.releases.statement import installed_versions
-from crosstally.tables import Marginal
 
 __all__ = ["AT_ONCE", "FORMATS", "STREAMED", "Served", "problem_of", "served"]
 

@@ -12,7 +12,7 @@ from crosstally.cli.output.screen import Screen, grid, printable
 from crosstally.exports.cells import margins
 
 if TYPE_CHECKING:
-    from crosstally.tables import Marginal
+    from crosstally.answers.marginal import Marginal
 
 __all__ = ["cell_texts", "notes", "show", "title"]
 
@@ -28,7 +28,7 @@ def title(marginal: Marginal) -> str:
 def notes(marginal: Marginal, level: float | None) -> list[str]:
     """What must be known to read the numbers."""
     if marginal.shows_intervals:
-        from crosstally.tables import USUAL_LEVEL
+        from crosstally.answers.marginal import USUAL_LEVEL
 
         percent = f"{100 * (level or USUAL_LEVEL):g}%"
         sure = f"(... to ...): the {marginal.schema.estimand} is within this interval with {percent} confidence"

@@ -31,8 +31,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.arithmetic.changes import Change, emptied
-from crosstally.arithmetic.joint import Joint, root_mean_square
+from crosstally.answers.changes import Change, emptied
+from crosstally.answers.joint import Joint, root_mean_square
 from crosstally.typing import Floats
 
 __all__ = ["Bounds", "CellError", "Counts", "Draws", "LinearLaw", "Spread", "Uncertainty", "computed", "whole_ends"]

@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.arithmetic.linear_form import LinearForm
+from crosstally.answers.linear_form import LinearForm
 from crosstally.typing import Floats
 
 __all__ = [

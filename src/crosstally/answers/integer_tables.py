@@ -17,9 +17,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from crosstally.arithmetic.changes import Change
-from crosstally.arithmetic.operations import COUNT
-from crosstally.arithmetic.uncertainty import Bounds
+from crosstally.answers.changes import Change
+from crosstally.answers.marginal import ErrorKind, Marginal
+from crosstally.answers.operations import COUNT
+from crosstally.answers.uncertainty import Bounds
 from crosstally.errors import QueryError, TooManyCellsError
 from crosstally.generate.labelled import labelled_rows
 from crosstally.inference.integers.columns import Columns, Target
@@ -28,7 +29,6 @@ from crosstally.inference.integers.projection import projected_table, whole_numb
 from crosstally.query.queries import MAX_CELLS, Cells, too_many_cells
 from crosstally.query.where import Where
 from crosstally.schema import Schema
-from crosstally.tables import ErrorKind, Marginal
 from crosstally.typing import Floats
 
 __all__ = ["IntegerTables", "Rounding", "integer_tables"]

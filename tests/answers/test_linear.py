@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import crosstally as ct
+from crosstally.answers.marginal import ErrorKind, Marginal
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.errors import QueryError
 from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells, Contrast
 from crosstally.releases import Release, Statement, publish
-from crosstally.tables import ErrorKind, Marginal
 from simulated import schema_of
 
 SCHEMA = schema_of(2, 3, 2)

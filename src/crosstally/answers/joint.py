@@ -19,8 +19,8 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from crosstally.arithmetic.changes import Change, Places, combined
-from crosstally.arithmetic.linear_form import LinearForm, Source
+from crosstally.answers.changes import Change, Places, combined
+from crosstally.answers.linear_form import LinearForm, Source
 from crosstally.errors import QueryError
 from crosstally.typing import Floats
 

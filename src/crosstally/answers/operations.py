@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.arithmetic.changes import (
+from crosstally.answers.changes import (
     Change,
     added,
     combined,
@@ -22,8 +22,8 @@ from crosstally.arithmetic.changes import (
     taken,
     unbiased,
 )
-from crosstally.arithmetic.joint import Joint
-from crosstally.arithmetic.uncertainty import Uncertainty, computed
+from crosstally.answers.joint import Joint
+from crosstally.answers.uncertainty import Uncertainty, computed
 from crosstally.checks import check_kind, names_in, several
 from crosstally.errors import QueryError, did_you_mean
 from crosstally.schema import Attribute, Level, Schema

@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from crosstally.arithmetic.changes import Change
-from crosstally.arithmetic.operations import COUNT, LabelledTable
-from crosstally.arithmetic.uncertainty import Bounds, LinearLaw, Uncertainty
+from crosstally.answers.changes import Change
+from crosstally.answers.operations import COUNT, LabelledTable
+from crosstally.answers.uncertainty import Bounds, LinearLaw, Uncertainty
 from crosstally.errors import CrosstallyError, QueryError, must_be_one_of
 from crosstally.extras import optional
 from crosstally.html_text import MOST_ROWS, html_table
