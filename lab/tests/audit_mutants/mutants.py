@@ -17,7 +17,7 @@ import numpy as np
 from crosstally import pipeline
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.measurements import Measurement
-from crosstally.plans import joint_cost, shares
+from crosstally.plans import joint_cost
 from crosstally.plans import plan as plans
 from crosstally.plans.request import grouped
 from crosstally.privacy import measure, noise
@@ -26,7 +26,7 @@ from crosstally.query import queries
 from crosstally.releases import publish
 from crosstally.sources import units
 from crosstally.sources.codes.bins import Bins
-from crosstally.strategies import Direct, Flat, base
+from crosstally.strategies import Direct, Flat, base, shares
 from crosstally_lab.audit import cases, end_to_end, exact, sampled
 from crosstally_lab.audit.findings import Finding
 
