@@ -176,7 +176,7 @@ def narrow(_: Change | None, values: np.ndarray, level: float) -> tuple[np.ndarr
 def corrected() -> Marginal:
     schema = Schema([Attribute("x", ["a", "b", "c", "d"])])
     values = np.array([100.0, 40.0, 20.0, 0.0])
-    known = Bounds(narrow, error=Wide())
+    known = Bounds(ends=narrow, error=Wide())
     return Marginal(schema, values, method="least-squares", error_kind=ErrorKind.CORRECTED, uncertainty=known)
 
 

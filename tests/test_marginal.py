@@ -90,7 +90,7 @@ def test_a_short_last_attribute_runs_across() -> None:
 
 def test_cells_that_have_ends_show_them() -> None:
     """From 20 below to 60 above each value."""
-    ends = Bounds(lambda _, values, level: (values - 20, values + 60))
+    ends = Bounds(ends=lambda _, values, level: (values - 20, values + 60))
     assert repr(marginal(SEX, error_kind=ErrorKind.CORRECTED, uncertainty=ends)).splitlines() == [
         "sex",
         "sex                      count",

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 import crosstally as ct
 from crosstally.analysis.association import chi_squares, mutual_informations
-from crosstally.answers.joint import Joint
 from crosstally.answers.marginal import ErrorKind, Marginal
-from crosstally.answers.uncertainty import Draws, LinearLaw
+from crosstally.answers.uncertainty import Draws, Joint, LinearLaw
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.errors import QueryError
 from crosstally.releases import Release, Statement, publish
@@ -245,7 +244,7 @@ def test_the_scale_of_many_draws_is_the_distance_that_a_further_one_keeps_in_95_
     """The 401st of 401 numbers is above the 381st of the others in 20 of 401 cases, above the 380th in 21."""
     draws = np.arange(401.0)[np.random.default_rng(1).permutation(401)]
     draws = np.concatenate([[0.0], draws[draws > 0]])
-    low, high = Draws(Joint((), lambda: draws), "difference").interval(np.zeros(()), 0.95)
+    low, high = Draws(joint=Joint((), lambda: draws), quantity="difference").interval(np.zeros(()), 0.95)
     assert high == -low == pytest.approx(381 / 1.959964 * 1.965912, rel=1e-6)  # Student's quantile for 400
 
 

@@ -27,7 +27,7 @@ def released(rng: np.random.Generator, full: NDArray[np.int64], views: Sequence[
     return publish(schema_of(*full.shape), measured(rng, full, views, LAPLACE), STATEMENT)
 
 
-OFF = Bounds(lambda _, values, level: (values - 3, values + 2))
+OFF = Bounds(ends=lambda _, values, level: (values - 3, values + 2))
 """Ends three below and two above."""
 
 

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 import crosstally as ct
-from crosstally.answers.intervals import _near_means, squares_of_alike, squares_shared
+from crosstally.answers.intervals import _near_means, squares_shared
 from crosstally.answers.marginal import ErrorKind
 from crosstally.answers.uncertainty import Spread
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
@@ -73,14 +73,14 @@ def test_near_cells_by_hand() -> None:
 def test_cells_alike_by_hand() -> None:
     """Two replicates and near cells that count as 20. With one person added 10 and 19 are alike, and 100 is alone."""
     truth, off = np.array([9.0, 18.0, 99.0]), np.array([1.0, 2.0, 10.0])
-    shared = squares_of_alike(np.stack([truth, truth + off, truth - off]), truth)
+    shared = squares_shared(np.stack([truth, truth + off, truth - off]), answer=truth)
     assert shared == pytest.approx([(2 * 1 + 20 * 2.5) / 22, (2 * 4 + 20 * 2.5) / 22, 100])
 
 
 def test_a_large_answer_errs_like_large_cells() -> None:
     """Where the truth of the replicates has nobody they show no error; the answer has 80 there, as in another cell."""
     truth, off = np.array([0.0, 80.0]), np.array([0.0, 4.0])
-    shared = squares_of_alike(np.stack([truth, truth + off, truth - off]), np.array([80.0, 80.0]))
+    shared = squares_shared(np.stack([truth, truth + off, truth - off]), answer=np.array([80.0, 80.0]))
     assert shared == pytest.approx([20 * 8 / 22, (2 * 16 + 20 * 8) / 22])
 
 

@@ -56,7 +56,7 @@ class Unequal:
 
 
 KNOWN = LinearLaw(None, Known())
-ENDS = Bounds(lambda _, values, level: (values - 20, values + 60))
+ENDS = Bounds(ends=lambda _, values, level: (values - 20, values + 60))
 """From 20 below to 60 above each value."""
 
 

@@ -62,7 +62,7 @@ class Errors:
 
 def marginal() -> Marginal:
     """Ends are 2 below and 4 above each cell."""
-    kind, own = ErrorKind.CORRECTED, Bounds(lambda _, values, level: (values - 2, values + 4), error=Errors())
+    kind, own = ErrorKind.CORRECTED, Bounds(ends=lambda _, values, level: (values - 2, values + 4), error=Errors())
     return Marginal(SCHEMA, COUNTS, method="least-squares", error_kind=kind, uncertainty=own, caption="ε = 1")
 
 

@@ -5,13 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from crosstally.answers import origins
-from crosstally.answers.linear_form import LinearForm
+from crosstally.answers.linear_form import LinearForm, Source, normal_draws
 from crosstally.answers.marginal import ErrorKind
 from crosstally.answers.mixed_errors import MixedErrorBars
-from crosstally.answers.origins import ReleaseSource, covered_joint
 from crosstally.budget import Noise, NoiseKind
 from crosstally.errors import PlanError, QueryError, TooManyCellsError
+from crosstally.inference import replicates
 from crosstally.measurements import Measurement
 from crosstally.query.kronecker import Kronecker, matrices_of, mixed_of
 from crosstally.query.queries import Cells, Contrast
@@ -115,7 +114,7 @@ def test_differences_of_cells_have_their_exact_error(asked, rows, monkeypatch) -
     covariance = least_squares([*measurements, *([] if rows is None else [known])], SCHEMA)[1]
     covered = [names for names in TABLES if found.covers(names)]
     dense = {names: rows_of(Cells(names), SCHEMA) for names in covered}
-    source = ReleaseSource(bars, "none")
+    source = Source(bars, "none")
 
     def cell(names: tuple[str, ...], place: int) -> LinearForm:
         table = LinearForm.table(source, names, SCHEMA.sizes(names))
@@ -127,11 +126,8 @@ def test_differences_of_cells_have_their_exact_error(asked, rows, monkeypatch) -
             weights = dense[first][0] - dense[second][-1]
             assert gap.variance[0] == pytest.approx(weights @ covariance @ weights, rel=1e-4, abs=1e-4)
 
-    monkeypatch.setattr(origins, "_DRAWS", 20_000)
-    stacks = []
-    for names in covered:
-        joint = covered_joint(bars, found, names, found.table(names), None)
-        stacks.append(joint.draws[1:].reshape(20_000, -1))
+    monkeypatch.setattr(replicates, "DRAWS", 20_000)
+    stacks = [normal_draws(bars, names, found.table(names))[1:].reshape(20_000, -1) for names in covered]
     drawn, all_rows = np.cov(np.concatenate(stacks, axis=1).T), np.concatenate(list(dense.values()))
     expected = all_rows @ covariance @ all_rows.T
     variances = np.diagonal(expected)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from crosstally.answers.joint import Joint, joined
 from crosstally.answers.marginal import Marginal
+from crosstally.answers.uncertainty import Joint, joined
 from crosstally.errors import QueryError
 
 __all__ = ["independent"]

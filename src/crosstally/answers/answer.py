@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.answers.bounds import margin_bounds
-from crosstally.answers.changes import emptied
+from crosstally.answers.changes import emptied, where_added
 from crosstally.answers.error_bars import ErrorBars
 from crosstally.answers.interactions import own_sizes
 from crosstally.answers.intervals import Covered
+from crosstally.answers.linear_form import LinearForm, Source, normal_draws
 from crosstally.answers.marginal import ErrorKind, Marginal
 from crosstally.answers.modelled import Modelled
 from crosstally.answers.moments import MomentTable
-from crosstally.answers.origins import covered_joint, modelled_joint, moment_joint, where_added
 from crosstally.answers.possible import keeping_total, raked_to_possible
 from crosstally.answers.reconstruct.least_squares import least_norm, linear_tables
 from crosstally.answers.reconstruct.linear_program import least_differences
@@ -27,7 +27,7 @@ from crosstally.answers.reconstruct.maximum_entropy import greatest_entropy
 from crosstally.answers.reconstruct.raking import nearest_to_reference
 from crosstally.answers.reconstruct.reconstruction import Known, Reconstruction, known_alike
 from crosstally.answers.spread import Grouped, InGroups, grouped_bounds, spread
-from crosstally.answers.uncertainty import Bounds, Counts, Draws, LinearLaw, Uncertainty
+from crosstally.answers.uncertainty import Bounds, Counts, Draws, Joint, LinearLaw, Uncertainty
 from crosstally.errors import QueryError, TooManyCellsError, did_you_mean
 from crosstally.inference.nonnegativity import clip_and_keep_total
 from crosstally.query.groups import Groups
@@ -36,6 +36,7 @@ from crosstally.query.where import Where
 from crosstally.residuals import Estimate, rebuild
 from crosstally.residuals.nested import shares_in_groups
 from crosstally.schema import Schema
+from crosstally.typing import Floats
 
 __all__ = ["METHODS", "answer", "answer_all"]
 
@@ -181,9 +182,9 @@ def _spread(
     kind = ErrorKind.NONE
     if isinstance(whole, Covered | Modelled) and known and errors.repeats is not None and errors.sizes is not None:
         cells = Grouped(whole, errors.repeats, errors.sizes, axes, cells=found.values, own=own)
-        new, kind = Draws(None, modelled=True, cells=cells), ErrorKind.MODELLED
+        new, kind = Draws(joint=None, modelled=True, cells=cells), ErrorKind.MODELLED
     elif own_of_groups is not None and (isinstance(own_of_groups, Bounds) or isinstance(whole, Covered | Modelled)):
-        new, kind = Bounds(partial(grouped_bounds, own_of_groups, axes, found.values)), ErrorKind.BOUNDS
+        new, kind = Bounds(ends=partial(grouped_bounds, own_of_groups, axes, found.values)), ErrorKind.BOUNDS
     if new is not None and possible is not None:
         new = replace(new, possible=spread(possible[None], axes)[0])
     return replace(
@@ -234,8 +235,8 @@ def _straight(  # noqa: PLR0917 (the arguments of answer_all, and what is known)
             table = MomentTable(moments, own, values)
         elif repeats is not None:
             table = Covered(repeats, estimate, own)
-        joint = covered_joint(errors, estimate, names, values, table)
-        known_by: Uncertainty = Draws(joint, error=law, cells=table, additive=isinstance(table, Covered))
+        joint = _covered_joint(errors, estimate, own, values, table)
+        known_by: Uncertainty = Draws(joint=joint, error=law, cells=table, additive=isinstance(table, Covered))
         if table is None or not names:  # no correction moves the total but at zero: the law of its noise is exact
             known_by = LinearLaw(joint, law, whole=table is not None)
         found = Marginal(
@@ -249,6 +250,24 @@ def _straight(  # noqa: PLR0917 (the arguments of answer_all, and what is known)
         )
         out.append(found)
     return out
+
+
+def _covered_joint(
+    errors: ErrorBars,
+    estimate: Estimate,
+    names: tuple[str, ...],
+    values: Floats,
+    table: Covered | MomentTable | None,
+) -> Joint | None:
+    """How the cells of a covered table vary together; corrected ones as those of a table do."""
+    source, nested = Source(errors, estimate.corrected), errors.in_full(names)
+    if table is None and nested:
+        return None
+    draws = partial(normal_draws, errors, names, values) if table is None else table.draws
+    replicates = isinstance(table, Covered)
+    if nested:  # in groups and in full: no product form has its errors
+        return Joint((source,), draws, replicates=replicates)
+    return Joint((source,), draws, partial(LinearForm.table, source, names, values.shape), replicates)
 
 
 def _filled(  # noqa: PLR0917 (as _straight)
@@ -283,18 +302,14 @@ def _filled(  # noqa: PLR0917 (as _straight)
     out = []
     for i, (names, solved) in enumerate(zip(tables, solve(known), strict=True)):
         known_by: Uncertainty | None = None
-        own = known.row(i)
+        joint, table = None, _unmeasured(estimate, errors, names, known.row(i), solved.values)
+        if table is not None and (repeated or kind is ErrorKind.MODELLED):
+            joint = Joint((Source(errors, estimate.corrected),), table.draws)
         if kind is ErrorKind.BOUNDS:
             ends = partial(margin_bounds, partial(answer, estimate, errors), tuple(names), known.shape, known.subsets)
-            known_by = Bounds(ends, modelled_joint(errors, estimate, names, own) if repeated else None)
-        elif kind is ErrorKind.MODELLED and moments is not None:
-            table = MomentTable(moments, tuple(names), solved.values)
-            known_by = Draws(moment_joint(errors, estimate, table), modelled=True, cells=table)
+            known_by = Bounds(ends=ends, joint=joint, additive=repeated)
         elif kind is ErrorKind.MODELLED:
-            assert errors.repeats is not None  # looked at above
-            sizes = partial(errors.sizes_beside, referred=known.reference is not None)
-            cells = Modelled(errors.repeats, sizes, estimate, tuple(names), known=own, values=solved.values)
-            known_by = Draws(modelled_joint(errors, estimate, names, own), modelled=True, cells=cells)
+            known_by = Draws(joint=joint, modelled=True, cells=table)
         found = Marginal(
             estimate.schema.subset(*names),
             solved.values,
@@ -307,6 +322,19 @@ def _filled(  # noqa: PLR0917 (as _straight)
         )
         out.append(found)
     return out
+
+
+def _unmeasured(
+    estimate: Estimate, errors: ErrorBars, names: Sequence[str], known: Known, values: Floats
+) -> Modelled | MomentTable | None:
+    """A table that was not measured, where something is known about how far it may be from the truth."""
+    moments = errors.moments(estimate)
+    if moments is not None:
+        return MomentTable(moments, tuple(names), values)
+    if errors.repeats is None or errors.sizes is None:
+        return None
+    sizes = partial(errors.sizes_beside, referred=known.reference is not None)
+    return Modelled(errors.repeats, sizes, estimate, tuple(names), known, values)
 
 
 def _with_reference(estimate: Estimate, errors: ErrorBars, tables: Sequence[Sequence[str]], known: Known) -> Known:

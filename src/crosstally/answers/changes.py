@@ -12,7 +12,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.answers.linear_form import LinearForm
+from crosstally.answers.linear_form import LinearForm, Term
+from crosstally.query.where import Where
 from crosstally.typing import Floats
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "statistic",
     "taken",
     "unbiased",
+    "where_added",
 ]
 
 Places = tuple[tuple[int, ...], tuple[int, ...]]
@@ -104,6 +106,17 @@ def emptied(possible: NDArray[np.bool_]) -> Change:
     return Change(partial(np.multiply, possible), _same)
 
 
+def where_added(
+    where: Where, names: tuple[str, ...], kept: tuple[NDArray[np.intp], ...], chosen: NDArray[np.bool_]
+) -> Change:
+    """Cells of a table added up over those where a condition is true.
+
+    ``kept`` are the values left of each of the first attributes, ``names`` all attributes, ``chosen`` the cells where
+    the condition is true, with axes of length one where it does not depend on an attribute.
+    """
+    return Change(partial(_where_sums, kept, chosen), partial(_where_form, where, names, kept))
+
+
 def combined(function: np.ufunc, places: Places, ndim: int, mine: Floats, others: Floats) -> Floats:
     """A function of each pair of tables of two stacks, cell by cell, after their axes are moved to their places."""
     one, other = (_placed(stack, axes, ndim) for stack, axes in zip((mine, others), places, strict=True))
@@ -153,3 +166,26 @@ def _placed(stack: Floats, axes: tuple[int, ...], ndim: int) -> Floats:
     """The axes after the first moved to some places among ``ndim``; the others have length one."""
     order = [0, *(int(i) + 1 for i in np.argsort(axes))]
     return np.expand_dims(stack.transpose(order), tuple(i + 1 for i in range(ndim) if i not in axes))
+
+
+def _where_sums(kept: tuple[NDArray[np.intp], ...], chosen: NDArray[np.bool_], stack: Floats) -> Floats:
+    for axis, values in enumerate(kept, start=1):
+        stack = stack.take(values, axis)
+    return np.asarray(np.where(chosen, stack, 0.0).sum(axis=tuple(range(len(kept) + 1, stack.ndim))))
+
+
+def _where_form(
+    where: Where, names: tuple[str, ...], kept: tuple[NDArray[np.intp], ...], before: LinearForm
+) -> LinearForm | None:
+    """A term for each box of the condition."""
+    (term,) = before.terms
+    sizes = [weights.shape[-1] for weights in term.weights]
+    asked, terms = len(kept), []
+    for box in where.boxes:
+        weights = []
+        for axis, (name, size) in enumerate(zip(names, sizes, strict=True)):
+            inside = np.array([float(code in box.get(name, range(size))) for code in range(size)])
+            rows = np.eye(size)[kept[axis]] * inside if axis < asked else inside[None]
+            weights.append(rows.reshape(*(len(rows) if i == axis else 1 for i in range(asked)), size))
+        terms.append(Term(term.source, term.names, tuple(weights), np.ones((1,) * asked)))
+    return LinearForm.of_terms([len(each) for each in kept], terms)

@@ -179,13 +179,19 @@ class ErrorBars:
         """The error of each cell of a table that is known to be covered; nothing is worked out yet."""
         if self._is_linear(names):
             return MatrixError.of_cells(self, names)
-        if self.groups is not None and len(names) == 1 and names[0] in self.groups.full_names.values():
+        if self.groups is not None and self.in_full(names):
             name = next(name for name, full in self.groups.full_names.items() if full == names[0])
             return NestedError.of_cells(self._nesting(name), float(self.variances(())[0]))
         key = self.schema.ordered(names)
         if key not in self._laws:
             self._laws[key] = ErrorLaw(self, key)
         return self._laws[key]
+
+    def in_full(self, names: Sequence[str]) -> bool:
+        """Whether this is the table of one attribute in full, of which larger tables count groups of values."""
+        if self.groups is None or len(names) != 1 or self._is_linear(names):
+            return False
+        return names[0] in self.groups.full_names.values()
 
     def _nesting(self, name: str) -> Nesting:
         """An attribute in groups and in full."""

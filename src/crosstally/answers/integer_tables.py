@@ -119,7 +119,7 @@ class IntegerTables:
             values=regrouping(cells).values,
             method=f"integers ({self.method})",
             error_kind=kind,
-            uncertainty=None if own is None else Bounds(partial(_widened, answer), error=own),
+            uncertainty=None if own is None else Bounds(ends=partial(_widened, answer), error=own),
             corrected=True,
             relaxed=0.0,
         )

@@ -30,7 +30,7 @@ from crosstally.residuals import Estimate, rebuild
 from crosstally.residuals.combine import mean_squares
 from crosstally.typing import Floats
 
-__all__ = ["Covered", "squares_of_alike", "squares_shared"]
+__all__ = ["Covered", "squares_shared"]
 
 _POOLED = 20.0
 """What near cells say together counts like this many replicates. Chosen with ``_NEAR`` on Adult and FARS-16: without
@@ -58,14 +58,14 @@ class Covered:
         """Of the table."""
         return self.estimate.schema.sizes(self.names)
 
-    def tables(self) -> Floats:
+    def draws(self) -> Floats:
         """A stack of tables: E(t), then E(x*r) of each replicate."""
         stack, ndim = self.repeats().at(self.estimate.places([self.names])[0][0]), len(self.shape)
         return clip_and_keep_total(rebuild(stack.reshape(-1, *self.shape), ndim), ndim)
 
     def spread(self, change: Change | None) -> Spread:
         """Of the cells, or of sums of them; where nothing is added up the count is zero for certain."""
-        stack = self.tables()
+        stack = self.draws()
         if change is None:
             squares = squares_shared(stack, self.expected())
             return Spread(stack[0], squares, squares, len(stack) - 1)
@@ -81,27 +81,16 @@ class Covered:
         return float(left @ mean_squares(self.shape))
 
 
-def squares_shared(stack: Floats, expected: float | None = None) -> Floats:
-    """s^2 of each cell of a stack of tables: E(t), then E(x*r) of each replicate."""
-    own = _squares(stack)
-    return _shared(own, _near_means(own, stack[0], expected), len(stack) - 1)
+def squares_shared(stack: Floats, expected: float | None = None, *, answer: Floats | None = None) -> Floats:
+    """s^2 of each cell of a stack of tables: E(t), then E(x*r) of each replicate.
 
-
-def squares_of_alike(stack: Floats, answer: Floats) -> Floats:
-    """The same where near cells differ in size by a factor of ``_ALIKE`` at most, one person added to each cell.
-
-    The size of a cell is the larger one of the answer and E(t). Where E(t) is small and the answer is not, replicates
+    With an ``answer`` near cells differ in size by a factor of ``_ALIKE`` at most, one person added to each cell. The
+    size of a cell is then the larger one of the answer and E(t). Where E(t) is small and the answer is not, replicates
     show an error that is too small: they draw the cell around E(t).
     """
-    own = _squares(stack)
-    return _shared(own, _near_means(own, np.maximum(stack[0], answer) + 1, None, most=_ALIKE), len(stack) - 1)
-
-
-def _squares(stack: Floats) -> Floats:
-    return np.asarray(((stack[1:] - stack[0]) ** 2).mean(axis=0))
-
-
-def _shared(own: Floats, near: Floats, number: int) -> Floats:
+    own, number = np.asarray(((stack[1:] - stack[0]) ** 2).mean(axis=0)), len(stack) - 1
+    sizes = stack[0] if answer is None else np.maximum(stack[0], answer) + 1
+    near = _near_means(own, sizes, expected, most=None if answer is None else _ALIKE)
     return np.asarray((number * own + _POOLED * near) / (number + _POOLED))
 
 

@@ -13,23 +13,31 @@ product of K'w_i and K'w'_i for that of the centred weights (``residuals.axes``)
 in more than one way (``residuals.mixed``) the numbers (T, c) of a set B without a covary: the sum is over sets without
 such attributes, and F_B C_B F'_B stands for v_B, where F_B are the weights along a in its basis, or 1 for T alone.
 Differences and sums of such functions are sums of terms; terms of different releases are taken as independent, which
-whoever mixes them has stated.
+whoever mixes them has stated. Draws of a table are the answer plus normal noise with exactly these covariances, drawn
+coefficient by coefficient in the residual basis, so that tables agree wherever they overlap.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
-from typing import Protocol
+from functools import partial
+from itertools import combinations, product
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from crosstally.inference.replicates import Normals, number_of_draws, stream_seed
+from crosstally.residuals import rebuild
+from crosstally.residuals.axes import map_axis
 from crosstally.typing import Floats
 
-__all__ = ["LinearForm", "Source", "Term"]
+if TYPE_CHECKING:
+    from crosstally.answers.error_bars import ErrorBars
+
+__all__ = ["LinearForm", "Source", "Term", "normal_draws"]
 
 _MOST_WEIGHTS = 4_000_000
 """Numbers held for the weights of one attribute: larger tables have their errors from replicates alone."""
@@ -38,29 +46,22 @@ _MOST_TERMS = 48
 """Pairs of terms are worked through one by one; what has more of them has its errors from replicates alone."""
 
 
-class Source(Protocol):
-    """A release, as far as the errors of its answers go."""
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A release, as far as the errors of its answers go: how its measurements err, and how they were corrected."""
+
+    errors: ErrorBars
+    corrected: str
 
     @property
-    def key(self) -> Hashable:
+    def key(self) -> tuple[int, str, bool]:
         """What tells releases apart: the same for the same measurements, inferred in the same way."""
-
-    @property
-    def measured(self) -> Hashable:
-        """What tells measurements apart: their noise is the same where this is."""
-
-    def variances(self, names: Sequence[str]) -> Floats:
-        """The variance of the coefficients of each subset of some attributes, the last attribute fastest."""
-
-    def basis(self, name: str) -> Floats | None:
-        """[u K] along an attribute that is measured by a matrix (``residuals.axes``); None along others."""
+        return self.errors.digest, self.corrected, bool(self.errors.variances_left)
 
     @property
     def mixed(self) -> Collection[str]:
         """The attributes that are measured in more than one way."""
-
-    def covariance(self, part: Sequence[str], first: str | None, second: str | None) -> Floats:
-        """C_B of a set: between (T, c) of one mixed attribute and of another; T alone where it is None."""
+        return () if self.errors.joint is None else self.errors.joint.mixed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,7 +104,7 @@ class Term:
                     outside = outside * self._mean(name, weights)
         for name in both:
             mine, others = self.weights[self.names.index(name)], other.weights[other.names.index(name)]
-            means, basis = self._mean(name, mine) * self._mean(name, others), self.source.basis(name)
+            means, basis = self._mean(name, mine) * self._mean(name, others), self.source.errors.basis(name)
             if basis is None:
                 inside_of = np.einsum("...i,...i->...", mine, others) - mine.shape[-1] * means
             else:
@@ -119,27 +120,27 @@ class Term:
 
     def _variances(self, other: Term, both: Sequence[str]) -> Iterator[tuple[tuple[int, ...], Floats]]:
         """For each set B of attributes of both, as marks: v_B, or F_B C_B F'_B where some are measured in two ways."""
-        sets = product((0, 1), repeat=len(both))
-        if not self.source.mixed:
-            yield from zip(sets, map(np.asarray, self.source.variances(both)), strict=True)
+        sets, joint = product((0, 1), repeat=len(both)), self.source.errors.joint
+        if joint is None:
+            yield from zip(sets, map(np.asarray, self.source.errors.variances(both)), strict=True)
             return
         (first, mine), (second, others) = self._along_mixed(), other._along_mixed()
         for inside in sets:
             part = [name for name, within in zip(both, inside, strict=True) if within]
-            covariance = self.source.covariance(part, first, second)
+            covariance = joint.covariance(part, first, second)
             yield inside, np.asarray(((mine @ covariance) * others).sum(axis=-1))
 
     def _along_mixed(self) -> tuple[str | None, Floats]:
         """The attribute measured in more than one way, if there is one, and the weights along it in its basis."""
         for name, weights in zip(self.names, self.weights, strict=True):
-            basis = self.source.basis(name)
+            basis = self.source.errors.basis(name)
             if name in self.source.mixed and basis is not None:
                 return name, np.asarray(weights @ basis)
         return None, np.ones(1)
 
     def _mean(self, name: str, weights: Floats) -> Floats:
         """What weights along an attribute make of the total: their mean, or by u where it is measured by a matrix."""
-        basis = self.source.basis(name)
+        basis = self.source.errors.basis(name)
         return np.asarray(weights.mean(axis=-1) if basis is None else weights @ basis[:, 0])
 
 
@@ -227,3 +228,52 @@ class LinearForm:
 def _others(axis: int, ndim: int) -> tuple[int, ...]:
     """Where axes of length one go, so that an array (n, n) has its first axis at ``axis`` and its second at the end."""
     return tuple(i for i in range(ndim) if i != axis)
+
+
+def normal_draws(errors: ErrorBars, names: tuple[str, ...], values: Floats) -> Floats:
+    """The values, then the values with noise drawn anew."""
+    number = number_of_draws(values.size)
+    ordered = errors.schema.ordered(names)
+    coefficients = (_coefficients if errors.joint is None else _joint_coefficients)(errors, ordered, number)
+    mixed = () if errors.joint is None else errors.joint.mixed
+    for axis, name in enumerate(ordered, start=1):
+        if name in errors.linear and name not in mixed:
+            coefficients = map_axis(errors.linear[name].to_helmert, coefficients, axis)
+    noise = rebuild(coefficients, len(ordered)).transpose(0, *(ordered.index(name) + 1 for name in names))
+    return np.concatenate([values[None], values + noise])
+
+
+def _coefficients(errors: ErrorBars, names: Sequence[str], number: int) -> Floats:
+    """Errors of the coefficients of a table, set by set: (draws, an axis for each attribute)."""
+    shape = errors.schema.sizes(names)
+    out = np.zeros((number, *shape))
+    for place, variance in enumerate(errors.variances(names)):
+        inside = [bool(place >> (len(shape) - 1 - axis) & 1) for axis in range(len(shape))]
+        own = tuple(n - 1 for n, within in zip(shape, inside, strict=True) if within)
+        part = [name for name, within in zip(names, inside, strict=True) if within]
+        at = tuple(slice(1, None) if within else 0 for within in inside)
+        out[:, *at] = np.sqrt(variance) * _drawn(errors.digest, part, (number, *own))
+    return out
+
+
+def _joint_coefficients(errors: ErrorBars, names: Sequence[str], number: int) -> Floats:
+    """The same where an attribute is measured in more than one way: all its values of a set are drawn together."""
+    assert errors.joint is not None
+    mixed = next((name for name in names if name in errors.joint.mixed), None)
+    shape, others = errors.schema.sizes(names), [axis for axis, name in enumerate(names) if name != mixed]
+    out = np.zeros((number, *shape))
+    for inside in (some for order in range(len(others) + 1) for some in combinations(others, order)):
+        part, own = [names[axis] for axis in inside], [shape[axis] - 1 for axis in inside]
+        drawn = errors.joint.drawn(part, mixed, partial(_drawn, errors.digest, part, (number, *own)))
+        if mixed is not None:  # its values are the last axis as drawn
+            drawn = np.moveaxis(drawn, -1, 1 + sum(axis < names.index(mixed) for axis in inside))
+        at = tuple(
+            slice(1, None) if axis in inside else slice(None) if name == mixed else 0 for axis, name in enumerate(names)
+        )
+        out[:, *at] = drawn
+    return out
+
+
+def _drawn(digest: int, part: Sequence[str], shape: Sequence[int], more: Sequence[int] = ()) -> Floats:
+    """Standard normal numbers for a set of attributes: the same ones in every table that holds the set."""
+    return Normals(stream_seed(digest, "noise", part)).draw((*shape, *more))

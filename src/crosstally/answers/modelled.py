@@ -15,21 +15,30 @@ the assumption, such as C = A xor B with only its pairs measured.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 import numpy as np
 
 from crosstally.answers.changes import Change
-from crosstally.answers.interactions import interaction_factors, unknown_sets
-from crosstally.answers.intervals import squares_of_alike, squares_shared
+from crosstally.answers.interactions import SIZES, centred, interaction_factors, unknown_sets
+from crosstally.answers.intervals import squares_shared
 from crosstally.answers.reconstruct.raking import greatest_entropy_again, raked
 from crosstally.answers.reconstruct.reconstruction import Known
 from crosstally.answers.uncertainty import Spread
 from crosstally.inference.repeats import Repeats
-from crosstally.inference.replicates import Normals
+from crosstally.inference.replicates import DRAWS, Normals, stream_seed
 from crosstally.residuals import Estimate
 from crosstally.typing import Floats
+
+_MOST_RAKED = 400_000
+"""Cells of all draws of an unmeasured table, a guard of time: tables of up to 1,000 cells have all draws, larger ones
+fewer, but one for each replicate. Each draw has interactions of its own; replicates serve several draws."""
+
+_MOST_LOG = 8.0
+"""Interactions of a cell, in logs: a factor of 3,000, as in ``interactions``."""
 
 __all__ = ["LEAST", "MARGIN", "Modelled", "modelled_spread"]
 
@@ -57,7 +66,7 @@ def modelled_spread(
         again, drawn = change(again), change(drawn)
         least, most, people = change(np.stack([least, most, people]))
     values = drawn[0]
-    noise, moved = np.maximum(squares_of_alike(again, values), least) + people, drawn[1:] - values
+    noise, moved = np.maximum(squares_shared(again, answer=values), least) + people, drawn[1:] - values
     below, above = (
         noise + np.where(side, moved**2, 0.0).sum(axis=0) / np.maximum(side.sum(axis=0), 1)
         for side in (moved < 0, moved > 0)
@@ -98,6 +107,28 @@ class Modelled:
         factors = interaction_factors(normals, self.sizes(), known.shape, unknown_sets(known))
         return np.concatenate([values, raked(values * factors, values, known.subsets, len(known.shape))])
 
+    def draws(self) -> Floats:
+        """The table of the truth of the replicates, then tables of each of them, moved by what is not known.
+
+        Each is moved by random interactions of the sizes that measured ones have, and by the sampling of people, then
+        raked back to its covered margins. An interaction of a set of attributes is the same in every table that holds
+        the set.
+        """
+        again, known, sizes, seed = self.again(), self.known, self.sizes(), self.repeats().seed
+        shape, ndim = known.shape, len(known.shape)
+        number = int(np.clip(_MOST_RAKED // math.prod(shape), len(again) - 1, DRAWS))
+        truth, tables = again[:1], again[1 + np.arange(number) % (len(again) - 1)]
+        covered, logs = known.covered.reshape(shape), np.zeros((number, *shape))
+        for order in range(1, ndim + 1):
+            weights = sizes.get(order, sizes[max(sizes)]) if order > 2 else None
+            for axes in combinations(range(ndim), order):
+                if not covered[tuple(int(axis in axes) for axis in range(ndim))]:
+                    logs += _interaction(seed, self.names, shape, axes, weights=weights, number=number)
+        people = Normals(stream_seed(seed, "people", self.names)).draw((number, *shape))
+        moved = tables * np.exp(np.clip(logs, -_MOST_LOG, _MOST_LOG)) + np.sqrt(np.maximum(tables, 0.0)) * people
+        least = math.exp(-_MOST_LOG) * tables  # with zeros, some margins could not be reached
+        return np.concatenate([truth, raked(np.maximum(moved, least), tables, known.subsets, ndim)])
+
     def of_margins(self, again: Floats) -> tuple[Floats, Floats]:
         """For each cell the least variance and the greatest count that the covered margins allow.
 
@@ -113,3 +144,28 @@ class Modelled:
             least = np.maximum(least, (truth / np.maximum(stack[0], LEAST)) ** 2 * noise)
             most = np.minimum(most, np.maximum(value, stack[0]) + MARGIN * np.sqrt(noise))
         return least, most
+
+
+def _interaction(
+    seed: int,
+    names: Sequence[str],
+    shape: Sequence[int],
+    axes: Sequence[int],
+    *,
+    weights: Floats | None,
+    number: int,
+) -> Floats:
+    """Random interactions of some axes, in logs; without weights of the sizes they may be anything.
+
+    Sizes and signs have a stream each, so that the first draws are the same however many there are.
+    """
+    ordered = sorted(axes, key=lambda axis: names[axis])
+    own_names = [names[axis] for axis in ordered]
+    chosen = Normals(stream_seed(seed, "size", own_names)).uniform(number)
+    normals = Normals(stream_seed(seed, "interaction", own_names))
+    size = np.full(number, SIZES[-1])
+    if weights is not None:
+        size = SIZES[np.searchsorted(np.cumsum(weights), chosen).clip(max=len(SIZES) - 1)]
+    own = centred(normals, number, [shape[axis] for axis in ordered]) * size.reshape(-1, *[1] * len(ordered))
+    own = own.transpose(0, *(i + 1 for i in np.argsort(ordered)))
+    return np.asarray(own.reshape(number, *(n if axis in axes else 1 for axis, n in enumerate(shape))))

@@ -19,7 +19,7 @@ measured pairs times s, one of four a sixteenth, and people are sampled: their f
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -29,6 +29,7 @@ import numpy as np
 from crosstally.answers.changes import Change
 from crosstally.answers.uncertainty import Spread
 from crosstally.inference.nonnegativity import clip_and_keep_total
+from crosstally.inference.replicates import Normals, number_of_draws, seed_of, stream_seed
 from crosstally.measurements import Measurement
 from crosstally.residuals import Estimate, combine, rebuild
 from crosstally.typing import Floats
@@ -69,6 +70,11 @@ class Moments:
         """How often each value of each measured attribute occurs."""
         names = {name for one in self._left for name in one}
         return {name: np.maximum(self.estimate.table((name,)) / self.total, _LEAST) for name in names}
+
+    @cached_property
+    def digest(self) -> int:
+        """What tells these measurements from others."""
+        return seed_of(self.estimate.schema, self._measurements)
 
     @cached_property
     def _linear(self) -> Estimate:
@@ -168,20 +174,19 @@ class MomentTable:
         squares = out * self.moments.total**2 + free / self.values.size * np.maximum(people, 0.0)
         return Spread(None, squares, squares, math.inf, most=self.moments.total)
 
-    def tables(self, normals: Callable[[str, Names, Sequence[int]], Floats]) -> Floats:
+    def draws(self) -> Floats:
         """A stack of tables: the answer, then answers with errors drawn anew.
 
         The errors of a moment are centred along each attribute, as moments are. Tables are corrected as answers are: no
-        cell is below zero and the total stays; otherwise shares of small groups would be anything. ``normals`` gives
-        standard normal numbers for a stream, some names and the shape of a table: the same for the same names in every
-        table.
+        cell is below zero and the total stays; otherwise shares of small groups would be anything. The errors of some
+        attributes are the same in every table that holds them.
         """
         shape, total = self.values.shape, self.moments.total
         free, moved = 0, np.zeros((1, *shape))
         for axes, shares in self._shares():
             names = self.moments.estimate.schema.ordered([self.names[axis] for axis in axes])
             variances = self.moments.variances(names)
-            errors = normals("moment", names, variances.shape) * np.sqrt(variances)
+            errors = self._normals("moment", names, variances.shape) * np.sqrt(variances)
             for axis, n in enumerate(variances.shape, start=1):
                 errors = (errors - errors.mean(axis=axis, keepdims=True)) / math.sqrt(1 - 1 / n)
             errors = errors.transpose(0, *(names.index(self.names[axis]) + 1 for axis in axes))
@@ -190,9 +195,13 @@ class MomentTable:
             free += 0 if self.moments.measured(names) else math.prod(shape[axis] - 1 for axis in axes)
         if free:
             people = np.sqrt(free / self.values.size * np.maximum(self.values, 0.0))
-            moved = moved + people * normals("people", self.names, shape)
+            moved = moved + people * self._normals("people", self.names, shape)
         drawn = clip_and_keep_total(self.values + moved, len(shape))
         return np.concatenate([self.values[None], drawn])
+
+    def _normals(self, stream: str, names: Names, shape: Sequence[int]) -> Floats:
+        number = number_of_draws(self.values.size)
+        return Normals(stream_seed(self.moments.digest, stream, names)).draw((number, *shape))
 
     def _shares(self) -> Iterator[tuple[tuple[int, ...], Floats]]:
         """The sets of axes, and the share that each cell of the table has of the cell of the set that it is in."""

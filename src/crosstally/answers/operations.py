@@ -22,8 +22,7 @@ from crosstally.answers.changes import (
     taken,
     unbiased,
 )
-from crosstally.answers.joint import Joint
-from crosstally.answers.uncertainty import Uncertainty, computed
+from crosstally.answers.uncertainty import Joint, Uncertainty, computed
 from crosstally.checks import check_kind, names_in, several
 from crosstally.errors import QueryError, did_you_mean
 from crosstally.schema import Attribute, Level, Schema

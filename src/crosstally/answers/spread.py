@@ -90,7 +90,7 @@ class Grouped:
 
     def spread(self, change: Change | None) -> Spread:
         """Of the cells, or of sums of them."""
-        groups = self.whole.tables() if isinstance(self.whole, Covered) else self.whole.again()
+        groups = self.whole.draws() if isinstance(self.whole, Covered) else self.whole.again()
         again = self._again(groups)
         # A binomial number of the people of a group has each value
         free = 0.0 if isinstance(self.whole, Covered) else self.whole.free

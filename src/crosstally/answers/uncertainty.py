@@ -4,6 +4,16 @@ Each of the three has a ``std_error`` (NaN where there is none), a ``half_width`
 says what becomes of it: ``picked`` for some of the cells, ``summed`` for counts of a condition, ``map`` for anything
 else. Where a function of a linear law is linear, so is the law of what comes out; otherwise it has draws.
 
+Answers of one release err together: they rest on the same noise. ``Joint`` knows two things about it.
+
+``draws``   the table as it could have come out: E(t), then one table for each replicate of the inference. Row r of one
+            answer belongs to row r of every other answer of the release, so any function of several answers, applied
+            row by row, varies as it would over releases.
+``form``    the same table as a linear function of what was measured, where it is one: variances follow exactly.
+
+Both are worked out when they are first needed. Answers of different releases do not mix unless somebody states that
+these are independent: releases about the same people may share a ledger, a refit shares all of its noise.
+
 Counts have intervals by a ``Spread``: for each cell t, below and above it the variances v- and v+, and
 
     min(x - q sqrt(v-), t)   to   max(x + q sqrt(v+), t),      q the quantile of Student's law,
@@ -25,17 +35,30 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Protocol
+from functools import cached_property, partial
+from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.answers.changes import Change, emptied
-from crosstally.answers.joint import Joint, root_mean_square
+from crosstally.answers.changes import Change, Places, combined, emptied
+from crosstally.answers.linear_form import LinearForm, Source
+from crosstally.errors import QueryError
 from crosstally.typing import Floats
 
-__all__ = ["Bounds", "CellError", "Counts", "Draws", "LinearLaw", "Spread", "Uncertainty", "computed", "whole_ends"]
+__all__ = [
+    "Bounds",
+    "CellError",
+    "Counts",
+    "Draws",
+    "Joint",
+    "LinearLaw",
+    "Spread",
+    "Uncertainty",
+    "computed",
+    "joined",
+    "whole_ends",
+]
 
 _RANGES = {
     "count": (0.0, np.inf),
@@ -63,6 +86,111 @@ _ROUNDING = 1e-6
 Ends = tuple[Floats, Floats]
 
 
+def _not_linear() -> None:
+    return None
+
+
+@dataclass(frozen=True, eq=False)
+class Joint:
+    """How the cells of an answer vary, alone and together with all others of the release.
+
+    ``sources`` are one release, or several that were stated to be independent. ``make_draws`` makes the stack of
+    tables, the first that of the truth of the replicates, and ``make_form`` the linear form, None where there is none.
+    ``replicates`` says that there is just one draw of each replicate. Tables that have several visit the replicates in
+    turn, so that these draws belong to theirs over and over.
+    """
+
+    sources: tuple[Source, ...]
+    make_draws: Callable[[], Floats]
+    make_form: Callable[[], LinearForm | None] = _not_linear
+    replicates: bool = False
+
+    @cached_property
+    def draws(self) -> Floats:
+        """A stack of tables: of the truth of the replicates, then of each of them."""
+        return self.make_draws()
+
+    @cached_property
+    def form(self) -> LinearForm | None:
+        """The table as a linear function of what was measured, where it is one."""
+        return self.make_form()
+
+    @cached_property
+    def std_error(self) -> Floats:
+        """The standard error of each cell: exact where it is linear, otherwise from draws."""
+        return root_mean_square(self.draws) if self.form is None else np.sqrt(self.form.variance)
+
+    def changed(self, change: Change) -> Joint:
+        """Of what becomes of the table."""
+        draws, form = partial(_changed_draws, self, change), partial(_changed_form, self, change)
+        return Joint(self.sources, draws, form, self.replicates)
+
+    def combined(
+        self, other: Joint, function: np.ufunc, places: Places, *, ndim: int, sign: float | None = None
+    ) -> Joint:
+        """Of a function of two answers, cell by cell; with a sign it is the first plus sign times the second."""
+        draws = partial(_combined_draws, self, other, partial(combined, function, places, ndim))
+        linear = partial(_combined_form, self, other, sign, places, ndim) if sign is not None else _not_linear
+        return Joint(_together(self, other), draws, linear, self.replicates and other.replicates)
+
+    def beside(self, other: Joint) -> Floats:
+        """Its draws, repeated where there is one of each replicate and the other table has several."""
+        own, number = self.draws, len(other.draws)
+        if not self.replicates or other.replicates or number <= len(own):
+            return own
+        return np.concatenate([own[:1], own[1 + np.arange(number - 1) % (len(own) - 1)]])
+
+
+def joined(joints: Sequence[Joint]) -> list[Joint]:
+    """The same, stated to be independent where they are of different releases."""
+    sources = {source.key: source for joint in joints for source in joint.sources}
+    if len({source.errors.digest for source in sources.values()}) < len(sources):
+        raise QueryError("answers that rest on the same measurements are not independent; use one release for both")
+    return [replace(joint, sources=tuple(sources.values())) for joint in joints]
+
+
+def root_mean_square(draws: Floats) -> Floats:
+    """The root mean square of the distance from the first of a stack of tables to the others."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.asarray(np.sqrt(((draws[1:] - draws[0]) ** 2).mean(axis=0)))
+
+
+def _together(one: Joint, other: Joint) -> tuple[Source, ...]:
+    """The releases that two answers rest on; raises where nobody said that these are independent."""
+    if one.sources == other.sources:
+        return one.sources
+    first, second = ({source.key for source in joint.sources} for joint in (one, other))
+    if not (first <= second or second <= first):
+        raise QueryError(
+            "answers of different releases must not be mixed unless these are independent; "
+            "if they are, say so: a, b = ct.analysis.independent(a, b)"
+        )
+    return one.sources if first >= second else other.sources
+
+
+# Functions rather than closures, so that an answer can be pickled
+
+
+def _changed_draws(before: Joint, change: Change) -> Floats:
+    return change(before.draws)
+
+
+def _changed_form(before: Joint, change: Change) -> LinearForm | None:
+    return None if change.form is None or before.form is None else change.form(before.form)
+
+
+def _combined_draws(one: Joint, other: Joint, function: Callable[[Floats, Floats], Floats]) -> Floats:
+    first, second = one.beside(other), other.beside(one)
+    rows = min(len(first), len(second))  # large tables have fewer rows, the first of all
+    return function(first[:rows], second[:rows])
+
+
+def _combined_form(one: Joint, other: Joint, sign: float, places: Places, ndim: int) -> LinearForm | None:
+    if one.form is None or other.form is None:
+        return None
+    return one.form.placed(places[0], ndim).plus(other.form.placed(places[1], ndim).scaled(sign))
+
+
 class CellError(Protocol):
     """The error of the cells of one table: one number where all have the same, otherwise one for each cell."""
 
@@ -75,7 +203,7 @@ class CellError(Protocol):
 
 
 class Counts(Protocol):
-    """Counts with intervals of their own, and of sums of them."""
+    """A table of counts with intervals of its own, and of sums of cells."""
 
     def spread(self, change: Change | None) -> Spread:
         """Of the table, or of what a change makes of it."""
@@ -161,38 +289,67 @@ class LinearLaw:
         return computed([self], _changed(self.joint, change), quantity)
 
 
-@dataclass(frozen=True, eq=False)
-class Draws:
-    """Joint draws of the cells, from which anything computed from them has its error.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Counted:
+    """What draws and bounds have in common.
 
-    Counts of a release have a spread of their own (``cells``), and so have sums of covered ones (``additive``);
-    ``change`` says what sums of the table these cells are, ``possible`` which cells of it are not zero for certain.
-    ``error`` is the standard error before negative cells are corrected; ``modelled`` cells have none.
+    ``error`` is the standard error before negative cells are corrected; ``modelled`` cells have none. ``change`` says
+    what sums of the table these cells are, ``possible`` which cells of it are not zero for certain, ``part`` which
+    cells they are of another table with some values. ``additive`` says whether sums of them are known as they are.
     """
 
     joint: Joint | None
-    quantity: str = "count"
     error: CellError | None = None
     modelled: bool = False
-    cells: Counts | None = None
     additive: bool = False
     change: Change | None = None
     possible: NDArray[np.bool_] | None = None
-    part: tuple[Draws, Change] | None = None
+    part: tuple[Self, Change, Floats] | None = None
 
     @property
     def std_error(self) -> float | Floats:
         """The standard error of each cell."""
-        if self.modelled:
-            return math.nan
         if self.error is not None:
             return self.error.std_error
-        return math.nan if self.joint is None else self.joint.std_error
+        return math.nan if self.modelled or self.joint is None else self.joint.std_error
 
     def half_width(self, level: float) -> float | Floats:
         """The h such that noise stays within plus or minus h with this probability, before correction."""
-        exact = None if self.modelled else self.error
-        return _normal(level) * self.std_error if exact is None else exact.half_width(level)
+        return _normal(level) * self.std_error if self.error is None else self.error.half_width(level)
+
+    @property
+    def _sums(self) -> Change | None:
+        """What these cells are of the table before some of its cells became zero."""
+        return (
+            self.change if self.change is None or self.possible is None else self.change.after(emptied(self.possible))
+        )
+
+    def picked(self, change: Change, values: Floats) -> Self:
+        """Of some cells of the table, which has these values."""
+        error = LinearLaw(None, self, part=(change, values.shape))
+        return replace(self.summed(change, error), part=(self, change, values))
+
+    def summed(self, change: Change, error: CellError | None) -> Self:
+        """Of sums of cells, whose standard error before correction is given."""
+        joint = _changed(self.joint, change)
+        return replace(self, joint=joint, change=change.after(self.change), error=error, part=None)
+
+    def map(self, change: Change, quantity: str, *, counts: bool) -> Self | LinearLaw | Draws | None:
+        """Of what becomes of the table; ``counts`` says that cells are still counts of people."""
+        if counts and self.additive:
+            return self.summed(change, None)
+        return computed([self], _changed(self.joint, change), quantity)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Draws(_Counted):
+    """Joint draws of the cells, from which anything computed from them has its error.
+
+    Counts of a release have a spread of their own (``cells``); other figures have that of their draws.
+    """
+
+    quantity: str = "count"
+    cells: Counts | None = None
 
     def interval(self, values: Floats, level: float) -> Ends:
         """The ends of the interval of each cell."""
@@ -206,52 +363,20 @@ class Draws:
         assert self.cells is not None  # the caller has looked
         if self.part is not None:
             return self.part[0]._spread.picked(self.part[1])
-        if self.possible is None:
-            return self.cells.spread(self.change)
-        if self.change is None:
-            return replace(self.cells.spread(None), inside=self.possible)
-        return self.cells.spread(self.change.after(emptied(self.possible)))
-
-    def picked(self, change: Change, values: Floats) -> Draws:
-        """Of some cells of the table."""
-        error = LinearLaw(None, self, part=(change, values.shape))
-        own = {"joint": _changed(self.joint, change), "change": change.after(self.change), "error": error}
-        return replace(self, **own, part=(self, change))  # type: ignore[arg-type]
-
-    def summed(self, change: Change, error: CellError | None) -> Draws:
-        """Of the counts of a condition, whose standard error before correction is given."""
-        own = {"joint": _changed(self.joint, change), "change": change.after(self.change), "error": error}
-        return replace(self, **own, part=None)  # type: ignore[arg-type]
-
-    def map(self, change: Change, quantity: str, *, counts: bool) -> Uncertainty | None:
-        """Of what becomes of the table; ``counts`` says that cells are still counts of people."""
-        if counts and self.additive:
-            return self.summed(change, None)
-        return computed([self], _changed(self.joint, change), quantity)
+        found = self.cells.spread(self._sums)
+        return found if self.possible is None or self.change is not None else replace(found, inside=self.possible)
 
 
-@dataclass(frozen=True, eq=False)
-class Bounds:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Bounds(_Counted):
     """The ends of intervals as they are given at each level: all that margins allow, or those of another table.
 
     ``ends`` gives them for values and a level, after a change that adds up cells. ``joint`` is for other figures.
     """
 
-    ends: Callable[[Change | None, Floats, float], Ends]
     joint: Joint | None = None
-    error: CellError | None = None
-    change: Change | None = None
-    possible: NDArray[np.bool_] | None = None
-    part: tuple[Bounds, Change, Floats] | None = None
-
-    @property
-    def std_error(self) -> float | Floats:
-        """The standard error of each cell, where it is given."""
-        return math.nan if self.error is None else self.error.std_error
-
-    def half_width(self, level: float) -> float | Floats:
-        """The half width of each cell, where it is given."""
-        return math.nan if self.error is None else self.error.half_width(level)
+    modelled: bool = True
+    ends: Callable[[Change | None, Floats, float], Ends]
 
     def interval(self, values: Floats, level: float) -> Ends:
         """The ends at this level."""
@@ -259,42 +384,23 @@ class Bounds:
             whole, change, all_values = self.part
             low, high = whole.interval(all_values, level)
             return change.table(low), change.table(high)
-        if self.possible is None:
-            return self.ends(self.change, values, level)
-        if self.change is None:
-            low, high = self.ends(None, values, level)
-            return low * self.possible, high * self.possible
-        return self.ends(self.change.after(emptied(self.possible)), values, level)
-
-    def picked(self, change: Change, values: Floats) -> Bounds:
-        """Of some cells of the table."""
-        error = LinearLaw(None, self, part=(change, values.shape))
-        own = {"joint": _changed(self.joint, change), "change": change.after(self.change), "error": error}
-        return replace(self, **own, part=(self, change, values))  # type: ignore[arg-type]
-
-    def summed(self, change: Change, error: CellError | None) -> Bounds:
-        """Of sums of cells."""
-        own = {"joint": _changed(self.joint, change), "change": change.after(self.change), "error": error}
-        return replace(self, **own, part=None)  # type: ignore[arg-type]
-
-    def map(self, change: Change, quantity: str, *, counts: bool) -> Uncertainty | None:
-        """Of what becomes of the table; ``counts`` says that cells are still counts of people."""
-        if counts and self.joint is not None:
-            return self.summed(change, None)
-        return computed([self], _changed(self.joint, change), quantity)
+        low, high = self.ends(self._sums, values, level)
+        if self.possible is None or self.change is not None:
+            return low, high
+        return low * self.possible, high * self.possible
 
 
 Uncertainty = LinearLaw | Draws | Bounds
 
 
-def computed(inputs: Sequence[Uncertainty], joint: Joint | None, quantity: str) -> Uncertainty | None:
+def computed(inputs: Sequence[LinearLaw | _Counted], joint: Joint | None, quantity: str) -> LinearLaw | Draws | None:
     """Of a figure that was computed from tables: a linear law where all is linear, otherwise draws."""
     if joint is None:
         return None
     if all(isinstance(each, LinearLaw) and not each.whole for each in inputs) and joint.form is not None:
         return LinearLaw(joint)
-    modelled = any(isinstance(each, Bounds) or (isinstance(each, Draws) and each.modelled) for each in inputs)
-    return Draws(joint, quantity, modelled=modelled)
+    modelled = any(isinstance(each, _Counted) and each.modelled for each in inputs)
+    return Draws(joint=joint, quantity=quantity, modelled=modelled)
 
 
 def whole_ends(low: Floats, high: Floats) -> Ends:

@@ -10,6 +10,7 @@ between its versions.
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 from collections.abc import Iterator, Sequence
 
@@ -23,7 +24,7 @@ from crosstally.residuals.combine import Averages, by_shape
 from crosstally.schema import Schema
 from crosstally.typing import Floats
 
-__all__ = ["Normals", "inverse_noise", "noise_of_coefficients", "seed_of"]
+__all__ = ["DRAWS", "Normals", "inverse_noise", "noise_of_coefficients", "number_of_draws", "seed_of", "stream_seed"]
 
 _DENSE_SCALE = 50.0
 """From this scale on discrete Gaussian noise is drawn as continuous: values differ by less than half a cell, 1% of a
@@ -32,6 +33,12 @@ standard deviation, and variances by nothing that doubles can show. Below, the i
 _TAIL = 10
 """The table of the discrete Gaussian ends after so many scales (and one more cell), where 1e-23 of it is left."""
 
+
+DRAWS = 400
+"""Draws of a table around its answer: 400 know a standard error to 3.5%."""
+_LEAST_DRAWS = 20  # draws even of the largest tables: 20 know a standard error to 16%
+_MOST_NUMBERS = 10_000_000
+"""Cells of all draws of a table: large tables have fewer draws, the first of them."""
 
 _KINDS = {NoiseKind.LAPLACE: 1, NoiseKind.GAUSSIAN: 2}  # 0 where only the variance is known
 
@@ -53,6 +60,17 @@ def seed_of(schema: Schema, measurements: Sequence[Measurement]) -> int:
         _add(digest, [scale], "<f8")
         _add(digest, m.values.ravel(), "<i8" if whole else "<f8")
     return int.from_bytes(digest.digest()[:16], "big")
+
+
+def stream_seed(seed: int, stream: str, names: Sequence[str]) -> int:
+    """A seed of its own for some attributes: the same numbers in every table that holds them."""
+    text = json.dumps([seed, stream, list(names)]).encode()
+    return int.from_bytes(hashlib.sha256(text).digest()[:16], "big")
+
+
+def number_of_draws(cells: int) -> int:
+    """Of a table of so many cells."""
+    return int(np.clip(_MOST_NUMBERS // max(cells, 1), _LEAST_DRAWS, DRAWS))
 
 
 def _add(digest: hashlib._Hash, numbers: ArrayLike, kind: str = "<i8") -> None:

@@ -177,7 +177,7 @@ def _computed(table: Marginal, level: float) -> Marginal:
         return replace(table, uncertainty=LinearLaw(None, at))
     # Nobody asks for half widths where cells have intervals of their own, and they take a while
     ends = partial(_ends_at, {each: table.interval(each) for each in levels})
-    return replace(table, uncertainty=Bounds(ends, error=_At(own.std_error, {})))
+    return replace(table, uncertainty=Bounds(ends=ends, error=_At(own.std_error, {})))
 
 
 def sql_text(source: ReleaseFile | Release, statement: str, name: str, level: float) -> str:
