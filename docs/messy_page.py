@@ -20,13 +20,14 @@ from pathlib import Path
 
 from crosstally.browser.common.site_server import listen
 from crosstally.browser.steward import edits
-from crosstally.browser.steward.review import Review, Wanted
+from crosstally.browser.steward.review import Review
 from crosstally.browser.steward.review_pages import serve
 from crosstally.browser.steward.session import Session
 from crosstally.budget import Budget
 from crosstally.schema import Schema
 from crosstally.sources.distributions import read_distributions
 from crosstally.sources.drafting.bins import bin_names
+from crosstally.strategies.proposal import Proposal
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs/start/messy-file.md"
@@ -59,7 +60,7 @@ def reviewed(folder: Path, text: str, first: int | None = None) -> Review:
     """The schema of the folder with the edits of the page made, or the first of them; nothing is saved yet."""
     path = folder / "leute.schema.json"
     counted = read_distributions(folder / "leute.csv", Schema.load(path))
-    review = Review(path, counted, Wanted(Budget(epsilon=1)))
+    review = Review(path, counted, Proposal(Budget(epsilon=1)))
     for edit in edits_of(text)[:first]:
         review.change(edit)
     return review

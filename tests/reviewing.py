@@ -6,12 +6,13 @@ from pathlib import Path
 
 from starlette.testclient import TestClient
 
-from crosstally.browser.steward.review import Review, Wanted
+from crosstally.browser.steward.review import Review
 from crosstally.browser.steward.review_pages import create_app
 from crosstally.browser.steward.session import COOKIE, Session
 from crosstally.budget import Budget
 from crosstally.schema import Schema
 from crosstally.sources.distributions import read_distributions
+from crosstally.strategies.proposal import Proposal
 
 ADDRESS = "http://127.0.0.1:8123"
 
@@ -58,7 +59,7 @@ def files(folder: Path) -> tuple[Path, Path]:
 
 def reviewed(folder: Path) -> Review:
     rows, path = files(folder)
-    return Review(path, read_distributions(rows, Schema.load(path)), Wanted(Budget(epsilon=1)))
+    return Review(path, read_distributions(rows, Schema.load(path)), Proposal(Budget(epsilon=1)))
 
 
 def client_of(review: Review, session: Session) -> TestClient:

@@ -15,8 +15,7 @@ import pytest
 
 import crosstally as ct
 import crosstally_lab
-from crosstally.browser.steward.asked import Asked
-from crosstally.browser.steward.words import budget_in_words
+from crosstally.browser.steward.plan_page import budget_in_words, query_of
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.errors import CrosstallyError, PlanError
 from crosstally.measurements import Measurement
@@ -34,6 +33,7 @@ from crosstally.residuals.closure import closure_of
 from crosstally.strategies import NAMED, Fourier, Views
 from crosstally.strategies.base import Task
 from crosstally.strategies.planner import compare, rows_matter, solve_epsilon
+from crosstally.strategies.proposal import Proposal
 from crosstally.strategies.residual import best_variances, contrast_costs, contrasts_with_variances
 from crosstally.strategies.rounds import choosing
 from crosstally.strategies.shares import requests_with_shares, with_less_noise
@@ -126,8 +126,8 @@ DOORS: dict[str, Callable[[Any], Any]] = {
     "promise.costs_of_entries": lambda r: dict(costs_of_entries(SCHEMA, r, MEASURED, (), pure=False)),
     "rounds.choosing": lambda r: choosing(CHOICE, SCHEMA, RHO, r),
     "statement.Statement": lambda r: Statement(strategy="x", budget=RHO, neighbours=r),
-    "asked.Asked": lambda r: Asked(RHO, neighbours=r).query(),
-    "words.budget_in_words": lambda r: budget_in_words(Budget(epsilon=1), SCHEMA, r, None),
+    "proposal.Proposal": lambda r: query_of(Proposal(RHO, neighbours=r)),
+    "plan_page.budget_in_words": lambda r: budget_in_words(Budget(epsilon=1), SCHEMA, r, None),
     "base.Task": lambda r: Task(SCHEMA, BOTH, budget=RHO, neighbours=r).neighbours,
     **{f"base.Strategy.plan, {s.name}": by_strategy(s) for s in NAMED.values()},
     "fourier.Fourier.plan, paper": by_strategy(Fourier(sensitivity="paper"), MANY, Budget(epsilon=1)),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
 
 from cli_runs import ran_well, run
-from crosstally.cli.reading_options import read_reading, settled
+from crosstally.cli.source_options import ReadingOptions, settled
 from crosstally.errors import AmbiguousNumbersError, SourceError
 from crosstally.sources.reading import Reading
 
@@ -108,11 +109,8 @@ def test_on_a_terminal_the_steward_is_asked(monkeypatch: pytest.MonkeyPatch) -> 
     assert [question.partition(":")[0] for question in asked] == ["pay", "pay", "rent"]
 
 
-NOTHING = dict.fromkeys(("delimiter", "encoding", "quote", "decimal", "thousands", "header", "sheet", "table"))
-
-
 def test_options_are_read() -> None:
-    given = {
+    given: dict[str, Any] = {
         "delimiter": "tab",
         "quote": "none",
         "decimal": [",", "a=b=."],
@@ -120,7 +118,7 @@ def test_options_are_read() -> None:
         "header": 2,
         "sheet": "My sheet",
     }
-    read = read_reading(**{**NOTHING, **given})
+    read = ReadingOptions(**given).reading()
     assert read.to_dict() == {
         "delimiter": "\t",
         "quote": "",
@@ -129,8 +127,8 @@ def test_options_are_read() -> None:
         "header": 2,
         "sheet": "My sheet",
     }
-    assert read_reading(**NOTHING) == Reading()
+    assert ReadingOptions().reading() == Reading()
     with pytest.raises(SourceError, match="--decimal says two things of all columns"):
-        read_reading(**{**NOTHING, "decimal": [",", "."]})
+        ReadingOptions(decimal=[",", "."]).reading()
     with pytest.raises(SourceError, match="decimal must be one of"):
-        read_reading(**{**NOTHING, "decimal": ["pay"]})
+        ReadingOptions(decimal=["pay"]).reading()

@@ -39,8 +39,8 @@ from crosstally.cli import (
     synth,
     table,
 )
-from crosstally.cli.checks import CheckFailedError
 from crosstally.cli.first_use import tell_of_compiling
+from crosstally.cli.options import CheckFailedError, with_groups
 from crosstally.cli.output.encoding import prepare_streams, without_codes
 from crosstally.errors import CrosstallyError
 from crosstally.platform_files import no_core_dumps
@@ -94,7 +94,7 @@ def _add(group: typer.Typer, function: Callable[..., None], *examples: str, pane
     assert isinstance(function, FunctionType)
     name = function.__name__.rstrip("_")
     words = _paragraphs(function.__doc__ or "")
-    group.command(name, help=words, epilog=_examples(*examples), rich_help_panel=panel)(function)
+    group.command(name, help=words, epilog=_examples(*examples), rich_help_panel=panel)(with_groups(function))
 
 
 def _list(name: str, panel: str) -> None:

@@ -9,14 +9,13 @@ import typer
 
 from crosstally.cli.interrupts import before_charge
 from crosstally.cli.options import Epsilon, Json, Quiet, Rho, Rows
-from crosstally.cli.reading_options import takes_reading
+from crosstally.cli.source_options import ReadingOptions
 from crosstally.errors import BudgetError, QueryError
 from crosstally.schema import Schema
 
 if TYPE_CHECKING:
     from crosstally.notebook.notebook import Notebook
     from crosstally.notebook.results import Answer
-    from crosstally.sources import Reading
 
 __all__ = ["EXAMPLES", "ask"]
 
@@ -28,7 +27,6 @@ EXAMPLES = (
 )
 
 
-@takes_reading
 def ask(
     words: Annotated[
         list[str],
@@ -79,7 +77,7 @@ def ask(
             metavar="TEXT", help="A name for this spend. Repeating a name repeats the answer and costs nothing."
         ),
     ] = None,
-    written: Reading,
+    written: ReadingOptions,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -109,7 +107,7 @@ def ask(
     else:
         with progress_of_reading("counting", sources[0], quiet=quiet or json) as tell:
             answer = notebook.ask(
-                sources[0], question, epsilon=epsilon, rho=rho, key=key, reading=written, progress=tell
+                sources[0], question, epsilon=epsilon, rho=rho, key=key, reading=written.reading(), progress=tell
             )
     _show(notebook, answer, json=json, quiet=quiet)
 

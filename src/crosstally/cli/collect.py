@@ -12,7 +12,7 @@ import typer
 
 from crosstally.cli import interrupts
 from crosstally.cli.options import Epsilon, Force, Json, Quiet, check_output
-from crosstally.cli.reading_options import takes_reading
+from crosstally.cli.source_options import ReadingOptions
 from crosstally.errors import BudgetError, CrosstallyError
 from crosstally.json_text import read_json
 from crosstally.platform_files import write_bytes, writing
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from crosstally.local.collector import Collector
     from crosstally.local.protocol import Protocol
     from crosstally.local.tokens import Tokens
-    from crosstally.sources import Reading
 
 __all__ = [
     "PLAN_EXAMPLES",
@@ -225,7 +224,6 @@ def _read_row(given: str) -> dict[str, Any]:
     return values
 
 
-@takes_reading
 def simulate(
     protocol: ProtocolFile,
     rows: Annotated[
@@ -234,7 +232,7 @@ def simulate(
     *,
     output: OutputFile,
     tokens: TokenFiles = None,
-    written: Reading,
+    written: ReadingOptions,
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
@@ -249,7 +247,7 @@ def simulate(
     held = _read_tokens(read, tokens)
     check_output(output, force=force)
     with progress_of_reading("drawing reports", rows, quiet=quiet) as tell:
-        found = batches(rows, read.schema.names, reading=written, progress=tell)
+        found = batches(rows, read.schema.names, reading=written.reading(), progress=tell)
         drawn = np.concatenate(list(_simulated(read, found, held)))
     with writing(output):
         write_bytes(output, drawn.tobytes())

@@ -8,18 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from crosstally.budget import Neighbours, decimal_text
-from crosstally.cli.checks import CheckFailedError
 from crosstally.cli.options import (
-    Delta,
-    Epsilon,
+    BudgetOptions,
+    CheckFailedError,
     Force,
     Json,
     Quiet,
     Relation,
-    Rho,
     Rows,
     check_output,
-    read_budget,
 )
 from crosstally.errors import LedgerError
 from crosstally.schema import Schema
@@ -59,9 +56,7 @@ def create(
     ledger: Annotated[Path, typer.Argument(metavar="LEDGER", help="The file to create.")],
     *,
     schema: Annotated[Path, typer.Option(metavar="FILE", help="The reviewed schema of the table.")],
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    rho: Rho = None,
+    budget: BudgetOptions,
     neighbours: Relation = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -74,8 +69,7 @@ def create(
     from crosstally.privacy.ledger import Ledger
 
     read = Schema.load(schema)
-    budget = read_budget(epsilon, delta, rho)
-    created = Ledger.create(ledger, schema=read, budget=budget, neighbours=neighbours or Neighbours.ADD_REMOVE)
+    created = Ledger.create(ledger, schema=read, budget=budget.budget(), neighbours=neighbours or Neighbours.ADD_REMOVE)
     if json:
         _print(created)
         return
@@ -212,9 +206,7 @@ def export(
 def raise_(
     ledger: LedgerFile,
     *,
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    rho: Rho = None,
+    budget: BudgetOptions,
     quiet: Quiet = False,
 ) -> None:
     """Raise the cap. This weakens the promise to everybody in the data, and the ledger keeps a record of it."""
@@ -223,7 +215,7 @@ def raise_(
 
     opened = Ledger.open(ledger)
     before = opened.budget
-    opened.raise_cap(read_budget(epsilon, delta, rho))
+    opened.raise_cap(budget.budget())
     left = amount(opened.remaining, opened.currency)
     people(quiet=quiet).say(
         f"The cap of {ledger} is {opened.budget} from now on; it was {before}. {left} remains. The raise is on record."

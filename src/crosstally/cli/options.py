@@ -1,10 +1,18 @@
-"""The options that several commands share, and the functions that read them."""
+"""The options that several commands share: alone, or in groups that say something together.
+
+A group is a frozen dataclass whose fields are options. A command has one parameter of that type; ``with_groups`` shows
+Typer the options in its place, and gives the command the group.
+"""
 
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
@@ -14,28 +22,28 @@ from crosstally.json_text import JsonError, read_json_file
 from crosstally.schema import Schema
 
 if TYPE_CHECKING:
+    from crosstally.strategies import Strategy
     from crosstally.workload import Workload
 
 __all__ = [
+    "BudgetOptions",
+    "CheckFailedError",
     "Delta",
     "Epsilon",
     "Force",
     "Json",
-    "Output",
-    "PlanObjective",
+    "PlanOptions",
     "Quiet",
-    "Ranges",
     "Relation",
     "Rho",
     "Rows",
-    "StrategyName",
     "Tables",
     "Ways",
-    "WorkloadFile",
+    "WorkloadOptions",
     "check_output",
     "check_reviewed",
-    "read_budget",
-    "read_workload",
+    "read_tables",
+    "with_groups",
 ]
 
 _BUDGET = "Privacy budget"
@@ -85,40 +93,6 @@ Tables = Annotated[
         "--tables", metavar="NAMES", rich_help_panel=_TABLES, help="A table, such as 'sex,age'; may be repeated."
     ),
 ]
-WorkloadFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--workload",
-        metavar="FILE",
-        rich_help_panel=_TABLES,
-        help="A JSON file that lists tables, with weights if you like.",
-    ),
-]
-Ranges = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--ranges",
-        metavar="NAME",
-        rich_help_panel=_TABLES,
-        help="Ranges of this ordered attribute matter, not its single values; may be repeated.",
-    ),
-]
-StrategyName = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        rich_help_panel=_TABLES,
-        help="flat, direct, ...; the default, stepwise, measures one-way tables and then decides what else to measure.",
-    ),
-]
-PlanObjective = Annotated[
-    Objective | None,
-    typer.Option(
-        "--objective",
-        rich_help_panel=_TABLES,
-        help="What to minimise: the errors of tables of every size (the default), or the sum over all cells.",
-    ),
-]
 Rows = Annotated[
     int | None,
     typer.Option(metavar="N", rich_help_panel=_BUDGET, help="The number of rows. Give it only if it is public."),
@@ -126,44 +100,157 @@ Rows = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs to read.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite a file that exists.")]
-Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="The file to write.")]
 
 
-def read_budget(epsilon: str | None, delta: str | None, rho: str | None) -> Budget:
-    """The budget that the options state, with the exact decimals that were typed."""
-    if epsilon is None and rho is None:
-        raise BudgetError("say how much privacy may be spent: --epsilon, --rho, or --epsilon and --delta")
-    return Budget(epsilon=epsilon, delta=delta, rho=rho)
+class CheckFailedError(CrosstallyError):
+    """A check that the user asked for has failed: one line, exit code 1."""
 
 
-def read_workload(
-    schema: Schema,
-    ways: int | None,
-    tables: list[str] | None,
-    file: Path | None,
-    ranges: list[str] | None = None,
-) -> Workload | None:
-    """The tables that matter, and the attributes whose ranges matter; None when no option was given."""
-    from crosstally.workload import Workload
+def with_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """The command, with the options of each group in the place of the parameter that takes the group.
 
-    named = _read_tables(schema, ways, tables, file)
-    if not ranges:
-        return named
-    asked = (named or Workload.small_tables(schema)).asking(dict.fromkeys(ranges, "ranges"))
-    return asked.for_schema(schema)
+    Typer looks only at the signature, so the options are put there.
+    """
+    hints = get_type_hints(command, include_extras=True)
+    groups = {name: kind for name, kind in hints.items() if is_dataclass(kind) and isinstance(kind, type)}
+    parameters: list[Parameter] = []
+    for each in signature(command).parameters.values():
+        if each.name in groups:
+            parameters += _options_of(groups[each.name])
+        else:
+            parameters.append(each.replace(annotation=hints[each.name]))
+
+    @wraps(command)
+    def taking(*arguments: Any, **given: Any) -> None:
+        own = {name: {each.name: given.pop(each.name) for each in fields(kind)} for name, kind in groups.items()}
+        command(*arguments, **given, **{name: kind(**own[name]) for name, kind in groups.items()})
+
+    taking.__annotations__ = {each.name: each.annotation for each in parameters}
+    vars(taking)["__signature__"] = Signature(parameters)
+    return taking
 
 
-def _read_tables(schema: Schema, ways: int | None, tables: list[str] | None, file: Path | None) -> Workload | None:
-    from crosstally.workload import Workload
+def _options_of(group: type[Any]) -> list[Parameter]:
+    hints = get_type_hints(group, include_extras=True)
+    return [
+        Parameter(
+            each.name,
+            Parameter.KEYWORD_ONLY,
+            default=Parameter.empty if each.default is MISSING else each.default,
+            annotation=hints[each.name],
+        )
+        for each in fields(group)
+    ]
 
-    if sum(option is not None for option in (ways, tables or None, file)) > 1:
-        raise WorkloadError("say in one way which tables matter: --ways, --tables or --workload")
-    if ways is not None:
-        return Workload.all_ways(schema, ways)
-    if tables:
-        named = tuple(tuple(name.strip() for name in table.split(",")) for table in tables)
-        return Workload(named).for_schema(schema)
-    return None if file is None else _load_workload(file).for_schema(schema)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetOptions:
+    """What may be spent."""
+
+    epsilon: Epsilon = None
+    delta: Delta = None
+    rho: Rho = None
+
+    def budget(self) -> Budget:
+        """The budget that the options state, with the exact decimals that were typed."""
+        if self.epsilon is None and self.rho is None:
+            raise BudgetError("say how much privacy may be spent: --epsilon, --rho, or --epsilon and --delta")
+        return Budget(epsilon=self.epsilon, delta=self.delta, rho=self.rho)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadOptions:
+    """The tables that matter."""
+
+    ways: Ways = None
+    tables: Tables = None
+    workload: Annotated[
+        Path | None,
+        typer.Option(
+            "--workload",
+            metavar="FILE",
+            rich_help_panel=_TABLES,
+            help="A JSON file that lists tables, with weights if you like.",
+        ),
+    ] = None
+
+    def read(self, schema: Schema) -> Workload | None:
+        """The tables that matter; None when no option was given."""
+        from crosstally.workload import Workload
+
+        if sum(option is not None for option in (self.ways, self.tables or None, self.workload)) > 1:
+            raise WorkloadError("say in one way which tables matter: --ways, --tables or --workload")
+        if self.ways is not None:
+            return Workload.all_ways(schema, self.ways)
+        if self.tables:
+            return Workload(read_tables(self.tables)).for_schema(schema)
+        return None if self.workload is None else _load_workload(self.workload).for_schema(schema)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanOptions(WorkloadOptions):
+    """The tables that matter, and how they are to be measured."""
+
+    ranges: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--ranges",
+            metavar="NAME",
+            rich_help_panel=_TABLES,
+            help="Ranges of this ordered attribute matter, not its single values; may be repeated.",
+        ),
+    ] = None
+    strategy: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            rich_help_panel=_TABLES,
+            help="flat, direct, ...; the default, stepwise, measures one-way tables and then decides what else to "
+            "measure.",
+        ),
+    ] = None
+    objective: Annotated[
+        Objective | None,
+        typer.Option(
+            "--objective",
+            rich_help_panel=_TABLES,
+            help="What to minimise: the errors of tables of every size (the default), or the sum over all cells.",
+        ),
+    ] = None
+
+    def read(self, schema: Schema) -> Workload | None:
+        """The tables that matter, and the attributes whose ranges matter; None when no option was given."""
+        from crosstally.workload import Workload
+
+        # a class with slots is made twice: super() without arguments would look at the first
+        named = WorkloadOptions.read(self, schema)
+        if not self.ranges:
+            return named
+        asked = (named or Workload.small_tables(schema)).asking(dict.fromkeys(self.ranges, "ranges"))
+        return asked.for_schema(schema)
+
+    @property
+    def aim(self) -> Objective:
+        """What to minimise."""
+        return self.objective or Objective.TABLES
+
+    def strategies(self) -> Sequence[Strategy]:
+        """The strategies that may be chosen."""
+        from crosstally.strategies.planner import chosen_by_default
+
+        return chosen_by_default(self.strategy or "auto", self.aim)
+
+    def given(self) -> list[str]:
+        """The options that were given, as a command line spells them."""
+        single = {name: getattr(self, name) for name in ("ways", "workload", "strategy", "objective")}
+        found = [text for name, value in single.items() if value is not None for text in (f"--{name}", str(value))]
+        found += [text for table in self.tables or () for text in ("--tables", table)]
+        return found + [text for name in self.ranges or () for text in ("--ranges", name)]
+
+
+def read_tables(given: Sequence[str] | None) -> tuple[tuple[str, ...], ...]:
+    """Tables by the names of their attributes, which have commas between them."""
+    return tuple(tuple(name.strip() for name in table.split(",")) for table in given or ())
 
 
 def _load_workload(path: Path) -> Workload:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crosstally.cli.checks import CheckFailedError
+from crosstally.cli.options import CheckFailedError
 from crosstally.errors import CrosstallyError
 from crosstally.measurements import Chosen
 from crosstally.query.choice import Choice

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from crosstally.cli.database_options import DatabaseUrl, DsnEnv, PublicTables, Query, RowsAreUnits, read_source
 from crosstally.cli.options import Force, Quiet, check_output, check_reviewed
-from crosstally.cli.reading_options import settled, takes_reading
+from crosstally.cli.source_options import DatabaseOptions, ReadingOptions, settled
 from crosstally.schema import Schema
 
 if TYPE_CHECKING:
@@ -25,7 +24,6 @@ EXAMPLES = (
 )
 
 
-@takes_reading
 def part(
     source: Annotated[
         list[str] | None,
@@ -44,12 +42,8 @@ def part(
         Path | None,
         typer.Option(metavar="FILE", help="The plan's schema, needed where it says how to read the source."),
     ] = None,
-    written: Reading,
-    database: DatabaseUrl = None,
-    dsn_env: DsnEnv = None,
-    query: Query = None,
-    public_table: PublicTables = None,
-    rows_are_units: RowsAreUnits = False,
+    written: ReadingOptions,
+    database: DatabaseOptions,
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
@@ -59,16 +53,14 @@ def part(
     """
     from crosstally.plans.plan import Plan
 
-    found = read_source(
-        source, database, dsn_env, query, None, rows_are_units=rows_are_units, public_tables=public_table
-    )
+    found = database.source(source or [])
     approved = Plan.load(plan)
     check_reviewed(approved.schema, plan)
     read = None if schema is None else Schema.load(schema)
     check_output(output, force=force)
     settled(
         lambda each: _count(found, output, approved, share=share, schema=read, reading=each, quiet=quiet),
-        written,
+        written.reading(),
         quiet=quiet,
     )
     if not quiet:

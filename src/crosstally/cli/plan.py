@@ -4,31 +4,22 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from crosstally.budget import Budget, Neighbours, Objective, exact
+from crosstally.budget import Neighbours, exact
 from crosstally.cli.options import (
-    Delta,
-    Epsilon,
+    BudgetOptions,
     Force,
     Json,
-    PlanObjective,
+    PlanOptions,
     Quiet,
-    Ranges,
     Relation,
-    Rho,
-    StrategyName,
-    Tables,
-    Ways,
-    WorkloadFile,
     check_output,
     check_reviewed,
-    read_budget,
-    read_workload,
 )
 from crosstally.errors import BudgetError, CrosstallyError, SchemaError
 from crosstally.schema import Schema
@@ -40,10 +31,9 @@ if TYPE_CHECKING:
     from crosstally.plans.plan import Plan
     from crosstally.privacy.ledger import Ledger
     from crosstally.strategies.advice import Advice
-    from crosstally.strategies.base import Strategy
     from crosstally.strategies.planner import Comparison
+    from crosstally.strategies.proposal import Proposal
     from crosstally.strategies.verdicts import Expected
-    from crosstally.workload import Workload
 
 __all__ = ["EXAMPLES", "comparison_table", "plan", "stages_in_words"]
 
@@ -58,9 +48,7 @@ _MOST_ORDERS = 4  # columns of errors: more do not fit
 def plan(
     schema: Annotated[Path, typer.Argument(metavar="SCHEMA", help="The schema of the table.")],
     *,
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    rho: Rho = None,
+    spend: BudgetOptions,
     target_error: Annotated[
         float | None,
         typer.Option(
@@ -70,12 +58,7 @@ def plan(
         ),
     ] = None,
     neighbours: Relation = None,
-    ways: Ways = None,
-    tables: Tables = None,
-    workload: WorkloadFile = None,
-    ranges: Ranges = None,
-    strategy: StrategyName = None,
-    objective: PlanObjective = None,
+    wanted: PlanOptions,
     rows: Annotated[
         int | None,
         typer.Option(metavar="N", min=0, help="About how many rows there are, to show errors as a share of them."),
@@ -98,42 +81,18 @@ def plan(
 ) -> None:
     """Print the error to expect and what would change it most. Free: no data is read."""
     from crosstally.cli.output.screen import print_json, progress
-    from crosstally.strategies.planner import chosen_by_default, compare, read_strategies, rows_matter
+    from crosstally.strategies.planner import read_strategies
 
     read = _load(schema)
     payer = _payer(ledger)
     if output is not None:
         check_output(output, force=force)
         check_reviewed(read, schema)
-    wanted = read_workload(read, ways, tables, workload, ranges)
-    relation, aim = neighbours or Neighbours.ADD_REMOVE, objective or Objective.TABLES
-    by_default = chosen_by_default(strategy or "auto", aim)
-    if target_error is None:
-        budget = read_budget(epsilon, delta, rho)
-    elif epsilon is not None or rho is not None:
-        raise BudgetError("--target-error finds epsilon: leave out --epsilon and --rho")
-    else:
-        budget = _budget_for(
-            target_error,
-            read,
-            wanted,
-            delta=delta,
-            neighbours=relation,
-            strategies=by_default,
-            rows=rows,
-            objective=aim,
-        )
+    relation = neighbours or Neighbours.ADD_REMOVE
+    proposal = _proposal(read, spend, wanted, target_error=target_error, neighbours=relation, rows=rows)
+    asked = read_strategies(wanted.strategy or "auto") if strategies or json else wanted.strategies()
     with progress("planning", quiet=quiet or json):
-        found = compare(
-            read,
-            wanted,
-            budget,
-            neighbours=relation,
-            strategies=read_strategies(strategy or "auto") if strategies or json else by_default,
-            rows=rows,
-            objective=aim,
-            currency=None if payer is None else payer.currency,
-        )
+        found = proposal.compared(read, asked, currency=None if payer is None else payer.currency)
         if payer is not None and found.chosen.requests:
             payer.check(found.chosen)
             payer.check_left(found.chosen)
@@ -144,27 +103,64 @@ def plan(
         print_json(comparison_json(found, advice))
     else:
         _show(found, advice, strategies=strategies)
-    if quiet or json:
-        return
-    given = {"neighbours": neighbours, "ways": ways, "workload": workload, "strategy": strategy, "objective": objective}
-    options = _options(given, tables, ranges)
-    payment = [] if ledger is None else ["--ledger", str(ledger)]
-    # `release --rows` takes the number as exact; here it is a guess. A plan that rests on it goes through a file.
-    by_rows = (
-        rows is not None
-        and output is None
-        and rows_matter(
-            read,
-            wanted,
-            budget,
-            neighbours=relation,
-            strategies=by_default,
-            rows=rows,
-        )
+    if not (quiet or json):
+        options = [] if neighbours is None else ["--neighbours", neighbours.value]
+        payment = [] if ledger is None else ["--ledger", str(ledger)]
+        by_rows = output is None and _rests_on_rows(proposal, read, wanted)
+        if by_rows:
+            options = ["--rows", str(rows), *options]
+        _tell(found, schema, output, [*options, *wanted.given()], by_rows=by_rows, payment=payment)
+
+
+def _proposal(
+    schema: Schema,
+    spend: BudgetOptions,
+    wanted: PlanOptions,
+    *,
+    target_error: float | None,
+    neighbours: Neighbours,
+    rows: int | None,
+) -> Proposal:
+    """The release that the options describe; with a target for the error, the least epsilon that reaches it."""
+    from crosstally.cli.output.screen import progress
+    from crosstally.strategies.planner import solve_epsilon
+    from crosstally.strategies.proposal import Proposal
+
+    named = wanted.read(schema)
+    if target_error is None:
+        budget = spend.budget()
+    elif spend.epsilon is not None or spend.rho is not None:
+        raise BudgetError("--target-error finds epsilon: leave out --epsilon and --rho")
+    else:
+        with progress("looking for the least epsilon"):
+            budget = solve_epsilon(
+                schema,
+                named,
+                target_error,
+                neighbours=neighbours,
+                strategies=wanted.strategies(),
+                delta=None if spend.delta is None else exact(spend.delta, "delta"),
+                rows=rows,
+                objective=wanted.aim,
+            )
+    return Proposal(budget, rows=rows, neighbours=neighbours, objective=wanted.aim, named=named)
+
+
+def _rests_on_rows(proposal: Proposal, schema: Schema, wanted: PlanOptions) -> bool:
+    """Whether the plan would be another without the number of rows.
+
+    `release --rows` takes that number as exact; here it is a guess. A plan that rests on it goes through a file.
+    """
+    from crosstally.strategies.planner import rows_matter
+
+    return proposal.rows is not None and rows_matter(
+        schema,
+        proposal.named,
+        proposal.budget,
+        neighbours=proposal.neighbours,
+        strategies=wanted.strategies(),
+        rows=proposal.rows,
     )
-    if by_rows:
-        options = ["--rows", str(rows), *options]
-    _tell(found, schema, output, options, by_rows=by_rows, payment=payment)
 
 
 def _load(path: Path) -> Schema:
@@ -184,34 +180,6 @@ def _payer(path: Path | None) -> Ledger | None:
     from crosstally.privacy.ledger import Ledger
 
     return None if path is None else Ledger.open(path)
-
-
-def _budget_for(
-    target: float,
-    schema: Schema,
-    workload: Workload | None,
-    *,
-    delta: str | None,
-    neighbours: Neighbours,
-    strategies: Sequence[Strategy],
-    rows: int | None,
-    objective: Objective,
-) -> Budget:
-    from crosstally.cli.output.screen import progress
-    from crosstally.strategies.planner import solve_epsilon
-
-    fraction = None if delta is None else exact(delta, "delta")
-    with progress("looking for the least epsilon"):
-        return solve_epsilon(
-            schema,
-            workload,
-            target,
-            neighbours=neighbours,
-            strategies=strategies,
-            delta=fraction,
-            rows=rows,
-            objective=objective,
-        )
 
 
 def _save(chosen: Plan, output: Path) -> None:
@@ -367,13 +335,6 @@ def stages_in_words(plan: Plan) -> str:
         "what was measured. The errors above are those of measuring all of them; leaving some out makes the others "
         "more accurate."
     )
-
-
-def _options(given: Mapping[str, object], tables: Sequence[str] | None, ranges: Sequence[str] | None) -> list[str]:
-    """The options that were given, as a command line spells them."""
-    found = [text for name, value in given.items() if value is not None for text in (f"--{name}", str(value))]
-    found += [text for table in tables or () for text in ("--tables", table)]
-    return found + [text for name in ranges or () for text in ("--ranges", name)]
 
 
 def _tell(

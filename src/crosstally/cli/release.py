@@ -6,46 +6,29 @@ import contextlib
 import secrets
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fractions import Fraction
+from functools import partial
 from glob import has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from crosstally.budget import Budget, Neighbours, Objective, decimal_text
-from crosstally.cli.database_options import (
-    DatabaseUrl,
-    DsnEnv,
-    PublicTables,
-    Query,
-    RowsAreUnits,
-    SparkName,
-    read_source,
-)
+from crosstally.budget import Budget, Neighbours, decimal_text
 from crosstally.cli.interrupts import before_charge
 from crosstally.cli.options import (
-    Delta,
-    Epsilon,
+    BudgetOptions,
     Force,
     Json,
-    PlanObjective,
+    PlanOptions,
     Quiet,
-    Ranges,
     Relation,
-    Rho,
     Rows,
-    StrategyName,
-    Tables,
-    Ways,
-    WorkloadFile,
     check_output,
     check_reviewed,
-    read_budget,
-    read_workload,
 )
-from crosstally.cli.reading_options import settled, takes_reading
+from crosstally.cli.source_options import ReadingOptions, SourceOptions, settled
 from crosstally.errors import CrosstallyError, LedgerError, PlanError, SchemaError, SourceError
 from crosstally.schema import Schema
 
@@ -54,6 +37,7 @@ if TYPE_CHECKING:
     from crosstally.privacy.ledger import Ledger
     from crosstally.releases import Release
     from crosstally.sources import Reading
+    from crosstally.strategies.proposal import Proposal
 
 __all__ = ["EXAMPLES", "release"]
 
@@ -68,63 +52,57 @@ EXAMPLES = (
 _COMPRESSED = (".gz", ".bz2", ".zst", ".xz", ".lz4")
 
 
-@takes_reading
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseOptions:
+    """The files that a release reads and writes."""
+
+    schema: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The reviewed schema; with --plan, only to say how to read the source."),
+    ] = None
+    plan: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="An approved plan to run exactly, instead of options for budget and tables."),
+    ] = None
+    ledger: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="The ledger that pays; it must exist. By default SOURCE.ledger, created if need be."
+        ),
+    ] = None
+    key: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT", help="A name for this spend. Repeating a name repeats the numbers and costs nothing."
+        ),
+    ] = None
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="The release file; by default beside the source."),
+    ] = None
+    parts: Annotated[
+        list[str] | None,
+        typer.Option(metavar="GLOB", help="Instead of SOURCE: all files that `crosstally part` wrote for --plan."),
+    ] = None
+    work_dir: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="The folder for the encoded rows while a plan in stages runs."),
+    ] = None
+
+
 def release(
     source: Annotated[
         list[str] | None,
         typer.Argument(metavar="SOURCE", help="Files, a folder or a glob: CSV, Parquet, Excel, SPSS ..."),
     ] = None,
     *,
-    schema: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="The reviewed schema; with --plan, only to say how to read the source."),
-    ] = None,
-    plan: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="An approved plan to run exactly, instead of options for budget and tables."),
-    ] = None,
-    ledger: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="The ledger that pays; it must exist. By default SOURCE.ledger, created if need be."
-        ),
-    ] = None,
-    key: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TEXT", help="A name for this spend. Repeating a name repeats the numbers and costs nothing."
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="The release file; by default beside the source."),
-    ] = None,
-    parts: Annotated[
-        list[str] | None,
-        typer.Option(metavar="GLOB", help="Instead of SOURCE: all files that `crosstally part` wrote for --plan."),
-    ] = None,
-    work_dir: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="The folder for the encoded rows while a plan in stages runs."),
-    ] = None,
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    rho: Rho = None,
+    files: ReleaseOptions,
+    spend: BudgetOptions,
     neighbours: Relation = None,
     rows: Rows = None,
-    ways: Ways = None,
-    tables: Tables = None,
-    workload: WorkloadFile = None,
-    ranges: Ranges = None,
-    strategy: StrategyName = None,
-    objective: PlanObjective = None,
-    written: Reading,
-    database: DatabaseUrl = None,
-    dsn_env: DsnEnv = None,
-    query: Query = None,
-    public_table: PublicTables = None,
-    rows_are_units: RowsAreUnits = False,
-    spark: SparkName = None,
+    wanted: PlanOptions,
+    written: ReadingOptions,
+    database: SourceOptions,
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
@@ -134,72 +112,27 @@ def release(
     The command checks everything that can fail before it spends anything.
     """
     from crosstally.cli.output.screen import progress
-    from crosstally.strategies.planner import chosen_by_default, compare
 
-    found: Any
-    if parts:
-        found = _read_parts(
-            parts, plan, named=any((source, database, dsn_env, query, spark, rows_are_units, public_table))
-        )
-    else:
-        found = read_source(
-            source, database, dsn_env, query, spark, rows_are_units=rows_are_units, public_tables=public_table
-        )
-    paths = source or []
-    if parts and (schema is not None or written.to_dict()):
-        raise SourceError("parts were read when they were counted: leave out --schema and how the source is written")
-    if parts and (ledger is None or output is None):
-        raise CrosstallyError(f"parts have no name to go by: say {'--ledger' if ledger is None else '-o'} FILE")
-    fixed_by_plan = {
-        "--epsilon": epsilon,
-        "--delta": delta,
-        "--rho": rho,
-        "--neighbours": neighbours,
-        "--ways": ways,
-        "--tables": tables or None,
-        "--workload": workload,
-        "--ranges": ranges or None,
-        "--strategy": strategy,
-        "--objective": objective,
-    }
-    read = None if schema is None else _load_schema(schema)
-    target = output or _beside(paths, ".release.parquet", "-o")
+    paths, reading, silent = source or [], written.reading(), quiet or json
+    found = _rows(paths, files, database, reading)
+    read = None if files.schema is None else _load_schema(files.schema)
+    target = files.output or _beside(paths, ".release.parquet", "-o")
     check_output(target, force=force)
-    if plan is not None:
-        approved = _approved(plan, [option for option, value in fixed_by_plan.items() if value is not None])
+    if files.plan is not None:
+        approved = _approved(files.plan, _fixed_by_plan(spend, neighbours, wanted))
     elif read is None:
         raise SchemaError("a release needs --schema, or --plan; make one with: crosstally schema draft FILE")
     else:
-        wanted, budget = read_workload(read, ways, tables, workload, ranges), read_budget(epsilon, delta, rho)
-        aim = objective or Objective.TABLES
-        with progress("planning", quiet=quiet or json):
-            approved = compare(
-                read,
-                wanted,
-                budget,
-                neighbours=neighbours or Neighbours.ADD_REMOVE,
-                strategies=chosen_by_default(strategy or "auto", aim),
-                rows=rows,
-                objective=aim,
-                currency=_currency(ledger, paths),
-            ).chosen
-    key = f"release-{secrets.token_hex(4)}" if key is None else key
-    with _paying(approved, paths, ledger) as account:
-        released = settled(
-            lambda each: _measure(
-                found,
-                approved,
-                read,
-                account,
-                reading=each,
-                rows=rows,
-                key=key,
-                quiet=quiet or json,
-                work_dir=work_dir,
-            ),
-            written,
-            quiet=quiet or json,
+        proposal = _proposal(read, spend, neighbours, wanted, rows)
+        with progress("planning", quiet=silent):
+            currency = _currency(files.ledger, paths)
+            approved = proposal.compared(read, wanted.strategies(), currency=currency).chosen
+    key = f"release-{secrets.token_hex(4)}" if files.key is None else files.key
+    with _paying(approved, paths, files.ledger) as account:
+        measure = partial(
+            _measure, found, approved, read, account, rows=rows, key=key, quiet=silent, work_dir=files.work_dir
         )
+        released = settled(lambda each: measure(reading=each), reading, quiet=silent)
         _save(released, target, account, key)
         if json:
             _print_summary(released, account, target, key)
@@ -210,14 +143,38 @@ def release(
 # What to measure
 
 
-def _read_parts(parts: list[str], plan: Path | None, *, named: bool) -> Any:
+def _rows(paths: list[str], files: ReleaseOptions, database: SourceOptions, reading: Reading) -> Any:
+    """Where the rows are, or the parts in which they were counted."""
+    if not files.parts:
+        return database.source(paths)
     from crosstally.sources import Parts
 
-    if named:
+    if paths or database.named:
         raise SourceError("rows come from a source or were counted in parts: leave out the source, or --parts")
-    if plan is None:
+    if files.plan is None:
         raise PlanError("parts are counted for one plan: say it with --plan FILE")
-    return Parts(parts)
+    if files.schema is not None or reading.to_dict():
+        raise SourceError("parts were read when they were counted: leave out --schema and how the source is written")
+    if files.ledger is None or files.output is None:
+        missing = "--ledger" if files.ledger is None else "-o"
+        raise CrosstallyError(f"parts have no name to go by: say {missing} FILE")
+    return Parts(files.parts)
+
+
+def _proposal(
+    schema: Schema, spend: BudgetOptions, neighbours: Neighbours | None, wanted: PlanOptions, rows: int | None
+) -> Proposal:
+    from crosstally.strategies.proposal import Proposal
+
+    named = wanted.read(schema)
+    relation = neighbours or Neighbours.ADD_REMOVE
+    return Proposal(spend.budget(), rows=rows, neighbours=relation, objective=wanted.aim, named=named)
+
+
+def _fixed_by_plan(spend: BudgetOptions, neighbours: Neighbours | None, wanted: PlanOptions) -> list[str]:
+    """The options that were given and that a plan leaves no choice of."""
+    given = {**asdict(spend), "neighbours": neighbours, **asdict(wanted)}
+    return [f"--{name}" for name, value in given.items() if value not in (None, [])]
 
 
 def _approved(path: Path, given: list[str]) -> Plan:

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import shlex
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from crosstally.budget import Budget
-from crosstally.cli.database_options import (
-    DatabaseUrl,
-    DsnEnv,
-    PublicTables,
-    Query,
-    RowsAreUnits,
-    SparkName,
-    read_source,
-)
-from crosstally.cli.options import Delta, Quiet, Tables, Ways
-from crosstally.cli.reading_options import settled, takes_reading
-from crosstally.errors import SchemaError, WorkloadError
+from crosstally.cli.options import Delta, Quiet, Tables, Ways, read_tables
+from crosstally.cli.source_options import ReadingOptions, SourceOptions, settled, source_and_schema
+from crosstally.errors import WorkloadError
 from crosstally.platform_files import has_window
 from crosstally.schema import Schema
 
 if TYPE_CHECKING:
+    from crosstally.cli.output.screen import Screen
     from crosstally.sources import Reading
     from crosstally.sources.distributions import Distributions
 
@@ -36,7 +29,6 @@ EXAMPLES = (
 )
 
 
-@takes_reading
 def review(
     source: Annotated[
         str | None, typer.Argument(metavar="SOURCE", help="A file, a folder or a glob: CSV, Parquet, Excel, SPSS ...")
@@ -56,13 +48,8 @@ def review(
     tables: Tables = None,
     port: Annotated[int, typer.Option(metavar="N", help="The port to listen on; 0 takes a free one.")] = 0,
     browser: Annotated[bool, typer.Option(help="Open the page in the browser of this machine.")] = True,
-    written: Reading,
-    database: DatabaseUrl = None,
-    dsn_env: DsnEnv = None,
-    query: Query = None,
-    public_table: PublicTables = None,
-    rows_are_units: RowsAreUnits = False,
-    spark: SparkName = None,
+    written: ReadingOptions,
+    database: SourceOptions,
     quiet: Quiet = False,
 ) -> None:
     """Review a schema on a private page: see who has which label; merge, rename, reorder, cut, drop.
@@ -76,45 +63,34 @@ def review(
 
     check_installed()
     from crosstally.browser.common.site_server import listen
-    from crosstally.browser.steward.review import Review, Wanted
+    from crosstally.browser.steward.review import Review
     from crosstally.browser.steward.review_pages import serve
+    from crosstally.strategies.proposal import Proposal
 
-    if schema is None and source and (database or dsn_env or spark):
-        schema, source = Path(source), None  # the only argument beside a database is the schema
-    if schema is None:
-        raise SchemaError("a review needs a source and a schema: crosstally schema review SOURCE SCHEMA")
-    rows = read_source(
-        [source] if source else None,
-        database,
-        dsn_env,
-        query,
-        spark,
-        rows_are_units=rows_are_units,
-        public_tables=public_table,
-    )
+    rows, path = source_and_schema("review", source, schema, database)
     if ways is not None and tables:
         raise WorkloadError("say in one way which tables matter: --ways or --tables")
-    named = tuple(tuple(name.strip() for name in each.split(",")) for each in tables or ())
-    wanted = Wanted(Budget(epsilon=epsilon, delta=delta), ways, named)
-    read = Schema.load(schema)
+    wanted = Proposal(Budget(epsilon=epsilon, delta=delta), ways=ways, tables=read_tables(tables))
+    read = Schema.load(path)
     wanted.workload(read)  # raises where a table names no attribute, before rows are read
-    counted = settled(lambda each: _read(rows, read, each, quiet=quiet), written, quiet=quiet)
+    counted = settled(lambda each: _read(rows, read, each, quiet=quiet), written.reading(), quiet=quiet)
     screen = people(quiet=quiet)
-
-    def show(entrance: Path) -> None:
-        screen.say("Confidential: the page shows exact numbers about people, to you alone.", style="bold")
-        opens = browser and has_window()
-        if opens:
-            typer.launch(entrance.as_uri())
-        screen.put(f"Open {entrance} in a browser on this machine, once{' (it should open by itself)' * opens}.")
-        screen.say("The page ends after 30 idle minutes, by its own button, or by Ctrl-C here.")
-
     with listen("127.0.0.1", port) as socket:
-        found = Review(schema, counted, wanted)
-        serve(found, socket, show)
+        found = Review(path, counted, wanted)
+        serve(found, socket, partial(_show, screen, browser))
     if found.changed:
-        screen.say(f"Changes that were not saved are gone; {schema} is as it was saved last.")
-    screen.put(f"Next: {shlex.join(['crosstally', 'plan', str(schema), '--epsilon', epsilon])}")
+        screen.say(f"Changes that were not saved are gone; {path} is as it was saved last.")
+    screen.put(f"Next: {shlex.join(['crosstally', 'plan', str(path), '--epsilon', epsilon])}")
+
+
+def _show(screen: Screen, browser: bool, entrance: Path) -> None:
+    """Say how to get in, and open the page where there is a window."""
+    screen.say("Confidential: the page shows exact numbers about people, to you alone.", style="bold")
+    opens = browser and has_window()
+    if opens:
+        typer.launch(entrance.as_uri())
+    screen.put(f"Open {entrance} in a browser on this machine, once{' (it should open by itself)' * opens}.")
+    screen.say("The page ends after 30 idle minutes, by its own button, or by Ctrl-C here.")
 
 
 def _read(rows: Any, schema: Schema, reading: Reading, *, quiet: bool) -> Distributions:

@@ -9,20 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from crosstally.budget import Budget
-from crosstally.cli.checks import CheckFailedError
-from crosstally.cli.database_options import (
-    DatabaseUrl,
-    DsnEnv,
-    PublicTables,
-    Query,
-    RowsAreUnits,
-    SparkName,
-    read_source,
-    words_of,
-)
-from crosstally.cli.options import Force, Json, Quiet, check_output
-from crosstally.cli.reading_options import settled, takes_reading
-from crosstally.errors import BudgetError, CrosstallyError, SchemaError, SourceError
+from crosstally.cli.options import CheckFailedError, Force, Json, Quiet, check_output
+from crosstally.cli.source_options import ReadingOptions, SourceOptions, settled, source_and_schema
+from crosstally.errors import BudgetError, CrosstallyError, SourceError
 from crosstally.schema import Schema
 
 if TYPE_CHECKING:
@@ -45,7 +34,6 @@ Source = Annotated[
 ]
 
 
-@takes_reading
 def draft(
     source: Source = None,
     *,
@@ -64,13 +52,8 @@ def draft(
     ledger: Annotated[
         Path | None, typer.Option(metavar="FILE", help="With --epsilon: the new ledger, which records the cost.")
     ] = None,
-    written: Reading,
-    database: DatabaseUrl = None,
-    dsn_env: DsnEnv = None,
-    query: Query = None,
-    public_table: PublicTables = None,
-    rows_are_units: RowsAreUnits = False,
-    spark: SparkName = None,
+    written: ReadingOptions,
+    database: SourceOptions,
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
@@ -80,20 +63,16 @@ def draft(
     writes (mode 600). No release accepts it until someone has reviewed it and removed its mark
     as a draft.
     """
-    from crosstally.cli.output.encoding import write_json_text
-    from crosstally.cli.output.screen import joined, number_of, people, progress
+    from crosstally.cli.output.screen import people, progress
     from crosstally.sources import draft as draft_schema
 
-    files = [source] if source else None
-    rows = read_source(
-        files, database, dsn_env, query, spark, rows_are_units=rows_are_units, public_tables=public_table
-    )
+    rows = database.source([source] if source else [])
     if source:
         _check_no_release(Path(source))
     if output is not None:
         check_output(output, force=force)
     payment = _payment(epsilon, ledger, output)
-    detected = settled(lambda reading: _detect(rows, reading, quiet=quiet), written, quiet=quiet)
+    detected = settled(lambda reading: _detect(rows, reading, quiet=quiet), written.reading(), quiet=quiet)
     screen = people(quiet=quiet)
     if source:
         _tell_reading(screen, detected)
@@ -102,6 +81,16 @@ def draft(
         if payment is not None:
             found = _with_bought_edges(found, rows, payment, detected.reading)
     _tell(found, screen)
+    _deliver(found, payment, output, screen)
+    where = [*([source] if source else []), *database.words(), str(output or "people.schema.json")]
+    screen.put(f"Next: {shlex.join(['crosstally', 'schema', 'check', *where])}")
+
+
+def _deliver(found: Draft, payment: tuple[Budget, Path] | None, output: Path | None, screen: Screen) -> None:
+    """Write the schema to a file or to stdout, and say what it cost and what is to be done with it."""
+    from crosstally.cli.output.encoding import write_json_text
+    from crosstally.cli.output.screen import joined, number_of
+
     if payment is not None and found.schema.bought is not None:
         screen.say(
             f"Bought the bins of {joined(found.schema.bought.attributes)} for {payment[0]}, recorded in {payment[1]}. "
@@ -120,10 +109,6 @@ def draft(
         "Review it, in an editor or with crosstally schema review: labels become public. Remove what is not publicly "
         'known, then the line "draft": true.'
     )
-    asserted = ["--rows-are-units"] if rows_are_units else []
-    asserted += [word for name in public_table or () for word in ("--public-table", name)]
-    where = [*words_of(source, database, dsn_env, query, spark), *asserted, str(output or "people.schema.json")]
-    screen.put(f"Next: {shlex.join(['crosstally', 'schema', 'check', *where])}")
 
 
 def _check_no_release(path: Path) -> None:
@@ -238,7 +223,6 @@ def _save(schema: Schema, output: Path) -> None:
         raise CrosstallyError(f"cannot write {str(output)!r}: {error.strerror}") from None
 
 
-@takes_reading
 def check(
     source: Source = None,
     schema: Annotated[
@@ -246,13 +230,8 @@ def check(
         typer.Argument(metavar="SCHEMA", help="The schema to check the source against.", show_default=False),
     ] = None,
     *,
-    written: Reading,
-    database: DatabaseUrl = None,
-    dsn_env: DsnEnv = None,
-    query: Query = None,
-    public_table: PublicTables = None,
-    rows_are_units: RowsAreUnits = False,
-    spark: SparkName = None,
+    written: ReadingOptions,
+    database: SourceOptions,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -264,27 +243,18 @@ def check(
     from crosstally.sources import check as check_rows
     from crosstally.sources.detection import describe_reading
 
-    if (
-        schema is None and source and (database or dsn_env or spark)
-    ):  # the only argument beside a database is the schema
-        schema, source = Path(source), None
-    if schema is None:
-        raise SchemaError("a check needs a source and a schema: crosstally schema check SOURCE SCHEMA")
-    files = [source] if source else None
-    rows = read_source(
-        files, database, dsn_env, query, spark, rows_are_units=rows_are_units, public_tables=public_table
-    )
-    read = Schema.load(schema)
+    rows, path = source_and_schema("check", source, schema, database)
+    read = Schema.load(path)
 
     def checked(reading: Reading) -> tuple[Report, Reading]:
         with progress("reading", quiet=quiet or json):
             return check_rows(rows, read, reading=reading), reading
 
-    report, written = settled(checked, written, quiet=quiet or json)
+    report, reading = settled(checked, written.reading(), quiet=quiet or json)
     if json:
         print_json(_as_json(report))
     elif not quiet:
-        _show(report, read, describe_reading(rows, read, reading=written))
+        _show(report, read, describe_reading(rows, read, reading=reading))
     refused = [column.name for column in report.columns if column.refused]
     if refused:
         raise CheckFailedError(
@@ -295,7 +265,7 @@ def check(
     if read.draft:
         screen.say('The schema is a draft: review its labels, which become public, and remove the line "draft": true.')
     else:
-        screen.put(f"Next: {shlex.join(['crosstally', 'plan', str(schema), '--epsilon', '1'])}")
+        screen.put(f"Next: {shlex.join(['crosstally', 'plan', str(path), '--epsilon', '1'])}")
 
 
 def _as_json(report: Report) -> dict[str, Any]:

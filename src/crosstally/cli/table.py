@@ -32,7 +32,10 @@ EXAMPLES = (
 
 _SCREEN = "table"  # for people: the terminal's own format
 _NAMES = [_SCREEN, *(name for name, each in FORMATS.items() if each.terminal)]
-_BY_ENDING = {f".{FORMATS[name].ending}": name for name in reversed(_NAMES[1:])}  # of one ending, the first
+_BY_ENDING: dict[str, str] = {}
+for _name in _NAMES[1:]:  # of one ending the first; the last part of a name is its ending
+    if "." not in FORMATS[_name].ending:
+        _BY_ENDING.setdefault(f".{FORMATS[_name].ending}", _name)
 _BY_ENDING |= {".txt": _SCREEN, "": _SCREEN}
 """What a file's name says about its format where --format does not."""
 
@@ -154,7 +157,7 @@ def _format_of(output: Path | None) -> str:
         return _SCREEN
     ending = output.suffix.lower()
     if ending not in _BY_ENDING:
-        endings = ", ".join(dict.fromkeys([*(f".{FORMATS[name].ending}" for name in _NAMES[1:]), ".txt"]))
+        endings = ", ".join(each for each in _BY_ENDING if each)
         raise CrosstallyError(f"no format has the ending of {str(output)!r}: name it {endings}, or say --format")
     return _BY_ENDING[ending]
 

@@ -12,8 +12,7 @@ from starlette.testclient import TestClient
 from browsers import check_axe, launched, picture
 from cli_runs import run
 from crosstally.browser.common.site_server import listen, server
-from crosstally.browser.steward.plan_page import create_app
-from crosstally.browser.steward.words import budget_in_words
+from crosstally.browser.steward.plan_page import budget_in_words, create_app
 from crosstally.budget import Budget, Neighbours
 from crosstally.schema import Attribute, Schema, Unit
 

@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from crosstally.browser.steward import edits
-from crosstally.browser.steward.review import Review, Wanted
+from crosstally.browser.steward.review import Review
 from crosstally.browser.steward.session import Session
 from crosstally.budget import Budget
 from crosstally.errors import CrosstallyError
 from crosstally.schema import Attribute, Schema
 from crosstally.sources.distributions import read_distributions
+from crosstally.strategies.proposal import Proposal
 from reviewing import OWN, SCHEMA, entered, form, reviewed
 from web_clients import HOSTILE
 
@@ -80,10 +81,10 @@ def test_a_mistake_is_said_where_it_was_made(review: Review) -> None:
 def test_another_budget_gives_another_error(review: Review) -> None:
     session = Session()
     client = entered(review, session)
-    before = review.outlook(review.schema).expected[0].error
+    before = review.outlook(review.schema)[0][0].error
     data = form(review, session, epsilon="2", ways="1")
     assert client.post(f"{session.path}/want", data=data, headers=OWN).status_code == 303
-    after = review.outlook(review.schema).expected
+    after = review.outlook(review.schema)[0]
     assert [each.order for each in after] == [1]
     assert after[0].error < before
     for wrong in ({"epsilon": "-1"}, {"epsilon": "x"}, {"epsilon": "1", "ways": "9"}, {"epsilon": "1", "ways": "a"}):
@@ -165,7 +166,7 @@ def test_a_wide_schema_is_planned_when_that_is_asked_for(tmp_path: Path) -> None
     schema = Schema([Attribute(name, ["x", "y"]) for name in names])
     schema.save(tmp_path / "wide.schema.json")
     counted = read_distributions(tmp_path / "rows.csv", schema)
-    review, session = Review(tmp_path / "wide.schema.json", counted, Wanted(Budget(epsilon=1))), Session()
+    review, session = Review(tmp_path / "wide.schema.json", counted, Proposal(Budget(epsilon=1))), Session()
     client = entered(review, session)
     assert "press Predict" in client.get(f"{session.path}/").text
     client.post(f"{session.path}/want", data=form(review, session, epsilon="1", ways="1"), headers=OWN)

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from crosstally.cli import interrupts
-from crosstally.cli.checks import CheckFailedError
-from crosstally.cli.options import Json, Quiet
+from crosstally.cli.options import CheckFailedError, Json, Quiet
 from crosstally.errors import CrosstallyError, did_you_mean
 from crosstally.platform_files import write_text, writing
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from crosstally.cli.options import Delta, Epsilon, Json, Quiet, Rho, check_reviewed, read_budget
+from crosstally.cli.options import BudgetOptions, Json, Quiet, check_reviewed
 from crosstally.errors import CrosstallyError
 from crosstally.schema import Schema
 
@@ -47,9 +47,7 @@ def calibrate(
             "--public", help="You assert that PUBLIC_DATA is public: nothing is charged, nothing protects it."
         ),
     ] = False,
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    rho: Rho = None,
+    spend: BudgetOptions,
     rows: Annotated[
         int | None,
         typer.Option(
@@ -70,7 +68,7 @@ def calibrate(
     from crosstally.cli.output.screen import people, print_json, progress
     from crosstally_lab.papers.calibration import calibrate_generated, calibrate_public
 
-    budget = read_budget(epsilon, delta, rho)
+    budget = spend.budget()
     path = Path(given) if schema is None else schema
     if schema is None and public:
         raise CrosstallyError("--public is about rows: say their schema with --schema, or leave it out")

@@ -9,19 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from crosstally.cli.options import (
-    Delta,
-    Epsilon,
-    Json,
-    Quiet,
-    Rho,
-    Tables,
-    Ways,
-    WorkloadFile,
-    check_reviewed,
-    read_budget,
-    read_workload,
-)
+from crosstally.cli.options import BudgetOptions, Json, Quiet, WorkloadOptions, check_reviewed
 from crosstally.errors import CrosstallyError
 from crosstally.schema import Schema
 from crosstally_lab.commands.calibrate import USUAL_ROWS
@@ -50,12 +38,8 @@ def compare(
             help="Rows that you assert to be public, used instead of generated rows: nothing protects them.",
         ),
     ] = None,
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    rho: Rho = None,
-    ways: Ways = None,
-    tables: Tables = None,
-    workload: WorkloadFile = None,
+    spend: BudgetOptions,
+    wanted: WorkloadOptions,
     rows: Annotated[
         int | None,
         typer.Option(
@@ -84,12 +68,12 @@ def compare(
     from crosstally.cli.output.screen import people, print_json, progress
     from crosstally_lab.papers.side_by_side import compare_generated, compare_public
 
-    budget = read_budget(epsilon, delta, rho)
+    budget = spend.budget()
     if public is not None and rows is not None:
         raise CrosstallyError("--rows is about generated rows; all rows of --public are counted: leave it out")
     read = Schema.load(schema)
     check_reviewed(read, schema)
-    named = read_workload(read, ways, tables, workload)
+    named = wanted.read(read)
     seconds = 60 * peer_minutes
     with progress("releases", quiet=quiet or json) as tell:
         if public is not None:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from crosstally.cli.checks import CheckFailedError
-from crosstally.cli.options import Json, Quiet
+from crosstally.cli.options import CheckFailedError, Json, Quiet
 from crosstally.errors import CrosstallyError
 from crosstally.platform_files import write_text, writing
 

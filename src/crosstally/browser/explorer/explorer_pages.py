@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,25 +37,6 @@ _PICTURES = {"svg": "image/svg+xml", "png": "image/png"}
 _VALUES_LISTED = 12  # values of an attribute on the overview: a line or two. Its own page has all
 _BY_DEFAULT_ROWS = 60
 """A table of more rows shows its largest rows first by default."""
-
-
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """The chart of a page: the queries of its pictures, or why there is none."""
-
-    light: str = ""
-    instead: str = ""
-
-    @property
-    def sources(self) -> list[tuple[str, str]]:
-        """When which picture is shown: the first that fits is."""
-        dark, narrow = "(prefers-color-scheme: dark)", "(max-width: 40rem)"
-        return [
-            ("print", self.light),
-            (f"{dark} and {narrow}", f"{self.light}&theme=dark&width=narrow"),
-            (dark, f"{self.light}&theme=dark"),
-            (narrow, f"{self.light}&width=narrow"),
-        ]
 
 
 class Pages:
@@ -167,14 +148,14 @@ class Pages:
             shown = self._shown_cells(view, cells)
         if shown > MAX_SHOWN:
             words = text("table.too_large", cells=f"{cells:,}", most=f"{MAX_SHOWN:,}")
-            return self.render("table.html", grid=None, instead=words, how=[], picture=Picture(), **context)
+            return self.render("table.html", grid=None, instead=words, how=[], **_picture(), **context)
         marginal, laid = self._laid(view, condition)
         return self.render(
             "table.html",
             grid=laid,
             instead="",
             how=[*how(marginal), *self._together(view)],
-            picture=self._picture(laid, view),
+            **self._picture(laid, view),
             **context,
         )
 
@@ -240,14 +221,14 @@ class Pages:
             return text("table.caption_where", where=condition, **words)
         return text("table.caption", **words)
 
-    def _picture(self, laid: Grid, view: View) -> Picture:
+    def _picture(self, laid: Grid, view: View) -> dict[str, Any]:
         kind = chart_of(laid, view.chart)
         if kind is Chart.NONE:
-            return Picture()
+            return _picture()
         most = too_large(laid, kind)
         if most is not None:
-            return Picture(instead=text("chart.too_large", most=f"{most:,}", cells=f"{laid.size:,}"))
-        return Picture(view.query())
+            return _picture(instead=text("chart.too_large", most=f"{most:,}", cells=f"{laid.size:,}"))
+        return _picture(view.query())
 
     def _snippets(self, request: Request, view: View, condition: str) -> list[tuple[str, str]]:
         names, served = view.attributes, self.served
@@ -336,6 +317,18 @@ class Pages:
         ):
             routes.add_api_route(path, endpoint, response_model=None)
         return routes
+
+
+def _picture(query: str = "", instead: str = "") -> dict[str, Any]:
+    """The chart of a page: the query of its picture, when which other one is shown, or why there is none."""
+    dark, narrow = "(prefers-color-scheme: dark)", "(max-width: 40rem)"
+    sources = [
+        ("print", query),
+        (f"{dark} and {narrow}", f"{query}&theme=dark&width=narrow"),
+        (dark, f"{query}&theme=dark"),
+        (narrow, f"{query}&width=narrow"),
+    ]
+    return {"picture": query, "pictures": sources, "no_picture": instead}
 
 
 def _titles(view: View) -> list[str]:

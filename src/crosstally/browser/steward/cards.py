@@ -10,7 +10,7 @@ from crosstally.browser.steward.review import Review
 from crosstally.schema import MISSING, OTHER, Attribute, Outside, RowReading, Schema
 from crosstally.strategies.verdicts import Expected
 
-__all__ = ["Card", "Detail", "Line", "card", "detail", "facts", "outlook"]
+__all__ = ["Card", "LabelLine", "card", "facts", "outlook"]
 
 text = texts_of("review")
 
@@ -21,7 +21,7 @@ _SAME = 1.005  # times: below, an error is shown as unchanged
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Line:
+class LabelLine:
     """Confidential: a label, its rows, and the texts that mean it. ``kind`` is label, rule or outside."""
 
     label: str
@@ -56,24 +56,12 @@ class Line:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Card:
-    """An attribute on the overview."""
-
-    attribute: Attribute
-    lines: tuple[Line, ...] | None
-    more: int = 0
-    few: int = 0
-    outside: int = 0
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Detail:
-    """An attribute on its own page."""
+    """Confidential: an attribute with its labels, None where rows are not counted, and all that can be done to it."""
 
     attribute: Attribute
     column: str
-    lines: tuple[Line, ...] | None
-    outside: tuple[Line, ...] = ()
-    more_outside: int = 0
+    lines: tuple[LabelLine, ...] | None
+    all_outside: tuple[LabelLine, ...] = ()
     missing: int = 0
     ordered: bool = False
     edges: str = ""
@@ -85,29 +73,38 @@ class Detail:
         """What labels can become."""
         return (*self.attribute.values, MISSING, OTHER) if self.attribute.values else ()
 
+    @property
+    def first(self) -> tuple[LabelLine, ...]:
+        """The labels on the overview."""
+        return (self.lines or ())[:_ON_CARD]
+
+    @property
+    def few(self) -> int:
+        """How many labels few people have."""
+        return sum(line.few for line in self.lines or ())
+
+    @property
+    def lost(self) -> int:
+        """The rows that have no cell."""
+        return sum(line.rows for line in self.all_outside) + self.missing
+
+    @property
+    def outside(self) -> tuple[LabelLine, ...]:
+        """The values that are not in the schema, those of most rows."""
+        return self.all_outside[:_OUTSIDE]
+
 
 def card(review: Review, attribute: Attribute) -> Card:
-    """An attribute on the overview, with its first labels."""
-    lines, outside, missing = _lines(review, attribute)
-    if lines is None:
-        return Card(attribute, None)
-    few = sum(line.few for line in lines)
-    lost = sum(line.rows for line in outside) + missing
-    return Card(attribute, lines[:_ON_CARD], max(0, len(lines) - _ON_CARD), few, lost)
-
-
-def detail(review: Review, attribute: Attribute) -> Detail:
-    """An attribute with all that can be done to it."""
+    """What is shown of an attribute."""
     lines, outside, missing = _lines(review, attribute)
     reading = review.schema.reading if isinstance(review.schema.reading, RowReading) else RowReading()
     own = reading.columns.get(attribute.name)
     date = None if own is None else own.date
-    return Detail(
+    return Card(
         attribute,
         str(reading.column(attribute.name)),
         lines,
-        outside[:_OUTSIDE],
-        max(0, len(outside) - _OUTSIDE),
+        outside,
         missing,
         ordered=bool(attribute.edges) or (date is not None and date.periods > 0),
         edges=" ".join(f"{edge:g}" if float(f"{edge:g}") == edge else repr(edge) for edge in attribute.edges),
@@ -123,14 +120,14 @@ def facts(schema: Schema) -> str:
     return "[" + ",\n ".join(lines) + "]" if lines else ""
 
 
-def _lines(review: Review, attribute: Attribute) -> tuple[tuple[Line, ...] | None, tuple[Line, ...], int]:
+def _lines(review: Review, attribute: Attribute) -> tuple[tuple[LabelLine, ...] | None, tuple[LabelLine, ...], int]:
     found = review.distribution(attribute.name)
     if found is None:
         return None, (), 0
     total = max(1, review.distributions.rows)
     named = len(attribute.labels) - attribute.missing - (attribute.outside is Outside.OTHER)
     lines = tuple(
-        Line(
+        LabelLine(
             label,
             rows,
             share=rows / total,
@@ -143,14 +140,14 @@ def _lines(review: Review, attribute: Attribute) -> tuple[tuple[Line, ...] | Non
             zip(attribute.labels, found.rows, found.few, found.texts, strict=True)
         )
     )
-    outside = tuple(Line(each, rows, share=rows / total, kind="outside") for each, rows in found.outside)
+    outside = tuple(LabelLine(each, rows, share=rows / total, kind="outside") for each, rows in found.outside)
     return lines, outside, found.missing
 
 
 def outlook(review: Review) -> dict[str, object]:
     """The error to expect, with the schema in the file and with the one on the screen."""
-    before, now = review.outlook(review.opened), review.outlook(review.schema)
-    earlier = {each.order: each for each in before.expected}
+    (before, _), (now, instead) = review.outlook(review.opened), review.outlook(review.schema)
+    earlier = {each.order: each for each in before}
     rows = [
         {
             "tables": each.tables[0].upper() + each.tables[1:],
@@ -158,10 +155,10 @@ def outlook(review: Review) -> dict[str, object]:
             "now": _figure(each),
             "change": _change(earlier.get(each.order), each),
         }
-        for each in now.expected
+        for each in now
     ]
     budget = review.wanted.budget
-    return {"rows": rows, "instead": now.instead, "budget": str(budget), "epsilon": budget.to_dict().get("epsilon", "")}
+    return {"rows": rows, "instead": instead, "budget": str(budget), "epsilon": budget.to_dict().get("epsilon", "")}
 
 
 def _figure(expected: Expected) -> str:

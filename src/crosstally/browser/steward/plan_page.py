@@ -1,13 +1,18 @@
-"""The application: one page about one schema, behind the guard."""
+"""The plan page: what a budget means and what error to expect, before there is a release. It sees no data."""
 
 from __future__ import annotations
 
+import math
+import re
 import shlex
 from collections import OrderedDict
-from dataclasses import KW_ONLY, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from threading import Lock
 from typing import Any
+from urllib.parse import urlencode
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -16,17 +21,15 @@ from starlette.routing import Route
 
 from crosstally.browser.common.site import STATIC, environment, static_file, texts_of
 from crosstally.browser.common.site_guard import Guard, Message, named_hosts
-from crosstally.browser.steward.asked import Asked, read_asked
-from crosstally.browser.steward.words import budget_in_words
-from crosstally.budget import decimal_text
-from crosstally.errors import CrosstallyError
+from crosstally.budget import Budget, Neighbours, decimal_text
+from crosstally.errors import CrosstallyError, PlanError, WorkloadError
 from crosstally.releases.statement import caveats
 from crosstally.schema import Schema
 from crosstally.strategies.advice import Advice, AdviceKind
-from crosstally.strategies.planner import DEFAULT, Comparison, compare
+from crosstally.strategies.proposal import Proposal
 from crosstally.strategies.verdicts import Expected
 
-__all__ = ["create_app"]
+__all__ = ["budget_in_words", "create_app", "query_of", "read_proposal"]
 
 text = texts_of("plan")
 
@@ -34,16 +37,16 @@ _FOLDER = Path(__file__).parent
 _MOST_KEPT = 64  # plans that are not made again
 _TIMES = (0.1, 0.3, 1, 3, 10)  # numbers of rows, beside the one that is given
 _ROWS = 100_000  # in the middle where none is given
+_MOST_ROWS = 10**12  # a limit: more rows than any table has; predictions are doubles and take them
+_MERGED = "cells."
+_TELLING = Fraction(1, 1000)
+"""Rows on average that a delta would allow to be published outright; from here on the page warns."""
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A plan and what would change it."""
+Found = tuple[tuple[Expected, ...], tuple[Advice, ...]]
+"""What to expect of a proposal, and what would change it."""
 
-    comparison: Comparison
-    _: KW_ONLY
-    expected: tuple[Expected, ...]
-    advice: tuple[Advice, ...]
+_NOTHING_FOUND: Found = (), ()
 
 
 def create_app(schema: Schema, file: str) -> Guard:
@@ -69,36 +72,29 @@ class _Page:
 
     def show(self, request: Request) -> Response:
         """The page, for what its address asks."""
-        asked, found, problem = read_asked((), self.schema), None, ""
+        asked, found, problem = read_proposal((), self.schema), _NOTHING_FOUND, ""
         try:
-            asked = read_asked(request.query_params.multi_items(), self.schema)
+            asked = read_proposal(request.query_params.multi_items(), self.schema)
             found = self._found(asked)
         except CrosstallyError as error:
             problem = str(error)
         context = self._context(asked, found, request)
         return self._render("plan.html", 422 if problem else 200, problem=problem, **context)
 
-    def _found(self, asked: Asked) -> Found:
+    def _found(self, asked: Proposal) -> Found:
         """The plan, from those that were made before where it is among them."""
-        key = asked.query()
+        key = query_of(asked)
         with self._lock:
             if key not in self._kept:
                 schema = asked.schema(self.schema)
-                comparison = compare(
-                    schema,
-                    asked.workload(schema),
-                    asked.budget,
-                    neighbours=asked.neighbours,
-                    strategies=DEFAULT,
-                    rows=asked.rows,
-                )
-                self._kept[key] = Found(comparison, expected=comparison.expected, advice=comparison.advice())
+                comparison = asked.compared(schema)
+                self._kept[key] = comparison.expected, comparison.advice()
                 while len(self._kept) > _MOST_KEPT:
                     self._kept.popitem(last=False)
             return self._kept[key]
 
-    def _context(self, asked: Asked, found: Found | None, request: Request) -> dict[str, Any]:
-        budget = asked.budget
+    def _context(self, asked: Proposal, found: Found, request: Request) -> dict[str, Any]:
+        budget, (expected, advice) = asked.budget, found
         assert budget.epsilon is not None
         names = {"epsilon": decimal_text(budget.epsilon)}
         if budget.delta is not None:
@@ -115,11 +111,11 @@ class _Page:
             "sizes": sorted(sizes, key=lambda each: -each[1]),
             "budget_title": text("budget.title" if budget.delta is None else "budget.title_delta", **names),
             "budget_words": budget_in_words(budget, self.schema, asked.neighbours, asked.rows),
-            "expected": [] if found is None else list(map(str, found.expected)),
-            "advice": [] if found is None else [(str(each), _link(asked, now, each)) for each in found.advice],
-            "advised": "" if found is None or not found.advice else found.advice[-1].before.tables,
-            "by_rows": [] if found is None else _by_rows(found.expected, asked.rows),
-            "heads": [] if found is None else [_begun(each.tables) for each in found.expected],
+            "expected": list(map(str, expected)),
+            "advice": [(str(each), _link(asked, now, each)) for each in advice],
+            "advised": advice[-1].before.tables if advice else "",
+            "by_rows": _by_rows(expected, asked.rows) if expected else [],
+            "heads": [_begun(each.tables) for each in expected],
             "caveats": (*([text("caveats.draft")] if self.schema.draft else []), *caveats(self.schema)),
             "command": shlex.join(["crosstally", "plan", self.file, *asked.options(), "-o", "people.plan.json"]),
         }
@@ -170,15 +166,151 @@ def _by_rows(expected: tuple[Expected, ...], rows: int | None) -> list[tuple[str
     ]
 
 
-def _link(asked: Asked, schema: Schema, advice: Advice) -> str:
+def _link(asked: Proposal, schema: Schema, advice: Advice) -> str:
     """The address of the page with a piece of advice followed; empty where the schema itself has to change."""
     alternative = advice.alternative
     if advice.kind in (AdviceKind.BUDGET, AdviceKind.DELTA):
-        return replace(asked, budget=alternative.budget).query()
+        return query_of(replace(asked, budget=alternative.budget))
     if advice.kind is AdviceKind.TABLES and alternative.asked is not None:
-        return replace(asked, ways=None, tables=alternative.asked.tables).query()
+        return query_of(replace(asked, ways=None, tables=alternative.asked.tables))
     if advice.kind is AdviceKind.VALUES:
         pairs = zip(alternative.schema.attributes, schema.attributes, strict=True)
         changed = {new.name: new.size for new, old in pairs if new.size < old.size}
-        return replace(asked, cells={**asked.cells, **changed}).query()
+        return query_of(replace(asked, cells={**asked.cells, **changed}))
     return ""
+
+
+# What the address asks for, and back: every state of the page is in its address
+
+
+def query_of(proposal: Proposal) -> str:
+    """The address of the page about a proposal, without what is at its default."""
+    pairs = list(proposal.budget.to_dict().items())
+    if proposal.rows is not None:
+        pairs.append(("rows", str(proposal.rows)))
+    if proposal.neighbours != Neighbours.ADD_REMOVE:
+        pairs.append(("neighbours", proposal.neighbours.value))
+    if proposal.ways is not None:
+        pairs.append(("ways", str(proposal.ways)))
+    pairs += [("table", ",".join(table)) for table in proposal.tables]
+    pairs += [(f"{_MERGED}{name}", str(size)) for name, size in proposal.cells.items()]
+    return urlencode(pairs)
+
+
+def read_proposal(given: Sequence[tuple[str, str]], schema: Schema) -> Proposal:
+    """What an address asks for; raises with words for people where it says nothing."""
+    fields: dict[str, list[str]] = {}
+    for name, value in given:
+        if value.strip():
+            fields.setdefault(name, []).append(value.strip())
+    one = {name: values[-1] for name, values in fields.items()}
+    tables = tuple(tuple(part.strip() for part in text.split(",")) for text in fields.get("table", []))
+    ways = _whole(one.get("ways"), "tables must be over a whole number of attributes", 20)
+    if tables and ways is not None:
+        raise WorkloadError("name tables, or say over how many attributes, and not both")
+    rows = _whole(one.get("rows"), "rows must be a whole number", _MOST_ROWS)
+    neighbours = Neighbours(one.get("neighbours", Neighbours.ADD_REMOVE.value))
+    return Proposal(
+        Budget(epsilon=one.get("epsilon", "1"), delta=one.get("delta")),
+        rows=schema.public_rows if rows is None else rows,
+        neighbours=neighbours,
+        ways=ways,
+        tables=tables,
+        cells=_cells(one, schema),
+    )
+
+
+def _whole(text: str | None, rule: str, most: int) -> int | None:
+    if text is None:
+        return None
+    digits = re.sub(r"[ ,'_]", "", text)
+    if not re.fullmatch(r"[0-9]{1,15}", digits) or not 0 < int(digits) <= most:
+        raise PlanError(f"{rule} from 1 to {most:,}, got {text[:40]!r}")
+    return int(digits)
+
+
+def _cells(one: Mapping[str, str], schema: Schema) -> dict[str, int]:
+    found = {}
+    for key, text in one.items():
+        name = key.removeprefix(_MERGED)
+        if not key.startswith(_MERGED) or name not in schema.names:
+            continue
+        size, most = _whole(text, f"the cells of {name} must be a whole number", 10**6), schema[name].size
+        assert size is not None
+        if not 2 <= size <= most:
+            raise PlanError(f"the cells of {name} must be from 2 to {most:,}, got {size:,}")
+        if size < most:
+            found[name] = size
+    return found
+
+
+# A budget in words that cannot be misread
+
+
+def budget_in_words(budget: Budget, schema: Schema, neighbours: Neighbours | str, rows: int | None) -> list[str]:
+    """What the budget bounds, for people who have never seen an epsilon.
+
+    The odds follow from Bayes' rule: outputs have probabilities that differ by a factor of at most e^epsilon, and so
+    odds of one to one become at most e^epsilon to one. Under add-remove a changed row is one removed and one added,
+    which doubles epsilon.
+
+    >>> from crosstally.schema import Attribute
+    >>> schema = Schema([Attribute("sex", ["Female", "Male"])])
+    >>> words = budget_in_words(Budget(epsilon=1), schema, Neighbours.ADD_REMOVE, None)
+    >>> words[0][:73]
+    'Someone is undecided, 50 to 50, whether one person is in the data at all.'
+    >>> words[0][74:]
+    'Whatever the release shows, it cannot make them surer than 74% that they are, or 74% that they are not.'
+    """
+    assert budget.epsilon is not None
+    epsilon, neighbours = budget.epsilon, Neighbours(neighbours)
+    who = "one person" if schema.unit is None else f"one {schema.unit.id}"
+    exception = "" if budget.delta is None else " (apart from the chance δ below)"
+    sentences = []
+    if neighbours == Neighbours.ADD_REMOVE:
+        sure = _percent(epsilon)
+        sentences.append(
+            f"Someone is undecided, 50 to 50, whether {who} is in the data at all. Whatever the release shows, it "
+            f"cannot make them surer than {sure} that they are, or {sure} that they are not{exception}."
+        )
+    else:
+        sentences.append(f"Who is in the data, and how many, is not protected: only what is known about {who} is.")
+    inner = 2 * epsilon if neighbours == Neighbours.ADD_REMOVE else epsilon
+    whose = "in a row" if schema.unit is None else "in their rows"
+    sentences.append(
+        f"Someone knows that {who} is in the data and is undecided, 50 to 50, between two things that may stand "
+        f"{whose}: they cannot become surer than {_percent(inner)} of either{exception}."
+    )
+    if schema.unit is None:
+        sentences.append("One person must be one row: for whoever has two, read these sentences with twice the ε.")
+    sentences.append(
+        "A smaller ε protects better and makes numbers less exact. 50% in the sentences above would be perfect."
+    )
+    if budget.delta is not None:
+        sentences += _delta_in_words(budget.delta, rows)
+    twice = decimal_text(2 * epsilon)
+    sentences.append(
+        f"It is spent for good. A second release about the same people at the same ε makes it {twice} in all, whoever "
+        "makes it and whenever: the ledger keeps that sum."
+    )
+    return sentences
+
+
+def _delta_in_words(delta: Fraction, rows: int | None) -> list[str]:
+    chance = f"{decimal_text(delta)} (1 in {math.floor(1 / delta):,})"
+    sentences = [f"With a chance of at most {chance} for each person, all of this may fail."]
+    if rows and delta * rows >= _TELLING:
+        sentences.append(
+            f"That is too much for {rows:,} rows: a program that published {float(delta * rows):.2g} of them outright, "
+            "on average, would keep this promise. Take a δ far below one over the number of people."
+        )
+    return sentences
+
+
+def _percent(epsilon: Fraction) -> str:
+    """How sure one can become who began with 50%; rounded up, since it is a bound."""
+    odds = math.exp(-float(epsilon))
+    percent = 100 / (1 + odds)
+    if percent > 99.9:
+        return "99.9% and more"
+    return f"{math.ceil(percent)}%" if percent <= 99 else f"{math.ceil(10 * percent) / 10}%"

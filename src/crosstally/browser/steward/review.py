@@ -5,19 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
-from crosstally.budget import Budget
 from crosstally.errors import CrosstallyError, SchemaError
 from crosstally.platform_files import write_bytes, write_text
 from crosstally.schema import RowReading, Schema
 from crosstally.sources.distributions import Distribution, Distributions
-from crosstally.strategies.planner import DEFAULT, compare
+from crosstally.strategies.proposal import Proposal
 from crosstally.strategies.verdicts import Expected
-from crosstally.workload import Workload
 
-__all__ = ["Outlook", "Review", "Wanted", "previous_of"]
+__all__ = ["Outlook", "Review", "previous_of"]
 
 _MOST_KEPT = 64  # outlooks that are not computed again
 _WIDE_FROM = 31
@@ -31,27 +29,8 @@ def previous_of(path: Path) -> Path:
     return path.with_name(f"{path.name}.previous")
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What the release is to be: its budget, and the tables that matter (all of one and two attributes if none)."""
-
-    budget: Budget
-    ways: int | None = None
-    tables: tuple[tuple[str, ...], ...] = ()
-
-    def workload(self, schema: Schema) -> Workload | None:
-        """The tables that matter, of a schema in which all their attributes may not be left."""
-        if self.ways is not None:
-            return Workload.all_ways(schema, self.ways)
-        return Workload(self.tables).for_schema(schema) if self.tables else None
-
-
-@dataclass(frozen=True, slots=True)
-class Outlook:
-    """The error to expect of the tables that matter, or why there is none."""
-
-    expected: tuple[Expected, ...] = ()
-    instead: str = ""
+Outlook = tuple[tuple[Expected, ...], str]
+"""The error to expect of the tables that matter, or why there is none."""
 
 
 class Review:
@@ -63,7 +42,7 @@ class Review:
         wanted: What the release is to be.
     """
 
-    def __init__(self, path: Path, distributions: Distributions, wanted: Wanted) -> None:
+    def __init__(self, path: Path, distributions: Distributions, wanted: Proposal) -> None:
         self.path, self.distributions, self.wanted = path.resolve(), distributions, wanted
         self._digest = _digest(path)
         self.schema = self.opened = Schema.load(path)
@@ -98,7 +77,7 @@ class Review:
             *self._before, self.schema = self._before
             self.version += 1
 
-    def want(self, wanted: Wanted) -> None:
+    def want(self, wanted: Proposal) -> None:
         """Plan for something else, or for the same with a wide schema as it stands now."""
         self.wanted, self._asked = wanted, self.version
 
@@ -143,19 +122,18 @@ class Review:
         key = json.dumps([schema.identity(), str(self.wanted)])
         if key not in self._outlooks:
             if self.is_wide and self._asked != self.version:
-                return Outlook(instead=_WIDE)
+                return (), _WIDE
             while len(self._outlooks) >= _MOST_KEPT:
                 del self._outlooks[next(iter(self._outlooks))]
             self._outlooks[key] = _outlook(schema, self.wanted, self.distributions.rows)
         return self._outlooks[key]
 
 
-def _outlook(schema: Schema, wanted: Wanted, rows: int) -> Outlook:
+def _outlook(schema: Schema, wanted: Proposal, rows: int) -> Outlook:
     try:
-        workload = wanted.workload(schema)
-        return Outlook(compare(schema.public(), workload, wanted.budget, strategies=DEFAULT, rows=rows).expected)
+        return replace(wanted, rows=rows).compared(schema.public()).expected, ""
     except CrosstallyError as error:
-        return Outlook(instead=str(error))
+        return (), str(error)
 
 
 def _key(schema: Schema, name: str) -> str:

@@ -21,13 +21,14 @@ from crosstally.browser.common.site import STATIC, environment, static_file, tex
 from crosstally.browser.common.site_guard import Guard, Message, host_of
 from crosstally.browser.common.site_server import server
 from crosstally.browser.steward import cards, edits
-from crosstally.browser.steward.review import Review, Wanted, previous_of
+from crosstally.browser.steward.review import Review, previous_of
 from crosstally.browser.steward.session import COOKIE, Session, write_entrance
 from crosstally.budget import Budget
 from crosstally.errors import CrosstallyError, SchemaError
 from crosstally.schema import Schema
 from crosstally.sources.distributions import FEW_ROWS
 from crosstally.sources.drafting.bins import bin_names
+from crosstally.strategies.proposal import Proposal
 
 __all__ = ["create_app", "serve"]
 
@@ -164,7 +165,7 @@ class _Pages:
         )
 
     def _attribute(self, name: str, *, problem: str = "", status: int = 200) -> Response:
-        found = cards.detail(self.review, self.review.schema[name])
+        found = cards.card(self.review, self.review.schema[name])
         return self._render("attribute.html", status, found=found, problem=problem, **self._common())
 
     def _common(self) -> dict[str, Any]:
@@ -337,9 +338,9 @@ def _order(form: Form, values: Sequence[str]) -> list[str]:
     return [values[i - 1] for _, _, i in sorted(typed)]
 
 
-def _wanted(form: Form, before: Wanted) -> Wanted:
+def _wanted(form: Form, before: Proposal) -> Proposal:
     ways = _one(form, "ways").strip()
     if ways and not re.fullmatch(r"[0-9]{1,3}", ways):
         raise SchemaError("tables must be over a whole number of attributes")
     budget = Budget(epsilon=_one(form, "epsilon").strip(), delta=before.budget.delta)
-    return Wanted(budget, int(ways) if ways else None, () if ways else before.tables)
+    return Proposal(budget, ways=int(ways) if ways else None, tables=() if ways else before.tables)

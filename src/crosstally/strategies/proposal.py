@@ -1,0 +1,76 @@
+"""The release that somebody has in mind: what it may cost, whom it protects and which tables matter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+
+from crosstally.budget import Budget, Neighbours, Objective
+from crosstally.schema import Schema
+from crosstally.strategies import Strategy
+from crosstally.strategies.advice import merged
+from crosstally.strategies.planner import DEFAULT, Comparison, compare
+from crosstally.workload import Workload
+
+__all__ = ["Proposal"]
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A release before there is a plan of it; pages, commands and advice ask what error to expect of it.
+
+    The tables that matter are all over so many ``ways``, some ``tables`` by their names, or a ``named`` workload; all
+    of one and two attributes if none is said. ``cells`` are the attributes whose values would be merged, into how many.
+    """
+
+    budget: Budget
+    _: KW_ONLY
+    rows: int | None = None
+    neighbours: Neighbours = Neighbours.ADD_REMOVE
+    objective: Objective = Objective.TABLES
+    ways: int | None = None
+    tables: tuple[tuple[str, ...], ...] = ()
+    named: Workload | None = None
+    cells: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "neighbours", Neighbours(self.neighbours))
+        object.__setattr__(self, "objective", Objective(self.objective))
+
+    def schema(self, schema: Schema) -> Schema:
+        """The schema with neighbouring values merged where that is proposed; which ones costs the same."""
+        if not self.cells:
+            return schema.public()
+        changed = [
+            merged(each, self.cells[each.name]) if each.name in self.cells else each for each in schema.attributes
+        ]
+        return Schema(changed, schema.unit)
+
+    def workload(self, schema: Schema) -> Workload | None:
+        """The tables that matter; None for all of one and two attributes. Raises for attributes that there are not."""
+        if self.ways is not None:
+            return Workload.all_ways(schema, self.ways)
+        return Workload(self.tables).for_schema(schema) if self.tables else self.named
+
+    def compared(
+        self, schema: Schema, strategies: Sequence[Strategy] = DEFAULT, *, currency: str | None = None
+    ) -> Comparison:
+        """What strategies would measure, and the error to expect. Free. See ``compare``."""
+        return compare(
+            schema,
+            self.workload(schema),
+            self.budget,
+            neighbours=self.neighbours,
+            strategies=strategies,
+            rows=self.rows,
+            objective=self.objective,
+            currency=currency,
+        )
+
+    def options(self) -> list[str]:
+        """The same as options of a command, except merged values, which belong in the schema."""
+        out = [text for name, number in self.budget.to_dict().items() for text in (f"--{name}", number)]
+        out += [] if self.rows is None else ["--rows", str(self.rows)]
+        out += [] if self.neighbours == Neighbours.ADD_REMOVE else ["--neighbours", self.neighbours.value]
+        out += [] if self.ways is None else ["--ways", str(self.ways)]
+        return out + [text for table in self.tables for text in ("--tables", ",".join(table))]
