@@ -37,7 +37,7 @@ CEILINGS: Mapping[str, int] = {
     "trusted code lines": 11_111,
     "long files": 0,
     "long functions": 12,
-    "words of docs": 47_974,
+    "words of docs": 48_000,
     "walk: row to marginal": 104,
     "walk: direct": 86,
     "functions of direct": 741,
