@@ -115,6 +115,7 @@ def _dimension(attribute: Attribute) -> dict[str, Any]:
 def codes_of(attribute: Attribute) -> tuple[str, ...]:
     """A code for each value: its label where that may be one, else its number behind a C.
 
+    >>> from crosstally.schema import Attribute
     >>> codes_of(Attribute("age", ["18", "a, b"]))
     ('18', 'C1')
     """
