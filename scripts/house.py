@@ -49,7 +49,7 @@ CEILINGS: Mapping[str, int] = {
 ENTRANCES = ("privacy.measure", "sources.counts", "sources.parts", "local.client")
 """Where rows become noisy numbers: what these import, functions' own imports included, is trusted."""
 
-KINDS = ("Cells", "Contrast", "Kronecker", "Linear", "Choice")
+KINDS = ("Cells", "Contrast", "Kronecker", "Product", "Linear", "Choice")
 QUERIES = ("query",)
 """The kinds of queries, and the package that may tell them apart."""
 

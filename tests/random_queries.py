@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from crosstally.notebook.history.prior import Prior
-from crosstally.query.queries import Linear, Term
+from crosstally.query.linear import Linear, Term
 from crosstally.schema import Attribute, Schema
 from reference_history import query_vector
 

@@ -13,7 +13,7 @@ import pytest
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.measurements import Measurement
 from crosstally.privacy.ledger import Ledger
-from crosstally.query.queries import Cells, Contrast
+from crosstally.query.queries import Cells, Contrast, Product
 from crosstally.releases import Release, Statement, open_release, publish
 from crosstally.schema import Attribute, Outside, Schema, Unit
 
@@ -32,7 +32,7 @@ def people(unit: Unit | None = None) -> Schema:
     )
 
 
-def noisy(schema: Schema, query: Cells | Contrast, noise: Noise | None = LAPLACE, seed: int = 1) -> Measurement:
+def noisy(schema: Schema, query: Product, noise: Noise | None = LAPLACE, seed: int = 1) -> Measurement:
     shape = query.shape(schema)
     values: Any = np.random.default_rng(seed).integers(-5, 200, shape)
     if noise is None:

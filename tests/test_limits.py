@@ -18,8 +18,7 @@ from conftest import schema_of
 from crosstally.budget import Noise, NoiseKind
 from crosstally.plans.plan import Plan, Request
 from crosstally.query.choice import Choice
-from crosstally.query.kronecker import Kronecker
-from crosstally.query.queries import Cells
+from crosstally.query.queries import Cells, Kronecker
 from crosstally.releases.file import writer
 from crosstally.strategies.shares import requests_with_shares
 
@@ -103,7 +102,7 @@ LIMITS: dict[str, tuple[str, int, int, Callable[[int], Plan]]] = {
     "cells of the full table for `flat`": ("", 1_000, 1, of_the_full_table),
     "tables in a workload": ("workload.MAX_TABLES", 20, 1, of_tables),
     "entries of the matrix that measures one attribute; values for which the best matrix is searched": (
-        "query.kronecker.MAX_ENTRIES",
+        "query.operators.MAX_ENTRIES",
         1_000,
         2,
         with_matrix,

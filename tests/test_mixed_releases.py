@@ -12,8 +12,8 @@ from crosstally.answers.marginal import ErrorKind
 from crosstally.budget import Noise, NoiseKind
 from crosstally.errors import PlanError
 from crosstally.plans.plan import Plan, Request
-from crosstally.query.kronecker import Kronecker, mixed_of
-from crosstally.query.queries import Cells
+from crosstally.query.queries import Cells, Kronecker
+from crosstally.query.ways import mixed_of
 from crosstally.strategies import LinearStrategies
 from reference_linear import AGES, least_squares, numbered, people, rows_of
 from released import assert_survives

@@ -25,8 +25,8 @@ from crosstally.plans.plan import Plan, Request
 from crosstally.plans.request import grouped
 from crosstally.privacy.ledger import Ledger
 from crosstally.query.choice import Choice
-from crosstally.query.kronecker import Kronecker
-from crosstally.query.queries import Cells, Contrast, Linear, Term, sensitivity_of_tables
+from crosstally.query.linear import Linear, Term
+from crosstally.query.queries import Cells, Contrast, Kronecker, Product, sensitivity_of_tables
 from crosstally.releases import Statement
 from crosstally.releases.promise import costs_of_entries
 from crosstally.residuals.closure import closure_of
@@ -44,7 +44,7 @@ MANY = ct.Schema([ct.Attribute(f"a{i}", ["0", "1"]) for i in range(12)])
 BOTH = ct.Workload([("a", "b"), ("a",)])
 RHO = Budget(rho=1)
 LOUD = Noise(NoiseKind.GAUSSIAN, 50.0)
-ASKED: list[tuple[Cells | Contrast, Noise]] = [
+ASKED: list[tuple[Product, Noise]] = [
     (Contrast(("a", "b")), LOUD),
     (Contrast(("a",)), LOUD),
     (Cells(()), LOUD),

@@ -21,7 +21,8 @@ from crosstally.errors import (
     WorkloadError,
 )
 from crosstally.plans.plan import Plan, Request
-from crosstally.query.queries import Cells, Linear, Term
+from crosstally.query.linear import Linear, Term
+from crosstally.query.queries import Cells
 from crosstally.strategies import Direct, Flat, Uniform
 
 SCHEMA = ct.Schema.from_dict(

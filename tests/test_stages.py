@@ -20,7 +20,7 @@ from crosstally.plans.joint_cost import privacy_cost
 from crosstally.plans.plan import Plan, Rule, public_total
 from crosstally.plans.stages import stage_key, stage_keys, sum_of_stages
 from crosstally.privacy.ledger import request_digest
-from crosstally.query.queries import Cells
+from crosstally.query.queries import Cells, Product
 from crosstally.strategies import Strategy, Task, Views
 from crosstally.strategies.rules import RULES
 from crosstally.strategies.shares import requests_with_shares
@@ -219,7 +219,7 @@ def test_a_repeat_after_a_crash_between_stages_goes_on_where_it_stopped(ledger, 
             ct.release(ROWS, plan=staged(), ledger=ledger, key="spring")
     assert [each.key for each in ledger.entries()] == ["spring"]
     first = ledger.measurements("spring")
-    read: list[tuple[Cells, ...]] = []
+    read: list[tuple[Product, ...]] = []
     counted = pipeline._measured
 
     def noted(source: Any, plan: Plan, *others: Any, **options: Any) -> Any:

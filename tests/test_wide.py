@@ -13,7 +13,7 @@ import crosstally as ct
 from conftest import schema_of
 from crosstally.budget import Noise, NoiseKind
 from crosstally.plans.plan import Plan, Request
-from crosstally.query.queries import MAX_CELLS, Cells
+from crosstally.query.queries import MAX_CELLS, Cells, Product
 from crosstally.schema import Schema
 from crosstally.strategies.value_groups import groups_of_all
 from wide_schema import wide_schema
@@ -82,7 +82,7 @@ def test_limits_name_the_table_and_what_to_do() -> None:
     schema = schema_of(3_000, 3_000, 3_000)
     noise = Noise(NoiseKind.LAPLACE, 2.0)
 
-    def plan(*queries: Cells) -> Plan:
+    def plan(*queries: Product) -> Plan:
         requests = tuple(Request(query, noise) for query in queries)
         workload, budget = ct.Workload([("a0",)]), ct.Budget(epsilon=10)
         return Plan(schema, requests, strategy="t", workload=workload, budget=budget, neighbours="add-remove")

@@ -18,7 +18,7 @@ from crosstally.notebook.history.bundles import Batch
 from crosstally.notebook.history.components import Past, Structure
 from crosstally.notebook.history.prior import Prior
 from crosstally.notebook.history.synthetic_rows import synthesize
-from crosstally.query.queries import Linear, Term
+from crosstally.query.linear import Linear, Term
 from crosstally.schema import Attribute, Schema
 from crosstally_lab.papers.edbt12.census import PAPER_SIZES, Census, census, generated_census
 from crosstally_lab.papers.edbt12.eigenqueries import Eigenqueries

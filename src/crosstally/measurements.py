@@ -16,7 +16,8 @@ from crosstally.budget import Noise, NoiseKind
 from crosstally.errors import CrosstallyError
 from crosstally.html_text import html_facts
 from crosstally.query.choice import Choice
-from crosstally.query.queries import Cells, GroupMaps, Query
+from crosstally.query.operators import GroupMaps
+from crosstally.query.queries import Cells, Product, Query
 from crosstally.schema import PublicCounts, Schema
 
 __all__ = ["PUBLIC", "Chosen", "ExactTable", "Measurement", "public_counts", "public_variance", "read_only"]
@@ -58,7 +59,7 @@ class ExactTable:
         object.__setattr__(self, "counts", read_only(given, np.int64))
 
     @property
-    def table(self) -> Cells:
+    def table(self) -> Product:
         """Which table this is."""
         return Cells(self.schema.names, self.groups)
 
@@ -99,7 +100,7 @@ class Measurement:
 
     @property
     def _what(self) -> str:
-        return f"{type(self.query).__name__.lower()} over {', '.join(self.query.attributes) or 'everyone'}"
+        return f"{self.query.kind} over {', '.join(self.query.attributes) or 'everyone'}"
 
     def _repr_html_(self) -> str:
         first = ", ".join(f"{number:,}" for number in self.values.ravel()[:10].tolist())

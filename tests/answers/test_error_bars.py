@@ -42,7 +42,7 @@ def random_measurements(schema: Schema, rng: np.random.Generator) -> list[Measur
 def dense(schema: Schema, measurements: Sequence[Measurement], rows: int | None) -> DenseLeastSquares:
     parts = []
     for m in measurements:
-        matrix = marginal_matrix if isinstance(m.query, Cells) else contrast_matrix
+        matrix = marginal_matrix if m.query.is_table else contrast_matrix
         axes = [schema.positions[name] for name in m.query.attributes]
         parts.append((matrix(schema.shape, axes), np.zeros(m.values.size), m.variance))
     return DenseLeastSquares(schema.cells, parts, rows)

@@ -14,13 +14,13 @@ from crosstally.answers.marginal import ErrorKind, Marginal
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.errors import QueryError
 from crosstally.measurements import Measurement
-from crosstally.query.queries import Cells, Contrast
+from crosstally.query.queries import Cells, Contrast, Product
 from crosstally.releases import Release, Statement, publish
 from simulated import schema_of
 
 SCHEMA = schema_of(2, 3, 2)
 LAPLACE, GAUSSIAN = Noise(NoiseKind.LAPLACE, 3.0), Noise(NoiseKind.GAUSSIAN, 4.0)
-QUERIES: list[tuple[Cells | Contrast, Noise]] = [
+QUERIES: list[tuple[Product, Noise]] = [
     (Cells(("a0", "a1")), LAPLACE),
     (Cells(("a1", "a2")), GAUSSIAN),
     (Contrast(("a0", "a2")), GAUSSIAN),

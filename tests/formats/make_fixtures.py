@@ -21,8 +21,7 @@ from crosstally.local.protocol import Protocol
 from crosstally.local.tokens import Tokens
 from crosstally.plans.plan import Plan, Request
 from crosstally.query.choice import Choice
-from crosstally.query.kronecker import Kronecker
-from crosstally.query.queries import Cells
+from crosstally.query.queries import Cells, Kronecker
 
 HERE = Path(__file__).parent
 

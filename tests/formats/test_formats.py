@@ -31,8 +31,8 @@ from crosstally.local.tokens import Tokens
 from crosstally.plans.plan import Plan, Rule
 from crosstally.privacy.ledger import State, request_digest
 from crosstally.query.choice import Choice
-from crosstally.query.kronecker import Kronecker
-from crosstally.query.queries import Cells, Contrast, Linear, Term
+from crosstally.query.linear import Linear, Term
+from crosstally.query.queries import Cells, Contrast, Kronecker
 from crosstally.schema import About, Level, RowReading
 from crosstally.sources import merge_parts
 

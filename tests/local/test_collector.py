@@ -21,7 +21,6 @@ from crosstally.local.oracles import ORACLES
 from crosstally.local.oracles.randomised_response import RandomisedResponse
 from crosstally.local.planning.groups import Group
 from crosstally.local.planning.methods import METHODS
-from crosstally.query.queries import Cells
 from crosstally.schema import Attribute, Outside, Schema, Unit
 from crosstally_lab.papers.calm.simulated import collection
 
@@ -226,7 +225,7 @@ def test_measurements_are_unbiased_with_the_variances_they_state(method, runs) -
             axes = [SCHEMA.positions[name] for name in measured.query.attributes]
             off = measured.values - measured.query.answer(truth_of(codes, axes))
             sizes = [SCHEMA.shape[axis] for axis in axes]
-            if isinstance(measured.query, Cells):
+            if measured.query.is_table:
                 scale, free = measured.variance, math.prod(sizes) - 1
                 off = off - off.mean()
             else:  # along n > 2 values the n numbers of a contrast lie in n - 1 dimensions

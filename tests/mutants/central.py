@@ -54,7 +54,7 @@ CENTRAL = (
         "test_words.py::test_budgets_of_laplace_noise_do_not_overspend",
     ),
     Mutant(
-        "query/kronecker.py",
+        "query/queries.py",
         "if l1 >= _MAX_MOVED:",
         "if l1 >= _MAX_MOVED**2:",
         "query/test_kronecker.py::test_a_product_beyond_64_bits_is_refused",
@@ -85,8 +85,8 @@ CENTRAL = (
     ),
     Mutant(
         "plans/joint_cost.py",
-        "(0, 4 if squared_l1 else 2)",
-        "(0, 2)",
+        "return l1 if pure else [moved**2 for moved in l1]",
+        "return l1",
         "plans/test_joint_sensitivity.py::test_the_cost_of_cells_and_contrasts_is_the_largest_over_all_neighbours",
     ),
     Mutant(

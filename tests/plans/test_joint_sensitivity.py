@@ -13,7 +13,8 @@ from conftest import schema_of
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.plans.joint_cost import privacy_cost
 from crosstally.plans.plan import Plan, Request
-from crosstally.query.queries import Cells, Contrast, Linear, Term
+from crosstally.query.linear import Linear, Term
+from crosstally.query.queries import Cells, Contrast, Product
 from crosstally.schema import Outside, Schema, Unit
 from crosstally.strategies.shares import requests_with_shares
 from crosstally.workload import Workload
@@ -21,7 +22,7 @@ from reference_fourier import largest_odd_weight
 from reference_privacy import brute_force_cost
 
 
-def coefficients(schema: Schema, most: int) -> list[Cells | Contrast]:
+def coefficients(schema: Schema, most: int) -> list[Product]:
     sets = [names for k in range(1, most + 1) for names in combinations(schema.names, k)]
     return [Cells(()), *map(Contrast, sets)]
 

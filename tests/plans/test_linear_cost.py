@@ -12,7 +12,8 @@ from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.plans.joint_cost import privacy_cost
 from crosstally.plans.linear_cost import linear_cost
 from crosstally.plans.plan import Request
-from crosstally.query.queries import Cells, Linear, Term
+from crosstally.query.linear import Linear, Term
+from crosstally.query.queries import Cells
 from crosstally.schema import Outside, Schema, Unit
 from crosstally.strategies.shares import requests_with_shares
 from reference_privacy import brute_force_cost

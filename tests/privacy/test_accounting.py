@@ -12,7 +12,8 @@ from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.errors import BudgetError, MissingExtraError
 from crosstally.plans.plan import Plan, Request
 from crosstally.privacy.accounting import implied, tight_epsilon
-from crosstally.query.queries import Cells, Contrast, Linear, Query, Term
+from crosstally.query.linear import Linear, Term
+from crosstally.query.queries import Cells, Contrast, Query
 from crosstally.schema import Attribute, Outside, Schema, Unit
 from crosstally.workload import Workload
 

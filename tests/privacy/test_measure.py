@@ -23,7 +23,8 @@ from crosstally.plans.plan import Plan, Request
 from crosstally.privacy import measure as door
 from crosstally.privacy.ledger import Ledger, State
 from crosstally.privacy.measure import measure
-from crosstally.query.queries import Cells, Contrast, Linear, Query, Term
+from crosstally.query.linear import Linear, Term
+from crosstally.query.queries import Cells, Contrast, Query
 from crosstally.schema import Attribute, Schema
 from crosstally.workload import Workload
 from reference_privacy import noise_p_value

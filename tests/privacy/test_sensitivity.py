@@ -9,7 +9,8 @@ import pytest
 
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.plans.plan import Plan, Request
-from crosstally.query.queries import Cells, Contrast, Linear, Query, Term, sensitivity_of_tables
+from crosstally.query.linear import Linear, Term
+from crosstally.query.queries import Cells, Contrast, Query, sensitivity_of_tables
 from crosstally.schema import Attribute, Outside, Schema, Unit
 from crosstally.workload import Workload
 from reference_privacy import answer, brute_force_cost, brute_force_sensitivity, units

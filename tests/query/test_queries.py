@@ -5,7 +5,8 @@ import pytest
 
 from crosstally.budget import Neighbours, Sensitivity
 from crosstally.errors import QueryError, TooManyCellsError
-from crosstally.query.queries import Cells, Contrast, Linear, Term
+from crosstally.query.linear import Linear, Term
+from crosstally.query.queries import Cells, Contrast, Query
 from crosstally.query.query_json import query_from_dict
 from crosstally.schema import Attribute, Outside, Schema, Unit
 
@@ -57,7 +58,7 @@ def test_a_linear_query_by_hand() -> None:
 
 
 def test_json_both_ways() -> None:
-    queries: list[Cells | Contrast | Linear] = [
+    queries: list[Query] = [
         Cells(("a", "b")),
         Cells(()),
         Contrast(("b",)),

@@ -12,7 +12,7 @@ from crosstally.budget import Neighbours
 from crosstally.errors import QueryError
 from crosstally.query.conditions import And, Condition, Not, OneOf, Or, Range
 from crosstally.query.grammar import parse
-from crosstally.query.queries import Linear, Term
+from crosstally.query.linear import Linear, Term
 from crosstally.query.question import describe, fourier, query_of, wavelet
 from crosstally.schema import Attribute, Outside, Schema
 

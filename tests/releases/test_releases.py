@@ -11,7 +11,8 @@ from crosstally.answers.marginal import ErrorKind
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.errors import CrosstallyError, QueryError, ReleaseError
 from crosstally.measurements import Measurement
-from crosstally.query.queries import Cells, Contrast, Linear, Query, Term
+from crosstally.query.linear import Linear, Term
+from crosstally.query.queries import Cells, Contrast, Query
 from crosstally.releases import Release, Statement, publish
 from crosstally.releases.asserted import noisy_total, rows_in_doubt
 from crosstally.releases.statement import installed_versions

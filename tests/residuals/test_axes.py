@@ -5,8 +5,7 @@ import pytest
 
 from crosstally.errors import QueryError
 from crosstally.measurements import Measurement
-from crosstally.query.kronecker import Kronecker
-from crosstally.query.queries import Cells, Contrast
+from crosstally.query.queries import Cells, Contrast, Kronecker
 from crosstally.residuals import Variances, combine
 from crosstally.residuals.axes import LinearAxis
 from reference_linear import least_squares, measured, numbered, rows_of

@@ -12,7 +12,8 @@ from conftest import schema_of
 from crosstally.budget import Noise, NoiseKind
 from crosstally.errors import QueryError
 from crosstally.measurements import Measurement
-from crosstally.query.queries import Cells, Contrast, Linear, Query, Term
+from crosstally.query.linear import Linear, Term
+from crosstally.query.queries import Cells, Contrast, Query
 from crosstally.residuals import Estimate, Variances, combine
 from crosstally.schema import Schema
 from reference_residuals import DenseLeastSquares, contrast_matrix, marginal_matrix
@@ -44,7 +45,7 @@ def dense(schema: Schema, measurements: list[Measurement], total: float | None =
     parts = []
     for m in measurements:
         axes = [schema.positions[name] for name in m.query.attributes]
-        matrix = marginal_matrix if isinstance(m.query, Cells) else contrast_matrix
+        matrix = marginal_matrix if m.query.is_table else contrast_matrix
         parts.append((matrix(schema.shape, axes), np.asarray(m.values, float), m.variance))
     return DenseLeastSquares(schema.cells, parts, total)
 
@@ -116,7 +117,7 @@ def test_long_keys_give_the_same_as_a_few_attributes(wide: tuple[int, ...]) -> N
     small, rename = schema_of(*sizes), {f"a{i}": f"a{position}" for i, position in enumerate(far)}
     measurements = random_measurements(small, np.random.default_rng(5))
     moved = [
-        measured(type(m.query)(tuple(rename[name] for name in m.query.attributes)), m.values, m.variance)  # type: ignore[call-arg]
+        measured(m.query.over(tuple(rename[name] for name in m.query.attributes)), m.values, m.variance)
         for m in measurements
     ]
     here, there = combine(small, measurements).with_total(50), combine(large, moved).with_total(50)
@@ -202,7 +203,7 @@ def test_covered_tells_of_each_table_what_covers_tells_of_one() -> None:
 
 def test_a_table_with_its_last_coefficient_alone_is_not_covered() -> None:
     schema = schema_of(2, 2)
-    last = Measurement(Contrast(("a0", "a1")), np.array(3.0), variance=1.0, noise=None, origin="test")
+    last = Measurement(Contrast(("a0", "a1")), np.array([[3.0]]), variance=1.0, noise=None, origin="test")
     estimate = combine(schema, [last])
     assert estimate.covered([("a0", "a1"), ("a0",), ()]).tolist() == [False, False, False]
 

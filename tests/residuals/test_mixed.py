@@ -12,8 +12,8 @@ from crosstally.budget import Noise, NoiseKind
 from crosstally.errors import PlanError, QueryError, TooManyCellsError
 from crosstally.inference import replicates
 from crosstally.measurements import Measurement
-from crosstally.query.kronecker import Kronecker, matrices_of, mixed_of
-from crosstally.query.queries import Cells, Contrast
+from crosstally.query.queries import Cells, Contrast, Kronecker, Product
+from crosstally.query.ways import matrices_of, mixed_of
 from crosstally.residuals import Variances, combine, mixed
 from crosstally.residuals.mixed import MixedAxes
 from reference_linear import least_squares, measured, numbered, rows_of
@@ -25,7 +25,7 @@ TWICE = [[2, 0, 0, 0], [2, 2, 0, 0], [2, 2, 2, 0]]
 WIDE = [[3, 1, 0, 0], [0, 2, 1, -1], [1, 0, 0, 4], [1, 1, 1, 1], [0, 1, 0, 0]]
 THREE = [[2, 1, 0], [0, 1, -3]]
 SQUARE = [[1, 0, 0], [1, 1, 0], [1, 1, 2]]
-CASES: dict[str, list[tuple[Cells | Contrast | Kronecker, float]]] = {
+CASES: dict[str, list[tuple[Product, float]]] = {
     "a matrix beside cells": [
         (Cells(("a0",)), 3.0),
         (Kronecker(("a0",), {"a0": WIDE}), 7.0),
@@ -227,7 +227,7 @@ def test_two_of_them_in_one_table_are_refused() -> None:
 
 @pytest.mark.parametrize("left_out", [0, 2, 3])
 def test_a_table_whose_parts_are_not_measured_is_refused(left_out) -> None:
-    asked: list[tuple[Cells | Contrast | Kronecker, float]] = [
+    asked: list[tuple[Product, float]] = [
         (Cells(()), 3.0),
         (Kronecker(("a0",), {"a0": TWICE}), 7.0),  # of two matrices that are not proportional the total would follow
         (Contrast(("a1",)), 2.0),

@@ -14,8 +14,8 @@ from crosstally.answers.marginal import ErrorKind
 from crosstally.errors import PlanError, QueryError
 from crosstally.inference.estimate import CORRECTED, estimate
 from crosstally.measurements import Measurement
-from crosstally.query.groups import Groups
-from crosstally.query.queries import Cells, Contrast, Query
+from crosstally.query.queries import Cells, Contrast, Product, Query
+from crosstally.query.ways import Groups
 from crosstally.residuals import Estimate, Variances, combine
 from crosstally.residuals.nested import extended_measurements, full_part_measured
 from crosstally.schema import Schema
@@ -27,7 +27,7 @@ EQUAL = {"b": (1, 0, 0, 1)}
 VARIANCES = (9.0, 1.0, 4.0, 0.5, 2.0, 30.0, 7.0, 3.0)
 
 
-def in_groups(names: str, groups: dict[str, tuple[int, ...]]) -> Cells:
+def in_groups(names: str, groups: dict[str, tuple[int, ...]]) -> Product:
     return Cells(tuple(names), {name: groups[name] for name in names if name in groups})
 
 
@@ -40,7 +40,7 @@ def asked(groups: dict[str, tuple[int, ...]]) -> list[Query]:
 def matrix_of(query: Query) -> Matrix:
     """The query as rows over the cells of the whole domain, groups by adding up rows of values."""
     axes = [SCHEMA.positions[name] for name in query.attributes]
-    if isinstance(query, Contrast):
+    if query.is_residual:
         return contrast_matrix(SCHEMA.shape, axes)
     sizes, maps = SCHEMA.sizes(query.attributes), dict(query.groups)
     cells = list(product(*map(range, sizes)))
@@ -100,7 +100,7 @@ def test_given_the_total_it_is_least_squares_of_everything(rows: int | None) -> 
     found = linear(measurements, rows)
     total = float(found.table(()))
     if rows is None:
-        cells = [m for m in measurements if isinstance(m.query, Cells)]
+        cells = [m for m in measurements if m.query.is_table]
         weights = [1 / (m.variance * m.values.size) for m in cells]
         assert total == pytest.approx(np.average([m.values.sum() for m in cells], weights=weights))
     else:

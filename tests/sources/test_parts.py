@@ -21,7 +21,7 @@ from crosstally.errors import OutsideValueError, PlanError, SourceError
 from crosstally.measurements import ExactTable
 from crosstally.pipeline import count_part
 from crosstally.plans.plan import Plan, Request
-from crosstally.query.queries import Cells
+from crosstally.query.queries import Cells, Product
 from crosstally.schema import RowReading, Schema
 from crosstally.sources import PartOrigin, Parts, Share, count_share, merge_parts, write_part
 from crosstally.sources.counts import count
@@ -36,7 +36,7 @@ TOWNS = {"town": (0, 0, 1, 1)}
 
 def plan_of(schema: Schema, tables: list[Any]) -> Plan:
     """A plan of one stage that counts these tables."""
-    queries = [table if isinstance(table, Cells) else Cells(table) for table in tables]
+    queries = [table if isinstance(table, Product) else Cells(table) for table in tables]
     return Plan(
         schema,
         tuple(Request(query, Noise(NoiseKind.LAPLACE, 100.0)) for query in queries),

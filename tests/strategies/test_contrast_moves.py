@@ -36,7 +36,7 @@ def moved(sizes: tuple[int, ...], changed: int) -> tuple[int, int]:
 @pytest.mark.parametrize("sizes", SMALL, ids=str)
 def test_moves_are_those_of_the_cells_for_every_set_of_changed_attributes(sizes: tuple[int, ...]) -> None:
     moves, places = contrast_moves(sizes), numbers_changed(sizes)
-    l1, squared = moves.l1.ravel()[places], moves.squared.ravel()[places]
+    l1, squared = moves.l1.ravel()[places], moves.l2_squared.ravel()[places]
     for changed in range(2 ** len(sizes)):
         assert (l1[changed], squared[changed]) == moved(sizes, changed)
 
@@ -45,18 +45,18 @@ def test_sets_of_changed_attributes_keep_the_order_of_the_query() -> None:
     for sizes in permutations((2, 3, 3, 4)):
         moves, places = contrast_moves((2, 3, 3, 4)), numbers_changed(sizes)
         for changed in range(16):
-            found = moves.l1.ravel()[places[changed]], moves.squared.ravel()[places[changed]]
+            found = moves.l1.ravel()[places[changed]], moves.l2_squared.ravel()[places[changed]]
             assert found == moved(sizes, changed)
 
 
 def test_moves_by_hand() -> None:
     """Three values: the columns (2, -1, -1) and (-1, 2, -1) are 3 + 3 apart; two of them twice: 9 cells by hand."""
-    assert (contrast_moves((3,)).l1[1], contrast_moves((3,)).squared[1]) == (6, 18)
+    assert (contrast_moves((3,)).l1[1], contrast_moves((3,)).l2_squared[1]) == (6, 18)
     columns = (2, -1, -1), (-1, 2, -1)
     steps = [abs(columns[0][i] * columns[0][j] - columns[1][i] * columns[1][j]) for i, j in product(range(3), repeat=2)]
     assert steps == [3, 0, 3, 0, 3, 3, 3, 3, 0]
     assert contrast_moves((3, 3)).l1.tolist() == [0, 24, 18]  # one changed: 6 times the L1 norm 4 of the other column
-    assert contrast_moves((3, 3)).squared.tolist() == [0, 108, 54]
+    assert contrast_moves((3, 3)).l2_squared.tolist() == [0, 108, 54]
 
 
 # Small files must not take long

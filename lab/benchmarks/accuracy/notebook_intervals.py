@@ -23,7 +23,7 @@ from crosstally.budget import Noise, NoiseKind
 from crosstally.measurements import Measurement
 from crosstally.notebook.history.better import BetterOfBoth
 from crosstally.notebook.results import Answer
-from crosstally.query.queries import Linear, Term
+from crosstally.query.linear import Linear, Term
 
 __all__ = ["main", "question", "run", "truth"]
 

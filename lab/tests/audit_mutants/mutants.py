@@ -153,8 +153,8 @@ def lost_root_of_two(patch: Patch) -> None:
 
 
 def replace_as_add_remove(patch: Patch) -> None:
-    moved, cost = queries.Cells.sensitivity, joint_cost.groups_cost
-    patch(queries.Cells, "sensitivity", lambda self, schema, _: moved(self, schema, Neighbours.ADD_REMOVE))
+    moved, cost = queries.Product.sensitivity, joint_cost.groups_cost
+    patch(queries.Product, "sensitivity", lambda self, schema, _: moved(self, schema, Neighbours.ADD_REMOVE))
     for where in (plans, shares):
         patch(
             where,

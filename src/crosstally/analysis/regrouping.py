@@ -1,7 +1,7 @@
 """Values put together: by a level of a hierarchy, or in groups of one's own.
 
 In a URL, of a page or of the API, ``at.NAME`` is a level; ``by.1.NAME`` the values of the first group (again for each)
-and ``as.1.NAME`` its name. On the command line a text says the same (``query.regrouping_text``). An attribute at a
+and ``as.1.NAME`` its name. On the command line a text says the same (``analysis.regrouping_text``). An attribute at a
 level has no groups.
 """
 
@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from crosstally.analysis.regrouping_text import Groups, groups_in_text, level_in_text, parse_regrouping
 from crosstally.answers.marginal import Marginal
 from crosstally.answers.operations import label_code
 from crosstally.errors import QueryError, did_you_mean
-from crosstally.query.regrouping_text import Groups, groups_in_text, level_in_text, parse_regrouping
 from crosstally.schema import Attribute, Schema
 
 __all__ = [

@@ -30,8 +30,8 @@ from crosstally.answers.spread import Grouped, InGroups, grouped_bounds, spread
 from crosstally.answers.uncertainty import Bounds, Counts, Draws, Joint, LinearLaw, Uncertainty
 from crosstally.errors import QueryError, TooManyCellsError, did_you_mean
 from crosstally.inference.nonnegativity import clip_and_keep_total
-from crosstally.query.groups import Groups
 from crosstally.query.queries import MAX_CELLS, too_many_cells
+from crosstally.query.ways import Groups
 from crosstally.query.where import Where
 from crosstally.residuals import Estimate, rebuild
 from crosstally.residuals.nested import shares_in_groups

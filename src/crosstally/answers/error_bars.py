@@ -38,10 +38,8 @@ from crosstally.budget import Noise
 from crosstally.inference.repeats import Repeats
 from crosstally.inference.replicates import seed_of
 from crosstally.measurements import PUBLIC, Measurement
-from crosstally.query.contrast_map import ContrastMap
-from crosstally.query.groups import Groups
-from crosstally.query.kronecker import Kronecker, matrices_of
-from crosstally.query.queries import Cells, Query
+from crosstally.query.operators import contrast_variance, contrast_weights
+from crosstally.query.ways import Groups, matrices_of
 from crosstally.residuals import Estimate
 from crosstally.residuals.axes import LinearAxis, linear_axes
 from crosstally.residuals.layout import outer_product
@@ -64,7 +62,7 @@ _NOTHING = CellSums.of((), np.array(False))
 class _Measured:
     """A measurement without its values; ``attributes`` as bits."""
 
-    kind: type[Query]
+    is_table: bool
     noise: Noise | None
     variance: float
     attributes: int
@@ -75,7 +73,7 @@ class _Measured:
 class _Shared:
     """What measurements say about a table: alike for all that share the same of its axes and are equally fine."""
 
-    kind: type[Query]
+    is_table: bool
     noise: Noise | None
     variance: float
     axes: tuple[int, ...]
@@ -170,7 +168,7 @@ class ErrorBars:
     def _in_views(self) -> bool:
         """Whether matrices measure views, whose sums along an attribute are in the answers of other tables too."""
         queries = (m.query for m in self.measurements)
-        return any(isinstance(query, Kronecker) and not query.is_residual for query in queries)
+        return any(query.matrices and not query.is_residual for query in queries)
 
     def _is_linear(self, names: Sequence[str]) -> bool:
         return self._in_views or any(name in self.linear for name in names)
@@ -264,13 +262,13 @@ class ErrorBars:
         table = sum(axis_of)
         alike = Counter[tuple[_Measured, int]]()
         for measured, times in self._measured.items():
-            if measured.kind is Cells or not measured.attributes & ~table:
+            if measured.is_table or not measured.attributes & ~table:
                 alike[measured, measured.attributes & table] += times
         out = Counter[_Shared]()
         for (measured, inside), times in alike.items():
             axes = tuple(axis for bit, axis in axis_of.items() if bit & inside)
             cells_outside = measured.cells // math.prod(self.schema.sizes([names[axis] for axis in axes]))
-            out[_Shared(measured.kind, measured.noise, measured.variance, axes, cells_outside)] += times
+            out[_Shared(measured.is_table, measured.noise, measured.variance, axes, cells_outside)] += times
         return out
 
     @cached_property
@@ -278,7 +276,7 @@ class ErrorBars:
         positions = self.schema.positions
         return Counter(
             _Measured(
-                type(m.query),
+                m.query.is_table,
                 m.noise,
                 m.variance,
                 sum(1 << positions[name] for name in m.query.attributes),
@@ -328,7 +326,7 @@ class ErrorLaw:
         combined = self._bars.variances(self._all_names).reshape((2,) * len(self._all_names))
         weights: dict[tuple[Noise | None, float], list[NDArray[np.float64]]] = defaultdict(list)
         for shared, times in self._bars.shared(self._all_names).items():
-            size = _cell_weights if shared.kind is Cells else _contrast_weights
+            size = _cell_weights if shared.is_table else _contrast_weights
             weight, count = size(shared, self._sizes, self._sums, combined)
             weights[shared.noise, shared.variance].append(np.stack([np.abs(weight), times * count]))
         merged = {noise: _merged(np.concatenate(parts, axis=1)) for noise, parts in weights.items()}
@@ -382,9 +380,9 @@ def _contrast_weights(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The same for a contrast, which says something about the set of all its attributes only."""
     inside, summed, spread = _split_axes(shared, sizes, sums)
-    alone = shared.variance * ContrastMap((*inside, *summed.sizes)).variance_factor
+    alone = shared.variance * contrast_variance((*inside, *summed.sizes))
     share = float(_subsets(combined, shared.axes).ravel()[-1]) / alone
-    weights, counts = ContrastMap(tuple(inside)).cell_weights()
+    weights, counts = contrast_weights(inside)
     along, times = summed.contrast()
     return share / spread * np.multiply.outer(weights, along).ravel(), np.multiply.outer(counts, times).ravel()
 

@@ -21,9 +21,7 @@ from crosstally.answers.marginal import ErrorKind
 from crosstally.answers.noise_sums import NoiseTerm, half_width
 from crosstally.budget import NoiseKind
 from crosstally.measurements import Measurement
-from crosstally.query.contrast_map import ContrastAxis
-from crosstally.query.kronecker import Kronecker
-from crosstally.query.queries import Contrast
+from crosstally.query.operators import CONTRAST
 from crosstally.residuals.axes import LinearAxis, basis_along, map_axis, squares_by_subset
 from crosstally.residuals.basis import decompose
 from crosstally.schema import Schema
@@ -184,7 +182,7 @@ def _noise_weights(
 ) -> Floats | None:
     """The weight of each noisy number of a measurement; None where it says nothing about the table."""
     query, own = measurement.query, measurement.query.attributes
-    residual = isinstance(query, Contrast) or (isinstance(query, Kronecker) and query.is_residual)
+    residual = query.is_residual
     if residual and not set(own) <= set(names):
         return None
     mine = tuple(slice(None) if name in own else 0 for name in names)
@@ -209,7 +207,6 @@ def _reading(name: str, bars: Bars, *, residual: bool) -> tuple[Floats, NDArray[
     helmert = decompose(np.eye(n), 1).T
     if not residual:
         return helmert, np.array([1 / n, 1.0])
-    contrast = ContrastAxis(n)
-    scale = math.sqrt(contrast.squared_scale)
-    reader = np.ones((1, 1)) if contrast.is_difference else helmert[1:]
-    return reader / scale, np.array([0.0, float(contrast.squared_scale)])
+    squared_scale = CONTRAST.squared_scale(n)
+    reader = np.ones((1, 1)) if CONTRAST.numbers(n) == 1 else helmert[1:]
+    return reader / math.sqrt(squared_scale), np.array([0.0, float(squared_scale)])

@@ -26,8 +26,6 @@ from crosstally.answers.nested_errors import NestedError
 from crosstally.answers.noise_sums import NoiseTerm, half_width
 from crosstally.answers.uncertainty import CellError
 from crosstally.budget import NoiseKind
-from crosstally.query.kronecker import Kronecker
-from crosstally.query.queries import Cells, Contrast
 from crosstally.residuals import Variances
 from crosstally.residuals.axes import basis_along, map_axis
 from crosstally.residuals.mixed import MixedAxes, Reading
@@ -177,11 +175,7 @@ class MixedErrorBars(ErrorBars):
 
     @cached_property
     def _readings(self) -> list[Reading]:
-        return [
-            self._mixed.reading(m.query, m.variance)
-            for m in self.measurements
-            if isinstance(m.query, Cells | Contrast | Kronecker)
-        ]
+        return [self._mixed.reading(m.query, m.variance) for m in self.measurements if m.query.is_product]
 
     def _of_block(self, weights: Floats, names: Sequence[str], part: tuple[str, ...]) -> Floats:
         """F_B C_B: the weights of all that is known about a set, T first; from (coefficients, values of a or 1)."""

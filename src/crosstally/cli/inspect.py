@@ -92,11 +92,9 @@ def _measured(release: Release) -> Iterator[_Measured]:
 
 
 def _kind(measured: Measurement) -> str:
-    from crosstally.query.kronecker import Kronecker
-
-    if isinstance(measured.query, Kronecker):
+    if measured.query.matrices:
         return "linear queries"
-    return "groups of cells" if measured.query.groups else type(measured.query).__name__.lower()
+    return "groups of cells" if measured.query.groups else measured.query.kind
 
 
 def _as_json(release: Release, paid: Paid | None) -> dict[str, Any]:

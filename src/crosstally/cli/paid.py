@@ -12,7 +12,6 @@ import numpy as np
 from crosstally.cli.options import CheckFailedError
 from crosstally.errors import CrosstallyError
 from crosstally.measurements import Chosen
-from crosstally.query.choice import Choice
 from crosstally.releases.promise import costs_of_entries
 
 if TYPE_CHECKING:
@@ -54,9 +53,9 @@ def check_paid(release: Release, ledger: Ledger) -> Paid:
         raise CheckFailedError(f"the plan of the release is not the one that {statement.entry} was charged for")
     for origin, entry in zip(origins, entries, strict=True):
         kept = ledger.measurements(entry.key)
-        stored = [(m.query, m.noise, m.values.tobytes()) for m in kept if not isinstance(m.query, Choice)]
+        stored = [(m.query, m.noise, m.values.tobytes()) for m in kept if m.query.is_linear]
         shown = [(m.query, m.noise, np.asarray(m.values, np.int64).tobytes()) for m in bought if m.origin == origin]
-        chosen = [_told(Chosen.of(m)) for m in kept if isinstance(m.query, Choice)]
+        chosen = [_told(Chosen.of(m)) for m in kept if not m.query.is_linear]
         if stored != shown or chosen != [_told(each) for each in release.choices if each.origin == origin]:
             raise CheckFailedError(f"the numbers of the release are not those that {origin} bought")
     return Paid(

@@ -13,7 +13,6 @@ from typing import Any
 from crosstally.errors import ReleaseError
 from crosstally.extras import optional
 from crosstally.measurements import Measurement
-from crosstally.query.queries import Cells, Contrast
 from crosstally.releases import Release
 from crosstally.schema import Schema
 
@@ -38,10 +37,10 @@ def to_mbi(release: Release) -> tuple[Any, list[Any]]:
 def _handed_on(measurement: Measurement, schema: Schema, mbi: Any) -> Any:
     query, deviation = measurement.query, math.sqrt(measurement.variance)
     values = measurement.values.astype(float).ravel()
-    if isinstance(query, Contrast):
+    if query.is_residual and query.is_symmetric:
         sizes = schema.sizes(query.attributes)
         return mbi.LinearMeasurement(values, query.attributes, stddev=deviation, query=_contrast(sizes))
-    if not isinstance(query, Cells) or query.groups:
+    if not query.is_symmetric:
         raise ReleaseError(
             f"mbi takes cells and contrasts of values; the table of {' x '.join(query.attributes)} was measured in "
             "groups or by a matrix: release with another strategy"
@@ -55,7 +54,7 @@ def _contrast(sizes: tuple[int, ...]) -> Callable[[Any], Any]:
 
 
 def _contrasted(sizes: tuple[int, ...], factor: Any) -> Any:
-    """The map of ``query/contrast_map``: along each attribute n x - sum, or the difference where there are two."""
+    """The map of ``query/operators``: along each attribute n x - sum, or the difference where there are two."""
     values = factor.values
     for axis, size in enumerate(sizes):
         total = values.sum(axis=axis, keepdims=True)

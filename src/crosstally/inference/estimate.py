@@ -22,9 +22,7 @@ from crosstally.inference.joint import ViewGroup, nearest_above_zero
 from crosstally.inference.nonnegativity import CORRECTIONS, Correction
 from crosstally.inference.shrinkage import shrunk
 from crosstally.measurements import Measurement
-from crosstally.query.choice import Choice
-from crosstally.query.groups import Groups
-from crosstally.query.kronecker import Kronecker
+from crosstally.query.ways import Groups
 from crosstally.residuals import Estimate, decompose, rebuild
 from crosstally.residuals.combine import Averages, by_shape
 from crosstally.residuals.nested import extended_measurements, shares_in_groups
@@ -59,7 +57,7 @@ def usual_correction(measurements: Sequence[Measurement]) -> str:
     Where ranges were measured by a matrix, not at all. Noise of neighbouring cells is then made to cancel in ranges,
     and corrections that look at single cells undo that: ranges of 64 ages had up to twice the error (rho = 0.02).
     """
-    return "none" if any(isinstance(m.query, Kronecker) for m in measurements) else SHRUNK
+    return "none" if any(m.query.matrices for m in measurements) else SHRUNK
 
 
 def estimate(
@@ -103,7 +101,7 @@ def unsolved_estimate(
     _check_options(rows, nonnegative, rounds)
     groups = Groups.of(schema, (m.query for m in measurements))
     # Whether the equations of matrices have one solution depends on the matrices alone: zeros tell it too.
-    if any(isinstance(m.query, Kronecker) for m in measurements):
+    if any(m.query.matrices for m in measurements):
         estimate(schema, measurements, rows=rows, nonnegative="none")
     if not measurements and rows is None:
         raise _nothing_measured()
@@ -147,7 +145,7 @@ def infer(
 ) -> Inference:
     """As ``estimate``, with all that is needed to repeat it."""
     _check_options(rows, nonnegative, rounds)
-    measurements = [m for m in measurements if not isinstance(m.query, Choice)]
+    measurements = [m for m in measurements if m.query.is_linear]
     groups = Groups.of(schema, (m.query for m in measurements))
     if groups is None:
         return _inferred(schema, measurements, Averages.of(schema, measurements), rows, nonnegative, rounds)

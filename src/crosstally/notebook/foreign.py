@@ -18,7 +18,7 @@ import numpy as np
 from crosstally.errors import CrosstallyError, QueryError
 from crosstally.measurements import Measurement
 from crosstally.notebook.history.correlated import Correlated
-from crosstally.query.queries import Cells, Linear
+from crosstally.query.queries import Query
 from crosstally.query.question import query_of
 from crosstally.schema import Schema
 from crosstally.typing import Floats
@@ -45,7 +45,7 @@ def foreign_answers(questions: Any, values: Any, *, covariance: Any, origin: Any
         raise QueryError("there must be a value for each of the questions that are added together")
     matrix = _covariance(covariance, len(questions))
     origins = [origin] * len(questions) if isinstance(origin, str) else origin
-    if any(isinstance(each, Cells) for each in questions):
+    if any(map(_is_table, questions)):
         raise QueryError("a covariance goes with questions, and a table has many numbers: ask for each cell")
     found = [
         foreign_answer(question, value, variance=float(variance), origin=where, schema=schema)
@@ -74,8 +74,8 @@ def _covariance(given: Any, number: int) -> Floats:
 
 def foreign_answer(asked: Any, value: Any, *, variance: float, origin: str, schema: Schema) -> Measurement:
     """An answer that no ledger paid for, checked."""
-    query: Cells | Linear = asked if isinstance(asked, Cells) else query_of(asked, schema)
-    if isinstance(query, Cells) and query.groups:
+    query: Query = asked if _is_table(asked) else query_of(asked, schema)
+    if query.groups:
         raise QueryError("a foreign table must be about values, not about groups of them")
     try:
         values = np.array(value, np.float64)
@@ -91,6 +91,10 @@ def foreign_answer(asked: Any, value: Any, *, variance: float, origin: str, sche
             f"the origin of a foreign answer must say in up to {_MOST_ORIGIN} characters where it comes from"
         )
     return Measurement(query, values, variance=float(variance), noise=None, origin=origin.strip())
+
+
+def _is_table(asked: Any) -> bool:
+    return isinstance(asked, Query) and asked.is_table
 
 
 def read_foreign(path: str | Path, schema: Schema) -> tuple[Measurement, ...]:

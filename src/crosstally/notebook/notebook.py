@@ -26,7 +26,8 @@ from crosstally.notebook.results import Answer, Improvement, Price, TableImprove
 from crosstally.plans.plan import Plan
 from crosstally.privacy.ledger import Ledger
 from crosstally.privacy.ledger_records import ASKED
-from crosstally.query.queries import Cells, Contrast, Linear
+from crosstally.query.linear import Linear
+from crosstally.query.queries import Product
 from crosstally.query.question import Question, describe, query_of
 from crosstally.residuals.combine import Estimate, combine
 from crosstally.residuals.nested import full_part_measured
@@ -185,7 +186,7 @@ class Notebook:
 
     def add(
         self,
-        query: Asked | Cells | Sequence[Asked],
+        query: Asked | Product | Sequence[Asked],
         value: Any,
         *,
         variance: float | None = None,
@@ -301,7 +302,7 @@ class Notebook:
 
         Tables whose values are in groups help others, and are not among them.
         """
-        tables = [m for m in self._measurements() if isinstance(m.query, Cells | Contrast)]
+        tables = [m for m in self._measurements() if m.query.is_product and not m.query.matrices]
         together = combine(self.schema, list(map(full_part_measured, tables)))
         together = together if self.rows is None else together.with_total(self.rows)
         return tuple(_table_improvement(each, together) for each in tables if not each.query.groups)
@@ -361,8 +362,7 @@ def _queries(history: History) -> list[Linear]:
 def _table_improvement(measurement: Measurement, together: Estimate) -> TableImprovement:
     """All numbers of a contrast have their variance from one coefficient, so they improve as it does."""
     query, variance = measurement.query, measurement.variance
-    assert isinstance(query, Cells | Contrast)
-    if isinstance(query, Cells):
+    if query.is_table:
         after = together.variance(query.attributes)
     else:
         alone = combine(together.schema, [measurement]).variances[0]

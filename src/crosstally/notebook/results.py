@@ -9,7 +9,7 @@ from statistics import NormalDist
 from crosstally.budget import Budget
 from crosstally.errors import QueryError
 from crosstally.notebook.history.error_law import DEVIATION, FREEDOM
-from crosstally.query.queries import Cells, Contrast
+from crosstally.query.queries import Query
 
 __all__ = ["Answer", "Improvement", "Price", "TableImprovement"]
 
@@ -76,7 +76,7 @@ class TableImprovement:
     Both are exact for least squares, before negative cells are corrected. Linear answers are not used.
     """
 
-    query: Cells | Contrast
+    query: Query
     _: KW_ONLY
     before_error: float
     after_error: float

@@ -26,10 +26,9 @@ from crosstally.budget import Neighbours, Noise, NoiseKind
 from crosstally.errors import BudgetError
 from crosstally.plans.linear_cost import linear_cost
 from crosstally.plans.request import Request, RequestGroup, grouped
-from crosstally.query.choice import Choice
-from crosstally.query.contrast_moves import numbers_changed
-from crosstally.query.kronecker import Kronecker
-from crosstally.query.queries import Cells, Contrast, Linear, Query
+from crosstally.query.contrast_moves import Moves
+from crosstally.query.linear import Linear
+from crosstally.query.queries import Query
 from crosstally.schema import Schema
 
 __all__ = ["groups_cost", "privacy_cost", "single_cost"]
@@ -77,8 +76,9 @@ def groups_cost(
     if pure and any(group.noise.kind is NoiseKind.GAUSSIAN for group in groups):
         raise BudgetError("Gaussian noise cannot be paid with a pure epsilon; give rho, or epsilon and delta")
     linear = [(g.query, g.noise) for g in groups if isinstance(g.query, Linear) for _ in range(len(g))]
-    tables = [group for group in groups if not isinstance(group.query, Linear | Choice | Kronecker)]
-    alone = [group for group in groups if isinstance(group.query, Choice | Kronecker)]
+    others = [group for group in groups if not isinstance(group.query, Linear)]
+    tables = [group for group in others if group.query.is_table or group.query.is_symmetric]
+    alone = [group for group in others if group not in tables]
     beside = linear_cost(linear, schema, neighbours, pure=pure)
     beside += _sum_of_single_costs(alone, schema, neighbours, pure=pure)
     separate = _sum_of_single_costs(tables, schema, neighbours, pure=pure)
@@ -116,8 +116,8 @@ def _largest_move(asked: Sequence[RequestGroup], schema: Schema, *, pure: bool) 
     moved = [group for group in asked if group.query.attributes]
     if not moved:
         return Fraction(0)
-    if all(isinstance(group.query, Cells) for group in moved):
-        each = (len(g) * _weight(g.noise, pure) * _moves(g.query, schema, g.noise, pure).distances[-1] for g in moved)
+    if all(group.query.is_table for group in moved):
+        each = (len(g) * _weight(g.noise, pure) * _distances(_moves(g.query, schema), g.noise, pure)[-1] for g in moved)
         return sum(each, Fraction(0))
     used = np.unique(np.concatenate([group.positions.ravel() for group in moved]))
     places = np.zeros(len(schema.names), np.intp)
@@ -134,9 +134,10 @@ def _groups(
     asked: Sequence[RequestGroup], schema: Schema, places: NDArray[np.intp], *, pure: bool
 ) -> tuple[list[_Group], Fraction]:
     """The losses of each group for each set of changed attributes, and the unit in which they are whole numbers."""
-    moves = [_moves(group.query, schema, group.noise, pure) for group in asked]
+    moves = [_moves(group.query, schema) for group in asked]
     losses = [
-        [_weight(group.noise, pure) * moved for moved in own.distances] for group, own in zip(asked, moves, strict=True)
+        [_weight(group.noise, pure) * moved for moved in _distances(own, group.noise, pure)]
+        for group, own in zip(asked, moves, strict=True)
     ]
     unit = _unit([loss for each in losses for loss in each], sum(map(len, asked)))
     groups = [
@@ -165,30 +166,18 @@ def _unit(losses: Sequence[Fraction], requests: int) -> Fraction:
     return largest * requests / _LARGEST
 
 
-@dataclass(frozen=True, slots=True)
-class _Moves:
-    """How far one row moves an answer: the different distances, and which one each set of changed attributes has.
-
-    There are far fewer distances than sets: attributes of one size can be exchanged.
-    """
-
-    distances: tuple[int, ...]
-    places: NDArray[np.intp]
+def _moves(query: Query, schema: Schema) -> Moves:
+    found = query.moves(schema)
+    assert found is not None  # others are charged alone
+    return found
 
 
-def _moves(query: Query, schema: Schema, noise: Noise, pure: bool) -> _Moves:
-    """For each set of changed attributes (bit i for attribute i of the query) how far one row moves the answer.
-
-    In L1 when pure; otherwise in squared L2 for Gaussian noise and in squared L1 for Laplace noise.
-    """
-    sizes = schema.sizes(query.attributes)
-    squared_l1 = noise.kind is NoiseKind.LAPLACE and not pure
-    if isinstance(query, Cells):
-        return _Moves((0, 4 if squared_l1 else 2), np.minimum(np.arange(2 ** len(sizes)), 1))
-    assert isinstance(query, Contrast)
-    moves = query.moves(schema)
-    found = (moves.squared if noise.kind is NoiseKind.GAUSSIAN else moves.l1).ravel().tolist()
-    return _Moves(tuple(moved**2 for moved in found) if squared_l1 else tuple(found), numbers_changed(sizes))
+def _distances(moves: Moves, noise: Noise, pure: bool) -> Sequence[int]:
+    """How far one row moves the answer: in L1 when pure, otherwise in squared L2 for Gaussian noise and L1 squared."""
+    if noise.kind is NoiseKind.GAUSSIAN:
+        return moves.l2_squared.ravel().tolist()
+    l1: list[int] = moves.l1.ravel().tolist()
+    return l1 if pure else [moved**2 for moved in l1]
 
 
 # The sum over all queries
@@ -268,9 +257,9 @@ def _exchangeable(asked: Sequence[RequestGroup], schema: Schema, used: NDArray[n
     Only neighbours are tried: exchanges of neighbours make all exchanges. None when sets are too large for a number.
     """
     base = len(schema.names)
-    alike: dict[tuple[type, Noise, int], list[NDArray[np.intp]]] = defaultdict(list)
+    alike: dict[tuple[bool, Noise, int], list[NDArray[np.intp]]] = defaultdict(list)
     for group in asked:
-        alike[type(group.query), group.noise, group.positions.shape[1]].append(group.positions)
+        alike[group.query.is_table, group.noise, group.positions.shape[1]].append(group.positions)
     if base ** max(order for _, _, order in alike) >= 2**62:
         return None
     sets = [np.concatenate(parts) for parts in alike.values()]

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.budget import Neighbours, Noise
-from crosstally.query.queries import Linear
+from crosstally.query.linear import Linear
 from crosstally.schema import Schema
 
 __all__ = ["linear_cost"]

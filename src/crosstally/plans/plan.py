@@ -22,19 +22,10 @@ from crosstally.plans.joint_cost import groups_cost
 from crosstally.plans.request import Request, RequestGroup, grouped
 from crosstally.plans.stages import Rule, first_share, part_of, rest_of, sum_of_stages
 from crosstally.platform_files import write_text, writing
-from crosstally.query.choice import Choice
-from crosstally.query.groups import Groups
-from crosstally.query.kronecker import Kronecker, Matrices, Matrix, matrices_of, mixed_of, read_matrices
-from crosstally.query.queries import (
-    MAX_CELLS,
-    Cells,
-    Contrast,
-    Query,
-    check_contrast_cells,
-    read_group_maps,
-    too_many_cells,
-)
+from crosstally.query.operators import Matrices, Matrix, read_group_maps, read_matrices
+from crosstally.query.queries import MAX_CELLS, Cells, Product, Query, check_contrast_cells, too_many_cells
 from crosstally.query.query_json import query_from_dict
+from crosstally.query.ways import Groups, matrices_of, mixed_of
 from crosstally.schema import Schema
 from crosstally.workload import Workload
 
@@ -187,12 +178,12 @@ class Plan:
     @property
     def measuring(self) -> tuple[RequestGroup, ...]:
         """The groups that measure something: a choice says which table is worth measuring, and no more."""
-        return tuple(group for group in self.groups if not isinstance(group.query, Choice))
+        return tuple(group for group in self.groups if group.query.is_linear)
 
     @property
     def _ways(self) -> list[Query]:
         """Queries from which follows how each attribute is measured: all, if there are matrices."""
-        if any(isinstance(group.query, Kronecker) for group in self.groups):
+        if any(group.query.matrices for group in self.groups):
             return [request.query for request in self.requests]
         return [group.query for group in self.groups]
 
@@ -216,12 +207,12 @@ class Plan:
 
     def _check_contrasts(self, free: int) -> None:
         """Raise where contrasts are over far more cells than they have numbers."""
-        own = [group for group in self.groups if isinstance(group.query, Contrast)]
+        own = [group for group in self.groups if group.query.is_residual]
         cells = sum(len(each) * math.prod(each.query.tables[0].shape(self.schema)) for each in own)
         check_contrast_cells(cells, sum(len(e) * math.prod(e.query.shape(self.schema)) for e in own), free=free)
 
     @cached_property
-    def tables(self) -> tuple[Cells, ...]:
+    def tables(self) -> tuple[Product, ...]:
         """The tables that must be counted to answer the requests."""
         return tuple(dict.fromkeys(table for request in self.requests for table in request.query.tables))
 
@@ -313,7 +304,7 @@ class Plan:
 
         A matrix of an attribute that is measured in more than one way stands in the query itself.
         """
-        if isinstance(query, Kronecker):
+        if query.matrices:
             if self.mixed.intersection(name for name, _ in query.matrices):
                 return query.to_dict()
             return {"kronecker": list(query.attributes), "matrices": [name for name, _ in query.matrices]}

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from crosstally.budget import Noise, NoiseKind
 from crosstally.errors import PlanError, TooManyCellsError
-from crosstally.query.choice import Choice
-from crosstally.query.queries import Cells, Contrast, Linear, Query
+from crosstally.query.linear import Linear
+from crosstally.query.queries import Query
 from crosstally.schema import Schema
 
 __all__ = ["GroupedRequests", "Request", "RequestGroup", "grouped"]
@@ -30,7 +30,7 @@ class Request:
     noise: Noise
 
     def __post_init__(self) -> None:
-        if isinstance(self.query, Choice) != (self.noise.kind is NoiseKind.GUMBEL):
+        if self.query.is_linear == (self.noise.kind is NoiseKind.GUMBEL):
             raise PlanError("a choice must have Gumbel noise on its scores, and nothing else may have it")
 
 
@@ -50,17 +50,9 @@ class RequestGroup:
 
     def requests(self, schema: Schema) -> Iterator[Request]:
         """Each request by itself."""
-        if not _can_stand_for_others(self.query):
-            yield from (Request(self.query, self.noise) for _ in self.positions)
-            return
-        kind, names = Contrast if isinstance(self.query, Contrast) else Cells, schema.names
+        names = schema.names
         for row in self.positions.tolist():
-            yield Request(kind(tuple([names[i] for i in row])), self.noise)
-
-
-def _can_stand_for_others(query: Query) -> bool:
-    """Whether the same query over other attributes of the same sizes is like it: cells without groups and contrasts."""
-    return isinstance(query, Contrast) or (isinstance(query, Cells) and not query.groups)
+            yield Request(self.query.over(tuple([names[i] for i in row])), self.noise)
 
 
 class GroupedRequests(Sequence[Request]):
@@ -104,32 +96,25 @@ def grouped(requests: Sequence[Request], schema: Schema) -> tuple[RequestGroup, 
     """The requests in groups that are alike; raises when a query does not fit the schema."""
     if isinstance(requests, GroupedRequests):
         return requests.groups
-    found: dict[object, list[Query]] = {}
-    noises: dict[object, Noise] = {}
+    found: dict[tuple[object, Noise], list[Query]] = {}
     for request in requests:
         query = request.query
-        alike = (type(query), schema.sizes(query.attributes)) if _can_stand_for_others(query) else query
-        key = alike, request.noise
-        found.setdefault(key, []).append(query)
-        noises[key] = request.noise
-    _check_linear((query for queries in found.values() for query in queries), schema)
+        alike = (query.along, schema.sizes(query.attributes)) if query.is_symmetric else query
+        found.setdefault((alike, request.noise), []).append(query)
+    _check_linear(found.values(), schema)
     for queries in found.values():
         queries[0].shape(schema)
     known = schema.positions
     return tuple(
-        RequestGroup(
-            queries[0],
-            noises[key],
-            np.array([[known[name] for name in query.attributes] for query in queries], np.intp),
-        )
-        for key, queries in found.items()
+        RequestGroup(queries[0], noise, np.array([[known[name] for name in q.attributes] for q in queries], np.intp))
+        for (_, noise), queries in found.items()
     )
 
 
-def _check_linear(queries: Iterable[Query], schema: Schema) -> None:
+def _check_linear(alike: Iterable[Sequence[Query]], schema: Schema) -> None:
     """Raise unless the linear queries can be looked at term by term and cell by cell: a short file may ask for many."""
-    sizes = ((len(q.terms), math.prod(schema.sizes(q.attributes))) for q in queries if isinstance(q, Linear))
-    work = sum(terms * cells for terms, cells in sizes)
+    linear = ((query, len(queries)) for queries in alike if isinstance(query := queries[0], Linear))
+    work = sum(times * len(q.terms) * math.prod(schema.sizes(q.attributes)) for q, times in linear)
     if work > _MAX_LINEAR:
         raise TooManyCellsError(
             f"linear queries must have at most {_MAX_LINEAR:,} cells together, counted for each term, got {work:,}"

@@ -12,16 +12,11 @@ from fractions import Fraction
 from importlib import import_module
 from typing import Any
 
-import numpy as np
-
-from crosstally.budget import Budget, Neighbours, NoiseKind, exact, float_above, zcdp_epsilon
+from crosstally.budget import Budget, NoiseKind, exact, float_above, zcdp_epsilon
 from crosstally.errors import BudgetError
 from crosstally.extras import optional
 from crosstally.plans.joint_cost import privacy_cost
 from crosstally.plans.plan import Plan, Request
-from crosstally.query.choice import Choice
-from crosstally.query.queries import Cells, Contrast, Linear
-from crosstally.schema import Schema
 
 __all__ = ["implied", "tight_epsilon"]
 
@@ -77,34 +72,15 @@ class _Loss:
 def _losses(request: Request, plan: Plan) -> list[_Loss] | None:
     """The losses whose composition is the worst case of a request; None when no distribution is known to be."""
     noise = request.noise
-    shifts = _shifts(request, plan.schema, plan.neighbours)
+    shifts = request.query.worst_shifts(plan.schema, plan.neighbours)
     if noise.kind is not NoiseKind.GAUSSIAN:
         if shifts is None:
             cost = noise.cost(request.query.sensitivity(plan.schema, plan.neighbours))
             return [_Loss("pure", float_above(cost))] if cost else []
-        return [_Loss("laplace", noise.scale, shift) for shift in shifts]
+        return [_Loss("laplace", noise.scale, shift) for shift in shifts if shift]
     if shifts is None or noise.scale > _LARGEST_SCALE or max(shifts, default=0) > 10 * noise.scale:
         return None
-    return [_Loss("gaussian", noise.scale, shift) for shift in shifts]
-
-
-def _shifts(request: Request, schema: Schema, neighbours: Neighbours) -> list[int] | None:
-    """How far each number of the answer moves in the worst case, when there is one worst case."""
-    query = request.query
-    if isinstance(query, Choice):
-        return None
-    if isinstance(query, Linear):
-        shifts = [query.sensitivity(schema, neighbours).l1]
-    elif schema.max_rows > 1:
-        return None
-    elif isinstance(query, Cells):
-        shifts = [1] * query.sensitivity(schema, neighbours).l1
-    elif isinstance(query, Contrast) and Neighbours(neighbours) == Neighbours.ADD_REMOVE:
-        row = np.zeros((1, len(query.attributes)), np.intp)
-        shifts = np.abs(query.map(schema).columns(row)).ravel().tolist()
-    else:
-        return None
-    return [shift for shift in shifts if shift]
+    return [_Loss("gaussian", noise.scale, shift) for shift in shifts if shift]
 
 
 def _composed(losses: Counter[_Loss], delta: float) -> float:

@@ -26,8 +26,7 @@ from crosstally.json_text import JsonError, read_json
 from crosstally.measurements import Measurement
 from crosstally.plans.plan import Plan
 from crosstally.privacy.ledger_file import FORMAT, Event, Store, canonical, digest, events, spends
-from crosstally.query.kronecker import read_matrices
-from crosstally.query.queries import read_group_maps
+from crosstally.query.operators import read_group_maps, read_matrices
 from crosstally.query.query_json import query_from_dict
 from crosstally.schema import Schema, check_schema
 

@@ -16,14 +16,14 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.budget import Amount, Neighbours, Sensitivity, decimal_text, exact
 from crosstally.errors import QueryError
-from crosstally.query.queries import Cells, GroupMaps
+from crosstally.query.queries import Cells, Product, Query
 from crosstally.schema import Schema
 
 __all__ = ["Choice"]
@@ -33,7 +33,7 @@ _MAX_PUBLIC = 2**60  # what reference and penalty may add to a score: the counts
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class Choice:
+class Choice(Query):
     """Which of the candidates is farthest from the reference: the number of one of them, from 0 on.
 
     Noise is on whole scores: scores times the least common denominator of the weights, so that how far a unit moves
@@ -47,6 +47,8 @@ class Choice:
     reference: tuple[tuple[int, ...], ...]
     weights: tuple[Fraction, ...]
     penalties: tuple[int, ...]
+
+    is_linear: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -95,12 +97,7 @@ class Choice:
         return tuple(sorted({name for names in self.candidates for name in names}))
 
     @property
-    def groups(self) -> GroupMaps:
-        """None: candidates are about values."""
-        return ()
-
-    @property
-    def tables(self) -> tuple[Cells, ...]:
+    def tables(self) -> tuple[Product, ...]:
         """The candidates."""
         return tuple(map(Cells, self.candidates))
 
@@ -125,6 +122,10 @@ class Choice:
         moved = 1 if Neighbours(neighbours) == Neighbours.ADD_REMOVE else 2
         most = max(self.whole_weights) * moved * schema.max_rows
         return Sensitivity(most, most**2)
+
+    def worst_shifts(self, schema: Schema, neighbours: Neighbours | str) -> list[int] | None:  # noqa: ARG002
+        """None: which score moves farthest depends on all of them."""
+        return None
 
     def answer(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """The whole score of each candidate, from the cells of all of them in a row. Confidential."""

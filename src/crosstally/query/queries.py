@@ -1,4 +1,4 @@
-"""What can be asked of a table: its cells, a contrast of them, or a linear query in product form.
+"""What can be asked of a table: a product of operators along its attributes, a sparse sum of products, or a choice.
 
 Each query knows the attributes it needs, the shape of its answer, its sensitivity, and its answer from counts.
 All answers to whole counts are whole numbers, so that discrete noise is exact.
@@ -8,29 +8,41 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, Protocol
+from operator import attrgetter
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.budget import Neighbours, Sensitivity
 from crosstally.errors import QueryError, TooManyCellsError
-from crosstally.query.contrast_map import ContrastMap
-from crosstally.query.contrast_moves import ContrastMoves, contrast_moves
+from crosstally.query.contrast_moves import Moves, contrast_moves, numbers_changed
+from crosstally.query.operators import (
+    CONTRAST,
+    VALUES,
+    Grouped,
+    GroupMaps,
+    Matrices,
+    Number,
+    Operator,
+    by_matrix,
+    read_group_maps,
+    read_matrices,
+)
 from crosstally.schema import Schema
+from crosstally.typing import Integers
 
 __all__ = [
     "MAX_CELLS",
+    "ROWS",
     "Cells",
     "Contrast",
-    "GroupMaps",
-    "Linear",
+    "Kronecker",
+    "Product",
     "Query",
-    "Term",
     "check_contrast_cells",
-    "read_group_maps",
     "sensitivity_of_tables",
     "too_many_cells",
 ]
@@ -38,15 +50,17 @@ __all__ = [
 MAX_CELLS = 5_000_000
 """Cells of one table, of all measured tables, of an answer: about memory, 40 MB of numbers and a few times that while
 they are worked on."""
+ROWS = "rows"
+"""What a product sums: the number of rows."""
 _NAMES_SHOWN = 4  # attributes of a table that an error lists: it must stay one line
 _MAX_CONTRAST = 22  # attributes of one contrast: a table over 23, of two values each, has more than MAX_CELLS cells
 _CELLS_A_NUMBER = 300  # see check_contrast_cells
-_MAX_FACTOR = 2**31  # in size: with up to 2^31 rows sums stay within int64
-_MAX_TERMS = 2**22  # so that their sum is exact in doubles
-_NO_MAP = "groups must map names of attributes to the group of each of their values"
-
-GroupMaps = tuple[tuple[str, tuple[int, ...]], ...]
-"""For some attributes, sorted by name, the group of each of their values: whole numbers from 0 on, none left out."""
+_GROUPS, _ROWS = attrgetter("groups"), attrgetter("rows")
+_IS_TABLE, _IS_SYMMETRIC, _IS_RESIDUAL = map(attrgetter, ("is_table", "is_symmetric", "is_residual"))
+_ONE_CELL = np.array([0, 2])  # how far a table moves if a row does not change, and if it does: out of a cell, into one
+_MAX_MOVED = 2**62  # the L1 norm of a column: then differences of two columns are sums within 64 bits, too
+_MAX_PAIRS = 4_000_000  # pairs of cells that are looked at for how far a replaced row moves a query: a second
+_MAX_KINDS = 200_000  # kinds of such pairs whose exact whole numbers are multiplied: half a second
 
 
 def too_many_cells(names: Sequence[str], shape: Sequence[int], advice: str) -> str:
@@ -73,32 +87,107 @@ def check_contrast_cells(cells: int, numbers: int, *, free: int) -> None:
         )
 
 
-class Query(Protocol):
-    """A question with one or more numbers as its answer."""
+class Query:
+    """A question with one or more numbers as its answer. What is false or empty here is so unless a kind says more."""
+
+    __slots__ = ()
+
+    is_linear: ClassVar[bool] = True
+    """Whether the answer is a linear function of counts, and says something about them."""
+
+    is_product: ClassVar[bool] = False
+    """Whether it is a product of operators: such answers make tables together (``residuals``)."""
 
     @property
     def attributes(self) -> tuple[str, ...]:
         """The attributes whose table answers it."""
+        raise NotImplementedError
+
+    @property
+    def kind(self) -> str:
+        """Its kind in one word."""
+        return type(self).__name__.lower()
+
+    @property
+    def along(self) -> tuple[Operator, ...]:
+        """The operator along each attribute."""
+        return ()
+
+    @property
+    def is_table(self) -> bool:
+        """Whether it counts every row in one cell."""
+        return False
+
+    @property
+    def is_residual(self) -> bool:
+        """Whether it is about its own attribute set alone, as a contrast is; otherwise about all sets inside."""
+        return False
+
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether the same query over other attributes of the same sizes is like it."""
+        return False
 
     @property
     def groups(self) -> GroupMaps:
         """The groups in which it counts values of some attributes."""
+        return ()
 
     @property
-    def tables(self) -> tuple[Cells, ...]:
+    def matrices(self) -> Matrices:
+        """The matrices that it has along some attributes."""
+        return ()
+
+    @property
+    def tables(self) -> tuple[Product, ...]:
         """The tables that must be counted to answer it."""
+        return (Cells(self.attributes),)
+
+    def over(self, attributes: tuple[str, ...]) -> Query:  # noqa: ARG002 (its own)
+        """The same query over other attributes, if it is symmetric; otherwise they must be its own."""
+        return self
+
+    def matrices_along(self, schema: Schema) -> list[Integers]:
+        """The matrix of each operator."""
+        return [each.matrix(n) for each, n in zip(self.along, schema.sizes(self.attributes), strict=True)]
+
+    def columns(self, cells: NDArray[np.intp], schema: Schema) -> Integers:
+        """What one row adds to a product, for each of some cells (a row of values each): (numbers, cells)."""
+        out = np.ones((1, len(cells)), np.int64)
+        for place, (each, size) in enumerate(zip(self.along, schema.sizes(self.attributes), strict=True)):
+            own = each.columns(cells[:, place], size)
+            out = (out[:, None] * own).reshape(len(out) * len(own), len(cells))
+        return out
+
+    def adjoint(self, numbers: NDArray[np.float64], schema: Schema) -> NDArray[np.float64]:
+        """For each cell of the table of a product what one row in it adds to the answer, times the numbers."""
+        for place, (each, size) in enumerate(zip(self.along, schema.sizes(self.attributes), strict=True)):
+            numbers = each.adjoint(numbers, place, size)
+        return numbers
 
     def shape(self, schema: Schema) -> tuple[int, ...]:
-        """The shape of the answer."""
+        """The shape of the answer; raises unless the query fits the schema."""
+        raise NotImplementedError
 
     def sensitivity(self, schema: Schema, neighbours: Neighbours | str) -> Sensitivity:
         """How far one unit can move the answer."""
+        raise NotImplementedError
+
+    def worst_shifts(self, schema: Schema, neighbours: Neighbours | str) -> list[int] | None:
+        """How far each number of the answer moves in the worst case; None where no single case is the worst."""
+        raise NotImplementedError
+
+    def moves(self, schema: Schema) -> Moves | None:  # noqa: ARG002 (not known)
+        """How far one replaced row moves the answer, where only the set of its changed attributes matters."""
+        return None
 
     def answer(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """The exact answer, from the counts of its table; where it has several, from all their cells in a row."""
+        raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:
         """The query as JSON."""
+        raise NotImplementedError
 
 
 def sensitivity_of_tables(tables: int, schema: Schema, neighbours: Neighbours | str) -> Sensitivity:
@@ -111,8 +200,158 @@ def sensitivity_of_tables(tables: int, schema: Schema, neighbours: Neighbours | 
     return Sensitivity(moved * m * tables, moved * m**2 * tables)
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class Cells:
+@dataclass(frozen=True, slots=True, repr=False)
+class Product(Query):
+    """A sum over rows, cell by cell, of a product of operators: one along each attribute, all others summed out.
+
+    ``Cells``, ``Contrast`` and ``Kronecker`` spell its usual forms. The answer is the Kronecker product of the
+    operators' matrices times the counts of the table, and column by column what one row of the data adds to it.
+    """
+
+    attributes: tuple[str, ...] = field()
+    along: tuple[Operator, ...] = field()
+    summed: str = ROWS
+
+    is_product: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.along.count(VALUES) == len(self.along) == len(self.attributes):
+            return  # nearly always, and thousands of times for a plan
+        if len(self.along) != len(self.attributes):
+            raise QueryError("a query must have an operator along each of its attributes")
+        if len(set(map(_IS_RESIDUAL, self.along))) > 1:
+            raise QueryError(
+                "the matrices of one query must all have one row less than values, or all at least as many rows"
+            )
+        if len(self.along) > _MAX_CONTRAST and self.kind == "contrast":
+            raise QueryError(f"a contrast must be over at most {_MAX_CONTRAST} attributes, got {len(self.along):,}")
+
+    def __repr__(self) -> str:
+        return f"Product({self.to_dict()})"
+
+    @property
+    def kind(self) -> str:
+        """Its spelling in one word."""
+        return "kronecker" if self.matrices else "contrast" if self.is_residual else "cells"
+
+    @property
+    def is_table(self) -> bool:
+        """Whether all operators count every row in one cell."""
+        return self.along.count(VALUES) == len(self.along) or all(map(_IS_TABLE, self.along))
+
+    @property
+    def is_residual(self) -> bool:
+        """Whether its operators are; the total is not."""
+        return bool(self.along) and self.along[0].is_residual
+
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether all operators treat values alike."""
+        return self.along.count(VALUES) == len(self.along) or all(map(_IS_SYMMETRIC, self.along))
+
+    @property
+    def groups(self) -> GroupMaps:
+        """See Query; by name of attribute."""
+        if not any(map(_GROUPS, self.along)):
+            return ()
+        pairs = zip(self.attributes, map(_GROUPS, self.along), strict=True)
+        return tuple(sorted((name, groups) for name, groups in pairs if groups is not None))
+
+    @property
+    def matrices(self) -> Matrices:
+        """See Query; by name of attribute."""
+        if not any(map(_ROWS, self.along)):
+            return ()
+        pairs = zip(self.attributes, map(_ROWS, self.along), strict=True)
+        return tuple(sorted((name, rows) for name, rows in pairs if rows is not None))
+
+    @property
+    def tables(self) -> tuple[Product, ...]:
+        """The table over its attributes, of values or of groups."""
+        if self.is_table:
+            return (self,)
+        return (Cells(self.attributes),)
+
+    def over(self, attributes: tuple[str, ...]) -> Product:
+        """The same query over other attributes."""
+        return Product(attributes, self.along, self.summed)
+
+    def shape(self, schema: Schema) -> tuple[int, ...]:
+        """The numbers of each operator."""
+        out = []
+        for name, each, size in zip(self.attributes, self.along, schema.sizes(self.attributes), strict=True):
+            out.append(each.numbers(size, name))
+        return tuple(out)
+
+    def answer(self, counts: NDArray[Number]) -> NDArray[Number]:
+        """The operators applied along their axes, whole numbers where counts are."""
+        for place, each in enumerate(self.along):
+            counts = each.apply(counts, place)
+        return counts
+
+    def sensitivity(self, schema: Schema, neighbours: Neighbours | str) -> Sensitivity:
+        """From the columns: the largest of one row of the data, or the largest difference of two.
+
+        Norms of a column are products over the attributes. Under replacement tables and contrasts are exact; with
+        matrices up to 2,000 cells are, and squared L2 with one matrix; otherwise it is twice the largest column, or its
+        square, which is never too low.
+        """
+        replaced = Neighbours(neighbours) == Neighbours.REPLACE
+        if self.is_table and (self.attributes or not replaced):
+            return sensitivity_of_tables(1, schema, neighbours)
+        self.shape(schema)
+        sizes, m = schema.sizes(self.attributes), schema.max_rows
+        moves = self.moves(schema) if replaced else None
+        l1, l2_squared = _norms(self.along, sizes)
+        if l1 >= _MAX_MOVED:
+            raise QueryError(
+                f"one row may move the answers of a Kronecker query by less than 2^62 in all, got {l1:,}: noise is "
+                "drawn in 64 bits; use smaller entries"
+            )
+        if replaced and not self.attributes:  # of the total's rows all but one may vanish, or all
+            change = m if schema.may_drop else m - 1
+            return Sensitivity(change, change**2)
+        if replaced:
+            moved = _pair_distances(self.along, sizes) if moves is None else moves.largest
+            l1, l2_squared = (max(l1, moved[0]), max(l2_squared, moved[1])) if schema.may_drop else moved
+        return Sensitivity(m * l1, m**2 * l2_squared)
+
+    def moves(self, schema: Schema) -> Moves | None:
+        """See Query: of tables, and of contrasts along every attribute.
+
+        A table moves by two wherever a row changes; where values are in groups at most by that.
+        """
+        sizes = schema.sizes(self.attributes)
+        if self.is_table:
+            return Moves(_ONE_CELL, _ONE_CELL, np.minimum(np.arange(2 ** len(sizes)), 1))
+        if not self.is_symmetric:
+            return None
+        if math.prod(sizes) > MAX_CELLS:
+            raise TooManyCellsError(f"a contrast must be over at most {MAX_CELLS:,} cells, got {math.prod(sizes):,}")
+        return replace(contrast_moves(tuple(sorted(sizes))), places=numbers_changed(sizes))
+
+    def worst_shifts(self, schema: Schema, neighbours: Neighbours | str) -> list[int] | None:
+        """See Query: known of one row in a table, and of one row added where all columns are alike."""
+        if schema.max_rows > 1:
+            return None
+        if self.is_table:
+            return [1] * self.sensitivity(schema, neighbours).l1
+        if self.is_symmetric and Neighbours(neighbours) == Neighbours.ADD_REMOVE:
+            column = self.columns(np.zeros((1, len(self.attributes)), np.intp), schema)
+            return [shift for shift in np.abs(column).ravel().tolist() if shift]
+        return None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The query as JSON."""
+        out: dict[str, Any] = {self.kind: list(self.attributes)}
+        if self.groups:
+            out["groups"] = {name: list(groups) for name, groups in self.groups}
+        if self.matrices:
+            out["matrices"] = {name: [list(row) for row in matrix] for name, matrix in self.matrices}
+        return out
+
+
+def Cells(attributes: Iterable[str], groups: Mapping[str, Iterable[int]] | GroupMaps = ()) -> Product:  # noqa: N802
     """The counts of the table over some attributes; over none, the number of rows.
 
     ``groups`` may map the values of some of these attributes to groups, at least two: for each value the number of its
@@ -120,252 +359,88 @@ class Cells:
     and one row moves it as far as any table.
 
     >>> Cells(("sex", "age"), {"age": [0, 0, 1, 1, 1]})
-    Cells(attributes=('sex', 'age'), groups=(('age', (0, 0, 1, 1, 1)),))
+    Product({'cells': ['sex', 'age'], 'groups': {'age': [0, 0, 1, 1, 1]}})
     """
-
-    attributes: tuple[str, ...]
-    groups: GroupMaps
-
-    def __init__(self, attributes: Iterable[str], groups: Mapping[str, Iterable[int]] | GroupMaps = ()) -> None:
-        object.__setattr__(self, "attributes", tuple(attributes))
-        object.__setattr__(self, "groups", read_group_maps(groups) if groups else ())
-        for name, _ in self.groups:
-            if name not in self.attributes:
-                raise QueryError(f"only attributes of the table can have groups, got {name!r}")
-
-    @property
-    def tables(self) -> tuple[Cells, ...]:
-        """The table itself."""
-        return (self,)
-
-    def shape(self, schema: Schema) -> tuple[int, ...]:
-        """One cell for each combination of values, or of groups of values."""
-        sizes = schema.sizes(self.attributes)
-        if not self.groups:
-            return sizes
-        maps = dict(self.groups)
-        for name, size in zip(self.attributes, sizes, strict=True):
-            if name in maps and len(maps[name]) != size:
-                raise QueryError(
-                    f"the groups of {name!r} must be those of its {size:,} values, got {len(maps[name]):,}"
-                )
-        return tuple(
-            max(maps[name]) + 1 if name in maps else size for name, size in zip(self.attributes, sizes, strict=True)
-        )
-
-    def sensitivity(self, schema: Schema, neighbours: Neighbours | str) -> Sensitivity:
-        """All rows in one cell; under replacement they move to another. The total has no other cell to move to."""
-        if self.attributes or Neighbours(neighbours) == Neighbours.ADD_REMOVE:
-            return sensitivity_of_tables(1, schema, neighbours)
-        change = schema.max_rows if schema.may_drop else schema.max_rows - 1
-        return Sensitivity(change, change**2)
-
-    def answer(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The counts as they are."""
-        return counts
-
-    def to_dict(self) -> dict[str, Any]:
-        """The query as JSON."""
-        groups = {"groups": {name: list(groups) for name, groups in self.groups}} if self.groups else {}
-        return {"cells": list(self.attributes), **groups}
+    names = tuple(attributes)
+    if not groups:
+        return Product(names, (VALUES,) * len(names))
+    maps = dict(read_group_maps(groups))
+    for name in maps:
+        if name not in names:
+            raise QueryError(f"only attributes of the table can have groups, got {name!r}")
+    return Product(names, tuple(Grouped(groups=maps[name]) if name in maps else VALUES for name in names))
 
 
-@dataclass(frozen=True, slots=True)
-class Contrast:
+def Contrast(attributes: Iterable[str]) -> Product:  # noqa: N802
     """The residual of a table: what it says beyond all tables over fewer of its attributes, on whole numbers.
 
-    Along an attribute of n values it applies n I - J (J all ones), along one of two values the difference first minus
-    second: ``map`` knows all that follows from this. Scaled and put back in place it is the centred table R_B of
-    ``residuals``.
+    Scaled and put back in place it is the centred table R_B of ``residuals``.
     """
-
-    attributes: tuple[str, ...]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "attributes", tuple(self.attributes))
-        if not self.attributes:
-            raise QueryError("a contrast must be over at least one attribute; the total is Cells(())")
-        if len(self.attributes) > _MAX_CONTRAST:
-            raise QueryError(
-                f"a contrast must be over at most {_MAX_CONTRAST} attributes, got {len(self.attributes):,}"
-            )
-
-    @property
-    def tables(self) -> tuple[Cells, ...]:
-        """The table over its attributes."""
-        return (Cells(self.attributes),)
-
-    @property
-    def groups(self) -> GroupMaps:
-        """None: it is about values."""
-        return ()
-
-    def map(self, schema: Schema) -> ContrastMap:
-        """The linear map from the counts of its table to its answer."""
-        return ContrastMap(schema.sizes(self.attributes))
-
-    def shape(self, schema: Schema) -> tuple[int, ...]:
-        """One number for each combination of values; attributes of two values have one."""
-        return self.map(schema).shape
-
-    def sensitivity(self, schema: Schema, neighbours: Neighbours | str) -> Sensitivity:
-        """Exact, from the columns of the tensor product: one row's, or the difference of two rows'."""
-        own, m = self.map(schema), schema.max_rows
-        l1, l2_squared = own.l1, own.l2_squared
-        if Neighbours(neighbours) == Neighbours.REPLACE:
-            moves = self.moves(schema)
-            l1, l2_squared = int(moves.l1.max()), int(moves.squared.max())
-        return Sensitivity(m * l1, m**2 * l2_squared)
-
-    def moves(self, schema: Schema) -> ContrastMoves:
-        """How far one row moves the answer when it is replaced, for each number of changed attributes of each size."""
-        sizes = schema.sizes(self.attributes)
-        if math.prod(sizes) > MAX_CELLS:
-            raise TooManyCellsError(f"a contrast must be over at most {MAX_CELLS:,} cells, got {math.prod(sizes):,}")
-        return contrast_moves(tuple(sorted(sizes)))
-
-    def answer(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The integer contrast of the counts."""
-        return ContrastMap(counts.shape).apply(counts)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The query as JSON."""
-        return {"contrast": list(self.attributes)}
+    names = tuple(attributes)
+    if not names:
+        raise QueryError("a contrast must be over at least one attribute; the total is Cells(())")
+    return Product(names, (CONTRAST,) * len(names))
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
-    """A weight times a product of factors: for each attribute named, a whole number for each of its values."""
+def Kronecker(  # noqa: N802
+    attributes: Iterable[str], matrices: Mapping[str, Sequence[Sequence[int]]] | Matrices = ()
+) -> Product:
+    """The answers to a Kronecker product of matrices over the table of some attributes.
 
-    weight: int
-    factors: tuple[tuple[str, tuple[int, ...]], ...]
+    Matrices of one query all have n - 1 rows, or all n or more. Along attributes without one it is then a contrast, or
+    counts cells.
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "weight", _whole(self.weight, "weight"))
-        read = ((name, tuple(_whole(f, f"the factor of {name!r}") for f in values)) for name, values in self.factors)
-        object.__setattr__(self, "factors", tuple(sorted(read)))
-        if len(set(dict(self.factors))) < len(self.factors):
-            raise QueryError("a term must name each attribute once")
-
-
-def _whole(number: object, what: str) -> int:
-    if isinstance(number, bool) or not isinstance(number, int | np.integer) or abs(int(number)) >= _MAX_FACTOR:
-        raise QueryError(f"{what} must be a whole number below 2^31, got {number!r}")
-    return int(number)
-
-
-@dataclass(frozen=True, slots=True)
-class Linear:
-    """One number: the sum over all rows of a sum of terms in product form (weights and factors whole numbers)."""
-
-    terms: tuple[Term, ...]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "terms", tuple(self.terms))
-        if not 1 <= len(self.terms) < _MAX_TERMS:
-            raise QueryError(f"a linear query must have at least one term and fewer than {_MAX_TERMS:,}")
-
-    @property
-    def attributes(self) -> tuple[str, ...]:
-        """The attributes that some term names."""
-        return tuple(sorted({name for term in self.terms for name, _ in term.factors}))
-
-    @property
-    def tables(self) -> tuple[Cells, ...]:
-        """The table over its attributes."""
-        return (Cells(self.attributes),)
-
-    @property
-    def groups(self) -> GroupMaps:
-        """None: it is about values."""
-        return ()
-
-    def shape(self, schema: Schema) -> tuple[int, ...]:
-        """A single number; raises unless its factors fit the schema and its values the limits."""
-        self._check(schema)
-        return ()
-
-    def row_values(self, schema: Schema) -> NDArray[np.int64]:
-        """What one row adds, for each combination of the values of ``attributes``."""
-        return self._row_values(self._check(schema))
-
-    def _check(self, schema: Schema) -> tuple[int, ...]:
-        sizes = schema.sizes(self.attributes)
-        if math.prod(sizes) > MAX_CELLS:
-            raise TooManyCellsError(
-                f"a linear query must be over at most {MAX_CELLS:,} cells, got {math.prod(sizes):,}"
-            )
-        for term in self.terms:
-            for name, factor in term.factors:
-                if len(factor) != schema[name].size:
-                    raise QueryError(f"the factor of {name!r} must have {schema[name].size} numbers, got {len(factor)}")
-            if abs(term.weight) * math.prod(max(map(abs, factor)) for _, factor in term.factors) >= _MAX_FACTOR:
-                raise QueryError("each term must stay below 2^31 for every row")
-        return sizes
-
-    def _row_values(self, sizes: tuple[int, ...]) -> NDArray[np.int64]:
-        """The sum over terms of outer products, as one product of matrices: the first attributes by the others.
-
-        Doubles are exact here: what a term adds is a whole number below 2^31, and a query has fewer than 2^22 terms.
-        """
-        half = next(i for i in range(len(sizes) + 1) if math.prod(sizes[:i]) ** 2 >= math.prod(sizes))
-        first, others = self._products(sizes, range(half)), self._products(sizes, range(half, len(sizes)))
-        weights = np.array([term.weight for term in self.terms], np.float64)
-        return np.asarray((first * weights[:, None]).T @ others).astype(np.int64).reshape(sizes)
-
-    def _products(self, sizes: tuple[int, ...], axes: range) -> NDArray[np.float64]:
-        """For each term the product of its factors, for each combination of the values of some attributes."""
-        out = np.ones((len(self.terms), 1))
-        factors = [dict(term.factors) for term in self.terms]
-        for axis in axes:
-            name = self.attributes[axis]
-            own = np.array([each.get(name, (1,) * sizes[axis]) for each in factors], np.float64)
-            out = (out[:, :, None] * own[:, None, :]).reshape(len(self.terms), -1)
-        return out
-
-    def sensitivity(self, schema: Schema, neighbours: Neighbours | str) -> Sensitivity:
-        """The most rows times the largest value of a row, or under replacement the widest gap between two units."""
-        values, m = self.row_values(schema), schema.max_rows
-        low, high = int(values.min()), int(values.max())
-        if Neighbours(neighbours) == Neighbours.ADD_REMOVE:
-            change = m * max(abs(low), abs(high))
-        elif schema.may_drop:
-            change = m * (max(high, 0) - min(low, 0))
-        else:
-            change = high - low
-        return Sensitivity(change, change**2)
-
-    def answer(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The sum over all rows; counts are over ``attributes`` in their order."""
-        return np.asarray((self._row_values(counts.shape) * counts).sum(dtype=np.int64))
-
-    def to_dict(self) -> dict[str, Any]:
-        """The query as JSON."""
-        terms = [{"weight": t.weight, "factors": {name: list(f) for name, f in t.factors}} for t in self.terms]
-        return {"linear": terms}
+    >>> query = Kronecker(("sex", "age"), {"age": [[1, 0, 0], [1, 1, 0]]})  # prefixes; with the total they say all
+    >>> query.answer(np.array([[1, 2, 3], [4, 5, 6]])).tolist()
+    [[-3, -6]]
+    """
+    names, maps = tuple(attributes), {name: by_matrix(matrix) for name, matrix in read_matrices(matrices)}
+    if not maps:
+        raise QueryError("a Kronecker query must have a matrix along at least one of its attributes")
+    for name in maps:
+        if name not in names:
+            raise QueryError(f"only attributes of the query can have a matrix, got {name!r}")
+    others = CONTRAST if next(iter(maps.values())).is_residual else VALUES
+    return Product(names, tuple(maps.get(name, others) for name in names))
 
 
-def read_group_maps(given: object) -> GroupMaps:
-    """Maps from values to groups, checked."""
-    maps = dict(given) if isinstance(given, tuple) else given
-    if not isinstance(maps, Mapping):
-        raise QueryError(_NO_MAP)
-    out = {}
-    for name, groups in maps.items():
-        if not isinstance(name, str) or isinstance(groups, str) or not isinstance(groups, Iterable):
-            raise QueryError(_NO_MAP)
-        numbers = tuple(groups)
-        if set(map(type, numbers)) != {int}:
-            numbers = tuple(_whole(each, f"each group of {name!r}") for each in numbers)
-        out[name] = _group_map(name, numbers)
-    return tuple(sorted(out.items()))
+def _norms(along: Sequence[Operator], sizes: Sequence[int]) -> tuple[int, int]:
+    """The largest L1 and squared L2 norm of a column of the Kronecker product."""
+    l1 = l2_squared = 1
+    for each, n in zip(along, sizes, strict=True):
+        l1, l2_squared = l1 * each.l1(n), l2_squared * each.l2_squared(n)
+    return l1, l2_squared
 
 
-@lru_cache(maxsize=2048)  # a release has one map for each attribute, and a thousand tables that hold it
-def _group_map(name: str, groups: tuple[int, ...]) -> tuple[int, ...]:
-    used = set(groups)
-    if len(used) < 2 or used != set(range(len(used))):
-        raise QueryError(
-            f"the groups of {name!r} must be at least two, numbered from 0 without a gap, got {len(used):,} numbers"
-        )
-    return groups
+@lru_cache(maxsize=256)
+def _pair_distances(along: tuple[Operator, ...], sizes: tuple[int, ...]) -> tuple[int, int]:
+    """The largest L1 and squared L2 distance of two columns of the Kronecker product, or bounds that are not lower."""
+    cells, numbers = math.prod(sizes), math.prod(each.numbers(n) for each, n in zip(along, sizes, strict=True))
+    l1, l2_squared = _norms(along, sizes)
+    matrices = [each.matrix(n) for each, n in zip(along, sizes, strict=True)]
+    largest = _largest_square(matrices)
+    largest = 4 * l2_squared if largest is None else largest
+    if cells**2 > _MAX_PAIRS or cells**2 * numbers > 100 * _MAX_PAIRS:
+        return 2 * l1, min(4 * l2_squared, largest)
+    columns = np.ones((1, 1), np.int64)
+    for matrix in matrices:
+        columns = np.kron(columns, matrix)
+    return max(int(np.abs(columns - each[:, None]).sum(axis=0).max()) for each in columns.T), largest
+
+
+def _largest_square(matrices: Sequence[Integers]) -> int | None:
+    """The largest squared distance |a|^2 + |b|^2 - 2 a'b of two columns: each term is a product over the axes.
+
+    Pairs of values of an axis with the same three numbers are kept once, so that residuals have two kinds of pairs.
+    None where there are too many kinds.
+    """
+    kinds = np.ones((1, 3), object)
+    for matrix in matrices:
+        gram = matrix.T @ matrix
+        own = np.diagonal(gram)
+        n = len(own)
+        pairs = np.unique(np.stack([np.repeat(own, n), np.tile(own, n), gram.ravel()], axis=1), axis=0)
+        if len(kinds) * len(pairs) > _MAX_KINDS:
+            return None
+        kinds = (kinds[:, None, :] * pairs.astype(object)[None]).reshape(-1, 3)
+    return int((kinds[:, 0] + kinds[:, 1] - 2 * kinds[:, 2]).max())

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from crosstally.errors import QueryError
 from crosstally.query.choice import Choice
-from crosstally.query.kronecker import Kronecker, Matrix, read_matrices
-from crosstally.query.queries import Cells, Contrast, Linear, Query, Term
+from crosstally.query.linear import Linear, Term
+from crosstally.query.operators import Matrix, read_matrices
+from crosstally.query.queries import Cells, Contrast, Kronecker, Product, Query
 
 __all__ = ["query_from_dict"]
 
@@ -36,7 +37,7 @@ def query_from_dict(
     raise QueryError(f"a query must be cells, contrast, linear, kronecker or choice, got {kind!r}")
 
 
-def _read_grouped(names: object, groups: object, known: Mapping[str, tuple[int, ...]]) -> Cells:
+def _read_grouped(names: object, groups: object, known: Mapping[str, tuple[int, ...]]) -> Product:
     """Cells whose groups stand with them, by name of attribute, or are named only."""
     cells = query_from_dict({"cells": names})
     if isinstance(groups, list):
@@ -48,7 +49,7 @@ def _read_grouped(names: object, groups: object, known: Mapping[str, tuple[int, 
     return Cells(cells.attributes, groups)
 
 
-def _read_kronecker(names: object, matrices: object, known: Mapping[str, Matrix]) -> Kronecker:
+def _read_kronecker(names: object, matrices: object, known: Mapping[str, Matrix]) -> Product:
     """A Kronecker query whose matrices stand with it, by name of attribute, or are named only."""
     attributes = query_from_dict({"cells": names}).attributes
     if isinstance(matrices, list):

@@ -13,7 +13,7 @@ from typing import Any
 from crosstally.errors import QueryError
 from crosstally.query.conditions import And, Condition, OneOf, Range, number_of_text, shown
 from crosstally.query.grammar import Call, parse, parse_question
-from crosstally.query.queries import Linear, Term
+from crosstally.query.linear import Linear, Term
 from crosstally.schema import Attribute, Schema, canonical_text
 
 __all__ = [

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 
 from crosstally.measurements import PUBLIC
-from crosstally.query.queries import Cells
 from crosstally.releases.release import Release
 
 __all__ = ["noisy_total", "rows_in_doubt"]
@@ -29,7 +28,7 @@ def noisy_total(release: Release) -> tuple[float, float] | None:
     sums = [
         (float(each.values.sum()), each.variance * each.values.size)
         for each in release.measurements
-        if isinstance(each.query, Cells) and each.origin != PUBLIC and each.noise is not None
+        if each.query.is_table and each.origin != PUBLIC and each.noise is not None
     ]
     if not sums:
         return None

@@ -9,9 +9,8 @@ from dataclasses import replace
 from crosstally.errors import CrosstallyError, ReleaseError
 from crosstally.inference.estimate import ROUNDS, estimate, unsolved_estimate, usual_correction
 from crosstally.measurements import PUBLIC, Chosen, Measurement, public_counts
-from crosstally.query.choice import Choice
-from crosstally.query.kronecker import Kronecker, check_parts, matrices_of
-from crosstally.query.queries import MAX_CELLS, Cells, Contrast, Query
+from crosstally.query.queries import MAX_CELLS, Query
+from crosstally.query.ways import check_parts, matrices_of
 from crosstally.releases.release import Release
 from crosstally.releases.statement import Statement
 from crosstally.residuals import Estimate
@@ -68,8 +67,8 @@ def _published(
     statement = replace(statement, rows=rows_known(schema, statement.rows))
     if statement.unit != schema.unit:
         raise ReleaseError("the unit of the statement must be that of the schema")
-    choices = tuple(Chosen.of(each) for each in measured if isinstance(each.query, Choice))
-    measured = tuple(each for each in measured if not isinstance(each.query, Choice))
+    choices = tuple(Chosen.of(each) for each in measured if not each.query.is_linear)
+    measured = tuple(each for each in measured if each.query.is_linear)
     measured += () if any(each.origin == PUBLIC for each in measured) else public_counts(schema)
     check_measurements(schema, measured)
     nonnegative = usual_correction(measured) if nonnegative is None else nonnegative
@@ -104,10 +103,10 @@ def check_queries(schema: Schema, queries: Iterable[Query]) -> None:
     check_parts(asked)
     MixedAxes.of(schema, [(query, 1.0) for query in asked])  # refuses more covariances than memory holds
     for i, query in enumerate(asked):
-        if isinstance(query, Choice):
+        if not query.is_linear:
             continue
         where = f"measurement {i}"
-        if not isinstance(query, Cells | Contrast | Kronecker):
+        if not query.is_product:
             raise ReleaseError(
                 f"{where}: a release holds cells, contrasts and Kronecker queries, got {type(query).__name__}"
             )

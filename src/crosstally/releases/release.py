@@ -29,8 +29,8 @@ from crosstally.html_text import html_facts
 from crosstally.inference.estimate import ROUNDS, SHRUNK, estimate, infer
 from crosstally.inference.repeats import Repeats, repeated
 from crosstally.measurements import Chosen, Measurement
-from crosstally.query.kronecker import mixed_of
 from crosstally.query.question import Question
+from crosstally.query.ways import mixed_of
 from crosstally.query.where import Where
 from crosstally.releases.statement import Statement
 from crosstally.residuals import Estimate

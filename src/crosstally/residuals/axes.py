@@ -23,6 +23,7 @@ along each axis is the sum over B of variance_B x prod((u_i'w_i)^2, i not in B) 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -31,13 +32,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.query.along import AskedAlong
-from crosstally.query.contrast_map import ContrastAxis
-from crosstally.query.kronecker import Matrices, Matrix
-from crosstally.residuals.basis import decompose, rebuild
+from crosstally.query.operators import CONTRAST, Matrices, Matrix, Operator
+from crosstally.residuals.basis import decompose, decompose_axis, rebuild
 from crosstally.schema import Schema
 from crosstally.typing import Floats
 
-__all__ = ["Axes", "LinearAxis", "basis_along", "linear_axes", "map_axis", "squares_by_subset"]
+__all__ = [
+    "Axes",
+    "AxisReading",
+    "LinearAxis",
+    "basis_along",
+    "linear_axes",
+    "map_axis",
+    "reading_along",
+    "squares_by_subset",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +119,42 @@ def _axis_of(matrix: Matrix) -> LinearAxis:
     return LinearAxis(basis, coordinates @ inverse @ s.T, tau)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class AxisReading:
+    """How the numbers of an operator are read along an attribute of n values.
+
+    ``variances`` are those that unit noise gives each of the n coefficients, T first; infinite where it says nothing of
+    T. ``reader`` turns numbers into the coefficients that are said; None stands for Helmert's basis and cumulative
+    sums. Both are times ``scale``, or its square.
+    """
+
+    variances: tuple[float, ...]
+    reader: Floats | None = None
+    scale: float = 1.0
+
+    def read(self, stack: Floats, axis: int) -> Floats:
+        """The coefficients along an axis of a stack, which may be changed in place; without their scale."""
+        if self.reader is not None:
+            return map_axis(self.reader, stack, axis)
+        if stack.shape[axis] > 1:
+            decompose_axis(stack, axis)
+        if math.isfinite(self.variances[0]):
+            return stack
+        return np.asarray(stack.take(range(int(len(self.variances) > 2), stack.shape[axis]), axis))
+
+
+@lru_cache(maxsize=256)
+def reading_along(operator: Operator, size: int) -> AxisReading:
+    """The reading of an operator: values are S = I, with tau = 1/n; contrasts give Helmert's coefficients a scale."""
+    ones = (1.0,) * (size - 1)
+    if operator.rows is not None:
+        axis = LinearAxis.of(operator.rows)
+        return AxisReading((math.inf if axis.is_residual else 1 / axis.of_total, *ones), axis.reader)
+    if operator.is_residual:
+        return AxisReading((math.inf, *ones), scale=1 / math.sqrt(CONTRAST.squared_scale(size)))
+    return AxisReading((size, *ones))
+
+
 def linear_axes(matrices: Matrices) -> Mapping[str, LinearAxis]:
     """The basis along each attribute that has a matrix."""
     return {name: LinearAxis.of(matrix) for name, matrix in matrices}
@@ -149,7 +194,7 @@ class Axes:
     ) -> Axes:
         """Those of a schema, of the bases along some attributes, and of what is asked along some."""
         sizes = np.array(schema.shape, np.float64)
-        scales = np.array([ContrastAxis(n).squared_scale for n in schema.shape], np.float64)
+        scales = np.array([CONTRAST.squared_scale(n) for n in schema.shape], np.float64)
         out = cls(1 / sizes, scales, 1 / sizes**2, 1 - 1 / sizes, sizes.copy())
         bases, asked = linear or {}, queries or {}
         for name in {**bases, **asked}:

@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["decompose", "rebuild"]
+__all__ = ["decompose", "decompose_axis", "rebuild"]
 
 
 def decompose(tables: ArrayLike, ndim: int) -> NDArray[np.float64]:
@@ -26,12 +26,17 @@ def decompose(tables: ArrayLike, ndim: int) -> NDArray[np.float64]:
     """
     out = np.array(tables, np.float64)
     for axis in range(out.ndim - ndim, out.ndim):
-        values = out.swapaxes(axis, -1)
-        sums = values.cumsum(axis=-1)
-        steps, norms = _helmert(values.shape[-1])
-        values[..., 1:] = (sums[..., :-1] - steps * values[..., 1:]) / norms
-        values[..., 0] = sums[..., -1]
+        decompose_axis(out, axis)
     return out
+
+
+def decompose_axis(tables: NDArray[np.float64], axis: int) -> None:
+    """Coefficients along one axis in the place of values."""
+    values = tables.swapaxes(axis, -1)
+    sums = values.cumsum(axis=-1)
+    steps, norms = _helmert(values.shape[-1])
+    values[..., 1:] = (sums[..., :-1] - steps * values[..., 1:]) / norms
+    values[..., 0] = sums[..., -1]
 
 
 def rebuild(coefficients: ArrayLike, ndim: int) -> NDArray[np.float64]:

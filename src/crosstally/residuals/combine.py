@@ -14,13 +14,11 @@ from numpy.typing import NDArray
 
 from crosstally.errors import QueryError
 from crosstally.measurements import Measurement
-from crosstally.query.choice import Choice
-from crosstally.query.contrast_map import ContrastAxis, ContrastMap
-from crosstally.query.groups import Groups
-from crosstally.query.kronecker import Kronecker, matrices_of
-from crosstally.query.queries import Cells, Contrast, Query
-from crosstally.residuals.axes import LinearAxis, linear_axes, map_axis
-from crosstally.residuals.basis import decompose, rebuild
+from crosstally.query.operators import Operator
+from crosstally.query.queries import Query
+from crosstally.query.ways import Groups, matrices_of
+from crosstally.residuals.axes import LinearAxis, linear_axes, map_axis, reading_along
+from crosstally.residuals.basis import rebuild
 from crosstally.residuals.layout import Layout, find, outer_product
 from crosstally.residuals.mixed import MixedAxes, PlacedBlocks
 from crosstally.residuals.nested import Nesting, PlacedNesting
@@ -126,7 +124,7 @@ def combine(
     variance v gives the coefficient of B the variance v x prod(n_i, i outside B). Where values are in ``groups``,
     schema and measurements are the extended ones. Choices say nothing about counts, and are passed over.
     """
-    measurements = [m for m in measurements if not isinstance(m.query, Choice)]
+    measurements = [m for m in measurements if m.query.is_linear]
     averages = Averages.of(schema, measurements) if groups is None else Averages.in_groups(groups, measurements)
     means = averages.of_values([m.values for m in measurements])
     found = Estimate(schema, averages.keys, coefficients=means, variances=averages.variances, groups=groups)
@@ -215,7 +213,7 @@ class Averages:
 
     keys: NDArray[Any]
     variances: NDArray[np.float64]
-    _groups: tuple[tuple[type | Kronecker, tuple[int, ...], list[int]], ...]
+    _groups: tuple[tuple[Kind, list[int]], ...]
     _places: NDArray[np.intp]
     _own_variances: NDArray[np.float64]
     _nested: tuple[PlacedNesting, ...] = ()
@@ -229,9 +227,9 @@ class Averages:
         linear = linear_axes(matrices_of([m.query for m in measurements]))
         mixed = MixedAxes.of(schema, [(m.query, m.variance) for m in measurements])
         alone = [i for i in range(len(measurements)) if mixed is None or i not in mixed.readings]
-        shapes = by_shape([_kind(measurements[i].query, schema) for i in alone])
-        groups = tuple((kind, sizes, [alone[i] for i in group]) for (kind, sizes), group in shapes.items())
-        parts = [_keys(schema, layout, [measurements[i] for i in group]) for _, _, group in groups]
+        kinds = by_shape([_kind(measurements[i].query, schema) for i in alone])
+        groups = tuple((kind, [alone[i] for i in group]) for kind, group in kinds.items())
+        parts = [_keys(schema, layout, kind, [measurements[i] for i in group]) for kind, group in groups]
         keys = [layout.keys([()])[0][:0], *(part[0] for part in parts)]
         variances = np.concatenate([part[1] for part in parts] or [np.empty(0)])
         unique, places = np.unique(
@@ -292,9 +290,7 @@ class Averages:
 
     def of_values(self, values: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
         """The coefficients for these values, one array for each measurement, in their order."""
-        parts = [
-            _coefficients(kind, sizes, np.stack([values[i] for i in group])) for kind, sizes, group in self._groups
-        ]
+        parts = [_coefficients(kind, np.stack([values[i] for i in group])) for kind, group in self._groups]
         own = np.concatenate(parts or [np.empty(0)])
         precision = self._precision
         sums = np.asarray(np.bincount(self._places, own / self._own_variances, len(self.keys)), np.float64)
@@ -304,82 +300,41 @@ class Averages:
         return means if self._turned is None else self._turned.to_helmert(means)
 
 
-def _kind(query: Query, schema: Schema) -> tuple[type | Kronecker, tuple[int, ...]]:
-    """What is averaged alike: the kind of query, which has its matrices with it, and the sizes of its attributes."""
-    return query if isinstance(query, Kronecker) else type(query), schema.sizes(query.attributes)
+Kind = tuple[tuple[Operator, ...], tuple[int, ...]]
+"""What is averaged alike: the operator along each attribute, and their sizes."""
 
 
-def _keys(schema: Schema, layout: Layout, group: Sequence[Measurement]) -> tuple[NDArray[Any], NDArray[np.float64]]:
-    """Keys and variances of all coefficients in measurements of one kind and shape."""
-    query = group[0].query
-    sizes = schema.sizes(query.attributes)
+def _kind(query: Query, schema: Schema) -> Kind:
+    if not query.is_product:
+        raise QueryError(f"only cells, contrasts and Kronecker queries combine, got {type(query).__name__}")
+    if query.groups:
+        raise QueryError("cells in groups are combined in the extended schema, where they are plain cells")
+    return query.along, schema.sizes(query.attributes)
+
+
+def _keys(
+    schema: Schema, layout: Layout, kind: Kind, group: Sequence[Measurement]
+) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    """Keys and variances of all coefficients in measurements of one kind."""
     keys = layout.keys([[schema.positions[name] for name in m.query.attributes] for m in group])
     own = np.array([m.variance for m in group])
-    match query:
-        case Cells() if query.groups:
-            raise QueryError("cells in groups are combined in the extended schema, where they are plain cells")
-        case Cells():
-            variances = own[:, None] * outer_product([[n] + [1] * (n - 1) for n in sizes])
-        case Contrast():
-            inside = outer_product([[0] + [1] * (n - 1) for n in sizes]) > 0
-            keys = keys[:, inside]
-            scale = query.map(schema).coefficient_scale
-            variances = np.broadcast_to((own * scale**2)[:, None], keys.shape)
-        case Kronecker():
-            precisions = outer_product(_precisions_along(query, sizes))
-            keys = keys[:, precisions > 0]
-            variances = own[:, None] / precisions[precisions > 0]
-        case _:
-            raise QueryError(f"only cells, contrasts and Kronecker queries combine, got {type(query).__name__}")
-    return keys.ravel(), variances.ravel()
+    scale, along = 1.0, []
+    for reading in map(reading_along, *kind):
+        scale *= reading.scale
+        along.append(reading.variances)
+    variances = outer_product(along)
+    said = np.isfinite(variances)
+    return keys[:, said].ravel(), ((own * scale**2)[:, None] * variances[said]).ravel()
 
 
-def _precisions_along(query: Kronecker, sizes: Sequence[int]) -> list[list[float]]:
-    """Along each attribute the precision that unit noise gives each coefficient, that of the total first."""
-    axes = linear_axes(query.matrices)
-    out = []
-    for name, n in zip(query.attributes, sizes, strict=True):
-        if name in axes:
-            out.append([axes[name].of_total] + [1.0] * (n - 1))
-        elif query.is_residual:
-            out.append([0.0] + [float(ContrastAxis(n).squared_scale)] * (n - 1))
-        else:
-            out.append([1 / n] + [1.0] * (n - 1))
-    return out
-
-
-def _kronecker_coefficients(query: Kronecker, sizes: Sequence[int], values: NDArray[Any]) -> NDArray[np.float64]:
-    """The coefficients of answers to one Kronecker query: along axes with a matrix in its own basis."""
-    axes = linear_axes(query.matrices)
-    out = np.asarray(values, np.float64)
-    for place, (name, n) in enumerate(zip(query.attributes, sizes, strict=True), start=1):
-        if name in axes:
-            out = map_axis(axes[name].reader, out, place)
-        else:
-            along = decompose(np.moveaxis(out, place, -1), 1) if out.shape[place] > 1 else np.moveaxis(out, place, -1)
-            if query.is_residual:
-                contrast = along[..., 1:] if along.shape[-1] > 1 else along
-                along = contrast / math.sqrt(ContrastAxis(n).squared_scale)
-            out = np.moveaxis(along, -1, place)
-    return out.ravel()
-
-
-def _coefficients(kind: type | Kronecker, sizes: Sequence[int], values: NDArray[Any]) -> NDArray[np.float64]:
-    """The coefficients of a stack of answers of one kind and shape, in the order of their keys."""
-    if isinstance(kind, Kronecker):
-        return _kronecker_coefficients(kind, sizes, values)
-    if kind is Contrast:
-        return (_contrast_coefficients(values) * ContrastMap(tuple(sizes)).coefficient_scale).ravel()
-    return decompose(values, len(sizes)).ravel()
-
-
-def _contrast_coefficients(values: NDArray[Any]) -> NDArray[np.float64]:
-    """The inner products with Helmert's vectors; an axis of one number holds its only one already."""
-    out = np.asarray(values, np.float64)
-    for axis, numbers in enumerate(values.shape[1:], start=1):
-        if numbers > 1:
-            out = np.moveaxis(decompose(np.moveaxis(out, axis, -1), 1)[..., 1:], -1, axis)
-    return out.reshape(len(out), -1)
+def _coefficients(kind: Kind, values: NDArray[Any]) -> NDArray[np.float64]:
+    """The coefficients of a stack of answers of one kind, in the order of their keys."""
+    out = np.array(values, np.float64)  # a copy: readings work in place
+    scale = 1.0
+    for place, reading in enumerate(map(reading_along, *kind), start=1):
+        scale *= reading.scale
+        out = reading.read(out, place)
+    return (out * scale).ravel()
 
 
 def by_shape(shapes: Sequence[Any]) -> Mapping[Any, list[int]]:

@@ -25,8 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.errors import QueryError, TooManyCellsError
-from crosstally.query.kronecker import Kronecker, matrices_along, matrices_of, mixed_of
-from crosstally.query.queries import Cells, Contrast, Query
+from crosstally.query.queries import Query
+from crosstally.query.ways import matrices_of, mixed_of
 from crosstally.residuals.axes import LinearAxis, basis_along, linear_axes, map_axis
 from crosstally.residuals.layout import Layout, find
 from crosstally.schema import Schema
@@ -136,7 +136,7 @@ class MixedAxes:
         self.readings: dict[int, Reading] = {}
         self._known: dict[object, Floats | None] = {}
         for i, (query, variance) in enumerate(measured):
-            if isinstance(query, Cells | Contrast | Kronecker) and self.holds(query.attributes):
+            if query.is_product and self.holds(query.attributes):
                 self.readings[i] = self.reading(query, variance)
         for reading in self.readings.values():
             self._add(reading)
@@ -156,14 +156,13 @@ class MixedAxes:
         """Whether some of these attributes are measured in more than one way."""
         return any(name in self.mixed for name in names)
 
-    def reading(self, query: Cells | Contrast | Kronecker, variance: float) -> Reading:
+    def reading(self, query: Query, variance: float) -> Reading:
         """What a measurement with noise of this variance says."""
         names, schema = query.attributes, self.schema
         bases = [basis_along(self._axis(name), n) for name, n in zip(names, schema.sizes(names), strict=True)]
-        along = [s @ basis for s, basis in zip(matrices_along(query, schema), bases, strict=True)]
+        along = [s @ basis for s, basis in zip(query.matrices_along(schema), bases, strict=True)]
         others = schema.ordered([name for name in names if name not in self.mixed])
-        residual = query.is_residual if isinstance(query, Kronecker) else isinstance(query, Contrast)
-        orders = [len(others)] if residual else range(len(others) + 1)
+        orders = [len(others)] if query.is_residual else range(len(others) + 1)
         parts = tuple(part for order in orders for part in combinations(others, order))
         return Reading(names, tuple(name for name in names if name in self.mixed), tuple(along), variance, parts)
 

@@ -1,6 +1,6 @@
 """Groups of values and the values themselves, put together by least squares.
 
-In the extended schema (``query.groups``) an attribute with groups stands twice. Let T be the total, x the counts of
+In the extended schema (``query.ways``) an attribute with groups stands twice. Let T be the total, x the counts of
 its n values, u those of its G groups and m_g how many values group g has. Averaged as for any schema, measurements say
 independently of each other
 
@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.measurements import Measurement
-from crosstally.query.groups import Groups, full_part
+from crosstally.query.ways import Groups, full_part
 from crosstally.residuals.basis import decompose, rebuild
 from crosstally.typing import Floats
 

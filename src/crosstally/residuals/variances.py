@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 from crosstally.errors import QueryError
 from crosstally.query.along import AskedAlong
-from crosstally.query.groups import full_part
-from crosstally.query.kronecker import Kronecker, matrices_of
-from crosstally.query.queries import Cells, Contrast, Query
+from crosstally.query.queries import Query
+from crosstally.query.ways import full_part, matrices_of
 from crosstally.residuals.axes import Axes, LinearAxis, basis_along, linear_axes
 from crosstally.residuals.closure import Closure, blocks_of, interleaved, subset_shares
 from crosstally.residuals.layout import find
@@ -34,7 +33,6 @@ __all__ = [
     "bounded",
     "cell_variance",
     "inverse_cells_outside",
-    "without_matrices",
 ]
 
 MOST_PRECISION = 1e30
@@ -43,8 +41,8 @@ budgets buy more, up to 1e300, whose squares and products are no doubles: planni
 _TINY = 1e-300  # in place of a precision of zero, whose inverse is not used
 
 
-MeasuredAlike = tuple[type[Query], NDArray[np.intp], float]
-"""Queries of one kind and number of attributes: the kind, the attributes' positions (a row each), the variance."""
+MeasuredAlike = tuple[bool, NDArray[np.intp], float]
+"""Queries over so many attributes: whether they are residual, the attributes' positions (a row each), the variance."""
 
 
 class Variances:
@@ -110,19 +108,21 @@ class Variances:
 
         Of cells in groups it counts what they say about tables in full.
         """
-        alike: dict[tuple[type[Query], int, float], list[tuple[str, ...]]] = {}
+        alike: dict[tuple[bool, int, float], list[tuple[str, ...]]] = {}
         linear = linear_axes(matrices_of([query for query, _ in measured]))
         mixed = MixedAxes.of(schema, measured)
-        in_full = [(*full_part(without_matrices(query)), variance) for query, variance in measured]
+        in_full = [(*full_part(query), variance) for query, variance in measured]
         for i, (query, cells, variance) in enumerate(in_full):
             names = query.attributes
             if mixed is not None and i in mixed.readings:
                 continue
-            alike.setdefault((type(query), len(names), variance * cells), []).append(names)
+            if not query.is_product:
+                raise QueryError(f"only cells, contrasts and Kronecker queries combine, got {type(query).__name__}")
+            alike.setdefault((query.is_residual, len(names), variance * cells), []).append(names)
         known = schema.positions
         groups = [
-            (kind, np.array([[known[name] for name in names] for names in tables], np.intp), variance)
-            for (kind, _, variance), tables in alike.items()
+            (residual, np.array([[known[name] for name in names] for names in tables], np.intp), variance)
+            for (residual, _, variance), tables in alike.items()
         ]
         tables = dict.fromkeys([(), *(query.attributes for query, _, _ in in_full)])
         return cls(Closure(schema, tuple(tables)), groups, linear, mixed=mixed)
@@ -186,26 +186,19 @@ def cell_variance(of_subsets: Floats, sizes: Sequence[int]) -> float:
     return float(of_subsets @ subset_shares(np.array([sizes], float))[0])
 
 
-def without_matrices(query: Query) -> Query:
-    """The query that says as much about the same sets: of a Kronecker query cells or a contrast."""
-    return query.plain if isinstance(query, Kronecker) else query
-
-
 def _precision(closure: Closure, measured: Sequence[MeasuredAlike], axes: Axes) -> Floats:
     """The sum over all measurements of one over the variance of each set's coefficients."""
-    alike: dict[tuple[type[Query], int], list[tuple[NDArray[np.intp], float]]] = {}
-    for kind, rows, variance in measured:
-        alike.setdefault((kind, rows.shape[1]), []).append((rows, variance))
+    alike: dict[tuple[bool, int], list[tuple[NDArray[np.intp], float]]] = {}
+    for residual, rows, variance in measured:
+        alike.setdefault((residual, rows.shape[1]), []).append((rows, variance))
     precision = np.zeros(len(closure))
-    for (kind, _), groups in alike.items():
+    for (residual, _), groups in alike.items():
         positions = np.sort(np.concatenate([rows for rows, _ in groups]), axis=1)
         variances = np.concatenate([np.full((len(rows), 1), variance) for rows, variance in groups])
-        if kind is Cells:
-            keys, parts = closure.keys_of(positions), axes.totals_outside(positions)
-        elif kind is Contrast:
+        if residual:
             keys, parts = closure.whole_keys(positions), axes.of_contrast[positions].prod(axis=1)[:, None]
         else:
-            raise QueryError(f"only cells, contrasts and Kronecker queries combine, got {kind.__name__}")
+            keys, parts = closure.keys_of(positions), axes.totals_outside(positions)
         places, found = find(closure.keys, keys)
         precision += np.bincount(places[found], (parts / variances)[found], len(closure))
     return precision

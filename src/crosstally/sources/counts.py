@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from crosstally.errors import CrosstallyError, TooManyCellsError
 from crosstally.measurements import ExactTable
-from crosstally.query.queries import MAX_CELLS, Cells
+from crosstally.query.queries import MAX_CELLS, Cells, Product
 from crosstally.schema import Attribute, Outside, Schema
 from crosstally.sources.codes.kept import KeptCodes
 from crosstally.sources.columns import Columns
@@ -30,7 +30,7 @@ __all__ = ["EncodedRows", "count", "count_share"]
 def count(
     rows: Any,
     schema: Schema,
-    tables: Sequence[Cells | Sequence[str]],
+    tables: Sequence[Product | Sequence[str]],
     *,
     reading: Reading = AS_IT_IS,
     refuse_unclear: bool = True,
@@ -68,7 +68,7 @@ def count(
 def count_share(
     rows: Any,
     schema: Schema,
-    tables: Sequence[Cells | Sequence[str]],
+    tables: Sequence[Product | Sequence[str]],
     share: Share,
     *,
     reading: Reading = AS_IT_IS,
@@ -86,7 +86,9 @@ def count_share(
         return _counted(ours.chosen(read), columns, needed, asked, batch_rows), ours.digest
 
 
-def _prepared(schema: Schema, tables: Sequence[Cells | Sequence[str]]) -> tuple[Columns, list[Cells], list[Attribute]]:
+def _prepared(
+    schema: Schema, tables: Sequence[Product | Sequence[str]]
+) -> tuple[Columns, list[Product], list[Attribute]]:
     """The columns of a schema, the tables as queries, and the attributes whose cells must be known to count them."""
     columns, schema = Columns.of(schema), schema.public()
     asked = _asked(schema, tables)
@@ -103,7 +105,7 @@ def _counted(
     read: Iterable[pa.RecordBatch],
     columns: Columns,
     needed: Sequence[Attribute],
-    asked: Sequence[Cells],
+    asked: Sequence[Product],
     batch_rows: int,
 ) -> tuple[ExactTable, ...]:
     names = [attribute.name for attribute in needed]
@@ -157,7 +159,7 @@ class EncodedRows:
     def __reduce__(self) -> NoReturn:
         raise CrosstallyError("encoded rows are confidential and cannot be pickled or copied to another process")
 
-    def count(self, tables: Sequence[Cells | Sequence[str]]) -> tuple[ExactTable, ...]:
+    def count(self, tables: Sequence[Product | Sequence[str]]) -> tuple[ExactTable, ...]:
         """The exact counts of each table, in order, as ``count`` gives them for the same rows."""
         asked = _asked(self._schema, tables)
         if self._in_spark is not None:
@@ -165,9 +167,9 @@ class EncodedRows:
         return tallied(self._codes.batches(), self._schema.names, self._schema, asked, self._batch_rows)
 
 
-def _asked(schema: Schema, tables: Sequence[Cells | Sequence[str]]) -> list[Cells]:
+def _asked(schema: Schema, tables: Sequence[Product | Sequence[str]]) -> list[Product]:
     """The tables as queries, once they are known to fit into memory together."""
-    asked = [table if isinstance(table, Cells) else Cells(table) for table in tables]
+    asked = [table if isinstance(table, Product) else Cells(table) for table in tables]
     cells = sum(math.prod(table.shape(schema)) for table in asked)
     if cells > MAX_CELLS:
         raise TooManyCellsError(f"at most {MAX_CELLS:,} cells can be counted at once, got {cells:,}; count in parts")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from crosstally.errors import SourceError
 from crosstally.measurements import ExactTable
-from crosstally.query.queries import Cells
+from crosstally.query.queries import Product
 from crosstally.schema import Attribute
 from crosstally.sources.columns import Columns
 from crosstally.sources.reading import Reading
@@ -38,7 +38,7 @@ def count_in_spark(
     rows: Any,
     columns: Columns,
     attributes: Sequence[Attribute],
-    tables: Sequence[Cells],
+    tables: Sequence[Product],
     *,
     reading: Reading,
     refuse_unclear: bool,
@@ -78,7 +78,7 @@ class KeptInSpark:
             chunks = in_spark(lambda: _by_place(frame, task).mapInArrow(BoundChunks(task), CHUNKS))
         self._chunks = in_spark(lambda: chunks.localCheckpoint(eager=True))
 
-    def count(self, tables: Sequence[Cells]) -> tuple[ExactTable, ...]:
+    def count(self, tables: Sequence[Product]) -> tuple[ExactTable, ...]:
         """The exact counts of each table."""
         counting = CountChunks(self._task, tuple(tables), bounded=True)
         return _tables(in_spark(lambda: self._chunks.mapInArrow(counting, BLOCKS)), self._task, tables)
@@ -131,13 +131,13 @@ def _by_place(frame: Any, task: Task) -> Any:
     return frame.mapInArrow(EncodeRows(task), CHUNKS).repartition("place").sortWithinPartitions("place")
 
 
-def _tables(blocks: Any, task: Task, tables: Sequence[Cells]) -> tuple[ExactTable, ...]:
+def _tables(blocks: Any, task: Task, tables: Sequence[Product]) -> tuple[ExactTable, ...]:
     """The tables whose blocks all tasks have made."""
     found = in_spark(lambda: blocks.repartition("block").mapInArrow(AddBlocks(), BLOCKS).collect())
     return add_up(found, task, tables)
 
 
-def add_up(found: Sequence[Any], task: Task, tables: Sequence[Cells]) -> tuple[ExactTable, ...]:
+def add_up(found: Sequence[Any], task: Task, tables: Sequence[Product]) -> tuple[ExactTable, ...]:
     """The tables that rows with blocks and notes make up; raises what the notes tell of."""
     schema = task.columns.schema.public()
     shapes = [table.shape(schema) for table in tables]

@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from crosstally.errors import CrosstallyError, OutsideValueError, SourceError
-from crosstally.query.queries import Cells
+from crosstally.query.queries import Product
 from crosstally.schema import Attribute
 from crosstally.sources.columns import Columns
 from crosstally.sources.guard import guarded
@@ -107,7 +107,7 @@ class CountRows:
     """Rows into blocks of counts, where the schema has no unit."""
 
     task: Task
-    tables: tuple[Cells, ...]
+    tables: tuple[Product, ...]
 
     def __call__(self, batches: Batches) -> Batches:
         """The blocks of a partition."""
@@ -119,7 +119,7 @@ class CountChunks:
     """Chunks into blocks of counts; where they are not bounded yet, that comes first."""
 
     task: Task
-    tables: tuple[Cells, ...]
+    tables: tuple[Product, ...]
     _: KW_ONLY
     bounded: bool
 
@@ -187,7 +187,7 @@ def _as_chunks(found: Found, task: Task) -> Batches:
     return _told(made, chunk_note)
 
 
-def _as_blocks(found: Found, task: Task, tables: Sequence[Cells]) -> Batches:
+def _as_blocks(found: Found, task: Task, tables: Sequence[Product]) -> Batches:
     return _told(_counted(found, task, tables), block_note)
 
 
@@ -256,7 +256,7 @@ def _bounded(task: Task, batches: Batches) -> Found:
 # Counts
 
 
-def _counted(found: Found, task: Task, tables: Sequence[Cells]) -> Batches:
+def _counted(found: Found, task: Task, tables: Sequence[Product]) -> Batches:
     """The counts of all tables and, where there are units, how often each place was begun, in blocks."""
     schema, names = task.columns.schema.public(), [attribute.name for attribute in task.attributes]
     tally = Tally(schema, tables, task.batch_rows)

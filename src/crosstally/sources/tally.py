@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.measurements import ExactTable
-from crosstally.query.queries import Cells
+from crosstally.query.queries import Product
 from crosstally.schema import Schema
 from crosstally.threads import in_order, most_threads
 
@@ -27,7 +27,7 @@ Kept = tuple[int, Sequence[NDArray[Any]], NDArray[np.int64] | None]
 
 
 def tallied(
-    rows: Iterable[Kept], names: Sequence[str], schema: Schema, tables: Sequence[Cells], batch_rows: int
+    rows: Iterable[Kept], names: Sequence[str], schema: Schema, tables: Sequence[Product], batch_rows: int
 ) -> tuple[ExactTable, ...]:
     """The exact counts of each table, in order, counted in threads.
 
@@ -66,11 +66,11 @@ def tallied(
 class Tally:
     """Growing counts of many tables; confidential, like the tables that come of it."""
 
-    def __init__(self, schema: Schema, tables: Sequence[Cells], batch_rows: int) -> None:
+    def __init__(self, schema: Schema, tables: Sequence[Product], batch_rows: int) -> None:
         from crosstally.kernels import counting
 
         self._schema, self._tables = schema, tables
-        parts: tuple[list[Cells], list[Cells]] = ([], [])
+        parts: tuple[list[Product], list[Product]] = ([], [])
         for table in tables:
             shape = table.shape(schema)
             is_small = math.prod(shape) <= counting.SMALL_CELLS and max(shape, default=0) <= counting.SMALL_SIZE
@@ -130,7 +130,7 @@ class _Part:
     """
 
     def __init__(
-        self, schema: Schema, tables: Sequence[Cells], empty: NDArray[Any], kernel: Callable[..., None]
+        self, schema: Schema, tables: Sequence[Product], empty: NDArray[Any], kernel: Callable[..., None]
     ) -> None:
         sizes: dict[tuple[str, tuple[int, ...] | None], int] = {}
         members = []
@@ -160,7 +160,7 @@ class _Part:
         number = rows if weights is None else np.array(weights, np.int64)  # a copy, since Arrow's arrays are read-only
         self._kernel(self._codes, number, self._sizes, self._members, self._starts, self._offsets, self.counts)
 
-    def counts_by_table(self) -> dict[Cells, NDArray[np.int64]]:
+    def counts_by_table(self) -> dict[Product, NDArray[np.int64]]:
         """The counts of each table."""
         parts = zip(self._tables, self._shapes, self._offsets[:-1], self._offsets[1:], strict=True)
         return {table: self.counts[start:end].reshape(shape) for table, shape, start, end in parts}

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from crosstally.budget import NoiseKind
-from crosstally.query.kronecker import Matrix
+from crosstally.query.operators import Matrix
 from crosstally.residuals.axes import LinearAxis
 from crosstally.strategies.matrices import hierarchy, wavelet
 from crosstally.strategies.recovery import plan_matrix

@@ -18,12 +18,11 @@ from crosstally.measurements import public_variance
 from crosstally.plans.plan import Plan
 from crosstally.plans.request import RequestGroup
 from crosstally.query.along import AskedAlong
-from crosstally.query.groups import full_part
-from crosstally.query.queries import Cells, Query
+from crosstally.query.ways import full_part
 from crosstally.residuals.axes import Axes, linear_axes
 from crosstally.residuals.closure import Closure, closure_of
 from crosstally.residuals.mixed import MixedAxes
-from crosstally.residuals.variances import MeasuredAlike, Variances, without_matrices
+from crosstally.residuals.variances import MeasuredAlike, Variances
 from crosstally.schema import Schema
 from crosstally.strategies.goal import goal_of
 from crosstally.typing import Floats
@@ -36,7 +35,7 @@ def public_tables(schema: Schema) -> list[MeasuredAlike]:
     out: list[MeasuredAlike] = []
     for fact in schema.public_counts():
         place = [] if fact.attribute is None else [schema.positions[fact.attribute]]
-        out.append((Cells, np.array([place], np.intp), public_variance(fact)))
+        out.append((False, np.array([place], np.intp), public_variance(fact)))
     return out
 
 
@@ -65,13 +64,13 @@ def _forecast(plan: Plan) -> _Forecast:
     return found
 
 
-def _in_full(group: RequestGroup, schema: Schema) -> tuple[type[Query], NDArray[np.intp], float]:
-    """What requests that are alike say about tables in full: kind of query, attributes, variance."""
-    query, cells = full_part(without_matrices(group.query))
+def _in_full(group: RequestGroup, schema: Schema) -> MeasuredAlike:
+    """What requests that are alike say about tables in full."""
+    query, cells = full_part(group.query)
     if cells == 1:
-        return type(query), group.positions, group.noise.variance
+        return query.is_residual, group.positions, group.noise.variance
     kept = np.array([[schema.positions[name] for name in query.attributes]], np.intp)
-    return Cells, np.repeat(kept, len(group), axis=0), cells * group.noise.variance
+    return False, np.repeat(kept, len(group), axis=0), cells * group.noise.variance
 
 
 class _Forecast:
@@ -88,7 +87,7 @@ class _Forecast:
             measured += public_tables(plan.schema)
         if plan.mixed:
             held = [plan.schema.positions[name] for name in plan.mixed]
-            measured = [(kind, rows[~np.isin(rows, held).any(axis=1)], v) for kind, rows, v in measured]
+            measured = [(alone, rows[~np.isin(rows, held).any(axis=1)], v) for alone, rows, v in measured]
         return Variances(closure, measured, linear_axes(plan.matrices), asked, self._mixed)
 
     @cached_property

@@ -20,7 +20,8 @@ from crosstally.budget import Budget, Neighbours, Sensitivity
 from crosstally.errors import PlanError, TooManyCellsError
 from crosstally.plans.plan import Plan
 from crosstally.plans.request import GroupedRequests, RequestGroup
-from crosstally.query.queries import Cells, Contrast
+from crosstally.query.operators import contrast_variance
+from crosstally.query.queries import Cells, Contrast, Product
 from crosstally.residuals.closure import Closure, closure_of
 from crosstally.schema import Attribute, Schema
 from crosstally.strategies.base import StrategyWithOptions, Task
@@ -112,7 +113,7 @@ class _Kind:
     ``factor`` is the variance of the residual's coefficients for each unit of variance of the answer.
     """
 
-    query: Cells | Contrast
+    query: Product
     moved: Sensitivity
     _: KW_ONLY
     factor: float
@@ -133,14 +134,12 @@ def _kinds(shared: Closure, neighbours: Neighbours, *, pure: bool, moved: Sensit
     return out
 
 
-def _residual(
-    names: tuple[str, ...], schema: Schema, neighbours: Neighbours, *, pure: bool
-) -> tuple[Cells | Contrast, float]:
+def _residual(names: tuple[str, ...], schema: Schema, neighbours: Neighbours, *, pure: bool) -> tuple[Product, float]:
     """What to ask for a residual, and the variance of its coefficients for each unit of variance of the answer."""
     if not names:
         return Cells(()), 1.0
     cells, contrast = Cells(names), Contrast(names)
-    factor = contrast.map(schema).variance_factor
+    factor = contrast_variance(schema.sizes(names))
     if pure:
         moved, least = contrast.sensitivity(schema, neighbours).l1, cells.sensitivity(schema, neighbours).l1
         return (contrast, factor) if moved**2 * factor < least**2 else (cells, 1.0)
@@ -171,7 +170,7 @@ def _groups(
             exact = Fraction(1, round(total)) if equal else Fraction(float(share) / (total * (1 + 1e-12)))
             noise = least_noise(kind.moved, budget.amount * exact, pure=budget.pure)
             positions = kind.positions[part == share]
-            first = type(kind.query)(tuple(schema.names[i] for i in positions[0]))
+            first = kind.query.over(tuple(schema.names[i] for i in positions[0]))
             out.append(RequestGroup(first, noise, positions))
     return out
 

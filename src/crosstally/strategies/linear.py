@@ -22,8 +22,7 @@ import numpy as np
 
 from crosstally.plans.plan import Plan
 from crosstally.query.along import Rows, asked_along
-from crosstally.query.kronecker import Kronecker
-from crosstally.query.queries import Cells, Contrast, Query
+from crosstally.query.queries import Cells, Contrast, Kronecker, Query
 from crosstally.residuals.axes import Axes
 from crosstally.residuals.closure import Closure, closure_of
 from crosstally.strategies.axis_matrices import MatrixAlong, gaussian_matrices, laplace_matrices

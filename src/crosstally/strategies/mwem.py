@@ -141,7 +141,7 @@ def multiplicative_weights(
     logs = np.log(estimates[0]).ravel()
     tables: list[tuple[NDArray[np.intp], Floats]] = []  # of each cell of the domain its cell in the table; its counts
     for each in measured:
-        if isinstance(each.query, Choice) or not each.query.attributes:
+        if not each.query.is_linear or not each.query.attributes:
             continue
         tables.append((_cells_of(schema, each.query.attributes), np.asarray(each.values, np.float64).ravel()))
         for cells, counts in tables * replays if replays else tables[-1:]:

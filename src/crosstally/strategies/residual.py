@@ -19,7 +19,7 @@ from crosstally.budget import Budget, Neighbours
 from crosstally.errors import PlanError
 from crosstally.plans.plan import Plan
 from crosstally.plans.request import GroupedRequests, RequestGroup
-from crosstally.query.contrast_map import ContrastMap
+from crosstally.query.operators import contrast_variance
 from crosstally.query.queries import Cells, Contrast, Query
 from crosstally.residuals.closure import Closure, closure_of
 from crosstally.strategies.balance import Balance, balanced, replacement_costs
@@ -106,7 +106,7 @@ def contrast_costs(closure: Closure, neighbours: Neighbours | str) -> Floats:
     for places, positions in closure.members:
         for rows, query in _alike(closure, positions, np.zeros(len(positions), np.intp)):
             squared = query.sensitivity(closure.schema, neighbours).l2_squared
-            out[places[rows]] = squared / 2 / ContrastMap(closure.schema.sizes(query.attributes)).squared_scale
+            out[places[rows]] = squared / 2 * contrast_variance(closure.schema.sizes(query.attributes))
     return out
 
 

@@ -49,7 +49,7 @@ def choosing(choice: Choice, schema: Schema, budget: Budget, neighbours: Neighbo
 
 def just_chosen(seen: Sequence[Measurement]) -> tuple[str, ...] | None:
     """The table that the last answer chose; None where the last answer is a measurement."""
-    if not seen or not isinstance(seen[-1].query, Choice):
+    if not seen or seen[-1].query.is_linear:
         return None
     return Chosen.of(seen[-1]).table
 

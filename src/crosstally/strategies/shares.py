@@ -10,7 +10,8 @@ from fractions import Fraction
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind, Sensitivity
 from crosstally.plans.joint_cost import groups_cost
 from crosstally.plans.request import Request, RequestGroup, grouped
-from crosstally.query.queries import Linear, Query
+from crosstally.query.linear import Linear
+from crosstally.query.queries import Query
 from crosstally.schema import Schema
 
 __all__ = ["least_noise", "requests_with_shares", "with_less_noise"]

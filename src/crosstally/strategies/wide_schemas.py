@@ -10,7 +10,7 @@ import numpy as np
 
 from crosstally.measurements import Measurement
 from crosstally.plans.plan import Plan, Request
-from crosstally.query.queries import Cells
+from crosstally.query.queries import Cells, Product
 from crosstally.residuals import combine
 from crosstally.residuals.closure import Closure
 from crosstally.residuals.variances import MOST_PRECISION
@@ -50,7 +50,7 @@ def second_of_wide(task: Task, plan: Plan, seen: Sequence[Measurement]) -> Seque
         return grouped_views(task, seen, groups, known.of_tables)
     number = len(trial_pairs(names))
     first, trial = seen[:-number], seen[-number:]
-    groups = {name: of for each in trial if isinstance(each.query, Cells) for name, of in each.query.groups}
+    groups = {name: of for each in trial for name, of in each.query.groups}
     combined = combine(task.schema, first)
     variances = np.array([combined.variance((name,)) for name in names])
     return grouped_views(task, first, groups, variances, trial=trial)
@@ -104,7 +104,7 @@ def _measured_together(plan: Plan) -> set[str]:
     return {name for request in plan.requests for name in request.query.attributes if len(request.query.attributes) > 1}
 
 
-def _in_groups(names: tuple[str, ...], groups: Mapping[str, tuple[int, ...]]) -> Cells:
+def _in_groups(names: tuple[str, ...], groups: Mapping[str, tuple[int, ...]]) -> Product:
     return Cells(names, {name: groups[name] for name in names if name in groups}) if len(names) > 1 else Cells(names)
 
 

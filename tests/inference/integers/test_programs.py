@@ -17,7 +17,8 @@ from crosstally.inference.integers.columns import Columns, Target
 from crosstally.inference.integers.pricing import all_scores, best_listed, best_proved, local_search, scores_of
 from crosstally.inference.integers.programs import nearest_table, round_with_total
 from crosstally.privacy.noise import draw
-from crosstally.query.queries import Cells, Contrast, Linear, Term
+from crosstally.query.linear import Linear, Term
+from crosstally.query.queries import Cells, Contrast, Product
 from crosstally.schema import Schema
 from reference_fourier import coefficient, coefficient_matrix, marginal_matrix, nearest_by_cone_program
 
@@ -245,7 +246,7 @@ def test_pricing_against_all_cells() -> None:
     rng = np.random.default_rng(1)
     schema = schema_of(2, 3, 4, 2, 3)
     names = schema.names
-    queries: list[Cells | Contrast] = [
+    queries: list[Product] = [
         Contrast(("a1", "a0")),
         Cells(("a2", "a3")),
         Contrast(("a4",)),
@@ -293,7 +294,7 @@ def test_cells_improve_by_their_score_and_the_multiplier_of_the_total(
 
 def test_columns_are_the_answers_of_single_rows() -> None:
     schema = schema_of(2, 3, 4)
-    queries: list[Cells | Contrast] = [Contrast(("a2", "a0")), Cells(("a1", "a2")), Cells(()), Contrast(("a1",))]
+    queries: list[Product] = [Contrast(("a2", "a0")), Cells(("a1", "a2")), Cells(()), Contrast(("a1",))]
     columns = Columns(schema, [Target(query, np.zeros(query.shape(schema))) for query in queries])
     for cell in ((0, 0, 0), (1, 2, 3), (0, 1, 2)):
         row = np.zeros(schema.shape, np.int64)

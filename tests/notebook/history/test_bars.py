@@ -13,7 +13,8 @@ from crosstally.budget import Noise, NoiseKind
 from crosstally.measurements import Measurement
 from crosstally.notebook.history import History
 from crosstally.notebook.history.plausible import Scale, _unseen
-from crosstally.query.queries import Cells, Linear, Term
+from crosstally.query.linear import Linear, Term
+from crosstally.query.queries import Cells, Product
 from crosstally.query.question import query_of
 from crosstally.schema import Attribute, Schema
 
@@ -23,7 +24,7 @@ SCHEMA = Schema([Attribute(f"x{i}", [str(v) for v in range(n)]) for i, n in enum
 NORMAL, LAPLACE = 1.959964, math.log(20) / math.sqrt(2)
 
 
-def gaussian(query: Linear | Cells, values: object, scale: float) -> Measurement:
+def gaussian(query: Linear | Product, values: object, scale: float) -> Measurement:
     noise = Noise(NoiseKind.GAUSSIAN, scale)
     return Measurement(query, np.asarray(values), variance=noise.variance, noise=noise, origin="x")
 

@@ -15,7 +15,7 @@ from crosstally.notebook.history.held_out import best_of, held_out, share_of, sq
 from crosstally.notebook.history.record import Estimates, History
 from crosstally.notebook.history.synthetic_rows import synthesize
 from crosstally.notebook.results import Answer
-from crosstally.query.queries import Linear, Term
+from crosstally.query.linear import Linear, Term
 from crosstally.schema import Attribute, Schema
 
 SIZES = (12, 8, 6)

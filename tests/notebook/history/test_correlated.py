@@ -9,7 +9,7 @@ from crosstally.notebook.history.bundles import Batch, parts_of
 from crosstally.notebook.history.components import Past, Structure
 from crosstally.notebook.history.correlated import SharedErrors, split_noise
 from crosstally.notebook.history.prior import Prior
-from crosstally.query.queries import Linear, Term
+from crosstally.query.linear import Linear, Term
 from crosstally.schema import Attribute, Schema
 from crosstally_lab.papers.edbt12.products import kernel
 

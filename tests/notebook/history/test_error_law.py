@@ -13,7 +13,7 @@ from crosstally.notebook.history.chain import CellsOf
 from crosstally.notebook.history.constraints import Constraints
 from crosstally.notebook.history.error_law import DEVIATION, Unexplained, factor
 from crosstally.notebook.results import Answer
-from crosstally.query.queries import Linear, Term
+from crosstally.query.linear import Linear, Term
 
 ROWS = np.array([[0, 0], [0, 1], [1, 0], [1, 1]], np.int32)
 PAST = Constraints((0,), np.array([0.5]), noise=np.ones(1), bounds=np.ones(1), tables=np.array([[1.0, 0.0]]))

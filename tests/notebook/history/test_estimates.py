@@ -18,7 +18,8 @@ from crosstally.notebook.history.components import Past, Structure
 from crosstally.notebook.history.laplace import replaced, tilted
 from crosstally.notebook.history.likelihood import Belief, fit, statistics
 from crosstally.notebook.history.prior import Prior
-from crosstally.query.queries import Cells, Contrast, Linear, Term
+from crosstally.query.linear import Linear, Term
+from crosstally.query.queries import Cells, Contrast
 from crosstally.query.question import count, query_of
 from crosstally.schema import Attribute, Schema
 from crosstally_lab.papers.edbt12.eigenqueries import Eigenqueries

@@ -14,7 +14,7 @@ from crosstally.notebook.history.components import Past, Structure
 from crosstally.notebook.history.likelihood import Belief, fit
 from crosstally.notebook.history.loadings import Mixture, evidence, moved, ordered_covariance
 from crosstally.notebook.history.prior import Prior
-from crosstally.query.queries import Linear, Term
+from crosstally.query.linear import Linear, Term
 from crosstally.schema import Attribute, Schema
 from reference_history import log_likelihood, query_vector, shaped_products
 

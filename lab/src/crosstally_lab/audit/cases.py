@@ -12,8 +12,8 @@ from crosstally.budget import Budget, Neighbours
 from crosstally.measurements import Measurement
 from crosstally.plans.plan import Plan, Request
 from crosstally.query.choice import Choice
-from crosstally.query.kronecker import Kronecker
-from crosstally.query.queries import Cells, Contrast, Linear, Query, Term
+from crosstally.query.linear import Linear, Term
+from crosstally.query.queries import Cells, Contrast, Kronecker, Query
 from crosstally.schema import Attribute, Outside, Schema, Unit
 from crosstally.strategies import MWEM, NAMED, Adaptive, Clustered, Fourier, Residual, Strategy, Views
 from crosstally.strategies.planner import compare

@@ -24,8 +24,8 @@ from crosstally.local.oracles import ORACLES, Oracle
 from crosstally.plans.plan import Plan
 from crosstally.privacy.measure import sampler_of
 from crosstally.query.choice import Choice
-from crosstally.query.kronecker import Kronecker
-from crosstally.query.queries import Cells, Linear, Query, Term
+from crosstally.query.linear import Linear, Term
+from crosstally.query.queries import Cells, Kronecker, Query
 from crosstally.schema import Schema, Unit
 from crosstally.strategies import MWEM, Adaptive, Clustered, Direct, Flat, Fourier, Residual, Stepwise, Strategy, Views
 from crosstally.workload import Workload

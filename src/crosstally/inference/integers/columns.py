@@ -7,7 +7,6 @@ table adds a column to the answers of all targets; a program over all cells is s
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.errors import QueryError, TooManyCellsError
-from crosstally.query.contrast_map import ContrastMap
-from crosstally.query.queries import Cells, Contrast, Query
+from crosstally.query.queries import Query
 from crosstally.schema import Schema
 from crosstally.typing import Floats
 
@@ -49,8 +47,8 @@ class Columns:
 
     def __init__(self, schema: Schema, targets: Sequence[Target]) -> None:
         for target in targets:
-            if not isinstance(target.query, Cells | Contrast):
-                raise QueryError(f"a table can be fitted to cells and contrasts, got {type(target.query).__name__}")
+            if not target.query.is_product or target.query.matrices:
+                raise QueryError(f"a table can be fitted to cells and contrasts, got {target.query.kind.title()}")
             shape = target.query.shape(schema)
             if target.values.shape != shape or not np.isfinite(target.values).all():
                 raise QueryError(f"a target must have finite values of shape {shape}, got {target.values.shape}")
@@ -68,7 +66,7 @@ class Columns:
     def of(self, cells: NDArray[np.intp]) -> Floats:
         """The columns of some cells (one a row, a value for each attribute), side by side: (numbers, cells)."""
         parts = [
-            _columns(target.query, [self.schema.shape[i] for i in positions], cells[:, list(positions)])
+            target.query.columns(cells[:, list(positions)], self.schema).astype(float)
             for target, positions in zip(self.targets, self.positions, strict=True)
         ]
         return np.vstack(parts) if parts else np.empty((0, len(cells)))
@@ -78,8 +76,7 @@ class Columns:
         sums: dict[tuple[int, ...], Floats] = {}
         for target, positions, part in zip(self.targets, self.positions, self._split(multipliers), strict=True):
             order = np.argsort(positions, kind="stable")
-            sizes = [self.schema.shape[i] for i in positions]
-            table = _adjoint(target.query, sizes, part.reshape(target.values.shape)).transpose(order)
+            table = target.query.adjoint(part.reshape(target.values.shape), self.schema).transpose(order)
             key = tuple(sorted(positions))
             sums[key] = sums[key] + table if key in sums else table
         merged: list[ScoreTable] = []
@@ -93,22 +90,6 @@ class Columns:
 
     def _split(self, numbers: Floats) -> list[Floats]:
         return np.split(numbers, self._ends[:-1])
-
-
-def _columns(query: Query, sizes: Sequence[int], values: NDArray[np.intp]) -> Floats:
-    """The answers to one query of a single person in each of some cells: (numbers, cells)."""
-    number = len(values)
-    if isinstance(query, Cells):
-        out = np.zeros((math.prod(sizes), number))
-        keys = np.ravel_multi_index(tuple(values.T), tuple(sizes)) if sizes else np.zeros(number, np.intp)
-        out[keys, np.arange(number)] = 1.0
-        return out
-    return ContrastMap(tuple(sizes)).columns(values).astype(float)
-
-
-def _adjoint(query: Query, sizes: Sequence[int], multipliers: Floats) -> Floats:
-    """For each combination of values the column of such a cell times the multipliers."""
-    return multipliers if isinstance(query, Cells) else ContrastMap(tuple(sizes)).adjoint(multipliers)
 
 
 def _spread(table: Floats, positions: tuple[int, ...], wanted: tuple[int, ...]) -> Floats:

@@ -160,7 +160,7 @@ def _most_rows(columns: Columns, objective: Objective, total: float | None, dist
         return total
     most = math.inf
     for target in columns.targets:
-        if type(target.query).__name__ == "Cells":
+        if target.query.is_table:
             slack = distance * (target.values.size if objective == "largest" else 1)
             most = min(most, max(0.0, float(target.values.sum()) + slack))
     return most

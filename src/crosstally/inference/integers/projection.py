@@ -18,7 +18,6 @@ from crosstally.errors import QueryError
 from crosstally.inference.integers.columns import Columns, Target
 from crosstally.inference.integers.pricing import MAX_LISTED, best_listed, local_search, scores_of
 from crosstally.inference.integers.programs import FittedTable, round_with_total
-from crosstally.query.queries import Cells
 from crosstally.schema import Schema
 from crosstally.typing import Floats
 
@@ -46,7 +45,7 @@ def projected_table(
         step: Cells that would be weighed with less than this many rows at first are not looked for.
         time_limit: Seconds after which the best table so far is returned.
     """
-    if not all(isinstance(target.query, Cells) for target in targets):
+    if not all(target.query.is_table for target in targets):
         raise QueryError("a table is projected on marginals: give cells")
     columns = Columns(schema, targets)
     least = step * len(targets)  # a cell stands once in every table, so its column has this squared length x step

@@ -20,7 +20,7 @@ from crosstally.local.oracles.base import Residual, ResidualOracle, ViewOracle
 from crosstally.local.planning.groups import Group
 from crosstally.local.protocol import Protocol
 from crosstally.measurements import Measurement
-from crosstally.query.contrast_map import ContrastMap
+from crosstally.query.operators import contrast_variance
 from crosstally.query.queries import Cells, Contrast
 
 __all__ = ["measurements_of"]
@@ -90,6 +90,6 @@ def _contrast(names: tuple[str, ...], sizes: tuple[int, ...], found: Residual, s
     mean_square = float((frequencies**2).sum()) / coefficients - found.response / sample.people
     spread = most - min(max(mean_square, 0.0), most)
     variance = sample.total**2 * (found.response + spread * sample.left) / sample.people
-    contrast = ContrastMap(tuple(shape))
-    values, variance = contrast.apply(frequencies * sample.total), variance / contrast.variance_factor
-    return Measurement(Contrast(own), values, variance=variance, noise=None, origin=sample.origin)
+    contrast, variance = Contrast(own), variance / contrast_variance(shape)
+    values = contrast.answer(frequencies * sample.total)
+    return Measurement(contrast, values, variance=variance, noise=None, origin=sample.origin)

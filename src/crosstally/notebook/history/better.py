@@ -38,7 +38,7 @@ from crosstally.notebook.history.correlated import Correlated
 from crosstally.notebook.history.error_law import DEVIATION, Unexplained, factor
 from crosstally.notebook.history.held_out import FOLDS, held_out, share_of
 from crosstally.notebook.history.record import Estimates, History
-from crosstally.query.queries import Linear
+from crosstally.query.linear import Linear
 from crosstally.schema import Schema
 from crosstally.typing import Floats
 
@@ -164,13 +164,11 @@ class BetterOfBoth:
     @property
     def _centred(self) -> bool:
         """Whether the number of rows is public or was measured."""
-        return self._total is not None or any(
-            not isinstance(m.query, Linear) or not m.query.attributes for m in self._measured
-        )
+        return self._total is not None or any(m.query.is_product or not m.query.attributes for m in self._measured)
 
     def _too_large(self) -> bool:
         """Whether tables of several attributes were measured, which the kernel uses exactly, or questions are wide."""
-        if any(not isinstance(m.query, Linear) and len(m.query.attributes) > 1 for m in self._measured):
+        if any(m.query.is_product and len(m.query.attributes) > 1 for m in self._measured):
             return True
         shape, positions = self.kernel.schema.sizes, self.kernel.schema.ordered
         cells = (math.prod(shape(positions(m.query.attributes))) for m in self.kernel.linear)

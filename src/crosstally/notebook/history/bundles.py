@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from crosstally.errors import QueryError, TooManyCellsError
 from crosstally.notebook.history.prior import Prior
-from crosstally.query.queries import Linear
+from crosstally.query.linear import Linear
 from crosstally.schema import Schema
 
 __all__ = ["MOST_ASKED_TOGETHER", "Batch", "Bundle", "Positions", "parts_of", "projected"]

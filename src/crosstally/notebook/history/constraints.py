@@ -27,9 +27,8 @@ from crosstally.measurements import Measurement
 from crosstally.notebook.history.bundles import Batch, Positions
 from crosstally.notebook.history.prior import Prior
 from crosstally.notebook.history.record import History
-from crosstally.query.choice import Choice
-from crosstally.query.kronecker import Kronecker
-from crosstally.query.queries import MAX_CELLS, Linear
+from crosstally.query.linear import Linear
+from crosstally.query.queries import MAX_CELLS
 from crosstally.residuals.combine import Estimate, combine
 from crosstally.residuals.nested import full_part_measured
 from crosstally.schema import Schema
@@ -160,9 +159,9 @@ def problem(schema: Schema, measurements: Iterable[Measurement], *, total: float
     if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not 0 < alpha < math.inf:
         raise QueryError(f"alpha must be a positive number, got {alpha!r}")
     given = tuple(measurements)
-    measured = tuple(full_part_measured(each) for each in given if not isinstance(each.query, Choice | Kronecker))
+    measured = tuple(full_part_measured(each) for each in given if each.query.is_linear and not each.query.matrices)
     history = History(schema, given, total=total)
-    tables = [m for m in measured if not isinstance(m.query, Linear)]
+    tables = [m for m in measured if m.query.is_product]
     combined = _consistent(schema, tables, total)
     size = history.size
     constraints = (*_of_tables(combined, tables, size, alpha), *_of_answers(schema, history.linear, size, alpha))

@@ -10,8 +10,7 @@ import numpy as np
 
 from crosstally.errors import QueryError
 from crosstally.measurements import Measurement
-from crosstally.query.kronecker import Kronecker
-from crosstally.query.queries import Linear, Term
+from crosstally.query.linear import Linear, Term
 from crosstally.schema import Schema
 
 __all__ = ["answers_of_matrices"]
@@ -23,7 +22,7 @@ _MOST_ANSWERS = 1_500
 def answers_of_matrices(schema: Schema, measurements: Iterable[Measurement]) -> tuple[Measurement, ...]:
     """Each number of the measurements by matrices as one linear answer; those of few numbers first."""
     out: list[Measurement] = []
-    by_matrix = (m for m in measurements if isinstance(m.query, Kronecker))
+    by_matrix = (m for m in measurements if m.query.matrices)
     for measurement in sorted(by_matrix, key=lambda m: m.values.size):
         if len(out) + measurement.values.size > _MOST_ANSWERS:
             break
@@ -36,8 +35,7 @@ def answers_of_matrices(schema: Schema, measurements: Iterable[Measurement]) -> 
 
 def _answers(schema: Schema, measurement: Measurement) -> Iterator[Measurement]:
     query = measurement.query
-    assert isinstance(query, Kronecker)
-    rows = [[tuple(row) for row in axis.tolist()] for axis in query.along(schema)]
+    rows = [[tuple(row) for row in axis.tolist()] for axis in query.matrices_along(schema)]
     for own, value in zip(product(*rows), measurement.values.ravel().tolist(), strict=True):
         if math.prod(max(map(abs, row)) for row in own) == 0:  # a row of zeros says nothing
             continue

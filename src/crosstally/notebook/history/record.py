@@ -26,9 +26,7 @@ from crosstally.notebook.history.matrices import answers_of_matrices
 from crosstally.notebook.history.plausible import Plausible, Scale, plausible
 from crosstally.notebook.history.prior import Prior, shares
 from crosstally.notebook.history.threads import on_one_thread
-from crosstally.query.choice import Choice
-from crosstally.query.kronecker import Kronecker
-from crosstally.query.queries import Linear
+from crosstally.query.linear import Linear
 from crosstally.residuals.basis import rebuild
 from crosstally.residuals.combine import Estimate, combine
 from crosstally.residuals.nested import full_part_measured
@@ -122,12 +120,12 @@ class History:
             correlated: Those of the linear answers whose noise is correlated.
         """
         given = tuple(measurements)
-        measured = tuple(full_part_measured(each) for each in given if not isinstance(each.query, Choice | Kronecker))
-        asked = tuple(m for m in measured if isinstance(m.query, Linear))
+        measured = tuple(full_part_measured(each) for each in given if each.query.is_linear and not each.query.matrices)
+        asked = tuple(m for m in measured if not m.query.is_product)
         self.schema = schema
         self.asked = len(asked)
         self.linear = (*asked, *answers_of_matrices(schema, given))
-        tables = [m for m in measured if not isinstance(m.query, Linear)]
+        tables = [m for m in measured if m.query.is_product]
         if not (measured or self.linear) and total is None:
             raise QueryError("nothing was answered yet, so that nothing can be estimated; ask first")
         self.prior, self._tables = _read_tables(schema, tables, total)

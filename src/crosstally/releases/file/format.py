@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from crosstally.budget import Noise
 from crosstally.measurements import Measurement
-from crosstally.query.kronecker import Kronecker, Matrix
-from crosstally.query.queries import Cells
+from crosstally.query.operators import Matrix
 from crosstally.schema import Schema
 
 __all__ = [
@@ -89,15 +88,10 @@ class MeasurementKind:
     @classmethod
     def of(cls, measurement: Measurement, matrices: Mapping[str, Sequence[Matrix]]) -> MeasurementKind:
         """The kind of a measurement, where attributes have these matrices."""
-        query = "contrast"
-        if isinstance(measurement.query, Cells):
-            query = "groups" if measurement.query.groups else "cells"
-        elif isinstance(measurement.query, Kronecker):
-            query = "kronecker"
-        values = "whole" if measurement.values.dtype == np.int64 else "real"
         asked = measurement.query
-        own = asked.matrices if isinstance(asked, Kronecker) else ()
-        numbers = tuple((name, matrices[name].index(matrix)) for name, matrix in own)
+        query = "groups" if asked.groups else asked.kind
+        values = "whole" if measurement.values.dtype == np.int64 else "real"
+        numbers = tuple((name, matrices[name].index(matrix)) for name, matrix in asked.matrices)
         return cls(query, values, measurement.noise, measurement.variance, measurement.origin, numbers)
 
     def to_dict(self) -> dict[str, Any]:

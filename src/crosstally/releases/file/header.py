@@ -19,9 +19,9 @@ from crosstally.errors import CrosstallyError, ReleaseError
 from crosstally.inference.estimate import CORRECTED
 from crosstally.json_text import JsonError, read_json
 from crosstally.measurements import Chosen
-from crosstally.query.groups import Groups
-from crosstally.query.kronecker import Kronecker, Matrix, all_matrices_of, read_matrix
-from crosstally.query.queries import MAX_CELLS, Cells, Contrast, check_contrast_cells, read_group_maps
+from crosstally.query.operators import Matrix, read_group_maps, read_matrix
+from crosstally.query.queries import MAX_CELLS, Cells, Contrast, Kronecker, Product, check_contrast_cells
+from crosstally.query.ways import Groups, all_matrices_of
 from crosstally.releases.file.format import (
     CHOSEN_FIELDS,
     ESTIMATE_FIELDS,
@@ -41,8 +41,6 @@ _FREE_CELLS = 2**20  # of contrasts: four times what one stage of a plan may hav
 _MOST_REPEATED = 1_000  # measurements with the noise, the entry and the table of another one: plans have next to none
 _QUERIES = ("cells", "groups", "contrast", "kronecker")
 
-Asked = Cells | Contrast | Kronecker
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
@@ -54,7 +52,7 @@ class Header:
     rounds: int
     corrected: str
     variances_left: Mapping[tuple[str, ...], float]
-    measurements: tuple[tuple[MeasurementKind, Asked, tuple[int, ...]], ...]
+    measurements: tuple[tuple[MeasurementKind, Product, tuple[int, ...]], ...]
     groups: Groups | None
     choices: tuple[Chosen, ...]
 
@@ -242,7 +240,7 @@ class _Known(NamedTuple):
     groups: Mapping[str, tuple[int, ...]]
     matrices: Mapping[str, Sequence[Matrix]]
 
-    def kronecker(self, names: Sequence[str], kind: MeasurementKind, where: str) -> Kronecker:
+    def kronecker(self, names: Sequence[str], kind: MeasurementKind, where: str) -> Product:
         """The query of a kind over some attributes."""
         own = {}
         for name, number in kind.matrices:
@@ -258,7 +256,7 @@ def _read_measurements(
     known: _Known,
     schema: Schema,
     rows: int,
-) -> tuple[tuple[MeasurementKind, Asked, tuple[int, ...]], ...]:
+) -> tuple[tuple[MeasurementKind, Product, tuple[int, ...]], ...]:
     """All measurements; their sizes are added up exactly and must make the number of rows that the file has."""
     out = []
     cells = values = 0
@@ -280,7 +278,7 @@ def _read_measurements(
         cells += math.prod(table.shape(schema))
         if cells > MAX_CELLS:
             raise ReleaseError(f"a release must hold at most {MAX_CELLS:,} cells; {where} goes beyond")
-        query: Asked = Contrast(names) if kind.query == "contrast" else table
+        query = Contrast(names) if kind.query == "contrast" else table
         if kind.query == "kronecker":
             query = known.kronecker(names, kind, where)
         elif kind.matrices:

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from crosstally.errors import CrosstallyError, ReleaseError
 from crosstally.inference.estimate import smallest_cell
 from crosstally.measurements import Measurement
-from crosstally.query.kronecker import Kronecker
 from crosstally.releases.file.format import (
     CONTENT,
     DIGEST_KEY,
@@ -173,7 +172,7 @@ def _estimate(header: Header, fitted: Sequence[Measurement]) -> Estimate:
         (header.schema, fitted) if groups is None else (groups.extended, extended_measurements(groups, fitted))
     )
     with np.errstate(all="ignore"):
-        linear = any(isinstance(m.query, Kronecker) for m in fitted)
+        linear = any(m.query.matrices for m in fitted)
         combined = combine(schema, fitted, groups, rows=header.statement.rows if linear else None)
         if header.statement.rows is not None:
             combined = combined.with_total(header.statement.rows)

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from crosstally.errors import ReleaseError
 from crosstally.measurements import Chosen, Measurement
 from crosstally.platform_files import whole_file
-from crosstally.query.kronecker import Kronecker, all_matrices_of
-from crosstally.query.queries import Contrast
+from crosstally.query.ways import all_matrices_of
 from crosstally.releases.file.format import (
     CONTENT,
     DIGEST_KEY,
@@ -212,7 +211,7 @@ def _codes(schema: Schema, pieces: Sequence[tuple[Measurement, range]], rows: in
         names, grouped = measurement.query.attributes, dict(measurement.query.groups)
         cells = np.arange(piece.start, piece.stop)
         values = np.unravel_index(cells, measurement.values.shape) if names else ()
-        by_matrix = dict(measurement.query.matrices) if isinstance(measurement.query, Kronecker) else {}
+        by_matrix = dict(measurement.query.matrices)
         for name, value in zip(names, values, strict=True):
             if name in by_matrix:  # a row of its matrix is no value
                 continue
@@ -231,6 +230,6 @@ def _labelled(codes: NDArray[np.int32], labels: pa.Array) -> pa.Array:
 def table_text(measurement: Measurement) -> str:
     """What was measured, for people."""
     names = " x ".join(measurement.query.attributes).encode("utf-8", "replace").decode()
-    if isinstance(measurement.query, Kronecker):
+    if measurement.query.matrices:
         return f"linear queries of {names}"
-    return f"contrast of {names}" if isinstance(measurement.query, Contrast) else names or "total"
+    return f"contrast of {names}" if measurement.query.is_residual else names or "total"

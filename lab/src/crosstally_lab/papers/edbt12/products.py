@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from crosstally.notebook.history.bundles import Batch, Bundle
 from crosstally.notebook.history.prior import Prior
-from crosstally.query.queries import Linear
+from crosstally.query.linear import Linear
 from crosstally.schema import Schema
 
 __all__ = ["kernel", "kernel_of_terms"]

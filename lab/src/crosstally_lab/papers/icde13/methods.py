@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from crosstally.budget import Budget
 from crosstally.errors import CrosstallyError
 from crosstally.measurements import Measurement
-from crosstally.query.queries import MAX_CELLS, Cells, Contrast
+from crosstally.query.queries import MAX_CELLS, Contrast
 from crosstally.residuals.combine import combine
 from crosstally.schema import Schema
 from crosstally.strategies.clustered import Clustered
@@ -168,7 +168,7 @@ def _fourier_errors(plan: Plan, random: np.random.Generator) -> Errors:
             noise=None,
             origin="simulated",
         )
-        if isinstance(each.query, Cells) and each.query.attributes
+        if each.query.is_table and each.query.attributes
         else each
         for each in drawn
     ]

@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 from crosstally.errors import QueryError
 from crosstally.local.oracles.hadamard_matrix import hadamard_transform
 from crosstally.measurements import Measurement
-from crosstally.query.queries import Contrast
 from crosstally.residuals import Estimate, combine
 from crosstally.schema import Schema
 from crosstally.typing import Floats
@@ -123,7 +122,7 @@ def shifted_estimate(schema: Schema, measurements: Sequence[Measurement], *, fai
         raise QueryError("a constant makes Fourier coefficients non-negative: all attributes must have two values")
     scales = []
     for measurement in measurements:
-        fits = isinstance(measurement.query, Contrast) or not measurement.query.attributes
+        fits = measurement.query.is_residual or not measurement.query.attributes
         if not fits or measurement.noise is None or measurement.noise.kind.value != "laplace":
             raise QueryError("a constant makes Fourier coefficients non-negative: give contrasts with Laplace noise")
         scales.append(measurement.noise.scale)

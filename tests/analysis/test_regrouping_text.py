@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crosstally.analysis.regrouping_text import groups_in_text, level_in_text, parse_regrouping
 from crosstally.errors import QueryError
-from crosstally.query.regrouping_text import groups_in_text, level_in_text, parse_regrouping
 
 
 @pytest.mark.parametrize(
