@@ -18,10 +18,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from crosstally.designs import covering_design
-from crosstally.designs.catalogue import Found, orbit_numbers
+from crosstally.designs.constructions import Found, orbit_numbers
 from crosstally.designs.covers import Blocks, Room, schonheim_bound, tidied, uncovered
-from crosstally.designs.fields import prime_powers
-from crosstally.designs.geometry import affine_flats
+from crosstally.designs.geometry import affine_flats, prime_powers
 from crosstally.designs.search import annealed, fewest_greedy, selected
 from crosstally.errors import CrosstallyError
 

@@ -30,8 +30,8 @@ def rules(old: str, new: str) -> list[tuple[re.Pattern[str], str]]:
         (re.compile(rf"\btests/{slashed}(?=[/\s`\"')]|$)"), f"tests/{new_slashed}"),
     ]
     if parent:
-        found.append((re.compile(rf"(?<=[`\"'(]){dotted}(?=[`\"').])"), new))
-        found.append((re.compile(rf"(?<=[`\"'(]){slashed}(?=(\.py)?[`\"')])"), new_slashed))
+        found.append((re.compile(rf"(?<=[`\"']){dotted}(?=[`\"').])"), new))
+        found.append((re.compile(rf"(?<=[`\"']){slashed}(?=(\.py)?[`\"')])"), new_slashed))
         pattern = rf"\bfrom crosstally\.{re.escape(parent)} import {name}(?= as |$)"
         alias = "" if called == name else f" as {name}"
         imported = f"from crosstally.{below} import {called}{alias}"

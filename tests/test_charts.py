@@ -160,7 +160,7 @@ def test_drawing_names_the_extra_it_needs(tmp_path: Path, monkeypatch: pytest.Mo
     def refuse(module: str) -> None:
         raise ModuleNotFoundError(f"No module named {module!r}", name=module)
 
-    monkeypatch.setattr("crosstally.extras.import_module", refuse)
+    monkeypatch.setattr("crosstally.checks.import_module", refuse)
     with pytest.raises(MissingExtraError, match=r"vl-convert-python is not installed: .*crosstally\[charts\]"):
         charts.save(chart, tmp_path / "chart.svg")
 

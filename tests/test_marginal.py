@@ -12,8 +12,8 @@ import pytest
 
 from crosstally.answers.marginal import ErrorKind, Marginal
 from crosstally.answers.uncertainty import Bounds, LinearLaw
+from crosstally.checks import optional
 from crosstally.errors import CrosstallyError, MissingExtraError, QueryError
-from crosstally.extras import optional
 from crosstally.schema import Attribute, Schema
 from crosstally.text_table import aligned, cell_text
 
@@ -260,7 +260,7 @@ def test_a_missing_package_is_named_with_the_extra_that_brings_it(
     def refuse(module: str) -> None:
         raise ModuleNotFoundError(f"No module named {module!r}", name=module)
 
-    monkeypatch.setattr("crosstally.extras.import_module", refuse)
+    monkeypatch.setattr("crosstally.checks.import_module", refuse)
     with pytest.raises(MissingExtraError, match=rf"^{package} is not installed: pip install 'crosstally\[{extra}\]'$"):
         getattr(marginal(SEX), method)()
 
@@ -269,6 +269,6 @@ def test_a_package_that_is_broken_is_not_called_missing(monkeypatch: pytest.Monk
     def breaks(module: str) -> None:
         raise ModuleNotFoundError("No module named 'inner'", name="inner")
 
-    monkeypatch.setattr("crosstally.extras.import_module", breaks)
+    monkeypatch.setattr("crosstally.checks.import_module", breaks)
     with pytest.raises(ModuleNotFoundError, match="inner"):
         optional("pandas", extra="frames")

@@ -31,11 +31,10 @@ from crosstally.releases import Statement
 from crosstally.releases.promise import costs_of_entries
 from crosstally.residuals.closure import closure_of
 from crosstally.strategies import NAMED, Fourier, Views
-from crosstally.strategies.base import Task
+from crosstally.strategies.base import Task, choosing
 from crosstally.strategies.planner import compare, rows_matter, solve_epsilon
 from crosstally.strategies.proposal import Proposal
 from crosstally.strategies.residual import best_variances, contrast_costs, contrasts_with_variances
-from crosstally.strategies.rounds import choosing
 from crosstally.strategies.shares import requests_with_shares, with_less_noise
 
 PACKAGES = (ct, crosstally_lab)

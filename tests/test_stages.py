@@ -18,7 +18,7 @@ from crosstally.budget import Budget, Neighbours
 from crosstally.errors import KeyReusedError, LedgerError, OverspendError, PlanError
 from crosstally.plans.joint_cost import privacy_cost
 from crosstally.plans.plan import Plan, Rule, public_total
-from crosstally.plans.stages import stage_key, stage_keys, sum_of_stages
+from crosstally.plans.request import stage_key, stage_keys, sum_of_stages
 from crosstally.privacy.ledger import request_digest
 from crosstally.query.queries import Cells, Product
 from crosstally.strategies import Strategy, Task, Views

@@ -15,7 +15,7 @@ from crosstally.budget import Noise, NoiseKind
 from crosstally.plans.plan import Plan, Request
 from crosstally.query.queries import MAX_CELLS, Cells, Product
 from crosstally.schema import Schema
-from crosstally.strategies.value_groups import groups_of_all
+from crosstally.strategies.wide_schemas import groups_of_all
 from wide_schema import wide_schema
 
 ROWS = 2_000

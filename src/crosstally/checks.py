@@ -1,14 +1,23 @@
-"""Whether what was given to a public call is of the right kind: one line says what it must be, and what it is."""
+"""Whether what was given to a public call is of the right kind: one line says what it must be, and what it is.
+
+Packages that not everyone needs, imported where they are used.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from crosstally.errors import CrosstallyError, QueryError
+from crosstally.errors import CrosstallyError, MissingExtraError, QueryError
 
-__all__ = ["check_kind", "names_in", "several"]
+__all__ = [
+    "check_kind",
+    "names_in",
+    "optional",
+    "several",
+]
 
 _KINDS: Mapping[Any, str] = {
     bool: "True or False",
@@ -55,3 +64,19 @@ def names_in(given: Iterable[object]) -> tuple[str, ...]:
     for name in names:
         check_kind(name, str, "the name of an attribute")
     return names
+
+
+def optional(module: str, *, extra: str, package: str | None = None) -> Any:
+    """A module of an optional package; raises the line that installs it when it is not there.
+
+    Args:
+        module: What to import.
+        extra: The extra of crosstally that brings it.
+        package: What people install, where that is not the module's name.
+    """
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name != module:  # it is there, but something it needs is not
+            raise
+        raise MissingExtraError(package or module, extra) from None

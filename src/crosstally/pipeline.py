@@ -14,7 +14,7 @@ from crosstally.budget import Amount, Budget, Neighbours, Objective
 from crosstally.errors import CrosstallyError, KeyReusedError, LedgerError, PlanError, SchemaError, SourceError
 from crosstally.measurements import ExactTable, Measurement, public_counts
 from crosstally.plans.plan import Plan, check_plan, check_rows, public_total, spent_by
-from crosstally.plans.stages import stage_key
+from crosstally.plans.request import stage_key
 from crosstally.privacy.ledger import Ledger, request_digest
 from crosstally.releases import Release, Statement, publish
 from crosstally.releases.publish import rows_known

@@ -1,15 +1,30 @@
-"""Work in threads, one for each core. Results come in the order of the work, whatever the number of threads."""
+"""Work in threads, one for each core. Results come in the order of the work, whatever the number of threads.
+
+Solve small systems of equations on one thread: BLAS would divide every step among threads that wait for each other.
+
+Sixty questions of a notebook, each with a fit of some hundred solves of up to 60 unknowns, took several times as long
+with eight threads on two cores as with one. Large systems gain from threads and keep them.
+"""
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
+from functools import cache
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
-__all__ = ["in_order", "most_threads"]
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
+
+__all__ = [
+    "in_order",
+    "most_threads",
+    "on_one_thread",
+]
 
 # Pieces of work that wait for each thread beside the one it works on. One is enough to keep it busy; more would hold
 # more rows in memory. Results do not depend on it.
@@ -54,3 +69,24 @@ def in_order(work: Callable[[T], R], pieces: Iterable[T], *, threads: int | None
             yield underway.popleft().result()
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+MOST_UNKNOWNS = 1_000
+"""Up to here one thread is as fast as two, or faster: a step of a solve takes less than the threads need to meet."""
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    """Finds the libraries that are loaded, once: numpy's and SciPy's BLAS are there when the first solve comes."""
+    import scipy.linalg  # noqa: F401 - loads its BLAS
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
+def on_one_thread(unknowns: int) -> contextlib.AbstractContextManager[object]:
+    """While a block solves systems of this many unknowns, BLAS has one thread if they are few."""
+    if unknowns > MOST_UNKNOWNS:
+        return contextlib.nullcontext()
+    limited: contextlib.AbstractContextManager[object] = _controller().limit(limits=1, user_api="blas")
+    return limited

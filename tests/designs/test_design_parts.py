@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from crosstally.designs import covers, geometry, search
-from crosstally.designs.catalogue import Found, designs_found, orbit_numbers, orbits_of
-from crosstally.designs.fields import field_of, prime_power
+from crosstally.designs.constructions import Found, designs_found, orbit_numbers, orbits_of
+from crosstally.designs.geometry import field_of, prime_power
 from crosstally.kernels.annealing import anneal_blocks
 from reference_designs import greedy_views, is_design, uncovered_subsets
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from crosstally.errors import CrosstallyError
-from crosstally.generate.labelled import labelled_rows
+from crosstally.generate.people import labelled_rows
 from crosstally.schema import Attribute, Schema
 
 SCHEMA = Schema([Attribute("sex", ["Female", "Male"]), Attribute("age", edges=[0, 18, 120], missing=True)])

@@ -10,9 +10,9 @@ import pytest
 from crosstally.errors import CrosstallyError
 from crosstally.local.bulk import answers, reports
 from crosstally.local.collector import Collector
+from crosstally.local.oracles.answers import filled
 from crosstally.local.oracles.randomised_response import RandomisedResponse
 from crosstally.local.oracles.unary_encoding import UnaryEncoding
-from crosstally.local.oracles.words import filled
 from crosstally.local.protocol import design
 from crosstally.schema import Attribute, Schema
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
-from crosstally.local.report_ids import ReportIds
+from crosstally.local.received import ReportIds
 
 ID = np.dtype("V16")
 

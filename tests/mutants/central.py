@@ -108,7 +108,7 @@ CENTRAL = (
         "plans/test_joint_sensitivity.py::test_under_replacement_requests_spend_the_whole_budget_and_no_more",
     ),
     Mutant(
-        "plans/stages.py",
+        "plans/request.py",
         "budget.amount**2 / 2 if budget.pure",
         "budget.amount**2 / 4 if budget.pure",
         "test_stages.py::test_stages_of_both_kinds_add_up_in_rho",

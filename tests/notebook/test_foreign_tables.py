@@ -10,7 +10,7 @@ import pytest
 
 import crosstally as ct
 from crosstally.errors import QueryError
-from crosstally.notebook.foreign_tables import foreign_tables
+from crosstally.notebook.foreign import foreign_tables
 
 SCHEMA = ct.Schema([ct.Attribute("sex", ["f", "m"]), ct.Attribute("age", ["young", "middle", "old"])])
 ORIGIN = "OpenDP's AIM, rho 0.1"

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from crosstally.errors import LedgerError
-from crosstally.privacy import ledger_file, ledger_lock, mounts
+from crosstally.privacy import ledger_file, ledger_lock
 from crosstally.privacy.ledger import Ledger
 from crosstally.privacy.ledger_file import Store
 from ledgers import EPSILON, SCHEMA, TENTH, ledger_in, spend
@@ -440,7 +440,7 @@ def test_only_an_unused_file_is_removed(tmp_path: Path) -> None:
 def mounted(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     """Let the kernel say that this is mounted."""
     (folder / "mountinfo").write_text(text, encoding="utf-8")
-    monkeypatch.setattr(mounts, "_MOUNTS", folder / "mountinfo")
+    monkeypatch.setattr(ledger_lock, "_MOUNTS", folder / "mountinfo")
 
 
 @pytest.mark.parametrize("kind", ["nfs", "nfs4", "cifs", "smb3", "9p", "virtiofs", "ceph", "fuse", "fuse.sshfs"])
@@ -478,6 +478,6 @@ def test_the_mount_that_holds_a_file_is_found(tmp_path: Path, monkeypatch: pytes
         (["broken", "0:2 / / rw - ext4 a rw"], False),
     ):
         mounted(tmp_path, monkeypatch, "\n".join(f"5 1 {line}" for line in lines))
-        assert (mounts.unfit(folder) is not None) is refused, lines
-    monkeypatch.setattr(mounts, "_MOUNTS", tmp_path / "none")
-    assert mounts.unfit(folder) is None
+        assert (ledger_lock.unfit(folder) is not None) is refused, lines
+    monkeypatch.setattr(ledger_lock, "_MOUNTS", tmp_path / "none")
+    assert ledger_lock.unfit(folder) is None

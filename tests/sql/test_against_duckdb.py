@@ -11,7 +11,7 @@ import numpy as np
 
 import crosstally as ct
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
-from crosstally.generate.labelled import labelled_rows
+from crosstally.generate.people import labelled_rows
 from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells
 from crosstally.releases import Statement, publish

@@ -17,13 +17,13 @@ from cli_runs import ran_well
 from conftest import schema_of
 from crosstally.errors import PlanError
 from crosstally.measurements import Measurement
-from crosstally.plans.stages import stage_key
+from crosstally.plans.request import stage_key
 from crosstally.query.choice import Choice
 from crosstally.query.queries import Cells, Contrast
 from crosstally.residuals import combine
 from crosstally.strategies import Adaptive, adaptive
 from crosstally.strategies.adaptive import candidates_of
-from crosstally.strategies.prediction import predicted_tables
+from crosstally.strategies.likely import predicted_tables
 from crosstally.strategies.rules import next_stage
 from reference_adaptive import slow_choice, slow_prediction
 from reference_privacy import brute_force_cost

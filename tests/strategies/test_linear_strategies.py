@@ -7,7 +7,7 @@ import crosstally as ct
 from crosstally.query.along import asked_along
 from crosstally.query.queries import Cells
 from crosstally.strategies import Direct, LinearStrategies, Residual
-from crosstally.strategies.axis_matrices import best_gram
+from crosstally.strategies.matrices import best_gram
 from reference_linear import numbered, rows_of
 
 CPS = (50, 100, 7, 4, 2)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from crosstally.budget import NoiseKind
 from crosstally.errors import PlanError, TooManyCellsError
 from crosstally.strategies import matrices
-from crosstally.strategies.grouping import Grouping, greedy_groups, has_grouping_property, is_consistent
+from crosstally.strategies.clustered import Grouping, greedy_groups, has_grouping_property, is_consistent
 from crosstally.strategies.recovery import (
     demands,
     gaussian_constant,

@@ -13,7 +13,7 @@ from conftest import schema_of
 from crosstally.budget import NoiseKind
 from crosstally.errors import PlanError, TooManyCellsError
 from crosstally.measurements import Measurement
-from crosstally.plans.stages import stage_key
+from crosstally.plans.request import stage_key
 from crosstally.query.choice import Choice
 from crosstally.query.queries import Cells
 from crosstally.schema import Unit

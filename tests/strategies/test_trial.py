@@ -19,8 +19,8 @@ from crosstally.schema import Schema
 from crosstally.strategies import rules
 from crosstally.strategies.belief import Belief
 from crosstally.strategies.goal import goal_of
-from crosstally.strategies.trial import mean_square_size, trial_pairs, trial_share
 from crosstally.strategies.view_shares import TableBudget, ViewShares, unshrunk_score
+from crosstally.strategies.wide_schemas import mean_square_size, trial_pairs, trial_share
 
 
 def measured(table: np.ndarray, variance: float) -> Measurement:

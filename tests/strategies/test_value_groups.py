@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from crosstally.query.queries import Cells
 from crosstally.schema import Attribute, Schema
-from crosstally.strategies.value_groups import groups_of_all, rows_of_a_group, value_groups
+from crosstally.strategies.wide_schemas import groups_of_all, rows_of_a_group, value_groups
 from wide_schema import wide_schema
 
 

@@ -20,7 +20,7 @@ from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells
 from crosstally.releases import Release, Statement, publish
-from crosstally.strategies.value_groups import value_groups
+from crosstally.strategies.wide_schemas import value_groups
 
 __all__ = ["main"]
 

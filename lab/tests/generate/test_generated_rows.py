@@ -8,8 +8,7 @@ import pyarrow as pa
 import pytest
 
 from crosstally.errors import CrosstallyError, QueryError
-from crosstally.generate.people import PEOPLE, people
-from crosstally.generate.rows import resample
+from crosstally.generate.people import PEOPLE, people, resample
 from crosstally_lab.generate.binary import independent
 from crosstally_lab.generate.chains import markov_chain
 from crosstally_lab.generate.transactions import transactions

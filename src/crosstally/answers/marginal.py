@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from crosstally.answers.changes import Change
 from crosstally.answers.operations import COUNT, LabelledTable
 from crosstally.answers.uncertainty import Bounds, LinearLaw, Uncertainty
+from crosstally.checks import optional
 from crosstally.errors import CrosstallyError, QueryError, must_be_one_of
-from crosstally.extras import optional
 from crosstally.html_text import MOST_ROWS, html_table
 from crosstally.measurements import read_only
 from crosstally.platform_files import whole_file, write_text, writing

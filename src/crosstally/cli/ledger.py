@@ -171,7 +171,7 @@ def export(
     """Write the release of an earlier spend again, from the numbers that the ledger keeps. Free."""
     from crosstally.cli.output.screen import number_of, people
     from crosstally.plans.plan import spent_by
-    from crosstally.plans.stages import stage_keys
+    from crosstally.plans.request import stage_keys
     from crosstally.privacy.ledger import Ledger
     from crosstally.releases import Statement, publish
 

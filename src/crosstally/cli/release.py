@@ -214,7 +214,7 @@ class _Account:
 
     def standing(self, key: str) -> tuple[Fraction, Fraction, Budget]:
         """The cost of all stages of the release with this key, what is left of the cap, and the cap."""
-        from crosstally.plans.stages import cost_of_stages
+        from crosstally.plans.request import cost_of_stages
 
         cap, entries = self.ledger.standing()
         cost = cost_of_stages(key, {entry.key: entry.cost for entry in entries})

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from crosstally.checks import optional
 from crosstally.errors import ReleaseError
-from crosstally.extras import optional
 from crosstally.measurements import Measurement
 from crosstally.releases import Release
 from crosstally.schema import Schema

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from crosstally.answers.marginal import USUAL_LEVEL
 from crosstally.answers.operations import COUNT
+from crosstally.checks import optional
 from crosstally.errors import QueryError
 from crosstally.exports.cells import measures
 from crosstally.exports.csv_table import Columns
-from crosstally.extras import optional
 from crosstally.platform_files import write_bytes
 
 if TYPE_CHECKING:

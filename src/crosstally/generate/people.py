@@ -1,4 +1,9 @@
-"""Generated people: a small causal model of nine attributes, for the demo and for comparisons."""
+"""Generated people: a small causal model of nine attributes, for the demo and for comparisons.
+
+How many rows: the number asked for, and rows drawn again from those of a table.
+
+Synthetic rows with labels: what can be handed on in place of the rows that nobody may see.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +15,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from crosstally.generate.rows import check_rows
+from crosstally.errors import CrosstallyError
 from crosstally.schema import Attribute, Schema
 
-__all__ = ["PEOPLE", "people"]
+__all__ = [
+    "PEOPLE",
+    "check_rows",
+    "labelled_rows",
+    "people",
+    "resample",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,3 +290,36 @@ def _choose(random: np.random.Generator, weights: NDArray[np.float64]) -> NDArra
 
 def _labelled(attribute: Attribute, codes: NDArray[np.intp]) -> pa.Array:
     return pa.array(attribute.values).take(pa.array(codes))
+
+
+def check_rows(rows: int) -> None:
+    """Refuse a negative number of rows."""
+    if rows < 0:
+        raise CrosstallyError(f"rows must not be negative, got {rows}")
+
+
+def resample(table: pa.Table, rows: int, random: np.random.Generator) -> pa.Table:
+    """As many rows as asked, drawn from the table with replacement."""
+    check_rows(rows)
+    if table.num_rows == 0 and rows > 0:
+        raise CrosstallyError("a table without rows cannot be resampled")
+    return table.take(pa.array(random.integers(max(table.num_rows, 1), size=rows)))
+
+
+def labelled_rows(schema: Schema, codes: NDArray[np.integer]) -> pa.Table:
+    """A row for each line of codes: a dictionary column for each attribute, its labels in the schema's order.
+
+    >>> from crosstally.schema import Attribute
+    >>> schema = Schema([Attribute("sex", ["Female", "Male"]), Attribute("age", edges=[0, 18, 120])])
+    >>> labelled_rows(schema, np.array([[1, 0], [0, 1]])).to_pylist()
+    [{'sex': 'Male', 'age': '[0, 18)'}, {'sex': 'Female', 'age': '[18, 120]'}]
+    """
+    if codes.ndim != 2 or codes.shape[1] != len(schema.names):
+        raise CrosstallyError(f"codes must have a column for each of {len(schema.names)} attributes, got {codes.shape}")
+    columns = []
+    for i, attribute in enumerate(schema.attributes):
+        column = codes[:, i].astype(np.int32)
+        if len(column) and not 0 <= int(column.min()) <= int(column.max()) < attribute.size:
+            raise CrosstallyError(f"codes of {attribute.name!r} must be from 0 to {attribute.size - 1}")
+        columns.append(pa.DictionaryArray.from_arrays(pa.array(column), pa.array(attribute.labels, pa.string())))
+    return pa.Table.from_arrays(columns, names=list(schema.names))

@@ -24,8 +24,7 @@ from crosstally.local.influence import shift_by_liars
 from crosstally.local.oracles.answers import Tally
 from crosstally.local.planning.methods import SHRUNK
 from crosstally.local.protocol import Protocol
-from crosstally.local.received import Reason, Received
-from crosstally.local.report_ids import ReportIds
+from crosstally.local.received import Reason, Received, ReportIds
 from crosstally.local.tokens import Tokens, groups_of_tokens
 from crosstally.measurements import Measurement
 from crosstally.platform_files import write_bytes

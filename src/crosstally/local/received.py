@@ -1,14 +1,26 @@
-"""What became of reports: counted, or refused for a reason."""
+"""What became of reports: counted, or refused for a reason.
+
+The ids of all reports that were counted, so that none counts twice.
+
+They are kept in sorted runs, each more than twice as long as the next. New ids become a run of their own; runs that are
+not longer than that are merged. So n ids have at most log2(n) runs, an id is merged as often at most, and a batch costs
+about the same whether millions of ids are held or none: one sorted array would be sorted again for every batch.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Reason", "Received"]
+__all__ = [
+    "Reason",
+    "Received",
+    "ReportIds",
+]
 
 
 class Reason(StrEnum):
@@ -53,3 +65,46 @@ class Received:
         """How many there are of each reason."""
         found = np.bincount(self.codes, minlength=len(_REASONS)).tolist()
         return {reason: number for reason, number in zip(_REASONS, found, strict=True) if number}
+
+
+class ReportIds:
+    """A set of ids that only grows."""
+
+    def __init__(self, ids: NDArray[Any]) -> None:
+        self._runs = [np.sort(ids)]
+
+    def __len__(self) -> int:
+        return sum(map(len, self._runs))
+
+    def holds(self, ids: NDArray[Any]) -> NDArray[np.bool_]:
+        """For each of these ids whether it is among them."""
+        found = np.zeros(len(ids), np.bool_)
+        for run in self._runs:
+            if len(run):
+                places = np.minimum(np.searchsorted(run, ids), len(run) - 1)
+                found |= run[places] == ids
+        return found
+
+    def add(self, ids: NDArray[Any]) -> None:
+        """Add ids, each once, none of which is held."""
+        self._runs.append(np.sort(ids))
+        while len(self._runs) > 1 and len(self._runs[-2]) <= 2 * len(self._runs[-1]):
+            last, before = self._runs.pop(), self._runs.pop()
+            self._runs.append(_merged(before, last))
+
+    def sorted(self) -> NDArray[Any]:
+        """All of them, sorted."""
+        while len(self._runs) > 1:
+            last, before = self._runs.pop(), self._runs.pop()
+            self._runs.append(_merged(before, last))
+        return self._runs[0]
+
+
+def _merged(one: NDArray[Any], other: NDArray[Any]) -> NDArray[Any]:
+    """Two sorted runs as one."""
+    out = np.empty(len(one) + len(other), one.dtype)
+    places = np.searchsorted(one, other) + np.arange(len(other))
+    rest = np.ones(len(out), np.bool_)
+    rest[places] = False
+    out[places], out[rest] = other, one
+    return out

@@ -16,8 +16,14 @@ from crosstally.budget import Amount, Budget, Noise, NoiseKind
 from crosstally.checks import check_kind
 from crosstally.errors import BudgetError, OverspendError, QueryError, TooManyCellsError
 from crosstally.measurements import ExactTable, Measurement
-from crosstally.notebook.foreign import foreign_answer, foreign_answers, origins_of, read_correlated, read_foreign
-from crosstally.notebook.foreign_tables import foreign_tables
+from crosstally.notebook.foreign import (
+    foreign_answer,
+    foreign_answers,
+    foreign_tables,
+    origins_of,
+    read_correlated,
+    read_foreign,
+)
 from crosstally.notebook.history import MOST_ASKED_TOGETHER, History
 from crosstally.notebook.history.better import BetterOfBoth
 from crosstally.notebook.history.correlated import Correlated

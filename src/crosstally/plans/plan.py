@@ -19,8 +19,7 @@ from crosstally.html_text import html_facts
 from crosstally.json_text import JsonError, read_json_file
 from crosstally.measurements import PUBLIC, Measurement
 from crosstally.plans.joint_cost import groups_cost
-from crosstally.plans.request import Request, RequestGroup, grouped
-from crosstally.plans.stages import Rule, first_share, part_of, rest_of, sum_of_stages
+from crosstally.plans.request import Request, RequestGroup, Rule, first_share, grouped, part_of, rest_of, sum_of_stages
 from crosstally.platform_files import write_text, writing
 from crosstally.query.operators import Matrices, Matrix, read_group_maps, read_matrices
 from crosstally.query.queries import MAX_CELLS, Cells, Product, Query, check_contrast_cells, too_many_cells

@@ -13,8 +13,8 @@ from importlib import import_module
 from typing import Any
 
 from crosstally.budget import Budget, NoiseKind, exact, float_above, zcdp_epsilon
+from crosstally.checks import optional
 from crosstally.errors import BudgetError
-from crosstally.extras import optional
 from crosstally.plans.joint_cost import privacy_cost
 from crosstally.plans.plan import Plan, Request
 

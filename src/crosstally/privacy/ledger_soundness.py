@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from crosstally.budget import Budget
 from crosstally.checks import check_kind
 from crosstally.errors import CrosstallyError, LedgerError
-from crosstally.plans.stages import Rule, first_share, part_of
+from crosstally.plans.request import Rule, first_share, part_of
 from crosstally.privacy.ledger_file import Event, Store, check_chain, digest, events, head, read_header
 from crosstally.privacy.ledger_records import (
     RAISED,

@@ -1,8 +1,7 @@
 """What a table is about: its attributes, their labels, and whom the release protects."""
 
-from crosstally.schema.about import About
+from crosstally.schema.about import About, Bought
 from crosstally.schema.attribute import MAX_VALUES, MISSING, OTHER, Attribute, Outside
-from crosstally.schema.bought import Bought
 from crosstally.schema.canonical import canonical_text
 from crosstally.schema.dates import DateReading
 from crosstally.schema.facts import Impossible, PublicCounts

@@ -1,14 +1,23 @@
-"""What a data set is: for the page of a release, for downloads, and for those who cite it."""
+"""What a data set is: for the page of a release, for downloads, and for those who cite it.
+
+Bins that were bought: chosen by noisy counts that a budget of their own paid for.
+"""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, fields
+from fractions import Fraction
 from typing import Any
 
 from crosstally.errors import SchemaError
-from crosstally.schema.fields import read_fields, read_text
+from crosstally.schema.canonical import read_fields, read_text
 
-__all__ = ["RECORDS", "About"]
+__all__ = [
+    "RECORDS",
+    "About",
+    "Bought",
+]
 
 RECORDS = "records"
 
@@ -48,3 +57,51 @@ class About:
         """The facts from their JSON; errors name the field."""
         known = {field.name for field in fields(cls)}
         return cls(**read_fields(given, "about", known=known, needed=set()))
+
+
+_AMOUNT = re.compile(r"[0-9]{1,30}(\.[0-9]{1,30})?(e-?[0-9]{1,3})?|[0-9]{1,30}/[0-9]{1,30}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bought:
+    """The attributes whose edges follow noisy counts, what these counts cost together, and who paid.
+
+    ``epsilon`` is its exact text, ``entry`` names the entry of the ledger of the draft. What a release spends comes on
+    top of it.
+
+    >>> Bought(epsilon="0.1", attributes=("income",), entry="7f3a").to_dict()
+    {'epsilon': '0.1', 'attributes': ['income'], 'entry': '7f3a'}
+    """
+
+    epsilon: str
+    attributes: tuple[str, ...]
+    entry: str
+
+    def __post_init__(self) -> None:
+        is_amount = isinstance(self.epsilon, str) and _AMOUNT.fullmatch(self.epsilon) is not None
+        if not is_amount or not _is_positive(self.epsilon):
+            raise SchemaError(f"bought: epsilon must be the text of a positive number, got {self.epsilon!r}")
+        names = self.attributes
+        if not isinstance(names, tuple) or not names or not all(isinstance(name, str) for name in names):
+            raise SchemaError("bought: attributes must be a list of names")
+        if read_text(self.entry, "bought: entry") is None:
+            raise SchemaError("bought: entry must name an entry of a ledger")
+
+    def to_dict(self) -> dict[str, Any]:
+        """What was bought, as JSON."""
+        return {"epsilon": self.epsilon, "attributes": list(self.attributes), "entry": self.entry}
+
+    @classmethod
+    def from_dict(cls, given: object) -> Bought:
+        """What was bought, from its JSON; errors name the field."""
+        fields = {"epsilon", "attributes", "entry"}
+        found = read_fields(given, "bought", known=fields, needed=fields)
+        names = found["attributes"]
+        return cls(**{**found, "attributes": tuple(names) if isinstance(names, list) else names})
+
+
+def _is_positive(text: str) -> bool:
+    try:
+        return Fraction(text) > 0
+    except ZeroDivisionError:
+        return False

@@ -9,8 +9,7 @@ from itertools import pairwise
 from typing import Any, NoReturn
 
 from crosstally.errors import SchemaError, must_be_one_of
-from crosstally.schema.canonical import canonical_text, is_unicode
-from crosstally.schema.fields import DATA, read_fields, read_from, read_text
+from crosstally.schema.canonical import DATA, canonical_text, is_unicode, read_fields, read_from, read_text
 from crosstally.schema.hierarchy import Level, levels_of, read_hierarchy, read_levels
 
 __all__ = ["MAX_VALUES", "MISSING", "OTHER", "Attribute", "Outside", "read_attribute"]

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 from crosstally.errors import SchemaError
-from crosstally.schema.fields import private_fields
+from crosstally.schema.canonical import private_fields
 
 __all__ = ["PARTS", "DateReading"]
 

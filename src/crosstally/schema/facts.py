@@ -12,7 +12,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
 from crosstally.errors import SchemaError, did_you_mean
-from crosstally.schema.fields import read_fields, read_text
+from crosstally.schema.canonical import read_fields, read_text
 
 if TYPE_CHECKING:
     import numpy as np

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from crosstally.errors import SchemaError
-from crosstally.schema.canonical import is_unicode
-from crosstally.schema.fields import read_fields
+from crosstally.schema.canonical import is_unicode, read_fields
 
 __all__ = ["Level", "levels_of", "read_hierarchy", "read_levels"]
 

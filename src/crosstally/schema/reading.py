@@ -15,9 +15,8 @@ from typing import Any, Final
 
 from crosstally.errors import SchemaError
 from crosstally.schema.attribute import OTHER, Attribute
-from crosstally.schema.canonical import canonical_text, is_unicode
+from crosstally.schema.canonical import canonical_text, is_unicode, private_fields
 from crosstally.schema.dates import DateReading
-from crosstally.schema.fields import private_fields
 
 __all__ = ["FILE_OPTIONS", "WITHHELD", "ColumnName", "ColumnReading", "RowReading", "ValueRule"]
 

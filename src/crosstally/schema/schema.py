@@ -15,11 +15,10 @@ from crosstally.errors import QueryError, SchemaError, did_you_mean
 from crosstally.html_text import MOST_ROWS, html_table
 from crosstally.json_text import JsonError, read_json_file
 from crosstally.platform_files import write_text, writing
-from crosstally.schema.about import About
+from crosstally.schema.about import About, Bought
 from crosstally.schema.attribute import Attribute, Outside, read_attribute
-from crosstally.schema.bought import Bought
+from crosstally.schema.canonical import DATA, read_fields, read_from
 from crosstally.schema.facts import Fact, PublicCounts, possible_cells, read_facts
-from crosstally.schema.fields import DATA, read_fields, read_from
 from crosstally.schema.reading import WITHHELD, RowReading
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from crosstally.checks import optional
 from crosstally.errors import SourceError
-from crosstally.extras import optional
 
 __all__ = ["Qualified", "check_columns", "qualified_columns"]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from crosstally.checks import optional
 from crosstally.errors import SourceError
-from crosstally.extras import optional
 from crosstally.sources.option_words import how_to_say
 from crosstally.sources.python_values import column_of
 from crosstally.sources.reading import Reading

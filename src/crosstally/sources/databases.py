@@ -19,8 +19,8 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from crosstally.checks import optional
 from crosstally.errors import SourceError
-from crosstally.extras import optional
 from crosstally.schema import RowReading, Schema
 from crosstally.sources.column_names import check_columns
 from crosstally.sources.grouped_query import all_of, grouped_query, sample_query, types_query

@@ -16,8 +16,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from crosstally.checks import optional
 from crosstally.errors import SourceError
-from crosstally.extras import optional
 
 __all__ = ["ASSERTED", "KINDS", "OF_UNIT", "PUBLIC", "Joins", "joined_tables", "joins_of"]
 

@@ -13,8 +13,8 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
+from crosstally.checks import optional
 from crosstally.errors import SourceError
-from crosstally.extras import optional
 
 __all__ = ["NUMERIC", "check_odbc", "connect_odbc", "odbc_rows"]
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from crosstally.checks import optional
 from crosstally.errors import SourceError
-from crosstally.extras import optional
 from crosstally.sources.column_names import Qualified, qualified_columns
 from crosstally.sources.joins import ASSERTED, joined_tables, joins_of
 from crosstally.sources.query_trees import FUNCTIONS, READING, ROW_BY_ROW

@@ -18,8 +18,8 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from crosstally.checks import optional
 from crosstally.errors import SourceError
-from crosstally.extras import optional
 from crosstally.sources.guard import guarded
 from crosstally.sources.lazy_plans import check_spark_plan
 from crosstally.sources.spark_chunks import send_batches

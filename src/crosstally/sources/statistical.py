@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from crosstally.checks import optional
 from crosstally.errors import SourceError
-from crosstally.extras import optional
 from crosstally.schema import canonical_text
 from crosstally.sources.python_values import column_of
 from crosstally.sources.reading import Reading

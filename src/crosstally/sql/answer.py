@@ -12,8 +12,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from crosstally.answers.marginal import check_level
+from crosstally.checks import optional
 from crosstally.errors import QueryError
-from crosstally.extras import optional
 from crosstally.html_text import MOST_ROWS, html_table
 from crosstally.schema import Schema
 from crosstally.sql.conditions import branches_of_case, condition_of_sql

@@ -11,8 +11,7 @@ from crosstally.errors import QueryError
 from crosstally.query.conditions import Condition, number_of_text, shown
 from crosstally.schema.attribute import MISSING
 from crosstally.sql.conditions import condition_of_sql, labels_in_case, not_missing
-from crosstally.sql.groups import NULL, Groups, Tables
-from crosstally.sql.numbers import Numbers
+from crosstally.sql.groups import NULL, Groups, Numbers, Tables
 from crosstally.sql.statement import Statement, case_name, expressions, read_statement, refused, refused_window
 from crosstally.typing import Floats
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
+from crosstally.checks import optional
 from crosstally.errors import QueryError, did_you_mean
-from crosstally.extras import optional
 from crosstally.query.conditions import shown
 from crosstally.schema import Schema
 from crosstally.sql_trees import in_words, known_trees, not_understood

@@ -7,7 +7,7 @@ from crosstally.query.queries import Cells, Contrast
 from crosstally.strategies.adaptive import Adaptive
 from crosstally.strategies.base import Strategy, Task
 from crosstally.strategies.clustered import Clustered
-from crosstally.strategies.direct import Direct
+from crosstally.strategies.direct import Direct, Uniform
 from crosstally.strategies.flat import Flat
 from crosstally.strategies.fourier import Fourier
 from crosstally.strategies.linear import LinearStrategies
@@ -15,7 +15,6 @@ from crosstally.strategies.mwem import MWEM
 from crosstally.strategies.optimum import Optimum
 from crosstally.strategies.residual import Residual
 from crosstally.strategies.stepwise import Stepwise
-from crosstally.strategies.uniform import Uniform
 from crosstally.strategies.views import Views
 
 __all__ = [

@@ -28,15 +28,15 @@ import numpy as np
 from crosstally.budget import Budget, Noise, NoiseKind
 from crosstally.measurements import Measurement
 from crosstally.plans.plan import Plan, Rule
-from crosstally.plans.stages import part_of
+from crosstally.plans.request import part_of
 from crosstally.query.choice import Choice
 from crosstally.query.queries import Cells, Contrast, sensitivity_of_tables
 from crosstally.residuals import Estimate, combine
 from crosstally.schema import Schema
-from crosstally.strategies.base import Strategy, Task
-from crosstally.strategies.prediction import predicted_tables
-from crosstally.strategies.rounds import (
+from crosstally.strategies.base import (
     MAX_ROUNDS,
+    Strategy,
+    Task,
     check_rounds,
     choosing,
     following,
@@ -44,6 +44,7 @@ from crosstally.strategies.rounds import (
     next_budget,
     shares_of_rounds,
 )
+from crosstally.strategies.likely import predicted_tables
 from crosstally.strategies.shares import least_noise, requests_with_shares
 from crosstally.workload import Workload
 

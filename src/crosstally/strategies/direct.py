@@ -1,4 +1,7 @@
-"""Direct: measure every table of the workload separately (PriView section 3.2; strategy Q and Q+ of ICDE 2013)."""
+"""Direct: measure every table of the workload separately (PriView section 3.2; strategy Q and Q+ of ICDE 2013).
+
+Uniform: measure nothing. The baseline that every other strategy must beat.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,12 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from crosstally.plans.plan import Plan
-from crosstally.strategies.base import StrategyWithOptions, Task
+from crosstally.strategies.base import Strategy, StrategyWithOptions, Task
 
-__all__ = ["Direct"]
+__all__ = [
+    "Direct",
+    "Uniform",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,3 +43,19 @@ class Direct(StrategyWithOptions):
         power = 0.0 if self.budgets == "uniform" else 1 / task.root
         shares = [(weight * math.prod(task.schema.sizes(table))) ** power for table, weight in task.workload]
         return task.measuring(self.name, task.workload.tables, shares)
+
+
+@dataclass(frozen=True, slots=True)
+class Uniform(Strategy):
+    """Spread a public number of rows evenly over all cells; nothing is read and nothing is spent."""
+
+    name: ClassVar[str] = "uniform"
+
+    @property
+    def weighs(self) -> bool:
+        """Its plan depends on the tables, not on their weights."""
+        return False
+
+    def planned(self, task: Task) -> Plan:
+        """No requests."""
+        return task.planned(self.name, ())

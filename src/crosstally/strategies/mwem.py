@@ -26,20 +26,22 @@ from numpy.typing import NDArray
 from crosstally.errors import PlanError, TooManyCellsError
 from crosstally.measurements import Measurement
 from crosstally.plans.plan import Plan, Request, Rule, known_total
-from crosstally.plans.stages import part_of
+from crosstally.plans.request import part_of
 from crosstally.query.choice import Choice
 from crosstally.query.queries import Cells
 from crosstally.schema import Schema
-from crosstally.strategies.base import Strategy, Task, rows_share_of
-from crosstally.strategies.flat import approximately
-from crosstally.strategies.rounds import (
+from crosstally.strategies.base import (
+    Strategy,
+    Task,
     check_rounds,
     choosing,
     following,
     just_chosen,
     next_budget,
+    rows_share_of,
     shares_of_rounds,
 )
+from crosstally.strategies.flat import approximately
 from crosstally.strategies.shares import requests_with_shares
 from crosstally.typing import Floats
 from crosstally.workload import Workload

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from crosstally.budget import NoiseKind
 from crosstally.errors import CrosstallyError, PlanError, must_be_one_of
-from crosstally.strategies.grouping import greedy_groups, is_consistent
+from crosstally.strategies.clustered import greedy_groups, is_consistent
 from crosstally.typing import Floats
 
 __all__ = [

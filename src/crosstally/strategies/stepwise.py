@@ -40,25 +40,28 @@ from crosstally.budget import Budget, exact
 from crosstally.errors import BudgetError
 from crosstally.measurements import Measurement, public_counts
 from crosstally.plans.plan import Plan, Request, Rule
-from crosstally.plans.request import GroupedRequests
-from crosstally.plans.stages import first_share, part_of
+from crosstally.plans.request import GroupedRequests, first_share, part_of
 from crosstally.query.queries import Cells
 from crosstally.residuals.closure import Closure
 from crosstally.residuals.variances import Variances, bounded
-from crosstally.strategies.base import Strategy, Task
+from crosstally.strategies.base import Strategy, Task, following
 from crosstally.strategies.belief import Belief, known_sizes, seen_one_ways
 from crosstally.strategies.forecast import known_variances, measured_variances, public_precision, public_tables
 from crosstally.strategies.goal import Goal, goal_of
 from crosstally.strategies.likely import likely_range
 from crosstally.strategies.optimum import Optimum, best_views
 from crosstally.strategies.residual import Residual, contrast_costs, contrasts_with_variances
-from crosstally.strategies.rounds import following
 from crosstally.strategies.shares import requests_with_shares
-from crosstally.strategies.trial import trial_share
-from crosstally.strategies.view_families import MOST_CELLS, best_family
-from crosstally.strategies.view_shares import TableBudget, ViewShares, best_shares, inferred_score
+from crosstally.strategies.view_shares import (
+    MOST_CELLS,
+    TableBudget,
+    ViewShares,
+    best_family,
+    best_shares,
+    inferred_score,
+)
 from crosstally.strategies.water_filling import best_precisions
-from crosstally.strategies.wide_schemas import grouped_views, groups_for, is_wide, second_of_wide
+from crosstally.strategies.wide_schemas import grouped_views, groups_for, is_wide, second_of_wide, trial_share
 from crosstally.typing import Floats
 from crosstally.workload import Workload
 

@@ -13,7 +13,7 @@ from crosstally.designs import covering_design, covering_views
 from crosstally.errors import PlanError
 from crosstally.measurements import Measurement
 from crosstally.plans.plan import Plan, Rule, known_total
-from crosstally.plans.stages import part_of
+from crosstally.plans.request import part_of
 from crosstally.query.queries import MAX_CELLS, Cells, sensitivity_of_tables
 from crosstally.strategies.base import Strategy, Task, rows_share_of
 from crosstally.strategies.shares import requests_with_shares

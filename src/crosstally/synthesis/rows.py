@@ -5,6 +5,8 @@ estimate about the people of the release it errs by more: N people were drawn fr
 error s was added to their counts, and the rows miss the release's own count by d. So an interval is too narrow by
 
     sqrt(N p (1 - p) + s^2 + d^2) / N  /  sqrt(p (1 - p) / n).
+
+Which attribute is drawn after which: a tree along the strongest links (Chow and Liu 1968).
 """
 
 from __future__ import annotations
@@ -19,17 +21,69 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from crosstally.answers.marginal import Marginal
+from crosstally.checks import optional
 from crosstally.errors import QueryError
-from crosstally.extras import optional
-from crosstally.generate.labelled import labelled_rows
+from crosstally.generate.people import labelled_rows
 from crosstally.html_text import html_table
 from crosstally.measurements import read_only
 from crosstally.schema import Schema
 from crosstally.synthesis.drawing import Wanted, drawn, fitted
-from crosstally.synthesis.tree import drawing_order, mutual_information
 from crosstally.typing import Floats
 
-__all__ = ["SyntheticRows", "Tables", "distances", "narrowness", "sampled_rows"]
+__all__ = [
+    "SyntheticRows",
+    "Tables",
+    "distances",
+    "drawing_order",
+    "mutual_information",
+    "narrowness",
+    "sampled_rows",
+]
+
+
+def mutual_information(table: Floats) -> float:
+    """How much, in natural units, one attribute of a table of two says about the other; 0 for a table of nobody.
+
+    >>> round(mutual_information(np.array([[5.0, 0.0], [0.0, 5.0]])), 6), mutual_information(np.ones((2, 3)))
+    (0.693147, 0.0)
+    """
+    p = np.maximum(table, 0.0)
+    if not p.sum() > 0:
+        return 0.0
+    p = p / p.sum()
+    expected = p.sum(axis=1, keepdims=True) * p.sum(axis=0, keepdims=True)
+    held = p > 0
+    return max(0.0, float((p[held] * np.log(p[held] / expected[held])).sum()))
+
+
+def drawing_order(number: int, links: Mapping[tuple[int, int], float]) -> Sequence[tuple[int, int | None]]:
+    """Attributes in the order in which they are drawn, each with the one it depends on, if any.
+
+    The tree of largest total weight, found from its strongest link on (Prim). Attributes that no link reaches begin
+    trees of their own.
+
+    Args:
+        number: How many attributes there are.
+        links: The weight of each pair, the lower position first.
+
+    >>> drawing_order(4, {(0, 1): 0.1, (1, 2): 0.5, (0, 2): 0.4})
+    [(1, None), (2, 1), (0, 2), (3, None)]
+    """
+    weights = np.full((number, number), -1.0)
+    for (a, b), weight in links.items():
+        weights[a, b] = weights[b, a] = weight
+    best, parent = weights.max(axis=1, initial=-1.0), np.full(number, -1)
+    reach = np.full(number, -1.0)  # the strongest link to an attribute that was drawn
+    left, out = set(range(number)), []
+    while left:
+        linked = [i for i in left if reach[i] >= 0]
+        chosen = max(linked, key=lambda i: (reach[i], -i)) if linked else max(left, key=lambda i: (best[i], -i))
+        out.append((chosen, int(parent[chosen]) if linked else None))
+        left.remove(chosen)
+        nearer = weights[chosen] > reach
+        reach[nearer], parent[nearer] = weights[chosen][nearer], chosen
+    return out
+
 
 Tables = Callable[[Sequence[tuple[str, ...]]], list[Marginal]]
 """What answers tables over sets of attributes."""

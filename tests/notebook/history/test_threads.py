@@ -8,10 +8,10 @@ from threadpoolctl import ThreadpoolController
 
 import crosstally as ct
 from crosstally.notebook.history import record
-from crosstally.notebook.history.threads import MOST_UNKNOWNS, on_one_thread
 from crosstally.notebook.notebook import Notebook
 from crosstally.privacy.ledger import Ledger
 from crosstally.schema import Attribute, Schema
+from crosstally.threads import MOST_UNKNOWNS, on_one_thread
 from ledgers import EPSILON
 
 

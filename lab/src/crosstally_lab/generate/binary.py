@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from crosstally.errors import CrosstallyError
-from crosstally.generate.rows import check_rows
+from crosstally.generate.people import check_rows
 from crosstally.schema import Attribute, Schema
 
 __all__ = ["binary_schema", "independent"]

@@ -7,7 +7,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from crosstally.errors import CrosstallyError
-from crosstally.generate.rows import check_rows
+from crosstally.generate.people import check_rows
 from crosstally.schema import Schema
 from crosstally_lab.generate.binary import binary_schema
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from crosstally.errors import CrosstallyError
-from crosstally.generate.rows import check_rows
+from crosstally.generate.people import check_rows
 from crosstally.schema import Attribute, Impossible, PublicCounts, Schema
 
 __all__ = ["hidden_classes", "shape_of"]

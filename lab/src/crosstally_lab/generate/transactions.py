@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from crosstally.generate.rows import check_rows
+from crosstally.generate.people import check_rows
 from crosstally.schema import Schema
 from crosstally_lab.generate.binary import binary_schema
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from crosstally.errors import SourceError
-from crosstally.generate.rows import resample
+from crosstally.generate.people import resample
 from crosstally.schema import Attribute, Schema
 from crosstally_lab.generate.transactions import transactions
 

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from crosstally.extras import optional
+from crosstally.checks import optional
 
 __all__ = ["STATIC", "catalogue", "check_installed", "environment", "static_file", "texts_of"]
 

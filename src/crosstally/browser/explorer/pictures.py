@@ -18,7 +18,7 @@ from crosstally.browser.common.site import texts_of
 from crosstally.browser.explorer.grid import Grid, joined, number_text, percent_text
 from crosstally.browser.explorer.view import Chart
 from crosstally.charts import FAINT, FONT, GRID, INK, PALETTE
-from crosstally.extras import optional
+from crosstally.checks import optional
 from crosstally.reliability import PUBLISHED, SIGNS
 
 __all__ = [

@@ -22,7 +22,7 @@ from crosstally.answers.marginal import Marginal
 from crosstally.browser.common.site import environment, texts_of
 from crosstally.browser.explorer.pictures import inline_svg
 from crosstally.charts import bar_chart
-from crosstally.extras import optional
+from crosstally.checks import optional
 from crosstally.releases.expected import expected_errors
 from crosstally.releases.release import Release
 from crosstally.releases.statement import installed_versions

@@ -1,15 +1,36 @@
-"""Answers as the collector sees them: which whole numbers an oracle can give, and where each of them is counted."""
+"""Answers as the collector sees them: which whole numbers an oracle can give, and where each of them is counted.
+
+Random words for drawing many answers at once, with the exact probabilities of a protocol.
+
+Words come from OpenSSL's generator (``ssl.RAND_bytes``), a deterministic generator keyed and rekeyed by the operating
+system's secure source.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import ssl
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MASK_CELLS", "MOST_SLOTS", "AnswerSpace", "Answers", "Counts", "Tally"]
+from crosstally.errors import CrosstallyError
+from crosstally.local.oracles.odds import RESOLUTION
+
+__all__ = [
+    "MASK_CELLS",
+    "MOST_SLOTS",
+    "AnswerSpace",
+    "Answers",
+    "Counts",
+    "Tally",
+    "filled",
+    "threshold",
+]
 
 MASK_CELLS = 64
 """A report holds its answer in 64 bits, so that a mask has at most so many cells."""
@@ -96,3 +117,24 @@ class Tally:
     def split(self, counts: Counts) -> list[Counts]:
         """The slots of each group."""
         return [counts[start:end] for start, end in zip(self.starts[:-1], self.starts[1:], strict=True)]
+
+
+def threshold(probability: Fraction, resolution: int = RESOLUTION) -> int:
+    """The number of words, of all there are, that mean yes."""
+    if resolution % probability.denominator:
+        raise CrosstallyError(f"in bulk, probabilities must be multiples of 1/{resolution}, got {probability}")
+    return int(probability * resolution)
+
+
+def filled(people: int, words_each: float, draw: Callable[[NDArray[np.uint32], Answers], int]) -> Answers:
+    """The answers of a kernel, with about as many words as it needs.
+
+    Where they run out it starts again with the same words and more of them: drawing new ones would keep only answers
+    that need few words, which is another law.
+    """
+    out = np.empty(people, np.uint64)
+    number = 2 * math.ceil(people * words_each * 0.505 + 32)
+    words = bytearray(ssl.RAND_bytes(4 * number))
+    while draw(np.frombuffer(words, np.uint32), out) < 0:
+        words = words + ssl.RAND_bytes(4 * number)
+    return out

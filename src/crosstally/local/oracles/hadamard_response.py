@@ -1,4 +1,7 @@
-"""Hadamard response: the perturbed sign of the own cell in a row of Hadamard's matrix."""
+"""Hadamard response: the perturbed sign of the own cell in a row of Hadamard's matrix.
+
+Hadamard's matrix by Sylvester: the sign of row r at cell x is the parity of the bits of r AND x.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,40 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.local.oracles.answers import Answers, AnswerSpace, Counts
+from crosstally.local.oracles.answers import Answers, AnswerSpace, Counts, filled, threshold
 from crosstally.local.oracles.base import Codes, ViewOracle, cell_numbers
-from crosstally.local.oracles.hadamard_matrix import hadamard_order, hadamard_transform
 from crosstally.local.oracles.odds import odds_below, read_probability, rounded_down
 from crosstally.local.oracles.registry import register
-from crosstally.local.oracles.words import filled, threshold
 
-__all__ = ["HadamardResponse"]
+__all__ = [
+    "HadamardResponse",
+    "hadamard_order",
+    "hadamard_transform",
+]
+
+
+def hadamard_order(cells: int) -> int:
+    """The order of the smallest matrix with a column for each cell: a power of two.
+
+    >>> hadamard_order(5)
+    8
+    """
+    return 1 << (cells - 1).bit_length()
+
+
+def hadamard_transform(values: NDArray[Any]) -> NDArray[Any]:
+    """The inner products with all rows of Hadamard's matrix; as many as a power of two.
+
+    >>> hadamard_transform(np.array([1, 0, 0, 2]))
+    array([ 3, -1, -1,  3])
+    """
+    out = values.copy()
+    step = 1
+    while step < len(out):
+        pairs = out.reshape(-1, 2, step)
+        out = np.stack([pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]], axis=1).ravel()
+        step *= 2
+    return out
 
 
 @register

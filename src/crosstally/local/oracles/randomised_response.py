@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from crosstally.local.oracles.answers import Answers, AnswerSpace
+from crosstally.local.oracles.answers import Answers, AnswerSpace, filled, threshold
 from crosstally.local.oracles.base import Codes, ViewOracle, cell_numbers
 from crosstally.local.oracles.odds import odds_below, read_probability, rounded_down
 from crosstally.local.oracles.registry import register
-from crosstally.local.oracles.words import filled, threshold
 
 __all__ = ["RandomisedResponse"]
 

@@ -12,12 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.errors import PlanError
-from crosstally.local.oracles.answers import MOST_SLOTS, Answers, AnswerSpace, Counts
+from crosstally.local.oracles.answers import MOST_SLOTS, Answers, AnswerSpace, Counts, filled, threshold
 from crosstally.local.oracles.base import Codes, Residual, ResidualOracle, centred
-from crosstally.local.oracles.hadamard_matrix import hadamard_order, hadamard_transform
+from crosstally.local.oracles.hadamard_response import hadamard_order, hadamard_transform
 from crosstally.local.oracles.odds import odds_below, read_probability, rounded_down
 from crosstally.local.oracles.registry import register
-from crosstally.local.oracles.words import filled, threshold
 
 __all__ = ["ResidualBit"]
 

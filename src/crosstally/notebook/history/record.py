@@ -25,12 +25,12 @@ from crosstally.notebook.history.likelihood import Belief, Fit, fit
 from crosstally.notebook.history.matrices import answers_of_matrices
 from crosstally.notebook.history.plausible import Plausible, Scale, plausible
 from crosstally.notebook.history.prior import Prior, shares
-from crosstally.notebook.history.threads import on_one_thread
 from crosstally.query.linear import Linear
 from crosstally.residuals.basis import rebuild
 from crosstally.residuals.combine import Estimate, combine
 from crosstally.residuals.nested import full_part_measured
 from crosstally.schema import Schema
+from crosstally.threads import on_one_thread
 from crosstally.typing import Floats
 
 __all__ = ["Estimates", "History"]

@@ -21,7 +21,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from crosstally.errors import QueryError
-from crosstally.generate.labelled import labelled_rows
+from crosstally.generate.people import labelled_rows
 from crosstally.measurements import Measurement, read_only
 from crosstally.notebook.history.alpha import folds_of
 from crosstally.notebook.history.ascent import WINDOW, Ascent

@@ -18,8 +18,7 @@ from crosstally.local.bulk import answers
 from crosstally.local.oracles import Oracle
 from crosstally.local.oracles.answers import Tally
 from crosstally.local.oracles.base import cell_numbers
-from crosstally.local.oracles.hadamard_matrix import hadamard_transform
-from crosstally.local.oracles.hadamard_response import HadamardResponse
+from crosstally.local.oracles.hadamard_response import HadamardResponse, hadamard_transform
 from crosstally.local.oracles.local_hashing import LocalHashing, hashes
 from crosstally.local.oracles.randomised_response import RandomisedResponse
 from crosstally.local.oracles.residual_bit import ResidualBit

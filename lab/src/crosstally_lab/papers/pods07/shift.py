@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from crosstally.errors import QueryError
-from crosstally.local.oracles.hadamard_matrix import hadamard_transform
+from crosstally.local.oracles.hadamard_response import hadamard_transform
 from crosstally.measurements import Measurement
 from crosstally.residuals import Estimate, combine
 from crosstally.schema import Schema
