@@ -13,7 +13,7 @@ from crosstally.budget import Noise, NoiseKind
 from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells, Contrast
 from crosstally.residuals import decompose
-from crosstally.residuals.combine import Estimate
+from crosstally.residuals.combining import Estimate
 
 
 def schema_of(*sizes: int) -> ct.Schema:

@@ -37,7 +37,7 @@ from crosstally.answers.uncertainty import Draws
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.local import Protocol, design
 from crosstally.local.collector import release_of
-from crosstally.local.estimate.measurements import measurements_of
+from crosstally.local.estimate.report_counts import measurements_of
 from crosstally.releases import Release, Statement, publish
 from reference_supposed import summed, with_log_interactions, with_moment
 from simulated import margin, measured, people, schema_of

@@ -31,11 +31,11 @@ from crosstally.releases import Statement
 from crosstally.releases.promise import costs_of_entries
 from crosstally.residuals.closure import closure_of
 from crosstally.strategies import NAMED, Fourier, Views
-from crosstally.strategies.base import Task, choosing
 from crosstally.strategies.planner import compare, rows_matter, solve_epsilon
 from crosstally.strategies.proposal import Proposal
 from crosstally.strategies.residual import best_variances, contrast_costs, contrasts_with_variances
 from crosstally.strategies.shares import requests_with_shares, with_less_noise
+from crosstally.strategies.strategy import Task, choosing
 
 PACKAGES = (ct, crosstally_lab)
 SCHEMA = ct.Schema([ct.Attribute("a", ["0", "1", "2"]), ct.Attribute("b", ["0", "1"])])

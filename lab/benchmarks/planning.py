@@ -8,7 +8,7 @@ import numpy as np
 
 import crosstally as ct
 from benchmarks.timing import cpu_seconds, row
-from crosstally.designs.mixed import _views
+from crosstally.designs.mixed_sizes import _views
 from crosstally.local.oracles.local_hashing import collinear_triples
 from crosstally.local.oracles.registry import best_oracle
 from crosstally.residuals.closure import closure_of

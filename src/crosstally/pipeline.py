@@ -17,12 +17,12 @@ from crosstally.plans.plan import Plan, check_plan, check_rows, public_total, sp
 from crosstally.plans.request import stage_key
 from crosstally.privacy.ledger import Ledger, request_digest
 from crosstally.releases import Release, Statement, publish
-from crosstally.releases.publish import rows_known
+from crosstally.releases.publication import rows_known
 from crosstally.releases.rehearsal import rehearse
 from crosstally.schema import Schema, check_schema
-from crosstally.strategies.base import Strategy
 from crosstally.strategies.planner import chosen_by_default, compare
 from crosstally.strategies.rules import check_rules, next_stage
+from crosstally.strategies.strategy import Strategy
 from crosstally.workload import Workload
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 import crosstally as ct
-from crosstally.analysis.association import chi_squares, mutual_informations
+from crosstally.analysis.associations import chi_squares, mutual_informations
 from crosstally.answers.marginal import ErrorKind, Marginal
 from crosstally.answers.uncertainty import Draws, Joint, LinearLaw
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind

@@ -8,7 +8,7 @@ import pytest
 from crosstally.budget import Noise, NoiseKind
 from crosstally.errors import QueryError
 from crosstally.inference import estimate
-from crosstally.inference.estimate import maximal_views
+from crosstally.inference.estimates import maximal_views
 from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells, Contrast, Query
 from crosstally.residuals import combine

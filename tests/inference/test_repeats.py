@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from crosstally.budget import Noise, NoiseKind
-from crosstally.inference.estimate import CORRECTED, infer
+from crosstally.inference.estimates import CORRECTED, infer
 from crosstally.inference.repeats import repeated
-from crosstally.inference.shrinkage import smoothed
+from crosstally.inference.shrink import smoothed
 from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells
 from crosstally.residuals import combine

@@ -14,7 +14,7 @@ import pytest
 
 from crosstally.budget import Noise, NoiseKind
 from crosstally.inference.replicates import inverse_noise, noise_of_coefficients, seed_of
-from crosstally.residuals.combine import Averages
+from crosstally.residuals.combining import Averages
 from simulated import measured, people, schema_of
 
 LAPLACE, GAUSSIAN = NoiseKind.LAPLACE, NoiseKind.GAUSSIAN
@@ -84,7 +84,7 @@ from crosstally.budget import Noise, NoiseKind
 from crosstally.inference.replicates import noise_of_coefficients, seed_of
 from crosstally.inference import estimate
 from crosstally.query.queries import Cells
-from crosstally.residuals.combine import Averages
+from crosstally.residuals.combining import Averages
 from crosstally.measurements import Measurement
 from simulated import schema_of
 noise = Noise(NoiseKind.LAPLACE, 3.0)

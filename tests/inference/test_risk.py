@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from crosstally.budget import Noise, NoiseKind
-from crosstally.inference.estimate import _view_groups, maximal_views
+from crosstally.inference.estimates import _view_groups, maximal_views
 from crosstally.inference.risk import Blend, Sets, best_weights
-from crosstally.inference.shrinkage import Shrinkage, _Model, _replicate_noise
+from crosstally.inference.shrink import Shrinkage, _Model, _replicate_noise
 from crosstally.residuals import combine
-from crosstally.residuals.combine import Averages
+from crosstally.residuals.combining import Averages
 from reference_shrinkage import best_weights as slow_best_weights
 from simulated import measured, people, schema_of, true_coefficients
 

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from crosstally.inference import joint
-from crosstally.inference.joint import ViewGroup, nearest_above_zero, view_factors
+from crosstally.inference import joint_correction as joint
+from crosstally.inference.joint_correction import ViewGroup, nearest_above_zero, view_factors
 from crosstally.kernels.helmert import expand, expand_abreast, project, project_abreast
 from crosstally.kernels.joint import ABREAST, split_step, split_step_abreast
 

@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from crosstally.inference.joint import view_factors
+from crosstally.inference.joint_correction import view_factors
 from crosstally.inference.mixture import COMPONENTS, EDGES
 from crosstally.kernels.raking import independent_guesses, pair_guesses, rake_to_margins
 from crosstally.kernels.shrinkage import (

@@ -22,7 +22,7 @@ from crosstally.local.bulk import answers
 from crosstally.local.collector import RECORD
 from crosstally.local.oracles import Oracle, ResidualOracle, ViewOracle, oracle_of
 from crosstally.local.oracles.answers import Tally
-from crosstally.local.planning.groups import Group
+from crosstally.local.planning.report_groups import Group
 from crosstally.schema import Attribute, Schema
 from reference_local import coefficient_covariance, distribution, exponential_below, helmert, worst_ratio
 

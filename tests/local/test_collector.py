@@ -16,11 +16,11 @@ from crosstally.errors import CrosstallyError, PlanError, SchemaError, WorkloadE
 from crosstally.local import Collector, Protocol, Reason, design
 from crosstally.local.bulk import reports
 from crosstally.local.collector import RECORD, release_of
-from crosstally.local.estimate.measurements import Sample, _cells, measurements_of
+from crosstally.local.estimate.report_counts import Sample, _cells, measurements_of
 from crosstally.local.oracles import ORACLES
 from crosstally.local.oracles.randomised_response import RandomisedResponse
-from crosstally.local.planning.groups import Group
 from crosstally.local.planning.methods import METHODS
+from crosstally.local.planning.report_groups import Group
 from crosstally.schema import Attribute, Outside, Schema, Unit
 from crosstally_lab.papers.calm.simulated import collection
 

@@ -12,8 +12,16 @@ import pytest
 
 from crosstally.local import design
 from crosstally.local.collector import release_of
-from crosstally.local.estimate.measurements import measurements_of
-from crosstally.local.planning.groups import (
+from crosstally.local.estimate.report_counts import measurements_of
+from crosstally.local.planning.methods import (
+    METHODS,
+    balanced_views,
+    calm_noise,
+    calm_views,
+    groups_of,
+    view_candidates,
+)
+from crosstally.local.planning.report_groups import (
     STRONG,
     TYPICAL,
     WEAK,
@@ -22,14 +30,6 @@ from crosstally.local.planning.groups import (
     residual_groups,
     unmeasured_error,
     view_groups,
-)
-from crosstally.local.planning.methods import (
-    METHODS,
-    balanced_views,
-    calm_noise,
-    calm_views,
-    groups_of,
-    view_candidates,
 )
 from crosstally.schema import Attribute, Schema
 from crosstally.sources.codes.encode import Encoder

@@ -14,7 +14,8 @@ from crosstally.errors import CrosstallyError
 from crosstally.local import Collector, design
 from crosstally.local.bulk import reports
 from crosstally.local.collector import release_of
-from crosstally.local.estimate.association import (
+from crosstally.local.estimate.expectation import _added, _trust
+from crosstally.local.estimate.pair_law import (
     NODES,
     START,
     expected_interactions,
@@ -23,10 +24,9 @@ from crosstally.local.estimate.association import (
     laws_of_others,
     likelihoods,
 )
-from crosstally.local.estimate.expectation import _added, _trust
-from crosstally.local.estimate.measurements import measurements_of
+from crosstally.local.estimate.pair_shrinkage import coefficient_variances, shrunk_measurements
 from crosstally.local.estimate.posterior import Items, Pairs, _at_least_seen, posterior
-from crosstally.local.estimate.shrinkage import coefficient_variances, shrunk_measurements
+from crosstally.local.estimate.report_counts import measurements_of
 from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells
 from crosstally.releases import open_release

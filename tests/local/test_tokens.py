@@ -15,7 +15,7 @@ from crosstally.local.bulk import reports
 from crosstally.local.client import reporting
 from crosstally.local.group_sizes import FALSE_ALARM, GroupSizes
 from crosstally.local.oracles import ORACLES
-from crosstally.local.oracles.base import ResidualOracle, ViewOracle
+from crosstally.local.oracles.oracle import ResidualOracle, ViewOracle
 from crosstally.local.planning.methods import METHODS
 from crosstally.local.tokens import groups_of_tokens
 from crosstally.schema import Attribute, Schema

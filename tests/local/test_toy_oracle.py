@@ -22,7 +22,7 @@ from fractions import Fraction
 from typing import ClassVar
 
 from crosstally.local.oracles.answers import AnswerSpace
-from crosstally.local.oracles.base import ViewOracle
+from crosstally.local.oracles.oracle import ViewOracle
 from crosstally.local.oracles.odds import odds_below, read_probability, rounded_down
 from crosstally.local.oracles.registry import register
 

@@ -170,7 +170,7 @@ CENTRAL = (
         "residuals/test_variances.py::test_by_hand",
     ),
     Mutant(
-        "residuals/combine.py",
+        "residuals/combining.py",
         "own / self._own_variances, len(self.keys))",
         "own / self._own_variances**2, len(self.keys))",
         "residuals/test_combine.py::test_combining_is_dense_generalised_least_squares",
@@ -251,7 +251,7 @@ CENTRAL = (
         "sql/test_random_selects.py::test_what_is_not_understood_is_named",
     ),
     Mutant(
-        "sql/conditions.py",
+        "sql/where_clause.py",
         "return _leaf(node, schema, not negated)\n    if isinstance(node, exp.Is)",
         "return _leaf(node, schema, negated)\n    if isinstance(node, exp.Is)",
         "sql/test_random_selects.py::test_random_selects_are_refused_or_answered_as_the_rows_answer",

@@ -18,7 +18,7 @@ import crosstally as ct
 from conftest import schema_of
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind, Sensitivity
 from crosstally.errors import BudgetError, CrosstallyError, PlanError, QueryError, ReleaseError
-from crosstally.inference.estimate import estimate
+from crosstally.inference.estimates import estimate
 from crosstally.measurements import Chosen, ExactTable, Measurement
 from crosstally.plans.plan import Plan, Request
 from crosstally.privacy.accounting import tight_epsilon

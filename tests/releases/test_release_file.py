@@ -63,7 +63,7 @@ def test_opening_infers_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     def never(*_: object, **__: object) -> None:
         raise AssertionError
 
-    for module in ("crosstally.releases.release", "crosstally.releases.publish"):
+    for module in ("crosstally.releases.release", "crosstally.releases.publication"):
         monkeypatch.setattr(import_module(module), "estimate", never)
     assert open_release(path).marginal("sex").values.shape == (2,)
 

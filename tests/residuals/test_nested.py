@@ -12,7 +12,7 @@ from crosstally.answers.answer import answer
 from crosstally.answers.error_bars import ErrorBars
 from crosstally.answers.marginal import ErrorKind
 from crosstally.errors import PlanError, QueryError
-from crosstally.inference.estimate import CORRECTED, estimate
+from crosstally.inference.estimates import CORRECTED, estimate
 from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells, Contrast, Product, Query
 from crosstally.query.ways import Groups

@@ -12,7 +12,7 @@ import pytest
 
 from cli_runs import run
 from crosstally.errors import QueryError
-from crosstally.sql.groups import Numbers
+from crosstally.sql.group_by import Numbers
 from released import views
 
 REFUSED = {

@@ -92,7 +92,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from crosstally.plans.plan import Plan
-from crosstally.strategies.base import Strategy, Task
+from crosstally.strategies.strategy import Strategy, Task
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,9 @@ from benchmarks.accuracy.kept import code_digest, kept, table_digest
 from benchmarks.accuracy.real_tables import real_table
 from benchmarks.accuracy.settings import Setting, in_processes, truth_of
 from crosstally.answers.intervals import Covered
-from crosstally.inference.estimate import Inference, infer
+from crosstally.inference.estimates import Inference, infer
 from crosstally.inference.repeats import REPEATS, repeated
-from crosstally.inference.shrinkage import shrunk
+from crosstally.inference.shrink import shrunk
 from crosstally.typing import Floats
 
 __all__ = ["deciding_anew", "main"]

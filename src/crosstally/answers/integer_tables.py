@@ -23,7 +23,7 @@ from crosstally.answers.operations import COUNT
 from crosstally.answers.uncertainty import Bounds
 from crosstally.errors import QueryError, TooManyCellsError
 from crosstally.generate.people import labelled_rows
-from crosstally.inference.integers.columns import Columns, Target
+from crosstally.inference.integers.cell_columns import Columns, Target
 from crosstally.inference.integers.programs import nearest_table, round_with_total
 from crosstally.inference.integers.projection import projected_table, whole_numbers
 from crosstally.query.queries import MAX_CELLS, Cells, too_many_cells

@@ -27,7 +27,7 @@ from crosstally.answers.reconstruct.reconstruction import Known
 from crosstally.inference.repeats import Repeats
 from crosstally.inference.replicates import Normals
 from crosstally.residuals import Estimate, decompose, rebuild
-from crosstally.residuals.combine import by_shape
+from crosstally.residuals.combining import by_shape
 from crosstally.typing import Floats
 
 __all__ = [

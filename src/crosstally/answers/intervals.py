@@ -23,11 +23,11 @@ import numpy as np
 
 from crosstally.answers.changes import Change
 from crosstally.answers.uncertainty import Spread
-from crosstally.inference.joint import view_orders
+from crosstally.inference.joint_correction import view_orders
 from crosstally.inference.nonnegativity import clip_and_keep_total
 from crosstally.inference.repeats import Repeats
 from crosstally.residuals import Estimate, rebuild
-from crosstally.residuals.combine import mean_squares
+from crosstally.residuals.combining import mean_squares
 from crosstally.typing import Floats
 
 __all__ = ["Covered", "squares_shared"]

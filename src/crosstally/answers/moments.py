@@ -82,7 +82,7 @@ class Moments:
 
     @cached_property
     def _cells_left(self) -> dict[Names, float]:
-        """m_B: by ``local.estimate.shrinkage`` coefficients have the errors of all moments inside, taken off here."""
+        """m_B: by ``pair_shrinkage`` coefficients have the errors of all moments inside, taken off here."""
         squares = {name: float(((p - 1 / len(p)) ** 2).mean()) for name, p in self.frequencies.items()}
         out: dict[Names, float] = {}
         for names in sorted(self._left, key=len):

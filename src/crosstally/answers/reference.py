@@ -28,13 +28,13 @@ from crosstally.answers.interactions import interaction_factors, smaller_sizes, 
 from crosstally.answers.reconstruct.maximum_entropy import greatest_entropy
 from crosstally.answers.reconstruct.raking import nearest_to_reference, raked
 from crosstally.answers.reconstruct.reconstruction import Known
-from crosstally.inference.estimate import maximal_views
-from crosstally.inference.latent_classes import LatentClasses, View, fitted
+from crosstally.inference.class_model import LatentClasses, View, fitted
+from crosstally.inference.estimates import maximal_views
 from crosstally.inference.nonnegativity import clip_and_keep_total
 from crosstally.inference.replicates import Normals, seed_of
 from crosstally.measurements import Measurement
 from crosstally.residuals import Estimate, combine, decompose, rebuild
-from crosstally.residuals.combine import by_shape
+from crosstally.residuals.combining import by_shape
 from crosstally.typing import Floats
 
 __all__ = ["HeldOut", "Trial", "calibrated", "held_out"]

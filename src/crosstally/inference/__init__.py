@@ -1,5 +1,5 @@
 """From measurements to one consistent estimate."""
 
-from crosstally.inference.estimate import estimate
+from crosstally.inference.estimates import estimate
 
 __all__ = ["estimate"]

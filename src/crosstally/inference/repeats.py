@@ -28,10 +28,10 @@ from dataclasses import KW_ONLY, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.inference.estimate import Inference
-from crosstally.inference.joint import LEAST_VARIANCE, view_orders
+from crosstally.inference.estimates import Inference
+from crosstally.inference.joint_correction import LEAST_VARIANCE, view_orders
 from crosstally.inference.replicates import noise_of_coefficients, seed_of
-from crosstally.inference.shrinkage import smoothed
+from crosstally.inference.shrink import smoothed
 from crosstally.residuals import Estimate
 from crosstally.typing import Floats
 

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from crosstally.budget import Noise, NoiseKind
 from crosstally.measurements import Measurement
-from crosstally.residuals.combine import Averages, by_shape
+from crosstally.residuals.combining import Averages, by_shape
 from crosstally.schema import Schema
 from crosstally.typing import Floats
 

@@ -1,4 +1,4 @@
-"""One step of expectation maximisation for latent classes (``inference.latent_classes``)."""
+"""One step of expectation maximisation for latent classes (``inference.class_model``)."""
 
 # mypy: disable-error-code="untyped-decorator"
 from __future__ import annotations

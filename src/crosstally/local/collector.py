@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from crosstally.budget import Budget, Neighbours
 from crosstally.errors import CrosstallyError
-from crosstally.inference.estimate import estimate
+from crosstally.inference.estimates import estimate
 from crosstally.json_text import JsonError, read_json
 from crosstally.local.estimate.expectation import MOST_ATTRIBUTES, expected_measurements
-from crosstally.local.estimate.measurements import measurements_of
-from crosstally.local.estimate.shrinkage import Shrunk, shrunk_measurements
+from crosstally.local.estimate.pair_shrinkage import Shrunk, shrunk_measurements
+from crosstally.local.estimate.report_counts import measurements_of
 from crosstally.local.group_sizes import GroupSizes
 from crosstally.local.influence import shift_by_liars
 from crosstally.local.oracles.answers import Tally

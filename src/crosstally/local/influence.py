@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.errors import CrosstallyError
-from crosstally.local.oracles.base import Oracle, centred
+from crosstally.local.oracles.oracle import Oracle, centred
 from crosstally.local.protocol import Protocol
 
 __all__ = ["MOST_CELLS", "shift_by_liars"]

@@ -15,8 +15,8 @@ from crosstally.errors import BudgetError, CrosstallyError, PlanError, SchemaErr
 from crosstally.json_text import JsonError, read_json_file
 from crosstally.local import client
 from crosstally.local.oracles import oracle_of
-from crosstally.local.planning.groups import Group, predicted_range
 from crosstally.local.planning.methods import SHRUNK, groups_of
+from crosstally.local.planning.report_groups import Group, predicted_range
 from crosstally.platform_files import write_text, writing
 from crosstally.schema import Outside, Schema
 

@@ -35,7 +35,7 @@ from crosstally.privacy.ledger_records import ASKED
 from crosstally.query.linear import Linear
 from crosstally.query.queries import Product
 from crosstally.query.question import Question, describe, query_of
-from crosstally.residuals.combine import Estimate, combine
+from crosstally.residuals.combining import Estimate, combine
 from crosstally.residuals.nested import full_part_measured
 from crosstally.schema import Outside, Schema, check_schema
 from crosstally.strategies.shares import requests_with_shares

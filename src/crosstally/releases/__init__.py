@@ -7,7 +7,7 @@
 """
 
 from crosstally.releases.file.reader import open_release
-from crosstally.releases.publish import publish
+from crosstally.releases.publication import publish
 from crosstally.releases.release import Release
 from crosstally.releases.statement import Statement
 

@@ -16,7 +16,7 @@ from crosstally.plans.request import Request
 from crosstally.query.choice import Choice
 from crosstally.releases.file.header import read_header
 from crosstally.releases.file.writer import header_bytes
-from crosstally.releases.publish import unsolved
+from crosstally.releases.publication import unsolved
 from crosstally.releases.statement import Statement
 from crosstally.schema import Schema
 

@@ -26,7 +26,7 @@ from crosstally.answers.reference import HeldOut, held_out
 from crosstally.checks import check_kind, names_in, several
 from crosstally.errors import QueryError
 from crosstally.html_text import html_facts
-from crosstally.inference.estimate import ROUNDS, SHRUNK, estimate, infer
+from crosstally.inference.estimates import ROUNDS, SHRUNK, estimate, infer
 from crosstally.inference.repeats import Repeats, repeated
 from crosstally.measurements import Chosen, Measurement
 from crosstally.query.question import Question

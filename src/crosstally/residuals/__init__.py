@@ -14,7 +14,7 @@ any measured views is an inverse-variance average, coefficient by coefficient:
 """
 
 from crosstally.residuals.basis import decompose, rebuild
-from crosstally.residuals.combine import Estimate, combine
+from crosstally.residuals.combining import Estimate, combine
 from crosstally.residuals.variances import Variances
 
 __all__ = ["Estimate", "Variances", "combine", "decompose", "rebuild"]

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from crosstally.errors import QueryError
 from crosstally.query.conditions import Condition, number_of_text, shown
 from crosstally.schema.attribute import MISSING
-from crosstally.sql.conditions import condition_of_sql, labels_in_case, not_missing
-from crosstally.sql.groups import NULL, Groups, Numbers, Tables
-from crosstally.sql.statement import Statement, case_name, expressions, read_statement, refused, refused_window
+from crosstally.sql.group_by import NULL, Groups, Numbers, Tables
+from crosstally.sql.select_statement import Statement, case_name, expressions, read_statement, refused, refused_window
+from crosstally.sql.where_clause import condition_of_sql, labels_in_case, not_missing
 from crosstally.typing import Floats
 
 __all__ = ["Evaluation"]

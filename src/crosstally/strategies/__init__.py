@@ -5,16 +5,16 @@ from crosstally.errors import PlanError, did_you_mean
 from crosstally.plans.plan import Plan, Request
 from crosstally.query.queries import Cells, Contrast
 from crosstally.strategies.adaptive import Adaptive
-from crosstally.strategies.base import Strategy, Task
 from crosstally.strategies.clustered import Clustered
 from crosstally.strategies.direct import Direct, Uniform
 from crosstally.strategies.flat import Flat
 from crosstally.strategies.fourier import Fourier
-from crosstally.strategies.linear import LinearStrategies
+from crosstally.strategies.linear_strategies import LinearStrategies
 from crosstally.strategies.mwem import MWEM
 from crosstally.strategies.optimum import Optimum
 from crosstally.strategies.residual import Residual
 from crosstally.strategies.stepwise import Stepwise
+from crosstally.strategies.strategy import Strategy, Task
 from crosstally.strategies.views import Views
 
 __all__ = [

@@ -33,7 +33,9 @@ from crosstally.query.choice import Choice
 from crosstally.query.queries import Cells, Contrast, sensitivity_of_tables
 from crosstally.residuals import Estimate, combine
 from crosstally.schema import Schema
-from crosstally.strategies.base import (
+from crosstally.strategies.likely import predicted_tables
+from crosstally.strategies.shares import least_noise, requests_with_shares
+from crosstally.strategies.strategy import (
     MAX_ROUNDS,
     Strategy,
     Task,
@@ -44,8 +46,6 @@ from crosstally.strategies.base import (
     next_budget,
     shares_of_rounds,
 )
-from crosstally.strategies.likely import predicted_tables
-from crosstally.strategies.shares import least_noise, requests_with_shares
 from crosstally.workload import Workload
 
 __all__ = ["Adaptive"]

@@ -19,7 +19,7 @@ from crosstally.plans.plan import Plan
 from crosstally.query.queries import MAX_CELLS
 from crosstally.residuals.closure import closure_of
 from crosstally.schema import Schema
-from crosstally.strategies.base import StrategyWithOptions, Task
+from crosstally.strategies.strategy import StrategyWithOptions, Task
 from crosstally.workload import Workload
 
 __all__ = [

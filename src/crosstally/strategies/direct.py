@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from crosstally.plans.plan import Plan
-from crosstally.strategies.base import Strategy, StrategyWithOptions, Task
+from crosstally.strategies.strategy import Strategy, StrategyWithOptions, Task
 
 __all__ = [
     "Direct",

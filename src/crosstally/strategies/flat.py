@@ -8,7 +8,7 @@ from typing import ClassVar
 from crosstally.errors import TooManyCellsError
 from crosstally.plans.plan import Plan
 from crosstally.query.queries import MAX_CELLS
-from crosstally.strategies.base import Strategy, Task
+from crosstally.strategies.strategy import Strategy, Task
 
 __all__ = ["Flat"]
 

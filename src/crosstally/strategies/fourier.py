@@ -24,8 +24,8 @@ from crosstally.query.operators import contrast_variance
 from crosstally.query.queries import Cells, Contrast, Product
 from crosstally.residuals.closure import Closure, closure_of
 from crosstally.schema import Attribute, Schema
-from crosstally.strategies.base import StrategyWithOptions, Task
 from crosstally.strategies.shares import least_noise, with_less_noise
+from crosstally.strategies.strategy import StrategyWithOptions, Task
 from crosstally.workload import Workload
 
 __all__ = ["Fourier", "bit_schema", "bit_table", "bit_workload", "closure", "rows_as_bits"]

@@ -30,7 +30,9 @@ from crosstally.plans.request import part_of
 from crosstally.query.choice import Choice
 from crosstally.query.queries import Cells
 from crosstally.schema import Schema
-from crosstally.strategies.base import (
+from crosstally.strategies.flat import approximately
+from crosstally.strategies.shares import requests_with_shares
+from crosstally.strategies.strategy import (
     Strategy,
     Task,
     check_rounds,
@@ -41,8 +43,6 @@ from crosstally.strategies.base import (
     rows_share_of,
     shares_of_rounds,
 )
-from crosstally.strategies.flat import approximately
-from crosstally.strategies.shares import requests_with_shares
 from crosstally.typing import Floats
 from crosstally.workload import Workload
 

@@ -21,10 +21,10 @@ from crosstally.errors import PlanError
 from crosstally.plans.plan import Plan
 from crosstally.query.queries import MAX_CELLS
 from crosstally.residuals.closure import Closure, closure_of
-from crosstally.residuals.combine import by_shape
+from crosstally.residuals.combining import by_shape
 from crosstally.schema import Schema
-from crosstally.strategies.base import Strategy, Task
 from crosstally.strategies.clustered import MAX_TABLES, clusters
+from crosstally.strategies.strategy import Strategy, Task
 from crosstally.strategies.views import cell_limits
 from crosstally.workload import Workload
 

@@ -23,8 +23,8 @@ from crosstally.query.operators import contrast_variance
 from crosstally.query.queries import Cells, Contrast, Query
 from crosstally.residuals.closure import Closure, closure_of
 from crosstally.strategies.balance import Balance, balanced, replacement_costs
-from crosstally.strategies.base import StrategyWithOptions, Task
 from crosstally.strategies.shares import least_noise, with_less_noise
+from crosstally.strategies.strategy import StrategyWithOptions, Task
 from crosstally.typing import Floats
 
 __all__ = ["TOLERANCE", "Residual", "best_variances", "contrast_costs", "contrasts_with_variances"]

@@ -11,10 +11,10 @@ from crosstally.measurements import Measurement
 from crosstally.plans.plan import Plan, Rule
 from crosstally.strategies import adaptive, mwem, stepwise, views
 from crosstally.strategies.adaptive import Adaptive
-from crosstally.strategies.base import Strategy
 from crosstally.strategies.likely import likely_of_one_stage
 from crosstally.strategies.mwem import MWEM
 from crosstally.strategies.stepwise import Stepwise
+from crosstally.strategies.strategy import Strategy
 from crosstally.strategies.views import Views
 
 __all__ = ["RULES", "check_rules", "next_stage", "outlook"]

@@ -44,7 +44,6 @@ from crosstally.plans.request import GroupedRequests, first_share, part_of
 from crosstally.query.queries import Cells
 from crosstally.residuals.closure import Closure
 from crosstally.residuals.variances import Variances, bounded
-from crosstally.strategies.base import Strategy, Task, following
 from crosstally.strategies.belief import Belief, known_sizes, seen_one_ways
 from crosstally.strategies.forecast import known_variances, measured_variances, public_precision, public_tables
 from crosstally.strategies.goal import Goal, goal_of
@@ -52,6 +51,7 @@ from crosstally.strategies.likely import likely_range
 from crosstally.strategies.optimum import Optimum, best_views
 from crosstally.strategies.residual import Residual, contrast_costs, contrasts_with_variances
 from crosstally.strategies.shares import requests_with_shares
+from crosstally.strategies.strategy import Strategy, Task, following
 from crosstally.strategies.view_shares import (
     MOST_CELLS,
     TableBudget,

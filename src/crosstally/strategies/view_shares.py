@@ -22,9 +22,9 @@ from crosstally.designs import covering_design, covering_views
 from crosstally.errors import PlanError
 from crosstally.query.queries import sensitivity_of_tables
 from crosstally.residuals.variances import bounded, inverse_cells_outside
-from crosstally.strategies.base import Task
 from crosstally.strategies.belief import Belief
 from crosstally.strategies.goal import Goal
+from crosstally.strategies.strategy import Task
 from crosstally.typing import Floats
 from crosstally.workload import Workload
 

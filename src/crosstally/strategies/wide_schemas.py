@@ -43,11 +43,11 @@ from crosstally.residuals import combine
 from crosstally.residuals.closure import Closure
 from crosstally.residuals.variances import MOST_PRECISION
 from crosstally.schema import Attribute, Schema
-from crosstally.strategies.base import Task, next_budget
 from crosstally.strategies.belief import LARGE, Belief, seen_one_ways
 from crosstally.strategies.forecast import known_variances
 from crosstally.strategies.goal import Goal, goal_of
 from crosstally.strategies.shares import requests_with_shares
+from crosstally.strategies.strategy import Task, next_budget
 from crosstally.strategies.view_shares import MOST_CELLS, TableBudget, best_family, shrunk_score, unshrunk_score
 from crosstally.typing import Floats
 

@@ -16,7 +16,7 @@ from crosstally.answers.marginal import ErrorKind, Marginal
 from crosstally.answers.uncertainty import LinearLaw
 from crosstally.budget import Budget, Neighbours
 from crosstally.errors import CrosstallyError, QueryError, TooManyCellsError
-from crosstally.inference.integers.columns import Target
+from crosstally.inference.integers.cell_columns import Target
 from crosstally.inference.integers.projection import (
     _moved_rows,
     nonnegative_least_squares,

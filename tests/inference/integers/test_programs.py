@@ -13,7 +13,7 @@ from conftest import schema_of
 from crosstally.budget import Noise, NoiseKind, Sensitivity
 from crosstally.errors import CrosstallyError, QueryError, TooManyCellsError
 from crosstally.inference.integers import programs
-from crosstally.inference.integers.columns import Columns, Target
+from crosstally.inference.integers.cell_columns import Columns, Target
 from crosstally.inference.integers.pricing import all_scores, best_listed, best_proved, local_search, scores_of
 from crosstally.inference.integers.programs import nearest_table, round_with_total
 from crosstally.privacy.noise import draw

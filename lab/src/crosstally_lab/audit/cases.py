@@ -16,10 +16,10 @@ from crosstally.query.linear import Linear, Term
 from crosstally.query.queries import Cells, Contrast, Kronecker, Query
 from crosstally.schema import Attribute, Outside, Schema, Unit
 from crosstally.strategies import MWEM, NAMED, Adaptive, Clustered, Fourier, Residual, Strategy, Views
-from crosstally.strategies.base import choosing
 from crosstally.strategies.planner import compare
 from crosstally.strategies.rules import next_stage
 from crosstally.strategies.shares import requests_with_shares
+from crosstally.strategies.strategy import choosing
 from crosstally.workload import Workload
 from crosstally_lab.audit.definitions import Json, answer
 

@@ -18,7 +18,7 @@ from crosstally.local.oracles.each_attribute import EachAttribute
 from crosstally.local.oracles.odds import rounded_down
 from crosstally.local.oracles.residual_bit import ResidualBit
 from crosstally.local.oracles.unary_encoding import UnaryEncoding
-from crosstally.local.planning.groups import Group, view_groups
+from crosstally.local.planning.report_groups import Group, view_groups
 from crosstally.schema import Attribute, Schema
 from crosstally_lab.papers.calm.simulated import collection, report_law
 from reference_local import distribution

@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from crosstally.privacy.noise import Mechanism
-from crosstally.residuals.combine import Averages, _coefficients
+from crosstally.residuals.combining import Averages, _coefficients
 from crosstally_lab.papers import experiments
 from crosstally_lab.papers.priview import crossover
 

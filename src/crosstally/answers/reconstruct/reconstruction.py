@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from crosstally.errors import QueryError
 from crosstally.residuals import Estimate
-from crosstally.residuals.combine import by_shape
+from crosstally.residuals.combining import by_shape
 from crosstally.residuals.layout import outer_product
 
 __all__ = ["Known", "Reconstruction", "known_alike", "reconstruct_all", "solve", "widened"]

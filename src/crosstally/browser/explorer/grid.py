@@ -11,7 +11,7 @@ import numpy as np
 from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
-from crosstally.analysis.quality import reliability_classes
+from crosstally.analysis.quality_flags import reliability_classes
 from crosstally.answers.marginal import Marginal
 from crosstally.browser.common.site import texts_of
 from crosstally.browser.explorer.view import Order, Show, View

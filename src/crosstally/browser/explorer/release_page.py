@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.analysis.association import cramers_v, squared_v
-from crosstally.analysis.quality import reliability_classes
+from crosstally.analysis.associations import cramers_v, squared_v
+from crosstally.analysis.quality_flags import reliability_classes
 from crosstally.answers.marginal import Marginal
 from crosstally.browser.common.site import environment, texts_of
 from crosstally.browser.explorer.pictures import inline_svg

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.inference.integers.columns import ScoreTable
+from crosstally.inference.integers.cell_columns import ScoreTable
 from crosstally.typing import Floats
 
 __all__ = ["MAX_LISTED", "all_scores", "best_listed", "best_proved", "local_search", "scores_of"]

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.errors import CrosstallyError, QueryError
-from crosstally.inference.integers.columns import Columns, ScoreTable, Target
+from crosstally.inference.integers.cell_columns import Columns, ScoreTable, Target
 from crosstally.inference.integers.pricing import MAX_LISTED, best_listed, best_proved, local_search, scores_of
 from crosstally.schema import Schema
 from crosstally.typing import Floats

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.errors import QueryError
-from crosstally.inference.integers.columns import Columns, Target
+from crosstally.inference.integers.cell_columns import Columns, Target
 from crosstally.inference.integers.pricing import MAX_LISTED, best_listed, local_search, scores_of
 from crosstally.inference.integers.programs import FittedTable, round_with_total
 from crosstally.schema import Schema

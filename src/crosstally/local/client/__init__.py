@@ -14,11 +14,19 @@ not tell more than a report does, so the order is fixed: check the whole protoco
 from __future__ import annotations
 
 from .amounts import LONGEST_AMOUNT
-from .checks import GROUP_HASH, VERSION, check_protocol, protocol_digest, protocol_id
+from .client_errors import (
+    AmountError,
+    CapReachedError,
+    ClientError,
+    ProtocolError,
+    ReportLostError,
+    StoreError,
+    TokenError,
+)
 from .draws import SecureSource, draw, worst_ratio
-from .errors import AmountError, CapReachedError, ClientError, ProtocolError, ReportLostError, StoreError, TokenError
+from .protocol_checks import GROUP_HASH, VERSION, check_protocol, protocol_digest, protocol_id
 from .reporting import RECORD, TOKEN_BYTES, group_of_token, is_token, place_of_token, report
-from .rows import encode_row, read_row
+from .row_codes import encode_row, read_row
 from .store import FileStore
 
 __all__ = [

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from .rules import fraction, list_of, need, whole
+from .field_rules import fraction, list_of, need, whole
 
 __all__ = ["ANSWERS", "KINDS", "SecureSource", "cells_of", "draw", "worst_ratio"]
 

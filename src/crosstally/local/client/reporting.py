@@ -14,10 +14,10 @@ from itertools import count
 from typing import Any
 
 from .amounts import amount
-from .checks import check_protocol, protocol_digest, protocol_id
+from .client_errors import AmountError, CapReachedError, ReportLostError, StoreError, TokenError
 from .draws import ANSWERS, SecureSource, draw
-from .errors import AmountError, CapReachedError, ReportLostError, StoreError, TokenError
-from .rows import read_row, settled
+from .protocol_checks import check_protocol, protocol_digest, protocol_id
+from .row_codes import read_row, settled
 from .store import FileStore
 
 __all__ = ["RECORD", "TOKEN_BYTES", "group_of_token", "is_token", "place_of_token", "report"]

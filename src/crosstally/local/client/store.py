@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from pathlib import Path
 from typing import Any
 
-from .errors import StoreError
+from .client_errors import StoreError
 
 try:
     import fcntl

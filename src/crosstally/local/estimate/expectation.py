@@ -25,11 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.answers.reconstruct.maximum_entropy import maximum_entropy
+from crosstally.local.estimate.pair_shrinkage import Shrunk, answered, coefficient_variances
 from crosstally.local.estimate.posterior import Items, Pairs, posterior
-from crosstally.local.estimate.shrinkage import Shrunk, answered, coefficient_variances
 from crosstally.measurements import Measurement
 from crosstally.residuals import Estimate, decompose, rebuild
-from crosstally.residuals.combine import by_shape
+from crosstally.residuals.combining import by_shape
 from crosstally.schema import Schema
 from crosstally.typing import Floats
 

@@ -40,7 +40,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.local.estimate.association import (
+from crosstally.local.estimate.pair_law import (
     START,
     expected_interactions,
     fitted_law,

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from crosstally.errors import PlanError
 from crosstally.local.oracles.answers import MOST_SLOTS, Answers, AnswerSpace, Counts
-from crosstally.local.oracles.base import Codes, Residual, ResidualOracle, centred
 from crosstally.local.oracles.odds import odds_below, read_probability, rounded_down
+from crosstally.local.oracles.oracle import Codes, Residual, ResidualOracle, centred
 from crosstally.local.oracles.randomised_response import RandomisedResponse
 from crosstally.local.oracles.registry import register
 

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.local.oracles.answers import Answers, AnswerSpace, Counts, filled, threshold
-from crosstally.local.oracles.base import Codes, ViewOracle, cell_numbers
 from crosstally.local.oracles.odds import odds_below, read_probability, rounded_down
+from crosstally.local.oracles.oracle import Codes, ViewOracle, cell_numbers
 from crosstally.local.oracles.registry import register
 
 __all__ = [

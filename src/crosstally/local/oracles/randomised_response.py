@@ -9,8 +9,8 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from crosstally.local.oracles.answers import Answers, AnswerSpace, filled, threshold
-from crosstally.local.oracles.base import Codes, ViewOracle, cell_numbers
 from crosstally.local.oracles.odds import odds_below, read_probability, rounded_down
+from crosstally.local.oracles.oracle import Codes, ViewOracle, cell_numbers
 from crosstally.local.oracles.registry import register
 
 __all__ = ["RandomisedResponse"]

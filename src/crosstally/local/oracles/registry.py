@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from crosstally.errors import PlanError
-from crosstally.local.oracles.base import Oracle, ViewOracle
+from crosstally.local.oracles.oracle import Oracle, ViewOracle
 from crosstally.schema import MAX_VALUES
 
 __all__ = ["ORACLES", "best_oracle", "oracle_of", "register", "view_oracles"]

@@ -11,8 +11,8 @@ import numpy as np
 
 from crosstally.errors import CrosstallyError
 from crosstally.local.oracles.answers import MASK_CELLS, Answers, AnswerSpace, filled, threshold
-from crosstally.local.oracles.base import Codes, ViewOracle, cell_numbers
 from crosstally.local.oracles.odds import odds_below, read_probability, rounded_up
+from crosstally.local.oracles.oracle import Codes, ViewOracle, cell_numbers
 from crosstally.local.oracles.registry import register
 
 __all__ = ["UnaryEncoding"]

@@ -30,7 +30,7 @@ from crosstally.local.oracles.local_hashing import LocalHashing
 from crosstally.local.oracles.randomised_response import RandomisedResponse
 from crosstally.local.oracles.residual_bit import ResidualBit
 from crosstally.local.oracles.unary_encoding import UnaryEncoding
-from crosstally.local.planning.groups import (
+from crosstally.local.planning.report_groups import (
     Group,
     each_group,
     error_of,

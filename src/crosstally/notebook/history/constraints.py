@@ -22,14 +22,14 @@ from numpy.typing import NDArray
 
 from crosstally.budget import NoiseKind
 from crosstally.errors import QueryError, TooManyCellsError
-from crosstally.inference.estimate import estimate, maximal_views
+from crosstally.inference.estimates import estimate, maximal_views
 from crosstally.measurements import Measurement
 from crosstally.notebook.history.bundles import Batch, Positions
 from crosstally.notebook.history.prior import Prior
 from crosstally.notebook.history.record import History
 from crosstally.query.linear import Linear
 from crosstally.query.queries import MAX_CELLS
-from crosstally.residuals.combine import Estimate, combine
+from crosstally.residuals.combining import Estimate, combine
 from crosstally.residuals.nested import full_part_measured
 from crosstally.schema import Schema
 from crosstally.typing import Floats

@@ -22,12 +22,12 @@ from crosstally.notebook.history.bundles import Batch, Bundle, Positions, parts_
 from crosstally.notebook.history.components import Features, Past, Solution, Structure
 from crosstally.notebook.history.correlated import Correlated, shared_errors
 from crosstally.notebook.history.likelihood import Belief, Fit, fit
-from crosstally.notebook.history.matrices import answers_of_matrices
+from crosstally.notebook.history.matrix_answers import answers_of_matrices
 from crosstally.notebook.history.plausible import Plausible, Scale, plausible
 from crosstally.notebook.history.prior import Prior, shares
 from crosstally.query.linear import Linear
 from crosstally.residuals.basis import rebuild
-from crosstally.residuals.combine import Estimate, combine
+from crosstally.residuals.combining import Estimate, combine
 from crosstally.residuals.nested import full_part_measured
 from crosstally.schema import Schema
 from crosstally.threads import on_one_thread

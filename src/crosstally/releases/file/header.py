@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from crosstally.budget import Noise, NoiseKind
 from crosstally.errors import CrosstallyError, ReleaseError
-from crosstally.inference.estimate import CORRECTED
+from crosstally.inference.estimates import CORRECTED
 from crosstally.json_text import JsonError, read_json
 from crosstally.measurements import Chosen
 from crosstally.query.operators import Matrix, read_group_maps, read_matrix
@@ -31,7 +31,7 @@ from crosstally.releases.file.format import (
     MAX_HEADER,
     MeasurementKind,
 )
-from crosstally.releases.publish import check_variance
+from crosstally.releases.publication import check_variance
 from crosstally.releases.statement import Statement
 from crosstally.schema import Schema
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from crosstally.errors import CrosstallyError, ReleaseError
-from crosstally.inference.estimate import smallest_cell
+from crosstally.inference.estimates import smallest_cell
 from crosstally.measurements import Measurement
 from crosstally.releases.file.format import (
     CONTENT,

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from crosstally.generate.people import people as generated_people
 from crosstally.local.collector import release_of
-from crosstally.local.estimate.measurements import measurements_of
-from crosstally.local.oracles.base import cell_numbers
-from crosstally.local.planning.groups import view_groups
+from crosstally.local.estimate.report_counts import measurements_of
+from crosstally.local.oracles.oracle import cell_numbers
 from crosstally.local.planning.methods import PAPER_KINDS, ViewSets, balanced_views, calm_views, view_candidates
+from crosstally.local.planning.report_groups import view_groups
 from crosstally.local.protocol import Protocol, design
 from crosstally.schema import Schema
 from crosstally.sources.codes.encode import Encoder

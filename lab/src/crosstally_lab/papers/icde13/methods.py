@@ -19,7 +19,7 @@ from crosstally.budget import Budget
 from crosstally.errors import CrosstallyError
 from crosstally.measurements import Measurement
 from crosstally.query.queries import MAX_CELLS, Contrast
-from crosstally.residuals.combine import combine
+from crosstally.residuals.combining import combine
 from crosstally.schema import Schema
 from crosstally.strategies.clustered import Clustered
 from crosstally.strategies.direct import Direct

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from crosstally.budget import Neighbours
 from crosstally.errors import QueryError
-from crosstally.inference.integers.columns import Target
+from crosstally.inference.integers.cell_columns import Target
 from crosstally.inference.integers.programs import FittedTable, nearest_table
 from crosstally.pipeline import release as released
 from crosstally.releases import Release

@@ -24,7 +24,7 @@ from crosstally_lab.papers.outcomes import Claim, Experiment, Outcome, Progress,
 if TYPE_CHECKING:
     from crosstally.plans.plan import Plan
     from crosstally.releases import Release
-    from crosstally.strategies.base import Strategy
+    from crosstally.strategies.strategy import Strategy
 
 __all__ = [
     "EXPERIMENTS",

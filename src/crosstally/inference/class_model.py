@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.inference.replicates import Normals
-from crosstally.residuals.combine import by_shape
+from crosstally.residuals.combining import by_shape
 from crosstally.typing import Floats
 
 __all__ = ["LatentClasses", "View", "fitted"]

@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import Any
 
 from .amounts import LONGEST_AMOUNT, amount
-from .errors import ProtocolError
+from .client_errors import ProtocolError
 
 __all__ = ["fields", "fraction", "list_of", "need", "whole"]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from crosstally.errors import CrosstallyError, ReleaseError
-from crosstally.inference.estimate import ROUNDS, estimate, unsolved_estimate, usual_correction
+from crosstally.inference.estimates import ROUNDS, estimate, unsolved_estimate, usual_correction
 from crosstally.measurements import PUBLIC, Chosen, Measurement, public_counts
 from crosstally.query.queries import MAX_CELLS, Query
 from crosstally.query.ways import check_parts, matrices_of

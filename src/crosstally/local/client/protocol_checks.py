@@ -10,10 +10,10 @@ from itertools import pairwise
 from typing import Any
 
 from .amounts import odds_below
+from .client_errors import ProtocolError
 from .draws import ANSWERS, KINDS, cells_of, worst_ratio
-from .errors import ProtocolError
-from .rows import size_of
-from .rules import fields, fraction, list_of, need, whole
+from .field_rules import fields, fraction, list_of, need, whole
+from .row_codes import size_of
 
 __all__ = ["GROUP_HASH", "VERSION", "check_protocol", "protocol_digest", "protocol_id"]
 

@@ -42,7 +42,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.inference.joint import (
+from crosstally.inference.joint_correction import (
     LEAST_VARIANCE,
     JointCorrection,
     ViewGroup,
@@ -56,7 +56,7 @@ from crosstally.inference.replicates import noise_of_coefficients, seed_of
 from crosstally.inference.risk import POOLED, Blend, Sets
 from crosstally.measurements import Measurement
 from crosstally.residuals import Estimate, decompose, rebuild
-from crosstally.residuals.combine import Averages
+from crosstally.residuals.combining import Averages
 from crosstally.residuals.layout import find, outer_product
 from crosstally.typing import Floats
 

@@ -25,9 +25,9 @@ from crosstally.query.along import Rows, asked_along
 from crosstally.query.queries import Cells, Contrast, Kronecker, Query
 from crosstally.residuals.axes import Axes
 from crosstally.residuals.closure import Closure, closure_of
-from crosstally.strategies.base import StrategyWithOptions, Task
 from crosstally.strategies.matrices import MatrixAlong, gaussian_matrices, laplace_matrices
 from crosstally.strategies.shares import requests_with_shares
+from crosstally.strategies.strategy import StrategyWithOptions, Task
 from crosstally.typing import Floats
 
 __all__ = ["LinearStrategies"]

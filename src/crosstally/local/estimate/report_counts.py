@@ -16,8 +16,8 @@ from dataclasses import KW_ONLY, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.local.oracles.base import Residual, ResidualOracle, ViewOracle
-from crosstally.local.planning.groups import Group
+from crosstally.local.oracles.oracle import Residual, ResidualOracle, ViewOracle
+from crosstally.local.planning.report_groups import Group
 from crosstally.local.protocol import Protocol
 from crosstally.measurements import Measurement
 from crosstally.query.operators import contrast_variance

@@ -16,10 +16,10 @@ from crosstally.checks import optional
 from crosstally.errors import QueryError
 from crosstally.html_text import MOST_ROWS, html_table
 from crosstally.schema import Schema
-from crosstally.sql.conditions import branches_of_case, condition_of_sql
 from crosstally.sql.evaluate import Evaluation
-from crosstally.sql.groups import DIGITS, Groups, Tables
-from crosstally.sql.statement import Statement, expressions, read_statement
+from crosstally.sql.group_by import DIGITS, Groups, Tables
+from crosstally.sql.select_statement import Statement, expressions, read_statement
+from crosstally.sql.where_clause import branches_of_case, condition_of_sql
 from crosstally.text_table import aligned
 from crosstally.typing import Floats
 

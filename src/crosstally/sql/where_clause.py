@@ -14,7 +14,7 @@ from crosstally.errors import QueryError
 from crosstally.query.conditions import And, Condition, Not, OneOf, Or, Range, number_of_text, shown
 from crosstally.schema import Schema
 from crosstally.schema.attribute import MISSING, Outside
-from crosstally.sql.statement import attribute_of, expressions, refused
+from crosstally.sql.select_statement import attribute_of, expressions, refused
 
 __all__ = ["branches_of_case", "condition_of_sql", "labels_in_case", "not_missing"]
 

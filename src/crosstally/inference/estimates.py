@@ -18,13 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.errors import QueryError, did_you_mean
-from crosstally.inference.joint import ViewGroup, nearest_above_zero
+from crosstally.inference.joint_correction import ViewGroup, nearest_above_zero
 from crosstally.inference.nonnegativity import CORRECTIONS, Correction
-from crosstally.inference.shrinkage import shrunk
+from crosstally.inference.shrink import shrunk
 from crosstally.measurements import Measurement
 from crosstally.query.ways import Groups
 from crosstally.residuals import Estimate, decompose, rebuild
-from crosstally.residuals.combine import Averages, by_shape
+from crosstally.residuals.combining import Averages, by_shape
 from crosstally.residuals.nested import extended_measurements, shares_in_groups
 from crosstally.schema import Schema
 
