@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 import crosstally as ct
 from benchmarks.timing import cpu_seconds, row
-from crosstally.answers.reconstruct.reconstruction import known_alike
+from crosstally.answers.unmeasured.known import known_alike
 from crosstally.plans.plan import Plan
 from crosstally.query.queries import Cells
 from crosstally.residuals import Estimate, rebuild

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from crosstally.answers.interactions import SIZES, centred, learned_sizes
 from crosstally.answers.marginal import ErrorKind
-from crosstally.answers.reconstruct.raking import raked
+from crosstally.answers.unmeasured.raking import raked
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
-from crosstally.inference.replicates import Normals
+from crosstally.inference.bootstrap import Normals
 from crosstally.releases import Release, Statement, publish
 from simulated import margin, measured, people, schema_of
 

@@ -16,7 +16,7 @@ from crosstally.answers.interactions import interaction_factors, own_sizes
 from crosstally.answers.marginal import ErrorKind
 from crosstally.answers.spread import InGroups, spread
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
-from crosstally.inference.replicates import Normals
+from crosstally.inference.bootstrap import Normals
 from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells
 from crosstally.releases import Release, Statement, publish

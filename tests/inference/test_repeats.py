@@ -10,7 +10,7 @@ import pytest
 
 from crosstally.budget import Noise, NoiseKind
 from crosstally.inference.estimates import CORRECTED, infer
-from crosstally.inference.repeats import repeated
+from crosstally.inference.bootstrap import repeated
 from crosstally.inference.shrink import smoothed
 from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from crosstally.budget import Noise, NoiseKind
-from crosstally.inference.replicates import inverse_noise, noise_of_coefficients, seed_of
+from crosstally.inference.bootstrap import inverse_noise, noise_of_coefficients, seed_of
 from crosstally.residuals.combining import Averages
 from simulated import measured, people, schema_of
 
@@ -81,7 +81,7 @@ def test_another_process_draws_the_same() -> None:
     code = """
 import numpy as np
 from crosstally.budget import Noise, NoiseKind
-from crosstally.inference.replicates import noise_of_coefficients, seed_of
+from crosstally.inference.bootstrap import noise_of_coefficients, seed_of
 from crosstally.inference import estimate
 from crosstally.query.queries import Cells
 from crosstally.residuals.combining import Averages

@@ -33,13 +33,13 @@ SMALL = (
     "strategies/test_clustered.py::test_merging_is_that_of_the_plain_twin",
     "strategies/test_optimum.py::test_refusals",
     "inference/test_joint.py::test_the_program_is_solved",
-    "inference/test_latent_classes.py::test_counts_are_shared_out_like_the_plain_twin",
+    "answers/unmeasured/test_latent_classes.py::test_counts_are_shared_out_like_the_plain_twin",
     "inference/test_nonnegativity.py::test_ripple_of_noisy_tables_is_the_plain_version",
     "answers/test_answer.py",
-    "answers/reconstruct/test_least_norm.py",
-    "answers/reconstruct/test_maximum_entropy.py::test_agrees_with_an_independent_solver",
-    "answers/reconstruct/test_maximum_entropy.py::test_many_constraints_are_solved_without_a_matrix",
-    "answers/reconstruct/test_maximum_entropy.py::test_margins_do_not_depend_on_the_rows_of_the_table",
+    "answers/unmeasured/test_least_norm.py",
+    "answers/unmeasured/test_maximum_entropy.py::test_agrees_with_an_independent_solver",
+    "answers/unmeasured/test_maximum_entropy.py::test_many_constraints_are_solved_without_a_matrix",
+    "answers/unmeasured/test_maximum_entropy.py::test_margins_do_not_depend_on_the_rows_of_the_table",
 )
 """Tests that reach every kernel (the test below says so) with inputs so small that plain Python takes seconds."""
 
@@ -49,7 +49,7 @@ LARGER = (
     "strategies/test_clustered.py::test_every_table_lies_in_a_cluster_and_weights_add_up",
     "inference/test_joint.py",
     "inference/test_nonnegativity.py",
-    "answers/reconstruct/test_maximum_entropy.py",
+    "answers/unmeasured/test_maximum_entropy.py",
     "sources/test_counts.py",
 )
 """More of them, for compiled code."""

@@ -20,7 +20,7 @@ from benchmarks.accuracy.real_tables import real_table
 from benchmarks.accuracy.settings import Setting, in_processes, truth_of
 from crosstally.answers.intervals import Covered
 from crosstally.inference.estimates import Inference, infer
-from crosstally.inference.repeats import REPEATS, repeated
+from crosstally.inference.bootstrap import REPEATS, repeated
 from crosstally.inference.shrink import shrunk
 from crosstally.typing import Floats
 

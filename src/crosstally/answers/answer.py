@@ -15,19 +15,16 @@ from crosstally.answers.bounds import margin_bounds
 from crosstally.answers.changes import emptied, where_added
 from crosstally.answers.error_bars import ErrorBars
 from crosstally.answers.interactions import own_sizes
-from crosstally.answers.intervals import Covered
+from crosstally.answers.intervals import Covered, Modelled
 from crosstally.answers.linear_form import LinearForm, Source, normal_draws
 from crosstally.answers.marginal import ErrorKind, Marginal
-from crosstally.answers.modelled import Modelled
 from crosstally.answers.moments import MomentTable
-from crosstally.answers.possible import keeping_total, raked_to_possible
-from crosstally.answers.reconstruct.least_squares import least_norm, linear_tables
-from crosstally.answers.reconstruct.linear_program import least_differences
-from crosstally.answers.reconstruct.maximum_entropy import greatest_entropy
-from crosstally.answers.reconstruct.raking import nearest_to_reference
-from crosstally.answers.reconstruct.reconstruction import Known, Reconstruction, known_alike
 from crosstally.answers.spread import Grouped, InGroups, grouped_bounds, spread
 from crosstally.answers.uncertainty import Bounds, Counts, Draws, Joint, LinearLaw, Uncertainty
+from crosstally.answers.unmeasured.known import Known, Reconstruction, known_alike, least_norm, linear_tables
+from crosstally.answers.unmeasured.linear_program import least_differences
+from crosstally.answers.unmeasured.maximum_entropy import greatest_entropy
+from crosstally.answers.unmeasured.raking import keeping_total, nearest_to_reference, raked_to_possible
 from crosstally.errors import QueryError, TooManyCellsError, did_you_mean
 from crosstally.inference.nonnegativity import clip_and_keep_total
 from crosstally.query.queries import MAX_CELLS, too_many_cells

@@ -32,11 +32,11 @@ from crosstally.answers.matrix_errors import MatrixError
 from crosstally.answers.moments import Moments
 from crosstally.answers.nested_errors import NestedError
 from crosstally.answers.noise_sums import NoiseTerm, half_width
-from crosstally.answers.reference import HeldOut, calibrated
 from crosstally.answers.uncertainty import CellError
+from crosstally.answers.unmeasured.latent_class_model import HeldOut, calibrated
 from crosstally.budget import Noise
-from crosstally.inference.repeats import Repeats
-from crosstally.inference.replicates import seed_of
+from crosstally.inference.bootstrap import Repeats
+from crosstally.inference.bootstrap import seed_of
 from crosstally.measurements import PUBLIC, Measurement
 from crosstally.query.operators import contrast_variance, contrast_weights
 from crosstally.query.ways import Groups, matrices_of
@@ -105,7 +105,7 @@ class ErrorBars:
     inference when they are first needed. Without them, and where errors are approximate, corrected cells have the
     intervals that they had before correction. With the ``sizes`` of interactions (``interactions``) tables that nobody
     measured have intervals too. ``held_out`` fits the model that such tables may be raked from, when the first of them
-    is asked for (``reference``).
+    is asked for (``unmeasured.latent_class_model``).
     """
 
     def __init__(

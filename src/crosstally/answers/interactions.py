@@ -21,11 +21,11 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.answers.reconstruct.maximum_entropy import greatest_entropy
-from crosstally.answers.reconstruct.raking import greatest_entropy_again, raked
-from crosstally.answers.reconstruct.reconstruction import Known
-from crosstally.inference.repeats import Repeats
-from crosstally.inference.replicates import Normals
+from crosstally.answers.unmeasured.known import Known
+from crosstally.answers.unmeasured.maximum_entropy import greatest_entropy
+from crosstally.answers.unmeasured.raking import greatest_entropy_again, raked
+from crosstally.inference.bootstrap import Repeats
+from crosstally.inference.bootstrap import Normals
 from crosstally.residuals import Estimate, decompose, rebuild
 from crosstally.residuals.combining import by_shape
 from crosstally.typing import Floats

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.inference.replicates import Normals, number_of_draws, stream_seed
+from crosstally.inference.bootstrap import Normals, number_of_draws, stream_seed
 from crosstally.residuals import rebuild
 from crosstally.residuals.axes import map_axis
 from crosstally.typing import Floats

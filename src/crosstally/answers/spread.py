@@ -6,7 +6,7 @@ which was measured in full. The answer is u pi_k. Its error has three parts:
 noise     u and pi_k of each replicate of the inference, multiplied;
 model     within a group shares may depend on the other attributes. Nobody measured how: each set of attributes that
           holds one in groups gets random interactions, raked back to the cells of groups and to the tables in full (as
-          in ``modelled``). Their size follows from that of the same set's interaction between groups, if its groups
+          in ``intervals``). Their size follows from that of the same set's interaction between groups, if its groups
           were measured, else from sets of its order (``interactions``). If the interactions z_k of the values of a
           group are independent with standard deviation t, that of the group is about sum pi_k z_k, with standard
           deviation t sqrt(sum pi_k^2). So where groups have s, values have t = s / sqrt(sum pi_k^2), for each attribute
@@ -31,12 +31,11 @@ from numpy.typing import NDArray
 
 from crosstally.answers.changes import Change
 from crosstally.answers.interactions import interaction_factors
-from crosstally.answers.intervals import Covered, squares_shared
-from crosstally.answers.modelled import LEAST, MARGIN, Modelled, modelled_spread
-from crosstally.answers.reconstruct.raking import rake
+from crosstally.answers.intervals import LEAST, MARGIN, Covered, Modelled, modelled_spread, squares_shared
 from crosstally.answers.uncertainty import Spread, Uncertainty, whole_ends
-from crosstally.inference.repeats import Repeats
-from crosstally.inference.replicates import Normals
+from crosstally.answers.unmeasured.raking import rake
+from crosstally.inference.bootstrap import Repeats
+from crosstally.inference.bootstrap import Normals
 from crosstally.residuals import rebuild
 from crosstally.residuals.nested import shares_in_groups
 from crosstally.typing import Floats

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from crosstally.inference.estimates import Inference
 from crosstally.inference.joint_correction import LEAST_VARIANCE, view_orders
-from crosstally.inference.replicates import noise_of_coefficients, seed_of
+from crosstally.inference.bootstrap import noise_of_coefficients, seed_of
 from crosstally.inference.shrink import smoothed
 from crosstally.residuals import Estimate
 from crosstally.typing import Floats

@@ -1,4 +1,4 @@
-"""One step of expectation maximisation for latent classes (``inference.class_model``)."""
+"""One step of expectation maximisation for latent classes (``answers.unmeasured.latent_class_model``)."""
 
 # mypy: disable-error-code="untyped-decorator"
 from __future__ import annotations

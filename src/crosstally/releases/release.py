@@ -22,12 +22,12 @@ from crosstally.answers.integer_tables import IntegerTables, Rounding, integer_t
 from crosstally.answers.interactions import learned_sizes
 from crosstally.answers.marginal import Marginal
 from crosstally.answers.mixed_errors import MixedErrorBars
-from crosstally.answers.reference import HeldOut, held_out
+from crosstally.answers.unmeasured.latent_class_model import HeldOut, held_out
 from crosstally.checks import check_kind, names_in, several
 from crosstally.errors import QueryError
 from crosstally.html_text import html_facts
 from crosstally.inference.estimates import ROUNDS, SHRUNK, estimate, infer
-from crosstally.inference.repeats import Repeats, repeated
+from crosstally.inference.bootstrap import Repeats, repeated
 from crosstally.measurements import Chosen, Measurement
 from crosstally.query.question import Question
 from crosstally.query.ways import mixed_of

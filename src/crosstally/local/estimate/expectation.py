@@ -24,7 +24,7 @@ from itertools import chain, combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.answers.reconstruct.maximum_entropy import maximum_entropy
+from crosstally.answers.unmeasured.maximum_entropy import maximum_entropy
 from crosstally.local.estimate.pair_shrinkage import Shrunk, answered, coefficient_variances
 from crosstally.local.estimate.posterior import Items, Pairs, posterior
 from crosstally.measurements import Measurement

@@ -96,7 +96,7 @@ _CME, _CLN, _CLP, _LP, _EXACT = "CME", "CLN", "CLP", "LP", "CME*"
 
 def from_raw_views(measurements: Sequence[Measurement], tables: Sequence[Names]) -> Tables:
     """PriView's LP: the tables nearest to the noisy views as they were drawn, in the largest difference of a cell."""
-    from crosstally.answers.reconstruct.linear_program import least_difference
+    from crosstally.answers.unmeasured.linear_program import least_difference
 
     return [least_difference((2,) * len(names), _constraints(measurements, names)).values for names in tables]
 

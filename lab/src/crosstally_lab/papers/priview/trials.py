@@ -191,7 +191,7 @@ def exact_estimate(case: Case, design: Design) -> Estimate:
 
 def filled(estimate: Estimate, tables: Sequence[Names]) -> Tables:
     """Tables of greatest entropy from an estimate that is no release; covered ones are the estimate itself."""
-    from crosstally.answers.reconstruct.maximum_entropy import maximum_entropy
+    from crosstally.answers.unmeasured.maximum_entropy import maximum_entropy
 
     covered = estimate.covered(tables)
     straight = iter(estimate.tables([names for names, inside in zip(tables, covered, strict=True) if inside]))

@@ -8,8 +8,8 @@ import pytest
 from crosstally.answers.answer import answer
 from crosstally.answers.error_bars import ErrorBars
 from crosstally.answers.marginal import Marginal
-from crosstally.answers.reconstruct import least_squares
-from crosstally.answers.reconstruct.reconstruction import Known
+from crosstally.answers.unmeasured import known as least_squares
+from crosstally.answers.unmeasured.known import Known
 from crosstally.inference import estimate
 from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells

@@ -1,4 +1,7 @@
-"""The known coefficients of tables that no view covers. Tables with the same known sets are solved together."""
+"""The known coefficients of tables that no view covers. Tables with the same known sets are solved together.
+
+Here are also those of least squares among the tables that agree with an estimate (PriView section 4.3, CLN).
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.errors import QueryError
-from crosstally.residuals import Estimate
+from crosstally.residuals import Estimate, rebuild
 from crosstally.residuals.combining import by_shape
+from crosstally.residuals import Estimate
 from crosstally.residuals.layout import outer_product
 
-__all__ = ["Known", "Reconstruction", "known_alike", "reconstruct_all", "solve", "widened"]
+__all__ = [
+    "Known",
+    "Reconstruction",
+    "known_alike",
+    "least_norm",
+    "linear_tables",
+    "reconstruct_all",
+    "solve",
+    "widened",
+]
 
 # Limits memory and time: a matrix of 18 MB, whose factor takes the cube. Beyond it conjugate gradients.
 _DIRECT_CONSTRAINTS = 1_500
@@ -149,4 +162,51 @@ def solve(known: Known, law: int, places: NDArray[np.intp], ridge_weights: NDArr
     solve_tables(law, places, sizes, products, ridge_weights, targets, tables, ridges)
     if not np.isfinite(ridges).all():
         raise QueryError("the table could not be reconstructed: what is known about it is not made of finite numbers")
+    return tables
+
+
+# The ridge on the total's own theta: next to none, for it has to be met; zero would leave the Hessian singular.
+_TOTAL_WEIGHT = 1e-6
+
+
+def linear_tables(known: Known) -> list[Reconstruction]:
+    """The table of least squares for each row of coefficients, negative or not: what is not known is taken as zero."""
+    tables = rebuild(known.coefficients.reshape(-1, *known.shape), len(known.shape))
+    return [Reconstruction(table, 0.0) for table in tables]
+
+
+def least_norm(known: Known) -> list[Reconstruction]:
+    """The non-negative table of least squares for each row of coefficients.
+
+    Unknown coefficients of zero give it at once unless a cell is negative. Then, with p = table / total over K cells,
+    K |p|^2 + |M p - c|^2 / ridge is made least over p >= 0 as for maximum entropy; the total is kept.
+    """
+    ndim = len(known.shape)
+    tables = rebuild(known.coefficients.reshape(-1, *known.shape), ndim)
+    relaxed = np.zeros(len(tables))
+    negative = np.flatnonzero((tables < 0).reshape(len(tables), -1).any(axis=1))
+    if len(negative):
+        part = Known(known.shape, known.covered, known.coefficients[negative])
+        tables[negative] = _nonnegative(part).reshape(-1, *known.shape)
+        relaxed[negative] = part.differences(tables[negative])
+    return [Reconstruction(table, float(amount)) for table, amount in zip(tables, relaxed, strict=True)]
+
+
+def _nonnegative(known: Known) -> NDArray[np.float64]:
+    """The same where the flattest table has negative cells: (tables, cells), zeros where the total is not positive."""
+    from crosstally.kernels.entropy import LEAST_SQUARES
+
+    places, coefficients = np.flatnonzero(known.covered), known.coefficients
+    weights = known.weights[places]
+    if not known.covered[0]:
+        units = np.abs(coefficients).max(axis=1, keepdims=True)
+        part = solve(Known(known.shape, known.covered, coefficients / units), LEAST_SQUARES, places, weights)
+        return np.asarray(part * units)
+    weights[0] = _TOTAL_WEIGHT
+    tables = np.zeros(coefficients.shape)
+    positive = np.flatnonzero(coefficients[:, 0] > 0)
+    if len(positive):
+        totals = coefficients[positive, :1]
+        part = solve(Known(known.shape, known.covered, coefficients[positive] / totals), LEAST_SQUARES, places, weights)
+        tables[positive] = part / part.sum(axis=1, keepdims=True) * totals
     return tables

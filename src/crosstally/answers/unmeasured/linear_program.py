@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.answers.reconstruct.reconstruction import Known, Reconstruction, reconstruct_all
+from crosstally.answers.unmeasured.known import Known, Reconstruction, reconstruct_all
 from crosstally.errors import QueryError
 from crosstally.residuals import Estimate, rebuild
 

@@ -7,7 +7,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from crosstally.inference.class_model import LatentClasses, View, fitted
+from crosstally.answers.unmeasured.latent_class_model import LatentClasses, View, fitted
 from crosstally.kernels.latent_classes import share_out
 
 SIZES = (2, 3, 2, 2, 3, 2)

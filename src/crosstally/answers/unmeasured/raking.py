@@ -1,6 +1,12 @@
 """Stacks of tables scaled until they have given margins: raking, or iterative proportional fitting.
 
 A stack has its tables in the last axes. Sets of axes of a table are given as bits, axis 0 the lowest (``Known``).
+
+Cells that the schema's facts declare impossible are set to zero by raking, too. A covered table that was corrected is
+(nearly) zero there; the zeros become exact, and the other cells keep the total. An unmeasured table is q, the maximum
+entropy table with its covered margins. With m the cells that are possible, raking q m back to the margins of q gives
+the table of greatest entropy among those with these zeros: it stays a product of functions of the margins, on the
+possible cells. Answers of an estimate that was not corrected stay linear.
 """
 
 from __future__ import annotations
@@ -11,14 +17,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.answers.reconstruct.margins import has_margins
-from crosstally.answers.reconstruct.maximum_entropy import greatest_entropy
-from crosstally.answers.reconstruct.reconstruction import Known, Reconstruction
+from crosstally.answers.unmeasured.known import Known, Reconstruction
+from crosstally.answers.unmeasured.maximum_entropy import greatest_entropy, has_margins
 from crosstally.inference.nonnegativity import clip_and_keep_total
 from crosstally.residuals import rebuild
 from crosstally.typing import Floats
 
-__all__ = ["greatest_entropy_again", "nearest_to_reference", "rake", "raked"]
+__all__ = ["greatest_entropy_again", "keeping_total", "nearest_to_reference", "rake", "raked", "raked_to_possible"]
 
 # Limits time and the end of raking: each margin within 0.1% of itself and one row. Tables here are random draws,
 # which differ by far more.
@@ -135,3 +140,32 @@ def _places(shape: Sequence[int], subsets: Sequence[int]) -> list[NDArray[np.int
 def _outside(bits: int, ndim: int) -> tuple[int, ...]:
     """The axes that a set does not have, counted from the last one."""
     return tuple(axis - ndim for axis in range(ndim) if not bits >> axis & 1)
+
+
+_ZERO_SWEEPS = 200  # limits time: raking ends when margins are close (below), and has no end where no table has them
+_ZERO_CLOSE = 1e-6  # in shares of all rows. Less takes more sweeps for differences that noise hides
+"""Raking ends when no margin is off by more than this share of the total, or after so many sweeps."""
+
+
+def keeping_total(table: Floats, possible: NDArray[np.bool_]) -> Floats:
+    """A table without negative cells with zeros where nobody can be; its total is kept."""
+    inside = np.where(possible, table, 0.0)
+    return np.asarray(inside * (table.sum() / inside.sum()) if inside.sum() > 0 else inside)
+
+
+def raked_to_possible(table: Floats, possible: NDArray[np.bool_], margins: Sequence[int]) -> Floats:
+    """A table with zeros where nobody can be and the same margins over sets of axes (as bits), as nearly as can be."""
+    out, axes = np.where(possible, table, 0.0), range(table.ndim)
+    wanted = []
+    for bits in margins:
+        summed = tuple(axis for axis in axes if not bits >> axis & 1)
+        wanted.append((summed, table.sum(axis=summed, keepdims=True)))
+    for _ in range(_ZERO_SWEEPS):
+        off = 0.0
+        for summed, margin in wanted:
+            found = out.sum(axis=summed, keepdims=True)
+            off = max(off, float(np.abs(found - margin).max()))
+            out = out * np.divide(margin, found, out=np.zeros_like(margin), where=found > 0)
+        if off <= _ZERO_CLOSE * table.sum():
+            break
+    return out

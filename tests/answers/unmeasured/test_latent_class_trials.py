@@ -11,9 +11,9 @@ import pytest
 
 import crosstally as ct
 from crosstally.answers.interactions import SIZES
-from crosstally.answers.reconstruct.raking import nearest_to_reference
-from crosstally.answers.reconstruct.reconstruction import Known
-from crosstally.answers.reference import Trial, calibrated
+from crosstally.answers.unmeasured.known import Known
+from crosstally.answers.unmeasured.latent_class_model import Trial, calibrated
+from crosstally.answers.unmeasured.raking import nearest_to_reference
 from crosstally.errors import QueryError
 from crosstally.residuals import decompose
 

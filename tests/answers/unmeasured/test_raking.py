@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from crosstally.answers.reconstruct.maximum_entropy import greatest_entropy
-from crosstally.answers.reconstruct.raking import greatest_entropy_again, raked
-from crosstally.answers.reconstruct.reconstruction import Known
+from crosstally.answers.unmeasured.known import Known
+from crosstally.answers.unmeasured.maximum_entropy import greatest_entropy
+from crosstally.answers.unmeasured.raking import greatest_entropy_again, raked
 from crosstally.residuals import decompose
 
 SHAPE = (3, 4, 2)

@@ -12,10 +12,9 @@ from conftest import schema_of
 from crosstally.answers.answer import answer, answer_all
 from crosstally.answers.error_bars import ErrorBars
 from crosstally.answers.marginal import ErrorKind, Marginal
-from crosstally.answers.reconstruct import margins
-from crosstally.answers.reconstruct.margins import fitted
-from crosstally.answers.reconstruct.maximum_entropy import greatest_entropy
-from crosstally.answers.reconstruct.reconstruction import Known, solve
+from crosstally.answers.unmeasured import maximum_entropy as margins
+from crosstally.answers.unmeasured.known import Known, solve
+from crosstally.answers.unmeasured.maximum_entropy import fitted, greatest_entropy
 from crosstally.errors import QueryError
 from crosstally.inference import estimate
 from crosstally.kernels.entropy import GREATEST_ENTROPY
@@ -209,7 +208,7 @@ def test_many_constraints_are_solved_without_a_matrix(monkeypatch: pytest.Monkey
     table = random.dirichlet(np.ones(72)).reshape(2, 3, 3, 4)
     known = known_of(table, [(0, 1), (1, 2), (2, 3), (0, 3)])
     direct = greatest_entropy(known)[0]
-    monkeypatch.setattr("crosstally.answers.reconstruct.reconstruction._DIRECT_CONSTRAINTS", 0)
+    monkeypatch.setattr("crosstally.answers.unmeasured.known._DIRECT_CONSTRAINTS", 0)
     searched = greatest_entropy(known)[0]
     assert np.abs(direct.values - searched.values).max() < 1e-8
 
