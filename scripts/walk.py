@@ -42,7 +42,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = Path(ct.__file__).resolve().parent
 FEWEST_ROWS = 1000  # a collector releases nothing before so many reports
 HANDED_DOWN: Mapping[str, str] = {
-    "releases.release:Release._repeats": "intervals repeat the inference of their release when the first is asked for",
+    "releases.release:Release._bootstrap": "the first interval asks its release for replicates of the inference",
     "strategies.forecast:_Forecast.__init__": "planning fills in the error to expect of a plan",
     "strategies.forecast:_Forecast.rms_error": "and the plan reads it there",
     "releases.release:Release._sizes": "and learn from it how large interactions are",

@@ -58,7 +58,7 @@ def test_the_size_of_interactions_is_learned() -> None:
     found = []
     for full in (flat, strong):
         release = released(rng, full, views)
-        weights_of_pairs = learned_sizes(release.estimate, release._repeats())[2]
+        weights_of_pairs = learned_sizes(release.estimate, release._bootstrap())[2]
         assert weights_of_pairs.sum() == pytest.approx(1)
         found.append(float(np.sqrt(weights_of_pairs @ SIZES**2)))
     assert found[1] > 1.3 * found[0]

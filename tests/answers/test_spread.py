@@ -186,9 +186,9 @@ def test_own_sizes_tell_a_dependent_pair_from_an_independent_one() -> None:
     for seed in range(4):
         release, _ = strongly_dependent(seed)
         estimate, errors = replace(release.estimate, groups=None), release._errors
-        assert errors.repeats is not None
+        assert errors.bootstrap is not None
         assert errors.sizes is not None
-        model = estimate, errors.repeats(), errors.sizes()
+        model = estimate, errors.bootstrap(), errors.sizes()
         assert own_sizes(*model, ("a0", "a1", "a2")) is None
         for names, roots in found.items():
             weights = own_sizes(*model, names)

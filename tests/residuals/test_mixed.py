@@ -10,7 +10,7 @@ from crosstally.answers.marginal import ErrorKind
 from crosstally.answers.mixed_errors import MixedErrorBars
 from crosstally.budget import Noise, NoiseKind
 from crosstally.errors import PlanError, QueryError, TooManyCellsError
-from crosstally.inference import replicates
+from crosstally.inference import bootstrap
 from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells, Contrast, Kronecker, Product
 from crosstally.query.ways import matrices_of, mixed_of
@@ -126,7 +126,7 @@ def test_differences_of_cells_have_their_exact_error(asked, rows, monkeypatch) -
             weights = dense[first][0] - dense[second][-1]
             assert gap.variance[0] == pytest.approx(weights @ covariance @ weights, rel=1e-4, abs=1e-4)
 
-    monkeypatch.setattr(replicates, "DRAWS", 20_000)
+    monkeypatch.setattr(bootstrap, "DRAWS", 20_000)
     stacks = [normal_draws(bars, names, found.table(names))[1:].reshape(20_000, -1) for names in covered]
     drawn, all_rows = np.cov(np.concatenate(stacks, axis=1).T), np.concatenate(list(dense.values()))
     expected = all_rows @ covariance @ all_rows.T

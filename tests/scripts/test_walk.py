@@ -36,12 +36,12 @@ def test_a_call_that_goes_upwards_is_told(capsys, monkeypatch: pytest.MonkeyPatc
         assert marginal.interval()[1].min() > 0
     found = WALK["upward"](trace, WALK["layers"]())
     assert {(call.caller, call.name) for call in found} == {
-        ("answers/intervals.py", "releases.release:Release._repeats")
+        ("answers/intervals.py", "releases.release:Release._bootstrap")
     }
     assert WALK["_tell"](found) == 0
     monkeypatch.setitem(WALK["_tell"].__globals__, "HANDED_DOWN", {})
     assert WALK["_tell"](found) == 1
-    assert "UPWARDS: answers/intervals.py -> releases.release:Release._repeats\n" in capsys.readouterr().out
+    assert "UPWARDS: answers/intervals.py -> releases.release:Release._bootstrap\n" in capsys.readouterr().out
 
 
 def test_layers_are_those_of_the_contract() -> None:

@@ -19,9 +19,10 @@ from benchmarks.accuracy.kept import code_digest, kept, table_digest
 from benchmarks.accuracy.real_tables import real_table
 from benchmarks.accuracy.settings import Setting, in_processes, truth_of
 from crosstally.answers.intervals import Covered
+from crosstally.inference.bootstrap import REPLICATES, bootstrapped
 from crosstally.inference.estimates import Inference, infer
-from crosstally.inference.bootstrap import REPEATS, repeated
 from crosstally.inference.shrink import shrunk
+from crosstally.inference.bootstrap import REPEATS, repeated
 from crosstally.typing import Floats
 
 __all__ = ["deciding_anew", "main"]
@@ -55,12 +56,12 @@ def held(trial: Trial) -> Draw:
     release = ct.release(table.rows, table.schema, epsilon=setting.epsilon, delta=setting.delta)
     inference = infer(table.schema, release.measurements)
     ways = {"kept": inference, "anew": deciding_anew(inference)}
-    found = {name: repeated(way, number=REPEATS) for name, way in ways.items()}
+    found = {name: bootstrapped(way, number=REPLICATES) for name, way in ways.items()}
     out: Draw = {}
     for asked in (names for tables in truth.asked.values() for names in tables if release.covers(*names)):
         exact, values = table.counts(asked).ravel(), release.marginal(*asked).values
-        for name, repeats in found.items():
-            spread = Covered(lambda each=repeats: each, inference.estimate, asked).spread(None)  # type: ignore[misc]
+        for name, bootstrap in found.items():
+            spread = Covered(lambda each=bootstrap: each, inference.estimate, asked).spread(None)  # type: ignore[misc]
             ends = spread.interval_around(values, 0.95)
             cells = np.stack([np.asarray(each, float).ravel() for each in (exact, values, *ends)])
             add(out, name, cells, {"all": np.ones(len(exact), bool), "k=1": np.full(len(exact), len(asked) == 1)})

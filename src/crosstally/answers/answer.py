@@ -155,9 +155,9 @@ def _own_sizes(
     estimate: Estimate, errors: ErrorBars, names: Sequence[str], axes: tuple[int, ...]
 ) -> NDArray[np.float64] | None:
     """The weights of the sizes of the interaction of some axes of a table of groups, where that is covered."""
-    assert errors.repeats is not None  # asked for by intervals alone
+    assert errors.bootstrap is not None  # asked for by intervals alone
     assert errors.sizes is not None
-    return own_sizes(replace(estimate, groups=None), errors.repeats(), errors.sizes(), tuple(names[i] for i in axes))
+    return own_sizes(replace(estimate, groups=None), errors.bootstrap(), errors.sizes(), tuple(names[i] for i in axes))
 
 
 def _spread(
@@ -177,8 +177,8 @@ def _spread(
     own_of_groups, whole, possible = _without_zeros(found.uncertainty)
     new: Uncertainty | None = None
     kind = ErrorKind.NONE
-    if isinstance(whole, Covered | Modelled) and known and errors.repeats is not None and errors.sizes is not None:
-        cells = Grouped(whole, errors.repeats, errors.sizes, axes, cells=found.values, own=own)
+    if isinstance(whole, Covered | Modelled) and known and errors.bootstrap is not None and errors.sizes is not None:
+        cells = Grouped(whole, errors.bootstrap, errors.sizes, axes, cells=found.values, own=own)
         new, kind = Draws(joint=None, modelled=True, cells=cells), ErrorKind.MODELLED
     elif own_of_groups is not None and (isinstance(own_of_groups, Bounds) or isinstance(whole, Covered | Modelled)):
         new, kind = Bounds(ends=partial(grouped_bounds, own_of_groups, axes, found.values)), ErrorKind.BOUNDS
@@ -221,7 +221,7 @@ def _straight(  # noqa: PLR0917 (the arguments of answer_all, and what is known)
     """Covered tables: the estimate's, with their errors."""
     corrected, ndim = estimate.corrected != "none", len(known.shape)
     stack = rebuild(known.coefficients.reshape(-1, *known.shape), ndim)
-    repeats = errors.repeats if corrected else None
+    bootstrap = errors.bootstrap if corrected else None
     moments = errors.moments(estimate)
     cells = clip_and_keep_total(stack, ndim) if corrected else stack
     out = []
@@ -230,8 +230,8 @@ def _straight(  # noqa: PLR0917 (the arguments of answer_all, and what is known)
         table: Covered | MomentTable | None = None
         if moments is not None and names:
             table = MomentTable(moments, own, values)
-        elif repeats is not None:
-            table = Covered(repeats, estimate, own)
+        elif bootstrap is not None:
+            table = Covered(bootstrap, estimate, own)
         joint = _covered_joint(errors, estimate, own, values, table)
         known_by: Uncertainty = Draws(joint=joint, error=law, cells=table, additive=isinstance(table, Covered))
         if table is None or not names:  # no correction moves the total but at zero: the law of its noise is exact
@@ -240,7 +240,7 @@ def _straight(  # noqa: PLR0917 (the arguments of answer_all, and what is known)
             estimate.schema.subset(*names),
             values,
             method=method or "least-squares",
-            error_kind=law.kind if repeats is None else ErrorKind.CORRECTED,
+            error_kind=law.kind if bootstrap is None else ErrorKind.CORRECTED,
             uncertainty=known_by,
             corrected=corrected,
             caption=caption,
@@ -292,7 +292,7 @@ def _filled(  # noqa: PLR0917 (as _straight)
     method = method or ("maximum-entropy" if known.reference is None else LATENT_CLASSES)
     solve = linear_tables if linear else nearest_to_reference if method == LATENT_CLASSES else METHODS[method]
     kind, moments = ErrorKind.NONE, errors.moments(estimate)
-    repeated = errors.repeats is not None and errors.sizes is not None
+    repeated = errors.bootstrap is not None and errors.sizes is not None
     if corrected and known.covered[0] and (repeated or moments is not None):
         modelled = ErrorKind.MODELLED if solve in {greatest_entropy, nearest_to_reference} else ErrorKind.NONE
         kind = modelled if _has_pairs(known) else ErrorKind.BOUNDS
@@ -328,10 +328,10 @@ def _unmeasured(
     moments = errors.moments(estimate)
     if moments is not None:
         return MomentTable(moments, tuple(names), values)
-    if errors.repeats is None or errors.sizes is None:
+    if errors.bootstrap is None or errors.sizes is None:
         return None
     sizes = partial(errors.sizes_beside, referred=known.reference is not None)
-    return Modelled(errors.repeats, sizes, estimate, tuple(names), known, values)
+    return Modelled(errors.bootstrap, sizes, estimate, tuple(names), known, values)
 
 
 def _with_reference(estimate: Estimate, errors: ErrorBars, tables: Sequence[Sequence[str]], known: Known) -> Known:

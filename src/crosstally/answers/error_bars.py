@@ -35,6 +35,7 @@ from crosstally.answers.noise_sums import NoiseTerm, half_width
 from crosstally.answers.uncertainty import CellError
 from crosstally.answers.unmeasured.latent_class_model import HeldOut, calibrated
 from crosstally.budget import Noise
+from crosstally.inference.bootstrap import Bootstrap, seed_of
 from crosstally.inference.bootstrap import Repeats
 from crosstally.inference.bootstrap import seed_of
 from crosstally.measurements import PUBLIC, Measurement
@@ -101,7 +102,7 @@ class ErrorBars:
     variance: standard errors are right, and of the local model the kind of the error says ``estimated``: intervals are
     approximate. Where an estimate knows more than its measurements, ``variances_left`` are those of the coefficients of
     sets of attributes; errors are then taken as normal too. Where values are in ``groups``, schema and measurements are
-    the extended ones; tables that are spread over values have no error here. ``repeats`` makes replicates of the
+    the extended ones; tables that are spread over values have no error here. ``bootstrap`` makes replicates of the
     inference when they are first needed. Without them, and where errors are approximate, corrected cells have the
     intervals that they had before correction. With the ``sizes`` of interactions (``interactions``) tables that nobody
     measured have intervals too. ``held_out`` fits the model that such tables may be raked from, when the first of them
@@ -116,7 +117,7 @@ class ErrorBars:
         *,
         variances_left: Mapping[tuple[str, ...], float] | None = None,
         groups: Groups | None = None,
-        repeats: Callable[[], Repeats] | None = None,
+        bootstrap: Callable[[], Bootstrap] | None = None,
         sizes: Callable[[], Mapping[int, NDArray[np.float64]]] | None = None,
         held_out: Callable[[], HeldOut | None] | None = None,
     ) -> None:
@@ -126,7 +127,7 @@ class ErrorBars:
         self.variances_left = dict(variances_left or {})
         approximate = self.variances_left or any(m.noise is None and m.origin != PUBLIC for m in measurements)
         self.kind = ErrorKind.ESTIMATED if approximate else ErrorKind.EXACT
-        self.repeats = None if approximate else repeats
+        self.bootstrap = None if approximate else bootstrap
         self.sizes = None if approximate else sizes
         self.held_out = held_out
         self.measurements = tuple(measurements)

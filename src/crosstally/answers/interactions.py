@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from crosstally.answers.unmeasured.known import Known
 from crosstally.answers.unmeasured.maximum_entropy import greatest_entropy
 from crosstally.answers.unmeasured.raking import greatest_entropy_again, raked
+from crosstally.inference.bootstrap import Bootstrap, Normals
 from crosstally.inference.bootstrap import Repeats
 from crosstally.inference.bootstrap import Normals
 from crosstally.residuals import Estimate, decompose, rebuild
@@ -78,11 +79,11 @@ is taken, so that a few groups are not trusted too far.
 """
 
 
-def learned_sizes(estimate: Estimate, repeats: Repeats) -> dict[int, Floats]:
+def learned_sizes(estimate: Estimate, bootstrap: Bootstrap) -> dict[int, Floats]:
     """For each order from 2 the weights of the sizes of its interactions."""
-    normals, prior, out = Normals(repeats.seed), _PRIOR, {}
+    normals, prior, out = Normals(bootstrap.seed), _PRIOR, {}
     for order in _ORDERS:
-        logs = [_likelihoods(estimate, repeats, normals, names) for names in _some_sets(estimate, repeats, order)]
+        logs = [_likelihoods(estimate, bootstrap, normals, names) for names in _some_sets(estimate, bootstrap, order)]
         out[order] = _weights(np.concatenate(logs) if logs else np.empty((0, len(SIZES))), prior)
         halved = np.concatenate([[out[order][0] + out[order][1]], out[order][2:], [0.0]]) + _LEAST
         prior = halved / halved.sum()
@@ -105,7 +106,7 @@ def smaller_sizes(weights: Floats, ratio: float) -> Floats:
 
 
 def own_sizes(
-    estimate: Estimate, repeats: Repeats, sizes: Mapping[int, Floats], names: tuple[str, ...]
+    estimate: Estimate, bootstrap: Bootstrap, sizes: Mapping[int, Floats], names: tuple[str, ...]
 ) -> Floats | None:
     """The weights of the sizes of the interaction of one set: those of its order times its own likelihood.
 
@@ -113,7 +114,7 @@ def own_sizes(
     """
     if math.prod(estimate.schema.sizes(names)) > _MOST_CELLS or not estimate.covers(names):
         return None
-    logs = _likelihoods(estimate, repeats, Normals(repeats.seed + 3), [names])[0]
+    logs = _likelihoods(estimate, bootstrap, Normals(bootstrap.seed + 3), [names])[0]
     found = sizes.get(len(names), sizes[max(sizes)]) * np.exp(logs - logs.max())
     return np.asarray(found / found.sum())
 
@@ -175,9 +176,9 @@ def _stretched(
     return drawn.reshape(-1, *(n if axis in axes else 1 for axis, n in enumerate(shape)))
 
 
-def _some_sets(estimate: Estimate, repeats: Repeats, order: int) -> Iterator[list[tuple[str, ...]]]:
+def _some_sets(estimate: Estimate, bootstrap: Bootstrap, order: int) -> Iterator[list[tuple[str, ...]]]:
     """Covered sets of an order, evenly chosen, those of one shape together."""
-    sets = sorted({part for view in repeats.views for part in combinations(estimate.schema.ordered(view), order)})
+    sets = sorted({part for view in bootstrap.views for part in combinations(estimate.schema.ordered(view), order)})
     small = [names for names in sets if math.prod(estimate.schema.sizes(names)) <= _MOST_CELLS]
     small = small[:: max(len(small) // _MOST_SETS, 1)][:_MOST_SETS]
     some = [names for names, covered in zip(small, estimate.covered(small), strict=True) if covered]
@@ -197,7 +198,7 @@ def _weights(logs: Floats, prior: Floats) -> Floats:
 
 
 def _likelihoods(
-    estimate: Estimate, repeats: Repeats, normals: Normals, sets: Sequence[tuple[str, ...]]
+    estimate: Estimate, bootstrap: Bootstrap, normals: Normals, sets: Sequence[tuple[str, ...]]
 ) -> NDArray[np.float64]:
     """The log-likelihoods (sets, sizes) of covered sets of one shape."""
     shape, number = estimate.schema.sizes(sets[0]), len(sets)
@@ -214,8 +215,8 @@ def _likelihoods(
         return np.asarray(decompose(tables, ndim).reshape(len(tables), -1)[:, highest])
 
     q = predicted(estimate.coefficients[places])
-    r = repeats.linear[places][:, highest] - residual(q)
-    noisy = [residual(_again(repeats, own, shape, ~highest)) for own in places]
+    r = bootstrap.linear[places][:, highest] - residual(q)
+    noisy = [residual(_again(bootstrap, own, shape, ~highest)) for own in places]
     again = [own[1:] - own[0] for own in noisy]
     noise = estimate.variances[places][:, highest].mean(axis=1) + np.mean(np.square(again), axis=(1, 2))
     draws = 2 if r.shape[1] > 8 else 6
@@ -229,9 +230,11 @@ def _likelihoods(
     return np.asarray(-0.5 * (r.shape[1] * np.log(variances) + (r**2).sum(axis=1)[:, None] / variances))
 
 
-def _again(repeats: Repeats, places: NDArray[np.intp], shape: tuple[int, ...], covered: NDArray[np.bool_]) -> Floats:
+def _again(
+    bootstrap: Bootstrap, places: NDArray[np.intp], shape: tuple[int, ...], covered: NDArray[np.bool_]
+) -> Floats:
     """The tables that some coefficients of the truth predict, then those that a few replicates of them do."""
-    some = np.where(covered, repeats.at(places)[: 1 + _REPLICATES], 0.0)
+    some = np.where(covered, bootstrap.at(places)[: 1 + _REPLICATES], 0.0)
     return greatest_entropy_again(Known(shape, covered, np.ascontiguousarray(some)))
 
 

@@ -1,7 +1,7 @@
 """Two-sided intervals for corrected cells and for unmeasured tables, from the repeated inference.
 
 For a table, E turns coefficients into cells as the answer does (negative ones become zero, the total stays), x is the
-answer, t the truth of the replicates and x*r their estimates (``inference.repeats``). For each cell
+answer, t the truth of the replicates and x*r their estimates (``inference.bootstrap``). For each cell
 
     own^2  =  mean over r of (E(x*r) - E(t))^2,      s^2  =  (R own^2 + 20 near^2) / (R + 20),
 
@@ -40,6 +40,7 @@ from crosstally.answers.interactions import SIZES, centred, interaction_factors,
 from crosstally.answers.uncertainty import Spread
 from crosstally.answers.unmeasured.known import Known
 from crosstally.answers.unmeasured.raking import greatest_entropy_again, raked
+from crosstally.inference.bootstrap import DRAWS, Bootstrap, Normals, stream_seed
 from crosstally.inference.joint_correction import view_orders
 from crosstally.inference.nonnegativity import clip_and_keep_total
 from crosstally.inference.bootstrap import Repeats
@@ -67,7 +68,7 @@ share the errors of much larger ones: intervals of 1 to 20 people on Kosarak bec
 class Covered:
     """A corrected covered table; nothing is worked out before its first interval is asked for."""
 
-    repeats: Callable[[], Repeats]
+    bootstrap: Callable[[], Bootstrap]
     estimate: Estimate
     names: tuple[str, ...]
 
@@ -78,7 +79,7 @@ class Covered:
 
     def draws(self) -> Floats:
         """A stack of tables: E(t), then E(x*r) of each replicate."""
-        stack, ndim = self.repeats().at(self.estimate.places([self.names])[0][0]), len(self.shape)
+        stack, ndim = self.bootstrap().at(self.estimate.places([self.names])[0][0]), len(self.shape)
         return clip_and_keep_total(rebuild(stack.reshape(-1, *self.shape), ndim), ndim)
 
     def spread(self, change: Change | None) -> Spread:
@@ -95,7 +96,7 @@ class Covered:
         """The variance to expect of a cell."""
         orders = np.rint(view_orders(self.shape)).astype(np.intp)
         places = self.estimate.places([self.names])[0][0]
-        left = self.estimate.variances[places] * self.repeats().left[orders]
+        left = self.estimate.variances[places] * self.bootstrap().left[orders]
         return float(left @ mean_squares(self.shape))
 
 
@@ -175,7 +176,7 @@ def modelled_spread(
 class Modelled:
     """A table that is not covered; ``sizes`` are those of interactions, ``known`` what is covered of it."""
 
-    repeats: Callable[[], Repeats]
+    bootstrap: Callable[[], Bootstrap]
     sizes: Callable[[], Mapping[int, Floats]]
     estimate: Estimate
     names: tuple[str, ...]
@@ -194,13 +195,13 @@ class Modelled:
 
     def again(self) -> Floats:
         """Tables of greatest entropy, or nearest to the reference: of the truth of the replicates, then of each."""
-        stack = np.where(self.known.covered, self.repeats().at(self.estimate.places([self.names])[0][0]), 0.0)
+        stack = np.where(self.known.covered, self.bootstrap().at(self.estimate.places([self.names])[0][0]), 0.0)
         return greatest_entropy_again(replace(self.known, coefficients=np.ascontiguousarray(stack)))
 
     def drawn(self) -> Floats:
         """The answer, then what random interactions make of it."""
         known, values = self.known, self.values[None]
-        normals = Normals(self.repeats().seed + 1)
+        normals = Normals(self.bootstrap().seed + 1)
         factors = interaction_factors(normals, self.sizes(), known.shape, unknown_sets(known))
         return np.concatenate([values, raked(values * factors, values, known.subsets, len(known.shape))])
 
@@ -211,7 +212,7 @@ class Modelled:
         raked back to its covered margins. An interaction of a set of attributes is the same in every table that holds
         the set.
         """
-        again, known, sizes, seed = self.again(), self.known, self.sizes(), self.repeats().seed
+        again, known, sizes, seed = self.again(), self.known, self.sizes(), self.bootstrap().seed
         shape, ndim = known.shape, len(known.shape)
         number = int(np.clip(_MOST_RAKED // math.prod(shape), len(again) - 1, DRAWS))
         truth, tables = again[:1], again[1 + np.arange(number) % (len(again) - 1)]

@@ -34,6 +34,7 @@ from crosstally.answers.interactions import interaction_factors
 from crosstally.answers.intervals import LEAST, MARGIN, Covered, Modelled, modelled_spread, squares_shared
 from crosstally.answers.uncertainty import Spread, Uncertainty, whole_ends
 from crosstally.answers.unmeasured.raking import rake
+from crosstally.inference.bootstrap import Bootstrap, Normals
 from crosstally.inference.bootstrap import Repeats
 from crosstally.inference.bootstrap import Normals
 from crosstally.residuals import rebuild
@@ -59,9 +60,9 @@ class InGroups:
         """
         return np.asarray(1 / np.sqrt(np.bincount(self.groups, self.shares**2)[self.groups]))
 
-    def in_full(self, repeats: Repeats) -> Floats:
+    def in_full(self, bootstrap: Bootstrap) -> Floats:
         """The table in full of the truth of the replicates, then of each of them: (tables, values)."""
-        return rebuild(repeats.at(self.full), 1)
+        return rebuild(bootstrap.at(self.full), 1)
 
 
 def spread(stack: NDArray[Any], axes: Mapping[int, InGroups], shares: Mapping[int, Floats] | None = None) -> Floats:
@@ -81,7 +82,7 @@ class Grouped:
     """
 
     whole: Covered | Modelled
-    repeats: Callable[[], Repeats]
+    bootstrap: Callable[[], Bootstrap]
     sizes: Callable[[], Mapping[int, Floats]]
     axes: Mapping[int, InGroups]
     cells: Floats
@@ -104,9 +105,9 @@ class Grouped:
 
     def _again(self, groups: Floats) -> Floats:
         """The table of the truth of the replicates, then of each of them, from those of groups."""
-        repeats = self.repeats()
+        bootstrap = self.bootstrap()
         shares = {
-            axis: np.stack([shares_in_groups(own.groups, row) for row in own.in_full(repeats)])
+            axis: np.stack([shares_in_groups(own.groups, row) for row in own.in_full(bootstrap)])
             for axis, own in self.axes.items()
         }
         return spread(groups, self.axes, shares)
@@ -118,7 +119,7 @@ class Grouped:
         sets = [axes for n in range(2, ndim + 1) for axes in combinations(range(ndim), n) if set(axes) & set(self.axes)]
         own = {axes: found for axes in sets if (found := self.own(axes)) is not None}
         stretched = {axis: each.stretch() for axis, each in self.axes.items()}
-        normals = Normals(self.repeats().seed + 2)
+        normals = Normals(self.bootstrap().seed + 2)
         factors = interaction_factors(normals, self.sizes(), shape, sets, own=own, stretched=stretched)
         groups = self.cells[None]
         if isinstance(self.whole, Modelled):
@@ -143,7 +144,7 @@ class Grouped:
         least = least * (again[0] / np.maximum(truth, LEAST)) ** 2
         values = spread(self.cells[None], self.axes, self._shares)
         for axis, own in self.axes.items():
-            stack = own.in_full(self.repeats())
+            stack = own.in_full(self.bootstrap())
             in_full = np.maximum(_one_way(values, axis)[0], stack[0]) + MARGIN * np.sqrt(squares_shared(stack))
             most = np.minimum(most, _along(in_full[None], axis, most.ndim)[0])
         return least, most

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from crosstally.errors import QueryError, did_you_mean
 from crosstally.inference.joint_correction import ViewGroup, nearest_above_zero
 from crosstally.inference.nonnegativity import CORRECTIONS, Correction
+from crosstally.inference.shrink import shrunk, smoothed
 from crosstally.inference.shrink import shrunk
 from crosstally.measurements import Measurement
 from crosstally.query.ways import Groups
@@ -133,6 +134,10 @@ class Inference:
         if self.correct is None:
             return linear.copy()
         return _with_values_in_groups(replace(self.estimate, coefficients=self.correct(linear))).coefficients
+
+    def smooth(self) -> NDArray[np.float64]:
+        """The smoothed estimate that stands for the truth of replicates (``shrinkage.smoothed``)."""
+        return smoothed(self.linear, self.views, self.estimate.coefficients)
 
 
 def infer(

@@ -19,7 +19,7 @@ in any view that minimises sum over c of (x_c - r_c)^2 / (v_c order_c^(2p)): the
 where blend(x, S) = l + a (x - l) + b (S - l), with a and b for each set of attributes by the least estimated risk
 (``risk``), and then one-way tables without negative cells (``nonnegativity.clip_and_keep_total``).
 
-Everything up to the last line is also done for replicates (``replicates``): a plausible truth plus noise like the
+Everything up to the last line is also done for replicates (``bootstrap``): a plausible truth plus noise like the
 measured noise. They all use the release's own weights for the mixture and the blends.
 
 Why a blend and not a single estimate: shrunk cells are best individually, but their small common errors add up in sums
@@ -42,6 +42,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from crosstally.inference.bootstrap import noise_of_coefficients, seed_of
 from crosstally.inference.joint_correction import (
     LEAST_VARIANCE,
     JointCorrection,

@@ -26,6 +26,7 @@ from crosstally.answers.unmeasured.latent_class_model import HeldOut, held_out
 from crosstally.checks import check_kind, names_in, several
 from crosstally.errors import QueryError
 from crosstally.html_text import html_facts
+from crosstally.inference.bootstrap import Bootstrap, bootstrapped
 from crosstally.inference.estimates import ROUNDS, SHRUNK, estimate, infer
 from crosstally.inference.bootstrap import Repeats, repeated
 from crosstally.measurements import Chosen, Measurement
@@ -132,21 +133,21 @@ class Release:
                 self.measurements,
                 rows,
                 variances_left=left,
-                repeats=self._repeats,
+                bootstrap=self._bootstrap,
                 sizes=self._sizes,
                 held_out=self._held_out,
             )
         extended = extended_measurements(groups, self.measurements)
-        return ErrorBars(groups.extended, extended, rows, groups=groups, repeats=self._repeats, sizes=self._sizes)
+        return ErrorBars(groups.extended, extended, rows, groups=groups, bootstrap=self._bootstrap, sizes=self._sizes)
 
-    def _repeats(self) -> Repeats:
-        return self._repeated
+    def _bootstrap(self) -> Bootstrap:
+        return self._bootstrapped
 
     @cached_property
-    def _repeated(self) -> Repeats:
+    def _bootstrapped(self) -> Bootstrap:
         """The inference repeated, once for this release: the intervals of corrected cells are read from it."""
         rows, way = self.statement.rows, self.nonnegative
-        return repeated(infer(self.schema, self.measurements, rows=rows, nonnegative=way, rounds=self.rounds))
+        return bootstrapped(infer(self.schema, self.measurements, rows=rows, nonnegative=way, rounds=self.rounds))
 
     def _sizes(self) -> Mapping[int, Floats]:
         return self._learned_sizes
@@ -154,7 +155,7 @@ class Release:
     @cached_property
     def _learned_sizes(self) -> Mapping[int, Floats]:
         """The sizes of interactions, by order: the intervals of tables that nobody measured rest on them."""
-        return learned_sizes(replace(self.estimate, groups=None), self._repeated)
+        return learned_sizes(replace(self.estimate, groups=None), self._bootstrapped)
 
     def _held_out(self) -> HeldOut | None:
         return self._chosen_reference

@@ -42,10 +42,10 @@ from crosstally.answers.interactions import interaction_factors, smaller_sizes, 
 from crosstally.answers.unmeasured.known import Known
 from crosstally.answers.unmeasured.maximum_entropy import greatest_entropy
 from crosstally.answers.unmeasured.raking import nearest_to_reference, raked
-from crosstally.inference.estimates import maximal_views
-from crosstally.answers.unmeasured.latent_class_model import LatentClasses, View, fitted
-from crosstally.inference.nonnegativity import clip_and_keep_total
 from crosstally.inference.bootstrap import Normals, seed_of
+from crosstally.inference.estimates import maximal_views
+from crosstally.inference.nonnegativity import clip_and_keep_total
+from crosstally.answers.unmeasured.latent_class_model import LatentClasses, View, fitted
 from crosstally.measurements import Measurement
 from crosstally.residuals import Estimate, combine, decompose, rebuild
 from crosstally.residuals.combining import by_shape

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from crosstally.budget import Noise, NoiseKind
+from crosstally.inference.bootstrap import bootstrapped
 from crosstally.inference.estimates import CORRECTED, infer
-from crosstally.inference.bootstrap import repeated
 from crosstally.inference.shrink import smoothed
+from crosstally.inference.bootstrap import repeated
 from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells
 from crosstally.residuals import combine
@@ -38,8 +39,8 @@ def test_the_same_coefficients_give_the_same_estimate(nonnegative: str, rows: in
 
 
 def test_the_same_measurements_give_the_same_replicates() -> None:
-    first, second = (repeated(infer(schema_of(*SIZES), some_views(2)), number=3) for _ in range(2))
-    other = repeated(infer(schema_of(*SIZES), some_views(3)), number=3)
+    first, second = (bootstrapped(infer(schema_of(*SIZES), some_views(2)), number=3) for _ in range(2))
+    other = bootstrapped(infer(schema_of(*SIZES), some_views(3)), number=3)
     assert np.array_equal(first.deviations, second.deviations)
     assert not np.array_equal(first.deviations, other.deviations)
     assert len({row.tobytes() for row in first.deviations}) == 3
@@ -52,7 +53,7 @@ def test_nothing_to_correct_leaves_the_noise_that_was_measured(kind: NoiseKind) 
     counts = np.array([[5000, 4000], [3000, 9000]])
     views = [Measurement(Cells(("a0", "a1")), counts, variance=noise.variance, noise=noise, origin="test")]
     inference = infer(schema_of(2, 2), views, nonnegative="joint")
-    found = repeated(inference, number=2_000)
+    found = bootstrapped(inference, number=2_000)
     ratios = (found.deviations.astype(float) ** 2).mean(axis=0) / combine(schema_of(2, 2), views).variances
     assert ratios == pytest.approx(np.ones(4), abs=5 * np.sqrt(5 / 2_000))  # the kurtosis of Laplace is 6 at most
     assert found.stretches == pytest.approx(np.ones(3), abs=0.1)
@@ -75,7 +76,7 @@ def test_deviations_are_stretched_to_the_risk_that_the_covariance_penalty_estima
         return kept * start
 
     estimate = replace(inference.estimate, coefficients=kept * linear)
-    found = repeated(replace(inference, estimate=estimate, correct=tenth_less), number=8)
+    found = bootstrapped(replace(inference, estimate=estimate, correct=tenth_less), number=8)
     places = inference.linear.places([("a0", "a1")])[0][0].reshape(4, 4)
     noises = [start - found.truth for start in starts]
     for order, own in ((1, np.concatenate([places[0, 1:], places[1:, 0]])), (2, places[1:, 1:].ravel())):
@@ -100,14 +101,14 @@ def some_pair() -> list[Measurement]:
 def test_a_public_number_of_rows_has_no_noise() -> None:
     inference = infer(schema_of(*SIZES), some_views(4), rows=900)
     total = inference.linear.places([()])[0]
-    assert not repeated(inference, number=4).deviations[:, total].any()
+    assert not bootstrapped(inference, number=4).deviations[:, total].any()
     free = infer(schema_of(*SIZES), some_views(4))
-    assert (repeated(free, number=4).deviations[:, total] != 0).all()
+    assert (bootstrapped(free, number=4).deviations[:, total] != 0).all()
 
 
 def test_the_smooth_truth_keeps_one_way_tables() -> None:
     inference = infer(schema_of(*SIZES), some_views(5))
-    truth = repeated(inference, number=1).truth
+    truth = bootstrapped(inference, number=1).truth
     for i in range(len(SIZES)):
         places = inference.linear.places([(f"a{i}",)])[0][0]
         assert truth[places] == pytest.approx(inference.estimate.coefficients[places])
@@ -119,7 +120,7 @@ def test_interactions_that_are_only_noise_vanish_from_the_truth() -> None:
     table = rng.multinomial(8_000, np.full(400, 1 / 400)).reshape(20, 20)
     inference = infer(schema_of(20, 20), measured(rng, table, [(0, 1)], Noise(LAPLACE, 10.0)))
     places = inference.linear.places([("a0", "a1")])[0][0]
-    truth, linear = repeated(inference, number=1).truth[places], inference.linear.coefficients[places]
+    truth, linear = bootstrapped(inference, number=1).truth[places], inference.linear.coefficients[places]
     order_2 = np.ones((20, 20), bool)
     order_2[0], order_2[:, 0] = False, False
     assert (truth[order_2.ravel()] ** 2).sum() < 0.1 * (linear[order_2.ravel()] ** 2).sum()
@@ -135,7 +136,7 @@ def test_deviations_are_of_the_size_of_true_errors() -> None:
     exact = people(rng, SIZES, 900, 1.0)
     for _ in range(30):
         inference = infer(schema_of(*SIZES), measured(rng, exact, VIEWS, Noise(LAPLACE, 6.0)))
-        deviations = repeated(inference, number=6).deviations.astype(float)
+        deviations = bootstrapped(inference, number=6).deviations.astype(float)
         errors = inference.estimate.coefficients - true_coefficients(inference.linear, exact, VIEWS)
         true += float((errors**2 / inference.linear.variances).sum())
         own += float((deviations**2 / inference.linear.variances).sum() / len(deviations))
