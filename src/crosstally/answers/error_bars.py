@@ -10,7 +10,7 @@ alone. So all cells of one table have the same error distribution, with few term
 known number of noisy cells.
 
 The error of a sum over chosen cells of some of the attributes is such a weighted sum too. Along the summed attributes,
-the matching factor is replaced by the part for B of the function that is 1 on the chosen cells (``cell_sums``). The
+the matching factor is replaced by the part for B of the function that is 1 on the chosen cells (``CellSums``). The
 distribution depends on which cells are chosen, and not on the values of the other attributes.
 """
 
@@ -26,12 +26,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.answers.cell_sums import CellSums
 from crosstally.answers.marginal import ErrorKind
 from crosstally.answers.matrix_errors import MatrixError
 from crosstally.answers.moments import Moments
 from crosstally.answers.nested_errors import NestedError
-from crosstally.answers.noise_sums import NoiseTerm, half_width
+from crosstally.answers.noise_sums import CellSums, NoiseTerm, half_width
 from crosstally.answers.uncertainty import CellError
 from crosstally.answers.unmeasured.latent_class_model import HeldOut, calibrated
 from crosstally.budget import Noise

@@ -90,7 +90,8 @@ class Covered:
             return Spread(stack[0], squares, squares, len(stack) - 1)
         stack = change(stack)
         squares = squares_shared(stack)
-        return Spread(stack[0], squares, squares, len(stack) - 1, inside=change.table(np.ones(self.shape)) > 0)
+        inside = (change.table(np.ones(self.shape)) > 0).astype(np.float64)
+        return Spread(stack[0], squares, squares, len(stack) - 1, inside=inside)
 
     def expected(self) -> float:
         """The variance to expect of a cell."""

@@ -173,7 +173,7 @@ class MomentTable:
             free += 0 if self.moments.measured(names) else math.prod(shape[axis] - 1 for axis in axes)
         people = self.values if change is None else change.table(self.values)
         squares = out * self.moments.total**2 + free / self.values.size * np.maximum(people, 0.0)
-        return Spread(None, squares, squares, math.inf, most=self.moments.total)
+        return Spread(None, squares, squares, math.inf, most=np.full(squares.shape, self.moments.total))
 
     def draws(self) -> Floats:
         """A stack of tables: the answer, then answers with errors drawn anew.

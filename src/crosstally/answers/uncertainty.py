@@ -214,33 +214,34 @@ class Spread:
     """What the intervals of counts need, cell by cell.
 
     ``truth`` is always inside, where it is known; ``below`` and ``above`` are variances, ``freedom`` the degrees of
-    freedom (infinite: normal), ``most`` what margins allow; ``inside`` is False where a count is zero for certain.
+    freedom (infinite: normal), ``most`` what margins allow; ``inside`` is zero where a count is zero for certain.
     """
 
     truth: Floats | None
     below: Floats
     above: Floats
     freedom: float
-    most: Floats | float = math.inf
-    inside: NDArray[np.bool_] | bool = True
+    most: Floats | None = None
+    inside: Floats | None = None
 
     def interval_around(self, values: Floats, level: float) -> Ends:
         """The ends of the interval around each value."""
         quantile = _student(self.freedom, level)
-        low, high = values - quantile * np.sqrt(self.below), values + quantile * np.sqrt(self.above)
+        below = quantile * np.sqrt(self.below)
+        low, high = values - below, values + (below if self.above is self.below else quantile * np.sqrt(self.above))
         if self.truth is not None:
             low, high = np.minimum(low, self.truth), np.maximum(high, self.truth)
-        low, high = whole_ends(low, np.minimum(high, np.maximum(self.most, values)))
-        return low * self.inside, high * self.inside
+        if self.most is not None:
+            high = np.minimum(high, np.maximum(self.most, values))
+        low, high = whole_ends(low, high)
+        return (low, high) if self.inside is None else (low * self.inside, high * self.inside)
 
     def picked(self, change: Change) -> Spread:
         """Of some of the cells."""
-        shape = np.shape(self.below)
-        most = change.table(np.broadcast_to(self.most, shape))
-        inside = change.table(np.broadcast_to(np.asarray(self.inside, np.float64), shape)) > 0
-        truth = None if self.truth is None else change.table(self.truth)
-        below, above = change.table(self.below), change.table(self.above)
-        return Spread(truth, below, above, self.freedom, most=most, inside=inside)
+        truth, most, inside = (None if a is None else change.table(a) for a in (self.truth, self.most, self.inside))
+        below = change.table(self.below)
+        above = below if self.above is self.below else change.table(self.above)
+        return Spread(truth, below, above, self.freedom, most, inside)
 
 
 @dataclass(frozen=True, eq=False)
@@ -327,12 +328,12 @@ class _Counted:
     def picked(self, change: Change, values: Floats) -> Self:
         """Of some cells of the table, which has these values."""
         error = LinearLaw(None, self, part=(change, values.shape))
-        return replace(self.summed(change, error), part=(self, change, values))
+        return self.summed(change, error, (self, change, values))
 
-    def summed(self, change: Change, error: CellError | None) -> Self:
-        """Of sums of cells, whose standard error before correction is given."""
+    def summed(self, change: Change, error: CellError | None, part: tuple[Self, Change, Floats] | None = None) -> Self:
+        """Of sums of cells, whose standard error before correction is given; or of some of them, as ``picked``."""
         joint = _changed(self.joint, change)
-        return replace(self, joint=joint, change=change.after(self.change), error=error, part=None)
+        return replace(self, joint=joint, change=change.after(self.change), error=error, part=part)
 
     def map(self, change: Change, quantity: str, *, counts: bool) -> Self | LinearLaw | Draws | None:
         """Of what becomes of the table; ``counts`` says that cells are still counts of people."""
@@ -364,7 +365,11 @@ class Draws(_Counted):
         if self.part is not None:
             return self.part[0]._spread.picked(self.part[1])
         found = self.cells.spread(self._sums)
-        return found if self.possible is None or self.change is not None else replace(found, inside=self.possible)
+        return (
+            found
+            if self.possible is None or self.change is not None
+            else replace(found, inside=self.possible.astype(np.float64))
+        )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
