@@ -20,7 +20,7 @@ from crosstally.answers.linear_form import LinearForm, Source, normal_draws
 from crosstally.answers.marginal import ErrorKind, Marginal
 from crosstally.answers.moments import MomentTable
 from crosstally.answers.spread import Grouped, InGroups, grouped_bounds, spread
-from crosstally.answers.uncertainty import Bounds, Counts, Draws, Joint, LinearLaw, Uncertainty
+from crosstally.answers.uncertainty import Bounds, Draws, Joint, LinearLaw, Uncertainty
 from crosstally.answers.unmeasured.known import Known, Reconstruction, known_alike, least_norm, linear_tables
 from crosstally.answers.unmeasured.linear_program import least_differences
 from crosstally.answers.unmeasured.maximum_entropy import greatest_entropy
@@ -174,34 +174,23 @@ def _spread(
     ``known`` says whether all shares were measured; ``own`` has the sizes of the table's interactions (``own_sizes``).
     """
     shares = {axis: each.shares[None] for axis, each in axes.items()}
-    own_of_groups, whole, possible = _without_zeros(found.uncertainty)
+    of_groups, kind = found.uncertainty, ErrorKind.NONE
     new: Uncertainty | None = None
-    kind = ErrorKind.NONE
-    if isinstance(whole, Covered | Modelled) and known and errors.bootstrap is not None and errors.sizes is not None:
-        cells = Grouped(whole, errors.bootstrap, errors.sizes, axes, cells=found.values, own=own)
-        new, kind = Draws(joint=None, modelled=True, cells=cells), ErrorKind.MODELLED
-    elif own_of_groups is not None and (isinstance(own_of_groups, Bounds) or isinstance(whole, Covered | Modelled)):
-        new, kind = Bounds(ends=partial(grouped_bounds, own_of_groups, axes, found.values)), ErrorKind.BOUNDS
-    if new is not None and possible is not None:
-        new = replace(new, possible=spread(possible[None], axes)[0])
-    return replace(
-        found,
-        schema=schema,
-        values=spread(found.values[None], axes, shares)[0],
-        error_kind=kind,
-        uncertainty=new,
-    )
-
-
-def _without_zeros(
-    own: Uncertainty | None,
-) -> tuple[Uncertainty | None, Counts | None, NDArray[np.bool_] | None]:
-    """An uncertainty as if no cell were zero for certain, the counts that it is of, and which cells are not."""
-    if isinstance(own, Draws):
-        return replace(own, possible=None), own.cells, own.possible
-    if isinstance(own, Bounds):
-        return replace(own, possible=None), None, own.possible
-    return own, None, None
+    whole = of_groups.cells if isinstance(of_groups, Draws) else None
+    if isinstance(of_groups, Bounds) or (isinstance(of_groups, Draws) and isinstance(whole, Covered | Modelled)):
+        possible = None if of_groups.possible is None else spread(of_groups.possible[None], axes)[0]
+        ends = partial(grouped_bounds, replace(of_groups, possible=None), axes, found.values)
+        new, kind = Bounds(ends=ends, possible=possible), ErrorKind.BOUNDS
+        if (
+            isinstance(whole, Covered | Modelled)
+            and known
+            and errors.bootstrap is not None
+            and errors.sizes is not None
+        ):
+            cells = Grouped(whole, errors.bootstrap, errors.sizes, axes, cells=found.values, own=own)
+            new, kind = Draws(joint=None, modelled=True, cells=cells, possible=possible), ErrorKind.MODELLED
+    values = spread(found.values[None], axes, shares)[0]
+    return replace(found, schema=schema, values=values, error_kind=kind, uncertainty=new)
 
 
 def _shares(estimate: Estimate, groups: Groups, name: str) -> NDArray[np.float64]:

@@ -154,11 +154,6 @@ class ErrorBars:
             self._moments = Moments(estimate, self.measurements, self.variances_left, total)
         return self._moments
 
-    def law(self, names: Sequence[str]) -> ErrorLaw | None:
-        """The error of each cell of a table; None where it is not covered."""
-        law = self.covered_law(names)
-        return law if isinstance(law, ErrorLaw) and not math.isnan(law.std_error) else None
-
     @cached_property
     def linear(self) -> Mapping[str, LinearAxis]:
         """The bases along attributes that are measured by a matrix."""
