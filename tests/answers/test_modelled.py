@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from crosstally.answers.interactions import SIZES, centred, learned_sizes
 from crosstally.answers.marginal import ErrorKind
-from crosstally.answers.unmeasured.raking import raked
+from crosstally.answers.unmeasured.proportional_fitting import raked
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.inference.bootstrap import Normals
 from crosstally.releases import Release, Statement, publish

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from crosstally.answers.linear_form import LinearForm, Source, normal_draws
+from crosstally.answers.linear_form import LinearForm, ReleaseSource, normal_draws
 from crosstally.answers.marginal import ErrorKind
 from crosstally.answers.mixed_errors import MixedErrorBars
 from crosstally.budget import Noise, NoiseKind
@@ -114,7 +114,7 @@ def test_differences_of_cells_have_their_exact_error(asked, rows, monkeypatch) -
     covariance = least_squares([*measurements, *([] if rows is None else [known])], SCHEMA)[1]
     covered = [names for names in TABLES if found.covers(names)]
     dense = {names: rows_of(Cells(names), SCHEMA) for names in covered}
-    source = Source(bars, "none")
+    source = ReleaseSource(bars, "none")
 
     def cell(names: tuple[str, ...], place: int) -> LinearForm:
         table = LinearForm.table(source, names, SCHEMA.sizes(names))

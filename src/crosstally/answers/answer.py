@@ -16,7 +16,7 @@ from crosstally.answers.changes import emptied, where_added
 from crosstally.answers.error_bars import ErrorBars
 from crosstally.answers.interactions import own_sizes
 from crosstally.answers.intervals import Covered, Modelled
-from crosstally.answers.linear_form import LinearForm, Source, normal_draws
+from crosstally.answers.linear_form import LinearForm, ReleaseSource, normal_draws
 from crosstally.answers.marginal import ErrorKind, Marginal
 from crosstally.answers.moments import MomentTable
 from crosstally.answers.spread import Grouped, InGroups, grouped_bounds, spread
@@ -24,7 +24,7 @@ from crosstally.answers.uncertainty import Bounds, Draws, Joint, LinearLaw, Unce
 from crosstally.answers.unmeasured.known import Known, Reconstruction, known_alike, least_norm, linear_tables
 from crosstally.answers.unmeasured.linear_program import least_differences
 from crosstally.answers.unmeasured.maximum_entropy import greatest_entropy
-from crosstally.answers.unmeasured.raking import keeping_total, nearest_to_reference, raked_to_possible
+from crosstally.answers.unmeasured.proportional_fitting import keeping_total, nearest_to_reference, raked_to_possible
 from crosstally.errors import QueryError, TooManyCellsError, did_you_mean
 from crosstally.inference.nonnegativity import clip_and_keep_total
 from crosstally.query.queries import MAX_CELLS, too_many_cells
@@ -246,7 +246,7 @@ def _covered_joint(
     table: Covered | MomentTable | None,
 ) -> Joint | None:
     """How the cells of a covered table vary together; corrected ones as those of a table do."""
-    source, nested = Source(errors, estimate.corrected), errors.in_full(names)
+    source, nested = ReleaseSource(errors, estimate.corrected), errors.in_full(names)
     if table is None and nested:
         return None
     draws = partial(normal_draws, errors, names, values) if table is None else table.draws
@@ -290,7 +290,7 @@ def _filled(  # noqa: PLR0917 (as _straight)
         known_by: Uncertainty | None = None
         joint, table = None, _unmeasured(estimate, errors, names, known.row(i), solved.values)
         if table is not None and (repeated or kind is ErrorKind.MODELLED):
-            joint = Joint((Source(errors, estimate.corrected),), table.draws)
+            joint = Joint((ReleaseSource(errors, estimate.corrected),), table.draws)
         if kind is ErrorKind.BOUNDS:
             ends = partial(margin_bounds, partial(answer, estimate, errors), tuple(names), known.shape, known.subsets)
             known_by = Bounds(ends=ends, joint=joint, additive=repeated)

@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.answers.linear_form import LinearForm, Term
+from crosstally.answers.linear_form import LinearForm, ProductTerm
 from crosstally.query.where import Where
 from crosstally.typing import Floats
 
@@ -187,5 +187,5 @@ def _where_form(
             inside = np.array([float(code in box.get(name, range(size))) for code in range(size)])
             rows = np.eye(size)[kept[axis]] * inside if axis < asked else inside[None]
             weights.append(rows.reshape(*(len(rows) if i == axis else 1 for i in range(asked)), size))
-        terms.append(Term(term.source, term.names, tuple(weights), np.ones((1,) * asked)))
+        terms.append(ProductTerm(term.source, term.names, tuple(weights), np.ones((1,) * asked)))
     return LinearForm.of_terms([len(each) for each in kept], terms)

@@ -32,7 +32,7 @@ from crosstally.answers.moments import Moments
 from crosstally.answers.nested_errors import NestedError
 from crosstally.answers.noise_sums import CellSums, NoiseTerm, half_width
 from crosstally.answers.uncertainty import CellError
-from crosstally.answers.unmeasured.latent_class_model import HeldOut, calibrated
+from crosstally.answers.unmeasured.latent_class_model import ReferenceChoice, calibrated
 from crosstally.budget import Noise
 from crosstally.inference.bootstrap import Bootstrap, seed_of
 from crosstally.inference.bootstrap import Repeats
@@ -88,7 +88,7 @@ class JointErrors(Protocol):
         """These attributes."""
 
     def covariance(self, part: Sequence[str], first: str | None, second: str | None) -> Floats:
-        """See ``answers.linear_form.Source``."""
+        """See ``answers.linear_form.ReleaseSource``."""
 
     def drawn(self, part: Sequence[str], mixed: str | None, normals: Callable[..., Floats]) -> Floats:
         """Errors of (T, c) of a set, the last axis, or of T alone, from standard normal numbers."""
@@ -118,7 +118,7 @@ class ErrorBars:
         groups: Groups | None = None,
         bootstrap: Callable[[], Bootstrap] | None = None,
         sizes: Callable[[], Mapping[int, NDArray[np.float64]]] | None = None,
-        held_out: Callable[[], HeldOut | None] | None = None,
+        held_out: Callable[[], ReferenceChoice | None] | None = None,
     ) -> None:
         self.schema = schema
         self.rows = rows

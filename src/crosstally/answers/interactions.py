@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from crosstally.answers.unmeasured.known import Known
 from crosstally.answers.unmeasured.maximum_entropy import greatest_entropy
-from crosstally.answers.unmeasured.raking import greatest_entropy_again, raked
+from crosstally.answers.unmeasured.proportional_fitting import greatest_entropy_again, raked
 from crosstally.inference.bootstrap import Bootstrap, Normals
 from crosstally.inference.bootstrap import Repeats
 from crosstally.inference.bootstrap import Normals

@@ -39,7 +39,7 @@ from crosstally.answers.changes import Change
 from crosstally.answers.interactions import SIZES, centred, interaction_factors, unknown_sets
 from crosstally.answers.uncertainty import Spread
 from crosstally.answers.unmeasured.known import Known
-from crosstally.answers.unmeasured.raking import greatest_entropy_again, raked
+from crosstally.answers.unmeasured.proportional_fitting import greatest_entropy_again, raked
 from crosstally.inference.bootstrap import DRAWS, Bootstrap, Normals, stream_seed
 from crosstally.inference.joint_correction import view_orders
 from crosstally.inference.nonnegativity import clip_and_keep_total

@@ -37,7 +37,7 @@ from crosstally.typing import Floats
 if TYPE_CHECKING:
     from crosstally.answers.error_bars import ErrorBars
 
-__all__ = ["LinearForm", "Source", "Term", "normal_draws"]
+__all__ = ["LinearForm", "ProductTerm", "ReleaseSource", "normal_draws"]
 
 _MOST_WEIGHTS = 4_000_000
 """Numbers held for the weights of one attribute: larger tables have their errors from replicates alone."""
@@ -47,7 +47,7 @@ _MOST_TERMS = 48
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ReleaseSource:
     """A release, as far as the errors of its answers go: how its measurements err, and how they were corrected."""
 
     errors: ErrorBars
@@ -65,19 +65,19 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Term:
+class ProductTerm:
     """Functions in product form, one for each cell of a result, all of one table of one release.
 
     ``weights`` has an array for each of ``names``: the axes of the result (of length one where the weights do not
     change along them), then the values of the attribute. ``factor`` has the axes of the result too.
     """
 
-    source: Source
+    source: ReleaseSource
     names: tuple[str, ...]
     weights: tuple[Floats, ...]
     factor: Floats
 
-    def along(self, axis: int, matrix: Floats) -> Term | None:
+    def along(self, axis: int, matrix: Floats) -> ProductTerm | None:
         """Cells along an axis become sums, weighted by the rows of a matrix; None if no product form has them."""
         varying = [i for i, each in enumerate(self.weights) if each.shape[axis] > 1]
         if self.factor.shape[axis] > 1 or len(varying) > 1:
@@ -90,7 +90,7 @@ class Term:
         changed[varying[0]] = np.moveaxis(mapped, 0, axis)
         return replace(self, weights=tuple(changed))
 
-    def covariance(self, other: Term) -> Floats:
+    def covariance(self, other: ProductTerm) -> Floats:
         """The covariance of each function with the one of another term in the same cell of the result."""
         if self.source.key != other.source.key:
             return np.zeros(())
@@ -118,7 +118,7 @@ class Term:
             total = total + part
         return np.asarray(outside * total)
 
-    def _variances(self, other: Term, both: Sequence[str]) -> Iterator[tuple[tuple[int, ...], Floats]]:
+    def _variances(self, other: ProductTerm, both: Sequence[str]) -> Iterator[tuple[tuple[int, ...], Floats]]:
         """For each set B of attributes of both, as marks: v_B, or F_B C_B F'_B where some are measured in two ways."""
         sets, joint = product((0, 1), repeat=len(both)), self.source.errors.joint
         if joint is None:
@@ -149,18 +149,18 @@ class LinearForm:
     """A table whose cells are linear in what was measured: sums of terms."""
 
     shape: tuple[int, ...]
-    terms: tuple[Term, ...]
+    terms: tuple[ProductTerm, ...]
 
     @classmethod
-    def table(cls, source: Source, names: Sequence[str], shape: Sequence[int]) -> LinearForm | None:
+    def table(cls, source: ReleaseSource, names: Sequence[str], shape: Sequence[int]) -> LinearForm | None:
         """The cells of a table themselves."""
         if any(n**2 > _MOST_WEIGHTS for n in shape):
             return None
         weights = tuple(np.expand_dims(np.eye(n), _others(axis, len(shape))) for axis, n in enumerate(shape))
-        return cls(tuple(shape), (Term(source, tuple(names), weights, np.ones((1,) * len(shape))),))
+        return cls(tuple(shape), (ProductTerm(source, tuple(names), weights, np.ones((1,) * len(shape))),))
 
     @classmethod
-    def of_terms(cls, shape: Sequence[int], terms: Sequence[Term]) -> LinearForm | None:
+    def of_terms(cls, shape: Sequence[int], terms: Sequence[ProductTerm]) -> LinearForm | None:
         """From terms, unless there are too many."""
         return cls(tuple(shape), tuple(terms)) if len(terms) <= _MOST_TERMS else None
 
@@ -219,7 +219,7 @@ class LinearForm:
         return LinearForm.of_terms(np.broadcast_shapes(self.shape, other.shape), self.terms + other.terms)
 
     def _reshaped(self, change: Callable[[Floats], Floats], shape: tuple[int, ...]) -> LinearForm:
-        def term(each: Term) -> Term:
+        def term(each: ProductTerm) -> ProductTerm:
             return replace(each, weights=tuple(map(change, each.weights)), factor=change(each.factor))
 
         return LinearForm(shape, tuple(map(term, self.terms)))

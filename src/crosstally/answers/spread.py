@@ -33,7 +33,7 @@ from crosstally.answers.changes import Change
 from crosstally.answers.interactions import interaction_factors
 from crosstally.answers.intervals import LEAST, MARGIN, Covered, Modelled, modelled_spread, squares_shared
 from crosstally.answers.uncertainty import Spread, Uncertainty, whole_ends
-from crosstally.answers.unmeasured.raking import rake
+from crosstally.answers.unmeasured.proportional_fitting import rake
 from crosstally.inference.bootstrap import Bootstrap, Normals
 from crosstally.inference.bootstrap import Repeats
 from crosstally.inference.bootstrap import Normals

@@ -42,7 +42,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.answers.changes import Change, Places, combined, emptied
-from crosstally.answers.linear_form import LinearForm, Source
+from crosstally.answers.linear_form import LinearForm, ReleaseSource
 from crosstally.errors import QueryError
 from crosstally.typing import Floats
 
@@ -100,7 +100,7 @@ class Joint:
     turn, so that these draws belong to theirs over and over.
     """
 
-    sources: tuple[Source, ...]
+    sources: tuple[ReleaseSource, ...]
     make_draws: Callable[[], Floats]
     make_form: Callable[[], LinearForm | None] = _not_linear
     replicates: bool = False
@@ -155,7 +155,7 @@ def root_mean_square(draws: Floats) -> Floats:
         return np.asarray(np.sqrt(((draws[1:] - draws[0]) ** 2).mean(axis=0)))
 
 
-def _together(one: Joint, other: Joint) -> tuple[Source, ...]:
+def _together(one: Joint, other: Joint) -> tuple[ReleaseSource, ...]:
     """The releases that two answers rest on; raises where nobody said that these are independent."""
     if one.sources == other.sources:
         return one.sources

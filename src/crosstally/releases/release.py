@@ -22,7 +22,7 @@ from crosstally.answers.integer_tables import IntegerTables, Rounding, integer_t
 from crosstally.answers.interactions import learned_sizes
 from crosstally.answers.marginal import Marginal
 from crosstally.answers.mixed_errors import MixedErrorBars
-from crosstally.answers.unmeasured.latent_class_model import HeldOut, held_out
+from crosstally.answers.unmeasured.latent_class_model import ReferenceChoice, held_out
 from crosstally.checks import check_kind, names_in, several
 from crosstally.errors import QueryError
 from crosstally.html_text import html_facts
@@ -157,11 +157,11 @@ class Release:
         """The sizes of interactions, by order: the intervals of tables that nobody measured rest on them."""
         return learned_sizes(replace(self.estimate, groups=None), self._bootstrapped)
 
-    def _held_out(self) -> HeldOut | None:
+    def _held_out(self) -> ReferenceChoice | None:
         return self._chosen_reference
 
     @cached_property
-    def _chosen_reference(self) -> HeldOut | None:
+    def _chosen_reference(self) -> ReferenceChoice | None:
         """The model that unmeasured tables are raked from; none beside the papers' corrections or in groups."""
         if self.nonnegative != SHRUNK or self.estimate.groups is not None or self.variances_left:
             return None

@@ -13,7 +13,7 @@ import crosstally as ct
 from crosstally.answers.interactions import SIZES
 from crosstally.answers.unmeasured.known import Known
 from crosstally.answers.unmeasured.latent_class_model import Trial, calibrated
-from crosstally.answers.unmeasured.raking import nearest_to_reference
+from crosstally.answers.unmeasured.proportional_fitting import nearest_to_reference
 from crosstally.errors import QueryError
 from crosstally.residuals import decompose
 

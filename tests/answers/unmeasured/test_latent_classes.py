@@ -7,7 +7,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from crosstally.answers.unmeasured.latent_class_model import LatentClasses, View, fitted
+from crosstally.answers.unmeasured.latent_class_model import FittedView, LatentClasses, fitted
 from crosstally.kernels.latent_classes import share_out
 
 SIZES = (2, 3, 2, 2, 3, 2)
@@ -64,7 +64,7 @@ def test_classes_explain_a_table_that_no_view_holds() -> None:
     """
     truth = model_of(np.random.default_rng(3), 3)
     triples = list(combinations(range(6), 3))
-    views = [View(own, 1e6 * plain_table(truth, SIZES, own)) for own in triples]
+    views = [FittedView(own, 1e6 * plain_table(truth, SIZES, own)) for own in triples]
     found = fitted(SIZES, views, seed=1, starts=2)
     assert found.weights.sum() == pytest.approx(1)
     everything = tuple(range(6))
@@ -78,7 +78,10 @@ def test_classes_explain_a_table_that_no_view_holds() -> None:
 
 
 def test_a_value_that_nobody_has_is_not_impossible() -> None:
-    views = [View((0, 1), np.array([[50.0, 0.0], [0.0, 50.0]])), View((1, 2), np.array([[50.0, 0.0], [50.0, 0.0]]))]
+    views = [
+        FittedView((0, 1), np.array([[50.0, 0.0], [0.0, 50.0]])),
+        FittedView((1, 2), np.array([[50.0, 0.0], [50.0, 0.0]])),
+    ]
     table = fitted((2, 2, 2), views, seed=5).tables((2, 2, 2), [(0, 1, 2)])[0]
     assert (table > 0).all()
     assert table.sum() == pytest.approx(1)

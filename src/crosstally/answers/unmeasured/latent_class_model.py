@@ -26,7 +26,7 @@ fitted to views of an estimate, whose cells are n_V(x), by expectation maximisat
 
 A step shares each cell out among the classes in proportion to w_c prod q_ci(x_i); then w_c and q_ci are the shares of
 what each class got. The prior is one person in each class with the one-way table of each attribute, so that no value of
-a class is impossible. The model is a guess of what was not measured: ``raking`` fits its tables to what was.
+a class is impossible. The model is a guess of what was not measured: its tables are raked to what was.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from numpy.typing import NDArray
 from crosstally.answers.interactions import interaction_factors, smaller_sizes, unknown_sets
 from crosstally.answers.unmeasured.known import Known
 from crosstally.answers.unmeasured.maximum_entropy import greatest_entropy
-from crosstally.answers.unmeasured.raking import nearest_to_reference, raked
+from crosstally.answers.unmeasured.proportional_fitting import nearest_to_reference, raked
 from crosstally.inference.bootstrap import Normals, seed_of
 from crosstally.inference.estimates import maximal_views
 from crosstally.inference.nonnegativity import clip_and_keep_total
@@ -51,7 +51,7 @@ from crosstally.residuals import Estimate, combine, decompose, rebuild
 from crosstally.residuals.combining import by_shape
 from crosstally.typing import Floats
 
-__all__ = ["HeldOut", "LatentClasses", "Trial", "View", "calibrated", "fitted", "held_out"]
+__all__ = ["FittedView", "LatentClasses", "ReferenceChoice", "Trial", "calibrated", "fitted", "held_out"]
 
 _WIDE = 6
 """A view of fewer attributes says little beyond its margins. On releases of Adult and FARS with views of two to four
@@ -83,7 +83,7 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class HeldOut:
+class ReferenceChoice:
     """The model to rake unmeasured tables from, None where maximum entropy is as good, and the trials of the choice.
 
     ``flat`` are those of maximum entropy, ``referred`` those of models.
@@ -102,7 +102,7 @@ class HeldOut:
         return self.referred if referred else self.flat
 
 
-def held_out(estimate: Estimate, measurements: Sequence[Measurement]) -> HeldOut | None:
+def held_out(estimate: Estimate, measurements: Sequence[Measurement]) -> ReferenceChoice | None:
     """The choice of a release, or None where it has too few wide views."""
     sets = {estimate.schema.ordered(each.query.attributes) for each in measurements}
     views = maximal_views(estimate, sorted(sets))
@@ -125,7 +125,7 @@ def held_out(estimate: Estimate, measurements: Sequence[Measurement]) -> HeldOut
     gains = np.array([a.squared - b.squared for a, b in zip(flat, referred, strict=True)])
     better = len(gains) > 1 and bool(gains.mean() > gains.std(ddof=1) / math.sqrt(len(gains)))
     model = _fitted(estimate, views, seed=seed, starts=_STARTS) if better else None
-    return HeldOut(model, tuple(flat), tuple(referred))
+    return ReferenceChoice(model, tuple(flat), tuple(referred))
 
 
 def calibrated(sizes: Mapping[int, Floats], trials: Sequence[Trial], *, seed: int) -> Mapping[int, Floats]:
@@ -177,11 +177,11 @@ def _known(estimate: Estimate, view: tuple[str, ...], sets: Collection[tuple[str
 
 def _fitted(estimate: Estimate, views: Sequence[tuple[str, ...]], *, seed: int, starts: int) -> LatentClasses:
     number = sum(math.prod(estimate.schema.sizes(view)) for view in views)
-    views, cells = views[:: math.ceil(number / _MOST_FITTED)], dict[int, View]()
+    views, cells = views[:: math.ceil(number / _MOST_FITTED)], dict[int, FittedView]()
     for shape, group in by_shape([estimate.schema.sizes(view) for view in views]).items():
         tables = [views[i] for i in group]
         stack = rebuild(estimate.coefficients[estimate.places(tables)[0]].reshape(-1, *shape), len(shape))
-        own = map(View, map(tuple, _positions(estimate, tables)), clip_and_keep_total(stack, len(shape)))
+        own = map(FittedView, map(tuple, _positions(estimate, tables)), clip_and_keep_total(stack, len(shape)))
         cells.update(zip(group, own, strict=True))
     return fitted(estimate.schema.shape, [cells[i] for i in range(len(views))], seed=seed, starts=starts)
 
@@ -211,7 +211,7 @@ _NUMBERS = 4_000_000  # at once in products of tables: limits memory to some 100
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class View:
+class FittedView:
     """A table to fit: its attributes by position, in the order of the axes, and its cells, none below zero."""
 
     attributes: tuple[int, ...]
@@ -252,7 +252,7 @@ class LatentClasses:
         return out
 
 
-def fitted(sizes: Sequence[int], views: Sequence[View], *, seed: int, starts: int = 1) -> LatentClasses:
+def fitted(sizes: Sequence[int], views: Sequence[FittedView], *, seed: int, starts: int = 1) -> LatentClasses:
     """The mean of the models that expectation maximisation finds from some starts, drawn by the seed.
 
     Args:
@@ -285,7 +285,7 @@ def _step(model: LatentClasses, ones: Floats, filled: Sequence[tuple[NDArray[np.
     return LatentClasses(weights / weights.sum(), shares, model.rows)
 
 
-def _one_ways(rows: NDArray[np.int64], views: Sequence[View]) -> Floats:
+def _one_ways(rows: NDArray[np.int64], views: Sequence[FittedView]) -> Floats:
     """The shares of each attribute's values, over all views that hold it; equal ones where none does."""
     out = np.full(rows[-1], 1e-9)  # a value that nobody has is not impossible
     for view in views:
@@ -295,7 +295,7 @@ def _one_ways(rows: NDArray[np.int64], views: Sequence[View]) -> Floats:
     return np.asarray(out / np.repeat(np.add.reduceat(out, rows[:-1]), np.diff(rows)))
 
 
-def _start(ones: Floats, rows: NDArray[np.int64], views: Sequence[View], normals: Normals) -> LatentClasses:
+def _start(ones: Floats, rows: NDArray[np.int64], views: Sequence[FittedView], normals: Normals) -> LatentClasses:
     """Each class begins near one cell, of a view drawn evenly, drawn by the root of its count: rare ones too."""
     values = np.repeat(ones[:, None], _CLASSES, axis=1)
     for c, (u, v) in enumerate(zip(normals.uniform(_CLASSES), normals.uniform(_CLASSES), strict=True)):
@@ -309,7 +309,7 @@ def _start(ones: Floats, rows: NDArray[np.int64], views: Sequence[View], normals
 
 
 def _filled_cells(
-    views: Sequence[View], some: Sequence[int], rows: NDArray[np.int64]
+    views: Sequence[FittedView], some: Sequence[int], rows: NDArray[np.int64]
 ) -> tuple[NDArray[np.int32], Floats]:
     """The cells that are not empty of some views of as many axes, as rows of values, and their counts."""
     cells, counts = [], []

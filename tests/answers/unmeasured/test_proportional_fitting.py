@@ -7,7 +7,7 @@ import pytest
 
 from crosstally.answers.unmeasured.known import Known
 from crosstally.answers.unmeasured.maximum_entropy import greatest_entropy
-from crosstally.answers.unmeasured.raking import greatest_entropy_again, raked
+from crosstally.answers.unmeasured.proportional_fitting import greatest_entropy_again, raked
 from crosstally.residuals import decompose
 
 SHAPE = (3, 4, 2)
