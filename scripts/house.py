@@ -25,13 +25,13 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "crosstally"
 
 CEILINGS: Mapping[str, int] = {
-    "code lines": 42_542,
-    "files": 426,
-    "code lines with laboratory and benchmarks": 54_245,
-    "classes": 461,
-    "classes that define interval": 17,
-    "public class names twice": 25,
-    "module names twice": 37,
+    "code lines": 42_357,
+    "files": 416,
+    "code lines with laboratory and benchmarks": 54_061,
+    "classes": 435,
+    "classes that define interval": 5,
+    "public class names twice": 20,
+    "module names twice": 32,
     "dispatches on kinds of queries": 90,
     "trusted files": 107,
     "trusted code lines": 11_111,
