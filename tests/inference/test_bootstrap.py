@@ -12,7 +12,6 @@ from crosstally.budget import Noise, NoiseKind
 from crosstally.inference.bootstrap import bootstrapped
 from crosstally.inference.estimates import CORRECTED, infer
 from crosstally.inference.shrink import smoothed
-from crosstally.inference.bootstrap import repeated
 from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells
 from crosstally.residuals import combine

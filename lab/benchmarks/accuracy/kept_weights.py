@@ -22,7 +22,6 @@ from crosstally.answers.intervals import Covered
 from crosstally.inference.bootstrap import REPLICATES, bootstrapped
 from crosstally.inference.estimates import Inference, infer
 from crosstally.inference.shrink import shrunk
-from crosstally.inference.bootstrap import REPEATS, repeated
 from crosstally.typing import Floats
 
 __all__ = ["deciding_anew", "main"]

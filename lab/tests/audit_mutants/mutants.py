@@ -26,7 +26,8 @@ from crosstally.query import queries
 from crosstally.releases import publish
 from crosstally.sources import units
 from crosstally.sources.codes.bins import Bins
-from crosstally.strategies import Direct, Flat, shares, strategy
+from crosstally.strategies import Direct, Flat, shares
+from crosstally.strategies import strategy as base
 from crosstally_lab.audit import cases, end_to_end, exact, sampled
 from crosstally_lab.audit.findings import Finding
 

@@ -35,8 +35,6 @@ from crosstally.answers.uncertainty import CellError
 from crosstally.answers.unmeasured.latent_class_model import ReferenceChoice, calibrated
 from crosstally.budget import Noise
 from crosstally.inference.bootstrap import Bootstrap, seed_of
-from crosstally.inference.bootstrap import Repeats
-from crosstally.inference.bootstrap import seed_of
 from crosstally.measurements import PUBLIC, Measurement
 from crosstally.query.operators import contrast_variance, contrast_weights
 from crosstally.query.ways import Groups, matrices_of

@@ -25,8 +25,6 @@ from crosstally.answers.unmeasured.known import Known
 from crosstally.answers.unmeasured.maximum_entropy import greatest_entropy
 from crosstally.answers.unmeasured.proportional_fitting import greatest_entropy_again, raked
 from crosstally.inference.bootstrap import Bootstrap, Normals
-from crosstally.inference.bootstrap import Repeats
-from crosstally.inference.bootstrap import Normals
 from crosstally.residuals import Estimate, decompose, rebuild
 from crosstally.residuals.combining import by_shape
 from crosstally.typing import Floats

@@ -43,8 +43,6 @@ from crosstally.answers.unmeasured.proportional_fitting import greatest_entropy_
 from crosstally.inference.bootstrap import DRAWS, Bootstrap, Normals, stream_seed
 from crosstally.inference.joint_correction import view_orders
 from crosstally.inference.nonnegativity import clip_and_keep_total
-from crosstally.inference.bootstrap import Repeats
-from crosstally.inference.bootstrap import DRAWS, Normals, stream_seed
 from crosstally.residuals import Estimate, rebuild
 from crosstally.residuals.combining import mean_squares
 from crosstally.typing import Floats

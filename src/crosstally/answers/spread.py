@@ -35,8 +35,6 @@ from crosstally.answers.intervals import LEAST, MARGIN, Covered, Modelled, model
 from crosstally.answers.uncertainty import Spread, Uncertainty, whole_ends
 from crosstally.answers.unmeasured.proportional_fitting import rake
 from crosstally.inference.bootstrap import Bootstrap, Normals
-from crosstally.inference.bootstrap import Repeats
-from crosstally.inference.bootstrap import Normals
 from crosstally.residuals import rebuild
 from crosstally.residuals.nested import shares_in_groups
 from crosstally.typing import Floats

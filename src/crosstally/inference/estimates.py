@@ -21,7 +21,6 @@ from crosstally.errors import QueryError, did_you_mean
 from crosstally.inference.joint_correction import ViewGroup, nearest_above_zero
 from crosstally.inference.nonnegativity import CORRECTIONS, Correction
 from crosstally.inference.shrink import shrunk, smoothed
-from crosstally.inference.shrink import shrunk
 from crosstally.measurements import Measurement
 from crosstally.query.ways import Groups
 from crosstally.residuals import Estimate, decompose, rebuild

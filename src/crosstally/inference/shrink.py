@@ -53,7 +53,6 @@ from crosstally.inference.joint_correction import (
 )
 from crosstally.inference.mixture import COMPONENTS, EDGES, mixture_of
 from crosstally.inference.nonnegativity import clip_and_keep_total
-from crosstally.inference.bootstrap import noise_of_coefficients, seed_of
 from crosstally.inference.risk import POOLED, Blend, Sets
 from crosstally.measurements import Measurement
 from crosstally.residuals import Estimate, decompose, rebuild

@@ -28,7 +28,6 @@ from crosstally.errors import QueryError
 from crosstally.html_text import html_facts
 from crosstally.inference.bootstrap import Bootstrap, bootstrapped
 from crosstally.inference.estimates import ROUNDS, SHRUNK, estimate, infer
-from crosstally.inference.bootstrap import Repeats, repeated
 from crosstally.measurements import Chosen, Measurement
 from crosstally.query.question import Question
 from crosstally.query.ways import mixed_of

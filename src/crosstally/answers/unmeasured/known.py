@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from crosstally.errors import QueryError
 from crosstally.residuals import Estimate, rebuild
 from crosstally.residuals.combining import by_shape
-from crosstally.residuals import Estimate
 from crosstally.residuals.layout import outer_product
 
 __all__ = [

@@ -45,7 +45,6 @@ from crosstally.answers.unmeasured.proportional_fitting import nearest_to_refere
 from crosstally.inference.bootstrap import Normals, seed_of
 from crosstally.inference.estimates import maximal_views
 from crosstally.inference.nonnegativity import clip_and_keep_total
-from crosstally.answers.unmeasured.latent_class_model import LatentClasses, View, fitted
 from crosstally.measurements import Measurement
 from crosstally.residuals import Estimate, combine, decompose, rebuild
 from crosstally.residuals.combining import by_shape
