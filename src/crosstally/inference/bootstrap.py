@@ -38,7 +38,6 @@ from numpy.typing import ArrayLike, NDArray
 from crosstally.budget import Noise, NoiseKind
 from crosstally.inference.joint_correction import LEAST_VARIANCE, view_orders
 from crosstally.measurements import Measurement
-from crosstally.query.kronecker import operator_numbers
 from crosstally.residuals import Estimate
 from crosstally.residuals.combining import Averages, by_shape
 from crosstally.schema import Schema
@@ -87,7 +86,7 @@ def seed_of(schema: Schema, measurements: Sequence[Measurement]) -> int:
     _add(digest, schema.shape)
     for m in measurements:
         _add(digest, [schema.positions[name] for name in m.query.attributes])
-        _add(digest, operator_numbers(m.query))
+        _add(digest, [number for each in m.query.along for number in each.code])
         kind, scale = (0, m.variance) if m.noise is None else (_KINDS[m.noise.kind], m.noise.scale)
         whole = np.issubdtype(m.values.dtype, np.integer)
         _add(digest, [kind, int(whole), *m.values.shape])
