@@ -21,7 +21,7 @@ from crosstally.answers.uncertainty import Bounds
 from crosstally.browser.explorer.grid import grid
 from crosstally.browser.explorer.release_page import release_page
 from crosstally.browser.explorer.served import Served
-from crosstally.browser.explorer.view import View
+from crosstally.browser.explorer.view import TableView
 from crosstally.errors import CrosstallyError, SchemaError
 from crosstally.exports.px import px_text
 from crosstally.query.queries import Cells
@@ -186,7 +186,7 @@ def test_reliability_is_read_off_the_interval_at_every_door(level: float) -> Non
     table = corrected()
     assert ct.analysis.quality(table).tolist() == ["", "E", "F", "F"]
     assert np.isnan(ct.analysis.suppress(table).values).tolist() == [False, False, True, True]
-    shown = grid(table, table, View(("x",), (), level=level))
+    shown = grid(table, table, TableView(("x",), (), level=level))
     assert [SIGNS[row.cells[0].reliability] for row in shown.rows] == ["", "E", "F", "F"]
 
 

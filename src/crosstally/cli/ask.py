@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,16 +28,48 @@ EXAMPLES = (
 )
 
 
-def ask(
-    words: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="[SOURCE] QUESTION",
-            help="The source is a file, a folder or a glob; leave it out when nothing is spent. The question says "
-            "which rows to count, '25 <= age < 35 and sex = Female', or what to add up, 'total(children) "
-            "where sex = Female'.",
+Words = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="[SOURCE] QUESTION",
+        help="The source is a file, a folder or a glob; leave it out when nothing is spent. The question says "
+        "which rows to count, '25 <= age < 35 and sex = Female', or what to add up, 'total(children) "
+        "where sex = Female'.",
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignOptions:
+    """Answers from elsewhere."""
+
+    foreign: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="CSV",
+            help="Noisy answers from elsewhere to use too: question, value, variance, origin. The budget does not "
+            "cover them.",
         ),
-    ],
+    ] = None
+    foreign_covariance: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="CSV",
+            help="The covariance of these answers' noise, where it is correlated: numbers alone, a line for each "
+            "answer. The file of answers then has no column variance.",
+        ),
+    ] = None
+
+    def add_to(self, notebook: Notebook) -> None:
+        """Let a notebook use them too."""
+        if self.foreign is not None:
+            notebook.add_file(self.foreign, covariance=self.foreign_covariance)
+        elif self.foreign_covariance is not None:
+            raise QueryError("--foreign-covariance belongs to the answers of --foreign, which is missing")
+
+
+def ask(
+    words: Words,
     *,
     ledger: Annotated[
         Path, typer.Option(metavar="FILE", help="The ledger that records what is spent and keeps the answers.")
@@ -54,22 +87,7 @@ def ask(
         Path | None,
         typer.Option(metavar="FILE", help="The steward's schema, needed where it says how to read the source."),
     ] = None,
-    foreign: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="CSV",
-            help="Noisy answers from elsewhere to use too: question, value, variance, origin. The budget does not "
-            "cover them.",
-        ),
-    ] = None,
-    foreign_covariance: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="CSV",
-            help="The covariance of these answers' noise, where it is correlated: numbers alone, a line for each "
-            "answer. The file of answers then has no column variance.",
-        ),
-    ] = None,
+    elsewhere: ForeignOptions,
     rows: Rows = None,
     key: Annotated[
         str | None,
@@ -94,10 +112,7 @@ def ask(
         raise QueryError(f"a source and one question are needed, the question in quotes; got {len(words)} arguments")
     read = None if schema is None else Schema.load(schema)
     notebook = open_notebook(Ledger.open(ledger, before_charge=before_charge), rows=rows, schema=read)
-    if foreign is not None:
-        notebook.add_file(foreign, covariance=foreign_covariance)
-    elif foreign_covariance is not None:
-        raise QueryError("--foreign-covariance belongs to the answers of --foreign, which is missing")
+    elsewhere.add_to(notebook)
     if error is not None:
         _show_price(notebook, question, error, json=json)
         return

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from crosstally.budget import decimal_text
-from crosstally.cli.options import Json
+from crosstally.cli.options import Json, ReleaseArgument
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -30,7 +30,7 @@ EXAMPLES = (
 
 
 def inspect(
-    release: Annotated[Path, typer.Argument(metavar="RELEASE", help="A release file.")],
+    release: ReleaseArgument,
     ledger: Annotated[
         Path | None,
         typer.Option(

@@ -32,9 +32,12 @@ __all__ = [
     "Epsilon",
     "Force",
     "Json",
+    "Output",
     "PlanOptions",
     "Quiet",
+    "Raw",
     "Relation",
+    "ReleaseArgument",
     "Rho",
     "Rows",
     "Tables",
@@ -99,6 +102,13 @@ Rows = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs to read.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
+ReleaseArgument = Annotated[Path, typer.Argument(metavar="RELEASE", help="A release file.")]
+Output = Annotated[
+    Path | None, typer.Option("--output", "-o", metavar="FILE", help="The file to write; stdout by default.")
+]
+Raw = Annotated[
+    bool, typer.Option("--raw", help="Write CSV labels unchanged, even if a spreadsheet would take them for formulas.")
+]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite a file that exists.")]
 
 

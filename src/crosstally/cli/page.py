@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from crosstally.cli.options import Force, Quiet, check_output
+from crosstally.cli.options import Force, Quiet, ReleaseArgument, check_output
 from crosstally.platform_files import write_text, writing
 
 __all__ = ["EXAMPLES", "page"]
@@ -17,7 +17,7 @@ EXAMPLES = ("crosstally page people.release.parquet -o people.html",)
 
 
 def page(
-    release: Annotated[Path, typer.Argument(metavar="RELEASE", help="A release file.")],
+    release: ReleaseArgument,
     *,
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="The page to write, such as people.html.")

@@ -44,34 +44,36 @@ EXAMPLES = (
 )
 _MOST_ORDERS = 4  # columns of errors: more do not fit
 
+TargetError = Annotated[
+    float | None,
+    typer.Option(
+        metavar="COUNT",
+        rich_help_panel="Privacy budget",
+        help="Instead of a budget: find the least ε that gives this RMS error.",
+    ),
+]
+AboutRows = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=0, help="About how many rows there are, to show errors as a share of them."),
+]
+PlanOutput = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="FILE", help="Save the chosen plan, for approval and for `release --plan`."),
+]
+
 
 def plan(
     schema: Annotated[Path, typer.Argument(metavar="SCHEMA", help="The schema of the table.")],
     *,
     spend: BudgetOptions,
-    target_error: Annotated[
-        float | None,
-        typer.Option(
-            metavar="COUNT",
-            rich_help_panel="Privacy budget",
-            help="Instead of a budget: find the least ε that gives this RMS error.",
-        ),
-    ] = None,
+    target_error: TargetError = None,
     neighbours: Relation = None,
     wanted: PlanOptions,
-    rows: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=0, help="About how many rows there are, to show errors as a share of them."),
-    ] = None,
+    rows: AboutRows = None,
     ledger: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The ledger that would pay; the plan says whether it can.")
     ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="Save the chosen plan, for approval and for `release --plan`."
-        ),
-    ] = None,
+    output: PlanOutput = None,
     strategies: Annotated[
         bool, typer.Option("--compare", help="Show what every strategy would measure, not only the chosen one.")
     ] = False,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from crosstally.budget import Budget
-from crosstally.cli.options import CheckFailedError, Force, Json, Quiet, check_output
+from crosstally.cli.options import CheckFailedError, Force, Json, Output, Quiet, check_output
 from crosstally.cli.source_options import ReadingOptions, SourceOptions, settled, source_and_schema
 from crosstally.errors import BudgetError, CrosstallyError, SourceError
 from crosstally.schema import Schema
@@ -37,9 +37,7 @@ Source = Annotated[
 def draft(
     source: Source = None,
     *,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="The file to write; stdout by default.")
-    ] = None,
+    output: Output = None,
     max_values: Annotated[
         int, typer.Option(metavar="N", min=2, help="Leave out columns that have more labels than this.")
     ] = 100,

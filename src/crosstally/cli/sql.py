@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from crosstally.cli.options import Force, check_output
+from crosstally.cli.options import Force, Output, Raw, ReleaseArgument, check_output
 from crosstally.cli.output.encoding import write_exactly, write_json_text
 from crosstally.errors import CrosstallyError
 from crosstally.platform_files import whole_file, write_text, writing
@@ -35,21 +35,16 @@ class SqlFormat(StrEnum):
 
 
 def sql(
-    release: Annotated[Path, typer.Argument(metavar="RELEASE", help="A release file.")],
+    release: ReleaseArgument,
     statement: Annotated[str, typer.Argument(metavar="SELECT", help="One SELECT; any name may follow FROM.")],
     *,
     format: Annotated[  # noqa: A002
         SqlFormat | None,
         typer.Option("--format", "-f", help="The output format; by default the ending of the file's name decides."),
     ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="The file to write; stdout by default.")
-    ] = None,
+    output: Output = None,
     level: Annotated[float, typer.Option(metavar="SHARE", help="The confidence level of the intervals.")] = 0.95,
-    raw: Annotated[
-        bool,
-        typer.Option("--raw", help="Write CSV labels unchanged, even if a spreadsheet would take them for formulas."),
-    ] = False,
+    raw: Raw = False,
     force: Force = False,
 ) -> None:
     """Answer SQL from a release. Each number comes with both ends of its interval."""

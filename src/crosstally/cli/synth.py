@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from crosstally.cli.options import Force, Quiet, check_output
+from crosstally.cli.options import Force, Quiet, Raw, ReleaseArgument, check_output
 from crosstally.errors import CrosstallyError
 from crosstally.platform_files import writing
 
@@ -21,7 +21,7 @@ EXAMPLES = (
 
 
 def synth(
-    release: Annotated[Path, typer.Argument(metavar="RELEASE", help="A release file.")],
+    release: ReleaseArgument,
     *,
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="The file to write: .csv or .parquet.")
@@ -37,10 +37,7 @@ def synth(
         ),
     ] = False,
     seed: Annotated[int, typer.Option(metavar="N", help="The same seed gives the same rows.")] = 0,
-    raw: Annotated[
-        bool,
-        typer.Option("--raw", help="Write CSV labels unchanged, even if a spreadsheet would take them for formulas."),
-    ] = False,
+    raw: Raw = False,
     quiet: Quiet = False,
     force: Force = False,
 ) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from crosstally.cli.options import Force, check_output
+from crosstally.cli.options import Force, Output, Raw, ReleaseArgument, check_output
 from crosstally.cli.output.encoding import write_exactly, write_json_text
 from crosstally.errors import CrosstallyError
 from crosstally.exports.formats import FORMATS, Written, written
@@ -49,41 +49,44 @@ def _known(name: str | None) -> str | None:
     return name
 
 
+Where = Annotated[
+    str | None,
+    typer.Option(
+        metavar="CONDITION",
+        help='Count only the rows that satisfy this condition: "25 <= age < 65 and region != North".',
+    ),
+]
+Groups = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="GROUPS",
+        help='Put values together: "age: young = 16-24, 25-34; old = 75 and over". '
+        'A level of a hierarchy: "town: canton". Again for each attribute.',
+    ),
+]
+FormatName = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        "-f",
+        metavar="NAME",
+        callback=_known,
+        help=f"{', '.join(_NAMES[:-1])} or {_NAMES[-1]}; by default the ending of the file's name decides.",
+    ),
+]
+
+
 def table(
-    release: Annotated[Path, typer.Argument(metavar="RELEASE", help="A release file.")],
+    release: ReleaseArgument,
     attributes: Annotated[
         list[str] | None,
         typer.Argument(metavar="[ATTRIBUTE]", help="The attributes of the table; none gives the number of rows."),
     ] = None,
     *,
-    where: Annotated[
-        str | None,
-        typer.Option(
-            metavar="CONDITION",
-            help='Count only the rows that satisfy this condition: "25 <= age < 65 and region != North".',
-        ),
-    ] = None,
-    group: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="GROUPS",
-            help='Put values together: "age: young = 16-24, 25-34; old = 75 and over". '
-            'A level of a hierarchy: "town: canton". Again for each attribute.',
-        ),
-    ] = None,
-    format: Annotated[  # noqa: A002
-        str | None,
-        typer.Option(
-            "--format",
-            "-f",
-            metavar="NAME",
-            callback=_known,
-            help=f"{', '.join(_NAMES[:-1])} or {_NAMES[-1]}; by default the ending of the file's name decides.",
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="The file to write; stdout by default.")
-    ] = None,
+    where: Where = None,
+    group: Groups = None,
+    format: FormatName = None,  # noqa: A002
+    output: Output = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Also draw a chart: .svg, .png or .json.")] = None,
     level: Annotated[
         float | None,
@@ -98,10 +101,7 @@ def table(
             "--whole", help="Print whole numbers that agree across all tables of the release and with `synth --whole`."
         ),
     ] = False,
-    raw: Annotated[
-        bool,
-        typer.Option("--raw", help="Write CSV labels unchanged, even if a spreadsheet would take them for formulas."),
-    ] = False,
+    raw: Raw = False,
     force: Force = False,
 ) -> None:
     """Read any table of a release, with its errors. Free; no data is needed."""

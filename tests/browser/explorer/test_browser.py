@@ -21,7 +21,7 @@ from browsers import check_axe, launched, picture
 from crosstally.browser.common.site_server import listen, server
 from crosstally.browser.explorer.app import create_app
 from crosstally.browser.explorer.release_page import release_page
-from crosstally.browser.explorer.view import View
+from crosstally.browser.explorer.view import TableView
 from crosstally.generate.people import people
 from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells
@@ -229,7 +229,7 @@ def test_two_hundred_attributes(browser: Browser) -> None:
 
 def test_labels_that_mean_harm_do_nothing(browser: Browser) -> None:
     release = hostile()
-    query = View(*((name,) for name in release.schema.names), filters=release.schema.names).query()
+    query = TableView(*((name,) for name in release.schema.names), filters=release.schema.names).query()
     with running(release) as site, page_of(browser, site) as page:
         page.on("dialog", lambda _: pytest.fail("a label was run"))
         page.goto(f"{site}/table?{query}")

@@ -16,7 +16,7 @@ from crosstally.browser.explorer import snippets
 from crosstally.browser.explorer.grid import Grid, number_text
 from crosstally.browser.explorer.grid import grid as laid_out
 from crosstally.browser.explorer.pictures import chart_of
-from crosstally.browser.explorer.view import Chart, Order, Show, View, read_view
+from crosstally.browser.explorer.view import Chart, Order, Show, TableView, read_view
 from crosstally.releases import Release
 from crosstally.reliability import SIGNS
 from crosstally.schema import Attribute, Schema
@@ -54,7 +54,7 @@ def client(release: Release) -> TestClient:
 
 
 def test_every_state_is_its_own_url(release: Release) -> None:
-    view = View(
+    view = TableView(
         ("sex",),
         ("âge",),
         kept=(("value", ("ça", "(other)")), ("âge", ("[0, 18)",))),
@@ -71,13 +71,13 @@ def test_every_state_is_its_own_url(release: Release) -> None:
 
     read = read_view([(unquote_plus(a), unquote_plus(b)) for a, b in pairs], release.schema)
     assert read == view
-    assert View(("sex",)).query() == "rows=sex"
+    assert TableView(("sex",)).query() == "rows=sex"
     assert view.condition(release.schema) == 'value in {ça, "(other)"} and âge < 18 and (sex = Female)'
     assert view.swapped().show is Show.COLUMN
 
 
 def test_all_values_checked_is_no_condition(release: Release) -> None:
-    assert View(kept=(("sex", ("Female", "Male")),)).condition(release.schema) == ""
+    assert TableView(kept=(("sex", ("Female", "Male")),)).condition(release.schema) == ""
 
 
 @pytest.mark.parametrize(
@@ -104,32 +104,32 @@ def counted() -> Release:
     return publish(schema, [measurement], released.statement(model="local"), nonnegative="none")
 
 
-def grid(counts: Marginal, view: View) -> Grid:
+def grid(counts: Marginal, view: TableView) -> Grid:
     return laid_out(counts, counts if view.within is None else counts.shares(*view.within), view)
 
 
-def values(view: View) -> list[list[float]]:
+def values(view: TableView) -> list[list[float]]:
     found = grid(counted().marginal(*view.attributes), view)
     return [[round(cell.value, 6) for cell in row.cells] for row in found.rows]
 
 
 def test_shares_orders_and_the_largest_rows() -> None:
     pair = {"rows": ("age",), "columns": ("sex",)}
-    assert values(View(**pair)) == [[10, 40], [20, 0], [30, 60]]
-    assert values(View(**pair, show=Show.ROW)) == [[0.2, 0.8], [1, 0], [0.333333, 0.666667]]
-    assert values(View(**pair, show=Show.COLUMN)) == [[0.166667, 0.4], [0.333333, 0], [0.5, 0.6]]
-    assert values(View(**pair, show=Show.TOTAL))[2] == [0.1875, 0.375]
-    assert values(View(**pair, order=Order.MOST)) == [[30, 60], [10, 40], [20, 0]]
-    assert values(View(**pair, order=Order.LEAST)) == [[20, 0], [10, 40], [30, 60]]
-    assert values(View(**pair, top=2)) == [[10, 40], [30, 60]]
-    assert values(View(**pair, top=2, order=Order.LEAST)) == [[10, 40], [30, 60]]
-    left = grid(counted().marginal("age", "sex"), View(**pair, top=2))
+    assert values(TableView(**pair)) == [[10, 40], [20, 0], [30, 60]]
+    assert values(TableView(**pair, show=Show.ROW)) == [[0.2, 0.8], [1, 0], [0.333333, 0.666667]]
+    assert values(TableView(**pair, show=Show.COLUMN)) == [[0.166667, 0.4], [0.333333, 0], [0.5, 0.6]]
+    assert values(TableView(**pair, show=Show.TOTAL))[2] == [0.1875, 0.375]
+    assert values(TableView(**pair, order=Order.MOST)) == [[30, 60], [10, 40], [20, 0]]
+    assert values(TableView(**pair, order=Order.LEAST)) == [[20, 0], [10, 40], [30, 60]]
+    assert values(TableView(**pair, top=2)) == [[10, 40], [30, 60]]
+    assert values(TableView(**pair, top=2, order=Order.LEAST)) == [[10, 40], [30, 60]]
+    left = grid(counted().marginal("age", "sex"), TableView(**pair, top=2))
     assert (left.all_rows, left.left_out) == (3, pytest.approx(20 / 160))
 
 
 def test_signs_follow_the_coefficient_of_variation() -> None:
     """The standard error is 3, so 10 has 30%, 20 has 15%, 0 has none that is finite."""
-    found = grid(counted().marginal("age", "sex"), View(("age",), ("sex",)))
+    found = grid(counted().marginal("age", "sex"), TableView(("age",), ("sex",)))
     signs = [[SIGNS[cell.reliability] for cell in row.cells] for row in found.rows]
     assert signs == [["E", ""], ["", "F"], ["", ""]]
 
@@ -140,7 +140,7 @@ def test_every_kind_of_error_has_its_words() -> None:
 
 
 def test_several_attributes_on_both_sides(release: Release) -> None:
-    found = grid(release.marginal("sex", "value", "âge"), View(("sex",), ("value", "âge")))
+    found = grid(release.marginal("sex", "value", "âge"), TableView(("sex",), ("value", "âge")))
     assert [[span for _, span in line] for line in found.heads] == [[4, 4, 4, 4], [1] * 16]
     assert [row.labels for row in found.rows] == [("Female",), ("Male",)]
 
@@ -182,7 +182,7 @@ def test_a_table_has_its_chart_its_story_and_its_downloads(client: TestClient) -
 
 
 def test_code_on_the_page_gives_the_same_numbers(release: Release) -> None:
-    view = View(("sex",), ("âge",), kept=(("value", ("ça", "va")),), where="sex = Female or âge < 18")
+    view = TableView(("sex",), ("âge",), kept=(("value", ("ça", "va")),), where="sex = Female or âge < 18")
     condition = view.condition(release.schema)
     table = release.marginal("sex", "âge", where=condition)
     lines = snippets.python("people.release.parquet", ("sex", "âge"), condition).splitlines()
@@ -212,12 +212,12 @@ def test_two_hundred_attributes_are_listed_and_offered() -> None:
 
 
 def test_which_chart_fits(release: Release) -> None:
-    pair = grid(release.marginal("âge", "sex"), View(("âge",), ("sex",)))
+    pair = grid(release.marginal("âge", "sex"), TableView(("âge",), ("sex",)))
     assert chart_of(pair, Chart.AUTO) is Chart.BARS
-    across = grid(release.marginal("sex", "âge", "value"), View(("sex",), ("âge", "value")))
+    across = grid(release.marginal("sex", "âge", "value"), TableView(("sex",), ("âge", "value")))
     assert chart_of(across, Chart.AUTO) is Chart.HEAT
     assert chart_of(across, Chart.BARS) is Chart.HEAT
-    assert chart_of(grid(release.marginal(), View()), Chart.AUTO) is Chart.NONE
+    assert chart_of(grid(release.marginal(), TableView()), Chart.AUTO) is Chart.NONE
 
 
 def test_bars_tell_reliability_by_pattern_and_sign() -> None:
@@ -244,7 +244,7 @@ def test_a_line_may_end_after_an_underscore_in_the_labels_of_a_table() -> None:
 
 def test_labels_that_mean_harm_are_inert_on_pages() -> None:
     client = client_of(serving(hostile()), page=True)
-    view = View(("<b>x</b>",), ("'; DROP --",), filters=("<b>x</b>",))
+    view = TableView(("<b>x</b>",), ("'; DROP --",), filters=("<b>x</b>",))
     for path in ("/", f"/table?{view.query()}", "/table?rows=<script>alert(2)</script>", '/?q="><script>x</script>'):
         answer = client.get(path)
         page = Elements(answer.text)
@@ -263,7 +263,7 @@ def test_labels_that_mean_harm_are_inert_on_pages() -> None:
 def test_labels_that_mean_harm_are_inert_in_pictures() -> None:
     client = client_of(serving(hostile()))
     for chart in ("bars", "heat"):
-        query = View(("<b>x</b>",), ("'; DROP --",), chart=Chart(chart)).query()
+        query = TableView(("<b>x</b>",), ("'; DROP --",), chart=Chart(chart)).query()
         for more in ("", "&theme=dark", "&width=narrow"):
             picture = client.get(f"/chart.svg?{query}{more}").content
             tree = ElementTree.fromstring(picture)

@@ -19,6 +19,7 @@ import released
 from cli_runs import ran_well, run
 from crosstally.analysis.regrouping import Regrouping
 from crosstally.browser.explorer import snippets
+from crosstally.browser.explorer.view import TableView, read_view
 from crosstally.browser.explorer.view import View, read_view
 from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells
@@ -93,10 +94,10 @@ def test_labels_of_columns_lead_inside_too(client: TestClient) -> None:
 
 def test_every_state_is_its_own_url(release: Release) -> None:
     groups = (("Oberland", ("Bern", "Thun")), ("Lausanne + Nice", ("Lausanne", "Nice")))
-    view = View(("town",), grouping=("town",), regrouping=Regrouping(groups=(("town", groups),)))
+    view = TableView(("town",), grouping=("town",), regrouping=Regrouping(groups=(("town", groups),)))
     assert read_view(parse_qsl(view.query()), release.schema) == view
     assert "as.2" not in view.query()  # it is called after its values
-    level = View(("sex",), regrouping=Regrouping(levels=(("town", "canton"),)))
+    level = TableView(("sex",), regrouping=Regrouping(levels=(("town", "canton"),)))
     assert read_view(parse_qsl(level.query()), release.schema) == level
     assert not level.applied  # the table is not over towns
     both = read_view(parse_qsl(level.query() + "&by.1.town=Bern&group=town"), release.schema)
@@ -177,7 +178,7 @@ def test_code_gives_the_same_numbers(release: Release) -> None:
         names: dict[str, Any] = {"release": release}
         exec("\n".join(lines[3:-1]), names)
         assert names["table"].values.tolist() == wanted.values.tolist()
-        view = View(("town", "sex"), where="sex = Female")
+        view = TableView(("town", "sex"), where="sex = Female")
         select = snippets.sql("people", ("town", "sex"), view.chosen(release.schema), release.schema, regrouping)
         assert sorted(release.sql(select).columns["count"]) == pytest.approx(sorted(wanted.values.ravel()))
 

@@ -20,7 +20,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from crosstally.analysis.regrouping import AS_IT_IS, Regrouping, is_regrouping, read_regrouping
 from crosstally.browser.common.site import texts_of
 from crosstally.browser.explorer.answering import MOST, sql_text
-from crosstally.browser.explorer.problems import Problem
+from crosstally.browser.explorer.problems import HttpProblem
 from crosstally.browser.explorer.served import AT_ONCE, FORMATS, STREAMED, Served
 from crosstally.browser.explorer.view import read_level
 from crosstally.errors import QueryError, did_you_mean
@@ -108,9 +108,9 @@ class _Answers:
         statement, name = given.get("statement", ""), given.get("outputFormat", "json")
         level = read_level(given.get("level"))
         if not 1 <= len(statement) <= _LONGEST_STATEMENT:
-            raise Problem(422, text("error.statement", most=f"{_LONGEST_STATEMENT:,}"))
+            raise HttpProblem(422, text("error.statement", most=f"{_LONGEST_STATEMENT:,}"))
         if name not in _SQL_TYPES:
-            raise Problem(422, text("error.format", given=repr(name[:40]), known=", ".join(_SQL_TYPES)))
+            raise HttpProblem(422, text("error.format", given=repr(name[:40]), known=", ".join(_SQL_TYPES)))
         tag = self.served.tag("sql", statement, name, str(level))
         if _known(request, tag):
             return _unchanged(tag)
@@ -235,18 +235,18 @@ def _chosen(attribute: Attribute, given: str) -> list[bool]:
 def _check_parameters(given: Iterable[str], known: Iterable[str]) -> None:
     for key in given:
         if key not in known:
-            raise Problem(422, text("error.parameter", given=repr(key[:80])))
+            raise HttpProblem(422, text("error.parameter", given=repr(key[:80])))
 
 
 def _format(name: str) -> Format:
     if name not in FORMATS:
-        raise Problem(422, text("error.format", given=repr(name[:40]), known=", ".join(FORMATS)))
+        raise HttpProblem(422, text("error.format", given=repr(name[:40]), known=", ".join(FORMATS)))
     return FORMATS[name]
 
 
 def _check_table(served: Served, table: str) -> None:
     if table != served.name:
-        raise Problem(404, text("error.table", given=repr(table[:80]), known=served.name))
+        raise HttpProblem(404, text("error.table", given=repr(table[:80]), known=served.name))
 
 
 # What is said about the table

@@ -13,7 +13,7 @@ from crosstally.browser.common.site import texts_of
 from crosstally.browser.common.site_guard import Guard, Message, named_hosts
 from crosstally.browser.explorer import api
 from crosstally.browser.explorer.explorer_pages import Pages
-from crosstally.browser.explorer.problems import Problem, problem_response, unforeseen
+from crosstally.browser.explorer.problems import HttpProblem, problem_response, unforeseen
 from crosstally.browser.explorer.served import Served, problem_of
 from crosstally.errors import CrosstallyError
 from crosstally.releases.statement import installed_versions
@@ -41,7 +41,7 @@ def create_app(served: Served, *, hosts: Iterable[str] = ()) -> FastAPI:
     app.include_router(pages.router())
     app.include_router(api.router(served))
 
-    def told(request: Request, problem: Problem) -> Response:
+    def told(request: Request, problem: HttpProblem) -> Response:
         if _wants_page(request.scope):
             return pages.problem(problem)
         return problem_response(problem)
@@ -50,8 +50,8 @@ def create_app(served: Served, *, hosts: Iterable[str] = ()) -> FastAPI:
     def openapi() -> Response:
         return Response(api.document(served, app.openapi()), media_type="application/json")
 
-    @app.exception_handler(Problem)
-    def tell_problem(request: Request, problem: Problem) -> Response:
+    @app.exception_handler(HttpProblem)
+    def tell_problem(request: Request, problem: HttpProblem) -> Response:
         return told(request, problem)
 
     @app.exception_handler(CrosstallyError)
@@ -61,10 +61,10 @@ def create_app(served: Served, *, hosts: Iterable[str] = ()) -> FastAPI:
     @app.exception_handler(HTTPException)
     def tell_status(request: Request, error: HTTPException) -> Response:
         words = text("error.method" if error.status_code == 405 else "error.nothing")
-        return told(request, Problem(error.status_code, words))
+        return told(request, HttpProblem(error.status_code, words))
 
     def refuse(status: int, own: str, scope: Message) -> Any:
-        known = {400: Problem(400, text("error.host")), 503: served.busy()}
+        known = {400: HttpProblem(400, text("error.host")), 503: served.busy()}
         problem = known.get(status) or unforeseen(own)
         return pages.problem(problem) if _wants_page(scope) else problem_response(problem)
 

@@ -19,9 +19,9 @@ from crosstally.browser.explorer import snippets
 from crosstally.browser.explorer.api import PREFIX, disposition, file_response
 from crosstally.browser.explorer.grid import MAX_SHOWN, Grid, cells_markup, grid, number_text, percent_text
 from crosstally.browser.explorer.pictures import DARK, LIGHT, Theme, chart_of, picture, specification, too_large
-from crosstally.browser.explorer.problems import Problem
+from crosstally.browser.explorer.problems import HttpProblem
 from crosstally.browser.explorer.served import AT_ONCE, FORMATS, STREAMED, Served
-from crosstally.browser.explorer.view import LEVELS, Chart, Order, Show, View, read_view
+from crosstally.browser.explorer.view import LEVELS, Chart, Order, Show, TableView, read_view
 from crosstally.query.where import Where
 from crosstally.reliability import THRESHOLDS
 from crosstally.schema import Attribute, Schema
@@ -59,7 +59,7 @@ class Pages:
         """A page."""
         return HTMLResponse(self.environment.get_template(template).render(**context), status_code=status)
 
-    def problem(self, problem: Problem) -> Response:
+    def problem(self, problem: HttpProblem) -> Response:
         """A problem as a page."""
         page = self.render("problem.html", problem.status, problem=problem, page="")
         page.headers.update(problem.headers)
@@ -98,7 +98,7 @@ class Pages:
 
     def _link(self, attribute: Attribute) -> str:
         large = attribute.size > _BY_DEFAULT_ROWS
-        view = View((attribute.name,), order=Order.MOST, top=20) if large else View((attribute.name,))
+        view = TableView((attribute.name,), order=Order.MOST, top=20) if large else TableView((attribute.name,))
         return view.query()
 
     def privacy(self) -> Response:
@@ -159,20 +159,20 @@ class Pages:
             **context,
         )
 
-    def _laid(self, view: View, condition: str) -> tuple[Marginal, Grid]:
+    def _laid(self, view: TableView, condition: str) -> tuple[Marginal, Grid]:
         """The table of a view, and its numbers in rows and columns."""
         counts, shown = self.served.tables(
             view.attributes, condition, view.level, None, view.applied, within=view.within
         )
         return counts, grid(counts, shown, view)
 
-    def _shown_cells(self, view: View, cells: int) -> int:
+    def _shown_cells(self, view: TableView, cells: int) -> int:
         if view.top is None or not view.rows:
             return cells
         down, _ = self.served.cells(view.rows, view.chosen(self.schema))
         return cells if down <= view.top else view.top * (cells // max(down, 1))
 
-    def _levels(self, view: View) -> list[tuple[str, list[tuple[str, str]], str]]:
+    def _levels(self, view: TableView) -> list[tuple[str, list[tuple[str, str]], str]]:
         """The attributes of a table that have a hierarchy: name, levels to choose from, level chosen."""
         own = ("", text("table.level_own"))
         return [
@@ -185,7 +185,7 @@ class Pages:
             if self.schema[name].hierarchy
         ]
 
-    def _inside(self, view: View) -> Callable[[str, str], str]:
+    def _inside(self, view: TableView) -> Callable[[str, str], str]:
         """For the name of an attribute and a label the query that goes into it, a level finer; empty if none does."""
         groups: dict[str, set[str]] = {}
         for name in view.attributes:
@@ -195,7 +195,7 @@ class Pages:
             }
         return lambda name, label: view.inside(self.schema[name], label).query() if label in groups[name] else ""
 
-    def _together(self, view: View) -> list[str]:
+    def _together(self, view: TableView) -> list[str]:
         """Which values were put together, in sentences."""
         out = [text("how.level", name=name, level=level) for name, level in view.applied.levels]
         for name, groups in view.applied.groups:
@@ -207,12 +207,12 @@ class Pages:
         attribute = self.schema.attributes[0]
         return f"{attribute.name} = {attribute.labels[0]}"
 
-    def _interval_note(self, view: View) -> str:
+    def _interval_note(self, view: TableView) -> str:
         schema = self.schema
         estimand = "true one" if schema.unit is None else f"one without noise of {schema.counted} ({schema.unit})"
         return text("table.interval_note", estimand=estimand, percent=percent_text(view.level))
 
-    def _caption(self, view: View, condition: str) -> str:
+    def _caption(self, view: TableView, condition: str) -> str:
         if not view.attributes:
             whole = text("table.caption_total", counted=self.schema.counted)
             return text("table.caption_total_where", total=whole, where=condition) if condition else whole
@@ -221,7 +221,7 @@ class Pages:
             return text("table.caption_where", where=condition, **words)
         return text("table.caption", **words)
 
-    def _picture(self, laid: Grid, view: View) -> dict[str, Any]:
+    def _picture(self, laid: Grid, view: TableView) -> dict[str, Any]:
         kind = chart_of(laid, view.chart)
         if kind is Chart.NONE:
             return _picture()
@@ -230,7 +230,7 @@ class Pages:
             return _picture(instead=text("chart.too_large", most=f"{most:,}", cells=f"{laid.size:,}"))
         return _picture(view.query())
 
-    def _snippets(self, request: Request, view: View, condition: str) -> list[tuple[str, str]]:
+    def _snippets(self, request: Request, view: TableView, condition: str) -> list[tuple[str, str]]:
         names, served = view.attributes, self.served
         pairs = [(f"valueCodes[{name}]", "*") for name in names] + ([("where", condition)] if condition else [])
         pairs += [*view.applied.pairs(), ("outputFormat", "csv")]
@@ -244,7 +244,7 @@ class Pages:
             (text("copy.curl"), snippets.curl(base, path, pairs, f"{served.name}.csv")),
         ]
 
-    def _present(self, view: View, where: Where | None) -> Regrouping:
+    def _present(self, view: TableView, where: Where | None) -> Regrouping:
         """Which values are put together of those that the condition leaves: the table has no others."""
         if where is None:
             return view.applied
@@ -256,7 +256,7 @@ class Pages:
     def chart(self, request: Request, ending: str) -> Response:
         """The picture of a table."""
         if ending not in _PICTURES:
-            raise Problem(404, text("error.nothing"))
+            raise HttpProblem(404, text("error.nothing"))
         pairs = request.query_params.multi_items()
         theme = replace(DARK if ("theme", "dark") in pairs else LIGHT, narrow=("width", "narrow") in pairs)
         view = read_view(pairs, self.schema)
@@ -265,14 +265,14 @@ class Pages:
         headers = {"Content-Disposition": disposition(f"{self.served.name}.{ending}")} if ("save", "1") in pairs else {}
         return Response(body, media_type=_PICTURES[ending], headers=headers)
 
-    def _drawing(self, view: View, ending: str, theme: Theme) -> Callable[[], bytes]:
+    def _drawing(self, view: TableView, ending: str, theme: Theme) -> Callable[[], bytes]:
         condition = view.condition(self.schema)
         marginal, laid = self._laid(view, condition)
         kind = chart_of(laid, Chart.AUTO if view.chart is Chart.NONE else view.chart)
         most = None if kind is Chart.NONE else too_large(laid, kind)
         if kind is Chart.NONE or most is not None:
             words = text("chart.nothing") if most is None else ""
-            raise Problem(422, words or text("chart.too_large", most=f"{most:,}", cells=f"{laid.size:,}"))
+            raise HttpProblem(422, words or text("chart.too_large", most=f"{most:,}", cells=f"{laid.size:,}"))
         spec = specification(
             laid,
             kind,
@@ -296,7 +296,7 @@ class Pages:
         """One of the few files that pages load."""
         found = static_file(name, _STATIC)
         if found is None:
-            raise Problem(404, text("error.nothing"))
+            raise HttpProblem(404, text("error.nothing"))
         return Response(found[0], media_type=found[1], headers={"Cache-Control": "private, max-age=300"})
 
     def icon(self) -> Response:
@@ -331,13 +331,13 @@ def _picture(query: str = "", instead: str = "") -> dict[str, Any]:
     return {"picture": query, "pictures": sources, "no_picture": instead}
 
 
-def _titles(view: View) -> list[str]:
+def _titles(view: TableView) -> list[str]:
     """The names of a table's attributes, those at a level of a hierarchy with it."""
     levels = dict(view.regrouping.levels)
     return [f"{name} ({levels[name]})" if name in levels else name for name in view.attributes]
 
 
-def _group_forms(attribute: Attribute, view: View) -> list[tuple[int, str, list[tuple[str, bool]]]]:
+def _group_forms(attribute: Attribute, view: TableView) -> list[tuple[int, str, list[tuple[str, bool]]]]:
     """The groups that a page offers, the last one empty: number, name, and values, those of no other group."""
     groups = dict(view.regrouping.groups).get(attribute.name, ())
     taken = {label: group for group, labels in groups for label in labels}

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from crosstally.analysis.quality_flags import reliability_classes
 from crosstally.answers.marginal import Marginal
 from crosstally.browser.common.site import texts_of
-from crosstally.browser.explorer.view import Order, Show, View
+from crosstally.browser.explorer.view import Order, Show, TableView
 from crosstally.reliability import PUBLISHED, SIGNS, Reliability
 from crosstally.typing import Floats
 
@@ -87,7 +87,7 @@ class Grid:
         return any(math.isfinite(cell.low) for row in self.rows for cell in row.cells)
 
 
-def grid(marginal: Marginal, shown: Marginal, view: View) -> Grid:
+def grid(marginal: Marginal, shown: Marginal, view: TableView) -> Grid:
     """The table of a view, laid out: counts over its attributes, those of rows first, and the numbers to show."""
     attributes = marginal.schema.attributes
     down, across = attributes[: len(view.rows)], attributes[len(view.rows) :]
@@ -115,7 +115,7 @@ def _row(labels: tuple[str, ...], *columns: NDArray[np.generic]) -> GridRow:
     return GridRow(labels, tuple(GridCell(value, low, high, PUBLISHED[place]) for value, low, high, place in cells))
 
 
-def _order(counts: Floats, view: View) -> NDArray[np.intp]:
+def _order(counts: Floats, view: TableView) -> NDArray[np.intp]:
     """Which rows are shown, in order. The top n are the n largest, whatever the order."""
     totals = counts.sum(axis=1)
     largest = np.argsort(-totals, kind="stable")

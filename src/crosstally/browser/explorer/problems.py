@@ -11,14 +11,14 @@ from starlette.responses import Response
 
 from crosstally.browser.common.site import texts_of
 
-__all__ = ["MEDIA_TYPE", "Problem", "problem_response"]
+__all__ = ["MEDIA_TYPE", "HttpProblem", "problem_response"]
 
 text = texts_of("explorer")
 
 MEDIA_TYPE = "application/problem+json"
 
 
-class Problem(Exception):  # noqa: N818 - the word of RFC 9457
+class HttpProblem(Exception):  # noqa: N818 - the word of RFC 9457
     """What a client gets instead of an answer.
 
     ``detail`` is about what was asked and holds nothing else; further members of the document are given by name.
@@ -51,14 +51,14 @@ class Problem(Exception):  # noqa: N818 - the word of RFC 9457
         }
 
 
-def unforeseen(own: str) -> Problem:
+def unforeseen(own: str) -> HttpProblem:
     """An error that nobody foresaw: its id, and not a word about it."""
-    problem = Problem(500, text("error.unforeseen"))
+    problem = HttpProblem(500, text("error.unforeseen"))
     problem.own = own
     return problem
 
 
-def problem_response(problem: Problem) -> Response:
+def problem_response(problem: HttpProblem) -> Response:
     """The document as an answer."""
     text = json.dumps(problem.document(), ensure_ascii=False)
     return Response(text, status_code=problem.status, media_type=MEDIA_TYPE, headers=problem.headers)

@@ -25,7 +25,7 @@ from crosstally.browser.explorer.answering import (
     table_bytes,
     workers,
 )
-from crosstally.browser.explorer.problems import Problem
+from crosstally.browser.explorer.problems import HttpProblem
 from crosstally.browser.explorer.solver import DEADLINE, MEMORY, BusyError, Solver, TooMuchError
 from crosstally.errors import CrosstallyError, PlanError, QueryError, ReleaseError, TooManyCellsError, WorkloadError
 from crosstally.exports import formats
@@ -104,10 +104,10 @@ class Served:
         where = Where.of(condition, self.release.schema) if condition else None
         shown, needed = self.cells(names, where)
         if needed > STREAMED:
-            raise Problem(413, text("error.far_too_large", cells=f"{needed:,}", most=f"{STREAMED:,}"), cells=needed)
+            raise HttpProblem(413, text("error.far_too_large", cells=f"{needed:,}", most=f"{STREAMED:,}"), cells=needed)
         if kind is not None and shown > (STREAMED if kind.streamed else AT_ONCE):
             sizes = {"cells": f"{shown:,}", "most": f"{AT_ONCE:,}", "streamed": f"{STREAMED:,}"}
-            raise Problem(413, text("error.too_large", format=kind.label, **sizes), cells=shown)
+            raise HttpProblem(413, text("error.too_large", format=kind.label, **sizes), cells=shown)
         key = "table", names, condition, level, regrouping, within
         cost = 0 if self.solver.kept(key) is not None else price(self.release, [names], where)
         cost *= 1 if within is None else 2  # shares are solved once more
@@ -125,11 +125,11 @@ class Served:
             raise self.busy() from None
         except TooMuchError:
             limits = {"seconds": round(DEADLINE), "memory": f"{MEMORY / 2**30:g} GB"}
-            raise Problem(413, text("error.too_much", **limits)) from None
+            raise HttpProblem(413, text("error.too_much", **limits)) from None
 
-    def busy(self) -> Problem:
+    def busy(self) -> HttpProblem:
         """What is told where there is no time."""
-        return Problem(503, text("error.busy", seconds=round(self.solver.seconds)), retry_after=_RETRY_SECONDS)
+        return HttpProblem(503, text("error.busy", seconds=round(self.solver.seconds)), retry_after=_RETRY_SECONDS)
 
     def tag(self, *parts: str) -> str:
         """The entity tag of an answer: of this release, this program and what was asked."""
@@ -156,14 +156,14 @@ def served(path: Path, *, root_path: str = "") -> Served:
     )
 
 
-def problem_of(error: CrosstallyError) -> Problem:
+def problem_of(error: CrosstallyError) -> HttpProblem:
     """The description of an error that the client caused."""
     if isinstance(error, TooDearError):
-        return Problem(413, str(error), cost=error.cost)
+        return HttpProblem(413, str(error), cost=error.cost)
     if isinstance(error, TooManyCellsError):
-        return Problem(413, str(error))
+        return HttpProblem(413, str(error))
     if isinstance(error, ReleaseError):
-        return Problem(503, text("error.changed"))
+        return HttpProblem(503, text("error.changed"))
     if isinstance(error, _TELLABLE):
-        return Problem(422, str(error))
-    return Problem(500, text("error.unforeseen"))
+        return HttpProblem(422, str(error))
+    return HttpProblem(500, text("error.unforeseen"))

@@ -78,7 +78,14 @@ class BusyError(Exception):
 
 
 class TooMuchError(Exception):
-    """It was begun, and ended because it took too long or too much memory."""
+    """It was begun, and ended because it took too long or too much memory.
+
+    It stands in the cache in the place of a result, so that the same work is not begun again ``until`` then.
+    """
+
+    def __init__(self, until: float = 0.0) -> None:
+        super().__init__(until)
+        self.until = until
 
 
 class Cache:
@@ -108,13 +115,6 @@ class Cache:
             self._kept[key] = result, size
             while self.bytes > self.limit:
                 self.bytes -= self._kept.popitem(last=False)[1][1]
-
-
-@dataclass(frozen=True, slots=True)
-class _Ended:
-    """Stands in the cache for work that was ended, and is not begun again until then."""
-
-    until: float
 
 
 @dataclass(slots=True, eq=False)
@@ -207,14 +207,14 @@ class Solver:
                 raise (BusyError if self._closed else TooMuchError) from None
             finally:
                 self._leave(key, task, own)
-        if isinstance(found, _Ended):
-            raise TooMuchError
+        if isinstance(found, TooMuchError):
+            raise TooMuchError(found.until)
         return found
 
     def kept(self, key: Hashable) -> Any:
         """The result of earlier work, or None."""
         found = self.cache.get(key)
-        return None if isinstance(found, _Ended) and found.until < time.monotonic() else found
+        return None if isinstance(found, TooMuchError) and found.until < time.monotonic() else found
 
     def _joined(self, key: Hashable, work: Callable[[], Any], size: Callable[[Any], int], place: _Place) -> _Task:
         """The task of this work, with one client more."""
@@ -244,7 +244,7 @@ class Solver:
                 self.cache.put(key, result, size(result))
         except EndedError:
             if not self._closed:
-                self.cache.put(key, _Ended(time.monotonic() + _REFUSED_SECONDS), _MARK_BYTES)
+                self.cache.put(key, TooMuchError(time.monotonic() + _REFUSED_SECONDS), _MARK_BYTES)
             raise
         finally:
             with self._lock:

@@ -19,7 +19,7 @@ from crosstally.query.question import cells_in_words
 from crosstally.query.where import Where
 from crosstally.schema import Attribute, Schema
 
-__all__ = ["LEVELS", "Chart", "Order", "Show", "View", "read_view"]
+__all__ = ["LEVELS", "Chart", "Order", "Show", "TableView", "read_view"]
 
 LEVELS = (0.9, 0.95, 0.99)
 """The levels of intervals that statistical offices print."""
@@ -56,7 +56,7 @@ class Chart(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class TableView:
     """A table and how it is shown.
 
     ``kept`` are the values kept of attributes that are filtered, ``regrouping`` says which values are put together;
@@ -98,7 +98,7 @@ class View:
         """Which values are put together of attributes that the table has."""
         return self.regrouping.of(self.attributes)
 
-    def inside(self, attribute: Attribute, label: str) -> View:
+    def inside(self, attribute: Attribute, label: str) -> TableView:
         """The same inside one label of an attribute that is at a level of its hierarchy, a level finer."""
         kept = tuple(each for each in self.kept if each[0] != attribute.name)
         below = tuple(self.regrouping.held(attribute)[label])
@@ -124,7 +124,7 @@ class View:
 
     def query(self) -> str:
         """The query of the URL that shows this; defaults are left out."""
-        plain = View()
+        plain = TableView()
         pairs = [("rows", name) for name in self.rows] + [("columns", name) for name in self.columns]
         pairs += [("filter", name) for name in self.filters]
         pairs += [(_IN + name, label) for name, labels in self.kept for label in labels]
@@ -135,7 +135,7 @@ class View:
                 pairs.append((name, str(value)))
         return urlencode(pairs)
 
-    def swapped(self) -> View:
+    def swapped(self) -> TableView:
         """The same with rows and columns exchanged, shares of rows becoming those of columns."""
         other = {Show.ROW: Show.COLUMN, Show.COLUMN: Show.ROW}
         return replace(self, rows=self.columns, columns=self.rows, show=other.get(self.show, self.show))
@@ -147,7 +147,7 @@ def _kept_in_words(attribute: Attribute, labels: Sequence[str]) -> str:
     return "" if all(chosen) else cells_in_words(attribute, chosen)
 
 
-def read_view(pairs: Iterable[tuple[str, str]], schema: Schema) -> View:
+def read_view(pairs: Iterable[tuple[str, str]], schema: Schema) -> TableView:
     """The view that a query says. Raises for what the schema does not have; what is left empty is not there."""
     lists: dict[str, list[str]] = {"rows": [], "columns": [], "filter": [], "group": []}
     regrouped: list[tuple[str, str]] = []
@@ -171,7 +171,7 @@ def read_view(pairs: Iterable[tuple[str, str]], schema: Schema) -> View:
         raise QueryError(f"an attribute must be on rows or on columns, got {both[0]!r} on both")
     schema.check([*filters, *(name for name in kept if name not in filters)])
     schema.check(grouping)
-    return View(
+    return TableView(
         rows,
         columns,
         kept=tuple((name, labels_among(schema[name], labels)) for name, labels in kept.items()),
