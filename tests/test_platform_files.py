@@ -144,14 +144,14 @@ def test_the_package_is_imported_where_fcntl_and_resource_are_absent() -> None:
 
 
 def test_no_other_module_asks_which_system_it_is() -> None:
-    """But the client of the local model, which is copied to devices without the rest."""
+    """But commands about their own process, and the client of the local model, copied to devices without the rest."""
     asks = re.compile(
         r"import (?:fcntl|resource|msvcrt)\b|sys\.platform|os\.name\b|chmod|\b0o[0-7]+|os\.(?:link|major)\b"
     )
     sources = [path for root in ("src", "lab/src") for path in (ROOT / root).rglob("*.py")]
     asking = (path.as_posix() for path in sources if asks.search(path.read_text(encoding="utf-8")))
     found = {path.rpartition("src/")[2] for path in asking}
-    assert found - {"crosstally/local/client/store.py"} == {"crosstally/platform_files.py"}
+    assert found - {"crosstally/local/client/store.py"} == {"crosstally/platform_files.py", "crosstally/cli/process.py"}
 
 
 def test_folders_where_modes_say_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from crosstally.checks import is_whole
 from crosstally.checks import optional
 from crosstally.errors import QueryError
 from crosstally.platform_files import write_bytes, writing
@@ -108,7 +109,7 @@ def _check(schema: Schema, width: int) -> None:
         raise QueryError(_too_much(f"it must be over 1 to {MOST_DRAWN} attributes, got {number}"))
     if schema.cells > MAX_BARS:
         raise QueryError(_too_much(f"it must have at most {MAX_BARS:,} bars, got {schema.cells:,}"))
-    if isinstance(width, bool) or not isinstance(width, int) or not 100 <= width <= 4000:
+    if not is_whole(width, 100, 4000):
         raise QueryError(f"width must be a whole number from 100 to 4000, got {width!r}")
 
 

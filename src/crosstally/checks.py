@@ -6,18 +6,15 @@ Packages that not everyone needs, imported where they are used.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from math import inf
+from numbers import Integral, Real
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from crosstally.errors import CrosstallyError, MissingExtraError, QueryError
 
-__all__ = [
-    "check_kind",
-    "names_in",
-    "optional",
-    "several",
-]
+__all__ = ["check_kind", "is_number", "is_whole", "names_in", "optional", "several"]
 
 _KINDS: Mapping[Any, str] = {
     bool: "True or False",
@@ -41,6 +38,25 @@ def check_kind(given: object, kind: Any, what: str, error: type[CrosstallyError]
     if not isinstance(given, kind):
         rule = _KINDS.get(kind) or f"a {kind.__name__}"
         raise error(f"{what} must be {rule}, got {type(given).__name__}")
+
+
+def is_whole(given: Any, least: float = -inf, most: float = inf, *, numpy: bool = False) -> TypeGuard[int]:
+    """Whether this is a whole number within limits; True and False are none. Of numpy's only where that is said.
+
+    >>> is_whole(3, 1), is_whole(0, 1), is_whole(True), is_whole(3.0)
+    (True, False, False, False)
+    """
+    whole: Any = Integral if numpy else int
+    return not isinstance(given, bool) and isinstance(given, whole) and least <= given <= most
+
+
+def is_number(given: object, *, numpy: bool = False) -> TypeGuard[float]:
+    """Whether this is a number; True and False are none. Of numpy's only where that is said.
+
+    >>> is_number(0.5), is_number(float("nan")), is_number(True), is_number("1")
+    (True, True, False, False)
+    """
+    return not isinstance(given, bool) and isinstance(given, Real if numpy else int | float)
 
 
 def several(given: object, what: str) -> Iterable[Any]:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from crosstally.budget import Noise, NoiseKind
+from crosstally.checks import is_whole
 from crosstally.errors import CrosstallyError
 from crosstally.html_text import html_facts
 from crosstally.query.choice import Choice
@@ -156,7 +157,7 @@ class Chosen:
         object.__setattr__(self, "tables", tuple(tuple(names) for names in self.tables))
         if type(self.weight) is not int or self.weight < 1:
             raise CrosstallyError("the weight of a choice must be a whole number of at least 1")
-        if isinstance(self.number, bool) or not isinstance(self.number, int) or not 0 <= self.number < len(self.tables):
+        if not is_whole(self.number) or not 0 <= self.number < len(self.tables):
             raise CrosstallyError(f"what was chosen must be one of {len(self.tables)} tables, got {self.number!r}")
         if self.noise.kind is not NoiseKind.GUMBEL:
             raise CrosstallyError(f"the noise of a choice must be Gumbel noise, got {self.noise.kind.value}")

@@ -1,4 +1,4 @@
-"""What operating systems do differently: locks, modes, names and folders, core files. Nobody else asks which one it is.
+"""What operating systems do differently: locks, modes, names, folders and limits. Of the library nobody else asks.
 
 Linux and macOS have all of it. Windows has neither ``flock`` nor POSIX modes nor folders that can be opened; each
 function says what it does there. ``local/client/`` stands alone, to be copied to a device, and uses none of this.
@@ -11,7 +11,6 @@ import errno
 import os
 import secrets
 import stat
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -37,13 +36,11 @@ __all__ = [
     "check_room",
     "device",
     "entries_are_safe",
-    "has_window",
     "has_write_mode",
     "is_ours_alone",
     "limit_process",
     "make_private_folder",
     "name_new_file",
-    "no_core_dumps",
     "open_for_lock",
     "sync_folder",
     "try_lock",
@@ -254,24 +251,6 @@ def is_ours_alone(folder: Path) -> bool:
 # Processes
 
 
-@contextlib.contextmanager
-def no_core_dumps() -> Iterator[None]:
-    """While a command runs, the system writes no core file of this process or of those that it starts.
-
-    Where cores are handed to a program (``kernel.core_pattern`` begins with ``|``), the limit of 0 is passed to it, and
-    those of systemd and Ubuntu keep to it; the threat model says so. Windows has no such limit.
-    """
-    if resource is None:
-        yield
-        return
-    soft, hard = resource.getrlimit(resource.RLIMIT_CORE)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_CORE, (soft, hard))
-
-
 def limit_process(memory: int, seconds: int) -> None:
     """Limit this process for good: bytes of memory (its addresses), CPU time, no core file.
 
@@ -285,9 +264,3 @@ def limit_process(memory: int, seconds: int) -> None:
         soft = most if hard == resource.RLIM_INFINITY else min(most, hard)
         with contextlib.suppress(OSError, ValueError):
             resource.setrlimit(kind, (soft, hard))
-
-
-def has_window() -> bool:
-    """Whether a browser would have a window; without one it would take over the terminal."""
-    named = any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
-    return named or sys.platform in ("darwin", "win32")

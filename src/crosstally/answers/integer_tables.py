@@ -17,9 +17,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from crosstally.answers.operations import COUNT
+from crosstally.checks import is_whole
 from crosstally.answers.changes import Change
 from crosstally.answers.marginal import ErrorKind, Marginal
-from crosstally.answers.operations import COUNT
 from crosstally.answers.uncertainty import Bounds
 from crosstally.errors import QueryError, TooManyCellsError
 from crosstally.generate.people import labelled_rows
@@ -181,7 +182,7 @@ def integer_tables(
             default the former up to 8,192 cells in the full table.
         time_limit: Seconds; when they are over, the best table so far is taken.
     """
-    if isinstance(total, bool) or not isinstance(total, int | np.integer) or total < 0:
+    if not is_whole(total, 0, numpy=True):
         raise QueryError(f"total must be a whole number of at least 0, got {total!r}")
     chosen = ("linear-program" if schema.cells <= SMALL_DOMAIN else "projection") if method is None else method
     if chosen not in ("linear-program", "projection"):

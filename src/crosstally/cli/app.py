@@ -39,11 +39,10 @@ from crosstally.cli import (
     synth,
     table,
 )
-from crosstally.cli.first_use import tell_of_compiling
 from crosstally.cli.options import CheckFailedError, with_groups
 from crosstally.cli.output.encoding import prepare_streams, without_codes
+from crosstally.cli.process import no_core_dumps, tell_of_compiling
 from crosstally.errors import CrosstallyError
-from crosstally.platform_files import no_core_dumps
 
 __all__ = ["app", "main"]
 

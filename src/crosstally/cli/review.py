@@ -11,9 +11,9 @@ import typer
 
 from crosstally.budget import Budget
 from crosstally.cli.options import Delta, Quiet, Tables, Ways, read_tables
+from crosstally.cli.process import has_window
 from crosstally.cli.source_options import ReadingOptions, SourceOptions, settled, source_and_schema
 from crosstally.errors import WorkloadError
-from crosstally.platform_files import has_window
 from crosstally.schema import Schema
 
 if TYPE_CHECKING:

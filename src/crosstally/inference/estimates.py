@@ -17,6 +17,7 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
+from crosstally.checks import is_whole
 from crosstally.errors import QueryError, did_you_mean
 from crosstally.inference.joint_correction import ViewGroup, nearest_above_zero
 from crosstally.inference.nonnegativity import CORRECTIONS, Correction
@@ -244,9 +245,9 @@ def _check_options(rows: int | None, nonnegative: str, rounds: int) -> None:
     if nonnegative not in CORRECTED:
         near = did_you_mean(str(nonnegative), CORRECTED)
         raise QueryError(f"unknown correction of negative cells {nonnegative!r}{near}")
-    if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int | np.integer) or rows < 0):
+    if rows is not None and not is_whole(rows, 0, numpy=True):
         raise QueryError(f"rows must be a whole number of at least 0, got {rows!r}")
-    if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:
+    if not is_whole(rounds, 1):
         raise QueryError(f"rounds must be a whole number of at least 1, got {rounds!r}")
 
 

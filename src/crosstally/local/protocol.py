@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from crosstally.budget import Amount, decimal_text, exact
+from crosstally.checks import is_whole
 from crosstally.errors import BudgetError, CrosstallyError, PlanError, SchemaError, WorkloadError
 from crosstally.json_text import JsonError, read_json_file
 from crosstally.local import client
@@ -147,7 +148,7 @@ def _read(checked: Mapping[str, Any]) -> Protocol:
 
 
 def _whole(number: object, field: str) -> int:
-    if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= _MOST_PEOPLE:
+    if not is_whole(number, 1, _MOST_PEOPLE):
         raise PlanError(f"{field} must be a whole number of at least 1, got {number!r}")
     return number
 
@@ -178,7 +179,7 @@ def design(
     _check_schema(schema)
     schema = schema.bare()  # devices need no descriptions
     number = _whole(people, "people")
-    if isinstance(ways, bool) or not isinstance(ways, int) or not 1 <= ways <= len(schema.names):
+    if not is_whole(ways, 1, len(schema.names)):
         raise WorkloadError(f"ways must be a whole number from 1 to {len(schema.names)}, got {ways!r}")
     budget = exact(epsilon, "epsilon")
     if len(decimal_text(budget)) > client.LONGEST_AMOUNT:

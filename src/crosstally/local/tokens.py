@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from crosstally.checks import is_whole
 from crosstally.errors import CrosstallyError
 from crosstally.local import client
 from crosstally.local.protocol import Protocol
@@ -54,7 +55,7 @@ class Tokens:
         """So many new tokens from the operating system's secure source."""
         if not protocol.tokens:
             raise CrosstallyError("this protocol has no tokens: design it with them")
-        if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= _MOST:
+        if not is_whole(number, 1, _MOST):
             raise CrosstallyError(f"the number of tokens must be a whole number from 1 to {_MOST:,}, got {number!r}")
         return cls(protocol.id, np.frombuffer(secrets.token_bytes(client.TOKEN_BYTES * number), TOKEN))
 

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from crosstally.checks import is_number
 from crosstally.checks import several
 from crosstally.errors import CrosstallyError, QueryError
 from crosstally.measurements import Measurement
@@ -99,7 +100,7 @@ def foreign_answer(asked: Any, value: Any, *, variance: float, origin: str, sche
     if values.shape != query.shape(schema) or not np.isfinite(values).all():
         wanted = " x ".join(map(str, query.shape(schema))) or "one number"
         raise QueryError(f"the value of this foreign answer must be finite and {wanted}, got shape {values.shape}")
-    if isinstance(variance, bool) or not isinstance(variance, int | float) or not 0 < variance < math.inf:
+    if not is_number(variance) or not 0 < variance < math.inf:
         raise QueryError(f"the variance of a foreign answer must be a positive number, got {variance!r}")
     if not isinstance(origin, str) or not origin.strip() or len(origin) > _MOST_ORIGIN or not origin.isprintable():
         raise QueryError(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crosstally.budget import Amount, Budget, Noise, NoiseKind
-from crosstally.checks import check_kind
+from crosstally.checks import check_kind, is_number, is_whole
 from crosstally.errors import BudgetError, OverspendError, QueryError, TooManyCellsError
 from crosstally.measurements import ExactTable, Measurement
 from crosstally.notebook.foreign import (
@@ -57,7 +57,7 @@ def open_notebook(ledger: Ledger | str | Path, *, rows: int | None = None, schem
         rows: The number of rows, only if that is public; it is then taken as exact.
         schema: The ledger's schema with the steward's reading, where that is needed to read rows.
     """
-    if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 0):
+    if rows is not None and not is_whole(rows, 0):
         raise QueryError(f"rows must be a whole number of at least 0, got {rows!r}")
     return Notebook(ledger if isinstance(ledger, Ledger) else Ledger.open(ledger), rows=rows, schema=schema)
 
@@ -346,7 +346,7 @@ class Notebook:
 
         What is already known is combined with the answer that would be drawn.
         """
-        if isinstance(error, bool) or not isinstance(error, int | float) or not 0 < error < math.inf:
+        if not is_number(error) or not 0 < error < math.inf:
             raise QueryError(f"error must be a positive number, got {error!r}")
         query = query_of(question, self.schema)
         try:

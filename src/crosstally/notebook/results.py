@@ -7,6 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from statistics import NormalDist
 
 from crosstally.budget import Budget
+from crosstally.checks import is_number
 from crosstally.errors import QueryError
 from crosstally.notebook.history.error_law import DEVIATION, FREEDOM
 from crosstally.query.queries import Query
@@ -40,7 +41,7 @@ class Answer:
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """The ends of an interval that contains the true answer with about this probability."""
-        if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
+        if not is_number(level) or not 0 < level < 1:
             raise QueryError(f"level must be between 0 and 1, got {level!r}")
         from scipy.special import stdtrit
 

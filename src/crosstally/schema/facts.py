@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
+from crosstally.checks import is_number, is_whole
 from crosstally.errors import SchemaError, did_you_mean
 from crosstally.schema.canonical import read_fields, read_text
 
@@ -47,9 +48,9 @@ class PublicCounts:
     def __post_init__(self) -> None:
         object.__setattr__(self, "counts", tuple(self.counts))
         for count in self.counts:
-            if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= _MOST_COUNT:
+            if not is_whole(count, 0, _MOST_COUNT):
                 raise SchemaError(f"a public count must be a whole number from 0 to 2^53, got {count!r}")
-        if isinstance(self.error, bool) or not isinstance(self.error, int | float) or not 0 <= self.error < math.inf:
+        if not is_number(self.error) or not 0 <= self.error < math.inf:
             raise SchemaError(f"the error of public counts must be a number of at least 0, got {self.error!r}")
         read_text(self.source, "source")
 

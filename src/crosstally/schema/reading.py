@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from crosstally.checks import is_whole
 from crosstally.errors import SchemaError
 from crosstally.schema.attribute import OTHER, Attribute
 from crosstally.schema.canonical import canonical_text, is_unicode, private_fields
@@ -310,11 +311,10 @@ def _file_options(given: object) -> dict[str, FileOption]:
     found = private_fields(given, set(FILE_OPTIONS))
     for name, value in found.items():
         rule = FILE_OPTIONS[name]
-        is_whole = isinstance(value, int) and not isinstance(value, bool) and value >= 0
         is_texts = isinstance(value, Mapping) and all(isinstance(each, str) for each in value.values())
         if not (
             (isinstance(value, str) and "text" in rule)
-            or (is_whole and "whole number" in rule)
+            or (is_whole(value, 0) and "whole number" in rule)
             or (is_texts and rule == _SEPARATOR)
         ):
             raise SchemaError(f"file: {name} must be {rule}")

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from crosstally.checks import names_in
+from crosstally.checks import is_whole, names_in
 from crosstally.errors import QueryError, SchemaError, did_you_mean
 from crosstally.html_text import MOST_ROWS, html_table
 from crosstally.json_text import JsonError, read_json_file
@@ -49,7 +49,7 @@ class Unit:
     def __post_init__(self) -> None:
         if not isinstance(self.id, str) or not self.id:
             raise SchemaError(f"unit: id must be the name of a column, got {self.id!r}")
-        if isinstance(self.max_rows, bool) or not isinstance(self.max_rows, int) or self.max_rows < 1:
+        if not is_whole(self.max_rows, 1):
             raise SchemaError(f"unit: max_rows must be a whole number of at least 1, got {self.max_rows!r}")
 
     def __str__(self) -> str:

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.budget import NoiseKind
+from crosstally.checks import is_number
 from crosstally.errors import QueryError, TooManyCellsError
 from crosstally.inference.estimates import estimate, maximal_views
 from crosstally.measurements import Measurement
@@ -156,7 +157,7 @@ def problem(schema: Schema, measurements: Iterable[Measurement], *, total: float
         total: The number of rows, where that is public.
         alpha: How much the answers count against the entropy.
     """
-    if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not 0 < alpha < math.inf:
+    if not is_number(alpha) or not 0 < alpha < math.inf:
         raise QueryError(f"alpha must be a positive number, got {alpha!r}")
     given = tuple(measurements)
     measured = tuple(full_part_measured(each) for each in given if each.query.is_linear and not each.query.matrices)

@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from crosstally.checks import is_whole
 from crosstally.errors import QueryError
 from crosstally.generate.people import labelled_rows
 from crosstally.measurements import Measurement, read_only
@@ -144,7 +145,7 @@ def maximum_entropy(
     one is drawn from it. Learning ends early when no violation is above the tolerance.
     """
     for name, given, most in (("rows", rows, _MAX_ROWS), ("sweeps", sweeps, 10**9)):
-        if isinstance(given, bool) or not isinstance(given, int | np.integer) or not 1 <= given <= most:
+        if not is_whole(given, 1, most, numpy=True):
             raise QueryError(f"{name} must be a whole number from 1 to {most:,}, got {given!r}")
     random = np.random.default_rng() if random is None else random
     learners = min(_LEARNERS, max(_LEARNERS // 10, _MAX_CODES // len(posed.schema.shape)))
