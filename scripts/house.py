@@ -34,7 +34,7 @@ CEILINGS: Mapping[str, int] = {
     "module names twice": 32,
     "dispatches on kinds of queries": 90,
     "trusted files": 107,
-    "trusted code lines": 11_111,
+    "trusted code lines": 11_102,
     "long files": 0,
     "long functions": 12,
     "words of docs": 48_000,
