@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.checks import is_whole
-from crosstally.checks import optional
+from crosstally.checks import is_whole, optional
 from crosstally.errors import QueryError
 from crosstally.platform_files import write_bytes, writing
 from crosstally.schema import Attribute, Schema

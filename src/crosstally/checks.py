@@ -6,9 +6,9 @@ Packages that not everyone needs, imported where they are used.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
 from math import inf
 from numbers import Integral, Real
-from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeGuard
 

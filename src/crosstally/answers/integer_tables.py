@@ -17,11 +17,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from crosstally.answers.operations import COUNT
-from crosstally.checks import is_whole
 from crosstally.answers.changes import Change
 from crosstally.answers.marginal import ErrorKind, Marginal
+from crosstally.answers.operations import COUNT
 from crosstally.answers.uncertainty import Bounds
+from crosstally.checks import is_whole
 from crosstally.errors import QueryError, TooManyCellsError
 from crosstally.generate.people import labelled_rows
 from crosstally.inference.integers.cell_columns import Columns, Target

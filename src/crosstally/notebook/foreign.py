@@ -21,8 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from crosstally.checks import is_number
-from crosstally.checks import several
+from crosstally.checks import is_number, several
 from crosstally.errors import CrosstallyError, QueryError
 from crosstally.measurements import Measurement
 from crosstally.notebook.history.correlated import Correlated

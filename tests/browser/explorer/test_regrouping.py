@@ -20,7 +20,6 @@ from cli_runs import ran_well, run
 from crosstally.analysis.regrouping import Regrouping
 from crosstally.browser.explorer import snippets
 from crosstally.browser.explorer.view import TableView, read_view
-from crosstally.browser.explorer.view import View, read_view
 from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells
 from crosstally.releases import Release, publish
