@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from crosstally.answers.error_bars import ErrorBars
 from crosstally.answers.linear_form import LinearForm, ReleaseSource, normal_draws
 from crosstally.answers.marginal import ErrorKind
-from crosstally.answers.mixed_errors import MixedErrorBars
+from crosstally.answers.matrix_errors import MatrixError
 from crosstally.budget import Noise, NoiseKind
 from crosstally.errors import PlanError, QueryError, TooManyCellsError
 from crosstally.inference import bootstrap
@@ -82,7 +83,7 @@ def test_combining_is_generalised_least_squares(asked, rows) -> None:
     """Every table, the variance of each of its cells and their mean, against a dense solution."""
     measurements = measured(asked, SCHEMA)
     found = combine(SCHEMA, measurements, rows=rows)
-    bars = MixedErrorBars(SCHEMA, measurements, rows)
+    bars = ErrorBars(SCHEMA, measurements, rows)
     if rows is not None:
         known = Measurement(Cells(()), np.array(rows), variance=1e-6, noise=None, origin="public")
         measurements = [*measurements, known]
@@ -109,7 +110,7 @@ def test_differences_of_cells_have_their_exact_error(asked, rows, monkeypatch) -
     20,000 draws: five standard errors of each covariance, and the draws are the same each time.
     """
     measurements = measured(asked, SCHEMA)
-    found, bars = combine(SCHEMA, measurements, rows=rows), MixedErrorBars(SCHEMA, measurements, rows)
+    found, bars = combine(SCHEMA, measurements, rows=rows), ErrorBars(SCHEMA, measurements, rows)
     known = Measurement(Cells(()), np.array(1_700), variance=1e-6, noise=None, origin="public")
     covariance = least_squares([*measurements, *([] if rows is None else [known])], SCHEMA)[1]
     covered = [names for names in TABLES if found.covers(names)]
@@ -140,7 +141,7 @@ def test_differences_of_cells_have_their_exact_error(asked, rows, monkeypatch) -
 def test_sums_of_cells_have_their_exact_error(asked, rows) -> None:
     """A range, a range within each value of another attribute, and boxes that are no product, kept values too."""
     measurements = measured(asked, SCHEMA)
-    bars = MixedErrorBars(SCHEMA, measurements, rows)
+    bars = ErrorBars(SCHEMA, measurements, rows)
     known = Measurement(Cells(()), np.array(1_700), variance=1e-6, noise=None, origin="public")
     covariance = least_squares([*measurements, *([] if rows is None else [known])], SCHEMA)[1]
 
@@ -174,7 +175,7 @@ def test_the_noise_of_a_cell_has_the_weights_of_least_squares(asked, rows) -> No
         replace(m, noise=noise, variance=noise.variance)
         for m, noise in zip(measured(asked, SCHEMA), noises, strict=True)
     ]
-    bars = MixedErrorBars(SCHEMA, measurements, rows)
+    bars = ErrorBars(SCHEMA, measurements, rows)
     known = Measurement(Cells(()), np.array(1_700), variance=1e-7, noise=None, origin="public")
     all_measured = [*measurements, *([] if rows is None else [known])]
     matrix = np.vstack([rows_of(m.query, SCHEMA) for m in measurements])
@@ -183,8 +184,9 @@ def test_the_noise_of_a_cell_has_the_weights_of_least_squares(asked, rows) -> No
     for names in [names for names in TABLES if names and found.covers(names)]:
         law = bars.covered_law(names)
         cell = tuple(n - 1 for n in SCHEMA.sizes(names))  # the last one
-        terms = law._terms(cell)  # type: ignore[attr-defined]
-        assert sum(term.share for term in terms) == pytest.approx(law.std_error[cell] ** 2, rel=1e-6)  # type: ignore[index]
+        assert isinstance(law, MatrixError)
+        terms = list(law.terms(cell))
+        assert sum(term.share for term in terms) == pytest.approx(law.std_error[cell] ** 2, rel=1e-6)
         weights = np.abs(rows_of(Cells(names), SCHEMA)[-1] @ covariance @ matrix.T)
         ends = np.cumsum([m.values.size for m in measurements])
         for m, own in zip(measurements, np.split(weights, ends[:-1]), strict=True):
@@ -204,7 +206,7 @@ def test_intervals_under_laplace_noise_are_those_of_its_law() -> None:
     one = (1 - ratio) / (1 + ratio) * ratio ** np.abs(reach)
     two = np.convolve(one, one)  # of the sum, from -400 to 400; the estimate has half of it
     inside = [two[400 - k : 401 + k].sum() for k in range(100)]
-    law = MixedErrorBars(schema, both).covered_law(("a0",))
+    law = ErrorBars(schema, both).covered_law(("a0",))
     assert (law.kind, law.std_error) == (ErrorKind.EXACT, pytest.approx([(noise.variance / 2) ** 0.5] * 2))
     exact = np.searchsorted(inside, 0.95) / 2
     above = np.asarray(law.half_width(0.95)) - exact  # never below, and above by 1% of the standard error at most

@@ -18,18 +18,16 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.answers.marginal import ErrorKind
-from crosstally.answers.matrix_errors import MatrixError
+from crosstally.answers.matrix_errors import LinearErrors, MatrixError, NestedError
 from crosstally.answers.moments import Moments
-from crosstally.answers.nested_errors import NestedError
 from crosstally.answers.noise_sums import CellSums, NoiseTerm, half_width
 from crosstally.answers.uncertainty import CellError
 from crosstally.answers.unmeasured.latent_class_model import ReferenceChoice, calibrated
@@ -37,7 +35,7 @@ from crosstally.budget import Noise
 from crosstally.inference.bootstrap import Bootstrap, seed_of
 from crosstally.measurements import PUBLIC, Measurement
 from crosstally.query.operators import contrast_variance, contrast_weights
-from crosstally.query.ways import Groups, matrices_of
+from crosstally.query.ways import Groups, matrices_of, mixed_of
 from crosstally.residuals import Estimate
 from crosstally.residuals.axes import LinearAxis, linear_axes
 from crosstally.residuals.layout import outer_product
@@ -46,7 +44,7 @@ from crosstally.residuals.variances import Variances
 from crosstally.schema import Schema
 from crosstally.typing import Floats
 
-__all__ = ["ErrorBars", "ErrorLaw", "ErrorLaws", "JointErrors"]
+__all__ = ["ErrorBars", "ErrorLaw", "ErrorLaws"]
 
 _SAME = 1e-10  # weights that differ by less, in proportion, are put together: rounding. The sum of squares is kept
 _NEGLIGIBLE = 1e-20  # terms with less than this part of the variance are left out: 1e-10 of the standard error
@@ -76,20 +74,6 @@ class _Shared:
     variance: float
     axes: tuple[int, ...]
     cells_outside: int
-
-
-class JointErrors(Protocol):
-    """Errors of attributes measured in more than one way, whose coefficients covary (``mixed_errors``)."""
-
-    @property
-    def mixed(self) -> Collection[str]:
-        """These attributes."""
-
-    def covariance(self, part: Sequence[str], first: str | None, second: str | None) -> Floats:
-        """See ``answers.linear_form.ReleaseSource``."""
-
-    def drawn(self, part: Sequence[str], mixed: str | None, normals: Callable[..., Floats]) -> Floats:
-        """Errors of (T, c) of a set, the last axis, or of T alone, from standard normal numbers."""
 
 
 class ErrorBars:
@@ -158,10 +142,19 @@ class ErrorBars:
         return linear_axes(matrices_of([m.query for m in self.measurements]))
 
     @cached_property
+    def _linear_law(self) -> LinearErrors:
+        return LinearErrors(self.schema, self.measurements, self.rows)
+
+    @cached_property
+    def joint(self) -> LinearErrors | None:
+        """The law of attributes measured in more than one way, whose coefficients covary; None where there are none."""
+        return self._linear_law if mixed_of([m.query for m in self.measurements]) else None
+
+    @cached_property
     def _in_views(self) -> bool:
         """Whether matrices measure views, whose sums along an attribute are in the answers of other tables too."""
         queries = (m.query for m in self.measurements)
-        return any(query.matrices and not query.is_residual for query in queries)
+        return self.joint is not None or any(query.matrices and not query.is_residual for query in queries)
 
     def _is_linear(self, names: Sequence[str]) -> bool:
         return self._in_views or any(name in self.linear for name in names)
@@ -169,7 +162,7 @@ class ErrorBars:
     def covered_law(self, names: Sequence[str]) -> ErrorLaw | NestedError | MatrixError:
         """The error of each cell of a table that is known to be covered; nothing is worked out yet."""
         if self._is_linear(names):
-            return MatrixError.of_cells(self, names)
+            return MatrixError(self._linear_law, names, (), kind=self.kind)
         if self.groups is not None and self.in_full(names):
             name = next(name for name, full in self.groups.full_names.items() if full == names[0])
             return NestedError.of_cells(self._nesting(name), float(self.variances(())[0]))
@@ -204,8 +197,7 @@ class ErrorBars:
         depends on which values of ``names`` are ``kept``, all by default.
         """
         if self._is_linear([*names, *summed]):
-            values = [np.arange(n) for n in self.schema.sizes(names)] if kept is None else kept
-            return MatrixError(self, names, summed, kept=values, chosen=chosen)
+            return MatrixError(self._linear_law, names, summed, kind=self.kind, kept=kept, chosen=chosen)
         if self.groups is not None and self.groups.names([*names, *summed]) != (*names, *summed):
             nesting, of_total = self._nesting([*names, *summed][0]), float(self.variances(())[0])
             if summed:
@@ -239,15 +231,10 @@ class ErrorBars:
             variances[0] = 0.0
         return variances
 
-    @property
-    def joint(self) -> JointErrors | None:
-        """What is known about attributes measured in more than one way; None where there are none."""
-        return None
-
     def basis(self, name: str) -> Floats | None:
-        """[u K] along an attribute that is measured by a matrix; None along others."""
-        axis = self.linear.get(name)
-        return None if axis is None else axis.basis
+        """[u K] along an attribute that is measured by a matrix, Helmert's along mixed ones; None along others."""
+        mixed = () if self.joint is None else self.joint.mixed
+        return self._linear_law.basis(name) if name in self.linear or name in mixed else None
 
     def shared(self, names: Sequence[str]) -> Counter[_Shared]:
         """What measurements say about a table, and how many say the same."""

@@ -1,18 +1,23 @@
-"""Errors of tables with an attribute that was measured by a matrix (``residuals.axes``): they differ from cell to cell.
+"""Exact errors of tables that follow from one linear law: attributes measured by a matrix, or in more than one way.
 
-A sum of cells with weights f has, in the bases along its axes, the weights F = (product of [u K]') f of independent
-coefficients. Its variance is the sum over the sets B of variance_B times the squares of F that belong to B. The weight
-of one noisy number of a measurement follows from how the coefficients are read from it: F, times the share that the
-measurement has in the average of each set, times the reader along each axis.
+Let f be the weights of a sum of cells over attributes A, of which a may be measured in more than one way
+(``residuals.mixed``), and F the same in the bases [u K] along the others (``residuals.axes``) and in Helmert's along a.
+The part of F that belongs to the set B is a matrix F_B with a row for each coefficient of B and a column for T and each
+of c. With C_B the covariance of (T, c), the same for all coefficients of B,
+
+    variance  =  sum over sets B inside A without a  of  tr(F_B C_B F_B'),
+
+exact for the least squares estimate. Where no attribute is measured in more than one way, C_B is one number, the
+variance of the coefficients of B. The weight of one noisy number of a measurement follows from how coefficients are
+read from it: F_B C_B, for all B that it is about, times A = S [u K] along each of its attributes, over its variance.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
-from itertools import product
-from typing import Protocol
+from itertools import combinations, product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,13 +26,14 @@ from crosstally.answers.marginal import ErrorKind
 from crosstally.answers.noise_sums import NoiseTerm, half_width
 from crosstally.budget import NoiseKind
 from crosstally.measurements import Measurement
-from crosstally.query.operators import CONTRAST
-from crosstally.residuals.axes import LinearAxis, basis_along, map_axis, squares_by_subset
-from crosstally.residuals.basis import decompose
+from crosstally.residuals import Variances
+from crosstally.residuals.axes import basis_along, map_axis
+from crosstally.residuals.mixed import MixedAxes, Reading
+from crosstally.residuals.nested import Nesting
 from crosstally.schema import Schema
 from crosstally.typing import Floats
 
-__all__ = ["MatrixError"]
+__all__ = ["LinearErrors", "MatrixError", "NestedError"]
 
 _MOST_LAWS = 400
 """Cells of one table whose quantiles are worked out one by one under Laplace noise, a few milliseconds each; those of
@@ -38,78 +44,213 @@ _ROUNDING = 1e-6  # of a standard error, as for other laws: an answer's rounding
 _LEAST_WEIGHT = 1e-12  # of the largest: noise that counts for less is left out
 
 
-class Bars(Protocol):
-    """What the errors of a release know."""
+class LinearErrors:
+    """How every sum of cells depends on independent noises: C_B of each set, and the weight of each noisy number."""
 
-    schema: Schema
-    kind: ErrorKind
+    def __init__(self, schema: Schema, measurements: Sequence[Measurement], rows: int | None = None) -> None:
+        self.schema, self._rows = schema, rows
+        self._measured = [m for m in measurements if m.query.is_product]
+        self._axes = MixedAxes(schema, [(m.query, m.variance) for m in self._measured])
+        self._known: dict[tuple[str, ...], Floats] = {}
 
     @property
-    def linear(self) -> Mapping[str, LinearAxis]:
-        """The bases along attributes that are measured by a matrix."""
+    def mixed(self) -> Collection[str]:
+        """The attributes measured in more than one way."""
+        return self._axes.mixed
 
-    @property
-    def measurements(self) -> Sequence[Measurement]:
-        """All that was measured."""
+    @cached_property
+    def is_normal(self) -> bool:
+        """Whether all noise is normal, so that no quantiles of sums need be worked out."""
+        noises = [m.noise for m in self._measured if m.noise is not None]
+        return all(noise.kind is NoiseKind.GAUSSIAN and noise.scale >= _DENSE_SCALE for noise in noises)
 
-    def variances(self, names: Sequence[str]) -> NDArray[np.float64]:
-        """The variance of the coefficients of each subset."""
+    def basis(self, name: str) -> Floats:
+        """[u K] along an attribute; Helmert's where it has no matrix, or several."""
+        return basis_along(self._axes.linear.get(name), self.schema[name].size)
+
+    def in_bases(self, weights: Floats, names: Sequence[str]) -> Floats:
+        """Weights of the cells of some attributes in their bases."""
+        for axis, name in enumerate(names):
+            weights = map_axis(self.basis(name).T, weights, axis)
+        return weights
+
+    def covariance(self, part: Sequence[str], first: str | None, second: str | None) -> Floats:
+        """C_B between (T, c) of two mixed attributes, which may be the same; T alone where one is None."""
+        block = self._axes.blocks.get(self.schema.ordered(part))
+        if block is None:
+            return self._of_set(part)
+        rows, columns = (np.array([0]) if name is None else block.at(name) for name in (first, second))
+        return np.asarray(self._of_set(part)[np.ix_(rows, columns)])
+
+    def drawn(self, part: Sequence[str], mixed: str | None, normals: Callable[..., Floats]) -> Floats:
+        """Errors of (T, c) of a set, the last axis, or of T alone, from standard normal numbers.
+
+        All unknowns of a block are drawn together, so that tables with and without the attribute agree.
+        """
+        block = self._axes.blocks.get(self.schema.ordered(part))
+        if block is None:
+            return np.asarray(math.sqrt(self._of_set(part).item()) * normals())
+        values, vectors = np.linalg.eigh(self._of_set(part))
+        found = normals((block.size,)) @ (vectors * np.sqrt(np.maximum(values, 0.0))).T
+        return np.asarray(found[..., 0] if mixed is None else found[..., block.at(mixed)])
+
+    def variances(
+        self, names: Sequence[str], summed: Sequence[str], mask: Floats, kept: Sequence[NDArray[np.intp]]
+    ) -> Floats:
+        """The variance of a sum over ``summed`` with the weights of a mask, for each cell of ``names``: over sets B.
+
+        ``kept`` are the values of each of ``names``.
+        """
+        mask, out = self.in_bases(mask, summed), np.zeros(tuple(map(len, kept)))
+        for outer in self._sets(summed):
+            weights = self._part(mask, summed, outer)
+            for inner in self._sets(names):
+                table, part = np.ones(()), (*inner, *outer)
+                for name, values in zip(names, kept, strict=True):
+                    table = np.multiply.outer(table, self._squares(name, values, part))
+                out += table * self._squares_of_sum(weights, names, summed, part)
+        return out
+
+    def terms(self, names: Sequence[str], weights: Floats) -> Iterator[NoiseTerm]:
+        """The noise in a sum with these weights in the bases of some attributes: each noisy number with its weight."""
+        ordered = self.schema.ordered(names)
+        weights = weights.transpose([list(names).index(name) for name in ordered])
+        mixed = next((name for name in ordered if name in self.mixed), None)
+        known = {part: self._part(weights, ordered, part) @ self._rows_of(part, mixed) for part in self._sets(ordered)}
+        found = []
+        for measurement, reading in zip(self._measured, self._readings, strict=True):
+            own = {
+                part: known[part][:, [0] if not reading.mixed else self._axes.blocks[part].at(*reading.mixed)]
+                for part in reading.parts
+                if part in known
+            }
+            if own:
+                found.append((measurement, np.abs(reading.noise_weights(own)).ravel()))
+        largest = max(float(sizes.max()) * math.sqrt(m.variance) for m, sizes in found)
+        for m, sizes in found:
+            kept = sizes[sizes * math.sqrt(m.variance) > _LEAST_WEIGHT * largest].round(12)
+            for weight, count in zip(*(each.tolist() for each in np.unique(kept, return_counts=True)), strict=True):
+                yield NoiseTerm(m.noise, weight, count=float(count), variance=m.variance)
+
+    @cached_property
+    def _readings(self) -> list[Reading]:
+        return [self._axes.reading(m.query, m.variance) for m in self._measured]
+
+    @cached_property
+    def _others(self) -> Variances:
+        """What measurements without a mixed attribute say."""
+        alone = [m for i, m in enumerate(self._measured) if i not in self._axes.readings]
+        return Variances.of_queries(self.schema, [(m.query, m.variance) for m in alone])
+
+    def _of_set(self, part: Sequence[str]) -> Floats:
+        """C_B of all unknowns of a set, which is covered; T alone where nothing mixed is measured with it."""
+        key = self.schema.ordered(part)
+        if key not in self._known:
+            variance = float(self._others.of_subsets(key)[-1])
+            block = self._axes.blocks.get(key)
+            if block is None:
+                self._known[key] = np.full((1, 1), 0.0 if not key and self._rows is not None else variance)
+            else:
+                precision = 0.0 if math.isnan(variance) else 1 / variance
+                found = self._axes.covariance(block, precision, total_known=self._rows is not None)
+                assert found is not None  # what is not measured is not covered
+                self._known[key] = found
+        return self._known[key]
+
+    def _rows_of(self, part: tuple[str, ...], mixed: str | None) -> Floats:
+        """The rows of C_B for (T, c) of a mixed attribute, or for T alone."""
+        block = self._axes.blocks.get(part)
+        return self._of_set(part)[[0] if block is None or mixed is None else block.at(mixed)]
+
+    def _sets(self, names: Sequence[str]) -> list[tuple[str, ...]]:
+        """The sets B inside some attributes."""
+        others = [name for name in names if name not in self.mixed]
+        return [part for order in range(len(others) + 1) for part in combinations(others, order)]
+
+    def _part(self, weights: Floats, names: Sequence[str], part: Sequence[str]) -> Floats:
+        """Of weights in the bases those that belong to a set: (coefficients, values of a mixed attribute or 1)."""
+        at = tuple(
+            slice(None) if name in self.mixed else slice(1, None) if name in part else slice(0, 1) for name in names
+        )
+        own, mixed = weights[at], [axis for axis, name in enumerate(names) if name in self.mixed]
+        return np.moveaxis(own, mixed, [-1] * len(mixed)).reshape(-1, own.shape[mixed[0]] if mixed else 1)
+
+    def _squares_of_sum(
+        self, weights: Floats, names: Sequence[str], summed: Sequence[str], part: Sequence[str]
+    ) -> float:
+        """What the summed attributes add: tr(F_B C_B F_B') if one of them is mixed, else sums of squares."""
+        mixed = next((name for name in summed if name in self.mixed), None)
+        if mixed is None and any(name in self.mixed for name in names):
+            return float((weights**2).sum())  # the covariance belongs to the one among these (``_squares``)
+        return float(((weights @ self.covariance(part, mixed, mixed)) * weights).sum())
+
+    def _squares(self, name: str, values: NDArray[np.intp], part: Sequence[str]) -> Floats:
+        """Along an attribute asked for: (u'w)^2 or |K'w|^2 of each value, or w'H C_B H'w if it is mixed."""
+        rows = self.basis(name)[values]
+        if name in self.mixed:
+            return np.asarray(((rows @ self.covariance(part, name, name)) * rows).sum(axis=1))
+        return np.asarray((rows[:, 1:] ** 2).sum(axis=1) if name in part else rows[:, 0] ** 2)
+
+
+class NestedError:
+    """Standard errors, exact for the linear estimate; noise of many tables is in them and counts as normal."""
+
+    kind = ErrorKind.ESTIMATED
+
+    def __init__(self, std_error: float | NDArray[np.float64]) -> None:
+        self.std_error = std_error
+
+    @classmethod
+    def of_cells(cls, nesting: Nesting, total_variance: float) -> NestedError:
+        """The errors of all cells of a table in full while larger tables count groups of its values."""
+        return cls(np.sqrt(nesting.cell_variances(total_variance)))
+
+    @classmethod
+    def of_sum(cls, nesting: Nesting, total_variance: float, chosen: NDArray[np.bool_]) -> NestedError:
+        """The error of the sum of some of them."""
+        return cls(math.sqrt(nesting.variance(chosen.astype(np.float64), total_variance)))
+
+    def half_width(self, level: float) -> float | NDArray[np.float64]:
+        """The h such that normal noise stays within plus or minus h with this probability."""
+        from scipy.special import ndtri
+
+        return float(ndtri((1 + level) / 2)) * self.std_error
 
 
 class MatrixError:
-    """The errors of sums over chosen cells of ``summed``, for each cell of ``names``.
+    """The errors of sums over chosen cells of ``summed``, for each cell of ``names``: they differ from cell to cell.
 
     ``kept`` are the values of each of ``names``; ``chosen`` has an axis for each of them, of length one where all
-    values choose alike, then one for each of ``summed``.
+    values choose alike, then one for each of ``summed``. ``kind`` says how well quantiles of single noises are known.
     """
 
     def __init__(
         self,
-        bars: Bars,
+        law: LinearErrors,
         names: Sequence[str],
         summed: Sequence[str],
         *,
-        kept: Sequence[NDArray[np.intp]],
-        chosen: NDArray[np.bool_],
+        kind: ErrorKind,
+        kept: Sequence[NDArray[np.intp]] | None = None,
+        chosen: NDArray[np.bool_] | None = None,
     ) -> None:
-        self._bars = bars
-        self._names, self._summed = tuple(names), tuple(summed)
-        self._kept = tuple(kept)
-        shape = chosen.shape[: len(names)]
-        masks = chosen.reshape(math.prod(shape), -1).astype(np.float64)
-        self._masks, places = np.unique(masks, axis=0, return_inverse=True)
-        self._places = np.broadcast_to(places.reshape(shape), self.shape)
-        self._inside = chosen.shape[len(names) :]
+        self._law, self._names, self._summed = law, tuple(names), tuple(summed)
+        self._kept = [np.arange(n) for n in law.schema.sizes(names)] if kept is None else kept
+        self._chosen = np.ones((1,) * len(names), np.bool_) if chosen is None else chosen
         self._half_widths: dict[float, Floats] = {}
-
-    @classmethod
-    def of_cells(cls, bars: Bars, names: Sequence[str]) -> MatrixError:
-        """The errors of all cells of a table."""
-        kept = [np.arange(n) for n in bars.schema.sizes(names)]
-        return cls(bars, names, (), kept=kept, chosen=np.ones((1,) * len(kept), np.bool_))
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Of the table."""
-        return tuple(map(len, self._kept))
-
-    @property
-    def kind(self) -> ErrorKind:
-        """How well intervals are known."""
-        exact = self._is_normal or math.prod(self.shape) <= _MOST_LAWS
-        return self._bars.kind if exact else ErrorKind.ESTIMATED
+        exact = law.is_normal or math.prod(map(len, self._kept)) <= _MOST_LAWS
+        self.kind = kind if exact else ErrorKind.ESTIMATED
 
     @cached_property
     def std_error(self) -> Floats:
         """The standard deviation of the noise in each cell."""
-        variances = self._variances.reshape((2,) * len(self._names) + (-1,))
-        bases = self._bases(self._summed)
-        out = np.zeros(self.shape)
-        for number, mask in enumerate(self._masks):
-            table = variances @ squares_by_subset(mask.reshape(self._inside), bases)
-            for axis, (name, kept) in enumerate(zip(self._names, self._kept, strict=True)):
-                table = map_axis(self._squares(name)[kept], table, axis)
-            out = np.where(self._places == number, table, out)
+        shape, inside = self._chosen.shape[: len(self._names)], self._chosen.shape[len(self._names) :]
+        masks, places = np.unique(self._chosen.reshape(math.prod(shape), -1), axis=0, return_inverse=True)
+        places = np.broadcast_to(places.reshape(shape), tuple(map(len, self._kept)))
+        out = np.zeros(places.shape)
+        for number, mask in enumerate(masks.astype(np.float64)):
+            table = self._law.variances(self._names, self._summed, mask.reshape(inside), self._kept)
+            out = np.where(places == number, table, out)
         return np.sqrt(np.maximum(out, 0.0))
 
     def half_width(self, level: float) -> Floats:
@@ -119,94 +260,18 @@ class MatrixError:
         return self._half_widths[level]
 
     def _half_width(self, level: float) -> Floats:
-        from scipy.special import ndtri
-
-        if self._is_normal or math.prod(self.shape) > _MOST_LAWS:
-            return np.asarray(float(ndtri((1 + level) / 2)) * self.std_error)
-        out = np.empty(self.shape)
-        for cell in product(*map(range, self.shape)):
+        if self._law.is_normal or self.std_error.size > _MOST_LAWS:
+            return np.asarray(NestedError(self.std_error).half_width(level))
+        out = np.empty(self.std_error.shape)
+        for cell in product(*map(range, out.shape)):
             out[cell] = half_width(tuple(self.terms(cell)), level)
         return out
 
-    @cached_property
-    def _is_normal(self) -> bool:
-        noises = [m.noise for m in self._bars.measurements if m.noise is not None]
-        return all(noise.kind is NoiseKind.GAUSSIAN and noise.scale >= _DENSE_SCALE for noise in noises)
-
-    @cached_property
-    def _variances(self) -> NDArray[np.float64]:
-        return self._bars.variances((*self._names, *self._summed))
-
-    def _bases(self, names: Sequence[str]) -> list[Floats]:
-        return [basis_along(self._bars.linear.get(name), n) for name, n in zip(names, self._sizes(names), strict=True)]
-
-    def _sizes(self, names: Sequence[str]) -> tuple[int, ...]:
-        return self._bars.schema.sizes(names)
-
-    def _squares(self, name: str) -> Floats:
-        axis, n = self._bars.linear.get(name), self._bars.schema[name].size
-        return np.tile([1 / n**2, 1 - 1 / n], (n, 1)) if axis is None else axis.cell_squares
-
-    # The law of one cell
-
     def terms(self, cell: Sequence[int]) -> Iterator[NoiseTerm]:
         """The noise in a cell: each noisy number with its weight."""
-        weights = self._coordinates(cell)
-        names = (*self._names, *self._summed)
-        combined = self._variances.reshape((2,) * len(names))
-        found = []
-        for measurement in self._bars.measurements:
-            own = _noise_weights(measurement, names, weights, combined, self._bars)
-            if own is not None:
-                found.append((measurement, np.abs(own)))
-        largest = max((float(own.max()) * math.sqrt(m.variance) for m, own in found), default=0.0)
-        for measurement, own in found:
-            size = math.sqrt(measurement.variance)
-            sizes, counts = np.unique(own[own * size > _LEAST_WEIGHT * largest].round(12), return_counts=True)
-            for weight, count in zip(sizes.tolist(), counts.tolist(), strict=True):
-                yield NoiseTerm(measurement.noise, weight, count=float(count), variance=measurement.variance)
-
-    def _coordinates(self, cell: Sequence[int]) -> Floats:
-        """F: the weights of the coefficients of a cell, an axis for each attribute."""
-        out = np.ones(())
-        for basis, kept, value in zip(self._bases(self._names), self._kept, cell, strict=True):
-            out = np.multiply.outer(out, basis[kept[value]])
-        inside = self._masks[self._places[tuple(cell)]].reshape(self._inside)
-        for axis, basis in enumerate(self._bases(self._summed)):
-            inside = map_axis(basis.T, inside, axis)
-        return np.asarray(np.multiply.outer(out, inside))
-
-
-def _noise_weights(
-    measurement: Measurement, names: Sequence[str], weights: Floats, combined: Floats, bars: Bars
-) -> Floats | None:
-    """The weight of each noisy number of a measurement; None where it says nothing about the table."""
-    query, own = measurement.query, measurement.query.attributes
-    residual = query.is_residual
-    if residual and not set(own) <= set(names):
-        return None
-    mine = tuple(slice(None) if name in own else 0 for name in names)
-    weights, shares = weights[mine], combined[mine] / measurement.variance
-    for i, (_, precisions) in enumerate(_reading(name, bars, residual=residual) for name in names if name in own):
-        shares = shares * precisions.reshape([2 if j == i else 1 for j in range(shares.ndim)])
-    for i, n in enumerate(weights.shape):  # shares belong to sets: the first place along an axis is outside of them
-        shares = shares.take(np.minimum(np.arange(n), 1), i)
-    out = weights * shares
-    for i, (reader, _) in enumerate(_reading(name, bars, residual=residual) for name in names if name in own):
-        out = map_axis(reader.T, out.take(range(1, out.shape[i]), i) if residual else out, i)
-    for reader, precisions in (_reading(name, bars, residual=residual) for name in own if name not in names):
-        out = np.multiply.outer(out, precisions[0] * reader[0])
-    return out.ravel()
-
-
-def _reading(name: str, bars: Bars, *, residual: bool) -> tuple[Floats, NDArray[np.float64]]:
-    """How coefficients are read along an attribute, and what unit noise tells about the total and about them."""
-    axis, n = bars.linear.get(name), bars.schema[name].size
-    if axis is not None:
-        return axis.reader, np.array([axis.of_total, 1.0])
-    helmert = decompose(np.eye(n), 1).T
-    if not residual:
-        return helmert, np.array([1 / n, 1.0])
-    squared_scale = CONTRAST.squared_scale(n)
-    reader = np.ones((1, 1)) if CONTRAST.numbers(n) == 1 else helmert[1:]
-    return reader / math.sqrt(squared_scale), np.array([0.0, float(squared_scale)])
+        weights, number = np.ones(()), len(self._names)
+        for name, values, value in zip(self._names, self._kept, cell, strict=True):
+            weights = np.multiply.outer(weights, self._law.basis(name)[values[value]])
+        at = tuple(value if n > 1 else 0 for value, n in zip(cell, self._chosen.shape[:number], strict=True))
+        mask = self._law.in_bases(self._chosen[at].astype(np.float64), self._summed)
+        return self._law.terms((*self._names, *self._summed), np.multiply.outer(weights, mask))

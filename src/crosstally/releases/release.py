@@ -21,7 +21,6 @@ from crosstally.answers.error_bars import ErrorBars
 from crosstally.answers.integer_tables import IntegerTables, Rounding, integer_tables
 from crosstally.answers.interactions import learned_sizes
 from crosstally.answers.marginal import Marginal
-from crosstally.answers.mixed_errors import MixedErrorBars
 from crosstally.answers.unmeasured.latent_class_model import ReferenceChoice, held_out
 from crosstally.checks import check_kind, names_in, several
 from crosstally.errors import QueryError
@@ -30,7 +29,6 @@ from crosstally.inference.bootstrap import Bootstrap, bootstrapped
 from crosstally.inference.estimates import ROUNDS, SHRUNK, estimate, infer
 from crosstally.measurements import Chosen, Measurement
 from crosstally.query.question import Question
-from crosstally.query.ways import mixed_of
 from crosstally.query.where import Where
 from crosstally.releases.statement import Statement
 from crosstally.residuals import Estimate
@@ -126,8 +124,7 @@ class Release:
         rows, groups = self.statement.rows, self.estimate.groups
         if groups is None:
             left = self.variances_left
-            bars = MixedErrorBars if mixed_of([m.query for m in self.measurements]) else ErrorBars
-            return bars(
+            return ErrorBars(
                 self.schema,
                 self.measurements,
                 rows,

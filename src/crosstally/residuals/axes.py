@@ -24,7 +24,7 @@ along each axis is the sum over B of variance_B x prod((u_i'w_i)^2, i not in B) 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -45,7 +45,6 @@ __all__ = [
     "linear_axes",
     "map_axis",
     "reading_along",
-    "squares_by_subset",
 ]
 
 
@@ -76,11 +75,6 @@ class LinearAxis:
         return self.of_total == 0
 
     @cached_property
-    def coordinates(self) -> Floats:
-        """The inverse of the basis: from counts to (T, c)."""
-        return np.asarray(np.linalg.inv(self.basis), np.float64)
-
-    @cached_property
     def to_helmert(self) -> Floats:
         """From (T, c) to the coefficients of the residual basis; its first row is (1, 0, ..., 0)."""
         out = decompose(self.basis.T, 1).T
@@ -91,12 +85,7 @@ class LinearAxis:
     @cached_property
     def from_helmert(self) -> Floats:
         """From the coefficients of the residual basis to (T, c)."""
-        return self.coordinates @ rebuild(np.eye(self.size), 1).T
-
-    @cached_property
-    def cell_squares(self) -> Floats:
-        """For each value u_j^2 and |K_j|^2: (values, 2)."""
-        return np.stack([self.basis[:, 0] ** 2, (self.basis[:, 1:] ** 2).sum(axis=1)], axis=1)
+        return np.asarray(np.linalg.inv(self.basis) @ rebuild(np.eye(self.size), 1).T)
 
 
 @lru_cache(maxsize=256)
@@ -222,16 +211,3 @@ def _products(outside: Floats, inside: Floats, positions: NDArray[np.intp]) -> F
         parts = np.stack([outside[column], inside[column]], axis=1)
         out = (out[:, :, None] * parts[:, None, :]).reshape(len(positions), -1)
     return out
-
-
-def squares_by_subset(weights: Floats, bases: Sequence[Floats]) -> Floats:
-    """For weights of the cells of some attributes the sum of squares of each subset's part: 2^attributes numbers.
-
-    Each number times the variance of its subset, added up, is the variance of the weighted sum.
-    """
-    for axis, basis in enumerate(bases):
-        weights = map_axis(basis.T, weights, axis)
-    squares = weights**2
-    for axis in range(squares.ndim):
-        squares = np.stack([squares.take(0, axis), squares.take(range(1, squares.shape[axis]), axis).sum(axis)], axis)
-    return np.asarray(squares.ravel())
