@@ -122,8 +122,6 @@ def numbers(found: recovery.MatrixPlan) -> Any:
 CALLS: dict[str, Callable[[Any], Any]] = {
     "Attribute outside": lambda word: ct.Attribute("x", ["a", "b"], outside=word),
     "Clustered budgets": lambda word: ct.strategies.Clustered(budgets=word),
-    "Cells.sensitivity neighbours": lambda word: Cells(()).sensitivity(SCHEMA, word),
-    "Contrast.sensitivity neighbours": lambda word: Contrast(("a0",)).sensitivity(SCHEMA, word),
     "Direct budgets": lambda word: ct.strategies.Direct(budgets=word),
     "Entry state": lambda word: ct.Entry(**ENTRY, state=word, hash="", request="").state,
     "Fourier budgets": lambda word: ct.strategies.Fourier(budgets=word),
@@ -135,12 +133,15 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "Ledger.in_memory neighbours": lambda word: (
         ct.Ledger.in_memory(schema=SCHEMA, budget=BUDGET, neighbours=word).neighbours
     ),
-    "Linear.sensitivity neighbours": lambda word: query_of("a0 = 1", SCHEMA).sensitivity(SCHEMA, word),
     "LinearStrategies along": lambda word: ct.strategies.LinearStrategies(along=word),
     "Marginal error_kind": marginal,
     "Noise kind": lambda word: Noise(word, 2.0).kind,
     "Plan neighbours": lambda word: ct.Plan(SCHEMA, (), **{**PLAN, "neighbours": word}).neighbours,
     "Plan objective": lambda word: ct.Plan(SCHEMA, (), **PLAN, objective=word).objective,
+    "Product.sensitivity neighbours": lambda word: [
+        query.sensitivity(SCHEMA, word) for query in (Cells(()), Contrast(("a0",)), query_of("a0 = 1", SCHEMA))
+    ],
+    "Product.worst_shifts neighbours": lambda word: Contrast(("a0",)).worst_shifts(SCHEMA, word),
     "Release.crosstab normalize": lambda word: str(release().crosstab("a0", "a1", normalize=word).values),
     "Release.integers method": lambda word: type(release().integers(method=word)),
     "Release.synthesize method": lambda word: type(release().synthesize(method=word, rows=2)),

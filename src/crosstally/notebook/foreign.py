@@ -25,6 +25,7 @@ from crosstally.checks import is_number, several
 from crosstally.errors import CrosstallyError, QueryError
 from crosstally.measurements import Measurement
 from crosstally.notebook.history.correlated import Correlated
+from crosstally.query.queries import Product, Query
 from crosstally.query.queries import Cells, Query
 from crosstally.query.question import query_of
 from crosstally.schema import Schema
@@ -109,7 +110,7 @@ def foreign_answer(asked: Any, value: Any, *, variance: float, origin: str, sche
 
 
 def _is_table(asked: Any) -> bool:
-    return isinstance(asked, Query) and asked.is_table
+    return isinstance(asked, Product) and asked.is_table
 
 
 def read_foreign(path: str | Path, schema: Schema) -> tuple[Measurement, ...]:

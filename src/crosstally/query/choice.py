@@ -123,10 +123,6 @@ class Choice(Query):
         most = max(self.whole_weights) * moved * schema.max_rows
         return Sensitivity(most, most**2)
 
-    def worst_shifts(self, schema: Schema, neighbours: Neighbours | str) -> list[int] | None:  # noqa: ARG002
-        """None: which score moves farthest depends on all of them."""
-        return None
-
     def answer(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """The whole score of each candidate, from the cells of all of them in a row. Confidential."""
         ends = np.cumsum([len(cells) for cells in self.reference])

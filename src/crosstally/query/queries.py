@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,7 +87,7 @@ def check_contrast_cells(cells: int, numbers: int, *, free: int) -> None:
         )
 
 
-class Query:
+class Query(Protocol):
     """A question with one or more numbers as its answer. What is false or empty here is so unless a kind says more."""
 
     __slots__ = ()
@@ -101,7 +101,6 @@ class Query:
     @property
     def attributes(self) -> tuple[str, ...]:
         """The attributes whose table answers it."""
-        raise NotImplementedError
 
     @property
     def kind(self) -> str:
@@ -167,15 +166,13 @@ class Query:
 
     def shape(self, schema: Schema) -> tuple[int, ...]:
         """The shape of the answer; raises unless the query fits the schema."""
-        raise NotImplementedError
 
     def sensitivity(self, schema: Schema, neighbours: Neighbours | str) -> Sensitivity:
         """How far one unit can move the answer."""
-        raise NotImplementedError
 
-    def worst_shifts(self, schema: Schema, neighbours: Neighbours | str) -> list[int] | None:
+    def worst_shifts(self, schema: Schema, neighbours: Neighbours | str) -> list[int] | None:  # noqa: ARG002
         """How far each number of the answer moves in the worst case; None where no single case is the worst."""
-        raise NotImplementedError
+        return None
 
     def moves(self, schema: Schema) -> Moves | None:  # noqa: ARG002 (not known)
         """How far one replaced row moves the answer, where only the set of its changed attributes matters."""
@@ -183,11 +180,9 @@ class Query:
 
     def answer(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """The exact answer, from the counts of its table; where it has several, from all their cells in a row."""
-        raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:
         """The query as JSON."""
-        raise NotImplementedError
 
 
 def sensitivity_of_tables(tables: int, schema: Schema, neighbours: Neighbours | str) -> Sensitivity:
