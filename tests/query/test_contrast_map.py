@@ -8,7 +8,8 @@ import pytest
 from numpy.typing import NDArray
 
 from conftest import schema_of
-from crosstally.query.operators import CONTRAST, contrast_variance, contrast_weights
+from crosstally.answers.matrix_errors import contrast_weights
+from crosstally.query.operators import CONTRAST, contrast_variance
 from crosstally.query.queries import Contrast, Product
 
 SIZES = [(2,), (3,), (5,), (2, 2), (2, 3), (4, 2, 3), (2, 5, 2)]

@@ -15,7 +15,7 @@ read from it: F_B C_B, for all B that it is about, times A = S [u K] along each 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import combinations, product
 
@@ -26,6 +26,7 @@ from crosstally.answers.marginal import ErrorKind
 from crosstally.answers.noise_sums import NoiseTerm, half_width
 from crosstally.budget import NoiseKind
 from crosstally.measurements import Measurement
+from crosstally.query.operators import CONTRAST
 from crosstally.residuals import Variances
 from crosstally.residuals.axes import basis_along, map_axis
 from crosstally.residuals.mixed import MixedAxes, Reading
@@ -33,7 +34,7 @@ from crosstally.residuals.nested import Nesting
 from crosstally.schema import Schema
 from crosstally.typing import Floats
 
-__all__ = ["LinearErrors", "MatrixError", "NestedError"]
+__all__ = ["LinearErrors", "MatrixError", "NestedError", "contrast_weights"]
 
 _MOST_LAWS = 400
 """Cells of one table whose quantiles are worked out one by one under Laplace noise, a few milliseconds each; those of
@@ -42,6 +43,20 @@ larger tables count as normal, which many numbers added up nearly are."""
 _DENSE_SCALE = 5.0  # discrete Gaussian noise from this scale on is normal to fifteen digits
 _ROUNDING = 1e-6  # of a standard error, as for other laws: an answer's rounding must not put the truth outside
 _LEAST_WEIGHT = 1e-12  # of the largest: noise that counts for less is left out
+
+
+def contrast_weights(sizes: Iterable[int]) -> tuple[Floats, Floats]:
+    """How much the numbers of a contrast weigh in one cell of the centred table, and how many weigh so much.
+
+    Along an attribute of n values n - 1 numbers weigh -1 / n^2 and one (1 - 1/n) / n; of two values its one number
+    weighs a half, with either sign.
+    """
+    weights = counts = np.ones(1)
+    for n in sizes:
+        own = np.array([(1 / 2, 1)] if CONTRAST.numbers(n) == 1 else [(-1 / n**2, n - 1), ((1 - 1 / n) / n, 1)])
+        weights = np.multiply.outer(weights, own[:, 0]).ravel()
+        counts = np.multiply.outer(counts, own[:, 1]).ravel()
+    return weights, counts
 
 
 class LinearErrors:

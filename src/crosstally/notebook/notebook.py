@@ -32,7 +32,7 @@ from crosstally.notebook.results import Answer, Improvement, Price, TableImprove
 from crosstally.plans.plan import Plan
 from crosstally.privacy.ledger import Ledger
 from crosstally.privacy.ledger_records import ASKED
-from crosstally.query.linear import Linear
+from crosstally.query.linear import Linear, linear_among
 from crosstally.query.queries import Product
 from crosstally.query.question import Question, describe, query_of
 from crosstally.residuals.combining import Estimate, combine
@@ -362,7 +362,7 @@ class Notebook:
 
 def _queries(history: History) -> list[Linear]:
     """The questions that were asked; what matrices measured for releases helps, and is not among them."""
-    return [m.query for m in history.linear[: history.asked] if isinstance(m.query, Linear)]
+    return linear_among(m.query for m in history.linear[: history.asked])
 
 
 def _table_improvement(measurement: Measurement, together: Estimate) -> TableImprovement:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ from crosstally.query.operators import whole
 from crosstally.query.queries import MAX_CELLS, Query
 from crosstally.schema import Schema
 
-__all__ = ["Linear", "Term"]
+__all__ = ["Linear", "Term", "linear_among"]
 
 _MAX_FACTOR = 2**31  # in size: with up to 2^31 rows sums stay within int64
 _MAX_TERMS = 2**22  # so that their sum is exact in doubles
@@ -119,3 +120,8 @@ class Linear(Query):
         """The query as JSON."""
         terms = [{"weight": t.weight, "factors": {name: list(f) for name, f in t.factors}} for t in self.terms]
         return {"linear": terms}
+
+
+def linear_among(queries: Iterable[Query]) -> list[Linear]:
+    """Those queries that are single numbers: they are charged, and remembered, apart from tables."""
+    return [query for query in queries if isinstance(query, Linear)]

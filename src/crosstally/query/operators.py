@@ -33,8 +33,6 @@ __all__ = [
     "CONTRAST",
     "MAX_ENTRIES",
     "VALUES",
-    "Contrasted",
-    "EachValue",
     "GroupMaps",
     "Grouped",
     "Matrices",
@@ -43,7 +41,6 @@ __all__ = [
     "Operator",
     "by_matrix",
     "contrast_variance",
-    "contrast_weights",
     "read_group_maps",
     "read_matrices",
     "read_matrix",
@@ -248,14 +245,6 @@ class Contrasted(Operator):
         n = size
         return ((1, -1, 1),) if n == 2 else ((n - 1, -1, 1), (-1, n - 1, 1), (-1, -1, n - 2))
 
-    def weights(self, size: int) -> tuple[tuple[float, float], ...]:
-        """How much each number of the answer weighs in one value of the centred table M' answer / squared scale.
-
-        For each size of weight that weight and how many numbers have it; with two values both signs have one size.
-        """
-        n = size
-        return ((1 / 2, 1),) if n == 2 else ((-1 / n**2, n - 1), ((1 - 1 / n) / n, 1))
-
     def columns(self, values: NDArray[np.intp], size: int) -> Integers:
         """See Operator."""
         if size == 2:
@@ -315,15 +304,6 @@ def _as_array(matrix: Matrix) -> Integers:
 def contrast_variance(sizes: Iterable[int]) -> float:
     """The variance of a residual's coefficients for each unit of variance of the noise of its contrast."""
     return math.prod(1 / CONTRAST.squared_scale(n) for n in sizes)
-
-
-def contrast_weights(sizes: Iterable[int]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """How much the numbers of a contrast weigh in one cell of the centred table, and how many weigh so much."""
-    weights = counts = np.ones(1)
-    for own in (np.array(CONTRAST.weights(n)) for n in sizes):
-        weights = np.multiply.outer(weights, own[:, 0]).ravel()
-        counts = np.multiply.outer(counts, own[:, 1]).ravel()
-    return weights, counts
 
 
 # Reading what was given

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from crosstally.errors import QueryError
 from crosstally.query.choice import Choice
 from crosstally.query.linear import Linear, Term
 from crosstally.query.operators import Matrix, read_matrices
-from crosstally.query.queries import Cells, Contrast, Kronecker, Product, Query
+from crosstally.query.queries import Cells, Contrast, Kronecker, Query
 
 __all__ = ["query_from_dict"]
 
@@ -20,16 +21,18 @@ def query_from_dict(
 ) -> Query:
     """A query from its JSON; ``groups`` and ``matrices`` are those that it may name instead of holding them."""
     if isinstance(given, dict) and given.keys() == {"kronecker", "matrices"}:
-        return _read_kronecker(given["kronecker"], given["matrices"], matrices or {})
+        own = _named(given["matrices"], matrices, "a Kronecker query must name attributes whose matrices are given")
+        return Kronecker(_names(given["kronecker"], "cells"), read_matrices(own))
     if isinstance(given, dict) and given.keys() == {"cells", "groups"}:
-        return _read_grouped(given["cells"], given["groups"], groups or {})
+        own = _named(given["groups"], groups, "cells in groups must name attributes whose groups are given")
+        if not isinstance(own, Mapping) or not own:
+            raise QueryError("groups must be an object: for each attribute the group of each value")
+        return Cells(_names(given["cells"], "cells"), own)
     if not isinstance(given, dict) or len(given) != 1:
         raise QueryError("a query must be an object with one of cells, contrast, linear, kronecker or choice")
     ((kind, body),) = given.items()
     if kind in ("cells", "contrast"):
-        if not isinstance(body, list) or not all(isinstance(name, str) for name in body):
-            raise QueryError(f"{kind} must be a list of attribute names")
-        return Cells(tuple(body)) if kind == "cells" else Contrast(tuple(body))
+        return (Cells if kind == "cells" else Contrast)(_names(body, kind))
     if kind == "linear" and isinstance(body, list):
         return Linear(tuple(map(_read_term, body)))
     if kind == "choice":
@@ -37,26 +40,19 @@ def query_from_dict(
     raise QueryError(f"a query must be cells, contrast, linear, kronecker or choice, got {kind!r}")
 
 
-def _read_grouped(names: object, groups: object, known: Mapping[str, tuple[int, ...]]) -> Product:
-    """Cells whose groups stand with them, by name of attribute, or are named only."""
-    cells = query_from_dict({"cells": names})
-    if isinstance(groups, list):
-        if not groups or not all(isinstance(name, str) and name in known for name in groups):
-            raise QueryError("cells in groups must name attributes whose groups are given")
-        groups = {name: known[name] for name in groups}
-    if not isinstance(groups, Mapping) or not groups:
-        raise QueryError("groups must be an object: for each attribute the group of each value")
-    return Cells(cells.attributes, groups)
+def _names(given: object, kind: str) -> tuple[str, ...]:
+    if not isinstance(given, list) or set(map(type, given)) - {str}:
+        raise QueryError(f"{kind} must be a list of attribute names")
+    return tuple(given)
 
 
-def _read_kronecker(names: object, matrices: object, known: Mapping[str, Matrix]) -> Product:
-    """A Kronecker query whose matrices stand with it, by name of attribute, or are named only."""
-    attributes = query_from_dict({"cells": names}).attributes
-    if isinstance(matrices, list):
-        if not all(isinstance(name, str) and name in known for name in matrices):
-            raise QueryError("a Kronecker query must name attributes whose matrices are given")
-        matrices = {name: known[name] for name in matrices}
-    return Kronecker(attributes, read_matrices(matrices))
+def _named(given: object, known: Mapping[str, Any] | None, message: str) -> object:
+    """What stands with the query, by name of attribute, or is named only."""
+    if not isinstance(given, list):
+        return given
+    if not given or not all(isinstance(name, str) and name in (known or {}) for name in given):
+        raise QueryError(message)
+    return {name: (known or {})[name] for name in given}
 
 
 def _read_term(given: object) -> Term:

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,8 @@ from crosstally.query.queries import Cells, Product, Query
 from crosstally.schema import DerivedSchema, Impossible, PublicCounts, Schema
 
 __all__ = ["Groups", "all_matrices_of", "check_parts", "full_part", "matrices_of", "mixed_of"]
+
+_IS_PRODUCT, _MATRICES = attrgetter("is_product"), attrgetter("matrices")
 
 
 @dataclass(frozen=True)
@@ -129,8 +132,8 @@ def check_parts(queries: Iterable[Query]) -> None:
     Of a table that is measured by a matrix nothing can be read without them: along the matrix there is no mean. The
     same holds for contrasts over an attribute that has a matrix elsewhere.
     """
-    asked = [query for query in queries if query.is_product]
-    if not any(query.matrices for query in asked):
+    asked = list(filter(_IS_PRODUCT, queries))
+    if not any(map(_MATRICES, asked)):
         return
     mixed = set(mixed_of(asked))
     measured: set[frozenset[str]] = set()
@@ -155,7 +158,9 @@ def matrices_of(queries: Iterable[Query]) -> Matrices:
             independent.
     """
     asked = list(queries)
-    if any(query.matrices for query in asked) and any(query.groups for query in asked):
+    if not any(map(_MATRICES, asked)):
+        return ()
+    if any(query.groups for query in asked):
         raise PlanError("a release with linear strategies cannot count values in groups")
     found = {name: ways for name, ways in _ways(asked).items() if len(ways) == 1}
     return tuple(sorted((name, matrix) for name, ways in found.items() for matrix in ways if matrix is not None))
@@ -174,32 +179,25 @@ def mixed_of(queries: Iterable[Query]) -> Mapping[str, tuple[Matrix, ...]]:
     Raises:
         PlanError: A query holds two such attributes.
     """
-    asked = list(queries)
+    asked = list(filter(_IS_PRODUCT, queries))
+    if not any(map(_MATRICES, asked)):
+        return {}
     found = {name: ways for name, ways in _ways(asked).items() if len(ways) > 1}
-    for query in asked if found else ():
-        if query.is_product:
-            both = [name for name in query.attributes if name in found]
-            if len(both) > 1:
-                raise PlanError(
-                    f"{both[0]!r} and {both[1]!r} are each measured in more than one way, so no table may hold both; "
-                    f"{' x '.join(query.attributes)} does"
-                )
+    for query in asked:
+        both = [name for name in query.attributes if name in found]
+        if len(both) > 1:
+            raise PlanError(
+                f"{both[0]!r} and {both[1]!r} are each measured in more than one way, so no table may hold both; "
+                f"{' x '.join(query.attributes)} does"
+            )
     return {name: tuple(way for way in ways if way is not None) for name, ways in sorted(found.items())}
 
 
-def _ways(queries: Iterable[Query]) -> dict[str, dict[Matrix | None, None]]:
+def _ways(queries: Sequence[Query]) -> dict[str, dict[Matrix | None, None]]:
     """For each attribute that has a matrix somewhere how it is measured: its matrices, None for cells and contrasts."""
-    out: dict[str, dict[Matrix | None, None]] = {}
-    plain: set[str] = set()
-    asked = list(queries)
-    if not any(query.matrices for query in asked):
-        return out
-    for query in asked:
+    out: dict[str, dict[Matrix | None, None]] = {name: {} for query in queries for name, _ in query.matrices}
+    for query in filter(_IS_PRODUCT, queries):
         own = dict(query.matrices)
-        for name, matrix in own.items():
-            out.setdefault(name, {})[matrix] = None
-        if query.is_product:
-            plain.update(name for name in query.attributes if name not in own)
-    for name in plain.intersection(out):
-        out[name][None] = None
+        for name in out.keys() & set(query.attributes):
+            out[name][own.get(name)] = None
     return out

@@ -16,23 +16,21 @@ never dense in a product of attributes, because no table holds two of them (``mi
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.errors import QueryError, TooManyCellsError
+from crosstally.errors import TooManyCellsError
 from crosstally.query.queries import Query
 from crosstally.query.ways import matrices_of, mixed_of
 from crosstally.residuals.axes import LinearAxis, basis_along, linear_axes, map_axis
-from crosstally.residuals.layout import Layout, find
 from crosstally.schema import Schema
 from crosstally.typing import Floats
 
-__all__ = ["Block", "MixedAxes", "PlacedBlocks", "Reading"]
+__all__ = ["Block", "MixedAxes", "Names", "Reading"]
 
 Names = tuple[str, ...]
 
@@ -219,90 +217,3 @@ def _inverse(information: Floats) -> Floats | None:
         return None
     inverse = np.linalg.inv(root)
     return np.asarray((inverse.T @ inverse) * scale[:, None] * scale)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PlacedBlocks:
-    """The blocks of some measurements, and where the coefficients of each stand among sorted keys.
-
-    For each block the places of its unknowns: (coefficients of B, unknowns).
-    """
-
-    axes: MixedAxes
-    places: Mapping[Names, NDArray[np.intp]]
-
-    @staticmethod
-    def keys(axes: MixedAxes) -> Iterator[NDArray[np.uint64]]:
-        """The keys of all coefficients of the blocks."""
-        layout = Layout.of(axes.schema.shape)
-        for block in axes.blocks.values():
-            for name in block.sizes:
-                yield _own_keys(axes.schema, layout, block.part, name).ravel()
-
-    @classmethod
-    def of(cls, axes: MixedAxes, keys: NDArray[np.uint64]) -> PlacedBlocks:
-        """The places among these keys; raises when a table is measured and a part of it is not."""
-        layout, out = Layout.of(axes.schema.shape), {}
-        for each in axes.readings.values():
-            others = max(each.parts, key=len)
-            for part in (part for order in range(len(others)) for part in combinations(others, order)):
-                if part not in axes.blocks or each.mixed[0] not in axes.blocks[part].sizes:
-                    raise _not_all_measured((*others, *each.mixed))
-        for part, block in axes.blocks.items():
-            own = {name: find(keys, _own_keys(axes.schema, layout, part, name))[0] for name in block.sizes}
-            out[part] = np.concatenate(
-                [next(iter(own.values()))[:, :1], *(each[:, 1:] for each in own.values())], axis=1
-            )
-        return cls(axes, out)
-
-    def _covariance(self, block: Block, precision: Floats, *, total_known: bool = False) -> Floats:
-        p = float(precision[self.places[block.part][0, 0]])
-        found = self.axes.covariance(block, p, total_known=total_known)
-        if found is None:
-            raise _not_all_measured((*block.part, next(iter(block.sizes))))
-        return found
-
-    def means(self, sums: Floats, precision: Floats, values: Sequence[NDArray[np.float64]]) -> Floats:
-        """The least squares estimate, from precisions and precision times mean of what others say about each place."""
-        out = np.divide(sums, precision, out=np.zeros_like(sums), where=precision > 0)
-        right = {part: np.zeros(places.shape) for part, places in self.places.items()}
-        for part, places in self.places.items():
-            right[part][:, 0] = sums[places[:, 0]]
-        for i, reading in self.axes.readings.items():
-            table = reading.information(values[i])
-            for part in reading.parts:
-                at = self.axes.blocks[part].at(*reading.mixed)
-                right[part][:, at] += reading.of_part(table, part)
-        for part, places in self.places.items():
-            out[places] = right[part] @ self._covariance(self.axes.blocks[part], precision)
-        return out
-
-    def variances(self, precision: Floats, *, total_known: bool = False) -> Floats:
-        """The variance of each coefficient."""
-        out = np.divide(1.0, precision, out=np.zeros_like(precision), where=precision > 0)
-        for part, places in self.places.items():
-            covariance = self._covariance(self.axes.blocks[part], precision, total_known=total_known)
-            out[places] = np.diagonal(covariance)
-        return out
-
-    def with_total(self, means: Floats, precision: Floats, total: float) -> Floats:
-        """The same estimate with the number of rows known: what T and the others of the empty set share moves along."""
-        out, (places,) = means.copy(), self.places[()]
-        covariance = self._covariance(self.axes.blocks[()], precision)
-        out[places] += covariance[:, 0] / covariance[0, 0] * (total - means[places[0]])
-        out[places[0]] = total
-        return out
-
-
-def _not_all_measured(names: Names) -> QueryError:
-    told = " x ".join(names)
-    return QueryError(f"{told} is measured by a matrix, so all tables inside it and the total must be too")
-
-
-def _own_keys(schema: Schema, layout: Layout, part: Names, name: str) -> NDArray[np.uint64]:
-    """The keys of B and of B with a: (coefficients of B, values of a), T first."""
-    positions = [schema.positions[each] for each in (*part, name)]
-    shape = schema.sizes((*part, name))
-    keys = layout.keys([positions])[0].reshape(shape)
-    inside = keys[tuple(slice(1, None) for _ in part)]
-    return np.asarray(inside.reshape(math.prod(n - 1 for n in shape[:-1]), shape[-1]))

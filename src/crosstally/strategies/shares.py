@@ -52,10 +52,8 @@ def requests_with_shares(
         Request(query, noises[sensitivity, part])
         for query, sensitivity, part in zip(queries, moving, parts, strict=True)
     )
-    additive = Neighbours(neighbours) == Neighbours.ADD_REMOVE and not any(
-        isinstance(query, Linear) for query in queries
-    )
-    if additive:
+    linear = any(isinstance(query, Linear) for query in queries)
+    if Neighbours(neighbours) == Neighbours.ADD_REMOVE and not linear:
         return requests
     factor = _spare_factor(grouped(requests, schema), schema, budget, neighbours)
     return tuple(Request(request.query, _smaller(request.noise, factor)) for request in requests)

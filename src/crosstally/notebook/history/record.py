@@ -25,6 +25,7 @@ from crosstally.notebook.history.likelihood import Belief, Fit, fit
 from crosstally.notebook.history.matrix_answers import answers_of_matrices
 from crosstally.notebook.history.plausible import Plausible, Scale, plausible
 from crosstally.notebook.history.prior import Prior, shares
+from crosstally.query.linear import Linear, linear_among
 from crosstally.query.linear import Linear
 from crosstally.residuals.basis import rebuild
 from crosstally.residuals.combining import Estimate, combine
@@ -137,7 +138,7 @@ class History:
 
     @cached_property
     def _batch(self) -> Batch:
-        return Batch.of([_linear(m) for m in self.linear], self.schema)
+        return Batch.of(linear_among(m.query for m in self.linear), self.schema)
 
     @cached_property
     def _size(self) -> float:
@@ -284,9 +285,8 @@ class History:
     def _tails(self, queries: Sequence[Linear], squares: Floats) -> Floats:
         """How far the error of each query is that of its own Laplace noise: by kurtosis, so the square of its share."""
         own: dict[Linear, float] = {}
-        for measurement in self.linear:
+        for query, measurement in zip(linear_among(m.query for m in self.linear), self.linear, strict=True):
             if measurement.noise is not None and measurement.noise.kind is NoiseKind.LAPLACE:
-                query = _linear(measurement)
                 own[query] = min(measurement.variance, own.get(query, math.inf))
         noise = np.array([own.get(query, math.inf) for query in queries])
         return np.asarray(np.minimum(squares / noise, 1.0) ** 2)
@@ -304,11 +304,6 @@ class History:
             gaps = each.solution.estimates_of(own) - best
             errors += each.weight * (each.solution.errors_of(own, unseen) + gaps**2)
         return best, errors
-
-
-def _linear(measurement: Measurement) -> Linear:
-    assert isinstance(measurement.query, Linear)
-    return measurement.query
 
 
 def _laplace_scales(measurements: Sequence[Measurement]) -> Floats:
