@@ -189,24 +189,6 @@ class TurnedAxes:
         """The variances of these coefficients from those of independent averages."""
         return self._each(averaged, lambda axis: axis.to_helmert**2)
 
-    def with_total(self, combined: Estimate, total: float) -> Estimate:
-        """The same with the number of rows known: all else that was averaged stays."""
-        known = combined.with_total(total)
-        averages = self.from_helmert(combined.coefficients)
-        zero = combined.places([()])[0]
-        before, averages[zero] = self._total_variance(combined), total
-        variances = combined.variances - before * self._each(self._only(zero), lambda axis: axis.to_helmert**2)
-        return replace(known, coefficients=self.to_helmert(averages), variances=np.maximum(variances, 0.0))
-
-    def _only(self, place: NDArray[np.intp]) -> Floats:
-        out = np.zeros(len(self.keys))
-        out[place] = 1.0
-        return out
-
-    @staticmethod
-    def _total_variance(combined: Estimate) -> float:
-        return float(combined.variances[combined.places([()])[0]].item())
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlacedBlocks:
@@ -342,6 +324,8 @@ class Averages:
         """The variances of the coefficients of the residual basis."""
         precision = self._precision
         averaged = 1 / precision if self._mixed is None else self._mixed.variances(precision, total_known=total_known)
+        if total_known:
+            averaged[0] = 0.0
         return averaged if self._turned is None else self._turned.variances(averaged)
 
     @classmethod
@@ -364,14 +348,14 @@ class Averages:
 
     def with_total(self, combined: Estimate, total: float) -> Estimate:
         """An estimate made by these averages, with the number of rows known."""
-        if self._mixed is not None:
-            turned, means = self._turned, combined.coefficients
-            before = means if turned is None else turned.from_helmert(means)
-            means = self._mixed.with_total(before, self._precision, total)
+        turned, mixed = self._turned, self._mixed
+        if turned is not None or mixed is not None:  # then T is measured, and has the first of all keys
+            means = combined.coefficients.copy() if turned is None else turned.from_helmert(combined.coefficients)
+            if mixed is not None:
+                means = mixed.with_total(means, self._precision, total)
+            means[0] = total
             means = means if turned is None else turned.to_helmert(means)
             return replace(combined, coefficients=means, variances=self._combined_variances(total_known=True))
-        if self._turned is not None:
-            return self._turned.with_total(combined, total)
         known = combined.with_total(total)
         for each in self._nested:
             each.move_total(known.coefficients, total - float(combined.coefficients[each.total]))

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -148,7 +149,7 @@ class MixedAxes:
     @classmethod
     def of(cls, schema: Schema, measured: Sequence[tuple[Query, float]]) -> MixedAxes | None:
         """Those of queries and the variance of the noise of each."""
-        return cls(schema, measured) if mixed_of([query for query, _ in measured]) else None
+        return cls(schema, measured) if mixed_of(map(itemgetter(0), measured)) else None
 
     def holds(self, names: Sequence[str]) -> bool:
         """Whether some of these attributes are measured in more than one way."""
