@@ -25,20 +25,16 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.answers.matrix_errors import LinearErrors, MatrixError, NestedError, contrast_weights
 from crosstally.answers.marginal import ErrorKind
-from crosstally.answers.matrix_errors import LinearErrors, MatrixError, NestedError
+from crosstally.answers.matrix_errors import LinearErrors, MatrixError, NestedError, contrast_weights
 from crosstally.answers.moments import Moments
 from crosstally.answers.noise_sums import CellSums, NoiseTerm, half_width
 from crosstally.answers.uncertainty import CellError
 from crosstally.answers.unmeasured.latent_class_model import ReferenceChoice, calibrated
 from crosstally.budget import Noise
-from crosstally.inference.bootstrap import Repeats
-from crosstally.inference.bootstrap import seed_of
-from crosstally.query.operators import contrast_variance
 from crosstally.inference.bootstrap import Bootstrap, seed_of
 from crosstally.measurements import PUBLIC, Measurement
-from crosstally.query.operators import contrast_variance, contrast_weights
+from crosstally.query.operators import contrast_variance
 from crosstally.query.ways import Groups, matrices_of, mixed_of
 from crosstally.residuals import Estimate
 from crosstally.residuals.axes import LinearAxis, linear_axes

@@ -25,8 +25,7 @@ from crosstally.checks import is_number, several
 from crosstally.errors import CrosstallyError, QueryError
 from crosstally.measurements import Measurement
 from crosstally.notebook.history.correlated import Correlated
-from crosstally.query.queries import Product, Query
-from crosstally.query.queries import Cells, Query
+from crosstally.query.queries import Cells, Product, Query
 from crosstally.query.question import query_of
 from crosstally.schema import Schema
 from crosstally.typing import Floats

@@ -168,7 +168,7 @@ def matrices_of(queries: Iterable[Query]) -> Matrices:
 
 def all_matrices_of(queries: Iterable[Query]) -> Mapping[str, tuple[Matrix, ...]]:
     """For each attribute that is measured by a matrix somewhere its matrices, in the order of the queries."""
-    return {name: tuple(way for way in ways if way is not None) for name, ways in sorted(_ways(queries).items())}
+    return {name: tuple(way for way in ways if way is not None) for name, ways in sorted(_ways(list(queries)).items())}
 
 
 def mixed_of(queries: Iterable[Query]) -> Mapping[str, tuple[Matrix, ...]]:
