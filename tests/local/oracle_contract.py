@@ -21,7 +21,7 @@ from crosstally.local import Collector, Protocol, Reason, client
 from crosstally.local.bulk import answers
 from crosstally.local.collector import RECORD
 from crosstally.local.oracles import Oracle, ResidualOracle, ViewOracle, oracle_of
-from crosstally.local.oracles.answers import Tally
+from crosstally.local.oracles.answers import ReportTally
 from crosstally.local.planning.report_groups import Group
 from crosstally.schema import Attribute, Schema
 from reference_local import coefficient_covariance, distribution, exponential_below, helmert, worst_ratio
@@ -116,7 +116,7 @@ class OracleContract:
     def test_answers_are_counted_in_their_slots(self) -> None:
         oracle = self.oracle.of(SIZES, EPSILON)
         drawn = sorted(laws_of(oracle)[0]) * 3
-        counted = Tally.of([oracle.answers]).counts(np.zeros(len(drawn), np.int64), np.array(drawn, np.uint64))
+        counted = ReportTally.of([oracle.answers]).counts(np.zeros(len(drawn), np.int64), np.array(drawn, np.uint64))
         assert counted.tolist() == np.sum([slots_of(oracle, answer) for answer in drawn], axis=0).tolist()
 
     @pytest.mark.parametrize("number", [100_000, pytest.param(4_000_000, marks=pytest.mark.verify)])

@@ -12,7 +12,7 @@ import pytest
 
 from cli_runs import run
 from crosstally.errors import QueryError
-from crosstally.sql.group_by import Numbers
+from crosstally.sql.group_by import SqlNumbers
 from released import views
 
 REFUSED = {
@@ -101,17 +101,17 @@ def test_an_answer_is_a_table_for_other_tools() -> None:
 
 def test_ends_of_arithmetic() -> None:
     one = np.ones(1)
-    a, b = Numbers(5 * one, 4 * one, 6 * one), Numbers(-2 * one, -3 * one, -1 * one)
+    a, b = SqlNumbers(5 * one, 4 * one, 6 * one), SqlNumbers(-2 * one, -3 * one, -1 * one)
     assert [(x.low[0], x.value[0], x.high[0]) for x in (a + b, a - b, a * b, b / a)] == [
         (1, 3, 5),
         (5, 7, 9),
         (-18, -10, -4),
         (-0.75, -0.4, -1 / 6),
     ]
-    unsure = a / Numbers(one, 0 * one, 2 * one)
+    unsure = a / SqlNumbers(one, 0 * one, 2 * one)
     assert (unsure.low[0], unsure.value[0]) == (2, 5)
     assert np.isnan(unsure.high[0])
-    assert np.isnan((a / Numbers.exactly(0.0, 1)).value[0])
+    assert np.isnan((a / SqlNumbers.exactly(0.0, 1)).value[0])
 
 
 def test_the_command(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from crosstally.reliability import Reliability
 from crosstally.residuals import combine
 from crosstally.sources import count
 from crosstally.strategies.advice import Advice, AdviceKind
-from crosstally.strategies.verdicts import Expected
+from crosstally.strategies.verdicts import ExpectedError
 
 TOWNS = [f"town {i}" for i in range(24)]
 SCHEMAS = {
@@ -155,30 +155,30 @@ def test_a_pair_of_binary_attributes_by_hand() -> None:
     [(16.5, "good"), (16.6, "usable with care"), (33.3, "usable with care"), (33.4, "poor"), (100.1, "mostly noise")],
 )
 def test_verdicts_follow_the_limits_of_coefficients_of_variation(error: float, verdict: str) -> None:
-    assert Expected(2, error=error, cells=10, rows=1_000).verdict == verdict
+    assert ExpectedError(2, error=error, cells=10, rows=1_000).verdict == verdict
 
 
 def test_without_rows_it_says_from_how_many_on() -> None:
     """10 x 50 cells / 0.165 = 3,030; 10 x 50 = 500 rows make the typical cell as large as the error."""
-    assert str(Expected(3, error=10, cells=50)) == (
+    assert str(ExpectedError(3, error=10, cells=50)) == (
         "Tables over three attributes will have an error of ± 10 per count: good from 3,100 rows on, mostly noise "
         "below 500."
     )
-    assert Expected(1, error=math.nan, cells=2, rows=5).verdict is None
-    assert "not known beforehand" in str(Expected(1, error=math.nan, cells=2, rows=5))
+    assert ExpectedError(1, error=math.nan, cells=2, rows=5).verdict is None
+    assert "not known beforehand" in str(ExpectedError(1, error=math.nan, cells=2, rows=5))
 
 
 def test_without_rows_advice_tells_counts_from_what_they_are_beside() -> None:
     # Half as many cells of twice the size: 100 rows beside c are 80 beside 2 c, 2.5 times less.
     found = ct.plan(SCHEMAS["labels"], epsilon=1)
     merging = next(each for each in found.advice() if each.kind is AdviceKind.VALUES)
-    before, after = Expected(2, error=100, cells=20), Expected(2, error=80, cells=10)
+    before, after = ExpectedError(2, error=100, cells=20), ExpectedError(2, error=80, cells=10)
     told = str(replace(merging, before=before, after=after)).removeprefix(merging.alternative.change)
     assert told == (
         ": 2.5 times less error relative to cells, which become 2 times as large; "
         "± 100 becomes ± 80, good from 4,900 rows on"
     )
-    same = str(replace(merging, before=before, after=Expected(2, error=50, cells=20)))
+    same = str(replace(merging, before=before, after=ExpectedError(2, error=50, cells=20)))
     assert same.endswith(": 2.0 times less error, ± 50, good from 6,100 rows on")
     with_rows = str(
         replace(merging, before=replace(before, rows=8_000), after=replace(after, rows=8_000))

@@ -19,7 +19,7 @@ from crosstally.answers.intervals import Covered, Modelled
 from crosstally.answers.linear_form import LinearForm, ReleaseSource, normal_draws
 from crosstally.answers.marginal import ErrorKind, Marginal
 from crosstally.answers.moments import MomentTable
-from crosstally.answers.spread import Grouped, InGroups, grouped_bounds, spread
+from crosstally.answers.spread import InGroups, SpreadOverGroups, grouped_bounds, spread
 from crosstally.answers.uncertainty import Bounds, Draws, Joint, LinearLaw, Uncertainty
 from crosstally.answers.unmeasured.known import Known, Reconstruction, known_alike, least_norm, linear_tables
 from crosstally.answers.unmeasured.linear_program import least_differences
@@ -187,7 +187,7 @@ def _spread(
             and errors.bootstrap is not None
             and errors.sizes is not None
         ):
-            cells = Grouped(whole, errors.bootstrap, errors.sizes, axes, cells=found.values, own=own)
+            cells = SpreadOverGroups(whole, errors.bootstrap, errors.sizes, axes, cells=found.values, own=own)
             new, kind = Draws(joint=None, modelled=True, cells=cells, possible=possible), ErrorKind.MODELLED
     values = spread(found.values[None], axes, shares)[0]
     return replace(found, schema=schema, values=values, error_kind=kind, uncertainty=new)

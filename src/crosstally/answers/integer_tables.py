@@ -24,7 +24,7 @@ from crosstally.answers.uncertainty import Bounds
 from crosstally.checks import is_whole
 from crosstally.errors import QueryError, TooManyCellsError
 from crosstally.generate.people import labelled_rows
-from crosstally.inference.integers.cell_columns import Columns, Target
+from crosstally.inference.integers.cell_columns import CellColumns, Target
 from crosstally.inference.integers.programs import nearest_table, round_with_total
 from crosstally.inference.integers.projection import projected_table, whole_numbers
 from crosstally.query.queries import MAX_CELLS, Cells, too_many_cells
@@ -190,7 +190,7 @@ def integer_tables(
     targets = [Target(Cells(names), values) for names, values in answers.items()]
     if not targets:
         raise QueryError("name at least one table")
-    columns = Columns(schema, targets)
+    columns = CellColumns(schema, targets)
     if chosen == "linear-program":
         fitted = nearest_table(schema, targets, objective="total", total=total, time_limit=time_limit)
         counts = round_with_total(fitted.weights, int(total))
@@ -232,7 +232,7 @@ def _independent_numbers(schema: Schema, tables: list[tuple[str, ...]]) -> int:
 
 
 def _distances(
-    columns: Columns, tables: list[tuple[str, ...]], cells: NDArray[np.intp], counts: NDArray[np.int64]
+    columns: CellColumns, tables: list[tuple[str, ...]], cells: NDArray[np.intp], counts: NDArray[np.int64]
 ) -> dict[tuple[str, ...], float]:
     differences = np.abs(columns.of(cells) @ counts - columns.values)
     parts = np.split(differences, np.cumsum([target.values.size for target in columns.targets])[:-1])

@@ -29,7 +29,7 @@ from crosstally.measurements import Measurement
 from crosstally.query.operators import CONTRAST
 from crosstally.residuals import Variances
 from crosstally.residuals.axes import basis_along, map_axis
-from crosstally.residuals.mixed import MixedAxes, Reading
+from crosstally.residuals.mixed import MeasuredWay, MixedAxes
 from crosstally.residuals.nested import Nesting
 from crosstally.schema import Schema
 from crosstally.typing import Floats
@@ -148,7 +148,7 @@ class LinearErrors:
                 yield NoiseTerm(m.noise, weight, count=float(count), variance=m.variance)
 
     @cached_property
-    def _readings(self) -> list[Reading]:
+    def _readings(self) -> list[MeasuredWay]:
         return [self._axes.reading(m.query, m.variance) for m in self._measured]
 
     @cached_property

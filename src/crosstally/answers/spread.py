@@ -39,7 +39,7 @@ from crosstally.residuals import rebuild
 from crosstally.residuals.nested import shares_in_groups
 from crosstally.typing import Floats
 
-__all__ = ["Grouped", "InGroups", "grouped_bounds", "spread"]
+__all__ = ["InGroups", "SpreadOverGroups", "grouped_bounds", "spread"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,7 +73,7 @@ def spread(stack: NDArray[Any], axes: Mapping[int, InGroups], shares: Mapping[in
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Grouped:
+class SpreadOverGroups:
     """A table spread over values: ``whole`` is the table of groups, ``cells`` are its cells.
 
     ``own`` has the weights of the sizes of the interaction of some axes of the table of groups, where it is covered.

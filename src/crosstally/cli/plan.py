@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from crosstally.strategies.advice import Advice
     from crosstally.strategies.planner import Comparison
     from crosstally.strategies.proposal import Proposal
-    from crosstally.strategies.verdicts import Expected
+    from crosstally.strategies.verdicts import ExpectedError
 
 __all__ = ["EXAMPLES", "comparison_table", "plan", "stages_in_words"]
 
@@ -227,7 +227,7 @@ def comparison_json(found: Comparison, advice: Sequence[Advice]) -> dict[str, An
     }
 
 
-def _expected_json(expected: Expected) -> dict[str, Any]:
+def _expected_json(expected: ExpectedError) -> dict[str, Any]:
     return {
         "attributes": expected.order,
         "error": _number(expected.error),

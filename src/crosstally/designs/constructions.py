@@ -6,7 +6,7 @@ the number of blocks of the best one known. The constructions and how many block
 Kuperberg and Patashnik, "New constructions for covering designs", 1995):
 
     Subsets     all k-subsets                           binomial(v, k)
-    Parts       t = 1                                   ceil(v / k)
+    Partition       t = 1                                   ceil(v / k)
     Source      flats of a geometry over GF(q), circles, Golay codes, designs found by search (see below)
     Copies      every point m times                     C(ceil(v / m), floor(k / m), t)
     Weighted    a source, points left out or copied     the blocks of the source
@@ -21,7 +21,7 @@ binomial(q^n + 1, 3) / binomial(q + 1, 3) blocks of q + 1 points.
 
 Five points, blocks of two, every point covered:
 
->>> Parts(5, 2).blocks(lambda *_: ())
+>>> Partition(5, 2).blocks(lambda *_: ())
 [(0,), (1, 2), (3, 4)]
 
 The table of designs found by search, in ``found.txt``.
@@ -190,7 +190,7 @@ class Subsets:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class Partition:
     """The points cut into parts: every single point is covered."""
 
     points: int
@@ -346,7 +346,7 @@ def constructions(points: int, size: int, cover: int, best: Count) -> Iterator[C
         yield Subsets(points, min(points, size) if cover else 0)
         return
     if cover == 1:
-        yield Parts(points, size)
+        yield Partition(points, size)
         return
     if size == cover:
         yield Subsets(points, size)

@@ -21,7 +21,7 @@ from crosstally.local.estimate.pair_shrinkage import Shrunk, shrunk_measurements
 from crosstally.local.estimate.report_counts import measurements_of
 from crosstally.local.group_sizes import GroupSizes
 from crosstally.local.influence import shift_by_liars
-from crosstally.local.oracles.answers import Tally
+from crosstally.local.oracles.answers import ReportTally
 from crosstally.local.planning.methods import SHRUNK
 from crosstally.local.protocol import Protocol
 from crosstally.local.received import Reason, Received, ReportIds
@@ -61,7 +61,7 @@ class Collector:
         spaces = [group.oracle.answers for group in protocol.groups]
         if (slots := sum(space.slots for space in spaces)) > _MOST_SLOTS:
             raise CrosstallyError(f"a collector counts at most {_MOST_SLOTS:,} different answers, got {slots:,}")
-        self._tally = Tally.of(spaces)
+        self._tally = ReportTally.of(spaces)
         self._counts = np.zeros(self._tally.slots, np.int64)
         self._people = np.zeros(len(protocol.groups), np.int64)
         self._ids = ReportIds(np.empty(0, RECORD["id"]))

@@ -34,7 +34,7 @@ __all__ = [
     "ASKED",
     "RAISED",
     "Entry",
-    "Header",
+    "LedgerHeader",
     "RaisedCap",
     "State",
     "asked_digest",
@@ -113,7 +113,7 @@ class RaisedCap:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Header:
+class LedgerHeader:
     """What is fixed when a ledger is created; ``ledger`` is how errors name it."""
 
     id: str
@@ -155,7 +155,7 @@ def header_text(schema: Schema, budget: Budget, neighbours: Neighbours | str) ->
     )
 
 
-def read_header_text(header: str, store: Store) -> Header:
+def read_header_text(header: str, store: Store) -> LedgerHeader:
     """What the header in a store says."""
     try:
         given = read_json(header)
@@ -164,7 +164,7 @@ def read_header_text(header: str, store: Store) -> Header:
             raise LedgerError(f"{store} does not say which format it has")
         schema, budget = Schema.from_dict(given["schema"]).public(), Budget.from_dict(given["budget"])
         neighbours = Neighbours(given["neighbours"])
-        return Header(
+        return LedgerHeader(
             id=str(given["id"]),
             schema=schema,
             first_cap=budget,
@@ -201,12 +201,12 @@ def plan_body(connection: sqlite3.Connection, charged: Event) -> dict[str, Any]:
     return body
 
 
-def plan_dict(connection: sqlite3.Connection, charged: Event, header: Header) -> dict[str, Any]:
+def plan_dict(connection: sqlite3.Connection, charged: Event, header: LedgerHeader) -> dict[str, Any]:
     """The plan of a charge as JSON, as it was written; the schema is kept once, in the header."""
     return {**plan_body(connection, charged), "schema": header.schema.to_dict()}
 
 
-def plan_of(connection: sqlite3.Connection, charged: Event, header: Header) -> Plan:
+def plan_of(connection: sqlite3.Connection, charged: Event, header: LedgerHeader) -> Plan:
     """The plan of a charge."""
     try:
         return Plan.from_dict(plan_dict(connection, charged, header))
@@ -214,7 +214,7 @@ def plan_of(connection: sqlite3.Connection, charged: Event, header: Header) -> P
         raise LedgerError(f"{header.ledger}: the plan of entry {charged.entry} is not sound: {error}") from None
 
 
-def measured(connection: sqlite3.Connection, lines: Sequence[Event], header: Header) -> tuple[Measurement, ...]:
+def measured(connection: sqlite3.Connection, lines: Sequence[Event], header: LedgerHeader) -> tuple[Measurement, ...]:
     """The measurements of a spend whose events are a charge, what was stored for it, and perhaps more."""
     charged, stored = lines[:2]
     plan = plan_body(connection, charged)
@@ -305,7 +305,7 @@ def raised_caps(connection: sqlite3.Connection) -> tuple[RaisedCap, ...]:
     return tuple(RaisedCap(read_cap(event), _moment(event)) for event in found)
 
 
-def cap_of(connection: sqlite3.Connection, header: Header) -> Budget:
+def cap_of(connection: sqlite3.Connection, header: LedgerHeader) -> Budget:
     """The cap, as it was given or raised last."""
     raised = raised_caps(connection)
     return raised[-1].budget if raised else header.first_cap

@@ -15,7 +15,7 @@ from crosstally.plans.request import Rule, first_share, part_of
 from crosstally.privacy.ledger_file import Event, Store, check_chain, digest, events, head, read_header
 from crosstally.privacy.ledger_records import (
     RAISED,
-    Header,
+    LedgerHeader,
     State,
     asked_digest,
     by_entry,
@@ -33,7 +33,7 @@ from crosstally.privacy.ledger_records import (
 __all__ = ["check_anchor", "check_price", "verify"]
 
 
-def verify(store: Store, header: Header) -> None:
+def verify(store: Store, header: LedgerHeader) -> None:
     """Raise unless the file is complete, no event, plan or measurement was changed, and the sums are right."""
     with store.writing_lock() as connection:
         if connection.execute("PRAGMA integrity_check").fetchall() != [("ok",)]:
@@ -52,7 +52,7 @@ def verify(store: Store, header: Header) -> None:
             raise LedgerError(f"{store}: more is spent than its cap allows")
 
 
-def check_anchor(store: Store, header: Header, anchor: str) -> None:
+def check_anchor(store: Store, header: LedgerHeader, anchor: str) -> None:
     """Raise unless a ledger continues from an anchor that was taken of it."""
     check_kind(anchor, str, "anchor", LedgerError)
     own, _, rest = anchor.strip().partition(":")
@@ -75,7 +75,7 @@ def check_anchor(store: Store, header: Header, anchor: str) -> None:
         raise LedgerError(f"{store} is not the one that the anchor was taken of: event {number} differs")
 
 
-def check_price(connection: sqlite3.Connection, charged: Event, header: Header) -> None:
+def check_price(connection: sqlite3.Connection, charged: Event, header: LedgerHeader) -> None:
     """Raise unless a charge is what the budget of its plan's stage costs here, and more than nothing."""
     body, cost = plan_body(connection, charged), cost_of(charged.cost)
     try:
@@ -89,7 +89,7 @@ def check_price(connection: sqlite3.Connection, charged: Event, header: Header) 
         raise LedgerError(f"{header.ledger}: entry {charged.entry} was charged for another plan")
 
 
-def _verify_spend(connection: sqlite3.Connection, lines: Sequence[Event], header: Header) -> None:
+def _verify_spend(connection: sqlite3.Connection, lines: Sequence[Event], header: LedgerHeader) -> None:
     charged = lines[0]
     plan_of(connection, charged, header)
     check_price(connection, charged, header)
@@ -99,7 +99,7 @@ def _verify_spend(connection: sqlite3.Connection, lines: Sequence[Event], header
         measured(connection, lines, header)
 
 
-def _verify_own(lines: Sequence[Event], header: Header) -> None:
+def _verify_own(lines: Sequence[Event], header: LedgerHeader) -> None:
     """Raise unless the events of the ledger itself are raises of the cap, each above the one before."""
     cap, raises = header.first_cap, 0
     for event in lines:

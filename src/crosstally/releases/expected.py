@@ -12,7 +12,7 @@ from crosstally.query.queries import Cells
 from crosstally.releases.release import Release
 from crosstally.residuals import Variances
 
-__all__ = ["MOST_TABLES", "Expected", "expected_errors"]
+__all__ = ["MOST_TABLES", "TableErrors", "expected_errors"]
 
 MOST_TABLES = 10_000
 """Of very many tables the first ones are looked at."""
@@ -22,7 +22,7 @@ _ALMOST_NOTHING = 1e-300  # the variance of a public number of rows; zero has no
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Expected:
+class TableErrors:
     """The standard errors of all tables over so many attributes; NaN when none is covered."""
 
     ways: int
@@ -33,7 +33,7 @@ class Expected:
     most: float
 
 
-def expected_errors(release: Release) -> Iterator[Expected]:
+def expected_errors(release: Release) -> Iterator[TableErrors]:
     """The standard errors of tables over one, two and three attributes; of very many only the first are looked at."""
     names = release.schema.names
     known_total = [] if release.statement.rows is None else [(Cells(()), _ALMOST_NOTHING)]
@@ -43,7 +43,7 @@ def expected_errors(release: Release) -> Iterator[Expected]:
         tables = list(islice(combinations(names, ways), MOST_TABLES))
         errors = [math.sqrt(variance) for variance in predicted.of_all(tables)]
         known = [error for error in errors if math.isfinite(error)] or [math.nan]
-        yield Expected(
+        yield TableErrors(
             ways=ways,
             tables=len(tables),
             covered=sum(map(math.isfinite, errors)),

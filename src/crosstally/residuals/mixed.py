@@ -31,7 +31,7 @@ from crosstally.residuals.axes import LinearAxis, basis_along, linear_axes, map_
 from crosstally.schema import Schema
 from crosstally.typing import Floats
 
-__all__ = ["Block", "MixedAxes", "Names", "Reading"]
+__all__ = ["Block", "MeasuredWay", "MixedAxes", "Names"]
 
 Names = tuple[str, ...]
 
@@ -44,7 +44,7 @@ _MOST_NUMBERS = 20_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Reading:
+class MeasuredWay:
     """What a measurement says: along each attribute A = S [u K], the matrix times the basis.
 
     ``mixed`` is the attribute a that it holds, or nothing; ``parts`` are the sets B of others that it is about.
@@ -132,7 +132,7 @@ class MixedAxes:
         self._grams: list[Floats] = []  # (S H)'(S H) of each way
         self._ways: dict[bytes, int] = {}
         self.blocks: dict[Names, Block] = {}
-        self.readings: dict[int, Reading] = {}
+        self.readings: dict[int, MeasuredWay] = {}
         self._known: dict[object, Floats | None] = {}
         for i, (query, variance) in enumerate(measured):
             if query.is_product and self.holds(query.attributes):
@@ -155,7 +155,7 @@ class MixedAxes:
         """Whether some of these attributes are measured in more than one way."""
         return any(name in self.mixed for name in names)
 
-    def reading(self, query: Query, variance: float) -> Reading:
+    def reading(self, query: Query, variance: float) -> MeasuredWay:
         """What a measurement with noise of this variance says."""
         names, schema = query.attributes, self.schema
         bases = [basis_along(self._axis(name), n) for name, n in zip(names, schema.sizes(names), strict=True)]
@@ -163,12 +163,12 @@ class MixedAxes:
         others = schema.ordered([name for name in names if name not in self.mixed])
         orders = [len(others)] if query.is_residual else range(len(others) + 1)
         parts = tuple(part for order in orders for part in combinations(others, order))
-        return Reading(names, tuple(name for name in names if name in self.mixed), tuple(along), variance, parts)
+        return MeasuredWay(names, tuple(name for name in names if name in self.mixed), tuple(along), variance, parts)
 
     def _axis(self, name: str) -> LinearAxis | None:
         return None if name in self.mixed else self.linear.get(name)
 
-    def _add(self, reading: Reading) -> None:
+    def _add(self, reading: MeasuredWay) -> None:
         (name,) = reading.mixed
         along = reading.along[reading.attributes.index(name)]
         gram = along.T @ along

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from crosstally.errors import QueryError
 from crosstally.query.conditions import Condition, number_of_text, shown
 from crosstally.schema.attribute import MISSING
-from crosstally.sql.group_by import NULL, Groups, Numbers, Tables
-from crosstally.sql.select_statement import Statement, case_name, expressions, read_statement, refused, refused_window
+from crosstally.sql.group_by import NULL, GroupBy, SqlNumbers, Tables
+from crosstally.sql.select_statement import Select, case_name, expressions, read_statement, refused, refused_window
 from crosstally.sql.where_clause import condition_of_sql, labels_in_case, not_missing
 from crosstally.typing import Floats
 
@@ -26,7 +26,7 @@ _FRACTIONS = ("DOUBLE", "FLOAT")  # not DECIMAL, which rounds to as many digits 
 class Evaluation:
     """A statement's expressions over its groups; ``kept`` are the rows that HAVING left, all of them before it."""
 
-    def __init__(self, statement: Statement, groups: Groups, tables: Tables) -> None:
+    def __init__(self, statement: Select, groups: GroupBy, tables: Tables) -> None:
         self.statement, self.groups, self.tables = statement, groups, tables
         self.kept: NDArray[np.intp] = np.arange(groups.rows)
 
@@ -116,9 +116,9 @@ class Evaluation:
                 return None if isinstance(item.node, exp.Column) and item.node.name == column.name else item.node
         return None
 
-    # Numbers
+    # SqlNumbers
 
-    def numbers(self, node: Any, depth: int = 0) -> Numbers:
+    def numbers(self, node: Any, depth: int = 0) -> SqlNumbers:
         """The column of numbers that a tree is."""
         exp = expressions()
         if depth > _DEEPEST:
@@ -126,7 +126,7 @@ class Evaluation:
         if isinstance(node, exp.Paren):
             return self.numbers(node.this, depth + 1)
         if isinstance(node, exp.Literal) and not node.is_string:
-            return Numbers.exactly(float(node.name), len(self.kept))
+            return SqlNumbers.exactly(float(node.name), len(self.kept))
         if isinstance(node, exp.Neg):
             return -self.numbers(node.this, depth + 1)
         if isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Div):
@@ -136,7 +136,7 @@ class Evaluation:
         if isinstance(node, exp.Window):
             return self._window(node, depth)
         if isinstance(node, exp.Grouping):
-            return Numbers.exactly(self._grouping(node), len(self.kept))
+            return SqlNumbers.exactly(self._grouping(node), len(self.kept))
         if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Select):
             return self._one_number(node.this)
         if isinstance(node, exp.Column):
@@ -145,7 +145,7 @@ class Evaluation:
                 return self.numbers(aliased, depth + 1)
         return self.groups.count(self._counted(node)).take(self.kept)
 
-    def _operation(self, node: Any, depth: int) -> Numbers:
+    def _operation(self, node: Any, depth: int) -> SqlNumbers:
         exp = expressions()
         left, right = self.numbers(node.this, depth + 1), self.numbers(node.expression, depth + 1)
         if isinstance(node, exp.Add):
@@ -157,7 +157,7 @@ class Evaluation:
         most = _greatest_share(node.this, node.expression)
         return left / right if most is None else (left / right).within(0.0, most)
 
-    def _changed(self, node: Any, depth: int) -> Numbers:
+    def _changed(self, node: Any, depth: int) -> SqlNumbers:
         exp = expressions()
         inner = self.numbers(node.this, depth + 1)
         if isinstance(node, exp.Cast):
@@ -170,7 +170,7 @@ class Evaluation:
                 raise QueryError(f"ROUND takes a whole number of digits from -{_MOST_DIGITS} to {_MOST_DIGITS}")
             return inner.changed(lambda column: _rounded(column, int(digits)))
         nothing = _number(node.expression)
-        return Numbers(np.where(inner.value == nothing, np.nan, inner.value), inner.low, inner.high)
+        return SqlNumbers(np.where(inner.value == nothing, np.nan, inner.value), inner.low, inner.high)
 
     def _counted(self, node: Any) -> Condition | None:
         """The people that an aggregate counts: all of a group, or those with a condition."""
@@ -193,7 +193,7 @@ class Evaluation:
             raise QueryError(f"{node.name!r} is no number: count people with count(*), by label with GROUP BY")
         raise refused(f"{shown(node.sql('duckdb'))}: the values of people are not in it, and it")
 
-    def _window(self, node: Any, depth: int) -> Numbers:
+    def _window(self, node: Any, depth: int) -> SqlNumbers:
         """SUM(...) OVER (PARTITION BY ...).
 
         The sum of a whole partition is a table of the release, which knows its error better than the sum of its cells.
@@ -208,11 +208,11 @@ class Evaluation:
             np.where(_is_none(self._taken(name, self._known_labels(name))), NULL, self._codes(name)) for name in keys
         ]
         parts = _parts(codes, len(self.kept))
-        sums = Numbers(*(_summed(column, parts) for column in (inner.value, inner.low, inner.high)))
+        sums = SqlNumbers(*(_summed(column, parts) for column in (inner.value, inner.low, inner.high)))
         if len(self.statement.sets) > 1 or self._filtered or self.groups.cases or not _is_count(node.this.this):
             return sums
         own = self.groups.count_over(tuple(keys), self._counted(node.this.this)).take(self.kept)
-        return Numbers(sums.value, own.low, own.high).holding_value()
+        return SqlNumbers(sums.value, own.low, own.high).holding_value()
 
     def _partition_key(self, node: Any) -> str:
         name = self._key_name(node)
@@ -230,13 +230,13 @@ class Evaluation:
             out = 2 * out + (codes == NULL)
         return out
 
-    def _one_number(self, select: Any) -> Numbers:
+    def _one_number(self, select: Any) -> SqlNumbers:
         inner = read_statement(select, self.statement.schema)
         cut = inner.order or inner.limit is not None or inner.offset
         if inner.grouped or len(inner.items) != 1 or inner.having is not None or cut:
             raise refused("a subquery that is not one number")
         condition = None if inner.where is None else condition_of_sql(inner.where, inner.schema)
-        groups = Groups(inner.schema, self.tables, condition, inner.sets, self.groups.level)
+        groups = GroupBy(inner.schema, self.tables, condition, inner.sets, self.groups.level)
         number = Evaluation(inner, groups, self.tables).numbers(inner.items[0].node)
         return number.take(np.zeros(len(self.kept), np.intp))
 

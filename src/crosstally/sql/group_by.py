@@ -1,6 +1,6 @@
 """The groups of a statement: a row for each cell of each grouping set, and how many people each holds.
 
-Numbers with the ends of their intervals, and arithmetic on them.
+SqlNumbers with the ends of their intervals, and arithmetic on them.
 
 Ends are combined as the operation's least and greatest values over the intervals of its operands. For a sum, a
 difference or a ratio this is never too narrow: the deviation of a sum is at most the sum of the deviations, whatever
@@ -25,14 +25,14 @@ from crosstally.typing import Floats
 __all__ = [
     "DIGITS",
     "NULL",
-    "Groups",
-    "Numbers",
+    "GroupBy",
+    "SqlNumbers",
     "Tables",
 ]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Numbers:
+class SqlNumbers:
     """A column: a value for each row, and the ends of its interval; NaN is NULL, or an end that is not known."""
 
     value: Floats
@@ -40,37 +40,37 @@ class Numbers:
     high: Floats
 
     @classmethod
-    def exactly(cls, value: float | Floats, rows: int) -> Numbers:
+    def exactly(cls, value: float | Floats, rows: int) -> SqlNumbers:
         """Numbers that are known."""
         column = np.broadcast_to(np.asarray(value, np.float64), (rows,))
         return cls(column, column, column)
 
-    def take(self, rows: NDArray[np.intp]) -> Numbers:
+    def take(self, rows: NDArray[np.intp]) -> SqlNumbers:
         """Some of the rows."""
-        return Numbers(self.value[rows], self.low[rows], self.high[rows])
+        return SqlNumbers(self.value[rows], self.low[rows], self.high[rows])
 
-    def holding_value(self) -> Numbers:
+    def holding_value(self) -> SqlNumbers:
         """Intervals stretched to hold the value."""
-        return Numbers(self.value, np.minimum(self.low, self.value), np.maximum(self.high, self.value))
+        return SqlNumbers(self.value, np.minimum(self.low, self.value), np.maximum(self.high, self.value))
 
-    def within(self, least: float, most: float) -> Numbers:
+    def within(self, least: float, most: float) -> SqlNumbers:
         """The same where it is known that no true number is below or above these; ends not known become these."""
         low, high = np.nan_to_num(self.low, nan=least), np.nan_to_num(self.high, nan=most)
-        return Numbers(self.value, np.clip(low, least, most), np.clip(high, least, most))
+        return SqlNumbers(self.value, np.clip(low, least, most), np.clip(high, least, most))
 
-    def __neg__(self) -> Numbers:
-        return Numbers(-self.value, -self.high, -self.low)
+    def __neg__(self) -> SqlNumbers:
+        return SqlNumbers(-self.value, -self.high, -self.low)
 
-    def __add__(self, other: Numbers) -> Numbers:
-        return Numbers(self.value + other.value, self.low + other.low, self.high + other.high)
+    def __add__(self, other: SqlNumbers) -> SqlNumbers:
+        return SqlNumbers(self.value + other.value, self.low + other.low, self.high + other.high)
 
-    def __sub__(self, other: Numbers) -> Numbers:
+    def __sub__(self, other: SqlNumbers) -> SqlNumbers:
         return self + -other
 
-    def __mul__(self, other: Numbers) -> Numbers:
+    def __mul__(self, other: SqlNumbers) -> SqlNumbers:
         return self._extremes(other, np.multiply)
 
-    def __truediv__(self, other: Numbers) -> Numbers:
+    def __truediv__(self, other: SqlNumbers) -> SqlNumbers:
         """The ratio; NULL where the divisor is zero, and without an end where it may be."""
         with np.errstate(divide="ignore", invalid="ignore"):
             value = np.where(other.value == 0, np.nan, self.value / other.value)
@@ -80,15 +80,15 @@ class Numbers:
         least = np.where(
             (self.low >= 0) & (other.low >= 0) & (other.high > 0), self.low / _positive(other.high), np.nan
         )
-        return Numbers(value, np.where(may_be_zero, least, out.low), np.where(may_be_zero, np.nan, out.high))
+        return SqlNumbers(value, np.where(may_be_zero, least, out.low), np.where(may_be_zero, np.nan, out.high))
 
-    def changed(self, function: Callable[[Floats], Floats]) -> Numbers:
+    def changed(self, function: Callable[[Floats], Floats]) -> SqlNumbers:
         """Each number changed by a function that never falls."""
-        return Numbers(function(self.value), function(self.low), function(self.high))
+        return SqlNumbers(function(self.value), function(self.low), function(self.high))
 
-    def _extremes(self, other: Numbers, operation: Callable[[Floats, Floats], Floats]) -> Numbers:
+    def _extremes(self, other: SqlNumbers, operation: Callable[[Floats, Floats], Floats]) -> SqlNumbers:
         corners = [operation(a, b) for a in (self.low, self.high) for b in (other.low, other.high)]
-        return Numbers(operation(self.value, other.value), np.min(corners, axis=0), np.max(corners, axis=0))
+        return SqlNumbers(operation(self.value, other.value), np.min(corners, axis=0), np.max(corners, axis=0))
 
 
 def _positive(numbers: Floats) -> Floats:
@@ -115,7 +115,7 @@ class _Block:
 
 
 @dataclass(slots=True, eq=False)
-class Groups:
+class GroupBy:
     """The rows before HAVING: ``codes`` has for each key the code of its value in each row, or NULL.
 
     Keys are attributes and ``cases``: labels with the conditions under which rows get them.
@@ -133,7 +133,7 @@ class Groups:
     codes: dict[str, NDArray[np.intp]] = field(init=False)
     _blocks: list[_Block] = field(init=False)
     _block_numbers: NDArray[np.intp] = field(init=False)
-    _counts: dict[Condition | None, Numbers] = field(init=False, default_factory=dict)
+    _counts: dict[Condition | None, SqlNumbers] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         keys = tuple(dict.fromkeys(name for names in self.sets for name in names))
@@ -145,7 +145,7 @@ class Groups:
             size = int(not block.names and not block.cases) if answer is None else answer.values.size
             for name in keys:
                 codes[name].append(own.get(name, np.full(size, block.cases.get(name, NULL))))
-            numbers.append(Numbers.exactly(0.0, size) if answer is None else self._numbers(answer))
+            numbers.append(SqlNumbers.exactly(0.0, size) if answer is None else self._numbers(answer))
             sizes.append(size)
         self.codes = {name: np.concatenate(parts) for name, parts in codes.items()}
         self._block_numbers = np.repeat(np.arange(len(self._blocks)), sizes)
@@ -170,7 +170,7 @@ class Groups:
         """How many rows there are."""
         return len(self._block_numbers)
 
-    def count(self, condition: Condition | None) -> Numbers:
+    def count(self, condition: Condition | None) -> SqlNumbers:
         """The number of people in each group, or of those of them for whom a condition is true."""
         if condition not in self._counts:
             found = self._answers(self._blocks, condition)
@@ -181,11 +181,11 @@ class Groups:
             self._counts[condition] = _joined(parts)
         return self._counts[condition]
 
-    def count_over(self, names: tuple[str, ...], condition: Condition | None) -> Numbers:
+    def count_over(self, names: tuple[str, ...], condition: Condition | None) -> SqlNumbers:
         """The number of people in the group of each row by some of the attributes of its set alone."""
         (answer,) = self._answers([_Block(names, None, {})], condition)
         if answer is None:
-            return Numbers.exactly(0.0, self.rows)
+            return SqlNumbers.exactly(0.0, self.rows)
         return self._looked_up(names, answer, np.arange(self.rows))
 
     def _answers(self, blocks: Sequence[_Block], condition: Condition | None) -> list[Marginal | None]:
@@ -215,15 +215,15 @@ class Groups:
     def _positions(self, name: str) -> dict[str, int]:
         return {label: code for code, label in enumerate(self.schema[name].labels)}
 
-    def _numbers(self, answer: Marginal) -> Numbers:
+    def _numbers(self, answer: Marginal) -> SqlNumbers:
         low, high = answer.interval(self.level)
-        return Numbers(np.round(answer.values.ravel(), DIGITS), low.ravel(), high.ravel())
+        return SqlNumbers(np.round(answer.values.ravel(), DIGITS), low.ravel(), high.ravel())
 
-    def _placed(self, number: int, names: tuple[str, ...], answer: Marginal | None) -> Numbers:
+    def _placed(self, number: int, names: tuple[str, ...], answer: Marginal | None) -> SqlNumbers:
         rows = np.flatnonzero(self._block_numbers == number)
-        return Numbers.exactly(0.0, len(rows)) if answer is None else self._looked_up(names, answer, rows)
+        return SqlNumbers.exactly(0.0, len(rows)) if answer is None else self._looked_up(names, answer, rows)
 
-    def _looked_up(self, names: tuple[str, ...], answer: Marginal, rows: NDArray[np.intp]) -> Numbers:
+    def _looked_up(self, names: tuple[str, ...], answer: Marginal, rows: NDArray[np.intp]) -> SqlNumbers:
         """The numbers of a table for the groups of some rows; zero for values that the table does not have."""
         found, numbers = np.zeros(len(rows), np.intp), self._numbers(answer)
         there = np.ones(len(rows), np.bool_)
@@ -234,9 +234,9 @@ class Groups:
             there &= own >= 0
             found = found * attribute.size + np.maximum(own, 0)
         taken = numbers.take(found)
-        return Numbers(*(np.where(there, each, 0.0) for each in (taken.value, taken.low, taken.high)))
+        return SqlNumbers(*(np.where(there, each, 0.0) for each in (taken.value, taken.low, taken.high)))
 
 
-def _joined(parts: Sequence[Numbers]) -> Numbers:
+def _joined(parts: Sequence[SqlNumbers]) -> SqlNumbers:
     columns = ([getattr(part, field) for part in parts] for field in ("value", "low", "high"))
-    return Numbers(*(np.concatenate(column) for column in columns))
+    return SqlNumbers(*(np.concatenate(column) for column in columns))

@@ -17,7 +17,7 @@ from crosstally.query.conditions import shown
 from crosstally.schema import Schema
 from crosstally.sql_trees import in_words, known_trees, not_understood
 
-__all__ = ["Item", "Statement", "case_name", "expressions", "read_statement", "refused", "refused_window"]
+__all__ = ["Item", "Select", "case_name", "expressions", "read_statement", "refused", "refused_window"]
 
 _LONGEST = 20_000  # characters of a statement
 _MOST_SETS = 4_096  # grouping sets: CUBE over 12 attributes
@@ -82,7 +82,7 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Statement:
+class Select:
     """A SELECT, read: names of attributes are those of the schema; ``cases`` are keys that group their values."""
 
     schema: Schema
@@ -129,7 +129,7 @@ def _cases(tree: Any, sets: Sequence[Sequence[str]]) -> dict[str, Any]:
     return {name: case for name, case in found.items() if name in keys}
 
 
-def read_statement(given: str | Any, schema: Schema) -> Statement:
+def read_statement(given: str | Any, schema: Schema) -> Select:
     """The statement, from its text or its tree."""
     exp = expressions()
     tree = _parsed(given) if isinstance(given, str) else given
@@ -141,7 +141,7 @@ def read_statement(given: str | Any, schema: Schema) -> Statement:
     group = tree.args.get("group")
     sets = ((),) if group is None else _sets(group, items, schema)
     where, having, order = tree.args.get("where"), tree.args.get("having"), tree.args.get("order")
-    return Statement(
+    return Select(
         schema=schema,
         items=_distinct(items),
         sets=sets,

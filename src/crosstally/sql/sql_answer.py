@@ -17,8 +17,8 @@ from crosstally.errors import QueryError
 from crosstally.html_text import MOST_ROWS, html_table
 from crosstally.schema import Schema
 from crosstally.sql.evaluate import Evaluation
-from crosstally.sql.group_by import DIGITS, Groups, Tables
-from crosstally.sql.select_statement import Statement, expressions, read_statement
+from crosstally.sql.group_by import DIGITS, GroupBy, Tables
+from crosstally.sql.select_statement import Select, expressions, read_statement
 from crosstally.sql.where_clause import branches_of_case, condition_of_sql
 from crosstally.text_table import aligned
 from crosstally.typing import Floats
@@ -98,7 +98,7 @@ def _answered(text: str, schema: Schema, tables: Tables, *, level: float, captio
     statement = read_statement(text, schema)
     condition = None if statement.where is None else condition_of_sql(statement.where, schema)
     cases = {name: branches_of_case(case, schema) for name, case in statement.cases.items()}
-    evaluation = Evaluation(statement, Groups(schema, tables, condition, statement.sets, level, cases), tables)
+    evaluation = Evaluation(statement, GroupBy(schema, tables, condition, statement.sets, level, cases), tables)
     if statement.having is not None:
         evaluation.kept = np.flatnonzero(evaluation.holds(statement.having))
     columns: dict[str, tuple[str | float | None, ...]] = {}
@@ -131,7 +131,7 @@ def _column(numbers: Floats) -> tuple[float | None, ...]:
     return tuple(round(each, DIGITS) + 0.0 if math.isfinite(each) else None for each in numbers.tolist())
 
 
-def _order(statement: Statement, evaluation: Evaluation) -> NDArray[np.intp]:
+def _order(statement: Select, evaluation: Evaluation) -> NDArray[np.intp]:
     """The rows in the order of ORDER BY, of LIMIT and OFFSET. Labels are sorted as the schema has them, NULLs last."""
     keys: list[Floats] = []
     for each in statement.order:
@@ -146,7 +146,7 @@ def _order(statement: Statement, evaluation: Evaluation) -> NDArray[np.intp]:
     return np.asarray(rows[statement.offset : end], np.intp)
 
 
-def _sorted_by(node: Any, statement: Statement, evaluation: Evaluation) -> Floats:
+def _sorted_by(node: Any, statement: Select, evaluation: Evaluation) -> Floats:
     exp = expressions()
     if isinstance(node, exp.Literal) and node.is_int:
         if not 1 <= int(node.name) <= len(statement.items):

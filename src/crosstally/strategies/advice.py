@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from crosstally.budget import Budget, decimal_text
 from crosstally.errors import CrosstallyError
 from crosstally.schema import Attribute, Schema
-from crosstally.strategies.verdicts import Expected, expected_errors, number_in_words
+from crosstally.strategies.verdicts import ExpectedError, expected_errors, number_in_words
 from crosstally.workload import Workload
 
 if TYPE_CHECKING:
@@ -75,8 +75,8 @@ class Advice:
     alternative: Alternative
     _: KW_ONLY
     found: Comparison
-    before: Expected
-    after: Expected
+    before: ExpectedError
+    after: ExpectedError
 
     @property
     def kind(self) -> AdviceKind:
@@ -121,7 +121,9 @@ def advised(found: Comparison, again: Callable[[Alternative], Comparison]) -> tu
     return tuple(sorted(worth, key=lambda each: -each.times))
 
 
-def _followed(alternative: Alternative, before: Expected, again: Callable[[Alternative], Comparison]) -> Advice | None:
+def _followed(
+    alternative: Alternative, before: ExpectedError, again: Callable[[Alternative], Comparison]
+) -> Advice | None:
     """What following an alternative gives; None where it cannot be planned or its error is not known."""
     try:
         found = again(alternative)
@@ -138,7 +140,7 @@ def _followed(alternative: Alternative, before: Expected, again: Callable[[Alter
     return None if after is None else Advice(alternative, found=found, before=before, after=after)
 
 
-def _alternatives(found: Comparison, largest: Expected) -> Iterator[Alternative]:
+def _alternatives(found: Comparison, largest: ExpectedError) -> Iterator[Alternative]:
     same = Alternative(AdviceKind.BUDGET, "", schema=found.chosen.schema, asked=found.asked, budget=found.budget)
     changed = (
         _more_budget(same),
@@ -227,7 +229,7 @@ def _fewer_rows_of_units(same: Alternative) -> Alternative | None:
     )
 
 
-def _fewer_tables(same: Alternative, workload: Workload, largest: Expected) -> Alternative | None:
+def _fewer_tables(same: Alternative, workload: Workload, largest: ExpectedError) -> Alternative | None:
     """Half of the tables that were named, by weight; one of middle size where none were, or where all is predicted."""
     tables = [each for each in workload if len(each[0]) == largest.order]
     if len(tables) < 2:

@@ -22,7 +22,7 @@ from crosstally.strategies import NAMED, Strategy, Task, named
 from crosstally.strategies.advice import Advice, Alternative, advised
 from crosstally.strategies.goal import weighing_tables
 from crosstally.strategies.rules import likely_errors, outlook
-from crosstally.strategies.verdicts import Expected, expected_errors
+from crosstally.strategies.verdicts import ExpectedError, expected_errors
 from crosstally.workload import Workload, check_workload
 
 __all__ = [
@@ -114,7 +114,7 @@ class Comparison:
         return self.outlooks[next(i for i, each in enumerate(self.plans) if each is self.chosen)]
 
     @property
-    def expected(self) -> tuple[Expected, ...]:
+    def expected(self) -> tuple[ExpectedError, ...]:
         """The expected error of the wanted tables and of their margins, by number of attributes."""
         likely = likely_errors(self.chosen, self.rows) if self.rows else None
         return expected_errors(self.outlook, self.rows, likely)

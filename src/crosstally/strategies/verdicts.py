@@ -10,7 +10,7 @@ from crosstally.plans.plan import Plan
 from crosstally.reliability import LIMITS, Reliability, reliability_of
 from crosstally.strategies.goal import goal_of
 
-__all__ = ["Expected", "expected_errors", "number_in_words"]
+__all__ = ["ExpectedError", "expected_errors", "number_in_words"]
 
 _WORTH_SAYING = 0.8  # of the error: a belief that is hardly below it is not said
 
@@ -18,7 +18,7 @@ _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight"
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedError:
     """What to expect of all tables over a number of attributes that matter.
 
     ``error`` is the RMS error of their counts before negative ones are corrected; NaN where they are predicted, so that
@@ -26,9 +26,9 @@ class Expected:
     that is known. A typical cell has the rows divided by the cells. The error of a release, after inference and with
     what is not worth its noise left out, is likely between ``at_best`` and ``likely``; NaN where that cannot be told.
 
-    >>> print(Expected(2, error=30, cells=20, rows=50_000))
+    >>> print(ExpectedError(2, error=30, cells=20, rows=50_000))
     Tables over two attributes will be within 1.2% of a typical cell (± 30 of 2,500 rows): good.
-    >>> print(Expected(2, error=30, cells=20))
+    >>> print(ExpectedError(2, error=30, cells=20))
     Tables over two attributes will have an error of ± 30 per count: good from 3,700 rows on, mostly noise below 600.
     """
 
@@ -117,7 +117,7 @@ class Expected:
 
 def expected_errors(
     outlook: Plan, rows: int | None, likely: Mapping[int, tuple[float, float]] | None = None
-) -> tuple[Expected, ...]:
+) -> tuple[ExpectedError, ...]:
     """What to expect of the tables that a plan is for and of those inside them, by their number of attributes.
 
     ``outlook`` has what all stages may measure together, ``likely`` the ends of what the strategy
@@ -127,7 +127,7 @@ def expected_errors(
     goal, errors = goal_of(outlook.schema, outlook.workload), outlook.order_errors
     unknown = (math.nan, math.nan)
     return tuple(
-        Expected(order, error=errors[order], cells=cells, rows=rows, likely=high, at_best=low)
+        ExpectedError(order, error=errors[order], cells=cells, rows=rows, likely=high, at_best=low)
         for order, cells in zip(goal.orders, goal.cells, strict=True)
         for low, high in [believed.get(order, unknown)]
     )

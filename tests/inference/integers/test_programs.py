@@ -13,7 +13,7 @@ from conftest import schema_of
 from crosstally.budget import Noise, NoiseKind, Sensitivity
 from crosstally.errors import CrosstallyError, QueryError, TooManyCellsError
 from crosstally.inference.integers import programs
-from crosstally.inference.integers.cell_columns import Columns, Target
+from crosstally.inference.integers.cell_columns import CellColumns, Target
 from crosstally.inference.integers.pricing import all_scores, best_listed, best_proved, local_search, scores_of
 from crosstally.inference.integers.programs import nearest_table, round_with_total
 from crosstally.privacy.noise import draw
@@ -254,7 +254,7 @@ def test_pricing_against_all_cells() -> None:
         Cells(("a0", "a4")),
         Cells(("a2",)),
     ]
-    columns = Columns(schema, [Target(query, np.zeros(query.shape(schema))) for query in queries])
+    columns = CellColumns(schema, [Target(query, np.zeros(query.shape(schema))) for query in queries])
     multipliers = rng.normal(size=len(columns.values))
     cells = np.stack(np.unravel_index(np.arange(schema.cells), schema.shape), axis=1)
     truth = columns.of(cells).T @ multipliers
@@ -279,7 +279,7 @@ def test_cells_improve_by_their_score_and_the_multiplier_of_the_total(
     With -1 the three cells of score 2 improve; the search that found them does not know the largest of all.
     """
     schema = schema_of(2, 3)
-    columns = Columns(schema, [Target(Cells(("a0",)), np.zeros(2))])
+    columns = CellColumns(schema, [Target(Cells(("a0",)), np.zeros(2))])
     tables = columns.score_tables(np.array([1.0, 2.0]))
     solved = programs._Solved(
         np.zeros((1, 2), np.intp), np.ones(1), distance=0.0, multipliers=np.ones(2), total_multiplier=of_the_total
@@ -295,7 +295,7 @@ def test_cells_improve_by_their_score_and_the_multiplier_of_the_total(
 def test_columns_are_the_answers_of_single_rows() -> None:
     schema = schema_of(2, 3, 4)
     queries: list[Product] = [Contrast(("a2", "a0")), Cells(("a1", "a2")), Cells(()), Contrast(("a1",))]
-    columns = Columns(schema, [Target(query, np.zeros(query.shape(schema))) for query in queries])
+    columns = CellColumns(schema, [Target(query, np.zeros(query.shape(schema))) for query in queries])
     for cell in ((0, 0, 0), (1, 2, 3), (0, 1, 2)):
         row = np.zeros(schema.shape, np.int64)
         row[cell] = 1

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from crosstally.notebook.history.ascent import Ascent, Fit
+from crosstally.notebook.history.ascent import Ascent, AscentFit
 from crosstally.notebook.history.constraints import Constraints, Problem
 from crosstally.notebook.history.prior import Prior
 from crosstally.schema import Attribute, Schema
@@ -37,7 +37,7 @@ def one_query(weight: float, difference: float) -> Ascent:
     return ascent
 
 
-def fit_at(weight: float, difference: float) -> Fit:
+def fit_at(weight: float, difference: float) -> AscentFit:
     """How the weight is judged after one sweep."""
     ascent = one_query(weight, difference)
     ascent.run(1)  # weights move with every second sweep: this one only judges them

@@ -16,7 +16,7 @@ from crosstally.notebook.history.alpha import best_alpha, cross_validated, folds
 from crosstally.notebook.history.bundles import Batch
 from crosstally.notebook.history.components import Past, Structure
 from crosstally.notebook.history.laplace import replaced, tilted
-from crosstally.notebook.history.likelihood import Belief, fit, statistics
+from crosstally.notebook.history.likelihood import VariancePrior, fit, statistics
 from crosstally.notebook.history.prior import Prior
 from crosstally.query.linear import Linear, Term
 from crosstally.query.queries import Cells, Contrast
@@ -202,7 +202,7 @@ def test_variances_are_learned() -> None:
         answers[bundle.rows] = projected(bundle, bundle.positions, prior) @ values[bundle.positions]
     answers += rng.normal(0, 2, 600)
     past = Past(answers, noise=np.full(600, 4.0))
-    found = fit(structure, past, scales=np.zeros(600), fixed={}, belief=Belief(100.0))
+    found = fit(structure, past, scales=np.zeros(600), fixed={}, belief=VariancePrior(100.0))
     assert np.exp(np.mean(np.log(list(found.solution.variances.values())))) == pytest.approx(truth, rel=0.6)
 
 

@@ -11,7 +11,7 @@ import pytest
 from crosstally.notebook.history import likelihood, loadings
 from crosstally.notebook.history.bundles import Batch, projected
 from crosstally.notebook.history.components import Past, Structure
-from crosstally.notebook.history.likelihood import Belief, fit
+from crosstally.notebook.history.likelihood import VariancePrior, fit
 from crosstally.notebook.history.loadings import Mixture, evidence, moved, ordered_covariance
 from crosstally.notebook.history.prior import Prior
 from crosstally.query.linear import Linear, Term
@@ -197,7 +197,7 @@ def test_what_is_learned_from_some_pairs_helps_in_all(monkeypatch: pytest.Monkey
     structure = Structure(batch, prior, known=[()])
 
     def error() -> float:
-        found = fit(structure, past, scales=np.zeros(900), fixed={}, belief=Belief(1e8, 4.0))
+        found = fit(structure, past, scales=np.zeros(900), fixed={}, belief=VariancePrior(1e8, 4.0))
         assert found.converged
         estimates = found.solution.estimates(asked, known=[()]) + known_new
         return float(np.sqrt(np.mean((estimates - truth_new) ** 2)))
@@ -223,9 +223,9 @@ def _expected(batch: Batch, prior: Prior) -> np.ndarray:
 def test_a_fit_that_is_cut_short_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     case = Case(2)
     past = case.solution.past
-    options = {"scales": np.zeros(60), "fixed": {}, "belief": Belief(100.0)}
+    options = {"scales": np.zeros(60), "fixed": {}, "belief": VariancePrior(100.0)}
     assert fit(Structure(Batch.of(case.past, SCHEMA), case.prior), past, **options).converged
     monkeypatch.setattr(likelihood, "_STEPS", 1)
-    options["belief"] = Belief(1e6)
+    options["belief"] = VariancePrior(1e6)
     monkeypatch.setattr(likelihood, "_shaped", lambda structure, learner, mixture: structure)
     assert not fit(Structure(Batch.of(case.past, SCHEMA), case.prior), past, **options).converged

@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY, dataclass
 from crosstally.browser.common.site import texts_of
 from crosstally.browser.steward.review import Review
 from crosstally.schema import MISSING, OTHER, Attribute, Outside, RowReading, Schema
-from crosstally.strategies.verdicts import Expected
+from crosstally.strategies.verdicts import ExpectedError
 
 __all__ = ["Card", "LabelLine", "card", "facts", "outlook"]
 
@@ -161,11 +161,11 @@ def outlook(review: Review) -> dict[str, object]:
     return {"rows": rows, "instead": instead, "budget": str(budget), "epsilon": budget.to_dict().get("epsilon", "")}
 
 
-def _figure(expected: Expected) -> str:
+def _figure(expected: ExpectedError) -> str:
     return expected.figure if expected.known else text("outlook.unknown")
 
 
-def _change(before: Expected | None, now: Expected) -> str:
+def _change(before: ExpectedError | None, now: ExpectedError) -> str:
     """How much smaller or larger the error is, beside a typical cell."""
     if before is None or not before.known or not now.known or not now.error or not before.error:
         return ""

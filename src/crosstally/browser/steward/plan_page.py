@@ -27,7 +27,7 @@ from crosstally.releases.statement import caveats
 from crosstally.schema import Schema
 from crosstally.strategies.advice import Advice, AdviceKind
 from crosstally.strategies.proposal import Proposal
-from crosstally.strategies.verdicts import Expected
+from crosstally.strategies.verdicts import ExpectedError
 
 __all__ = ["budget_in_words", "create_app", "query_of", "read_proposal"]
 
@@ -43,7 +43,7 @@ _TELLING = Fraction(1, 1000)
 """Rows on average that a delta would allow to be published outright; from here on the page warns."""
 
 
-Found = tuple[tuple[Expected, ...], tuple[Advice, ...]]
+Found = tuple[tuple[ExpectedError, ...], tuple[Advice, ...]]
 """What to expect of a proposal, and what would change it."""
 
 _NOTHING_FOUND: Found = (), ()
@@ -154,7 +154,7 @@ def _begun(words: str) -> str:
     return words[0].upper() + words[1:]
 
 
-def _by_rows(expected: tuple[Expected, ...], rows: int | None) -> list[tuple[str, list[str]]]:
+def _by_rows(expected: tuple[ExpectedError, ...], rows: int | None) -> list[tuple[str, list[str]]]:
     """The error beside a typical cell, with other numbers of rows and the same plan."""
     numbers = [max(1, round((rows or _ROWS) * times)) for times in _TIMES]
     return [

@@ -13,7 +13,7 @@ from crosstally.platform_files import write_bytes, write_text
 from crosstally.schema import RowReading, Schema
 from crosstally.sources.distributions import Distribution, Distributions
 from crosstally.strategies.proposal import Proposal
-from crosstally.strategies.verdicts import Expected
+from crosstally.strategies.verdicts import ExpectedError
 
 __all__ = ["Outlook", "Review", "previous_of"]
 
@@ -29,7 +29,7 @@ def previous_of(path: Path) -> Path:
     return path.with_name(f"{path.name}.previous")
 
 
-Outlook = tuple[tuple[Expected, ...], str]
+Outlook = tuple[tuple[ExpectedError, ...], str]
 """The error to expect of the tables that matter, or why there is none."""
 
 

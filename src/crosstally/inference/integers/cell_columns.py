@@ -18,7 +18,7 @@ from crosstally.query.queries import Query
 from crosstally.schema import Schema
 from crosstally.typing import Floats
 
-__all__ = ["Columns", "ScoreTable", "Target"]
+__all__ = ["CellColumns", "ScoreTable", "Target"]
 
 MAX_NUMBERS = 20_000  # limits time and memory: each number is a row of the linear program. More are refused
 
@@ -42,7 +42,7 @@ class ScoreTable:
     values: Floats
 
 
-class Columns:
+class CellColumns:
     """The columns of all cells of a schema's full table for some targets, and sums over them."""
 
     def __init__(self, schema: Schema, targets: Sequence[Target]) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.errors import CrosstallyError, QueryError
-from crosstally.inference.integers.cell_columns import Columns, ScoreTable, Target
+from crosstally.inference.integers.cell_columns import CellColumns, ScoreTable, Target
 from crosstally.inference.integers.pricing import MAX_LISTED, best_listed, best_proved, local_search, scores_of
 from crosstally.schema import Schema
 from crosstally.typing import Floats
@@ -87,11 +87,11 @@ def nearest_table(
         raise QueryError(f"total must be a number of at least 0, got {total}")
     if not 0 < time_limit < math.inf:
         raise QueryError(f"time_limit must be a positive number of seconds, got {time_limit}")
-    columns = Columns(schema, targets)
+    columns = CellColumns(schema, targets)
     return _generate(columns, objective, total, time.monotonic() + time_limit)
 
 
-def _generate(columns: Columns, objective: Objective, total: float | None, deadline: float) -> FittedTable:
+def _generate(columns: CellColumns, objective: Objective, total: float | None, deadline: float) -> FittedTable:
     """Column generation: solve with some cells, add those with positive scores, until none has one."""
     shape = columns.schema.shape
     random = np.random.default_rng(0)  # the same cells are tried every time: answers do not change from run to run
@@ -154,7 +154,7 @@ def _improving(
     return found[order[scores[order] > _TOLERANCE]], largest
 
 
-def _most_rows(columns: Columns, objective: Objective, total: float | None, distance: float) -> float:
+def _most_rows(columns: CellColumns, objective: Objective, total: float | None, distance: float) -> float:
     """A number that the total of an optimal table does not exceed."""
     if total is not None:
         return total
@@ -182,7 +182,7 @@ class _Solved:
 
 
 def _solve(
-    columns: Columns, cells: NDArray[np.intp], *, objective: Objective, total: float | None, deadline: float
+    columns: CellColumns, cells: NDArray[np.intp], *, objective: Objective, total: float | None, deadline: float
 ) -> _Solved | None:
     """The solution for these cells, or None when time ran out."""
     from scipy.optimize import linprog

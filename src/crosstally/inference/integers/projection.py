@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.errors import QueryError
-from crosstally.inference.integers.cell_columns import Columns, Target
+from crosstally.inference.integers.cell_columns import CellColumns, Target
 from crosstally.inference.integers.pricing import MAX_LISTED, best_listed, local_search, scores_of
 from crosstally.inference.integers.programs import FittedTable, round_with_total
 from crosstally.schema import Schema
@@ -47,7 +47,7 @@ def projected_table(
     """
     if not all(target.query.is_table for target in targets):
         raise QueryError("a table is projected on marginals: give cells")
-    columns = Columns(schema, targets)
+    columns = CellColumns(schema, targets)
     least = step * len(targets)  # a cell stands once in every table, so its column has this squared length x step
     deadline, random = time.monotonic() + time_limit, np.random.default_rng(0)
     cells, weights = np.empty((0, len(schema.shape)), np.intp), np.empty(0)
@@ -69,7 +69,7 @@ def projected_table(
 
 
 def _pointing(
-    columns: Columns, left: Floats, cells: NDArray[np.intp], *, random: np.random.Generator, least: float
+    columns: CellColumns, left: Floats, cells: NDArray[np.intp], *, random: np.random.Generator, least: float
 ) -> NDArray[np.intp]:
     """New cells whose columns point to what is left of the targets, best first."""
     shape = columns.schema.shape
@@ -114,7 +114,7 @@ def nonnegative_least_squares(gram: Floats, linear: Floats, start: Floats) -> Fl
     return weights
 
 
-def whole_numbers(columns: Columns, fitted: FittedTable, total: int) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+def whole_numbers(columns: CellColumns, fitted: FittedTable, total: int) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
     """Cells and counts with this total, near the targets: weights rounded, then single rows moved while that helps."""
     cells, weights = fitted.cells, fitted.weights
     if not len(cells):

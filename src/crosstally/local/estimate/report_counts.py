@@ -16,7 +16,7 @@ from dataclasses import KW_ONLY, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.local.oracles.oracle import Residual, ResidualOracle, ViewOracle
+from crosstally.local.oracles.oracle import ResidualAnswer, ResidualOracle, ViewOracle
 from crosstally.local.planning.report_groups import Group
 from crosstally.local.protocol import Protocol
 from crosstally.measurements import Measurement
@@ -83,7 +83,7 @@ def _cells(names: tuple[str, ...], oracle: ViewOracle, slots: NDArray[np.int64],
     )
 
 
-def _contrast(names: tuple[str, ...], sizes: tuple[int, ...], found: Residual, sample: Sample) -> Measurement:
+def _contrast(names: tuple[str, ...], sizes: tuple[int, ...], found: ResidualAnswer, sample: Sample) -> Measurement:
     own, shape = tuple(names[axis] for axis in found.axes), [sizes[axis] for axis in found.axes]
     frequencies = found.values / sample.people
     most, coefficients = math.prod(1 / n for n in shape), math.prod(n - 1 for n in shape)

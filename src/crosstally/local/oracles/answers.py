@@ -27,7 +27,7 @@ __all__ = [
     "AnswerSpace",
     "Answers",
     "Counts",
-    "Tally",
+    "ReportTally",
     "filled",
     "threshold",
 ]
@@ -65,7 +65,7 @@ class AnswerSpace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Tally:
+class ReportTally:
     """The answers of many groups, each in its own space, checked and counted in one array of slots.
 
     All arrays have an entry for each group but ``starts``, which has the end of the last group as well: group g is
@@ -79,7 +79,7 @@ class Tally:
     masked: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, spaces: Sequence[AnswerSpace]) -> Tally:
+    def of(cls, spaces: Sequence[AnswerSpace]) -> ReportTally:
         """The tally of groups with these answers."""
         return cls(
             starts=np.concatenate([[0], np.cumsum([space.slots for space in spaces])]).astype(np.int64),

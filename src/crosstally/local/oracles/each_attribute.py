@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from crosstally.errors import PlanError
 from crosstally.local.oracles.answers import MOST_SLOTS, Answers, AnswerSpace, Counts
 from crosstally.local.oracles.odds import odds_below, read_probability, rounded_down
-from crosstally.local.oracles.oracle import Codes, Residual, ResidualOracle, centred
+from crosstally.local.oracles.oracle import Codes, ResidualAnswer, ResidualOracle, centred
 from crosstally.local.oracles.randomised_response import RandomisedResponse
 from crosstally.local.oracles.registry import register
 
@@ -73,11 +73,11 @@ class EachAttribute(ResidualOracle):
             out = (out - out.mean(axis=place, keepdims=True)) / scales[axis]
         return out
 
-    def residuals(self, slots: Counts, ways: int) -> Iterator[Residual]:
+    def residuals(self, slots: Counts, ways: int) -> Iterator[ResidualAnswer]:
         """Those over one, two, ... attributes, up to ``ways``."""
         for order in range(1, ways + 1):
             for axes in combinations(range(len(self.sizes)), order):
-                yield Residual(axes, self.residual(slots, axes), self.response(axes))
+                yield ResidualAnswer(axes, self.residual(slots, axes), self.response(axes))
 
     def extremes(self, wanted: Mapping[tuple[int, ...], NDArray[np.float64]]) -> tuple[float, float]:
         """Over all values of the attributes that matter."""

@@ -44,7 +44,7 @@ from numpy.typing import NDArray
 from crosstally.local import client
 from crosstally.local.oracles.answers import Answers, AnswerSpace, Counts
 
-__all__ = ["Codes", "Oracle", "Residual", "ResidualOracle", "ViewOracle", "cell_numbers", "centred"]
+__all__ = ["Codes", "Oracle", "ResidualAnswer", "ResidualOracle", "ViewOracle", "cell_numbers", "centred"]
 
 Codes = NDArray[np.int64]
 
@@ -187,7 +187,7 @@ def _coefficient_variance(oracle: ViewOracle) -> float:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Residual:
+class ResidualAnswer:
     """R_B of the counts of the people who reported, B the attributes at ``axes``: unbiased.
 
     ``response`` is what perturbation adds to the variance of a coefficient for each report.
@@ -204,7 +204,7 @@ class ResidualOracle(Oracle):
     __slots__ = ()
 
     @abstractmethod
-    def residuals(self, slots: Counts, ways: int) -> Iterator[Residual]:
+    def residuals(self, slots: Counts, ways: int) -> Iterator[ResidualAnswer]:
         """The residuals that matter for tables over so many attributes, from what the collector keeps."""
 
 

@@ -15,7 +15,7 @@ from crosstally.errors import PlanError
 from crosstally.local.oracles.answers import MOST_SLOTS, Answers, AnswerSpace, Counts, filled, threshold
 from crosstally.local.oracles.hadamard_response import hadamard_order, hadamard_transform
 from crosstally.local.oracles.odds import odds_below, read_probability, rounded_down
-from crosstally.local.oracles.oracle import Codes, Residual, ResidualOracle, centred
+from crosstally.local.oracles.oracle import Codes, ResidualAnswer, ResidualOracle, centred
 from crosstally.local.oracles.registry import register
 
 __all__ = ["ResidualBit"]
@@ -77,9 +77,9 @@ class ResidualBit(ResidualOracle):
             out = np.moveaxis((signs - signs.mean(axis=-1, keepdims=True)) * (order - 1) / order, -1, axis)
         return out / float(2 * self.keep - 1)
 
-    def residuals(self, slots: Counts, ways: int) -> Iterator[Residual]:  # noqa: ARG002 (there is only one)
+    def residuals(self, slots: Counts, ways: int) -> Iterator[ResidualAnswer]:  # noqa: ARG002 (there is only one)
         """The residual over all its attributes."""
-        yield Residual(tuple(range(len(self.sizes))), self.residual(slots), self.response)
+        yield ResidualAnswer(tuple(range(len(self.sizes))), self.residual(slots), self.response)
 
     def extremes(self, wanted: Mapping[tuple[int, ...], NDArray[np.float64]]) -> tuple[float, float]:
         """Over all rows of all attributes, and both signs; it is what ``residual`` does, the other way round."""

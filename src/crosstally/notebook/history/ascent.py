@@ -27,7 +27,7 @@ from crosstally.notebook.history.constraints import Constraints, Problem
 from crosstally.notebook.history.newton import MOST_QUERIES, Newton
 from crosstally.typing import Floats
 
-__all__ = ["WINDOW", "Ascent", "Fit"]
+__all__ = ["WINDOW", "Ascent", "AscentFit"]
 
 # Sweeps over which means are averaged before they are judged: single sweeps differ by the noise of the sample.
 WINDOW = 10
@@ -51,7 +51,7 @@ class Ascent:
         self._newton = Newton(posed.constraints, self.chain) if few else None
         self._step = 1.0 if few else 1 / _overlap(posed)
         self.sweeps, self.taken = 0, 0.0
-        self.fit = Fit((), violation=math.inf, gap=math.inf)
+        self.fit = AscentFit((), violation=math.inf, gap=math.inf)
 
     def bound(self, constraints: Sequence[Constraints]) -> None:
         """Continue from the weights so far, with the same constraints and new bounds."""
@@ -154,7 +154,7 @@ class Ascent:
             self.weights[i] = np.clip(moved, -each.bounds, each.bounds)
         return found
 
-    def _judged(self, means: Sequence[Floats]) -> Fit:
+    def _judged(self, means: Sequence[Floats]) -> AscentFit:
         """How far from the optimum: the gradient must be 0, or the weight at the bound that the gradient points to.
 
         With difference = target - mean the gradient is difference - k w, k the softness. ``violation`` is the largest
@@ -176,11 +176,11 @@ class Ascent:
             slope = np.minimum(np.abs(differences) / np.maximum(softness, 1e-300), each.bounds)
             penalty = slope * np.abs(differences) - softness * slope**2 / 2
             gap += float(np.sum(penalty + softness * weights**2 / 2 - weights * differences))
-        return Fit(tuple(means), violation=violation, gap=gap)
+        return AscentFit(tuple(means), violation=violation, gap=gap)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Fit:
+class AscentFit:
     """The means of the queries over some sweeps, and how far they and the weights are from the optimum: ``_judged``."""
 
     means: tuple[Floats, ...]

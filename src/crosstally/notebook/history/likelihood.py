@@ -14,7 +14,7 @@ N(log v_0, spread^2) adds -2 log(v_S / v_0) / (spread^2 v_S) to the difference: 
 expected, a positive one to what is shown, so that neither side becomes negative. A variance of 9 that is believed to
 be 1 with a spread of 3 is expected to be smaller by 2 log(9) / 9 / 9:
 
->>> shown, expected = Belief(1.0).pulls(9.0)
+>>> shown, expected = VariancePrior(1.0).pulls(9.0)
 >>> shown, round(expected, 4)
 (0.0, 0.0543)
 """
@@ -33,7 +33,7 @@ from crosstally.notebook.history.laplace import replaced
 from crosstally.notebook.history.loadings import Mixture, moved
 from crosstally.typing import Floats
 
-__all__ = ["Belief", "Fit", "fit", "information", "statistics"]
+__all__ = ["LikelihoodFit", "VariancePrior", "fit", "information", "statistics"]
 
 _STEPS = 100  # limits time: steps end at the tolerance below. If they end here, ``converged`` is False
 # Steps of variances alone, and then of shares and of matrices: a set number, since the fit goes on afterwards. Chosen.
@@ -46,7 +46,7 @@ _TOLERANCE = 0.02  # in standard errors of past queries: the fit has ended when 
 
 
 @dataclass(frozen=True, slots=True)
-class Belief:
+class VariancePrior:
     """The prior of every variance: log-normal around ``variance``.
 
     ``spread`` is the standard deviation of its logarithm.
@@ -62,7 +62,7 @@ class Belief:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Fit:
+class LikelihoodFit:
     """The result of the fit: the attributes' matrices, the variances, and normal answers in place of Laplace ones.
 
     ``converged`` is True if the last step moved no estimate of a past query by over 2% of its standard error.
@@ -75,7 +75,7 @@ class Fit:
 class _Learner:
     """Past answers and what is learned of them so far."""
 
-    def __init__(self, past: Past, *, scales: Floats, fixed: Mapping[Positions, float], belief: Belief) -> None:
+    def __init__(self, past: Past, *, scales: Floats, fixed: Mapping[Positions, float], belief: VariancePrior) -> None:
         self.past, self.answers = past, past.answers
         self.scales, self.fixed, self.belief = scales, fixed, belief
         self.variances: dict[Positions, float] = {}
@@ -95,8 +95,8 @@ def fit(
     *,
     scales: Floats,
     fixed: Mapping[Positions, float],
-    belief: Belief,
-) -> Fit:
+    belief: VariancePrior,
+) -> LikelihoodFit:
     """The variances with the highest marginal likelihood; those in ``fixed`` stay as they are.
 
     The attributes' matrices (``loadings``) are learned as well, in a fixed number of steps.
@@ -115,8 +115,8 @@ def fit(
         # Judged by the estimates: a variance that no estimate depends on may drift for long
         gaps = np.abs(solution.fitted - before.fitted)
         if np.all(gaps <= _TOLERANCE * solution.fitted_errors):
-            return Fit(solution, True)
-    return Fit(solution, False)
+            return LikelihoodFit(solution, True)
+    return LikelihoodFit(solution, False)
 
 
 def _shaped(structure: Structure, learner: _Learner, mixture: Mixture) -> Structure:
@@ -137,7 +137,7 @@ def _shaped(structure: Structure, learner: _Learner, mixture: Mixture) -> Struct
     return structure
 
 
-def _step(solution: Solution, fixed: Mapping[Positions, float], belief: Belief) -> dict[Positions, float]:
+def _step(solution: Solution, fixed: Mapping[Positions, float], belief: VariancePrior) -> dict[Positions, float]:
     found = dict(solution.variances)
     for part, (shown, expected) in statistics(solution).items():
         if part not in fixed:

@@ -21,7 +21,7 @@ from crosstally.measurements import Measurement
 from crosstally.notebook.history.bundles import Batch, Bundle, Positions, parts_of, projected
 from crosstally.notebook.history.components import Features, Past, Solution, Structure
 from crosstally.notebook.history.correlated import Correlated, shared_errors
-from crosstally.notebook.history.likelihood import Belief, Fit, fit
+from crosstally.notebook.history.likelihood import LikelihoodFit, VariancePrior, fit
 from crosstally.notebook.history.matrix_answers import answers_of_matrices
 from crosstally.notebook.history.plausible import Plausible, Scale, plausible
 from crosstally.notebook.history.prior import Prior, shares
@@ -187,8 +187,8 @@ class History:
         return _KNOWN_SPREAD if self.prior.known_variances else _UNKNOWN_SPREAD
 
     @cached_property
-    def _belief(self) -> Belief:
-        return Belief((self._spread * self._size) ** 2, _BELIEF)
+    def _belief(self) -> VariancePrior:
+        return VariancePrior((self._spread * self._size) ** 2, _BELIEF)
 
     def _fixed(self, parts: Iterable[Positions], rows: float) -> dict[Positions, float]:
         """The variances that are known: of what tables say, of single attributes by the prior, of a total unknown.
@@ -220,10 +220,10 @@ class History:
         return Past(self._raw - self._tables.of(self._batch, self.prior), noise=noise)
 
     @cached_property
-    def _fit(self) -> Fit:
+    def _fit(self) -> LikelihoodFit:
         return self._fitted(np.ones(len(self.linear), np.bool_))
 
-    def _fitted(self, used: NDArray[np.bool_]) -> Fit:
+    def _fitted(self, used: NDArray[np.bool_]) -> LikelihoodFit:
         """The fit to those of the linear answers that are marked."""
         structure = Structure(
             self._batch.chosen(used),

@@ -35,7 +35,7 @@ from crosstally.releases.publication import check_variance
 from crosstally.releases.statement import Statement
 from crosstally.schema import Schema
 
-__all__ = ["Header", "read_header"]
+__all__ = ["ReleaseHeader", "read_header"]
 
 _FREE_CELLS = 2**20  # of contrasts: four times what one stage of a plan may have
 _MOST_REPEATED = 1_000  # measurements with the noise, the entry and the table of another one: plans have next to none
@@ -43,7 +43,7 @@ _QUERIES = ("cells", "groups", "contrast", "kronecker")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Header:
+class ReleaseHeader:
     """All that the header says, checked; a measurement is its kind, its query and the shape of its values."""
 
     schema: Schema
@@ -67,7 +67,7 @@ class Header:
         return np.array([math.prod(shape) for _, _, shape in self.measurements], np.int64)
 
 
-def read_header(text: bytes | None, rows: int) -> Header:
+def read_header(text: bytes | None, rows: int) -> ReleaseHeader:
     """What a header says, checked against the number of rows that the file declares."""
     fields = _read_json(text)
     _check_format(fields)
@@ -77,7 +77,7 @@ def read_header(text: bytes | None, rows: int) -> Header:
         raise ReleaseError("its header must hold numbers of a sensible size") from None
 
 
-def _read_fields(fields: Any, rows: int) -> Header:
+def _read_fields(fields: Any, rows: int) -> ReleaseHeader:
     fields = _fields(fields, "header", HEADER_FIELDS)
     schema, statement = Schema.from_dict(fields["schema"]).public(), Statement.from_dict(fields["statement"])
     if statement.unit != schema.unit:
@@ -104,7 +104,7 @@ def _read_fields(fields: Any, rows: int) -> Header:
         raise ReleaseError(
             "estimate: only a release of the local model has variances of its own; others have their noise's"
         )
-    return Header(
+    return ReleaseHeader(
         schema=schema,
         statement=statement,
         measurements=measurements,

@@ -30,7 +30,7 @@ from crosstally.releases.file.format import (
     least_size,
     places,
 )
-from crosstally.releases.file.header import Header, read_header
+from crosstally.releases.file.header import ReleaseHeader, read_header
 from crosstally.releases.file.pages import PAGE_ROWS, check_pages, chunks_of
 from crosstally.releases.promise import check_promise
 from crosstally.releases.release import Release
@@ -97,7 +97,7 @@ def _read_release(data: bytes) -> Release:
     return _release(header, {name: columns.pop(name) for name in ("value", "estimate")})
 
 
-def _read_columns(file: Any, data: bytes, header: Header) -> dict[str, NDArray[Any]]:
+def _read_columns(file: Any, data: bytes, header: ReleaseHeader) -> dict[str, NDArray[Any]]:
     """The four columns of content, once all that is declared about them is in order."""
     found, expected = file.schema_arrow, arrow_schema(header.schema, pa.int64() if header.whole else pa.float64())
     if tuple(found.names) != tuple(expected.names) or found.types[:4] != expected.types[:4]:
@@ -123,7 +123,7 @@ def _read_columns(file: Any, data: bytes, header: Header) -> dict[str, NDArray[A
     return columns
 
 
-def _check_columns(columns: Mapping[str, NDArray[Any]], header: Header) -> None:
+def _check_columns(columns: Mapping[str, NDArray[Any]], header: ReleaseHeader) -> None:
     """Raise unless rows are in order and all numbers are what they should be."""
     for name, expected in places(header.sizes).items():
         if not np.array_equal(columns[name], expected):
@@ -135,7 +135,7 @@ def _check_columns(columns: Mapping[str, NDArray[Any]], header: Header) -> None:
             raise ReleaseError(f"its column {name} must hold finite numbers of at most 2^63")
 
 
-def _release(header: Header, columns: Mapping[str, NDArray[Any]]) -> Release:
+def _release(header: ReleaseHeader, columns: Mapping[str, NDArray[Any]]) -> Release:
     stops = np.cumsum(header.sizes).tolist()
     measured, fitted = [], []
     for (kind, query, shape), stop in zip(header.measurements, stops, strict=True):
@@ -165,7 +165,7 @@ def _whole(values: NDArray[np.float64]) -> NDArray[np.int64]:
     return values.astype(np.int64)
 
 
-def _estimate(header: Header, fitted: Sequence[Measurement]) -> Estimate:
+def _estimate(header: ReleaseHeader, fitted: Sequence[Measurement]) -> Estimate:
     """The saved estimate: its answers agree, so averaging gives them back, and noise gives their variances."""
     groups = header.groups
     schema, fitted = (

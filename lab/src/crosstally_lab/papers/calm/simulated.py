@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from crosstally.local.bulk import answers
 from crosstally.local.oracles import Oracle
-from crosstally.local.oracles.answers import Tally
+from crosstally.local.oracles.answers import ReportTally
 from crosstally.local.oracles.hadamard_response import HadamardResponse, hadamard_transform
 from crosstally.local.oracles.local_hashing import LocalHashing, hashes
 from crosstally.local.oracles.oracle import cell_numbers
@@ -59,7 +59,7 @@ def _group_counts(
     oracle = group.oracle
     if not isinstance(oracle, UnaryEncoding) and not _is_small(oracle, len(rows)):
         drawn = answers(oracle, codes[np.array(group.attributes)[:, None], rows])
-        return Tally.of([oracle.answers]).counts(np.zeros(len(rows), np.int64), drawn)
+        return ReportTally.of([oracle.answers]).counts(np.zeros(len(rows), np.int64), drawn)
     lines = (codes[attribute][rows] for attribute in group.attributes)
     table = np.bincount(cell_numbers(lines, oracle.sizes, len(rows)), minlength=oracle.cells)
     if isinstance(oracle, UnaryEncoding):

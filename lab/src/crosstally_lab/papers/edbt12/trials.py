@@ -13,7 +13,7 @@ from crosstally.notebook.history.alpha import cross_validated, one_alpha
 from crosstally.notebook.history.bundles import Batch, Bundle, parts_of, projected
 from crosstally.notebook.history.components import Past, Solution, Structure
 from crosstally.notebook.history.constraints import Problem
-from crosstally.notebook.history.likelihood import Belief, fit
+from crosstally.notebook.history.likelihood import VariancePrior, fit
 from crosstally.notebook.history.prior import Prior
 from crosstally.typing import Floats
 from crosstally_lab.papers.edbt12.census import Census
@@ -215,7 +215,7 @@ class KernelTrial:
         """What a notebook does: variances and how attributes go together are learned, Laplace noise used in full."""
         past, fixed = self.past_answers(draw), self.prior.known_variances
         scales = np.full(len(past.answers), self.history.scale)
-        belief = Belief((0.1 * self.history.rows) ** 2, 4.0)
+        belief = VariancePrior((0.1 * self.history.rows) ** 2, 4.0)
         return fit(self.structure, past, scales=scales, fixed=fixed, belief=belief).solution
 
 
