@@ -240,7 +240,7 @@ def test_what_publishing_refuses_is_refused_before_the_charge(why) -> None:
 def test_a_later_stage_that_does_not_fit_is_left_out_and_the_earlier_ones_delivered(tmp_path, monkeypatch) -> None:
     """Stage one has 66 numbers; of pairs, 1,440 cells, none fits: they cost nothing."""
     schema = schema_of(*[6] * 11)
-    plan = ct.plan(schema, epsilon=10, strategy="stepwise").chosen
+    plan = ct.plan(schema, epsilon=10, strategy="two-stage").chosen
     plan.save(tmp_path / "p.json")
     lowered(monkeypatch, "query.queries.MAX_CELLS", 70)
     ledger = ct.Ledger.create(tmp_path / "people.ledger", schema=schema, budget=plan.budget)
@@ -266,7 +266,7 @@ def test_a_later_stage_that_does_not_fit_is_left_out_and_the_earlier_ones_delive
 def test_a_default_release_of_many_attributes_is_delivered() -> None:
     """From 257 attributes on, those whose values are in groups are more than a schema may have, counted twice."""
     schema = schema_of(*[4] * 257)
-    plan = ct.strategies.Stepwise().plan(schema, None, ct.Budget(epsilon=1))
+    plan = ct.strategies.TwoStage().plan(schema, None, ct.Budget(epsilon=1))
     release = ct.release(rows_of(schema, 2_000), plan=plan)
     assert release.statement.budget == ct.Budget(epsilon=1)
     assert len(release.estimate.schema.names) > 512

@@ -81,7 +81,7 @@ def test_plan_says_in_words_what_to_expect_and_what_would_change_it(folder: Path
 def test_plan_compares_strategies_and_marks_the_chosen_one(folder: Path) -> None:
     ran = ran_well("plan", folder / "people.schema.json", "--epsilon", "1", "--tables", "sexe,âge", "--compare")
     lines = ran.out.splitlines()
-    assert next(line for line in lines if line.startswith("▸")).split()[1] == "stepwise"
+    assert next(line for line in lines if line.startswith("▸")).split()[1] == "two-stage"
     assert "flat cannot: the full table has about 10^12 cells" in " ".join(ran.out.split())
 
 

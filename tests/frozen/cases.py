@@ -135,7 +135,7 @@ ASKED = [(), ("sex",), ("age", "job"), ("sex", "region"), ("sex", "age", "owns")
     f"{strategy} {name}": (strategy, budget)
     for name, budget in {"pure": PURE, "delta": DELTA, "rho": RHO}.items()
     for strategy in ("flat", "uniform", "direct", "direct-uniform", "fourier", "residual", "views", "clustered",
-                     "optimum", "stepwise", "adaptive")
+                     "optimum", "two-stage", "adaptive")
     if not (name == "pure" and strategy == "residual")
 })  # fmt: skip
 def plans(given: tuple[str, Mapping[str, Any]]) -> Outcome:
@@ -169,7 +169,7 @@ def other_plans(given: tuple[Schema, dict[str, Any]]) -> Outcome:
     f"{strategy} {name}": (strategy, budget)
     for name, budget in {"pure": PURE, "delta": DELTA}.items()
     for strategy in ("flat", "direct", "direct-uniform", "fourier", "residual", "views", "clustered", "optimum",
-                     "stepwise", "adaptive")
+                     "two-stage", "adaptive")
     if not (name == "pure" and strategy == "residual")
 })  # fmt: skip
 def releases(given: tuple[str, dict[str, Any]]) -> Outcome:

@@ -217,25 +217,25 @@ CENTRAL = (
         "strategies/view_shares.py",
         "bounded(task.budget.amount / sensitivity.l1, power=2) ** 2 / 2, 2)",
         "bounded(task.budget.amount / sensitivity.l1, power=2) ** 2, 2)",
-        "strategies/test_stepwise_solvers.py::test_what_the_whole_budget_buys_for_one_table",
+        "strategies/test_two_stage_solvers.py::test_what_the_whole_budget_buys_for_one_table",
     ),
     Mutant(
         "strategies/water_filling.py",
         "(middle, high) if excess(middle) > 0 else (low, middle)",
         "(middle, high) if excess(middle) > 1 else (low, middle)",
-        "strategies/test_stepwise_solvers.py::test_water_filling_is_the_optimum",
+        "strategies/test_two_stage_solvers.py::test_water_filling_is_the_optimum",
     ),
     Mutant(
-        "strategies/stepwise.py",
+        "strategies/two_stage.py",
         "_MOST_REGRET * laplace if laplace < gaussian",
         "_MOST_REGRET * gaussian if laplace < gaussian",
-        "strategies/test_stepwise.py::test_one_way_tables_have_at_most_twice_the_error_of_the_best_noise_for_them",
+        "strategies/test_two_stage.py::test_one_way_tables_have_at_most_twice_the_error_of_the_best_noise_for_them",
     ),
     Mutant(
-        "strategies/stepwise.py",
+        "strategies/two_stage.py",
         "if most is not None and _one_way_error(goal, already + bought) > most:",
         "if most is not None and _one_way_error(goal, already + bought) > 9 * most:",
-        "strategies/test_stepwise.py::test_one_way_tables_have_at_most_twice_the_error_of_the_best_noise_for_them",
+        "strategies/test_two_stage.py::test_one_way_tables_have_at_most_twice_the_error_of_the_best_noise_for_them",
     ),
     # Trees of SQL
     Mutant(

@@ -44,7 +44,7 @@ SCHEMAS = {
     ),
 }
 ROWS = 3_000
-DEFAULT = {"strategy": "stepwise"}  # without the others, which are not chosen and take time
+DEFAULT = {"strategy": "two-stage"}  # without the others, which are not chosen and take time
 LEAST_CELLS = 3_000
 """Errors of so many cells are averaged: the standard error of their RMS would be 2% if they were independent, with the
 fourth moment of Laplace noise. It is 2 to 5% (nine runs of each measurement)."""

@@ -13,7 +13,7 @@ import crosstally as ct
 from crosstally.measurements import Measurement, public_counts
 from crosstally.plans.plan import Plan
 from crosstally.schema import Impossible, PublicCounts
-from crosstally.strategies import Stepwise
+from crosstally.strategies import TwoStage
 from crosstally.strategies.forecast import measured_variances, public_precision
 from crosstally.strategies.goal import goal_of
 from crosstally.strategies.planner import compare
@@ -47,7 +47,7 @@ def test_impossible_combinations_alone_leave_plans_as_they_were() -> None:
     """To count such sets for less made pairs worse under Gaussian noise (lab/evidence/two-stage.md)."""
     for budget in (RHO, PURE):
         plain, known = (
-            Stepwise().plan(replace(SCHEMA, facts=facts), None, budget).to_dict() for facts in ((), FACTS[3:])
+            TwoStage().plan(replace(SCHEMA, facts=facts), None, budget).to_dict() for facts in ((), FACTS[3:])
         )
         assert {**known, "schema": None} == {**plain, "schema": None}
 
@@ -62,7 +62,7 @@ def test_an_exact_public_table_leaves_its_budget_to_all_others_alike() -> None:
     """
     schema = schema_of(6, 6, 6)
     known = replace(schema, facts=(PublicCounts("a1", (100,) * 6),))
-    plain, plan = (Stepwise().plan(each, None, PURE) for each in (schema, known))
+    plain, plan = (TwoStage().plan(each, None, PURE) for each in (schema, known))
     assert [each.query.attributes for each in plan.requests] == [("a0",), ("a2",)]
     assert [each.noise.scale for each in plan.requests] == pytest.approx([11, 11])
     assert [each.noise.scale for each in plain.requests] == pytest.approx([12, 12, 12])
@@ -74,7 +74,7 @@ def test_an_exact_public_table_leaves_its_budget_to_all_others_alike() -> None:
 
 def test_under_gaussian_noise_contrasts_of_public_tables_are_not_bought_in_either_stage() -> None:
     known = replace(SCHEMA, facts=(PublicCounts("a1", (7_000, 7_000, 6_000)),))
-    first = Stepwise().plan(known, None, RHO)
+    first = TwoStage().plan(known, None, RHO)
     second = next_stage(first, [*public_counts(known), *measured(first)])
     assert second is not None
     bought = [request.query.attributes for plan in (first, second) for request in plan.requests]
@@ -90,7 +90,7 @@ def test_a_public_table_with_an_error_counts_as_a_measurement_of_that_variance()
     places = goal.closure.members[1][0]
     assert public_precision(goal.closure)[places].tolist() == pytest.approx([1 / 100, 0])
     variances = [
-        measured_variances(Stepwise().plan(each, None, RHO), goal.closure).of_sets[places] for each in (plain, known)
+        measured_variances(TwoStage().plan(each, None, RHO), goal.closure).of_sets[places] for each in (plain, known)
     ]
     assert variances[0][0] == pytest.approx(variances[0][1])
     bought = 1 / variances[1]
@@ -103,7 +103,7 @@ def test_where_all_one_way_tables_are_public_the_whole_budget_goes_to_larger_one
     facts = [PublicCounts(f"a{i}", tuple(margin(full, [i]).tolist())) for i in range(4)]
     known = replace(SCHEMA, facts=facts)
     for budget in (RHO, PURE):
-        plan = Stepwise().plan(known, None, budget)
+        plan = TwoStage().plan(known, None, budget)
         assert not plan.later
         assert {len(each.query.attributes) for each in plan.requests} <= {2, 3, 4}
         assert budget.amount * Fraction(98, 100) < plan.cost <= budget.amount
@@ -116,7 +116,7 @@ def test_one_way_tables_alone_are_measured_even_if_all_are_public() -> None:
     """The budget is spent as was said, on what was asked for: with the plan of a schema without facts."""
     known = replace(SCHEMA, facts=[PublicCounts(f"a{i}", (10,) * n) for i, n in enumerate(SCHEMA.shape)])
     ones = ct.Workload.all_ways(SCHEMA, 1)
-    assert Stepwise().plan(known, ones, PURE).requests == Stepwise().plan(SCHEMA, ones, PURE).requests
+    assert TwoStage().plan(known, ones, PURE).requests == TwoStage().plan(SCHEMA, ones, PURE).requests
 
 
 def test_the_kind_of_noise_is_chosen_as_without_facts_where_nothing_is_known_beforehand() -> None:
@@ -140,7 +140,7 @@ def test_the_cost_of_a_release_with_facts_by_brute_force_is_the_ledgers(
     schema = replace(schema_of(2, 2, 3), facts=(PublicCounts("a0", (3, 1)), PublicCounts("a1", (2, 2), error=1)))
     rows = pa.table({"a0": ["0", "1", "1", "1"], "a1": ["0", "0", "0", "1"], "a2": ["2", "2", "0", "1"]})
     ledger = ct.Ledger.in_memory(schema=schema, budget=budget, neighbours=relation)
-    plan = Stepwise().plan(schema, None, budget, neighbours=relation)
+    plan = TwoStage().plan(schema, None, budget, neighbours=relation)
     assert plan.later[0].version == 1
     ct.release(rows, plan=plan, ledger=ledger, key="k")
     stages = [ledger.plan(key) for key in ("k", "k/2")]
@@ -156,7 +156,7 @@ def test_rows_that_contradict_public_counts_are_counted_like_any_others() -> Non
     """All 10,000 rows have value 1 of a0, which nobody has by the fact; what is measured beside it has them."""
     schema = replace(schema_of(2, 3, 2), facts=(PublicCounts("a0", (10_000, 0)),))
     rows = pa.table({"a0": ["1"] * 10_000, "a1": ["2"] * 10_000, "a2": ["0"] * 10_000})
-    release = ct.release(rows, schema, epsilon=50, strategy="stepwise")
+    release = ct.release(rows, schema, epsilon=50, strategy="two-stage")
     held = [each for each in release.measurements if {"a0", "a1"} <= set(each.query.attributes) and each.noise]
     assert held
     for each in held:
@@ -179,7 +179,7 @@ def test_wide_schemas_use_public_counts(budget: dict[str, float], public: str) -
     true = {name: np.bincount(codes[:, i], minlength=n) for i, (name, n) in enumerate(sizes.items())}
     facts = [PublicCounts(name, tuple(true[name].tolist())) for name in public]
     schema = ct.Schema([ct.Attribute(name, [str(v) for v in range(n)]) for name, n in sizes.items()], facts=facts)
-    plan = ct.plan(schema, strategy="stepwise", **budget).chosen
+    plan = ct.plan(schema, strategy="two-stage", **budget).chosen
     assert bool(plan.later) is (len(public) == 1)
     release = ct.release(pa.table({name: codes[:, i].astype(str) for i, name in enumerate(sizes)}), plan=plan)
     noisy = [each.query for each in release.measurements if each.noise is not None]

@@ -53,7 +53,7 @@ def test_every_strategy_releases_with_it(budget) -> None:
 def test_wide_schemas_release_with_it() -> None:
     """All pairs have 304,000 cells: values are put into groups, by what the first stage knows exactly."""
     schema = schema_of(*[40] * 20)
-    read(ct.release(rows_of(schema), schema, strategy="stepwise", epsilon=1e5))
+    read(ct.release(rows_of(schema), schema, strategy="two-stage", epsilon=1e5))
 
 
 def test_a_choice_whose_cost_nobody_can_prove_is_left_out() -> None:

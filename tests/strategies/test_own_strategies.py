@@ -32,7 +32,7 @@ class Chain(Strategy):
 def test_auto_stands_for_all_of_ours_and_its_choice_stays() -> None:
     found = ct.plan(SCHEMA, epsilon=1, strategies=["auto", Chain()])
     assert {each.strategy for each in found.plans} == {each.name for each in CONSIDERED} - {"residual"} | {"chain"}
-    assert found.chosen.strategy == "stepwise"
+    assert found.chosen.strategy == "two-stage"
     assert [each.query for each in found["chain"].requests] == [Cells(("a0", "a1")), Cells(("a1", "a2"))]
     assert ct.plan(SCHEMA, epsilon=1, strategies=["auto"]).considered is CONSIDERED
 

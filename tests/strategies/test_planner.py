@@ -34,7 +34,7 @@ def test_flat_wins_on_a_small_domain_and_searched_views_on_a_large_one() -> None
 
 def test_what_cannot_plan_is_named_with_its_reason() -> None:
     comparison = ct.plan(binary(40), epsilon=1.0)
-    assert comparison.chosen.strategy == "stepwise"
+    assert comparison.chosen.strategy == "two-stage"
     assert dict(comparison.refused)["flat"].startswith("the full table has about 10^12 cells")
 
 

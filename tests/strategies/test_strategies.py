@@ -94,7 +94,7 @@ def test_one_stage_strategies_have_nothing_more_to_ask() -> None:
     noise = Noise(NoiseKind.LAPLACE, 1.0)
     seen = Measurement(Cells(("a0",)), np.array([1, 2]), variance=noise.variance, noise=noise, origin="test")
     for strategy in NAMED.values():
-        if strategy.name in ("stepwise", "mwem", "adaptive"):
+        if strategy.name in ("two-stage", "mwem", "adaptive"):
             continue
         plan = strategy.plan(binary(3), None, Budget(rho=1))
         assert plan.later == ()

@@ -88,11 +88,11 @@ def wide() -> Schema:
 
 
 def test_a_wide_schema_has_a_trial_under_laplace_noise_alone() -> None:
-    plan = ct.plan(wide(), epsilon=1, strategy="stepwise").chosen
+    plan = ct.plan(wide(), epsilon=1, strategy="two-stage").chosen
     assert [rule.share for rule in plan.later] == [Fraction(1, 12), Fraction(3, 4)]
     assert Plan.from_dict(plan.to_dict()) == plan
-    assert len(ct.plan(wide(), rho=1, strategy="stepwise").chosen.later) == 1
-    assert len(ct.plan(schema_of(*[3] * 34), epsilon=1, strategy="stepwise").chosen.later) == 1
+    assert len(ct.plan(wide(), rho=1, strategy="two-stage").chosen.later) == 1
+    assert len(ct.plan(schema_of(*[3] * 34), epsilon=1, strategy="two-stage").chosen.later) == 1
 
 
 @pytest.mark.parametrize("related", [False, True])
@@ -117,7 +117,7 @@ def test_a_crash_after_any_stage_of_three_loses_nothing_and_draws_nothing_twice(
     rng = np.random.default_rng(2)
     rows = pa.table({name: rng.integers(0, n, 500).astype(str) for name, n in zip(schema.names, SIZES, strict=True)})
     ledger = ct.Ledger.create(tmp_path / "wide.ledger", schema=schema, budget=ct.Budget(epsilon=1))
-    plan = ct.plan(schema, epsilon=1, strategy="stepwise").chosen
+    plan = ct.plan(schema, epsilon=1, strategy="two-stage").chosen
     rule, calls = rules.next_stage, iter([*[False] * (stages - 1), True])
 
     def crashes(*given: Any) -> Any:

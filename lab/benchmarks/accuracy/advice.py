@@ -32,7 +32,7 @@ def run(draws: int, *, quick: bool = False) -> Iterator[dict[str, Any]]:
         except MissingFileError:
             continue
         schema = ct.Schema(table.schema.attributes, ct.Unit("person", BOUND))
-        found = ct.plan(schema, epsilon=EPSILON, rows=table.number, strategy="stepwise")
+        found = ct.plan(schema, epsilon=EPSILON, rows=table.number, strategy="two-stage")
         yield _line(f"{name}, as planned", table, found, found.expected[-1].error, draws)
         for advice in found.advice():
             yield _line(f"{name}, {advice.kind}", table, _followed(advice), advice.after.error, draws)
@@ -47,7 +47,7 @@ def _followed(advice: Advice) -> ct.Comparison:
         delta=other.budget.delta,
         rows=advice.found.rows,
         workload=other.asked,
-        strategy="stepwise",
+        strategy="two-stage",
     )
 
 

@@ -32,7 +32,7 @@ def run(draws: int, *, quick: bool = False) -> Iterator[dict[str, Any]]:
         known = replace(table.schema, facts=facts)
         for delta in DELTAS:
             without, planned = (
-                ct.plan(schema, epsilon=1, delta=delta, strategy="stepwise").chosen for schema in (table.schema, known)
+                ct.plan(schema, epsilon=1, delta=delta, strategy="two-stage").chosen for schema in (table.schema, known)
             )
             plans = (replace(without, schema=known), planned)
             errors = np.array([[_errors(table, truth, plan, public) for plan in plans] for _ in range(draws)])

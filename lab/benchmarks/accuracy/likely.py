@@ -32,7 +32,7 @@ def run(draws: int, *, quick: bool = False) -> Iterator[dict[str, Any]]:  # noqa
         except MissingFileError:
             continue
         for delta in DELTAS:
-            found = ct.plan(table.schema, epsilon=1, delta=delta, rows=table.number, strategy="stepwise")
+            found = ct.plan(table.schema, epsilon=1, delta=delta, rows=table.number, strategy="two-stage")
             likely = likely_errors(found.chosen, table.number)
             for order, figures in _figures(table, found).items():
                 low, high = likely[order]

@@ -46,7 +46,7 @@ def test_questions_counting_oracles_and_protocols_hold_exactly(monkeypatch) -> N
     assert max(each.exact for each in found if each.claimed == 1) == 1
 
 
-@pytest.mark.parametrize("strategy", ["mwem of 2 rounds", "adaptive of 2 rounds", "stepwise"])
+@pytest.mark.parametrize("strategy", ["mwem of 2 rounds", "adaptive of 2 rounds", "two-stage"])
 def test_stages_stay_within_their_shares(strategy) -> None:
     for budget in cases.BUDGETS.values():
         plan = cases.STRATEGIES[strategy].plan(cases.SCHEMAS["rows"], None, budget, neighbours="replace")

@@ -145,10 +145,10 @@ def _write_rows(rows: pa.Table, schema: Schema, files: _Files) -> None:
 
 
 def _compare(schema: Schema) -> Comparison:
-    from crosstally.strategies import Direct, Flat, Stepwise, Views
+    from crosstally.strategies import Direct, Flat, TwoStage, Views
     from crosstally.strategies.planner import compare
 
-    few = (Stepwise(), Flat(), Views(), Direct())  # a story for people who see this for the first time
+    few = (TwoStage(), Flat(), Views(), Direct())  # a story for people who see this for the first time
     return compare(schema, None, Budget(epsilon=1), rows=_PEOPLE, strategies=few)
 
 

@@ -215,7 +215,7 @@ class PlanOptions(WorkloadOptions):
         typer.Option(
             metavar="NAME",
             rich_help_panel=_TABLES,
-            help="flat, direct, ...; the default, stepwise, measures one-way tables and then decides what else to "
+            help="flat, direct, ...; the default, two-stage, measures one-way tables and then decides what else to "
             "measure.",
         ),
     ] = None

@@ -322,7 +322,7 @@ def stages_in_words(plan: Plan) -> str:
     if not plan.later:
         return ""
     rule = plan.later[0]
-    if rule.name != "stepwise":
+    if rule.name != "two-stage":
         left = f"{float(1 - plan.share):.0%} of the budget"
         if len(plan.later) > 1:
             return (

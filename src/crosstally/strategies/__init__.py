@@ -13,8 +13,8 @@ from crosstally.strategies.linear_strategies import LinearStrategies
 from crosstally.strategies.mwem import MWEM
 from crosstally.strategies.optimum import Optimum
 from crosstally.strategies.residual import Residual
-from crosstally.strategies.stepwise import Stepwise
 from crosstally.strategies.strategy import Strategy, Task
+from crosstally.strategies.two_stage import TwoStage
 from crosstally.strategies.views import Views
 
 __all__ = [
@@ -32,9 +32,9 @@ __all__ = [
     "Plan",
     "Request",
     "Residual",
-    "Stepwise",
     "Strategy",
     "Task",
+    "TwoStage",
     "Uniform",
     "Views",
     "covering_design",
@@ -54,7 +54,7 @@ NAMED: dict[str, Strategy] = {
         Fourier(),
         MWEM(),
         Adaptive(),
-        Stepwise(),
+        TwoStage(),
         LinearStrategies(),
         Uniform(),
     )

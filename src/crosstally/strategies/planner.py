@@ -1,6 +1,6 @@
 """Choose a strategy. Free: no data is read.
 
-For the objective "tables" the choice is ``stepwise``, which uses noisy one-way tables to decide what no plan can know
+For the objective "tables" the choice is ``two-stage``, which uses noisy one-way tables to decide what no plan can know
 in advance; the others are shown for comparison. For "cells" the strategy with the lowest predicted error is chosen.
 """
 
@@ -43,7 +43,7 @@ CONSIDERED: tuple[Strategy, ...] = tuple(strategy for name, strategy in NAMED.it
 those that choose privately what to measure, whose error cannot be told beforehand. Where a workload asks for ranges or
 rows of a matrix, linear strategies alone are asked: no other looks at them."""
 
-DEFAULT: tuple[Strategy, ...] = (NAMED["stepwise"],)
+DEFAULT: tuple[Strategy, ...] = (NAMED["two-stage"],)
 """What a release without options goes by."""
 
 

@@ -9,12 +9,12 @@ from crosstally.budget import exact
 from crosstally.errors import PlanError
 from crosstally.measurements import Measurement
 from crosstally.plans.plan import Plan, Rule
-from crosstally.strategies import adaptive, mwem, stepwise, views
+from crosstally.strategies import adaptive, mwem, two_stage, views
 from crosstally.strategies.adaptive import Adaptive
 from crosstally.strategies.likely import likely_of_one_stage
 from crosstally.strategies.mwem import MWEM
-from crosstally.strategies.stepwise import Stepwise
 from crosstally.strategies.strategy import Strategy
+from crosstally.strategies.two_stage import TwoStage
 from crosstally.strategies.views import Views
 
 __all__ = ["RULES", "check_rules", "next_stage", "outlook"]
@@ -24,7 +24,7 @@ def _views(*, size: int | None, cover: int | None, max_cells: int | None) -> Str
     return Views(size=size, cover=cover, max_cells=max_cells)
 
 
-def _stepwise(
+def _two_stage(
     *,
     named: bool,  # noqa: ARG001 (``next`` reads them from the plan)
     trial: bool = False,  # noqa: ARG001
@@ -32,7 +32,7 @@ def _stepwise(
 ) -> Strategy:
     if one_ways is not None:
         exact(one_ways, "one_ways")
-    return Stepwise()
+    return TwoStage()
 
 
 def _adaptive(*, rounds: int) -> Strategy:
@@ -45,7 +45,7 @@ def _mwem(*, rounds: int, rows: int | None, replays: int = 0) -> Strategy:
 
 RULES: dict[tuple[str, int], Callable[..., Strategy]] = {
     (Views.name, views.RULE_VERSION): _views,
-    (Stepwise.name, stepwise.RULE_VERSION): _stepwise,
+    (TwoStage.name, two_stage.RULE_VERSION): _two_stage,
     (MWEM.name, mwem.RULE_VERSION): _mwem,
     (Adaptive.name, adaptive.RULE_VERSION): _adaptive,
 }

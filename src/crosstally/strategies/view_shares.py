@@ -5,7 +5,7 @@ A table with the part e of epsilon and sensitivity s has cells of precision e^2 
 error of the goal has no closed form in the shares: shares are moved in proportion to their marginal gains until these
 are equal. The shares of views that gain nothing go to zero.
 
-Families of views that the second stage of ``stepwise`` chooses from under Laplace noise.
+Families of views that the second stage of ``two-stage`` chooses from under Laplace noise.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The second stage of a wide schema, under either noise: views over groups of values (``stepwise``).
+"""The second stage of a wide schema, under either noise: views over groups of values (``two-stage``).
 
 Groups of the values of wide attributes, chosen by noisy counts that were measured earlier.
 

@@ -27,7 +27,7 @@ from crosstally.query.choice import Choice
 from crosstally.query.linear import Linear, Term
 from crosstally.query.queries import Cells, Kronecker, Query
 from crosstally.schema import Schema, Unit
-from crosstally.strategies import MWEM, Adaptive, Clustered, Direct, Flat, Fourier, Residual, Stepwise, Strategy, Views
+from crosstally.strategies import MWEM, Adaptive, Clustered, Direct, Flat, Fourier, Residual, Strategy, TwoStage, Views
 from crosstally.workload import Workload
 from crosstally_lab.audit.cases import planned_queries, schema_of, stages_of
 from crosstally_lab.audit.channels import Channel, defined_channel
@@ -185,7 +185,7 @@ def _staged_plans() -> dict[str, Plan]:
     """Strategies that see what they measured: each stage is a game with its own share of epsilon 1."""
     budget = Budget(epsilon=1)
     return {
-        "stepwise": Stepwise().plan(schema_of(2, 2), None, budget),
+        "two-stage": TwoStage().plan(schema_of(2, 2), None, budget),
         "mwem": MWEM(rounds=1).plan(schema_of(2, 2), None, budget),
         "adaptive": Adaptive(rounds=1).plan(schema_of(2, 2, 2), None, budget),
     }

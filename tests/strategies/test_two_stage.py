@@ -1,4 +1,4 @@
-"""Stepwise: its goal, and what it plans."""
+"""Two-stage: its goal, and what it plans."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from crosstally.budget import Budget, Neighbours, NoiseKind, Objective
 from crosstally.measurements import Measurement
 from crosstally.plans.plan import Plan
 from crosstally.query.queries import Cells
-from crosstally.strategies import Stepwise
+from crosstally.strategies import TwoStage
 from crosstally.strategies.belief import known_sizes
 from crosstally.strategies.goal import goal_of, weighing_tables
 from crosstally.strategies.planner import compare
@@ -39,7 +39,7 @@ def measured(rng: np.random.Generator, full: np.ndarray, plan: Plan) -> list[Mea
 
 
 def staged(schema: ct.Schema, budget: ct.Budget, full: np.ndarray, workload: ct.Workload | None = None) -> list[Plan]:
-    first = Stepwise().plan(schema, workload, budget)
+    first = TwoStage().plan(schema, workload, budget)
     second = next_stage(first, measured(np.random.default_rng(5), full, first))
     assert second is not None
     return [first, second]
@@ -82,7 +82,7 @@ def test_of_many_rare_values_wide_views_are_measured() -> None:
     rng = np.random.default_rng(3)
     codes = rng.random((20_000, 12)) < 0.08
     full = np.bincount(codes @ (1 << np.arange(12)), minlength=2**12).reshape(schema.shape)
-    plan = Stepwise().plan(schema, None, Budget(epsilon="0.2"))
+    plan = TwoStage().plan(schema, None, Budget(epsilon="0.2"))
     seen = measured(np.random.default_rng(5), full, plan)
     second = next_stage(plan, seen)
     assert second is not None
@@ -102,7 +102,7 @@ def test_one_way_tables_have_at_most_twice_the_error_of_the_best_noise_for_them(
     and the tables.
     """
     schema, budget = schema_of(*[6] * number), ct.Budget(epsilon=1, delta="1e-9")
-    plan = Stepwise().plan(schema, None, budget, neighbours=Neighbours(relation))
+    plan = TwoStage().plan(schema, None, budget, neighbours=Neighbours(relation))
     limit = 2 * math.sqrt(best)
     (rule,) = plan.later
     assert float(str(rule.parameters["one_ways"])) == pytest.approx(limit, rel=0.005)
@@ -123,10 +123,10 @@ def test_one_way_tables_have_at_most_twice_the_error_of_the_best_noise_for_them(
 
 def test_a_limit_of_one_way_tables_is_kept_in_the_plan_and_must_be_a_number(tmp_path: Path) -> None:
     schema = schema_of(*[6] * 8)
-    plan = Stepwise().plan(schema, None, ct.Budget(epsilon=1, delta="1e-9"))
+    plan = TwoStage().plan(schema, None, ct.Budget(epsilon=1, delta="1e-9"))
     plan.save(tmp_path / "plan.json")
     assert Plan.load(tmp_path / "plan.json").later == plan.later
-    assert "one_ways" not in Stepwise().plan(schema, None, RHO).later[0].parameters  # rho alone has no Laplace part
+    assert "one_ways" not in TwoStage().plan(schema, None, RHO).later[0].parameters  # rho alone has no Laplace part
     forged = replace(plan, later=(replace(plan.later[0], parameters={"named": False, "one_ways": "-1"}),))
     with pytest.raises(ct.CrosstallyError, match="one_ways must be positive, got -1"):
         outlook(forged)
@@ -139,7 +139,7 @@ def test_one_way_tables_of_binary_attributes_are_measured_together_under_laplace
     together, 80; the total counts as a thirteenth table. With a table each a cell has (2 x 288 + 48) / 4 = 156.
     """
     schema = schema_of(*[2] * 12)
-    plan = Stepwise().plan(schema, ct.Workload.all_ways(schema, 1), PURE)
+    plan = TwoStage().plan(schema, ct.Workload.all_ways(schema, 1), PURE)
     assert {len(request.query.attributes) for request in plan.requests} == {3}
     assert plan.cost == 1
     assert plan.order_errors[1] == pytest.approx(math.sqrt((12 * 80 + 64) / 13), rel=0.01)
@@ -153,7 +153,7 @@ def test_one_way_tables_of_binary_attributes_are_measured_together_under_laplace
 def test_both_stages_cost_the_budget_and_no_more(budget: ct.Budget, relation: ct.Neighbours) -> None:
     schema = schema_of(2, 3, 4, 2)
     full = people(np.random.default_rng(3), schema.shape, 20_000, 0.5)
-    first = Stepwise().plan(schema, None, budget, neighbours=relation)
+    first = TwoStage().plan(schema, None, budget, neighbours=relation)
     assert [str(rule.share) for rule in first.later] == ["3/4"]
     second = next_stage(first, measured(np.random.default_rng(1), full, first))
     assert second is not None
@@ -183,7 +183,7 @@ def test_interactions_too_small_for_their_noise_are_not_measured() -> None:
 
 def test_a_single_named_table_is_measured_at_once_with_everything() -> None:
     schema = schema_of(4, 3, 5)
-    plan = Stepwise().plan(schema, ct.Workload([("a0", "a2")]), PURE)
+    plan = TwoStage().plan(schema, ct.Workload([("a0", "a2")]), PURE)
     assert not plan.later
     assert [request.query for request in plan.requests if len(request.query.attributes) == 2] == [Cells(("a0", "a2"))]
     assert plan.cost == 1
@@ -192,7 +192,7 @@ def test_a_single_named_table_is_measured_at_once_with_everything() -> None:
 def test_only_attributes_of_named_tables_are_measured() -> None:
     schema = schema_of(2, 3, 4, 2)
     for budget in (RHO, PURE):
-        plan = Stepwise().plan(schema, ct.Workload.all_ways(schema.subset("a0", "a1", "a2"), 2), budget)
+        plan = TwoStage().plan(schema, ct.Workload.all_ways(schema.subset("a0", "a1", "a2"), 2), budget)
         assert {name for r in outlook(plan).requests for name in r.query.attributes} == {"a0", "a1", "a2"}
 
 
@@ -200,7 +200,7 @@ def test_an_outlook_covers_what_was_named_and_spends_the_same() -> None:
     schema = schema_of(2, 3, 4, 2, 3)
     for budget in (RHO, PURE):
         for named in (None, ct.Workload.all_ways(schema, 3)):
-            plan = Stepwise().plan(schema, named, budget)
+            plan = TwoStage().plan(schema, named, budget)
             seen = outlook(plan)
             assert plan.later
             assert not seen.later
@@ -309,7 +309,7 @@ def test_attributes_that_were_measured_together_keep_their_values() -> None:
     rng = np.random.default_rng(2)
     codes = [rng.zipf(1.5, 20_000) % 600 for _ in range(3)] + [rng.choice(3, 20_000, p=[0.98, 0.01, 0.01])] * 4
     rows = pa.table({f"a{i}": code.astype(str) for i, code in enumerate(codes)})
-    first = ct.plan(schema, epsilon=0.2, strategy="stepwise").chosen
+    first = ct.plan(schema, epsilon=0.2, strategy="two-stage").chosen
     together = {name for r in first.requests for name in r.query.attributes if len(r.query.attributes) > 1}
     assert together
     queries = [m.query for m in ct.release(rows, plan=first).measurements]
@@ -324,7 +324,7 @@ def test_a_named_table_over_sixteen_attributes_is_planned(delta: str | None) -> 
     schema = ct.Schema([ct.Attribute(f"a{i}", ["0", "1"]) for i in range(20)])
     begun = time.process_time()
     chosen = ct.plan(
-        schema, epsilon=1, delta=delta, workload=ct.Workload([schema.names[:16]]), strategy="stepwise"
+        schema, epsilon=1, delta=delta, workload=ct.Workload([schema.names[:16]]), strategy="two-stage"
     ).chosen
     assert {name for request in chosen.requests for name in request.query.attributes} == set(schema.names[:16])
     assert time.process_time() - begun < 60

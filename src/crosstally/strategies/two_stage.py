@@ -1,4 +1,4 @@
-"""Stepwise, the default: measure the total and one-way tables; these decide which others are worth their noise.
+"""Two-stage, the default: measure the total and one-way tables; these decide which others are worth their noise.
 
 The first stage measures these with the share of the budget that they have in the goal, less that of a trial. Its noisy
 result gives a prior for the size of every interaction (``belief``). The rest of the budget minimises the score that is
@@ -65,7 +65,7 @@ from crosstally.strategies.wide_schemas import grouped_views, groups_for, is_wid
 from crosstally.typing import Floats
 from crosstally.workload import Workload
 
-__all__ = ["Stepwise"]
+__all__ = ["TwoStage"]
 
 RULE_VERSION = 1
 """What ``next`` does with its parameters and what was measured: approved plans rest on it."""
@@ -89,10 +89,10 @@ score of Adult, ACS and Kosarak 0.05% higher."""
 
 
 @dataclass(frozen=True, slots=True)
-class Stepwise(Strategy):
+class TwoStage(Strategy):
     """Measure the total and one-way tables, then those larger tables that are worth their noise."""
 
-    name: ClassVar[str] = "stepwise"
+    name: ClassVar[str] = "two-stage"
 
     @property
     def weighs(self) -> bool:
@@ -169,7 +169,7 @@ def _rules(task: Task, ones: Fraction, most: float | None) -> tuple[Rule, ...]:
     """
     named = task.asked is not None
     limit = {} if most is None else {_LIMIT: f"{most:.4g}"}
-    rule = Rule(Stepwise.name, RULE_VERSION, parameters={"named": named, **limit}, share=1 - ones)
+    rule = Rule(TwoStage.name, RULE_VERSION, parameters={"named": named, **limit}, share=1 - ones)
     part = trial_share(len(task.workload.attributes(task.schema))) if task.budget.pure and is_wide(task) else 0
     if not part:
         return (rule,)
@@ -218,7 +218,7 @@ def _share_of_one_ways(task: Task, goal: Goal) -> Fraction:
     if not task.schema.public_counts():
         return share
     ones = goal_of(task.schema, _one_way_tables(task))
-    bought = _known(ones, task.planned(Stepwise.name, _one_ways(task, part_of(task.budget, share))))
+    bought = _known(ones, task.planned(TwoStage.name, _one_ways(task, part_of(task.budget, share))))
     places, _ = ones.closure.members[1]
     part = float(np.mean(bought[places] / (bought + public_precision(ones.closure))[places])) * float(share)
     return Fraction(part / (part + 1 - float(share))).limit_denominator(_PARTS)
@@ -241,7 +241,7 @@ def _most_one_way_error(task: Task, goal: Goal) -> float | None:
 
 def _error_alone(task: Task, goal: Goal) -> float:
     """The RMS error of one-way tables if these have the whole budget."""
-    plan = task.planned(Stepwise.name, _one_ways(task, task.budget))
+    plan = task.planned(TwoStage.name, _one_ways(task, task.budget))
     return _one_way_error(goal, known_variances(plan, goal.closure).precisions)
 
 

@@ -1,4 +1,4 @@
-"""Stepwise: its belief, and its two solvers against a general optimiser."""
+"""Two-stage: its belief, and its two solvers against a general optimiser."""
 
 from __future__ import annotations
 
