@@ -27,7 +27,7 @@ PUBLIC = [
     "Answer", "Attribute", "Budget", "Comparison", "CrosstallyError", "Database", "Detected", "Entry", "ErrorKind",
     "Improvement", "IntegerTables", "Ledger", "Marginal", "Measurement", "Neighbours", "Notebook", "Outside", "Parts",
     "Plan", "Price", "Question", "Reading", "Release", "Schema", "SparkTable", "SqlAnswer", "Statement", "Synthetic",
-    "SyntheticRows", "TableImprovement", "Unit", "Workload", "analysis", "count", "count_part", "detect_reading",
+    "SyntheticData", "TableImprovement", "Unit", "Workload", "analysis", "count", "count_part", "detect_reading",
     "errors", "local", "open_notebook", "open_release", "plan", "release", "strategies", "to_mbi", "total",
 ]  # fmt: skip
 

@@ -7,12 +7,12 @@ import pyarrow as pa
 import pytest
 
 import crosstally as ct
-from crosstally.strategies import Clustered, Direct, Flat, Optimum, Residual
+from crosstally.strategies import Direct, Flat, GreedyMerge, Residual, ViewSearch
 
 BINARY = ct.Schema([ct.Attribute(f"a{i}", ["0", "1"]) for i in range(4)])
 MIXED = ct.Schema([ct.Attribute(n, [str(v) for v in range(s)]) for n, s in (("a", 2), ("b", 3), ("c", 5))])
-FEW = (Direct(), Optimum(), Residual())
-ALL = (*FEW, Flat(), Direct(budgets="uniform"), Clustered(), Residual("max"))
+FEW = (Direct(), ViewSearch(), Residual())
+ALL = (*FEW, Flat(), Direct(budgets="uniform"), GreedyMerge(), Residual("max"))
 
 
 def standardised_errors(schema, strategy, budget, releases) -> np.ndarray:

@@ -121,7 +121,7 @@ def numbers(found: recovery.MatrixPlan) -> Any:
 
 CALLS: dict[str, Callable[[Any], Any]] = {
     "Attribute outside": lambda word: ct.Attribute("x", ["a", "b"], outside=word),
-    "Clustered budgets": lambda word: ct.strategies.Clustered(budgets=word),
+    "GreedyMerge budgets": lambda word: ct.strategies.GreedyMerge(budgets=word),
     "Direct budgets": lambda word: ct.strategies.Direct(budgets=word),
     "Entry state": lambda word: ct.Entry(**ENTRY, state=word, hash="", request="").state,
     "Fourier budgets": lambda word: ct.strategies.Fourier(budgets=word),

@@ -118,7 +118,7 @@ def answers(release: ct.Release) -> None:
     assert_type(answer.error_kind, ct.ErrorKind)
     answer.to_pandas(), answer.to_polars(), answer.to_xarray(), answer.to_arrow(), answer.plot()
     assert_type(release.sql("SELECT sex, count(*) FROM people GROUP BY sex", level=0.9), ct.SqlAnswer)
-    assert_type(release.synthesize(1_000, method="integers", seed=3), ct.SyntheticRows)
+    assert_type(release.synthesize(1_000, method="integers", seed=3), ct.SyntheticData)
     assert_type(release.marginals([("sex",), ["sex", "age"]]), list[ct.Marginal])
     release.marginals(names for names in (("sex",), ("age",)))
 

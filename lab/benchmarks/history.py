@@ -14,8 +14,8 @@ from crosstally.budget import Noise, NoiseKind
 from crosstally.measurements import Measurement
 from crosstally.notebook.history.alpha import one_alpha
 from crosstally.notebook.history.better import BetterOfBoth
-from crosstally.notebook.history.bundles import Batch
-from crosstally.notebook.history.components import Past, Structure
+from crosstally.notebook.history.bundles import QueryBatch
+from crosstally.notebook.history.components import CovarianceModel, NoisyAnswers
 from crosstally.notebook.history.prior import Prior
 from crosstally.notebook.history.synthetic_rows import synthesize
 from crosstally.query.linear import Linear, Term
@@ -43,8 +43,8 @@ def run() -> list[dict[str, Any]]:
     answers, noise = random.normal(5e4, 2e4, QUERIES), np.full(QUERIES, 5e7)
 
     def fast() -> Any:
-        batch = Batch.of(queries, schema)
-        return one_alpha(Structure(batch, prior), Past(answers, noise=noise), ALPHA).estimates(batch)
+        batch = QueryBatch.of(queries, schema)
+        return one_alpha(CovarianceModel(batch, prior), NoisyAnswers(answers, noise=noise), ALPHA).estimates(batch)
 
     def dense() -> Any:
         products = kernel(queries, queries, prior)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from crosstally.sources.spark import SparkTable
     from crosstally.sql import SqlAnswer
     from crosstally.strategies.planner import Comparison, plan
-    from crosstally.synthesis import SyntheticRows
+    from crosstally.synthesis import SyntheticData
     from crosstally.workload import Workload
 
 __version__ = "0.3.0.dev0"
@@ -67,7 +67,7 @@ _HOMES = {
     "SqlAnswer": "sql",
     "Statement": "releases",
     "Synthetic": "notebook.history.synthetic_rows",
-    "SyntheticRows": "synthesis",
+    "SyntheticData": "synthesis",
     "TableImprovement": "notebook.results",
     "Unit": "schema",
     "Workload": "workload",
@@ -112,7 +112,7 @@ __all__ = [
     "SqlAnswer",
     "Statement",
     "Synthetic",
-    "SyntheticRows",
+    "SyntheticData",
     "TableImprovement",
     "Unit",
     "Workload",

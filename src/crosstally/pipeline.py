@@ -20,7 +20,7 @@ from crosstally.releases import Release, Statement, publish
 from crosstally.releases.publication import rows_known
 from crosstally.releases.rehearsal import rehearse
 from crosstally.schema import Schema, check_schema
-from crosstally.strategies.planner import chosen_by_default, compare
+from crosstally.strategies.planner import compare, default_strategy
 from crosstally.strategies.rules import check_rules, next_stage
 from crosstally.strategies.strategy import Strategy
 from crosstally.workload import Workload
@@ -114,7 +114,7 @@ def release(
         workload,
         budget,
         neighbours=neighbours,
-        strategies=chosen_by_default(strategy, objective),
+        strategies=default_strategy(strategy, objective),
         rows=rows,
         objective=objective,
         currency=None if ledger is None else ledger.currency,

@@ -11,7 +11,7 @@ import pytest
 import crosstally as ct
 from cli_runs import ran_well, run
 from crosstally.errors import SchemaError
-from crosstally.schema import Bought
+from crosstally.schema import PrivateBins
 from crosstally.sources.drafting.ladder import edges_near_quantiles, rungs
 
 
@@ -109,4 +109,4 @@ def test_the_ladder_is_public_and_the_edges_are_rungs_of_it() -> None:
 )
 def test_what_was_bought_is_checked(fields: dict, words: str) -> None:
     with pytest.raises(SchemaError, match=words):
-        Bought(**{"epsilon": "1", "attributes": ("a",), "entry": "e", **fields})
+        PrivateBins(**{"epsilon": "1", "attributes": ("a",), "entry": "e", **fields})

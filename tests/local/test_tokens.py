@@ -240,7 +240,7 @@ def test_liars_who_choose_their_group_move_a_table_as_far_as_is_said() -> None:
     assert 9_000 < after - before < 11_000
     # other groups are 143 people smaller, 1.3 standard deviations: one run in twenty has one of them unusual too
     assert 0 in poisoned.group_sizes().unusual
-    bound = poisoned.shift_by_liars("a0", liars=0.01)
+    bound = poisoned.max_shift("a0", liars=0.01)
     assert bound == pytest.approx(PEOPLE * 1000 / poisoned.group_sizes().reports[0] * 1.581977, rel=1e-5)
     assert 0.9 < (after - before) / bound < 1.04
 
@@ -256,7 +256,7 @@ def test_with_tokens_liars_cannot_beat_their_share() -> None:
     collector, after = released_by(protocol, crowding, tokens)
     assert PEOPLE - 950 < collector.reports < PEOPLE - 750  # six of seven liars were refused
     assert min(collector.group_sizes().probabilities) > 1e-6  # below 1e-3 they would be called unusual
-    bound = collector.shift_by_liars("a0", liars=0.01)
+    bound = collector.max_shift("a0", liars=0.01)
     assert bound == pytest.approx(collector.reports * 0.01 * 1.581977, rel=1e-5)
     binomial = 6 * np.sqrt(1000 / 7) * 7 * 1.582  # six standard deviations of how many liars are in the group
     assert 0 < after - before < bound + binomial
@@ -318,7 +318,7 @@ def test_no_crowd_moves_a_cell_further_than_is_said(method) -> None:
         poisoned = Collector(protocol)
         poisoned.add_many(np.concatenate([sent[:1000], liars, sent[2000:]]))
         moved = np.abs(poisoned.release(shrink="none", nonnegative="none").marginal("a", "b").values - honest).max()
-        assert 0 < moved < 1.2 * poisoned.shift_by_liars("a", "b", liars=0.05)
+        assert 0 < moved < 1.2 * poisoned.max_shift("a", "b", liars=0.05)
 
 
 def test_liars_fill_the_groups_that_move_most() -> None:
@@ -326,10 +326,10 @@ def test_liars_fill_the_groups_that_move_most() -> None:
     protocol = design(SEVEN, epsilon=1, people=PEOPLE, ways=1, method="marginals")
     collector = Collector(protocol)
     collector.add_many(reports(protocol, codes_of(PEOPLE)))
-    assert collector.shift_by_liars("a0", liars=0) == 0
-    assert collector.shift_by_liars("a0", liars=1) == pytest.approx(PEOPLE * 1.581977, rel=1e-5)
+    assert collector.max_shift("a0", liars=0) == 0
+    assert collector.max_shift("a0", liars=1) == pytest.approx(PEOPLE * 1.581977, rel=1e-5)
     with pytest.raises(CrosstallyError, match="from 0 to 1, got 2"):
-        collector.shift_by_liars("a0", liars=2)
+        collector.max_shift("a0", liars=2)
 
 
 # Group sizes

@@ -13,7 +13,7 @@ from crosstally.errors import PlanError
 from crosstally.query.queries import Cells
 from crosstally.schema import Outside, Schema, Unit
 from crosstally.strategies import Direct
-from crosstally.strategies.clustered import Clustered, clusters
+from crosstally.strategies.clustered import GreedyMerge, clusters
 from crosstally.workload import Workload
 from reference_clusters import greedy_clusters
 from reference_privacy import brute_force_cost
@@ -32,7 +32,7 @@ def test_the_icde_example_by_hand() -> None:
     AB alone then has the whole budget: six cells of variance 2, and A sums two of them: 4 x 2 + 2 x 4 = 16.
     """
     schema = schema_of(2, 2, 2)
-    plan = Clustered().plan(schema, Workload([("a0",), ("a0", "a1")]), Budget(epsilon=1))
+    plan = GreedyMerge().plan(schema, Workload([("a0",), ("a0", "a1")]), Budget(epsilon=1))
     assert [r.query for r in plan.requests] == [Cells(("a0", "a1"))]
     assert plan.requests[0].noise == Noise(NoiseKind.LAPLACE, 1.0)
     continuous = 2 * plan.requests[0].noise.scale ** 2
@@ -78,13 +78,13 @@ def test_pairs_of_sixteen_binary_attributes() -> None:
     workload = Workload.all_ways(schema, 2)
     assert own_error(schema, workload, 3) == pytest.approx(68.41, abs=0.01)
     assert own_error(schema, workload, 1) == pytest.approx(71.96, abs=0.01)
-    plan = Clustered().plan(schema, workload, Budget(epsilon=1))
+    plan = GreedyMerge().plan(schema, workload, Budget(epsilon=1))
     assert plan.rms_error < 45.3
     assert plan.covers
 
 
 def test_pairs_of_adult() -> None:
-    plan = Clustered().plan(schema_of(*ADULT), Workload.all_ways(schema_of(*ADULT), 2), Budget(epsilon=1))
+    plan = GreedyMerge().plan(schema_of(*ADULT), Workload.all_ways(schema_of(*ADULT), 2), Budget(epsilon=1))
     assert plan.rms_error < 26.3
 
 
@@ -92,7 +92,7 @@ def test_a_data_cube() -> None:
     """Every table of six attributes, the total too: one cluster, the full table, once cells are few."""
     schema = schema_of(*[2] * 6)
     workload = Workload([(), *Workload.up_to(schema, 6).tables])
-    plan = Clustered().plan(schema, workload, Budget(epsilon=1))
+    plan = GreedyMerge().plan(schema, workload, Budget(epsilon=1))
     assert plan.covers
     assert plan.rms_error <= Direct().plan(schema, workload, Budget(epsilon=1)).rms_error
     assert [r.query.attributes for r in plan.requests] == [schema.names]
@@ -103,7 +103,7 @@ def test_pairs_of_thirty_two_attributes_in_a_second() -> None:
     workload = Workload.all_ways(schema, 2)
     clusters(schema_of(2, 2), Workload([("a0",)]), 3)  # the kernel is compiled
     start = time.process_time()
-    Clustered().plan(schema, workload, Budget(epsilon=1))
+    GreedyMerge().plan(schema, workload, Budget(epsilon=1))
     assert time.process_time() - start < 1
 
 
@@ -122,16 +122,16 @@ def test_pairs_of_thirty_two_attributes_in_a_second() -> None:
 def test_the_cost_is_that_of_the_worst_neighbours(schema, neighbours, budgets) -> None:
     workload = Workload.up_to(schema, 2)
     for budget in (Budget(epsilon="1/3"), Budget(rho="1/3")):
-        plan = Clustered(budgets).plan(schema, workload, budget, neighbours=neighbours)
+        plan = GreedyMerge(budgets).plan(schema, workload, budget, neighbours=neighbours)
         epsilon, rho = brute_force_cost(schema, plan.requests, neighbours)
         assert plan.cost == (epsilon if budget.pure else rho)
         assert budget.amount * Fraction("0.999999") < plan.cost <= budget.amount
 
 
 def test_names_and_refusals() -> None:
-    assert [Clustered().name, Clustered("uniform").name] == ["clustered", "clustered-uniform"]
+    assert [GreedyMerge().name, GreedyMerge("uniform").name] == ["clustered", "clustered-uniform"]
     with pytest.raises(PlanError, match="budgets must be uniform or optimal, got 'best'"):
-        Clustered("best")
+        GreedyMerge("best")
     schema = schema_of(*[2] * 51)
     with pytest.raises(PlanError, match="at most 20,000 tables can be clustered, got 20,825"):
-        Clustered().plan(schema, Workload.all_ways(schema, 3), Budget(epsilon=1))
+        GreedyMerge().plan(schema, Workload.all_ways(schema, 3), Budget(epsilon=1))

@@ -16,11 +16,11 @@ import pytest
 
 import crosstally as ct
 from crosstally.plans.plan import Plan
-from crosstally.strategies import NAMED, Clustered, Fourier, Residual, Strategy, Task, Views
+from crosstally.strategies import NAMED, Fourier, GreedyMerge, Residual, Strategy, Task, Views
 from strategy_contract import BUDGETS, StrategyContract
 
 PACKAGE = Path(ct.__file__).parent
-STRATEGIES = [*NAMED.values(), Views(size=2, cover=2), Views(max_cells=6), Clustered("uniform")]
+STRATEGIES = [*NAMED.values(), Views(size=2, cover=2), Views(max_cells=6), GreedyMerge("uniform")]
 STRATEGIES += [Fourier(budgets="uniform"), Residual(objective="max")]
 
 

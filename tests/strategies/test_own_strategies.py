@@ -12,7 +12,7 @@ import crosstally as ct
 from conftest import schema_of
 from crosstally.errors import PlanError
 from crosstally.strategies import Cells, Contrast, Plan, Strategy, Task
-from crosstally.strategies.planner import CONSIDERED
+from crosstally.strategies.planner import AUTO_STRATEGIES
 
 SCHEMA = schema_of(2, 3, 2)
 CHAIN = ct.Workload([("a0", "a1"), ("a1", "a2")])
@@ -31,10 +31,10 @@ class Chain(Strategy):
 
 def test_auto_stands_for_all_of_ours_and_its_choice_stays() -> None:
     found = ct.plan(SCHEMA, epsilon=1, strategies=["auto", Chain()])
-    assert {each.strategy for each in found.plans} == {each.name for each in CONSIDERED} - {"residual"} | {"chain"}
+    assert {each.strategy for each in found.plans} == {each.name for each in AUTO_STRATEGIES} - {"residual"} | {"chain"}
     assert found.chosen.strategy == "two-stage"
     assert [each.query for each in found["chain"].requests] == [Cells(("a0", "a1")), Cells(("a1", "a2"))]
-    assert ct.plan(SCHEMA, epsilon=1, strategies=["auto"]).considered is CONSIDERED
+    assert ct.plan(SCHEMA, epsilon=1, strategies=["auto"]).considered is AUTO_STRATEGIES
 
 
 def test_without_auto_the_least_error_is_chosen() -> None:

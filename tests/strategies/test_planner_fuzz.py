@@ -13,8 +13,8 @@ import pytest
 import crosstally as ct
 from crosstally.errors import CrosstallyError
 from crosstally.strategies import optimum
-from crosstally.strategies.clustered import Clustered
-from crosstally.strategies.optimum import Optimum
+from crosstally.strategies.clustered import GreedyMerge
+from crosstally.strategies.optimum import ViewSearch
 
 EFFORT = 16_000_000
 """About a quarter of the usual search, once from each of its four starts: more cases fit into the time."""
@@ -54,7 +54,7 @@ def test_any_workload_is_planned_or_refused(seed: int, monkeypatch: pytest.Monke
     schema = random_schema(random)
     workload, budget = random_workload(random, schema), random_budget(random)
     neighbours = (ct.Neighbours.ADD_REMOVE, ct.Neighbours.REPLACE)[random.integers(2)]
-    for strategy in (Optimum(), Clustered(), Clustered(budgets="uniform")):
+    for strategy in (ViewSearch(), GreedyMerge(), GreedyMerge(budgets="uniform")):
         try:
             plan = strategy.plan(schema, workload, budget, neighbours=neighbours)
         except CrosstallyError:

@@ -10,7 +10,7 @@ import crosstally as ct
 from benchmarks.accuracy.lines import line
 from crosstally.plans.plan import Plan
 from crosstally.residuals.variances import Variances
-from crosstally.strategies import LinearStrategies, Optimum, Residual
+from crosstally.strategies import LinearStrategies, Residual, ViewSearch
 
 ADULT_8 = (9, 16, 7, 15, 6, 5, 2, 2)
 RESIDUAL_PLANNER = {
@@ -64,7 +64,7 @@ def _prefixes(name: str, schema: ct.Schema, workload: ct.Workload, ways: int) ->
 
 def _pure(work: str, sizes: Sequence[int], workload: Any, value: float) -> dict[str, Any]:
     schema = _schema(sizes)
-    found = _continuous_rms(Optimum().plan(schema, workload(schema, 2), ct.Budget(epsilon=1)))
+    found = _continuous_rms(ViewSearch().plan(schema, workload(schema, 2), ct.Budget(epsilon=1)))
     return line(work, found, value, 1.0, unit="RMS", met=found <= value * (1 + 1e-6))
 
 

@@ -1,7 +1,7 @@
 """The strategies that a release with nothing named is compared with: a fixed list, from the public schema alone.
 
 Each is planned by ``Strategy.plan`` with the weights given here, so that what "auto" prefers never moves the reference.
-Gaussian noise is planned by ``Residual`` and Laplace noise by ``Optimum``, the best of each kind.
+Gaussian noise is planned by ``Residual`` and Laplace noise by ``ViewSearch``, the best of each kind.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import crosstally as ct
 from benchmarks.accuracy.settings import Setting
 from crosstally.plans.plan import Plan
 from crosstally.schema import Schema
-from crosstally.strategies import Flat, Optimum, Residual, Strategy, Views
+from crosstally.strategies import Flat, Residual, Strategy, Views, ViewSearch
 
 __all__ = ["DEFAULT", "OLD_DEFAULT", "REFERENCES", "names_for", "plan_by_name"]
 
@@ -27,7 +27,7 @@ def _linear(workload: Callable[[Schema], ct.Workload], *, laplace: bool = False)
 
     def plan(schema: Schema, budget: ct.Budget) -> Plan:
         own = pure(budget) if laplace else budget
-        return (Optimum() if own.pure else Residual()).plan(schema, workload(schema), own)
+        return (ViewSearch() if own.pure else Residual()).plan(schema, workload(schema), own)
 
     return plan
 

@@ -317,7 +317,7 @@ def release(
     made = collector.release()
     made.save(output)
     table, unusual = _first_table(read.schema), collector.group_sizes().unusual
-    moved = collector.shift_by_liars(*table, liars=liars) if table else None
+    moved = collector.max_shift(*table, liars=liars) if table else None
     if json:
         facts = {"reports": numbers, "release": str(output), "statement": made.statement.to_dict()}
         reach = {"liars": liars, "table": list(table), "people": moved}

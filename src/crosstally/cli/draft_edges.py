@@ -16,7 +16,7 @@ from crosstally.errors import SchemaError
 from crosstally.pipeline import run
 from crosstally.plans.plan import Plan
 from crosstally.privacy.ledger import Ledger
-from crosstally.schema import Attribute, Bought, Outside, RowReading, Schema
+from crosstally.schema import Attribute, Outside, PrivateBins, RowReading, Schema
 from crosstally.sources import Draft, Reading
 from crosstally.sources.drafting.bins import AGE_EDGES, bin_names
 from crosstally.sources.drafting.ladder import edges_near_quantiles, rungs
@@ -47,7 +47,7 @@ def with_bought_edges(draft: Draft, source: Any, budget: Budget, *, ledger: Path
         for name in names
     }
     spent = decimal_text(plan.budget.amount)
-    return _with_edges(draft, edges, Bought(epsilon=spent, attributes=tuple(names), entry=entry))
+    return _with_edges(draft, edges, PrivateBins(epsilon=spent, attributes=tuple(names), entry=entry))
 
 
 def _follows_rows(attribute: Attribute, schema: Schema) -> bool:
@@ -77,7 +77,7 @@ def _counted(source: Any, plan: Plan, ladder: Schema, *, ledger: Path, reading: 
     return values, str(bought.measurements[0].origin)
 
 
-def _with_edges(draft: Draft, edges: dict[str, tuple[float, ...]], bought: Bought) -> Draft:
+def _with_edges(draft: Draft, edges: dict[str, tuple[float, ...]], bought: PrivateBins) -> Draft:
     columns, left_out = [], list(draft.left_out)
     for column in draft.columns:
         name = column.attribute.name

@@ -246,9 +246,9 @@ class PlanOptions(WorkloadOptions):
 
     def strategies(self) -> Sequence[Strategy]:
         """The strategies that may be chosen."""
-        from crosstally.strategies.planner import chosen_by_default
+        from crosstally.strategies.planner import default_strategy
 
-        return chosen_by_default(self.strategy or "auto", self.aim)
+        return default_strategy(self.strategy or "auto", self.aim)
 
     def given(self) -> list[str]:
         """The options that were given, as a command line spells them."""

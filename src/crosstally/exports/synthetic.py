@@ -16,12 +16,12 @@ from crosstally.exports.csv_table import inert
 from crosstally.platform_files import whole_file
 
 if TYPE_CHECKING:
-    from crosstally.synthesis import SyntheticRows
+    from crosstally.synthesis import SyntheticData
 
 __all__ = ["write_rows"]
 
 
-def write_rows(rows: SyntheticRows, path: Path, *, raw: bool = False) -> None:
+def write_rows(rows: SyntheticData, path: Path, *, raw: bool = False) -> None:
     """Write rows as Parquet or, where the file's name ends in .csv, as CSV.
 
     A last column, ``synthetic``, has the warning in short. In CSV labels that a spreadsheet would take for formulas are
@@ -40,7 +40,7 @@ def write_rows(rows: SyntheticRows, path: Path, *, raw: bool = False) -> None:
         pyarrow.csv.write_csv(pa.Table.from_arrays(columns, names=names), file)
 
 
-def _note(rows: SyntheticRows) -> pa.DictionaryArray:
+def _note(rows: SyntheticData) -> pa.DictionaryArray:
     wider = "" if math.isnan(rows.factor) else f" {max(rows.factor, 1.0):.2g} times"
     return pa.DictionaryArray.from_arrays(
         pa.array(np.zeros(len(rows), np.int8)), pa.array([f"not a person; widen intervals{wider}"])

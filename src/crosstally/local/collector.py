@@ -20,7 +20,7 @@ from crosstally.local.estimate.expectation import MOST_ATTRIBUTES, expected_meas
 from crosstally.local.estimate.pair_shrinkage import Shrunk, shrunk_measurements
 from crosstally.local.estimate.report_counts import measurements_of
 from crosstally.local.group_sizes import GroupSizes
-from crosstally.local.influence import shift_by_liars
+from crosstally.local.influence import max_shift
 from crosstally.local.oracles.answers import ReportTally
 from crosstally.local.planning.methods import SHRUNK
 from crosstally.local.protocol import Protocol
@@ -226,14 +226,14 @@ class Collector:
         self._flush()
         return GroupSizes.of(self._people.copy(), [group.share for group in self.protocol.groups])
 
-    def shift_by_liars(self, *attributes: str, liars: float) -> float:
+    def max_shift(self, *attributes: str, liars: float) -> float:
         """How far a share of liars among those who reported could have moved a cell of a table, in people, at most.
 
         It is about the unbiased estimate, before cells are corrected or shrunk. Where there are no tokens, liars choose
         the groups in which they move the most; with tokens each group has its share of them, on average over tokens.
         """
         self._flush()
-        return shift_by_liars(self.protocol, self._people, attributes, liars=liars)
+        return max_shift(self.protocol, self._people, attributes, liars=liars)
 
     # A release out
 

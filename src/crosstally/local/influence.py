@@ -26,12 +26,12 @@ from crosstally.errors import CrosstallyError
 from crosstally.local.oracles.oracle import Oracle, centred
 from crosstally.local.protocol import Protocol
 
-__all__ = ["MOST_CELLS", "shift_by_liars"]
+__all__ = ["MOST_CELLS", "max_shift"]
 
 MOST_CELLS = 1024  # every cell is looked at, since it matters a little which one it is
 
 
-def shift_by_liars(protocol: Protocol, people: NDArray[np.int64], attributes: Sequence[str], *, liars: float) -> float:
+def max_shift(protocol: Protocol, people: NDArray[np.int64], attributes: Sequence[str], *, liars: float) -> float:
     """How far a share of liars could move a cell of a table, in people, where each group has so many of them."""
     wanted = protocol.schema.subset(*attributes)
     if not 0 <= liars <= 1:

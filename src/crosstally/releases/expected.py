@@ -18,7 +18,7 @@ MOST_TABLES = 10_000
 """Of very many tables the first ones are looked at."""
 
 _LARGEST_WAYS = 3  # tables over one, two and three attributes are summed up. Chosen: what people ask for most
-_ALMOST_NOTHING = 1e-300  # the variance of a public number of rows; zero has no inverse
+_TINY_VARIANCE = 1e-300  # the variance of a public number of rows; zero has no inverse
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class TableErrors:
 def expected_errors(release: Release) -> Iterator[TableErrors]:
     """The standard errors of tables over one, two and three attributes; of very many only the first are looked at."""
     names = release.schema.names
-    known_total = [] if release.statement.rows is None else [(Cells(()), _ALMOST_NOTHING)]
+    known_total = [] if release.statement.rows is None else [(Cells(()), _TINY_VARIANCE)]
     measured = [(each.query, each.variance) for each in release.measurements]
     predicted = Variances.of_queries(release.schema, [*measured, *known_total]).replacing(release.variances_left)
     for ways in range(1, min(_LARGEST_WAYS, len(names)) + 1):

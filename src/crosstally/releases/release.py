@@ -40,7 +40,7 @@ from crosstally.workload import Workload, check_workload
 
 if TYPE_CHECKING:
     from crosstally.sql import SqlAnswer
-    from crosstally.synthesis import SyntheticRows
+    from crosstally.synthesis import SyntheticData
 
 __all__ = ["Description", "Release"]
 
@@ -276,7 +276,7 @@ class Release:
 
     def synthesize(
         self, rows: int | None = None, *, method: Literal["sampling", "integers"] = "sampling", seed: int = 0
-    ) -> SyntheticRows:
+    ) -> SyntheticData:
         """Made-up rows whose tables are close to those of this release. They are free, and no row is a real person.
 
         The rows are fitted to every covered pair and to every measured table that is not too large. Everything else
@@ -288,7 +288,7 @@ class Release:
                 attributes. "integers" takes the table of ``integers``, which is nearer to pairs of few attributes.
             seed: The same seed gives the same rows. It plays no part in privacy.
         """
-        from crosstally.synthesis import SyntheticRows, distances, narrowness, sampled_rows
+        from crosstally.synthesis import SyntheticData, distances, narrowness, sampled_rows
 
         known = max(0, round(self.rows)) if not math.isnan(self.rows) else 0
         if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 1):
@@ -310,7 +310,7 @@ class Release:
         else:
             raise QueryError(f"method must be sampling or integers, got {method!r}")
         median, most = narrowness(self.schema, codes, answers)
-        return SyntheticRows(
+        return SyntheticData(
             self.schema,
             codes,
             method=method,

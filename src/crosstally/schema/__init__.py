@@ -1,6 +1,6 @@
 """What a table is about: its attributes, their labels, and whom the release protects."""
 
-from crosstally.schema.about import About, Bought
+from crosstally.schema.about import About, PrivateBins
 from crosstally.schema.attribute import MAX_VALUES, MISSING, OTHER, Attribute, Outside
 from crosstally.schema.canonical import canonical_text
 from crosstally.schema.dates import DateReading
@@ -16,7 +16,6 @@ __all__ = [
     "OTHER",
     "About",
     "Attribute",
-    "Bought",
     "ColumnName",
     "ColumnReading",
     "DateReading",
@@ -24,6 +23,7 @@ __all__ = [
     "Impossible",
     "Level",
     "Outside",
+    "PrivateBins",
     "PublicCounts",
     "RowReading",
     "Schema",

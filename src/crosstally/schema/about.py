@@ -16,7 +16,7 @@ from crosstally.schema.canonical import read_fields, read_text
 __all__ = [
     "RECORDS",
     "About",
-    "Bought",
+    "PrivateBins",
 ]
 
 RECORDS = "records"
@@ -63,13 +63,13 @@ _AMOUNT = re.compile(r"[0-9]{1,30}(\.[0-9]{1,30})?(e-?[0-9]{1,3})?|[0-9]{1,30}/[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bought:
+class PrivateBins:
     """The attributes whose edges follow noisy counts, what these counts cost together, and who paid.
 
     ``epsilon`` is its exact text, ``entry`` names the entry of the ledger of the draft. What a release spends comes on
     top of it.
 
-    >>> Bought(epsilon="0.1", attributes=("income",), entry="7f3a").to_dict()
+    >>> PrivateBins(epsilon="0.1", attributes=("income",), entry="7f3a").to_dict()
     {'epsilon': '0.1', 'attributes': ['income'], 'entry': '7f3a'}
     """
 
@@ -92,7 +92,7 @@ class Bought:
         return {"epsilon": self.epsilon, "attributes": list(self.attributes), "entry": self.entry}
 
     @classmethod
-    def from_dict(cls, given: object) -> Bought:
+    def from_dict(cls, given: object) -> PrivateBins:
         """What was bought, from its JSON; errors name the field."""
         fields = {"epsilon", "attributes", "entry"}
         found = read_fields(given, "bought", known=fields, needed=fields)

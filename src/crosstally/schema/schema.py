@@ -15,7 +15,7 @@ from crosstally.errors import QueryError, SchemaError, did_you_mean
 from crosstally.html_text import MOST_ROWS, html_table
 from crosstally.json_text import JsonError, read_json_file
 from crosstally.platform_files import write_text, writing
-from crosstally.schema.about import About, Bought
+from crosstally.schema.about import About, PrivateBins
 from crosstally.schema.attribute import Attribute, Outside, read_attribute
 from crosstally.schema.canonical import DATA, read_fields, read_from
 from crosstally.schema.facts import Fact, PublicCounts, possible_cells, read_facts
@@ -85,7 +85,7 @@ class Schema:
     _: KW_ONLY
     draft: bool = False
     about: About | None = None
-    bought: Bought | None = None
+    bought: PrivateBins | None = None
     facts: tuple[Fact, ...] = ()
     reading: RowReading | Literal["withheld"] | None = field(default=None, compare=False, repr=False)
 
@@ -96,7 +96,7 @@ class Schema:
         *,
         draft: bool = False,
         about: About | None = None,
-        bought: Bought | None = None,
+        bought: PrivateBins | None = None,
         facts: Iterable[Fact] = (),
         reading: RowReading | Literal["withheld"] | None = None,
     ) -> None:
@@ -349,7 +349,7 @@ class Schema:
             _read_unit(found.get("unit")),
             draft=draft,
             about=None if found.get("about") is None else About.from_dict(found["about"]),
-            bought=None if found.get("bought") is None else Bought.from_dict(found["bought"]),
+            bought=None if found.get("bought") is None else PrivateBins.from_dict(found["bought"]),
             facts=read_facts(found.get("facts", []), attributes),
             reading=_read_reading(found.get("reading")),
         )

@@ -5,13 +5,13 @@ from crosstally.errors import PlanError, did_you_mean
 from crosstally.plans.plan import Plan, Request
 from crosstally.query.queries import Cells, Contrast
 from crosstally.strategies.adaptive import Adaptive
-from crosstally.strategies.clustered import Clustered
+from crosstally.strategies.clustered import GreedyMerge
 from crosstally.strategies.direct import Direct, Uniform
 from crosstally.strategies.flat import Flat
 from crosstally.strategies.fourier import Fourier
 from crosstally.strategies.linear_strategies import LinearStrategies
 from crosstally.strategies.mwem import MWEM
-from crosstally.strategies.optimum import Optimum
+from crosstally.strategies.optimum import ViewSearch
 from crosstally.strategies.residual import Residual
 from crosstally.strategies.strategy import Strategy, Task
 from crosstally.strategies.two_stage import TwoStage
@@ -22,13 +22,12 @@ __all__ = [
     "NAMED",
     "Adaptive",
     "Cells",
-    "Clustered",
     "Contrast",
     "Direct",
     "Flat",
     "Fourier",
+    "GreedyMerge",
     "LinearStrategies",
-    "Optimum",
     "Plan",
     "Request",
     "Residual",
@@ -36,6 +35,7 @@ __all__ = [
     "Task",
     "TwoStage",
     "Uniform",
+    "ViewSearch",
     "Views",
     "covering_design",
     "named",
@@ -48,8 +48,8 @@ NAMED: dict[str, Strategy] = {
         Views(),
         Direct(),
         Direct(budgets="uniform"),
-        Clustered(),
-        Optimum(),
+        GreedyMerge(),
+        ViewSearch(),
         Residual(),
         Fourier(),
         MWEM(),

@@ -1,4 +1,4 @@
-"""Clustered: the tables of a workload merged into fewer, larger ones (Ding et al. 2011; C and C+ of ICDE 2013).
+"""Greedy merging ("clustered"): the workload's tables in fewer, larger ones (Ding et al. 2011; C and C+ of ICDE 2013).
 
 Groups of strategy queries that can share one budget (ICDE 2013, section III-A, definition 3.1).
 """
@@ -24,7 +24,7 @@ from crosstally.workload import Workload
 
 __all__ = [
     "Cluster",
-    "Clustered",
+    "GreedyMerge",
     "Grouping",
     "clusters",
     "greedy_groups",
@@ -120,7 +120,7 @@ class Cluster:
 
 
 @dataclass(frozen=True, slots=True)
-class Clustered(StrategyWithOptions):
+class GreedyMerge(StrategyWithOptions):
     """Measure unions of the workload's tables: fewer tables with less noise each, from which more cells are summed.
 
     Tables are merged greedily, two at a time, the pair that raises the sum of variances least; of all that are passed

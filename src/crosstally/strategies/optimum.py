@@ -1,4 +1,4 @@
-"""Optimum: views and budgets searched for the lowest error of least squares over them. The best known under Laplace.
+"""View search ("optimum"): views and budgets of the lowest error of least squares. The best known under Laplace noise.
 
 Covering designs, clusters, packed views and the workload's own tables are starting points; shares are tuned for the
 recovery actually used, and views are changed as long as that lowers the predicted error.
@@ -28,7 +28,7 @@ from crosstally.strategies.strategy import Strategy, Task
 from crosstally.strategies.views import cell_limits
 from crosstally.workload import Workload
 
-__all__ = ["Optimum", "TunedViews", "best_views"]
+__all__ = ["TunedViews", "ViewSearch", "best_views"]
 
 _MOST_CELLS = MAX_CELLS // 10  # views do not grow beyond this, so that ten of them still fit a plan
 # Attributes of a view are bits of an int64 whose sign stays free, with one to spare. More are not searched.
@@ -62,7 +62,7 @@ class TunedViews:
 
 
 @dataclass(frozen=True, slots=True)
-class Optimum(Strategy):
+class ViewSearch(Strategy):
     """Measure the views, and with the budgets, that give the lowest weighted sum of variances found.
 
     Under Gaussian noise the residual plan is optimal; this is then the best plan that measures only cells.

@@ -28,8 +28,8 @@ from crosstally.workload import Workload, check_workload
 __all__ = [
     "DEFAULT",
     "Comparison",
-    "chosen_by_default",
     "compare",
+    "default_strategy",
     "plan",
     "read_strategies",
     "rows_matter",
@@ -38,7 +38,7 @@ __all__ = [
 
 
 _NOT_COMPARED = ("clustered", "mwem", "adaptive", "linear")
-CONSIDERED: tuple[Strategy, ...] = tuple(strategy for name, strategy in NAMED.items() if name not in _NOT_COMPARED)
+AUTO_STRATEGIES: tuple[Strategy, ...] = tuple(strategy for name, strategy in NAMED.items() if name not in _NOT_COMPARED)
 """What "auto" compares: all strategies but clustered, from which optimum starts and which it is never worse than, and
 those that choose privately what to measure, whose error cannot be told beforehand. Where a workload asks for ranges or
 rows of a matrix, linear strategies alone are asked: no other looks at them."""
@@ -189,7 +189,7 @@ def plan(
     )
 
 
-def chosen_by_default(given: str | Strategy, objective: Objective | str) -> Sequence[Strategy]:
+def default_strategy(given: str | Strategy, objective: Objective | str) -> Sequence[Strategy]:
     """The strategies that a release needs to plan with: those of ``read_strategies`` that may be chosen."""
     return DEFAULT if given == "auto" and Objective(objective) == Objective.TABLES else read_strategies(given)
 
@@ -197,7 +197,7 @@ def chosen_by_default(given: str | Strategy, objective: Objective | str) -> Sequ
 def read_strategies(given: str | Strategy) -> Sequence[Strategy]:
     """The strategies that a name or object stands for; "auto" is all that may be best."""
     if given == "auto":
-        return CONSIDERED
+        return AUTO_STRATEGIES
     return (named(given) if isinstance(given, str) else given,)
 
 
@@ -207,9 +207,9 @@ def _several(given: Iterable[str | Strategy], workload: Workload | None) -> Sequ
     Of ours, linear strategies alone look at ranges and rows of a matrix.
     """
     asked = list(given)
-    ours = (NAMED["linear"],) if workload is not None and workload.along else CONSIDERED
+    ours = (NAMED["linear"],) if workload is not None and workload.along else AUTO_STRATEGIES
     if asked == ["auto"]:
-        return CONSIDERED
+        return AUTO_STRATEGIES
     out: list[Strategy] = []
     for each in asked:
         out += [one for one in (ours if each == "auto" else read_strategies(each)) if one not in out]
@@ -228,7 +228,7 @@ def compare(
     budget: Budget,
     *,
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
-    strategies: Sequence[Strategy] = CONSIDERED,
+    strategies: Sequence[Strategy] = AUTO_STRATEGIES,
     rows: int | None = None,
     objective: Objective | str = Objective.TABLES,
     currency: str | None = None,
@@ -293,7 +293,7 @@ def compare(
 
 def _is_for_linear(workload: Workload | None, strategies: Sequence[Strategy]) -> bool:
     """Whether no strategy was named and ranges or matrix rows are asked, which only linear strategies support."""
-    return workload is not None and bool(workload.along) and (strategies is CONSIDERED or strategies is DEFAULT)
+    return workload is not None and bool(workload.along) and (strategies is AUTO_STRATEGIES or strategies is DEFAULT)
 
 
 def _pure_part(budget: Budget, currency: str | None) -> Budget | None:
@@ -355,7 +355,7 @@ def rows_matter(
     budget: Budget,
     *,
     neighbours: Neighbours = Neighbours.ADD_REMOVE,
-    strategies: Sequence[Strategy] = CONSIDERED,
+    strategies: Sequence[Strategy] = AUTO_STRATEGIES,
     rows: int,
 ) -> bool:
     """Whether the approximate number of rows changes the plan of some strategy."""
@@ -400,7 +400,7 @@ def solve_epsilon(
     target_error: float,
     *,
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
-    strategies: Sequence[Strategy] = CONSIDERED,
+    strategies: Sequence[Strategy] = AUTO_STRATEGIES,
     delta: Fraction | None = None,
     rows: int | None = None,
     objective: Objective | str = Objective.TABLES,
@@ -409,7 +409,7 @@ def solve_epsilon(
     if isinstance(target_error, bool) or not 0 < target_error < math.inf:
         raise BudgetError(f"the target error must be positive, got {target_error}")
 
-    by_default = strategies is CONSIDERED and Objective(objective) == Objective.TABLES
+    by_default = strategies is AUTO_STRATEGIES and Objective(objective) == Objective.TABLES
     asked = DEFAULT if by_default else strategies  # the others are not chosen then, and take time
 
     def error(log_epsilon: float) -> tuple[float, Budget]:

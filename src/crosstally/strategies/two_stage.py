@@ -48,7 +48,7 @@ from crosstally.strategies.belief import Belief, known_sizes, seen_one_ways
 from crosstally.strategies.forecast import known_variances, measured_variances, public_precision, public_tables
 from crosstally.strategies.goal import Goal, goal_of
 from crosstally.strategies.likely import likely_range
-from crosstally.strategies.optimum import Optimum, best_views
+from crosstally.strategies.optimum import ViewSearch, best_views
 from crosstally.strategies.residual import Residual, contrast_costs, contrasts_with_variances
 from crosstally.strategies.shares import requests_with_shares
 from crosstally.strategies.strategy import Strategy, Task, following
@@ -264,7 +264,7 @@ def _all_one_ways(task: Task, budget: Budget) -> Sequence[Request]:
     Under Laplace noise, where a table costs the same whatever its cells, small attributes are measured together: the 17
     binary ones of MSNBC in five tables of three and one of two, for 0.71 of the error that a table each has.
     """
-    strategy = Optimum() if budget.pure else Residual()
+    strategy = ViewSearch() if budget.pure else Residual()
     return strategy.plan(task.schema, _one_way_tables(task), budget, neighbours=task.neighbours).requests
 
 

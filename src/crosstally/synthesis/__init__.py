@@ -1,5 +1,5 @@
 """Rows made up from the tables of a release: they look like people, and none is a real person."""
 
-from crosstally.synthesis.microdata import SyntheticRows, distances, narrowness, sampled_rows
+from crosstally.synthesis.microdata import SyntheticData, distances, narrowness, sampled_rows
 
-__all__ = ["SyntheticRows", "distances", "narrowness", "sampled_rows"]
+__all__ = ["SyntheticData", "distances", "narrowness", "sampled_rows"]

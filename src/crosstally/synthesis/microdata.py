@@ -31,7 +31,7 @@ from crosstally.synthesis.drawing import Wanted, drawn, fitted
 from crosstally.typing import Floats
 
 __all__ = [
-    "SyntheticRows",
+    "SyntheticData",
     "Tables",
     "distances",
     "drawing_order",
@@ -104,7 +104,7 @@ _NORMAL = 1.959963984540054  # the quantile of the normal law that 95% intervals
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SyntheticRows:
+class SyntheticData:
     """Made-up rows, as codes, and how far they can be trusted.
 
     Attributes:

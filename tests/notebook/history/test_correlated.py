@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from crosstally.notebook.history.bundles import Batch, parts_of
-from crosstally.notebook.history.components import Past, Structure
+from crosstally.notebook.history.bundles import QueryBatch, parts_of
+from crosstally.notebook.history.components import CovarianceModel, NoisyAnswers
 from crosstally.notebook.history.correlated import SharedErrors, split_noise
 from crosstally.notebook.history.prior import Prior
 from crosstally.query.linear import Linear, Term
@@ -55,11 +55,11 @@ def test_estimates_and_errors_are_those_of_dense_ridge_regression(left_out: bool
     kept = np.ones(9, np.bool_)
     kept[4] = not left_out
     errors = SharedErrors(rows, columns).chosen(kept)
-    batch = Batch.of(past, SCHEMA).chosen(kept)
-    structure = Structure(batch, prior, errors=[errors])
+    batch = QueryBatch.of(past, SCHEMA).chosen(kept)
+    structure = CovarianceModel(batch, prior, errors=[errors])
     variances = {part: 1.0 if part and part[0] < 0 else VARIANCE for part in structure.parts}
-    solution = structure.solve(Past(answers[kept], noise=independent[kept]), variances)
-    asked = Batch.of(new, SCHEMA)
+    solution = structure.solve(NoisyAnswers(answers[kept], noise=independent[kept]), variances)
+    asked = QueryBatch.of(new, SCHEMA)
     unseen = {part: VARIANCE for bundle in asked.bundles for part in parts_of(bundle.positions)}
 
     whole = VARIANCE * kernel(past, past, prior) + noise

@@ -13,8 +13,8 @@ from crosstally.errors import QueryError
 from crosstally.measurements import Measurement
 from crosstally.notebook.history import History
 from crosstally.notebook.history.alpha import best_alpha, cross_validated, folds_of, leave_one_out, one_alpha, stein
-from crosstally.notebook.history.bundles import Batch
-from crosstally.notebook.history.components import Past, Structure
+from crosstally.notebook.history.bundles import QueryBatch
+from crosstally.notebook.history.components import CovarianceModel, NoisyAnswers
 from crosstally.notebook.history.laplace import replaced, tilted
 from crosstally.notebook.history.likelihood import VariancePrior, fit, statistics
 from crosstally.notebook.history.prior import Prior
@@ -44,9 +44,9 @@ def test_both_paths_are_ridge_regression(seed: int) -> None:
         assert found[0] == pytest.approx(truth, rel=1e-8, abs=1e-8)
         assert found[1] == pytest.approx(errors, rel=1e-7, abs=1e-7)
     truth, errors = ridge(vectors(past), weights, answers, np.diag(noise), vectors(new), alpha)
-    structure = Structure(Batch.of(past, SCHEMA), prior)
-    solution = one_alpha(structure, Past(answers, noise=noise), alpha)
-    batch = Batch.of(new, SCHEMA)
+    structure = CovarianceModel(QueryBatch.of(past, SCHEMA), prior)
+    solution = one_alpha(structure, NoisyAnswers(answers, noise=noise), alpha)
+    batch = QueryBatch.of(new, SCHEMA)
     assert solution.estimates(batch) == pytest.approx(truth, rel=1e-9, abs=1e-9)
     unseen = {(0, 1, 2, 3)[:0]: alpha**2}
     seen = [i for i, q in enumerate(new) if _parts(q) <= set(structure.parts)]
@@ -71,7 +71,7 @@ def test_a_variance_for_each_set_of_attributes() -> None:
     rng = np.random.default_rng(7)
     past, new = ([random_query(rng, most=2, terms=1) for _ in range(n)] for n in (60, 10))
     prior = random_prior(rng)
-    structure = Structure(Batch.of(past, SCHEMA), prior)
+    structure = CovarianceModel(QueryBatch.of(past, SCHEMA), prior)
     variances = {each: float(rng.uniform(1, 100)) for each in structure.parts}
     answers, noise = rng.normal(0, 30, 60), rng.uniform(1, 50, 60)
     weights = prior_vector(prior.probabilities)
@@ -84,8 +84,10 @@ def test_a_variance_for_each_set_of_attributes() -> None:
         return total
 
     solved = np.linalg.solve(products(past, past) + np.diag(noise), answers)
-    solution = structure.solve(Past(answers, noise=noise), variances)
-    assert solution.estimates(Batch.of(new, SCHEMA)) == pytest.approx(products(new, past) @ solved, rel=1e-9, abs=1e-9)
+    solution = structure.solve(NoisyAnswers(answers, noise=noise), variances)
+    assert solution.estimates(QueryBatch.of(new, SCHEMA)) == pytest.approx(
+        products(new, past) @ solved, rel=1e-9, abs=1e-9
+    )
     # errors where parts of both kinds meet: past queries without their noise, all of whose parts were asked about
     explained = products(past, past) @ np.linalg.solve(products(past, past) + np.diag(noise), products(past, past))
     errors = np.diag(products(past, past) - explained)
@@ -102,7 +104,7 @@ def test_errors_estimated_from_noisy_answers(seed: int) -> None:
     prior, alpha = random_prior(rng), 9.0
     answers, noise = rng.normal(0, 30, 25), rng.uniform(5, 50, 25)
     products = alpha**2 * kernel(queries, queries, prior)
-    structure, past = Structure(Batch.of(queries, SCHEMA), prior), Past(answers, noise=noise)
+    structure, past = CovarianceModel(QueryBatch.of(queries, SCHEMA), prior), NoisyAnswers(answers, noise=noise)
     solution = one_alpha(structure, past, alpha)
     left = []
     for i in range(25):
@@ -149,10 +151,12 @@ def test_the_law_of_laplace_noise_and_a_normal_belief(distance: float, variance:
 def test_one_answer_with_laplace_noise_is_believed_as_integration_says(drawn: float, scale: float) -> None:
     """With one answer the normal one that stands for it says exactly the same, once it stays as it is."""
     schema = Schema([Attribute("x", ["0", "1"])])
-    structure = Structure(Batch.of([Linear((Term(1, (("x", (1, 0)),)),))], schema), Prior.uniform(schema), known=[()])
+    structure = CovarianceModel(
+        QueryBatch.of([Linear((Term(1, (("x", (1, 0)),)),))], schema), Prior.uniform(schema), known=[()]
+    )
     believed = 6.0  # the count strays by 6 x (1/4), since its part is (1/2, -1/2) times the roots of 1/2
     answers, scales = np.array([drawn]), np.array([scale])
-    past = Past(answers, noise=2 * scales**2)
+    past = NoisyAnswers(answers, noise=2 * scales**2)
     for _ in range(60):
         solution = structure.solve(past, {(0,): believed})
         past = replaced(solution, answers, scales)
@@ -165,8 +169,8 @@ def test_one_answer_with_laplace_noise_is_believed_as_integration_says(drawn: fl
 def test_what_answers_show_less_what_is_expected_is_twice_the_slope_of_the_likelihood(seed: int) -> None:
     rng = np.random.default_rng(seed)
     queries = [random_query(rng) for _ in range(40)]
-    structure = Structure(Batch.of(queries, SCHEMA), random_prior(rng))
-    past = Past(rng.normal(0, 30, 40), noise=rng.uniform(1, 50, 40))
+    structure = CovarianceModel(QueryBatch.of(queries, SCHEMA), random_prior(rng))
+    past = NoisyAnswers(rng.normal(0, 30, 40), noise=rng.uniform(1, 50, 40))
     variances = {each: float(rng.uniform(5, 200)) for each in structure.parts}
     found = statistics(structure.solve(past, variances))
     assert structure.shared
@@ -192,7 +196,7 @@ def test_variances_are_learned() -> None:
         for pair in rng.choice(20, (600, 1)).tolist()
     ]
     prior = Prior.uniform(schema)
-    structure = Structure(Batch.of(queries, schema), prior, known=[()])
+    structure = CovarianceModel(QueryBatch.of(queries, schema), prior, known=[()])
     truth = 400.0
     values = {each: rng.normal(0, math.sqrt(truth), 4) for each in structure.parts}
     answers = np.zeros(600)
@@ -201,7 +205,7 @@ def test_variances_are_learned() -> None:
 
         answers[bundle.rows] = projected(bundle, bundle.positions, prior) @ values[bundle.positions]
     answers += rng.normal(0, 2, 600)
-    past = Past(answers, noise=np.full(600, 4.0))
+    past = NoisyAnswers(answers, noise=np.full(600, 4.0))
     found = fit(structure, past, scales=np.zeros(600), fixed={}, belief=VariancePrior(100.0))
     assert np.exp(np.mean(np.log(list(found.solution.variances.values())))) == pytest.approx(truth, rel=0.6)
 
@@ -305,9 +309,9 @@ def test_the_fast_path_is_the_paper_on_a_universe_of_the_papers_size(number: int
     alpha = 3e4
     eigen = Eigenqueries.of(kernel(queries, queries, prior), answers, noise)
     values, errors = eigen.estimate(kernel(new, queries, prior), np.diag(kernel(new, new, prior)), alpha)
-    structure = Structure(Batch.of(queries, schema), prior)
-    solution = one_alpha(structure, Past(answers, noise=noise), alpha)
-    batch = Batch.of(new, schema)
+    structure = CovarianceModel(QueryBatch.of(queries, schema), prior)
+    solution = one_alpha(structure, NoisyAnswers(answers, noise=noise), alpha)
+    batch = QueryBatch.of(new, schema)
     assert solution.estimates(batch) == pytest.approx(values, rel=1e-8, abs=1e-8 * np.abs(values).max())
     unseen = dict.fromkeys(((i, j) for i in range(9) for j in range(i, 9)), alpha**2)
     assert solution.errors(batch, unseen) == pytest.approx(errors, rel=1e-8)
@@ -322,8 +326,8 @@ def test_the_size_of_the_universe_costs_nothing() -> None:
         best = math.inf
         for _ in range(3):
             start = time.process_time()
-            structure = Structure(Batch.of(queries, schema), Prior.uniform(schema))
-            one_alpha(structure, Past(np.ones(200), noise=np.ones(200)), 10.0).estimates(structure.batch)
+            structure = CovarianceModel(QueryBatch.of(queries, schema), Prior.uniform(schema))
+            one_alpha(structure, NoisyAnswers(np.ones(200), noise=np.ones(200)), 10.0).estimates(structure.batch)
             best = min(best, time.process_time() - start)
         times.append(best)
     assert times[1] < 3 * times[0] + 0.2

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from crosstally.notebook.history import likelihood, loadings
-from crosstally.notebook.history.bundles import Batch, projected
-from crosstally.notebook.history.components import Past, Structure
+from crosstally.notebook.history.bundles import QueryBatch, projected
+from crosstally.notebook.history.components import CovarianceModel, NoisyAnswers
 from crosstally.notebook.history.likelihood import VariancePrior, fit
 from crosstally.notebook.history.loadings import Mixture, evidence, moved, ordered_covariance
 from crosstally.notebook.history.prior import Prior
@@ -43,11 +43,11 @@ class Case:
         for a, n in list(enumerate(SIZES))[:3]:  # the last one has none
             mixing = rng.normal(size=(n, n))
             self.matrices[a] = mixing @ mixing.T + 0.2 * np.eye(n)
-        plain = Structure(Batch.of(self.past, SCHEMA), self.prior)
+        plain = CovarianceModel(QueryBatch.of(self.past, SCHEMA), self.prior)
         self.variances = {part: float(rng.uniform(1, 100)) for part in plain.parts}
         self.structure = plain.with_matrices({0: np.eye(3)}).with_matrices(self.matrices)
         self.answers, self.noise = rng.normal(0, 30, number), rng.uniform(1, 50, number)
-        self.solution = self.structure.solve(Past(self.answers, noise=self.noise), self.variances)
+        self.solution = self.structure.solve(NoisyAnswers(self.answers, noise=self.noise), self.variances)
 
     def products(self, first: list[Linear], second: list[Linear], matrices: dict[int, np.ndarray]) -> np.ndarray:
         rows, columns = (
@@ -66,7 +66,7 @@ def test_the_fast_path_with_matrices_is_the_dense_one(seed: int) -> None:
     covariance = case.products(case.past, case.past, case.matrices) + np.diag(case.noise)
     across = case.products(case.new, case.past, case.matrices)
     own = np.diag(case.products(case.new, case.new, case.matrices))
-    batch = Batch.of(case.new, SCHEMA)
+    batch = QueryBatch.of(case.new, SCHEMA)
     estimates = across @ np.linalg.solve(covariance, case.answers)
     assert case.solution.estimates(batch) == pytest.approx(estimates, rel=1e-8, abs=1e-8)
     errors = own - np.einsum("ij,ji->i", across, np.linalg.solve(covariance, across.T))
@@ -140,10 +140,10 @@ def test_steps_raise_the_likelihood_and_keep_the_trace() -> None:
 def test_parts_whose_errors_are_known_keep_their_shape() -> None:
     """Those that tables cover, and single attributes whose noise is that of the prior."""
     queries = [Linear((Term(1, (("a", (1, 0, 1)), ("b", (0, 1)))),)), Linear((Term(1, (("c", (1, 0, 0, 1)),)),))]
-    batch = Batch.of(queries, SCHEMA)
-    assert sorted(Mixture(Structure(batch, Prior.uniform(SCHEMA))).matrices) == [0, 1, 2]
+    batch = QueryBatch.of(queries, SCHEMA)
+    assert sorted(Mixture(CovarianceModel(batch, Prior.uniform(SCHEMA))).matrices) == [0, 1, 2]
     prior = Prior(SCHEMA, Prior.uniform(SCHEMA).probabilities, errors=(9.0, 0.0, 9.0, 0.0))
-    structure = Structure(batch, prior, plain={(0, 1)})
+    structure = CovarianceModel(batch, prior, plain={(0, 1)})
     assert sorted(Mixture(structure).matrices) == [1]
     turned = structure.with_matrices({a: 2 * np.ones((n, n)) + np.eye(n) for a, n in enumerate(SIZES)})
     for part in ((), (0,), (0, 1)):
@@ -155,7 +155,7 @@ def test_what_would_take_long_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) 
     """An attribute of 401 values beside one of 2, each asked about once: 403 numbers."""
     schema = Schema([Attribute("large", [str(v) for v in range(401)]), Attribute("small", ["x", "y"])])
     queries = [Linear((Term(1, ((name, (1, *[0] * (schema[name].size - 1))),)),)) for name in ("large", "small")]
-    structure = Structure(Batch.of(queries, schema), Prior.uniform(schema), known=[()])
+    structure = CovarianceModel(QueryBatch.of(queries, schema), Prior.uniform(schema), known=[()])
     assert structure.numbers == 403
     assert sorted(Mixture(structure).matrices) == [1]
     monkeypatch.setattr(loadings, "_MOST_NUMBERS", 402)
@@ -191,10 +191,10 @@ def test_what_is_learned_from_some_pairs_helps_in_all(monkeypatch: pytest.Monkey
     prior = Prior(schema, tuple(_share(pairs, a) for a in range(6)))
     queries, truth = _random_counts(pairs, 900, rng)
     new, truth_new = _random_counts(pairs, 300, rng)
-    batch, asked = Batch.of(queries, schema), Batch.of(new, schema)
+    batch, asked = QueryBatch.of(queries, schema), QueryBatch.of(new, schema)
     known, known_new = (_expected(each, prior) for each in (batch, asked))
-    past = Past(truth - known + rng.normal(0, 2000, 900), noise=np.full(900, 2000.0**2))
-    structure = Structure(batch, prior, known=[()])
+    past = NoisyAnswers(truth - known + rng.normal(0, 2000, 900), noise=np.full(900, 2000.0**2))
+    structure = CovarianceModel(batch, prior, known=[()])
 
     def error() -> float:
         found = fit(structure, past, scales=np.zeros(900), fixed={}, belief=VariancePrior(1e8, 4.0))
@@ -213,7 +213,7 @@ def _share(pairs: dict[tuple[int, int], np.ndarray], a: int) -> np.ndarray:
     return np.asarray(counts / counts.sum())
 
 
-def _expected(batch: Batch, prior: Prior) -> np.ndarray:
+def _expected(batch: QueryBatch, prior: Prior) -> np.ndarray:
     out = np.zeros(batch.size)
     for bundle in batch.bundles:
         out[bundle.rows] = 1e5 * projected(bundle, (), prior)[:, 0]
@@ -224,8 +224,8 @@ def test_a_fit_that_is_cut_short_says_so(monkeypatch: pytest.MonkeyPatch) -> Non
     case = Case(2)
     past = case.solution.past
     options = {"scales": np.zeros(60), "fixed": {}, "belief": VariancePrior(100.0)}
-    assert fit(Structure(Batch.of(case.past, SCHEMA), case.prior), past, **options).converged
+    assert fit(CovarianceModel(QueryBatch.of(case.past, SCHEMA), case.prior), past, **options).converged
     monkeypatch.setattr(likelihood, "_STEPS", 1)
     options["belief"] = VariancePrior(1e6)
     monkeypatch.setattr(likelihood, "_shaped", lambda structure, learner, mixture: structure)
-    assert not fit(Structure(Batch.of(case.past, SCHEMA), case.prior), past, **options).converged
+    assert not fit(CovarianceModel(QueryBatch.of(case.past, SCHEMA), case.prior), past, **options).converged

@@ -15,7 +15,7 @@ from crosstally.query.choice import Choice
 from crosstally.query.linear import Linear, Term
 from crosstally.query.queries import Cells, Contrast, Kronecker, Query
 from crosstally.schema import Attribute, Outside, Schema, Unit
-from crosstally.strategies import MWEM, NAMED, Adaptive, Clustered, Fourier, Residual, Strategy, Views
+from crosstally.strategies import MWEM, NAMED, Adaptive, Fourier, GreedyMerge, Residual, Strategy, Views
 from crosstally.strategies.planner import compare
 from crosstally.strategies.rules import next_stage
 from crosstally.strategies.shares import requests_with_shares
@@ -35,7 +35,7 @@ STRATEGIES: dict[str, Strategy] = {
     **NAMED,
     "views of 2 attributes": Views(size=2, cover=2),
     "views of 6 cells": Views(max_cells=6),
-    "clustered, equal budgets": Clustered("uniform"),
+    "clustered, equal budgets": GreedyMerge("uniform"),
     "fourier, equal budgets": Fourier(budgets="uniform"),
     "residual, largest variance": Residual(objective="max"),
     "mwem of 2 rounds": MWEM(rounds=2, rows=20),

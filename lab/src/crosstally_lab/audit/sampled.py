@@ -27,7 +27,18 @@ from crosstally.query.choice import Choice
 from crosstally.query.linear import Linear, Term
 from crosstally.query.queries import Cells, Kronecker, Query
 from crosstally.schema import Schema, Unit
-from crosstally.strategies import MWEM, Adaptive, Clustered, Direct, Flat, Fourier, Residual, Strategy, TwoStage, Views
+from crosstally.strategies import (
+    MWEM,
+    Adaptive,
+    Direct,
+    Flat,
+    Fourier,
+    GreedyMerge,
+    Residual,
+    Strategy,
+    TwoStage,
+    Views,
+)
 from crosstally.workload import Workload
 from crosstally_lab.audit.cases import planned_queries, schema_of, stages_of
 from crosstally_lab.audit.channels import Channel, defined_channel
@@ -161,7 +172,7 @@ def _plans() -> dict[str, Plan]:
         "direct, 3 tables": planned(Direct(budgets="uniform"), two, None, pure),
         "direct, replace": planned(Direct(), one, None, pure, neighbours=replace),
         "views": planned(Views(size=2, cover=2, rows=100), two, pair, pure),
-        "clustered": planned(Clustered(), two, singles, pure),
+        "clustered": planned(GreedyMerge(), two, singles, pure),
         "fourier": planned(Fourier(), one, None, pure),
         "grouped cells": asked(schema_of(3), Cells(("a",), {"a": [0, 0, 1]})),
         "grouped cells, 2 tables": asked(schema_of(2, 3), Cells(("a",)), Cells(("b",), {"b": [0, 0, 1]})),

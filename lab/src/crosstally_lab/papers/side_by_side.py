@@ -25,7 +25,7 @@ from crosstally.schema import Schema
 from crosstally.sources.columns import Columns
 from crosstally.sources.row_cells import kept_rows
 from crosstally.sources.rows import AS_IT_IS, BATCH_ROWS
-from crosstally.strategies import Clustered, Direct, Fourier, Residual, Strategy, Views
+from crosstally.strategies import Direct, Fourier, GreedyMerge, Residual, Strategy, Views
 from crosstally.typing import Floats
 from crosstally.workload import Workload
 from crosstally_lab.generate.classes import hidden_classes
@@ -331,7 +331,7 @@ def _our_methods(budget: Budget) -> Iterator[_Method]:
     yield "independence", "the whole budget on one-way tables, their product", _independent
     yield "PriView", "views as in SIGMOD 2014: Ripple, maximum entropy", partial(_by, Views(), "ripple")
     yield "direct+", "ICDE 2013: named tables, optimal budgets, least squares", partial(_by, Direct(), "none")
-    yield "clusters+", "ICDE 2013: merged tables, optimal budgets, least squares", partial(_by, Clustered(), "none")
+    yield "clusters+", "ICDE 2013: merged tables, optimal budgets, least squares", partial(_by, GreedyMerge(), "none")
     if budget.pure:
         yield "Fourier+", "ICDE 2013: coefficients, optimal budgets, least squares", partial(_by, Fourier(), "none")
     else:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from crosstally.errors import QueryError
-from crosstally.notebook.history.bundles import Batch
+from crosstally.notebook.history.bundles import QueryBatch
 from crosstally.notebook.history.prior import Prior
 from crosstally.query.question import count, query_of
 from crosstally_lab.papers.edbt12.eigenqueries import Eigenqueries
@@ -23,7 +23,7 @@ def test_inner_products_in_both_forms(seed: int) -> None:
     first, second = ([random_query(rng) for _ in range(n)] for n in (12, 9))
     prior = random_prior(rng)
     truth = vectors(first) @ np.diag(prior_vector(prior.probabilities)) @ vectors(second).T
-    tables = kernel_of_tables(Batch.of(first, SCHEMA), Batch.of(second, SCHEMA), prior)
+    tables = kernel_of_tables(QueryBatch.of(first, SCHEMA), QueryBatch.of(second, SCHEMA), prior)
     for found in (kernel(first, second, prior), kernel_of_terms(first, second, prior), tables):
         assert found == pytest.approx(truth, rel=1e-12, abs=1e-12)
 

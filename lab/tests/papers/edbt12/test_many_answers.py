@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from crosstally.notebook.history.bundles import Batch, Bundle
+from crosstally.notebook.history.bundles import QueryBatch, QueryGroup
 from crosstally.notebook.history.constraints import Problem
 from crosstally.notebook.history.prior import Prior
 from crosstally.schema import Attribute, Schema
@@ -16,14 +16,17 @@ SCHEMA = Schema([Attribute("a", ["0", "1", "2"]), Attribute("b", ["0", "1"]), At
 ROWS, SCALE = 1000.0, 20.0
 
 
-def batch_of(random: np.random.Generator) -> tuple[Batch, np.ndarray]:
+def batch_of(random: np.random.Generator) -> tuple[QueryBatch, np.ndarray]:
     """Four counts about a and b, four about b and c; and what a row in each of the 18 cells adds to each."""
     tables = [random.integers(0, 2, (4, *sizes)).astype(np.float64) for sizes in ((3, 2), (2, 3))]
-    bundles = (Bundle((0, 1), np.array([0, 2, 4, 6]), tables[0]), Bundle((1, 2), np.array([1, 3, 5, 7]), tables[1]))
+    bundles = (
+        QueryGroup((0, 1), np.array([0, 2, 4, 6]), tables[0]),
+        QueryGroup((1, 2), np.array([1, 3, 5, 7]), tables[1]),
+    )
     cells = np.zeros((8, 3, 2, 3))
     cells[::2] = tables[0][:, :, :, None]
     cells[1::2] = tables[1][:, None, :, :]
-    return Batch(SCHEMA, bundles, 8), cells.reshape(8, 18)
+    return QueryBatch(SCHEMA, bundles, 8), cells.reshape(8, 18)
 
 
 @pytest.mark.parametrize("bound", [0.3, 3.0])

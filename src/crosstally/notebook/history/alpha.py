@@ -13,26 +13,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.errors import QueryError
-from crosstally.notebook.history.components import Past, Solution, Structure
+from crosstally.notebook.history.components import CovarianceModel, NoisyAnswers, Posterior
 from crosstally.typing import Floats
 
 __all__ = ["best_alpha", "cross_validated", "folds_of", "leave_one_out", "one_alpha", "stein"]
 
 
-def one_alpha(structure: Structure, past: Past, alpha: float, *, known: Sequence[tuple[int, ...]] = ()) -> Solution:
+def one_alpha(
+    structure: CovarianceModel, past: NoisyAnswers, alpha: float, *, known: Sequence[tuple[int, ...]] = ()
+) -> Posterior:
     """Ridge regression with the same alpha for all sets of attributes: kernel principal components, exactly."""
     if not 0 < alpha < math.inf:
         raise QueryError(f"alpha must be positive, got {alpha}")
     return structure.solve(past, {part: alpha**2 for part in structure.parts if part not in known})
 
 
-def leave_one_out(solution: Solution) -> float:
+def leave_one_out(solution: Posterior) -> float:
     """The mean squared error of new queries: each answer compared with its estimate from all others, in closed form."""
     left = solution.weights / solution.inverse_diagonal
     return float(np.mean(left**2 - solution.past.noise))
 
 
-def stein(solution: Solution) -> float:
+def stein(solution: Posterior) -> float:
     """The mean squared error of past queries: Stein's unbiased estimate for a linear smoother, in closed form."""
     noise = solution.past.noise
     gaps = noise * solution.weights
@@ -50,8 +52,8 @@ def folds_of(draws: Sequence[object], folds: int, random: np.random.Generator) -
 
 
 def cross_validated(
-    structure: Structure,
-    past: Past,
+    structure: CovarianceModel,
+    past: NoisyAnswers,
     folds: NDArray[np.intp],
     alphas: Sequence[float],
     *,
@@ -61,8 +63,8 @@ def cross_validated(
     errors = np.zeros((len(alphas), len(past.answers)))
     for fold in np.unique(folds):
         test = folds == fold
-        inner = Structure(structure.batch.chosen(~test), structure.prior, known=known)
-        training = Past(past.answers[~test], noise=past.noise[~test])
+        inner = CovarianceModel(structure.batch.chosen(~test), structure.prior, known=known)
+        training = NoisyAnswers(past.answers[~test], noise=past.noise[~test])
         held = structure.batch.chosen(test)
         for i, alpha in enumerate(alphas):
             estimates = one_alpha(inner, training, alpha).estimates(held, known=known)

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from crosstally.measurements import Measurement
 from crosstally.notebook.history.alpha import folds_of
 from crosstally.notebook.history.ascent import Ascent
-from crosstally.notebook.history.bundles import Batch
+from crosstally.notebook.history.bundles import QueryBatch
 from crosstally.notebook.history.chain import CellsOf
 from crosstally.notebook.history.constraints import problem
 from crosstally.notebook.history.correlated import Correlated
@@ -75,7 +75,7 @@ class _Entropy:
 
     def estimates(self, queries: Sequence[Linear], schema: Schema) -> tuple[Floats, Floats]:
         """The value of each query, and the standard error of the mixture."""
-        batch = Batch.of(queries, schema)
+        batch = QueryBatch.of(queries, schema)
         values, errors = np.zeros((2, batch.size))
         for bundle in batch.bundles:
             cells = CellsOf(bundle.positions, [np.arange(schema.shape[p]) for p in bundle.positions])

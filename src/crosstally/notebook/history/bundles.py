@@ -20,7 +20,7 @@ from crosstally.notebook.history.prior import Prior
 from crosstally.query.linear import Linear
 from crosstally.schema import Schema
 
-__all__ = ["MOST_ASKED_TOGETHER", "Batch", "Bundle", "Positions", "parts_of", "projected"]
+__all__ = ["MOST_ASKED_TOGETHER", "Positions", "QueryBatch", "QueryGroup", "parts_of", "projected"]
 
 # Limits memory: 1.6 GB of doubles, a number for each query and each cell of its table. More are refused.
 _MAX_NUMBERS = 200_000_000
@@ -30,7 +30,7 @@ Positions = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Bundle:
+class QueryGroup:
     """Queries about the same attributes: for each query a table of what one row in each cell adds.
 
     ``rows`` says where each query stands among all queries of its batch.
@@ -42,15 +42,15 @@ class Bundle:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Batch:
+class QueryBatch:
     """All queries of one call, in bundles; ``size`` is their number."""
 
     schema: Schema
-    bundles: tuple[Bundle, ...]
+    bundles: tuple[QueryGroup, ...]
     size: int
 
     @classmethod
-    def of(cls, queries: Sequence[Linear], schema: Schema) -> Batch:
+    def of(cls, queries: Sequence[Linear], schema: Schema) -> QueryBatch:
         """The queries, in order."""
         members: dict[Positions, list[int]] = {}
         for i, query in enumerate(queries):
@@ -60,20 +60,20 @@ class Batch:
         if numbers > _MAX_NUMBERS:
             raise TooManyCellsError(f"queries must be over at most {_MAX_NUMBERS:,} cells in all, got {numbers:,}")
         bundles = [
-            Bundle(where, np.array(rows, np.intp), _tables([queries[i] for i in rows], where, schema))
+            QueryGroup(where, np.array(rows, np.intp), _tables([queries[i] for i in rows], where, schema))
             for where, rows in members.items()
         ]
         return cls(schema, tuple(bundles), len(queries))
 
-    def chosen(self, rows: NDArray[np.bool_]) -> Batch:
+    def chosen(self, rows: NDArray[np.bool_]) -> QueryBatch:
         """The queries that are marked, in the same order."""
         places = np.cumsum(rows) - 1
         kept = []
         for bundle in self.bundles:
             mask = rows[bundle.rows]
             if mask.any():
-                kept.append(Bundle(bundle.positions, places[bundle.rows[mask]], bundle.tables[mask]))
-        return Batch(self.schema, tuple(kept), int(rows.sum()))
+                kept.append(QueryGroup(bundle.positions, places[bundle.rows[mask]], bundle.tables[mask]))
+        return QueryBatch(self.schema, tuple(kept), int(rows.sum()))
 
 
 def _tables(queries: Sequence[Linear], where: Positions, schema: Schema) -> NDArray[np.float64]:
@@ -100,7 +100,7 @@ def parts_of(where: Positions) -> Iterator[Positions]:
         yield from combinations(where, size)
 
 
-def projected(bundle: Bundle, part: Positions, prior: Prior) -> NDArray[np.float64]:
+def projected(bundle: QueryGroup, part: Positions, prior: Prior) -> NDArray[np.float64]:
     """The part of each query for a set of attributes, as a row; inner products of parts are those of the rows."""
     table = bundle.tables
     axis = 1

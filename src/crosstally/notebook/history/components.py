@@ -18,7 +18,7 @@ the root of its prior probability (``bundles.projected``; without the root where
 which is kernel ridge regression with the kernel of the paper (EDBT 2012, section 3), each v_S in the place of alpha^2.
 With learned matrices (``loadings``) F_S is multiplied by the roots R_1 x ... x R_s of its attributes, and b_S is what
 these turn into the deviation. The v_S are given: ``likelihood`` finds them.
-In ``Solution``: ``scaled`` is L (q, columns), ``solved`` is D^-1 L (q, columns), ``factors`` are the Cholesky factors
+In ``Posterior``: ``scaled`` is L (q, columns), ``solved`` is D^-1 L (q, columns), ``factors`` are the Cholesky factors
 of the blocks of D, ``middle`` that of M (columns, columns), ``weights`` A^-1 a (q).
 
 With one query, one part of one cell, feature 1, v = 3 and noise 1, A is 4: of an answer of 8 the estimate is
@@ -37,12 +37,12 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.notebook.history.bundles import Batch, Bundle, Positions, parts_of, projected
+from crosstally.notebook.history.bundles import Positions, QueryBatch, QueryGroup, parts_of, projected
 from crosstally.notebook.history.correlated import SharedErrors
 from crosstally.notebook.history.prior import Prior
 from crosstally.typing import Floats
 
-__all__ = ["Features", "Past", "Solution", "Structure", "Variances"]
+__all__ = ["CovarianceModel", "Features", "NoisyAnswers", "Posterior", "Variances"]
 
 # Shared parts are kept as low rank while their cells are below a quarter of the answers, but at least 300 and at most
 # 1,500: limits time, since its matrix is factored at each step. Results do not depend on it.
@@ -81,12 +81,12 @@ def _along(table: Floats, matrices: Sequence[Floats | None]) -> Floats:
     return table
 
 
-class Structure:
+class CovarianceModel:
     """Past queries split into parts, and which of them are solved in blocks and which as a low-rank part."""
 
     def __init__(
         self,
-        batch: Batch,
+        batch: QueryBatch,
         prior: Prior,
         *,
         known: Sequence[Positions] = (),
@@ -172,11 +172,11 @@ class Structure:
         """How many numbers the parts of all queries have."""
         return sum(each.features.size for inside in (self.shared, *self.inside) for each in inside)
 
-    def features(self, bundle: Bundle, part: Positions) -> Floats:
+    def features(self, bundle: QueryGroup, part: Positions) -> Floats:
         """The part of each query of a bundle, scaled so that its numbers are independent with equal prior variance."""
         return self._loaded_features(projected(bundle, part, self.prior), part, self.loadings)
 
-    def all_features(self, bundle: Bundle, *, known: Sequence[Positions] = ()) -> Features:
+    def all_features(self, bundle: QueryGroup, *, known: Sequence[Positions] = ()) -> Features:
         """The features of each query of a bundle, for all its parts but those that are known."""
         return {part: self.features(bundle, part) for part in parts_of(bundle.positions) if part not in known}
 
@@ -194,7 +194,7 @@ class Structure:
             self._loaded_features(numbers[None], part, {a: root.T for a, root in self.loadings.items()})[0]
         )
 
-    def with_matrices(self, matrices: Mapping[int, Floats]) -> Structure:
+    def with_matrices(self, matrices: Mapping[int, Floats]) -> CovarianceModel:
         """The same queries with these prior covariances of attributes: positive matrices, a row for each cell."""
         from scipy.linalg import cholesky, solve_triangular
 
@@ -243,13 +243,13 @@ class Structure:
             self._products[each.part] = found
         return found
 
-    def solve(self, past: Past, variances: Variances) -> Solution:
+    def solve(self, past: NoisyAnswers, variances: Variances) -> Posterior:
         """Factor the covariance that these variances give to the past answers."""
-        return Solution(self, past, variances)
+        return Posterior(self, past, variances)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Past:
+class NoisyAnswers:
     """Noisy answers minus their known part, and the variance of the noise of each."""
 
     answers: Floats
@@ -257,10 +257,10 @@ class Past:
     noise: Floats
 
 
-class Solution:
+class Posterior:
     """The factors of the covariance of past answers, and what follows from them."""
 
-    def __init__(self, structure: Structure, past: Past, variances: Variances) -> None:
+    def __init__(self, structure: CovarianceModel, past: NoisyAnswers, variances: Variances) -> None:
         from scipy.linalg import cho_solve, cholesky
 
         self.structure, self.past = structure, past
@@ -373,12 +373,12 @@ class Solution:
         """The normal log-likelihood of the past answers, up to a constant: -(log det A + a' A^-1 a) / 2."""
         return -0.5 * (self._log_determinant + float(self.past.answers @ self.weights))
 
-    def with_answers(self, answers: Floats) -> Solution:
+    def with_answers(self, answers: Floats) -> Posterior:
         """The same factors with other answers."""
         other = copy(self)
         for name in ("weights", "coefficients", "_numbers"):  # all that depends on answers; the factors do not
             other.__dict__.pop(name, None)
-        other.past = Past(answers, noise=self.past.noise)
+        other.past = NoisyAnswers(answers, noise=self.past.noise)
         return other
 
     # What past answers say about other queries
@@ -397,7 +397,7 @@ class Solution:
         """For each part the estimate, to be multiplied with projected queries."""
         return {part: self.structure.unturned(found, part) for part, found in self._numbers.items()}
 
-    def estimates(self, batch: Batch, *, known: Sequence[Positions] = ()) -> Floats:
+    def estimates(self, batch: QueryBatch, *, known: Sequence[Positions] = ()) -> Floats:
         """The estimate of each query minus its known part."""
         out = np.zeros(batch.size)
         for bundle in batch.bundles:
@@ -406,7 +406,7 @@ class Solution:
                     out[bundle.rows] += projected(bundle, part, self.structure.prior) @ self.coefficients[part]
         return out
 
-    def errors(self, batch: Batch, unseen: Variances, *, known: Sequence[Positions] = ()) -> Floats:
+    def errors(self, batch: QueryBatch, unseen: Variances, *, known: Sequence[Positions] = ()) -> Floats:
         """The expected squared error of each estimate, bias included (equation 16 at its least).
 
         ``unseen`` holds the variances of parts that no past query has.

@@ -25,7 +25,7 @@ from crosstally.checks import is_number
 from crosstally.errors import QueryError, TooManyCellsError
 from crosstally.inference.estimates import estimate, maximal_views
 from crosstally.measurements import Measurement
-from crosstally.notebook.history.bundles import Batch, Positions
+from crosstally.notebook.history.bundles import Positions, QueryBatch
 from crosstally.notebook.history.prior import Prior
 from crosstally.notebook.history.record import History
 from crosstally.query.linear import linear_among
@@ -193,7 +193,7 @@ def _of_tables(combined: Estimate, tables: Sequence[Measurement], size: float, a
 
 
 def _of_answers(schema: Schema, linear: Sequence[Measurement], size: float, alpha: float) -> Iterable[Constraints]:
-    batch = Batch.of(linear_among(m.query for m in linear), schema)
+    batch = QueryBatch.of(linear_among(m.query for m in linear), schema)
     values = np.array([float(m.values) for m in linear]) / size
     noise = np.array([_scale(m) for m in linear]) / size
     for bundle in batch.bundles:

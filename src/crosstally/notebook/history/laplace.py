@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from crosstally.notebook.history.components import Past, Solution
+from crosstally.notebook.history.components import NoisyAnswers, Posterior
 from crosstally.typing import Floats
 
 __all__ = ["replaced", "tilted"]
@@ -56,7 +56,7 @@ def _half(z: Floats, log_share: Floats) -> tuple[Floats, Floats]:
     return np.where(far, far_mean, mean), np.where(far, far_square - far_mean**2, 1 - hazard * mean)
 
 
-def replaced(solution: Solution, answers: Floats, scales: Floats) -> Past:
+def replaced(solution: Posterior, answers: Floats, scales: Floats) -> NoisyAnswers:
     """The normal answers that replace those with Laplace noise (scale above 0), after one more step; others stay.
 
     Args:
@@ -76,4 +76,4 @@ def replaced(solution: Solution, answers: Floats, scales: Floats) -> Past:
     kept = (1 - _DAMPING) / past.noise
     mixed = _DAMPING * precision + kept
     value = (_DAMPING * precision * site + kept * past.answers) / mixed
-    return Past(np.where(laplace, value, past.answers), noise=np.where(laplace, 1 / mixed, past.noise))
+    return NoisyAnswers(np.where(laplace, value, past.answers), noise=np.where(laplace, 1 / mixed, past.noise))

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from crosstally.notebook.history.bundles import Positions
-from crosstally.notebook.history.components import Past, Solution, Structure
+from crosstally.notebook.history.components import CovarianceModel, NoisyAnswers, Posterior
 from crosstally.notebook.history.laplace import replaced
 from crosstally.notebook.history.loadings import Mixture, moved
 from crosstally.typing import Floats
@@ -68,30 +68,32 @@ class LikelihoodFit:
     ``converged`` is True if the last step moved no estimate of a past query by over 2% of its standard error.
     """
 
-    solution: Solution
+    solution: Posterior
     converged: bool
 
 
 class _Learner:
     """Past answers and what is learned of them so far."""
 
-    def __init__(self, past: Past, *, scales: Floats, fixed: Mapping[Positions, float], belief: VariancePrior) -> None:
+    def __init__(
+        self, past: NoisyAnswers, *, scales: Floats, fixed: Mapping[Positions, float], belief: VariancePrior
+    ) -> None:
         self.past, self.answers = past, past.answers
         self.scales, self.fixed, self.belief = scales, fixed, belief
         self.variances: dict[Positions, float] = {}
 
-    def step(self, solution: Solution) -> None:
+    def step(self, solution: Posterior) -> None:
         """One step of variances and of the normal answers."""
         self.variances = _step(solution, self.fixed, self.belief)
         self.past = replaced(solution, self.answers, self.scales)
 
-    def solve(self, structure: Structure) -> Solution:
+    def solve(self, structure: CovarianceModel) -> Posterior:
         return structure.solve(self.past, self.variances)
 
 
 def fit(
-    structure: Structure,
-    past: Past,
+    structure: CovarianceModel,
+    past: NoisyAnswers,
     *,
     scales: Floats,
     fixed: Mapping[Positions, float],
@@ -119,7 +121,7 @@ def fit(
     return LikelihoodFit(solution, False)
 
 
-def _shaped(structure: Structure, learner: _Learner, mixture: Mixture) -> Structure:
+def _shaped(structure: CovarianceModel, learner: _Learner, mixture: Mixture) -> CovarianceModel:
     """The structure with a learned matrix for each attribute."""
     structure = structure.with_matrices(mixture.matrices)
     # Variances first, with the mixture as it is; then the shares of the mixture; then the matrices themselves
@@ -137,7 +139,7 @@ def _shaped(structure: Structure, learner: _Learner, mixture: Mixture) -> Struct
     return structure
 
 
-def _step(solution: Solution, fixed: Mapping[Positions, float], belief: VariancePrior) -> dict[Positions, float]:
+def _step(solution: Posterior, fixed: Mapping[Positions, float], belief: VariancePrior) -> dict[Positions, float]:
     found = dict(solution.variances)
     for part, (shown, expected) in statistics(solution).items():
         if part not in fixed:
@@ -147,7 +149,7 @@ def _step(solution: Solution, fixed: Mapping[Positions, float], belief: Variance
     return found
 
 
-def statistics(solution: Solution) -> dict[Positions, tuple[float, float]]:
+def statistics(solution: Posterior) -> dict[Positions, tuple[float, float]]:
     """For each part what the answers show, r' K r, and what the model expects, trace(A^-1 K)."""
     structure, weights = solution.structure, solution.weights
     out: dict[Positions, tuple[float, float]] = {}
@@ -173,7 +175,7 @@ def statistics(solution: Solution) -> dict[Positions, tuple[float, float]]:
     return out
 
 
-def information(solution: Solution) -> dict[Positions, float]:
+def information(solution: Posterior) -> dict[Positions, float]:
     """For each part how much the answers say about its variance, as an equivalent number of exactly known numbers.
 
     Half of it is the Fisher information of the logarithm of the variance, trace((A^-1 K v)^2) / 2.

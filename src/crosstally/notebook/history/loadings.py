@@ -10,7 +10,7 @@ attribute from some pairs helps in all other sets.
 
 In the symbols of ``components``: b_S ~ N(0, v_S C_1 x ... x C_s), the Kronecker product over the attributes of S, with
 C_a (cells of a, cells of a) and trace C_a = its cells. R_a is Cholesky's root, C_a = R_a R_a': this root is what is
-called the loading of an attribute (``Structure.loadings``, made there), and features hold it already, F_S (R_1 x ... x
+called the loading of an attribute (``CovarianceModel.loadings``), and features hold it already, F_S (R_1 x ... x
 R_s). With U_c (queries, cells of a) the features of S at cell c of its other attributes, and r = A^-1 (answers),
 
     shown_a = sum over S, c of v_S (U_c' r)(U_c' r)',   expected_a = sum over S, c of v_S U_c' A^-1 U_c   (cells, cells)
@@ -29,7 +29,7 @@ from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 
-from crosstally.notebook.history.components import Solution, Structure
+from crosstally.notebook.history.components import CovarianceModel, Posterior
 from crosstally.typing import Floats
 
 __all__ = ["Evidence", "Mixture", "evidence", "moved", "ordered_covariance"]
@@ -64,7 +64,7 @@ class Evidence:
     expected: Floats
 
 
-def evidence(solution: Solution) -> dict[int, Evidence]:
+def evidence(solution: Posterior) -> dict[int, Evidence]:
     """For each attribute's matrix the gradient of the likelihood, as two sides that are equal at the maximum."""
     structure, sizes = solution.structure, solution.structure.prior.schema.shape
     # Sums over all parts that hold the attribute, one matrix for each side
@@ -90,7 +90,7 @@ def _flat(table: Floats, axis: int) -> Floats:
 class Mixture:
     """The first matrix of each attribute, and the share of neighbours in it, which is learned."""
 
-    def __init__(self, structure: Structure) -> None:
+    def __init__(self, structure: CovarianceModel) -> None:
         """Both kinds alike, for every attribute that is asked about.
 
         Very large ones have none, and no attribute has one where it would take more than seconds to learn.
@@ -110,7 +110,7 @@ class Mixture:
         """For each attribute its matrix."""
         return {a: np.asarray(np.tensordot(self._shares[a], kinds, 1)) for a, kinds in self._kinds.items()}
 
-    def learn(self, solution: Solution) -> None:
+    def learn(self, solution: Posterior) -> None:
         """Shares times what is shown over what is expected; a belief in even shares counts as two answers."""
         for a, found in evidence(solution).items():
             seen = [_seen(kind, solution.structure.loadings[a]) for kind in self._kinds[a]]
@@ -121,7 +121,7 @@ class Mixture:
             self._shares[a] = shares / shares.sum()
 
 
-def moved(solution: Solution, first: Mapping[int, Floats]) -> dict[int, Floats]:
+def moved(solution: Posterior, first: Mapping[int, Floats]) -> dict[int, Floats]:
     """Each attribute's matrix after one step towards what the answers show, pulled back to its initial matrix.
 
     The step is the geometric mean of what is shown and the inverse of what is expected, as it is for variances.

@@ -35,7 +35,7 @@ from dataclasses import KW_ONLY, dataclass
 import numpy as np
 
 from crosstally.notebook.history.bundles import MOST_ASKED_TOGETHER, Positions
-from crosstally.notebook.history.components import Past, Solution, Variances
+from crosstally.notebook.history.components import NoisyAnswers, Posterior, Variances
 from crosstally.notebook.history.laplace import replaced
 from crosstally.notebook.history.likelihood import information, statistics
 from crosstally.typing import Floats
@@ -93,7 +93,7 @@ class Plausible:
     ``unseen`` is the variance of sets of so many attributes that no past answer is about.
     """
 
-    solution: Solution
+    solution: Posterior
     _: KW_ONLY
     unseen: dict[int, float]
     weight: float
@@ -102,7 +102,7 @@ class Plausible:
 class _Pool:
     """Levels, and the factor of each set of attributes on that of its size; moved to the most likely ones."""
 
-    def __init__(self, solution: Solution, past: Past, fixed: Mapping[Positions, float], scale: Scale) -> None:
+    def __init__(self, solution: Posterior, past: NoisyAnswers, fixed: Mapping[Positions, float], scale: Scale) -> None:
         self.structure, self.past, self.fixed, self.scale = solution.structure, past, fixed, scale
         self.free = [part for part in solution.variances if part not in fixed]
         self.sizes = sorted({len(part) for part in self.free})
@@ -110,7 +110,7 @@ class _Pool:
         self.own = {part: self._start(solution.variances[part], self.levels[len(part)]) for part in self.free}
         self.seen: dict[Positions, tuple[float, float]] = {}
 
-    def _typical(self, solution: Solution, size: int) -> float:
+    def _typical(self, solution: Posterior, size: int) -> float:
         found = float(np.mean([solution.variances[part] for part in self.free if len(part) == size]))
         return min(found, self.scale.most)
 
@@ -159,7 +159,7 @@ def _ratio(sides: Iterable[float], distance: float, spread: float) -> float:
 
 
 def plausible(
-    best: Solution, past: Past, *, scales: Floats, fixed: Mapping[Positions, float], scale: Scale
+    best: Posterior, past: NoisyAnswers, *, scales: Floats, fixed: Mapping[Positions, float], scale: Scale
 ) -> tuple[Plausible, ...]:
     """The ways past answers may be read, with weights that sum to 1.
 
@@ -191,7 +191,7 @@ def plausible(
     return (*out, _dominant(best, past, pool, scales=scales))
 
 
-def _dominant(best: Solution, past: Past, pool: _Pool, *, scales: Floats) -> Plausible:
+def _dominant(best: Posterior, past: NoisyAnswers, pool: _Pool, *, scales: Floats) -> Plausible:
     """The way to read answers in which one value of each attribute, or cell of each table, may hold most of the rows.
 
     The levels of others, and answers to questions that miss it, say nothing about such a value; nor do the matrices
@@ -211,10 +211,10 @@ def _dominant(best: Solution, past: Past, pool: _Pool, *, scales: Floats) -> Pla
     )
 
 
-def _solved(best: Solution, past: Past, variances: Variances, scales: Floats) -> Solution:
+def _solved(best: Posterior, past: NoisyAnswers, variances: Variances, scales: Floats) -> Posterior:
     """With normal answers in the place of Laplace ones that fit these variances, from those of the best fit."""
     laplace = scales > 0
-    start = Past(
+    start = NoisyAnswers(
         np.where(laplace, best.past.answers, past.answers), noise=np.where(laplace, best.past.noise, past.noise)
     )
     solution = best.structure.solve(start, variances)

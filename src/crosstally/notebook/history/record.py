@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from crosstally.budget import NoiseKind
 from crosstally.errors import QueryError
 from crosstally.measurements import Measurement
-from crosstally.notebook.history.bundles import Batch, Bundle, Positions, parts_of, projected
-from crosstally.notebook.history.components import Features, Past, Solution, Structure
+from crosstally.notebook.history.bundles import Positions, QueryBatch, QueryGroup, parts_of, projected
+from crosstally.notebook.history.components import CovarianceModel, Features, NoisyAnswers, Posterior
 from crosstally.notebook.history.correlated import Correlated, shared_errors
 from crosstally.notebook.history.likelihood import LikelihoodFit, VariancePrior, fit
 from crosstally.notebook.history.matrix_answers import answers_of_matrices
@@ -79,7 +79,7 @@ class _Tables:
             self._found[part] = None if self._estimate is None else _table_part(self._estimate, part)
         return self._found[part]
 
-    def of(self, batch: Batch, prior: Prior) -> Floats:
+    def of(self, batch: QueryBatch, prior: Prior) -> Floats:
         """What is known of each query."""
         out = np.zeros(batch.size)
         for bundle in batch.bundles:
@@ -136,8 +136,8 @@ class History:
         return ((),) if total is not None and total.variance == 0 else ()
 
     @cached_property
-    def _batch(self) -> Batch:
-        return Batch.of(linear_among(m.query for m in self.linear), self.schema)
+    def _batch(self) -> QueryBatch:
+        return QueryBatch.of(linear_among(m.query for m in self.linear), self.schema)
 
     @cached_property
     def _size(self) -> float:
@@ -210,14 +210,14 @@ class History:
         return fixed
 
     @cached_property
-    def _solution(self) -> Solution:
+    def _solution(self) -> Posterior:
         return self._fit.solution
 
     @cached_property
-    def _past(self) -> Past:
+    def _past(self) -> NoisyAnswers:
         """The answers as they were drawn, less what tables say of them."""
         noise = np.maximum(self._noise, _LEAST_NOISE * self._belief.variance)
-        return Past(self._raw - self._tables.of(self._batch, self.prior), noise=noise)
+        return NoisyAnswers(self._raw - self._tables.of(self._batch, self.prior), noise=noise)
 
     @cached_property
     def _fit(self) -> LikelihoodFit:
@@ -225,14 +225,14 @@ class History:
 
     def _fitted(self, used: NDArray[np.bool_]) -> LikelihoodFit:
         """The fit to those of the linear answers that are marked."""
-        structure = Structure(
+        structure = CovarianceModel(
             self._batch.chosen(used),
             self.prior,
             known=self._known(),
             plain=self._tables,
             errors=[each.chosen(used) for each in self._errors],
         )
-        past = Past(self._past.answers[used], noise=self._past.noise[used])
+        past = NoisyAnswers(self._past.answers[used], noise=self._past.noise[used])
         fixed = self._fixed(structure.parts, self._size)
         return fit(structure, past, scales=_laplace_scales(self.linear)[used], fixed=fixed, belief=self._belief)
 
@@ -241,7 +241,7 @@ class History:
         most = self._reach**2
         return plausible(
             self._solution,
-            Past(self._past.answers, noise=np.maximum(self._past.noise, _LEAST_NOISE * most)),
+            NoisyAnswers(self._past.answers, noise=np.maximum(self._past.noise, _LEAST_NOISE * most)),
             scales=_laplace_scales(self.linear),
             fixed=self._fixed(self._solution.variances, self._reach),
             scale=Scale((self._spread * self._reach) ** 2, most=most),
@@ -266,7 +266,7 @@ class History:
             return self._estimates(queries)
 
     def _estimates(self, queries: Sequence[Linear]) -> Estimates:
-        batch = Batch.of(queries, self.schema)
+        batch = QueryBatch.of(queries, self.schema)
         known = self._known()
         moved, squares = np.zeros(batch.size), np.zeros(batch.size)
         for bundle in batch.bundles:
@@ -290,7 +290,7 @@ class History:
         noise = np.array([own.get(query, math.inf) for query in queries])
         return np.asarray(np.minimum(squares / noise, 1.0) ** 2)
 
-    def _read(self, bundle: Bundle, features: Features) -> tuple[Floats, Floats]:
+    def _read(self, bundle: QueryGroup, features: Features) -> tuple[Floats, Floats]:
         """The best fit's estimates, and their expected squared errors averaged over all plausible models."""
         best = self._solution.estimates_of(features)
         fixed = self._fixed(features, self._reach)

@@ -17,9 +17,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from crosstally.notebook.history.bundles import Batch
+from crosstally.notebook.history.bundles import QueryBatch
 from crosstally.notebook.history.chain import Chain
-from crosstally.notebook.history.components import Past, Solution, Structure
+from crosstally.notebook.history.components import CovarianceModel, NoisyAnswers, Posterior
 from crosstally.notebook.history.constraints import Constraints, Problem
 from crosstally.notebook.history.held_out import means_over
 from crosstally.notebook.history.prior import Prior
@@ -37,7 +37,7 @@ _SWEEPS = 2  # sweeps before each step, whose means are averaged; as in ``newton
 _MEANS = 8  # sweeps over which the answers of the law are averaged: fewer add the noise of a sample
 
 
-def constraints_of(batch: Batch, answers: Floats, *, rows: float, scale: float) -> tuple[Constraints, ...]:
+def constraints_of(batch: QueryBatch, answers: Floats, *, rows: float, scale: float) -> tuple[Constraints, ...]:
     """What noisy answers, all with Laplace noise of one scale, say about the means of their queries; alpha is 1."""
     found = []
     for bundle in batch.bundles:
@@ -59,7 +59,7 @@ def constraints_of(batch: Batch, answers: Floats, *, rows: float, scale: float) 
 class ManyAnswers:
     """The maximum entropy law of many answers, as weights of the queries and a sample of rows that follows them."""
 
-    def __init__(self, posed: Problem, batch: Batch, *, rows: int, random: np.random.Generator) -> None:
+    def __init__(self, posed: Problem, batch: QueryBatch, *, rows: int, random: np.random.Generator) -> None:
         """Start from the prior.
 
         Args:
@@ -97,10 +97,10 @@ class ManyAnswers:
         out[np.concatenate([each.rows for each in asked])] = found
         return out
 
-    def _curvature(self, damping: Floats) -> Solution:
+    def _curvature(self, damping: Floats) -> Posterior:
         """C + damping, factored, for independent attributes with the rows' own shares of values."""
-        structure = Structure(self._batch, self._single_attributes(), known=[()])
-        return structure.solve(Past(np.zeros_like(damping), noise=damping), dict.fromkeys(structure.parts, 1.0))
+        structure = CovarianceModel(self._batch, self._single_attributes(), known=[()])
+        return structure.solve(NoisyAnswers(np.zeros_like(damping), noise=damping), dict.fromkeys(structure.parts, 1.0))
 
     def _flat(self, name: str) -> Floats:
         """A property of all constraints, in the order of the queries."""

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from crosstally.notebook.history.alpha import one_alpha
-from crosstally.notebook.history.bundles import Batch
-from crosstally.notebook.history.components import Past, Structure
+from crosstally.notebook.history.bundles import QueryBatch
+from crosstally.notebook.history.components import CovarianceModel, NoisyAnswers
 from crosstally.notebook.history.constraints import Problem
 from crosstally.notebook.history.prior import Prior
 from crosstally.typing import Floats
@@ -54,7 +54,7 @@ from crosstally_lab.papers.outcomes import Experiment, Outcome, Settings, Value
 
 __all__ = ["EXPERIMENTS"]
 
-# Past queries (and as many new ones) and the scale of their Laplace noise, as in section 5.1.
+# NoisyAnswers queries (and as many new ones) and the scale of their Laplace noise, as in section 5.1.
 _QUERIES, _SCALE = 5000, 5000.0
 # Draws of noise, over which intervals are. A quick run has fewer of maximum entropy, which takes seconds for each:
 # most of its claims are then open.
@@ -380,7 +380,7 @@ def _figure_5(settings: Settings) -> Outcome:
     )
 
 
-def _dense(batch: Batch, prior: Prior, answers: Floats, noise: Floats) -> Floats:
+def _dense(batch: QueryBatch, prior: Prior, answers: Floats, noise: Floats) -> Floats:
     products = kernel_of_tables(batch, batch, prior)
     universal = expected(batch, prior, 1.0)
     products -= np.multiply.outer(universal, universal)
@@ -388,9 +388,9 @@ def _dense(batch: Batch, prior: Prior, answers: Floats, noise: Floats) -> Floats
     return eigen.estimate(products, np.diag(products), 3e4)[0]
 
 
-def _fast(batch: Batch, prior: Prior, answers: Floats, noise: Floats) -> Floats:
-    structure = Structure(batch, prior, known=[()])
-    return one_alpha(structure, Past(answers, noise=noise), 3e4).estimates(batch, known=[()])
+def _fast(batch: QueryBatch, prior: Prior, answers: Floats, noise: Floats) -> Floats:
+    structure = CovarianceModel(batch, prior, known=[()])
+    return one_alpha(structure, NoisyAnswers(answers, noise=noise), 3e4).estimates(batch, known=[()])
 
 
 def _sampled(history: History, prior: Prior, quick: bool) -> Floats:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.notebook.history.bundles import Batch, Bundle
+from crosstally.notebook.history.bundles import QueryBatch, QueryGroup
 from crosstally.notebook.history.prior import Prior
 from crosstally.query.linear import Linear
 from crosstally.schema import Schema
@@ -30,7 +30,7 @@ def kernel(first: Sequence[Linear], second: Sequence[Linear], prior: Prior) -> N
     cells = max((math.prod(schema.sizes(query.attributes)) for query in (*first, *second)), default=0)
     if terms == 1 or (terms <= _MAX_TERMS and cells > sum(schema.shape)):
         return kernel_of_terms(first, second, prior)
-    return kernel_of_tables(Batch.of(first, schema), Batch.of(second, schema), prior)
+    return kernel_of_tables(QueryBatch.of(first, schema), QueryBatch.of(second, schema), prior)
 
 
 def kernel_of_terms(first: Sequence[Linear], second: Sequence[Linear], prior: Prior) -> NDArray[np.float64]:
@@ -68,7 +68,7 @@ def _terms(
     return owners, weights, factors
 
 
-def kernel_of_tables(first: Batch, second: Batch, prior: Prior) -> NDArray[np.float64]:
+def kernel_of_tables(first: QueryBatch, second: QueryBatch, prior: Prior) -> NDArray[np.float64]:
     """Equation 15: each query averaged onto the attributes that both have, then summed over these."""
     out = np.empty((first.size, second.size))
     for a in first.bundles:
@@ -80,7 +80,7 @@ def kernel_of_tables(first: Batch, second: Batch, prior: Prior) -> NDArray[np.fl
     return out
 
 
-def _averaged(bundle: Bundle, common: tuple[int, ...], prior: Prior) -> NDArray[np.float64]:
+def _averaged(bundle: QueryGroup, common: tuple[int, ...], prior: Prior) -> NDArray[np.float64]:
     table = bundle.tables
     for axis in reversed(range(len(bundle.positions))):
         position = bundle.positions[axis]

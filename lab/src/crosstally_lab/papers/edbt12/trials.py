@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.notebook.history.alpha import cross_validated, one_alpha
-from crosstally.notebook.history.bundles import Batch, Bundle, parts_of, projected
-from crosstally.notebook.history.components import Past, Solution, Structure
+from crosstally.notebook.history.bundles import QueryBatch, QueryGroup, parts_of, projected
+from crosstally.notebook.history.components import CovarianceModel, NoisyAnswers, Posterior
 from crosstally.notebook.history.constraints import Problem
 from crosstally.notebook.history.likelihood import VariancePrior, fit
 from crosstally.notebook.history.prior import Prior
@@ -52,7 +52,7 @@ KERNEL, ENTROPY = "kernel PCA", "maximum entropy"
 class Asked:
     """Queries and their true answers."""
 
-    batch: Batch
+    batch: QueryBatch
     truth: Floats
     _: KW_ONLY
     kind: str
@@ -74,9 +74,9 @@ def ask(data: Census, kind: str, number: int, random: np.random.Generator) -> As
             tables = first[:, :, None] * second[:, None, :]
         else:
             tables = random.integers(0, 2, (len(rows), *sizes)).astype(np.float64)
-        bundles.append(Bundle((i, j), rows, tables))
+        bundles.append(QueryGroup((i, j), rows, tables))
         truth[rows] = np.tensordot(tables, data.pairs[i, j], axes=2)
-    return Asked(Batch(data.schema, tuple(bundles), number), truth, kind=kind)
+    return Asked(QueryBatch(data.schema, tuple(bundles), number), truth, kind=kind)
 
 
 def _intervals(size: int, number: int, random: np.random.Generator) -> Floats:
@@ -100,7 +100,7 @@ def priors_of(data: Census, random: np.random.Generator) -> dict[str, Prior]:
     }
 
 
-def expected(batch: Batch, prior: Prior, rows: float) -> Floats:
+def expected(batch: QueryBatch, prior: Prior, rows: float) -> Floats:
     """The answers were the rows as the prior says; the number of rows is public, as in the paper."""
     out = np.zeros(batch.size)
     for bundle in batch.bundles:
@@ -163,7 +163,7 @@ class KernelTrial:
         past, new = history.past.batch, history.new.batch
         self.noise = np.full(past.size, 2 * history.scale**2)
         self.known, self.known_new = (expected(batch, prior, history.rows) for batch in (past, new))
-        self.structure = Structure(past, prior, known=[()])
+        self.structure = CovarianceModel(past, prior, known=[()])
         self.new_parts = [
             (bundle.rows, part, projected(bundle, part, prior))
             for bundle in new.bundles
@@ -171,11 +171,11 @@ class KernelTrial:
             if part
         ]
 
-    def past_answers(self, draw: int) -> Past:
+    def past_answers(self, draw: int) -> NoisyAnswers:
         """The answers of a draw less what the prior says."""
-        return Past(self.history.answers[draw] - self.known, noise=self.noise)
+        return NoisyAnswers(self.history.answers[draw] - self.known, noise=self.noise)
 
-    def gaps(self, solution: Solution) -> tuple[Floats, Floats]:
+    def gaps(self, solution: Posterior) -> tuple[Floats, Floats]:
         """How far estimates of past and new queries are from the truth."""
         past = solution.past.answers - solution.past.noise * solution.weights + self.known - self.history.past.truth
         new = self.known_new - self.history.new.truth
@@ -211,7 +211,7 @@ class KernelTrial:
             ]
         )
 
-    def default(self, draw: int) -> Solution:
+    def default(self, draw: int) -> Posterior:
         """What a notebook does: variances and how attributes go together are learned, Laplace noise used in full."""
         past, fixed = self.past_answers(draw), self.prior.known_variances
         scales = np.full(len(past.answers), self.history.scale)
@@ -237,7 +237,7 @@ class EntropyTrial:
         """The alphas of these bounds."""
         return tuple(bound * self.history.scale / self.history.rows for bound in bounds)
 
-    def _climbed(self, draw: int, alphas: Sequence[float], kept: NDArray[np.bool_], asked: Batch) -> list[Floats]:
+    def _climbed(self, draw: int, alphas: Sequence[float], kept: NDArray[np.bool_], asked: QueryBatch) -> list[Floats]:
         """For each alpha the answers of the law, learned from those of a draw that are kept, to some queries."""
         history, size = self.history, self.history.rows
         learned = history.past.batch.chosen(kept)
@@ -282,7 +282,7 @@ class EntropyTrial:
         return np.asarray(out - 2 * history.scale**2)
 
 
-def _together(first: Batch, second: Batch) -> Batch:
+def _together(first: QueryBatch, second: QueryBatch) -> QueryBatch:
     """The queries of two batches, one after the other."""
-    later = tuple(Bundle(each.positions, each.rows + first.size, each.tables) for each in second.bundles)
-    return Batch(first.schema, (*first.bundles, *later), first.size + second.size)
+    later = tuple(QueryGroup(each.positions, each.rows + first.size, each.tables) for each in second.bundles)
+    return QueryBatch(first.schema, (*first.bundles, *later), first.size + second.size)

@@ -21,7 +21,7 @@ from crosstally.measurements import Measurement
 from crosstally.query.queries import MAX_CELLS, Contrast
 from crosstally.residuals.combining import combine
 from crosstally.schema import Schema
-from crosstally.strategies.clustered import Clustered
+from crosstally.strategies.clustered import GreedyMerge
 from crosstally.strategies.direct import Direct
 from crosstally.strategies.flat import Flat
 from crosstally.strategies.fourier import Fourier, bit_table, bit_workload
@@ -47,7 +47,7 @@ class Method:
     """A strategy by the paper's letter; the plus says that budgets are optimal."""
 
     name: str
-    strategy: Flat | Direct | Fourier | Clustered
+    strategy: Flat | Direct | Fourier | GreedyMerge
 
     @property
     def letter(self) -> str:
@@ -65,7 +65,7 @@ def methods(schema: Schema) -> tuple[Method, ...]:
         bits = {"encoding": "bits"}
         out += [Method("F", Fourier(**bits, budgets="uniform")), Method("F+", Fourier(**bits))]  # type: ignore[arg-type]
         out += [Method("F native", Fourier(budgets="uniform")), Method("F+ native", Fourier())]
-    return (*out, Method("C", Clustered(budgets="uniform")), Method("C+", Clustered()))
+    return (*out, Method("C", GreedyMerge(budgets="uniform")), Method("C+", GreedyMerge()))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
