@@ -125,12 +125,12 @@ DOORS: dict[str, Callable[[Any], Any]] = {
     "linear.Linear.worst_shifts": lambda r: LINEAR.worst_shifts(SCHEMA, r),
     "choice.Choice.sensitivity": lambda r: CHOICE.sensitivity(SCHEMA, r),
     "promise.costs_of_entries": lambda r: dict(costs_of_entries(SCHEMA, r, MEASURED, (), pure=False)),
-    "rounds.choosing": lambda r: choosing(CHOICE, SCHEMA, RHO, r),
+    "strategy.choosing": lambda r: choosing(CHOICE, SCHEMA, RHO, r),
     "statement.Statement": lambda r: Statement(strategy="x", budget=RHO, neighbours=r),
     "proposal.Proposal": lambda r: query_of(Proposal(RHO, neighbours=r)),
     "plan_page.budget_in_words": lambda r: budget_in_words(Budget(epsilon=1), SCHEMA, r, None),
-    "base.Task": lambda r: Task(SCHEMA, BOTH, budget=RHO, neighbours=r).neighbours,
-    **{f"base.Strategy.plan, {s.name}": by_strategy(s) for s in NAMED.values()},
+    "strategy.Task": lambda r: Task(SCHEMA, BOTH, budget=RHO, neighbours=r).neighbours,
+    **{f"strategy.Strategy.plan, {s.name}": by_strategy(s) for s in NAMED.values()},
     "fourier.Fourier.plan, paper": by_strategy(Fourier(sensitivity="paper"), MANY, Budget(epsilon=1)),
     "views.Views.plan, mixed sizes": by_strategy(
         Views(rows=1000), ct.Schema([*MANY.attributes, SCHEMA["a"]]), Budget(epsilon=1)
