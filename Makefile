@@ -73,6 +73,7 @@ bench-peers: .venv/developer .peers-opendp/ready
 
 docs: .venv/developer
 	$(BIN)/python docs/cli_page.py
+	$(BIN)/python docs/trusted_page.py
 	$(BIN)/mkdocs build --strict --quiet
 	@echo "open site/index.html"
 

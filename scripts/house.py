@@ -46,8 +46,15 @@ CEILINGS: Mapping[str, int] = {
 }
 """The most that each figure may be."""
 
-ENTRANCES = ("privacy.measure", "sources.counts", "sources.parts", "local.client")
+ENTRANCES = ("privacy.measure", "sources.counts", "sources.parts")
 """Where rows become noisy numbers: what these import, functions' own imports included, is trusted."""
+
+READERS = ("sources.kinds",)
+"""What these import beside it is listed apart: kinds of sources, which counting does not know. Readers go row by row:
+they may misread a row, and cannot read another. The page of the trusted base says which of them must ensure more."""
+
+DEVICE = ("local.client",)
+"""What runs on a person's device, with the standard library alone; listed apart too."""
 
 KINDS = ("Cells", "Contrast", "Kronecker", "Product", "Linear", "Choice")
 QUERIES = ("query",)
@@ -142,13 +149,33 @@ def long_functions(folder: Path) -> list[str]:
 
 def trusted() -> set[Path]:
     """The files that the entrances import, and the entrances; folders' own modules hold no code."""
-    graph = grimp.build_graph("crosstally", cache_dir=None)
-    modules = {f"crosstally.{entrance}" for entrance in ENTRANCES}
+    return set(_reached(ENTRANCES))
+
+
+def readers() -> set[Path]:
+    """The files of all kinds of sources that counting does not know."""
+    return set(_reached(READERS) - _reached(ENTRANCES))
+
+
+def device() -> set[Path]:
+    """The files that a device runs."""
+    return set(_reached(DEVICE) - _reached(ENTRANCES))
+
+
+@cache
+def _reached(entrances: tuple[str, ...]) -> frozenset[Path]:
+    graph = _graph()
+    modules = {f"crosstally.{entrance}" for entrance in entrances}
     modules |= {found for entrance in modules for found in graph.find_upstream_modules(entrance)}
     paths = {
         PACKAGE.joinpath(*module.split(".")[1:]).with_suffix(".py") for module in modules if module != "crosstally"
     }
-    return {path for path in paths if path.is_file()}
+    return frozenset(path for path in paths if path.is_file())
+
+
+@cache
+def _graph() -> grimp.ImportGraph:
+    return grimp.build_graph("crosstally", cache_dir=None)
 
 
 def words() -> int:

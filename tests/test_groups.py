@@ -25,7 +25,7 @@ from crosstally.query.queries import Cells, Contrast
 from crosstally.query.query_json import query_from_dict
 from crosstally.releases.file.format import HEADER_KEY
 from crosstally.releases.file.header import read_header
-from crosstally.sources import EncodedRows, count
+from crosstally.sources import count, encode_rows
 from crosstally.strategies.rules import RULES
 
 SCHEMA = schema_of(6, 5, 2, names="abc")
@@ -108,7 +108,7 @@ def test_groups_are_counted_without_their_values() -> None:
     rows = pa.table({"a0": values[0], "a1": values[1], "a2": [0] * 3_000})
     tables = [Cells(("a1", "a0"), maps), Cells(("a0",)), Cells(("a0",), {"a0": maps["a0"]}), ("a2",), ()]
     expected = Counter(zip((values[1] > 1_000).tolist(), (values[0] % 3).tolist(), strict=True))
-    rows_again = EncodedRows(rows, wide)
+    rows_again = encode_rows(rows, wide)
     for counted in (count(rows, wide, tables, batch_rows=777), rows_again.count(tables)):
         assert counted[0].counts.tolist() == [[expected[bool(i), j] for j in range(3)] for i in range(2)]
         assert counted[0].table == tables[0]

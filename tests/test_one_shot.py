@@ -23,7 +23,7 @@ import pytest
 import crosstally as ct
 from crosstally.cli import main
 from crosstally.errors import SourceError
-from crosstally.sources import EncodedRows, counts
+from crosstally.sources import counts, encode_rows
 from crosstally.sources.codes.kept import KeptCodes
 from crosstally.strategies.rules import next_stage
 
@@ -243,7 +243,7 @@ def test_a_plan_of_one_stage_keeps_nothing(monkeypatch) -> None:
 
 
 def test_encoded_rows_cannot_be_pickled() -> None:
-    rows = EncodedRows(people(), SCHEMA)
+    rows = encode_rows(people(), SCHEMA)
     with pytest.raises(ct.CrosstallyError, match="encoded rows are confidential"):
         pickle.dumps(rows)
     rows.close()

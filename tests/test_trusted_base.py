@@ -1,41 +1,31 @@
-"""The page of the trusted base lists just the files that its entrances import, and tests that exist."""
+"""The page of the trusted base lists just the files that its entry points import, and tests that exist."""
 
-import re
+import runpy
 from pathlib import Path
 
-import grimp
-
 ROOT = Path(__file__).parent.parent
-PAGE = ROOT / "docs/project/trusted-base.md"
-ENTRANCES = ("privacy.measure", "sources.counts", "sources.parts", "local.client")
-JOINING = {"pipeline.py", "notebook/notebook.py"}  # trusted for how they join the entrances, not for all they import
+MADE = runpy.run_path(str(ROOT / "docs/trusted_page.py"))
+COUNTING = ("counts", "parts", "row_cells", "units", "source")
 
 
-def listed(section: str, column: int) -> list[str]:
-    """The names in backticks in a column of a section's table."""
-    text = PAGE.read_text(encoding="utf-8").split(f"## {section}\n")[1].split("\n## ")[0]
-    rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| `")]
-    return [name for row in rows for name in re.findall(r"`([^`]+)`", row[column])]
+def test_the_page_is_what_the_import_graph_says() -> None:
+    assert MADE["PAGE"].read_text(encoding="utf-8") == MADE["page"](), "run python docs/trusted_page.py"
 
 
-def reached() -> set[str]:
-    """The files that the entrances import, themselves among them; folders' own modules hold no code to rely on."""
-    graph = grimp.build_graph("crosstally")
-    modules = {f"crosstally.{entrance}" for entrance in ENTRANCES}
-    modules |= {found for entrance in modules for found in graph.find_upstream_modules(entrance)}
-    files = {Path(*module.split(".")[1:]) for module in modules if module != "crosstally"}
-    folders = {file for file in files if (ROOT / "src/crosstally" / file).is_dir()}
-    return {f"{file}.py" for file in files - folders}
+def test_every_file_is_in_one_table_and_every_entry_and_test_is_there() -> None:
+    named = [file for entry in MADE["ENTRIES"] for file in entry.files.split()]
+    only = [file for files, _, _ in MADE["ONLY_IMPORTED"] for file in files.split()]
+    reached = set().union(*MADE["sections"]().values())
+    assert len({*named, *only}) == len(named) + len(only)
+    assert {*named, *only} <= reached
+    for entry in MADE["ENTRIES"]:
+        assert entry.tests
+        for name in entry.tests.split():
+            assert (ROOT / "tests" / f"{name}.py").is_file(), name
 
 
-def test_the_lists_are_the_import_graph() -> None:
-    trusted, others = listed("Files that the guarantee depends on", 0), listed("Files that are imported only", 0)
-    assert len({*trusted, *others}) == len(trusted) + len(others)
-    assert {*trusted, *others} == reached() | JOINING
-
-
-def test_every_file_and_test_named_exists() -> None:
-    for name in listed("Files that the guarantee depends on", 0):
-        assert (ROOT / "src/crosstally" / name).is_file(), name
-    for name in listed("Files that the guarantee depends on", 2):
-        assert (ROOT / name).is_file(), name
+def test_what_counts_knows_no_kind_of_source() -> None:
+    counting, kinds, device = MADE["sections"]().values()
+    assert {f"sources/{name}.py" for name in COUNTING} <= counting
+    assert {"sources/files.py", "sources/databases.py", "sources/spark.py", "sources/table_objects.py"} <= kinds
+    assert all(file.startswith("local/client/") for file in device)

@@ -26,8 +26,9 @@ from crosstally.strategies.strategy import Strategy
 from crosstally.workload import Workload
 
 if TYPE_CHECKING:
-    from crosstally.sources import EncodedRows, Reading
-    from crosstally.sources.parts import MergedParts
+    from crosstally.sources.counts import EncodedRows
+    from crosstally.sources.reading import Reading
+    from crosstally.sources.source import Source
 
 __all__ = ["count_part", "release", "run"]
 
@@ -59,8 +60,9 @@ def release(
 
     Args:
         source: A path, a folder, a glob, a list of paths, a table of pandas, Polars, DuckDB, PyArrow or Spark, a
-            ``SparkTable``, a ``Database`` with a query, or ``Parts`` that were counted for the plan. It is read once,
-            whatever the plan: a reader or a database's cursor will do.
+            ``SparkTable``, a ``Database`` with a query, ``Parts`` that were counted for the plan, or an object of your
+            own that yields batches (``sources.source.YieldsBatches``). It is read once, whatever the plan: a reader or
+            a database's cursor will do.
         schema: The attributes to publish. Beside a plan only where it has a reading, which a plan does not hold.
         epsilon: The privacy budget; with ``delta`` it is approximate, alone it is pure.
         delta: See epsilon.
@@ -84,6 +86,8 @@ def release(
             there, without a name and of mode 0600, that ends with the process. The system's folder for temporary files
             by default.
     """
+    from crosstally.sources import source_of
+
     neighbours = Neighbours(neighbours)
     if plan is not None:
         check_plan(plan)
@@ -102,7 +106,7 @@ def release(
             progress=progress,
             work_dir=work_dir,
         )
-    if schema is None or _are_parts(source):
+    if schema is None or source_of(source).needs_plan:
         raise PlanError("a release needs a schema, or a plan; parts need the plan for which they were counted")
     check_schema(schema)
     rows = rows_known(schema, rows)
@@ -150,16 +154,20 @@ def run(
 
     ``schema`` is that of the plan with the steward's reading, by which rows are read.
     """
-    from crosstally.sources import Reading
-    from crosstally.sources.databases import are_units_asserted, check_all_rows, joins_in
+    from crosstally.sources import Reading, source_of
+    from crosstally.sources.columns import unit_column
 
     _check(plan, rows)
-    parts = _merged(source, plan) if _are_parts(source) else None
+    found = source_of(source)
+    if found.needs_plan:
+        _check_one_stage(plan)
+    found = found.for_plan(plan)
     rows = rows_known(plan.schema, rows)
     counted = _with_reading(plan, schema)
-    joins = joins_in(source, counted) if parts is None else parts.origin.joins
+    unit = unit_column(counted)
+    joins = found.joins(unit)
     if rows is not None or plan.schema.public_counts():
-        check_all_rows(source, counted)
+        found.check_all_rows(unit)
     key = uuid.uuid4().hex if key is None else key
     if not isinstance(ledger, Ledger):
         ledger = _open(ledger, plan)
@@ -172,14 +180,10 @@ def run(
         neighbours=plan.neighbours,
         unit=plan.schema.unit,
         rows=rows,
-        rows_are_units=are_units_asserted(source) if parts is None else parts.origin.rows_are_units,
+        rows_are_units=found.rows_are_units,
         joins=joins,
     )
-    people: _Rows | _PartRows = (
-        _Rows(source, counted, reading=reading or Reading(), work_dir=work_dir, progress=progress)
-        if parts is None
-        else _PartRows(parts)
-    )
+    people = _Rows(found, counted, reading=reading or Reading(), work_dir=work_dir, progress=progress)
     with closing(people):
         stages, measured = _bought(plan, people, ledger, keys, promise)
     if stages:
@@ -193,7 +197,7 @@ def run(
 
 
 def _bought(
-    plan: Plan, people: _Rows | _PartRows, ledger: Ledger, keys: Sequence[str], promise: Statement
+    plan: Plan, people: _Rows, ledger: Ledger, keys: Sequence[str], promise: Statement
 ) -> tuple[list[Plan], tuple[Measurement, ...]]:
     """The stages of a plan that were measured, one after the other, and what they got.
 
@@ -262,17 +266,18 @@ def count_part(
         reading: How the source is written; see ``release``.
         progress: Called with the number of bytes read so far.
     """
-    from crosstally.sources import PartOrigin, Reading, Share, count_share, reading_digest, write_part
-    from crosstally.sources.databases import are_units_asserted, joins_in
+    from crosstally.sources import PartOrigin, Reading, Share, count_share, reading_digest, source_of, write_part
+    from crosstally.sources.columns import unit_column
 
     place = Share.read(share)
     _check(plan, None)
     _check_one_stage(plan)
     counted, written = _with_reading(plan, schema), reading or Reading()
-    exact, seen = count_share(source, counted, plan.tables, place, reading=written, progress=progress)
+    found = source_of(source)
+    exact, seen = count_share(found, counted, plan.tables, place, reading=written, progress=progress)
     digest = reading_digest(counted, written)
-    asserted, joins = are_units_asserted(source), joins_in(source, counted)
-    origin = PartOrigin.of(plan, reading=digest, source=seen, rows_are_units=asserted, joins=joins)
+    joins = found.joins(unit_column(counted))
+    origin = PartOrigin.of(plan, reading=digest, source=seen, rows_are_units=found.rows_are_units, joins=joins)
     write_part(Path(path), exact, place, origin)
 
 
@@ -282,19 +287,6 @@ def _check_one_stage(plan: Plan) -> None:
             f"parts are counted for plans of one stage, {plan.strategy} plans more after it has seen noisy numbers: "
             "name another strategy, such as direct, or release the source whole"
         )
-
-
-def _are_parts(source: Any) -> bool:
-    from crosstally.sources import Parts
-
-    return isinstance(source, Parts)
-
-
-def _merged(parts: Any, plan: Plan) -> MergedParts:
-    from crosstally.sources import merge_parts
-
-    _check_one_stage(plan)
-    return merge_parts(parts, plan)
 
 
 def _check_keys(ledger: Ledger, keys: Sequence[str]) -> None:
@@ -344,7 +336,7 @@ class _Rows:
 
     def __init__(
         self,
-        source: Any,
+        source: Source,
         schema: Schema,
         *,
         reading: Reading,
@@ -358,8 +350,10 @@ class _Rows:
 
     def count(self, plan: Plan) -> tuple[ExactTable, ...]:
         """The exact tables that a stage asks for."""
-        from crosstally.sources import EncodedRows, count
+        from crosstally.sources.counts import EncodedRows, count
 
+        if self._source.merged is not None:  # ``measure`` sees that they are the plan's own
+            return self._source.merged.tables
         if self._encoded is None and not plan.later:
             return count(self._source, self.schema, plan.tables, reading=self.reading, progress=self._progress)
         if self._encoded is None:
@@ -372,6 +366,8 @@ class _Rows:
         """The digest of how they are read."""
         from crosstally.sources import reading_digest
 
+        if self._source.merged is not None:
+            return self._source.merged.origin.reading
         return reading_digest(self.schema, self.reading)
 
     def close(self) -> None:
@@ -380,26 +376,7 @@ class _Rows:
             self._encoded.close()
 
 
-class _PartRows:
-    """The counts of all parts together, in the place of rows, for the one stage of their plan."""
-
-    def __init__(self, parts: MergedParts) -> None:
-        self._parts = parts
-
-    def count(self, plan: Plan) -> tuple[ExactTable, ...]:
-        """The exact tables that the plan asks for: ``measure`` sees that they are its own."""
-        assert not plan.later
-        return self._parts.tables
-
-    def reading_digest(self) -> str | None:
-        """The digest of how rows were read when they were counted."""
-        return self._parts.origin.reading
-
-    def close(self) -> None:
-        """Nothing is kept."""
-
-
-def _measured(rows: _Rows | _PartRows, plan: Plan, ledger: Ledger, key: str) -> tuple[Measurement, ...]:
+def _measured(rows: _Rows, plan: Plan, ledger: Ledger, key: str) -> tuple[Measurement, ...]:
     """What the plan's requests got: now, or when the same key asked before."""
     from crosstally.privacy.measure import measure_counted
     from crosstally.sources import note_digest

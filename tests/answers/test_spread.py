@@ -20,7 +20,7 @@ from crosstally.inference.bootstrap import Normals
 from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells
 from crosstally.releases import Release, Statement, publish
-from crosstally.sources import EncodedRows
+from crosstally.sources import EncodedRows, encode_rows
 from crosstally_lab.generate.classes import hidden_classes
 from simulated import schema_of
 
@@ -35,7 +35,7 @@ def released(seed: int, tables: Sequence[Sequence[str]], rows: int = 20_000) -> 
     """People of hidden classes, counted in groups wherever a table has more than one attribute."""
     rng = np.random.default_rng(seed)
     table, schema = hidden_classes(schema_of(*SIZES), rows, rng)
-    truth, measured = EncodedRows(table, schema), []
+    truth, measured = encode_rows(table, schema), []
     for names in tables:
         groups = {name: GROUPS[name] for name in names if name in GROUPS and len(names) > 1}
         counts = in_groups(truth.count([tuple(names)])[0].counts, names, groups)

@@ -322,7 +322,7 @@ def _plan_of_parts() -> Plan:
 
 
 def _open_part(path: Path) -> object:
-    return merge_parts(ct.Parts([path, FORMATS / "part-1-share-2.counts"]), _plan_of_parts())
+    return merge_parts([path, FORMATS / "part-1-share-2.counts"], _plan_of_parts())
 
 
 # Questions and rows

@@ -341,8 +341,8 @@ CENTRAL = (
         "sources/test_spark.py::test_a_plan_that_mixes_rows_is_refused",
     ),
     Mutant(
-        "sources/rows.py",
-        "        check_rows(rows, unit)\n",
+        "sources/table_objects.py",
+        "        _check_rows(self._rows, scan.unit)\n",
         "",
         "sources/test_lazy_plans.py::test_relations_that_mix_rows",
     ),

@@ -27,8 +27,7 @@ from hypothesis import strategies as st
 
 from crosstally.errors import OutsideValueError, QueryError, SourceError, TooManyCellsError
 from crosstally.schema import Schema
-from crosstally.sources import EncodedRows, count
-from crosstally.sources.rows import bytes_of
+from crosstally.sources import count, encode_rows, source_of
 from reference_sources import Refused
 from reference_sources import count as plain_count
 
@@ -81,7 +80,7 @@ def counted(rows: Any, schema: dict[str, Any], tables: list[tuple[str, ...]], **
 
 def counted_again(rows: Any, schema: dict[str, Any], tables: list[tuple[str, ...]], **options: Any) -> list[Any]:
     """The same from rows that are encoded once: some tables first, then all of them."""
-    with contextlib.closing(EncodedRows(rows, Schema.from_dict(schema), **options)) as encoded:
+    with contextlib.closing(encode_rows(rows, Schema.from_dict(schema), **options)) as encoded:
         encoded.count(tables[1:2])
         return [table.counts.tolist() for table in encoded.count(tables)]
 
@@ -349,7 +348,7 @@ def test_progress_tells_the_bytes_read(end, tmp_path) -> None:
     counted(paths, SCHEMA, [()], batch_rows=100, progress=told.append)
     size = paths[0].stat().st_size
     assert told == sorted(told)
-    assert told[-1] == 2 * size == bytes_of(paths)
+    assert told[-1] == 2 * size == source_of(paths).size()
     assert size in told
     assert not {100, 200, 250, 500} & set(told)
 
@@ -385,9 +384,9 @@ def test_a_table_in_memory_tells_nothing() -> None:
     told: list[int] = []
     for rows in (table_of(people(250)), pa.RecordBatchReader.from_batches(table_of([]).schema, [])):
         counted(rows, SCHEMA, [()], batch_rows=100, progress=told.append)
-        assert bytes_of(rows) is None
+        assert source_of(rows).size() is None
     assert told == []
-    assert bytes_of("no such file.csv") is None
+    assert source_of("no such file.csv").size() is None
 
 
 def test_unknown_attributes_and_too_many_cells() -> None:

@@ -23,7 +23,7 @@ import crosstally as ct
 from cli_runs import Ran, run
 from crosstally.errors import SourceError
 from crosstally.schema import Schema
-from crosstally.sources import EncodedRows, count, rows
+from crosstally.sources import count, databases, encode_rows
 from crosstally.sources.databases import Database, read_query
 from mixed_people import BOUNDED, GROUPED, GROUPED_TABLES, ROWS, SCHEMA, TABLES, grouped
 from postgres_server import odbc
@@ -133,7 +133,7 @@ def test_a_query_gives_the_groups_and_years_of_the_file(door: str, tmp_path: Pat
 
 def test_stages_count_from_one_stream(url: str) -> None:
     schema = Schema.from_dict(BOUNDED)
-    with closing(EncodedRows(Database(query=QUERY, url=url), schema)) as encoded:
+    with closing(encode_rows(Database(query=QUERY, url=url), schema)) as encoded:
         for _ in range(2):
             assert [table.counts.tolist() for table in encoded.count(TABLES)] == plain_count(ROWS, BOUNDED, TABLES)
 
@@ -395,7 +395,7 @@ def test_a_connection_that_is_lost_spends_nothing(folder: Path, url: str, monkey
 
             yield names, batches()
 
-    monkeypatch.setattr(rows, "read_query", cut_off)
+    monkeypatch.setattr(databases, "read_query", cut_off)
     before = sorted(path.name for path in folder.iterdir())
     ran = release(
         url,

@@ -14,10 +14,11 @@ import duckdb
 import pytest
 
 from crosstally.schema import Schema
-from crosstally.sources import EncodedRows, count, databases
+from crosstally.sources import count, databases, encode_rows
 from crosstally.sources.databases import Database
-from crosstally.sources.grouped_query import WEIGHT, grouped_query
+from crosstally.sources.grouped_query import grouped_query
 from crosstally.sources.row_cells import kept_rows
+from crosstally.sources.source import WEIGHT
 
 NAMES = ["code", "sex", "grown", "day", "amount"]
 SCHEMA: dict[str, Any] = {
@@ -119,7 +120,7 @@ def test_grouped_rows_give_the_counts_of_all(
 ) -> None:
     source, schema = select(places, database, "grouped"), Schema.from_dict(SCHEMA)
     grouped = counted(source)
-    with closing(EncodedRows(source, schema)) as encoded:
+    with closing(encode_rows(source, schema)) as encoded:
         for _ in range(2):
             assert [table.counts.tolist() for table in encoded.count(TABLES)] == grouped
     assert sent == [True, True]

@@ -23,8 +23,9 @@ from crosstally.pipeline import count_part
 from crosstally.plans.plan import Plan, Request
 from crosstally.query.queries import Cells, Product
 from crosstally.schema import RowReading, Schema
-from crosstally.sources import PartOrigin, Parts, Share, count_share, merge_parts, write_part
-from crosstally.sources.counts import count
+from crosstally.sources import PartOrigin, Parts, Share, count, count_share, merge_parts, write_part
+from crosstally.sources.files import paths_of
+from crosstally.sources.parts import MergedParts
 from mixed_people import BOUNDED, GROUPED, GROUPED_TABLES, ROWS, SCHEMA, TABLES, grouped
 from reference_sources import count as plain_count
 
@@ -62,6 +63,10 @@ def files(folder: Path) -> Any:
     return str(folder / "p*.parquet")
 
 
+def merged_of(parts: Parts, plan: Plan) -> MergedParts:
+    return merge_parts(paths_of(parts.paths), plan)
+
+
 def parts_in(folder: Path, source: Any, plan: Plan, shares: int, **options: Any) -> Parts:
     for number in range(1, shares + 1):
         count_part(source, folder / f"part-{number}.counts", plan=plan, share=f"{number}/{shares}", **options)
@@ -78,12 +83,12 @@ def test_merged_parts_are_the_whole(door: Any, given: dict[str, Any], shares: in
         with pytest.raises(SourceError, match="have no fixed places by which to share them out: write them to a file"):
             parts_in(tmp_path, source, plan, shares)
         return
-    merged = merge_parts(parts_in(tmp_path, source, plan, shares), plan).tables
+    merged = merged_of(parts_in(tmp_path, source, plan, shares), plan).tables
     assert [table.table for table in merged] == [*map(Cells, TABLES)]
     assert [table.counts.tolist() for table in merged] == plain_count(ROWS, given, TABLES)
     in_groups = plan_of(schema, [("town",), Cells(("town", "sex"), TOWNS)])
     full = np.array(plain_count(ROWS, given, [("town", "sex")])[0])
-    merged = merge_parts(parts_in(tmp_path, source, in_groups, shares), in_groups).tables
+    merged = merged_of(parts_in(tmp_path, source, in_groups, shares), in_groups).tables
     assert merged[0].counts.tolist() == full.sum(axis=1).tolist()
     assert merged[1].counts.tolist() == [(full[0] + full[1]).tolist(), (full[2] + full[3]).tolist()]
 
@@ -91,7 +96,7 @@ def test_merged_parts_are_the_whole(door: Any, given: dict[str, Any], shares: in
 def test_merged_parts_have_the_groups_and_years_of_the_whole(tmp_path: Path) -> None:
     schema = Schema.from_dict(GROUPED)
     plan = plan_of(schema.public(), GROUPED_TABLES)
-    merged = merge_parts(parts_in(tmp_path, csv_file(tmp_path), plan, 3, schema=schema), plan).tables
+    merged = merged_of(parts_in(tmp_path, csv_file(tmp_path), plan, 3, schema=schema), plan).tables
     assert [table.counts.tolist() for table in merged] == plain_count(*grouped(ROWS), GROUPED_TABLES)
 
 
@@ -174,7 +179,7 @@ BY_SEX = plan_of(SEXES, [("sex",)])
 def test_large_counts_add_up(tmp_path: Path) -> None:
     write_part(tmp_path / "a", exact(SEXES, 2**31 + 1, 2**45), Share(1, 2), origin(BY_SEX))
     write_part(tmp_path / "b", exact(SEXES, 2**31 + 2, 7), Share(2, 2), origin(BY_SEX, rows_are_units=False))
-    merged = merge_parts(Parts([tmp_path / "b", tmp_path / "a"]), BY_SEX)
+    merged = merged_of(Parts([tmp_path / "b", tmp_path / "a"]), BY_SEX)
     assert merged.tables[0].counts.tolist() == [2**32 + 3, 2**45 + 7]
     release = ct.release(Parts([tmp_path / "b", tmp_path / "a"]), plan=BY_SEX)
     assert abs(release.measurements[0].values[0] - 2**32) < 10_000
@@ -247,7 +252,7 @@ def test_a_source_that_changed_between_parts_is_refused(tmp_path: Path) -> None:
     path.write_text("\n".join([lines[0], lines[2], *lines[2:], ""]), encoding="utf-8")
     count_part(path, tmp_path / "part-2.counts", plan=plan, share="2/2")
     with pytest.raises(SourceError, match="while nobody writes to it"):
-        merge_parts(Parts(str(tmp_path / "part-*.counts")), plan)
+        merged_of(Parts(str(tmp_path / "part-*.counts")), plan)
 
 
 @pytest.mark.parametrize("text", ["0/3", "4/3", "3", "1/0", "-1/3", "1/2/3", "a/b", "1/65537", "١/٣"])

@@ -18,8 +18,8 @@ import pytest
 import crosstally as ct
 from crosstally.errors import CrosstallyError, SourceError
 from crosstally.schema import Attribute, Schema, Unit
-from crosstally.sources import check, count, draft
-from crosstally.sources.rows import batches
+from crosstally.sources import check, count, draft, source_of
+from crosstally.sources.source import Scan
 
 CANARY = "CANARY-7f3a"
 SCHEMA = Schema((Attribute("sex", ["F", "M"]), Attribute("note", ["x", "y"], outside="other")))
@@ -300,7 +300,7 @@ def test_row_groups_that_were_read_are_not_kept(tmp_path: Path) -> None:
         for _ in range(40):
             writer.write_table(table)
     before, held, rows = pa.total_allocated_bytes(), 0, 0
-    for batch in batches(tmp_path / "p.parquet", ["a"]):
+    for batch in source_of(tmp_path / "p.parquet").batches(Scan(["a"])):
         held, rows = max(held, pa.total_allocated_bytes() - before), rows + batch.num_rows
     assert rows == 4_000_000
     assert 0 < held < 4_000_000
@@ -311,5 +311,5 @@ def test_a_recoded_text_longer_than_a_block_is_read_whole(tmp_path: Path) -> Non
     row = b"f,some text that fills a row\n"
     path = tmp_path / "p.csv"
     path.write_bytes(b"sex,note\nf,\xe9\n" + 170_000 * row)
-    found = list(batches(str(path), ["sex"], reading=ct.Reading(encoding="cp1252")))
+    found = list(source_of(str(path)).batches(Scan(["sex"], ct.Reading(encoding="cp1252"))))
     assert sum(batch.num_rows for batch in found) == 170_001

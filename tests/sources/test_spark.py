@@ -20,7 +20,7 @@ import crosstally as ct
 from cli_runs import Ran, run
 from crosstally.errors import SourceError
 from crosstally.schema import Schema
-from crosstally.sources import EncodedRows, count, spark_counts
+from crosstally.sources import count, encode_rows, spark_counts
 from crosstally.sources.spark import SparkTable
 from mixed_people import BOUNDED, GROUPED, GROUPED_TABLES, ROWS, SCHEMA, TABLES, grouped
 from reference_sources import count as plain_count
@@ -76,7 +76,7 @@ def test_spark_gives_the_groups_and_years_of_the_file(frame: Any) -> None:
 
 @pytest.mark.parametrize("schema", [SCHEMA, BOUNDED], ids=["rows", "units"])
 def test_stages_count_the_rows_that_were_read_once(spark: Any, frame: Any, schema: dict[str, Any]) -> None:
-    with closing(EncodedRows(frame, Schema.from_dict(schema))) as encoded:
+    with closing(encode_rows(frame, Schema.from_dict(schema))) as encoded:
         for _ in range(2):
             assert [table.counts.tolist() for table in encoded.count(TABLES)] == plain_count(ROWS, schema, TABLES)
         assert spark.sparkContext._jsc.getPersistentRDDs().size() == 1

@@ -16,9 +16,9 @@ from crosstally.errors import AmbiguousNumbersError, CrosstallyError, OutsideVal
 from crosstally.query.queries import Cells
 from crosstally.schema import Schema
 from crosstally.sources import Reading, count
-from crosstally.sources.columns import Columns
+from crosstally.sources.columns import Columns, Counting
 from crosstally.sources.spark_chunks import BLOCK_CELLS, PLACES, block, unpacked
-from crosstally.sources.spark_counts import add_up, task_of
+from crosstally.sources.spark_counts import add_up
 from crosstally.sources.spark_tasks import AddBlocks, BoundChunks, CountChunks, CountRows, EncodeRows, Task
 from crosstally.sources.units import id_hashes
 from reference_sources import count as plain_count
@@ -62,7 +62,7 @@ def task(schema: dict[str, Any], **options: Any) -> Task:
     read = Schema.from_dict(schema)
     columns = Columns.of(read)
     given = {"reading": Reading(), "refuse_unclear": True, "batch_rows": 5, **options}
-    return task_of(columns, columns.needed, read.attributes, **given)
+    return Task(Counting(columns=columns, attributes=read.attributes, **given), tuple(columns.needed))
 
 
 def counted(

@@ -241,13 +241,14 @@ def simulate(
 
     from crosstally.cli.output.screen import people, progress_of_reading
     from crosstally.local.protocol import Protocol
-    from crosstally.sources.rows import batches
+    from crosstally.sources.kinds import source_of
+    from crosstally.sources.source import Scan
 
     read = Protocol.load(protocol)
     held = _read_tokens(read, tokens)
     check_output(output, force=force)
     with progress_of_reading("drawing reports", rows, quiet=quiet) as tell:
-        found = batches(rows, read.schema.names, reading=written.reading(), progress=tell)
+        found = source_of(rows).batches(Scan(read.schema.names, written.reading()), progress=tell)
         drawn = np.concatenate(list(_simulated(read, found, held)))
     with writing(output):
         write_bytes(output, drawn.tobytes())

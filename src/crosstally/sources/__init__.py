@@ -1,8 +1,9 @@
 """Rows as Arrow batches, counted into exact tables. Everything that comes of them here is confidential."""
 
 from crosstally.sources.checks import ColumnReport, Report, check
-from crosstally.sources.counts import EncodedRows, count, count_share
+from crosstally.sources.counts import EncodedRows
 from crosstally.sources.drafts import Draft, DraftedColumn, draft
+from crosstally.sources.kinds import count, count_share, encode_rows, source_of
 from crosstally.sources.notes import note_digest, note_reading, reading_digest
 from crosstally.sources.parts import PartOrigin, Parts, merge_parts, write_part
 from crosstally.sources.reading import Reading
@@ -22,9 +23,11 @@ __all__ = [
     "count",
     "count_share",
     "draft",
+    "encode_rows",
     "merge_parts",
     "note_digest",
     "note_reading",
     "reading_digest",
+    "source_of",
     "write_part",
 ]

@@ -15,8 +15,8 @@ from crosstally.schema import Outside, Schema
 from crosstally.sources.codes.encode import Encoder
 from crosstally.sources.codes.texts import canonical_texts
 from crosstally.sources.columns import Columns
-from crosstally.sources.reading import Reading
-from crosstally.sources.rows import AS_IT_IS
+from crosstally.sources.kinds import source_of
+from crosstally.sources.reading import NO_OPTIONS, Reading
 
 __all__ = ["ColumnReport", "Report", "check"]
 
@@ -73,13 +73,13 @@ class Report:
         return not any(column.refused for column in self.columns)
 
 
-def check(rows: Any, schema: Schema, *, reading: Reading = AS_IT_IS) -> Report:
+def check(rows: Any, schema: Schema, *, reading: Reading = NO_OPTIONS) -> Report:
     """How well the rows fit the schema; spends nothing and refuses no value, and is confidential."""
     columns = Columns.of(schema)
     found = [_Findings(columns.encoder(attribute)) for attribute in schema.attributes]
     read = dropped = 0
     ids: list[pa.Array] = []
-    for batch in columns.batches(rows, reading=reading):
+    for batch in columns.batches(source_of(rows), reading=reading):
         lost = np.zeros(batch.num_rows, np.bool_)
         for findings in found:
             lost |= findings.add(batch)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 
@@ -15,9 +14,9 @@ from crosstally.sources.codes.read import read_texts
 from crosstally.sources.codes.texts import canonical_texts
 from crosstally.sources.numbers import Numbers, numeric_columns
 from crosstally.sources.reading import Reading
-from crosstally.sources.rows import BATCH_ROWS, batches
+from crosstally.sources.source import BATCH_ROWS, Scan, Source
 
-__all__ = ["Columns"]
+__all__ = ["Columns", "Counting", "unit_column"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +61,7 @@ class Columns:
 
     def batches(
         self,
-        rows: Any,
+        source: Source,
         *,
         reading: Reading,
         refuse_unclear: bool = True,
@@ -70,26 +69,18 @@ class Columns:
         batch_rows: int = BATCH_ROWS,
         may_group: bool = False,
     ) -> Generator[pa.RecordBatch]:
-        """The rows of a source with the columns needed; arguments as for ``count`` and ``batches``.
+        """The rows of a source with the columns needed; arguments as for ``count``.
 
         Where there are units no rows are grouped: each must come with its id.
         """
-        return batches(
-            rows,
-            self.needed,
-            reading=self.written(reading),
+        may_group = may_group and self.schema.unit is None
+        return source.batches(
+            Scan(self.needed, self.written(reading), unit_column(self.schema), may_group),
             numeric=self._numeric if refuse_unclear else (),
             verbatim=self._verbatim,
             progress=progress,
             batch_rows=batch_rows,
-            may_group=may_group and self.schema.unit is None,
-            unit=self.unit_column,
         )
-
-    @property
-    def unit_column(self) -> str | None:
-        """The column of the unit's id, where the schema has a unit."""
-        return None if self.schema.unit is None else self.reading.column(self.schema.unit.id)
 
     def numbers(self, reading: Reading, *, refuse_unclear: bool) -> Numbers:
         """The numbers in the columns of a source that is written as ``reading`` says."""
@@ -114,3 +105,24 @@ class Columns:
         name = self.schema.unit.id
         column, rule = batch.column(self.reading.column(name)), self.reading.rule(name)
         return canonical_texts(name, column) if rule is None else read_texts(name, column, rule)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counting:
+    """What a source must know that counts by itself: columns, attributes whose cells are needed, and how to read.
+
+    ``reading`` is all that is said of how the source is written. ``attributes`` are all where the schema has a unit.
+    """
+
+    columns: Columns
+    attributes: tuple[Attribute, ...]
+    reading: Reading
+    refuse_unclear: bool = True
+    batch_rows: int = BATCH_ROWS
+
+
+def unit_column(schema: Schema) -> str | None:
+    """The column of the unit's id, where the schema has a unit."""
+    if schema.unit is None or not isinstance(schema.reading, RowReading):
+        return None if schema.unit is None else schema.unit.id
+    return schema.reading.column(schema.unit.id)

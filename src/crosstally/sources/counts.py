@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import pyarrow as pa
 
@@ -15,24 +15,22 @@ from crosstally.measurements import ExactTable
 from crosstally.query.queries import MAX_CELLS, Cells, Product
 from crosstally.schema import Attribute, Outside, Schema
 from crosstally.sources.codes.kept import KeptCodes
-from crosstally.sources.columns import Columns
-from crosstally.sources.reading import Reading
+from crosstally.sources.columns import Columns, Counting
+from crosstally.sources.reading import NO_OPTIONS, Reading
 from crosstally.sources.row_cells import kept_rows
-from crosstally.sources.rows import AS_IT_IS, BATCH_ROWS
 from crosstally.sources.shares import RowsOfShare, Share
-from crosstally.sources.spark import is_spark
-from crosstally.sources.spark_counts import KeptInSpark, count_in_spark
+from crosstally.sources.source import BATCH_ROWS, KeptRows, Source
 from crosstally.sources.tally import tallied
 
 __all__ = ["EncodedRows", "count", "count_share"]
 
 
 def count(
-    rows: Any,
+    source: Source,
     schema: Schema,
     tables: Sequence[Product | Sequence[str]],
     *,
-    reading: Reading = AS_IT_IS,
+    reading: Reading = NO_OPTIONS,
     refuse_unclear: bool = True,
     progress: Callable[[int], None] | None = None,
     batch_rows: int = BATCH_ROWS,
@@ -44,8 +42,7 @@ def count(
     reading, columns are found and values are read by it; the tables hold the schema without it.
 
     Args:
-        rows: A path, a folder, a glob, a list of them, a table of pandas, Polars, DuckDB, PyArrow or
-            Spark, or a query.
+        source: The rows, of any kind (``sources.count`` takes whatever ``source_of`` knows).
         schema: The attributes and the unit of protection.
         tables: Names of attributes, or cells, which may count groups of values.
         reading: How the rows are written, where the schema's reading does not say it.
@@ -54,24 +51,32 @@ def count(
         batch_rows: How many rows are counted at once.
     """
     columns, asked, needed = _prepared(schema, tables)
-    if is_spark(rows):
-        return count_in_spark(
-            rows, columns, needed, asked, reading=reading, refuse_unclear=refuse_unclear, batch_rows=batch_rows
-        )
+    by_itself = source.count(
+        Counting(
+            columns=columns,
+            attributes=tuple(needed),
+            reading=columns.written(reading),
+            refuse_unclear=refuse_unclear,
+            batch_rows=batch_rows,
+        ),
+        asked,
+    )
+    if by_itself is not None:
+        return by_itself
     read = columns.batches(
-        rows, reading=reading, refuse_unclear=refuse_unclear, progress=progress, batch_rows=batch_rows, may_group=True
+        source, reading=reading, refuse_unclear=refuse_unclear, progress=progress, batch_rows=batch_rows, may_group=True
     )
     with closing(read):
         return _counted(read, columns, needed, asked, batch_rows)
 
 
 def count_share(
-    rows: Any,
+    source: Source,
     schema: Schema,
     tables: Sequence[Product | Sequence[str]],
     share: Share,
     *,
-    reading: Reading = AS_IT_IS,
+    reading: Reading = NO_OPTIONS,
     progress: Callable[[int], None] | None = None,
     batch_rows: int = BATCH_ROWS,
 ) -> tuple[tuple[ExactTable, ...], str]:
@@ -80,7 +85,7 @@ def count_share(
     The counts of all shares add up to those of ``count``, whose arguments these are.
     """
     columns, asked, needed = _prepared(schema, tables)
-    ours = RowsOfShare(rows, columns, share)
+    ours = RowsOfShare(source, columns, share)
     read = columns.batches(ours.source, reading=reading, progress=progress, batch_rows=batch_rows)
     with closing(read):
         return _counted(ours.chosen(read), columns, needed, asked, batch_rows), ours.digest
@@ -121,10 +126,10 @@ class EncodedRows:
 
     def __init__(
         self,
-        rows: Any,
+        source: Source,
         schema: Schema,
         *,
-        reading: Reading = AS_IT_IS,
+        reading: Reading = NO_OPTIONS,
         work_dir: str | Path | None = None,
         progress: Callable[[int], None] | None = None,
         batch_rows: int = BATCH_ROWS,
@@ -134,37 +139,51 @@ class EncodedRows:
         ``work_dir`` is where codes go that do not fit into memory (``KeptCodes``).
         """
         columns, schema = Columns.of(schema), schema.public()
-        self._schema, self._batch_rows = schema, batch_rows
-        self._in_spark: KeptInSpark | None = None
-        if is_spark(rows):
-            self._in_spark = KeptInSpark(rows, columns, reading=reading, batch_rows=batch_rows)
-            return
-        read = columns.batches(rows, reading=reading, progress=progress, batch_rows=batch_rows, may_group=True)
-        self._codes = KeptCodes(schema.shape, work_dir=work_dir)
-        try:
-            with closing(read), closing(kept_rows(read, columns, schema.attributes, batch_rows)) as kept:
-                for size, cells, weights in kept:
-                    self._codes.add(size, cells, weights)
-        except BaseException:
-            self.close()
-            raise
+        self._schema = schema
+        written = columns.written(reading)
+        counting = Counting(columns=columns, attributes=schema.attributes, reading=written, batch_rows=batch_rows)
+        self._kept = source.keep(counting) or _KeptHere(source, counting, work_dir=work_dir, progress=progress)
 
     def close(self) -> None:
         """Let go of the rows."""
-        if self._in_spark is None:
-            self._codes.close()
-        else:
-            self._in_spark.close()
+        self._kept.close()
 
     def __reduce__(self) -> NoReturn:
         raise CrosstallyError("encoded rows are confidential and cannot be pickled or copied to another process")
 
     def count(self, tables: Sequence[Product | Sequence[str]]) -> tuple[ExactTable, ...]:
         """The exact counts of each table, in order, as ``count`` gives them for the same rows."""
-        asked = _asked(self._schema, tables)
-        if self._in_spark is not None:
-            return self._in_spark.count(asked)
-        return tallied(self._codes.batches(), self._schema.names, self._schema, asked, self._batch_rows)
+        return self._kept.count(_asked(self._schema, tables))
+
+
+class _KeptHere(KeptRows):
+    """The rows of a source encoded in memory and, where they do not fit, in a file; confidential."""
+
+    def __init__(
+        self,
+        source: Source,
+        counting: Counting,
+        *,
+        work_dir: str | Path | None,
+        progress: Callable[[int], None] | None,
+    ) -> None:
+        columns, size = counting.columns, counting.batch_rows
+        self._schema, self._batch_rows = columns.schema.public(), size
+        read = columns.batches(source, reading=counting.reading, progress=progress, batch_rows=size, may_group=True)
+        self._codes = KeptCodes(self._schema.shape, work_dir=work_dir)
+        try:
+            with closing(read), closing(kept_rows(read, columns, counting.attributes, size)) as kept:
+                for rows, cells, weights in kept:
+                    self._codes.add(rows, cells, weights)
+        except BaseException:
+            self.close()
+            raise
+
+    def count(self, tables: Sequence[Product]) -> tuple[ExactTable, ...]:
+        return tallied(self._codes.batches(), self._schema.names, self._schema, tables, self._batch_rows)
+
+    def close(self) -> None:
+        self._codes.close()
 
 
 def _asked(schema: Schema, tables: Sequence[Product | Sequence[str]]) -> list[Product]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,18 +21,16 @@ import pyarrow.compute as pc
 
 from crosstally.checks import optional
 from crosstally.errors import SourceError
-from crosstally.schema import RowReading, Schema
 from crosstally.sources.column_names import check_columns
 from crosstally.sources.grouped_query import all_of, grouped_query, sample_query, types_query
 from crosstally.sources.guard import guarded
 from crosstally.sources.odbc import NUMERIC, check_odbc, connect_odbc, odbc_rows
-from crosstally.sources.one_select import ANY_UNIT, AnyUnit, CheckedQuery, checked_query
+from crosstally.sources.one_select import CheckedQuery, checked_query
 from crosstally.sources.python_values import column_of
-from crosstally.sources.spark import SparkTable
+from crosstally.sources.source import ANY_UNIT, WEIGHT, AnyUnit, RowStream, Scan, Source, chosen_columns
 from crosstally.sources.sqlstates import reason_of
-from crosstally.sources.table_objects import checked_relation, is_relation
 
-__all__ = ["Database", "are_units_asserted", "check_all_rows", "joins_in", "plain_columns", "read_query"]
+__all__ = ["Database", "DatabaseRows", "read_query"]
 
 _CHUNK_ROWS = 65_536  # rows of a batch: limits memory, as in ``rows``. Counts do not depend on it
 _SOURCE = "the database"
@@ -123,34 +121,31 @@ class Database:
         return address
 
 
-def are_units_asserted(rows: Any) -> bool:
-    """Whether the steward answers for how the rows of a source depend on each other."""
-    return isinstance(rows, Database | SparkTable) and rows.rows_are_units
+class DatabaseRows(Source):
+    """The rows of a query in a database, which may send equal rows once."""
 
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.rows_are_units = database.rows_are_units
 
-def joins_in(rows: Any, schema: Schema) -> Mapping[str, str]:
-    """How each table was joined that a source joins, for a schema with its reading."""
-    checked = _checked_source(rows, schema)
-    return {} if checked is None else checked.joins
+    def streams(self, scan: Scan) -> Iterator[RowStream]:
+        """See Source."""
+        yield RowStream(_SOURCE, None, self._read(scan))
 
+    def _read(self, scan: Scan) -> Generator[tuple[pa.RecordBatch, int]]:
+        choose = partial(chosen_columns, "the query", needed=scan.columns)
+        with read_query(self._database, choose if scan.may_group else None, unit=scan.unit) as (names, found):
+            chosen = [*choose([name for name in names if name != WEIGHT]), *(name for name in names if name == WEIGHT)]
+            for batch in found:
+                yield _plain_columns(batch.select(chosen)), 0
 
-def check_all_rows(rows: Any, schema: Schema) -> None:
-    """Raise where a source leaves rows of its tables out: public counts are of all rows."""
-    checked = _checked_source(rows, schema)
-    if checked is not None and checked.filters:
-        raise SourceError(
-            "public counts (rows, or facts of the schema) are of all rows, and the query leaves rows out: leave the "
-            "public counts out, or make a view of the rows that they count"
-        )
+    def joins(self, unit: str | None) -> Mapping[str, str]:
+        """See Source."""
+        return self._database._checked(unit).joins
 
-
-def _checked_source(rows: Any, schema: Schema) -> CheckedQuery | None:
-    unit = None if schema.unit is None else schema.unit.id
-    if unit is not None and isinstance(schema.reading, RowReading):
-        unit = schema.reading.column(unit)
-    if is_relation(rows):
-        return checked_relation(rows, unit)
-    return rows._checked(unit) if isinstance(rows, Database) else None
+    def leaves_rows_out(self, unit: str | None) -> bool:
+        """See Source."""
+        return self._database._checked(unit).filters
 
 
 @contextmanager
@@ -220,7 +215,7 @@ def _only_row(execute: Execute, query: str) -> list[Any]:
     return row
 
 
-def plain_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
+def _plain_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The batch without types of a database's own: numerics become decimals, UUIDs texts."""
     columns = [_plain(each, batch.column(i)) for i, each in enumerate(batch.schema)]
     return pa.record_batch(columns, names=batch.schema.names)

@@ -20,18 +20,14 @@ from crosstally.errors import AmbiguousNumbersError, SourceError
 from crosstally.schema import Schema
 from crosstally.sources.codes.arrays import is_text, plain_text
 from crosstally.sources.columns import Columns
-from crosstally.sources.databases import Database
 from crosstally.sources.drafting.spellings import missing_tokens
 from crosstally.sources.encodings import GUESS, decoded_head, encoding_of, is_utf8, read_head
-from crosstally.sources.files import is_text_file
 from crosstally.sources.guard import guarded
+from crosstally.sources.kinds import source_of
 from crosstally.sources.number_texts import NumbersSeen, is_any_number
-from crosstally.sources.one_select import ANY_UNIT
 from crosstally.sources.option_words import how_to_say
-from crosstally.sources.reading import Reading
-from crosstally.sources.rows import AS_IT_IS, batches, paths_of
-from crosstally.sources.spark import is_spark
-from crosstally.sources.table_objects import is_read_again, is_table
+from crosstally.sources.reading import NO_OPTIONS, Reading
+from crosstally.sources.source import ANY_UNIT, Scan, Source
 from crosstally.sources.text_files import DELIMITERS, after_lines, format_of
 
 __all__ = ["Detected", "describe_reading", "detect_reading"]
@@ -92,23 +88,24 @@ class Detected:
         return commas + [f"thousands with {groups[mark]}" for mark in thousands.values() if mark in groups]
 
 
-def detect_reading(rows: Any, *, reading: Reading = AS_IT_IS) -> Detected:
+def detect_reading(rows: Any, *, reading: Reading = NO_OPTIONS) -> Detected:
     """How a source seems to be written: what ``reading`` does not say is detected from the whole source.
 
     Raises:
         AmbiguousNumbersError: All numbers of a column fit two readings.
         SourceError: The source cannot be read, or its first line seems to be a row and not names.
     """
-    if is_spark(rows) or isinstance(rows, Database) or (is_table(rows) and not is_read_again(rows)):
+    source = source_of(rows)
+    if not source.is_read_again:
         return Detected(reading, 0)  # it can be read once, and that is for whoever counts it
-    texts = [] if is_table(rows) else [path for path in paths_of(rows) if is_text_file(path)]
+    texts = source.text_files()
     found = [guarded(repr(str(path)), lambda path=path: _detect_text(path, reading)) for path in texts]  # type: ignore[misc]
     encoding, guessed = _common_encoding(found)
     names = found[0].names if found else None
     if found:
         _check_same_names(texts, found)
         reading = _with_format(reading, found, encoding)
-    seen = _look(rows, names, reading)
+    seen = _look(source, names, reading)
     if reading.header is None and found and seen.looks_like_a_row(found[0].names):
         raise SourceError(
             f"{str(texts[0])!r}: its first line looks like a row, not like names; say {how_to_say('header')}: 0 when "
@@ -124,11 +121,10 @@ def detect_reading(rows: Any, *, reading: Reading = AS_IT_IS) -> Detected:
     )
 
 
-def describe_reading(rows: Any, schema: Schema, *, reading: Reading = AS_IT_IS) -> Detected | None:
+def describe_reading(rows: Any, schema: Schema, *, reading: Reading = NO_OPTIONS) -> Detected | None:
     """How the first text file among the rows is read by what is said of it and by its names; None without any."""
     columns = Columns.of(schema)
-    has_files = not (is_spark(rows) or is_table(rows) or isinstance(rows, Database))
-    texts = [path for path in paths_of(rows) if is_text_file(path)] if has_files else []
+    texts = source_of(rows).text_files()
     if not texts:
         return None
     written = columns.written(reading)
@@ -270,10 +266,10 @@ class _Seen:
         return like * _SUSPECT_SHARE >= len(names)
 
 
-def _look(rows: Any, names: Sequence[str] | None, reading: Reading) -> _Seen:
+def _look(source: Source, names: Sequence[str] | None, reading: Reading) -> _Seen:
     seen = _Seen({}, Counter())
     needed = None if names is None or len(set(names)) < len(names) else names
-    for batch in batches(rows, needed, reading=reading, unit=ANY_UNIT):
+    for batch in source.batches(Scan(needed, reading, ANY_UNIT)):
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             _add(seen, name, column, is_said=reading.style(name) is not None)
     for name in names or ():

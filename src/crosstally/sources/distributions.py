@@ -19,8 +19,8 @@ from crosstally.schema import MISSING, Attribute, Schema
 from crosstally.sources.codes.columns import matcher_of
 from crosstally.sources.codes.texts import canonical_texts
 from crosstally.sources.columns import Columns
-from crosstally.sources.reading import Reading
-from crosstally.sources.rows import AS_IT_IS
+from crosstally.sources.kinds import source_of
+from crosstally.sources.reading import NO_OPTIONS, Reading
 
 __all__ = ["FEW_ROWS", "Distribution", "Distributions", "read_distributions"]
 
@@ -105,7 +105,7 @@ class FirstPeople:
         return 0 < len(set().union(*(self._ids.get(text, ()) for text in texts))) < FEW_ROWS
 
 
-def read_distributions(rows: Any, schema: Schema, *, reading: Reading = AS_IT_IS) -> Distributions:
+def read_distributions(rows: Any, schema: Schema, *, reading: Reading = NO_OPTIONS) -> Distributions:
     """How often each text occurs in each column that the schema needs. Spends nothing, and is confidential."""
     columns = Columns.of(schema)
     counted: dict[str, Counter[str | None] | None] = {
@@ -113,7 +113,7 @@ def read_distributions(rows: Any, schema: Schema, *, reading: Reading = AS_IT_IS
     }
     people = {} if schema.unit is None else {name: FirstPeople() for name in counted}
     total = 0
-    for batch in columns.batches(rows, reading=reading):
+    for batch in columns.batches(source_of(rows), reading=reading):
         total += batch.num_rows
         ids = None if schema.unit is None else columns.ids(batch)
         for name, times in counted.items():

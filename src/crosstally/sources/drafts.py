@@ -9,9 +9,9 @@ from crosstally.errors import SourceError
 from crosstally.schema import MAX_ATTRIBUTES, About, ColumnReading, RowReading, Schema, Unit
 from crosstally.sources.drafting.column import Column, DraftedColumn
 from crosstally.sources.drafting.units import RowsOfUnits
-from crosstally.sources.one_select import ANY_UNIT
-from crosstally.sources.reading import Reading
-from crosstally.sources.rows import AS_IT_IS, batches
+from crosstally.sources.kinds import source_of
+from crosstally.sources.reading import NO_OPTIONS, Reading
+from crosstally.sources.source import ANY_UNIT, Scan
 
 __all__ = ["Draft", "DraftedColumn", "RowsOfUnits", "draft"]
 
@@ -33,7 +33,7 @@ class Draft:
         return f"Draft({len(self.schema.attributes)} attributes, {len(self.left_out)} left out)"
 
 
-def draft(rows: Any, *, max_values: int = 100, reading: Reading = AS_IT_IS) -> Draft:
+def draft(rows: Any, *, max_values: int = 100, reading: Reading = NO_OPTIONS) -> Draft:
     """A schema that fits the data, marked as a draft, for the steward to review.
 
     Columns with at most ``max_values`` different values become labels, in their order if they have one; numbers with
@@ -43,7 +43,7 @@ def draft(rows: Any, *, max_values: int = 100, reading: Reading = AS_IT_IS) -> D
     them by what is publicly known.
     """
     columns: dict[str, Column] = {}
-    for batch in batches(rows, None, reading=reading, unit=ANY_UNIT):
+    for batch in source_of(rows).batches(Scan(None, reading, ANY_UNIT)):
         for place, (name, values) in enumerate(zip(batch.schema.names, batch.columns, strict=True), 1):
             # An error says where the column stands: its name may be a person's, where a file has no header.
             columns.setdefault(name, Column(name)).add(f"number {place}", values)

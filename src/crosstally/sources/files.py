@@ -1,9 +1,14 @@
-"""Files as Arrow record batches, each by the end of its name. Nothing here words an error about content."""
+"""Files as a source: Arrow record batches, each file by the end of its name. No error is worded by its content."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import contextlib
+import os
+import stat
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
+from glob import glob, has_magic
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -12,16 +17,19 @@ import pyarrow as pa
 
 from crosstally.errors import SourceError
 from crosstally.sources.encodings import COMPRESSIONS
-from crosstally.sources.guard import DAMAGED
+from crosstally.sources.guard import DAMAGED, guarded
 from crosstally.sources.reading import Reading
+from crosstally.sources.source import RowStream, Scan, Source, chosen_columns
 
-__all__ = ["ending_of", "has_lines", "is_text_file", "open_file"]
+__all__ = ["Files", "open_file", "paths_of"]
 
 Read = Callable[[Sequence[str]], Iterator[tuple[pa.RecordBatch, int]]]
 """Reads the columns named: each batch, and how many bytes of the file were read by then."""
+_Batches = Generator[tuple[pa.RecordBatch, int]]
 _READ_ROWS = 65_536  # rows of a batch: limits memory, as in ``rows``. Counts do not depend on it
 # What a Parquet file may claim. No table of people comes near: more rows take days, a larger row group fits no memory.
 MOST_COLUMNS, MOST_ROWS, MOST_GROUP_BYTES = 100_000, 10**11, 2**38
+_TITLE_LINES = 5  # lines that may stand before the names and are looked past for an error to say so
 _TEXTS = (".csv", ".tsv", ".tab", ".txt")
 _SHEETS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
 _STATISTICAL = (".sav", ".zsav", ".por", ".sas7bdat", ".xpt", ".dta")
@@ -29,6 +37,108 @@ _SQLITE = (".sqlite", ".sqlite3", ".db")
 _DUCKDB = (".duckdb",)
 _PARQUET = (".parquet", ".pq")
 _IPC = (".arrow", ".arrows", ".feather", ".ipc")
+
+
+class Files(Source):
+    """Rows in files: a path, a folder, a glob, or a list of them."""
+
+    is_read_again = True
+
+    def __init__(self, rows: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> None:
+        self._rows = rows
+
+    def streams(self, scan: Scan) -> Iterator[RowStream]:
+        """See Source."""
+        for path in paths_of(self._rows):
+            source = repr(str(path))
+            before = guarded(source, path.stat)
+            names, read = guarded(source, partial(open_file, path, scan.reading, scan.columns))
+            if scan.columns is not None and not set(scan.columns) <= set(names):
+                _check_title(path, scan.reading, scan.columns)
+            chosen = chosen_columns(source, names, scan.columns, is_text=is_text_file(path))
+            yield RowStream(source, before.st_size, _unchanged(path, before, read(chosen)))
+
+    def size(self) -> int | None:
+        """See Source."""
+        try:
+            return sum(path.stat().st_size for path in paths_of(self._rows))
+        except (OSError, SourceError):  # whoever reads the rows says what is wrong
+            return None
+
+    def text_files(self) -> list[Path]:
+        """See Source."""
+        return [path for path in paths_of(self._rows) if is_text_file(path)]
+
+    def shared(self, number: int, of: int, *, by_unit: bool) -> tuple[Source, str, list[tuple[str, int]]]:
+        """Whole files where there is one for every share, and otherwise rows by their number, or by their unit."""
+        paths = paths_of(self._rows)
+        files = [(path.name, guarded(repr(str(path)), path.stat).st_size) for path in paths]
+        by_file = not by_unit and len(paths) >= of > 1
+        mine = paths[number - 1 :: of] if by_file else paths
+        return Files(mine), "file" if by_file else "unit" if by_unit else "row", files
+
+
+def paths_of(rows: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Path]:
+    """The files that rows are in."""
+    given = [rows] if isinstance(rows, str | os.PathLike) else rows
+    return [path for each in given for path in _expanded(str(each))]
+
+
+def _expanded(path: str) -> list[Path]:
+    if guarded(repr(path), Path(path).is_dir):
+        return guarded(repr(path), partial(_files_in, Path(path)))
+    if not has_magic(path) or guarded(repr(path), Path(path).exists):
+        return [Path(path)]
+    found = sorted(glob(path, recursive=True))  # noqa: PTH207 (Path.glob takes no absolute pattern)
+    if not found:
+        raise SourceError(f"no file matches {path!r}")
+    return [Path(each) for each in found]
+
+
+def _files_in(folder: Path) -> list[Path]:
+    """The files of a folder, all of one kind, but for those whose names begin with a point or an underscore."""
+    inside = [path for path in sorted(folder.iterdir()) if not path.name.startswith((".", "_"))]
+    files = [path for path in inside if path.is_file() and ending_of(path) is not None]
+    kinds = sorted({str(ending_of(path)) for path in files})
+    logs = [path for path in folder.iterdir() if path.is_dir()]
+    if len(kinds) == 1 and not logs:
+        return files
+    # Several kinds may be copies of the same people, and a table with a log keeps files of rows that were deleted.
+    what = "folders" if logs else f"files in {', '.join(kinds)}" if kinds else "no file of a known kind"
+    raise SourceError(f"{str(folder)!r} holds {what}; name the files, for example {str(folder / '*.parquet')!r}")
+
+
+def _check_title(path: Path, reading: Reading, needed: Sequence[str]) -> None:
+    """Raise where a title stands before the names: one of the next lines has all that are needed."""
+    if reading.header is not None or not has_lines(path):
+        return
+    found = 0
+    for line in range(2, _TITLE_LINES + 2):
+        names: Sequence[str] = ()
+        with contextlib.suppress(SourceError):
+            names, _ = guarded(repr(str(path)), partial(open_file, path, replace(reading, header=line), needed))
+        if set(needed) <= set(names):
+            found = line  # and not the blank lines before it, which a text's reader skips
+        elif found:
+            break
+    if not found:
+        return
+    raise SourceError(
+        f"{str(path)!r} has its names in line {found}, after a title: say --header {found} (in Python: "
+        f"Reading(header={found}))"
+    )
+
+
+def _unchanged(path: Path, before: os.stat_result, stream: Iterator[tuple[pa.RecordBatch, int]]) -> _Batches:
+    """The stream of a file; raises after the last batch where the file is not what it was before the first."""
+    yield from stream
+    after = path.stat()
+    same = [(each.st_ino, each.st_size, each.st_mtime_ns) for each in (before, after)]
+    if stat.S_ISREG(before.st_mode) and same[0] != same[1]:
+        raise SourceError(
+            f"{str(path)!r} changed while it was read, so that no one moment's rows were counted; nothing was spent: "
+            "try again when nobody writes to it"
+        )
 
 
 def open_file(path: Path, reading: Reading, needed: Sequence[str] | None) -> tuple[list[str], Read]:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["WEIGHT", "all_of", "grouped_query", "sample_query", "types_query"]
+from crosstally.sources.source import WEIGHT
 
-WEIGHT = "crosstally rows"
-"""The column that says how many rows a row stands for."""
+__all__ = ["all_of", "grouped_query", "sample_query", "types_query"]
+
 _SAMPLE = 1_000_000
 """Of so many rows it is seen whether grouping is worth its while."""
 _INTEGERS = {"SMALLINT", "INTEGER", "BIGINT", "TINYINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"}

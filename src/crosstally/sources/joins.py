@@ -18,10 +18,11 @@ from typing import Any
 
 from crosstally.checks import optional
 from crosstally.errors import SourceError
+from crosstally.sources.source import JOIN_KINDS
 
-__all__ = ["ASSERTED", "KINDS", "OF_UNIT", "PUBLIC", "Joins", "joined_tables", "joins_of"]
+__all__ = ["ASSERTED", "OF_UNIT", "PUBLIC", "Joins", "joined_tables", "joins_of"]
 
-PUBLIC, OF_UNIT, ASSERTED = KINDS = ("public", "unit", "asserted")
+PUBLIC, OF_UNIT, ASSERTED = JOIN_KINDS
 """How a table came to be joined, as a release's statement says it."""
 _HOW = (
     "declare it with --public-table (in Python public_tables) if nobody in it needs protection, give the schema a unit "

@@ -17,9 +17,10 @@ from crosstally.errors import SourceError
 from crosstally.sources.column_names import Qualified, qualified_columns
 from crosstally.sources.joins import ASSERTED, joined_tables, joins_of
 from crosstally.sources.query_trees import FUNCTIONS, READING, ROW_BY_ROW
+from crosstally.sources.source import AnyUnit
 from crosstally.sql_trees import in_words, not_understood
 
-__all__ = ["ANY_UNIT", "AnyUnit", "CheckedQuery", "checked_query"]
+__all__ = ["CheckedQuery", "checked_query"]
 
 _CHANGING = frozenset(
     ("Alter", "Command", "Copy", "Create", "Delete", "Drop", "Insert", "Into", "Lock", "Merge", "Update")
@@ -32,13 +33,6 @@ _HOW = (
     "leave it out, or say --rows-are-units (in Python rows_are_units=True) if one person more or less changes one row "
     "of the result all the same, which the release will state"
 )
-
-
-class AnyUnit:
-    """Stands for the unit of a schema that is not there yet: joins are not looked at, and nothing may be released."""
-
-
-ANY_UNIT = AnyUnit()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -29,11 +29,10 @@ from crosstally.plans.plan import Plan
 from crosstally.platform_files import write_bytes
 from crosstally.query.queries import MAX_CELLS
 from crosstally.sources.guard import guarded
-from crosstally.sources.joins import KINDS
-from crosstally.sources.rows import paths_of
 from crosstally.sources.shares import MOST_SHARES, Share
+from crosstally.sources.source import JOIN_KINDS, RowStream, Scan, Source
 
-__all__ = ["MergedParts", "PartOrigin", "Parts", "merge_parts", "write_part"]
+__all__ = ["MergedParts", "PartFiles", "PartOrigin", "Parts", "merge_parts", "write_part"]
 
 _FIRST_LINE = b"crosstally-part-1\n"
 _FAMILY = b"crosstally-part-"
@@ -117,14 +116,37 @@ def write_part(path: Path, exact: Sequence[ExactTable], share: Share, origin: Pa
         raise SourceError(f"cannot write the part {str(path)!r}: {error.strerror}") from None
 
 
-def merge_parts(parts: Parts, plan: Plan) -> MergedParts:
+class PartFiles(Source):
+    """Parts as a source: they have no rows, and their counts once the plan is known for which they were made."""
+
+    needs_plan = True
+
+    def __init__(self, paths: Callable[[], Sequence[Path]], merged: MergedParts | None = None) -> None:
+        self._paths = paths
+        self.merged = merged
+        self.rows_are_units = merged is not None and merged.origin.rows_are_units
+
+    def streams(self, scan: Scan) -> Iterator[RowStream]:  # noqa: ARG002
+        """Raise: there are no rows."""
+        raise SourceError("Parts hold counts and no rows: give them to a release, with the plan they were counted for")
+
+    def for_plan(self, plan: Plan) -> PartFiles:
+        """The sum of all parts."""
+        return PartFiles(self._paths, merge_parts(self._paths(), plan))
+
+    def joins(self, unit: str | None) -> Mapping[str, str]:  # noqa: ARG002
+        """As they were when the parts were counted."""
+        return {} if self.merged is None else self.merged.origin.joins
+
+
+def merge_parts(paths: Sequence[Path], plan: Plan) -> MergedParts:
     """The tables of a plan, summed over its parts; raises unless all shares are there once and belong together."""
     shape = [table.shape(plan.schema) for table in plan.tables]
     cells = sum(map(math.prod, shape))
     total = np.zeros(cells, np.int64)
     seen: dict[int, str] = {}
     first: tuple[PartOrigin, int] | None = None
-    for path in paths_of(parts.paths):
+    for path in paths:
         name = repr(str(path))
         share, origin, counts = _read(name, guarded(name, partial(_bytes_of, path)))
         if origin.plan != _digest_of(plan):
@@ -143,7 +165,7 @@ def merge_parts(parts: Parts, plan: Plan) -> MergedParts:
             raise SourceError(f"cannot read {name}: {_DAMAGED}")
         seen[share.number] = name
         total += counts
-    assert first is not None  # there is a path, or paths_of raises
+    assert first is not None  # there is a path
     missing = next((number for number in range(1, first[1] + 1) if number not in seen), None)
     if missing is not None:
         raise SourceError(f"share {missing}/{first[1]} is missing; a release needs all {first[1]} parts, each once")
@@ -209,7 +231,7 @@ def _header(line: bytes) -> tuple[Share, PartOrigin] | None:
         or ("joins" in found and not joins)
     ):
         return None
-    if not all(isinstance(how, str) and how in KINDS for how in joins.values()):
+    if not all(isinstance(how, str) and how in JOIN_KINDS for how in joins.values()):
         return None
     try:
         share = Share(*place)

@@ -11,7 +11,7 @@ from crosstally.checks import is_whole
 from crosstally.errors import SourceError, did_you_mean
 from crosstally.sources.number_texts import DECIMALS, THOUSANDS, NumberStyle
 
-__all__ = ["EVERY_COLUMN", "Reading"]
+__all__ = ["EVERY_COLUMN", "NO_OPTIONS", "Reading"]
 
 EVERY_COLUMN = ""
 """Stands for all columns that are not named, where separators are given by column."""
@@ -155,3 +155,7 @@ def _of_column(given: Separators, column: str) -> str | None:
     if isinstance(given, Mapping):
         return given.get(column, given.get(EVERY_COLUMN))
     return given
+
+
+NO_OPTIONS = Reading()
+"""Nothing is said of how a source is written."""

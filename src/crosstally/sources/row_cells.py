@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from crosstally.schema import Attribute
 from crosstally.sources.codes.encode import Encoder
 from crosstally.sources.columns import Columns
-from crosstally.sources.grouped_query import WEIGHT
+from crosstally.sources.source import WEIGHT
 from crosstally.sources.tally import Kept
 from crosstally.sources.units import Bound
 from crosstally.threads import in_order

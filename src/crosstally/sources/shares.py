@@ -19,11 +19,7 @@ from numpy.typing import NDArray
 
 from crosstally.errors import SourceError
 from crosstally.sources.columns import Columns
-from crosstally.sources.databases import Database
-from crosstally.sources.guard import guarded
-from crosstally.sources.rows import paths_of
-from crosstally.sources.spark import is_spark
-from crosstally.sources.table_objects import is_table
+from crosstally.sources.source import Source
 from crosstally.sources.units import id_hashes
 
 __all__ = ["MOST_SHARES", "RowsOfShare", "Share"]
@@ -69,32 +65,18 @@ class Share:
 class RowsOfShare:
     """The rows of a source that one share counts; they are read once."""
 
-    def __init__(self, rows: Any, columns: Columns, share: Share) -> None:
+    def __init__(self, source: Source, columns: Columns, share: Share) -> None:
         """Find out what must be read.
 
         Args:
-            rows: The whole source, the same for all shares.
+            source: The whole source, the same for all shares.
             columns: The schema and its reading.
             share: Which of them.
         """
-        if is_spark(rows):
-            raise SourceError("Spark's own tasks share the rows out: give it to a release whole")
         self._columns, self._share = columns, share
         self._rows_read = 0
-        self._files: list[tuple[str, int]] = []
-        if isinstance(rows, Database) or is_table(rows):
-            if columns.schema.unit is None:
-                raise SourceError(
-                    "rows of a query or of a table in memory have no fixed places by which to share them out: write "
-                    "them to a file first, or give the schema a unit, whose id decides"
-                )
-            self.source, self._by = rows, "unit"
-            return
-        paths = paths_of(rows)
-        self._files = [(path.name, guarded(repr(str(path)), path.stat).st_size) for path in paths]
-        by_file = columns.schema.unit is None and len(paths) >= share.of > 1
-        self.source = paths[share.number - 1 :: share.of] if by_file else paths
-        self._by = "file" if by_file else "row" if columns.schema.unit is None else "unit"
+        has_unit = columns.schema.unit is not None
+        self.source, self._by, self._files = source.shared(share.number, share.of, by_unit=has_unit)
 
     def chosen(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Of all rows of ``source`` those of the share."""

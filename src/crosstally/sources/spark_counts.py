@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from crosstally.errors import SourceError
 from crosstally.measurements import ExactTable
 from crosstally.query.queries import Product
-from crosstally.schema import Attribute
-from crosstally.sources.columns import Columns
-from crosstally.sources.reading import Reading
-from crosstally.sources.rows import chosen_columns
-from crosstally.sources.spark import frame_of, in_spark, names_in, selected
+from crosstally.sources.columns import Counting
+from crosstally.sources.source import KeptRows, RowStream, Scan, Source, chosen_columns
+from crosstally.sources.spark import SparkTable, frame_of, in_spark, names_in, read_frame, selected
 from crosstally.sources.spark_chunks import BLOCK_CELLS, BLOCKS, CHUNKS, PLACES
 from crosstally.sources.spark_tasks import (
     AddBlocks,
@@ -31,48 +30,60 @@ from crosstally.sources.spark_tasks import (
     problem_in,
 )
 
-__all__ = ["KeptInSpark", "add_up", "count_in_spark", "task_of"]
+__all__ = ["KeptInSpark", "SparkRows", "add_up"]
 
 
-def count_in_spark(
-    rows: Any,
-    columns: Columns,
-    attributes: Sequence[Attribute],
-    tables: Sequence[Product],
-    *,
-    reading: Reading,
-    refuse_unclear: bool,
-    batch_rows: int,
-) -> tuple[ExactTable, ...]:
-    """The exact counts of each table; arguments as for ``count``.
+class SparkRows(Source):
+    """Rows that Spark holds. Its tasks count them; only for what must look at rows they come here."""
 
-    Where the schema has a unit, the rows of each unit are brought together by a shuffle before they are bounded.
-    """
-    frame, task = _prepared(
-        rows, columns, attributes, reading=reading, refuse_unclear=refuse_unclear, batch_rows=batch_rows
-    )
-    if columns.schema.unit is None:
-        blocks = in_spark(lambda: frame.mapInArrow(CountRows(task, tuple(tables)), BLOCKS))
-    else:
-        counting = CountChunks(task, tuple(tables), bounded=False)
-        blocks = in_spark(lambda: _by_place(frame, task).mapInArrow(counting, BLOCKS))
-    return _tables(blocks, task, tables)
+    def __init__(self, rows: Any) -> None:
+        self._rows = rows
+        self.rows_are_units = isinstance(rows, SparkTable) and rows.rows_are_units
+
+    def streams(self, scan: Scan) -> Iterator[RowStream]:
+        """See Source."""
+        yield RowStream("the DataFrame", None, self._read(scan.columns))
+
+    def _read(self, needed: Sequence[str] | None) -> Generator[tuple[pa.RecordBatch, int]]:
+        frame = frame_of(self._rows)
+        names = names_in(frame)
+        chosen = chosen_columns("the DataFrame", names, needed)
+        return ((batch, 0) for batch in read_frame(frame, names, chosen))
+
+    def shared(self, number: int, of: int, *, by_unit: bool) -> tuple[Source, str, list[tuple[str, int]]]:  # noqa: ARG002
+        """Raise: its tasks share the rows out."""
+        raise SourceError("Spark's own tasks share the rows out: give it to a release whole")
+
+    def count(self, counting: Counting, tables: Sequence[Product]) -> tuple[ExactTable, ...]:
+        """The exact counts of each table, made by Spark's tasks.
+
+        Where the schema has a unit, the rows of each unit are brought together by a shuffle before they are bounded.
+        """
+        frame, task = _prepared(self._rows, counting)
+        if counting.columns.schema.unit is None:
+            blocks = in_spark(lambda: frame.mapInArrow(CountRows(task, tuple(tables)), BLOCKS))
+        else:
+            chunks = CountChunks(task, tuple(tables), bounded=False)
+            blocks = in_spark(lambda: _by_place(frame, task).mapInArrow(chunks, BLOCKS))
+        return _tables(blocks, task, tables)
+
+    def keep(self, counting: Counting) -> KeptInSpark:
+        """The rows, encoded by Spark's tasks and kept by its executors."""
+        return KeptInSpark(self._rows, counting)
 
 
-class KeptInSpark:
+class KeptInSpark(KeptRows):
     """The rows that count, encoded once and kept by Spark's executors for all stages of a plan; confidential.
 
     They are a checkpoint of Spark's, in its executors' memory and on their disks. Nothing is read from the source
     again: where an executor is lost with its part, the next count fails.
     """
 
-    def __init__(self, rows: Any, columns: Columns, *, reading: Reading, batch_rows: int) -> None:
-        """Read and encode the rows; arguments as for ``count``."""
-        frame, self._task = _prepared(
-            rows, columns, columns.schema.attributes, reading=reading, refuse_unclear=True, batch_rows=batch_rows
-        )
+    def __init__(self, rows: Any, counting: Counting) -> None:
+        """Read and encode the rows."""
+        frame, self._task = _prepared(rows, counting)
         task = self._task
-        if columns.schema.unit is None:
+        if counting.columns.schema.unit is None:
             chunks = in_spark(lambda: frame.mapInArrow(EncodeRows(task), CHUNKS))
         else:
             chunks = in_spark(lambda: _by_place(frame, task).mapInArrow(BoundChunks(task), CHUNKS))
@@ -89,41 +100,12 @@ class KeptInSpark:
             self._chunks._jdf.queryExecution().analyzed().rdd().unpersist(False)
 
 
-def _prepared(
-    rows: Any,
-    columns: Columns,
-    attributes: Sequence[Attribute],
-    *,
-    reading: Reading,
-    refuse_unclear: bool,
-    batch_rows: int,
-) -> tuple[Any, Task]:
+def _prepared(rows: Any, counting: Counting) -> tuple[Any, Task]:
     """The columns that are needed of a DataFrame, and what its tasks must know."""
     frame = frame_of(rows)
     names = names_in(frame)
-    chosen = chosen_columns("the DataFrame", names, columns.needed)
-    task = task_of(columns, chosen, attributes, reading=reading, refuse_unclear=refuse_unclear, batch_rows=batch_rows)
-    return selected(frame, names, chosen), task
-
-
-def task_of(
-    columns: Columns,
-    names: Sequence[str],
-    attributes: Sequence[Attribute],
-    *,
-    reading: Reading,
-    refuse_unclear: bool,
-    batch_rows: int,
-) -> Task:
-    """What tasks must know that get columns of these names; other arguments as for ``count``."""
-    return Task(
-        columns=columns,
-        names=tuple(names),
-        attributes=tuple(attributes),
-        reading=columns.written(reading),
-        refuse_unclear=refuse_unclear,
-        batch_rows=batch_rows,
-    )
+    chosen = chosen_columns("the DataFrame", names, counting.columns.needed)
+    return selected(frame, names, chosen), Task(counting, tuple(chosen))
 
 
 def _by_place(frame: Any, task: Task) -> Any:
@@ -139,7 +121,7 @@ def _tables(blocks: Any, task: Task, tables: Sequence[Product]) -> tuple[ExactTa
 
 def add_up(found: Sequence[Any], task: Task, tables: Sequence[Product]) -> tuple[ExactTable, ...]:
     """The tables that rows with blocks and notes make up; raises what the notes tell of."""
-    schema = task.columns.schema.public()
+    schema = task.counting.columns.schema.public()
     shapes = [table.shape(schema) for table in tables]
     cells = sum(map(math.prod, shapes))
     places = 0 if schema.unit is None else PLACES
@@ -165,7 +147,7 @@ def _check_notes(notes: Sequence[str], task: Task) -> None:
         problem = problem_in(note)
         if problem is not None:
             raise problem
-    numbers = task.columns.numbers(task.reading, refuse_unclear=task.refuse_unclear)
+    numbers = task.counting.columns.numbers(task.counting.reading, refuse_unclear=task.counting.refuse_unclear)
     for note in notes:
         seen = numbers_seen(note)
         if seen:

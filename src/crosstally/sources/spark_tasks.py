@@ -20,11 +20,9 @@ from numpy.typing import NDArray
 
 from crosstally.errors import CrosstallyError, OutsideValueError, SourceError
 from crosstally.query.queries import Product
-from crosstally.schema import Attribute
-from crosstally.sources.columns import Columns
+from crosstally.sources.columns import Counting
 from crosstally.sources.guard import guarded
 from crosstally.sources.number_texts import NumbersSeen
-from crosstally.sources.reading import Reading
 from crosstally.sources.row_cells import cells_of
 from crosstally.sources.spark_chunks import (
     BLOCK_CELLS,
@@ -58,25 +56,20 @@ Found = Iterator[Rows | str]
 """Rows, and notes among them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Task:
     """What all tasks must know. It goes to the workers, which see the rows too.
 
-    ``names`` are those of the columns in the batches that come, ``attributes`` those that are counted, all of them
-    where the schema has a unit.
+    ``names`` are those of the columns in the batches that come.
     """
 
-    columns: Columns
+    counting: Counting
     names: tuple[str, ...]
-    attributes: tuple[Attribute, ...]
-    reading: Reading
-    refuse_unclear: bool
-    batch_rows: int
 
     @property
     def record(self) -> np.dtype[Any]:
         """How the cells of one row are packed."""
-        kinds = (np.min_scalar_type(attribute.size - 1) for attribute in self.attributes)
+        kinds = (np.min_scalar_type(attribute.size - 1) for attribute in self.counting.attributes)
         return np.dtype([(f"a{place}", kind) for place, kind in enumerate(kinds)])
 
 
@@ -196,16 +189,16 @@ def _as_blocks(found: Found, task: Task, tables: Sequence[Product]) -> Batches:
 
 def _encoded(task: Task, batches: Batches) -> Found:
     """The rows that no rule drops and, where there are units, whose unit is known; at the end how numbers look."""
-    numbers = task.columns.numbers(task.reading, refuse_unclear=task.refuse_unclear)
-    encoders = [task.columns.encoder(attribute) for attribute in task.attributes]
-    has_unit = task.columns.schema.unit is not None
+    numbers = task.counting.columns.numbers(task.counting.reading, refuse_unclear=task.counting.refuse_unclear)
+    encoders = [task.counting.columns.encoder(attribute) for attribute in task.counting.attributes]
+    has_unit = task.counting.columns.schema.unit is not None
     for batch in batches:
         named = in_utc(batch).rename_columns(list(task.names))
         plain = guarded("the DataFrame", partial(numbers.plain, named))
-        for start in range(0, plain.num_rows, task.batch_rows):
-            part = plain.slice(start, task.batch_rows)
+        for start in range(0, plain.num_rows, task.counting.batch_rows):
+            part = plain.slice(start, task.counting.batch_rows)
             kept, cells = cells_of(part, encoders)
-            yield _kept(Rows(part.num_rows, cells, ids=task.columns.ids(part) if has_unit else None), kept)
+            yield _kept(Rows(part.num_rows, cells, ids=task.counting.columns.ids(part) if has_unit else None), kept)
     if any(seen != NumbersSeen() for seen in numbers.seen.values()):
         yield _numbers_note([*numbers.seen.values()])
 
@@ -225,14 +218,14 @@ def _unpacked(task: Task, batches: Batches) -> Found:
     for batch in batches:
         yield from notes_of(batch)
         rows = unpacked(batch, task.record)
-        for start in range(0, rows.size, task.batch_rows):
-            cells = [codes[start : start + task.batch_rows] for codes in rows.cells]
-            yield Rows(min(task.batch_rows, rows.size - start), cells, places=() if start else rows.places)
+        for start in range(0, rows.size, task.counting.batch_rows):
+            cells = [codes[start : start + task.counting.batch_rows] for codes in rows.cells]
+            yield Rows(min(task.counting.batch_rows, rows.size - start), cells, places=() if start else rows.places)
 
 
 def _bounded(task: Task, batches: Batches) -> Found:
     """Of each unit at most so many rows. All chunks of a place must come, one after another."""
-    unit = task.columns.schema.unit
+    unit = task.counting.columns.schema.unit
     assert unit is not None
     notes: list[str] = []
 
@@ -247,7 +240,7 @@ def _bounded(task: Task, batches: Batches) -> Found:
             rows = unpacked(chunk, task.record)
             bound.add(rows.ids, None, rows.cells)
         places = [place]
-        for size, cells in bound.kept(task.batch_rows):
+        for size, cells in bound.kept(task.counting.batch_rows):
             yield Rows(size, cells, places=places)
             places = []
     yield from notes
@@ -258,8 +251,8 @@ def _bounded(task: Task, batches: Batches) -> Found:
 
 def _counted(found: Found, task: Task, tables: Sequence[Product]) -> Batches:
     """The counts of all tables and, where there are units, how often each place was begun, in blocks."""
-    schema, names = task.columns.schema.public(), [attribute.name for attribute in task.attributes]
-    tally = Tally(schema, tables, task.batch_rows)
+    schema, names = task.counting.columns.schema.public(), [attribute.name for attribute in task.counting.attributes]
+    tally = Tally(schema, tables, task.counting.batch_rows)
     begun = np.zeros(0 if schema.unit is None else PLACES, np.int64)
     for each in found:
         if isinstance(each, str):

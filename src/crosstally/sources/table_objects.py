@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from crosstally.errors import SourceError
+from crosstally.sources.guard import guarded
 from crosstally.sources.lazy_plans import check_lazy_frame
-from crosstally.sources.one_select import AnyUnit, CheckedQuery, checked_query
+from crosstally.sources.one_select import CheckedQuery, checked_query
+from crosstally.sources.source import AnyUnit, RowStream, Scan, Source, chosen_columns
 
-__all__ = [
-    "NOT_ARROW",
-    "check_rows",
-    "checked_relation",
-    "is_read_again",
-    "is_relation",
-    "is_table",
-    "names_of",
-    "reader_of",
-]
+__all__ = ["TableRows", "is_table"]
 
-NOT_ARROW = "it is not a table whose columns each hold one kind of value"
+_NOT_ARROW = "it is not a table whose columns each hold one kind of value"
 # Known by name: none of these packages needs to be installed.
 _FRAMES = {("pandas", "DataFrame"), ("polars", "DataFrame")}
 _PANDAS, _LAZY = ("pandas", "DataFrame"), ("polars", "LazyFrame")
@@ -36,19 +30,40 @@ def is_table(rows: Any) -> bool:
     return hasattr(rows, "__arrow_c_stream__") or hasattr(rows, "__arrow_c_array__") or bool(_kinds(rows) & _CONVERTED)
 
 
-def is_read_again(rows: Any) -> bool:
-    """Whether the same rows are there when they are read a second time.
+class TableRows(Source):
+    """Rows of a table in memory, or of a query of DuckDB or Polars."""
 
-    Files and tables in memory are. Of anything else that speaks Arrow nothing is known, and nothing can be tried: a
-    reader or a database's cursor is empty after the first time, a query is run again and may have another answer.
-    """
-    if not is_table(rows) or isinstance(rows, pa.Table | pa.RecordBatch):
-        return True
-    kinds = _kinds(rows)
-    return bool(kinds & _FRAMES) or (_DATASET in kinds and ("pyarrow", "InMemoryDataset") not in kinds)
+    def __init__(self, rows: Any) -> None:
+        self._rows = rows
+        self._name = f"the {type(rows).__name__}"
+        kinds = _kinds(rows)
+        in_files = _DATASET in kinds and ("pyarrow", "InMemoryDataset") not in kinds
+        # Of anything else that speaks Arrow nothing is known, and nothing can be tried: a reader or a database's cursor
+        # is empty after the first time, a query is run again and may have another answer.
+        self.is_read_again = in_files or bool(kinds & _FRAMES) or isinstance(rows, pa.Table | pa.RecordBatch)
+
+    def streams(self, scan: Scan) -> Iterator[RowStream]:
+        """See Source."""
+        _check_rows(self._rows, scan.unit)
+        yield RowStream(self._name, None, self._read(scan.columns))
+
+    def _read(self, needed: Sequence[str] | None) -> Generator[tuple[pa.RecordBatch, int]]:
+        names = guarded(self._name, partial(_names_of, self._rows), otherwise=_NOT_ARROW)
+        chosen = None if names is None else chosen_columns(self._name, names, needed)
+        reader = guarded(self._name, partial(_reader_of, self._rows, chosen), otherwise=_NOT_ARROW)
+        chosen = chosen_columns(self._name, reader.schema.names, needed)
+        return ((batch.select(chosen), 0) for batch in reader)
+
+    def joins(self, unit: str | None) -> Mapping[str, str]:
+        """See Source."""
+        return _checked_relation(self._rows, unit).joins if _is_relation(self._rows) else {}
+
+    def leaves_rows_out(self, unit: str | None) -> bool:
+        """See Source."""
+        return _is_relation(self._rows) and _checked_relation(self._rows, unit).filters
 
 
-def names_of(rows: Any) -> list[str] | None:
+def _names_of(rows: Any) -> list[str] | None:
     """The names of a table's columns, where they are known before it is converted."""
     kinds = _kinds(rows)
     if _PANDAS in kinds:
@@ -58,7 +73,7 @@ def names_of(rows: Any) -> list[str] | None:
     return list(rows.schema.names) if _DATASET in kinds else None
 
 
-def reader_of(rows: Any, chosen: Sequence[str] | None) -> pa.RecordBatchReader:
+def _reader_of(rows: Any, chosen: Sequence[str] | None) -> pa.RecordBatchReader:
     """The rows as a reader; of the columns chosen alone, where a table can leave the others out."""
     kinds = _kinds(rows)
     if chosen is not None and _PANDAS in kinds:
@@ -76,12 +91,12 @@ def reader_of(rows: Any, chosen: Sequence[str] | None) -> pa.RecordBatchReader:
     return pa.RecordBatchReader.from_batches(batch.schema, [batch])
 
 
-def is_relation(rows: Any) -> bool:
+def _is_relation(rows: Any) -> bool:
     """Whether rows are a query of DuckDB."""
     return any(name == _RELATION for _, name in _kinds(rows))
 
 
-def checked_relation(rows: Any, unit: str | None) -> CheckedQuery:
+def _checked_relation(rows: Any, unit: str | None) -> CheckedQuery:
     """The query of a DuckDB relation; raises unless each of its rows comes of rows of one unit."""
     try:
         return checked_query(rows.sql_query(), "duckdb", unit=unit, reading_files=True)
@@ -93,12 +108,12 @@ def checked_relation(rows: Any, unit: str | None) -> CheckedQuery:
     )
 
 
-def check_rows(rows: Any, unit: str | AnyUnit | None) -> None:
+def _check_rows(rows: Any, unit: str | AnyUnit | None) -> None:
     """Raise where a table is a query, and its plan says that rows depend on other rows."""
     if isinstance(unit, AnyUnit):
         return
-    if is_relation(rows):
-        checked_relation(rows, unit)
+    if _is_relation(rows):
+        _checked_relation(rows, unit)
     elif _LAZY in _kinds(rows):
         check_lazy_frame(rows)
 

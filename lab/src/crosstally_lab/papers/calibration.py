@@ -22,7 +22,7 @@ from crosstally.errors import CrosstallyError
 from crosstally.pipeline import release
 from crosstally.releases import Release
 from crosstally.schema import Schema
-from crosstally.sources import EncodedRows
+from crosstally.sources import EncodedRows, encode_rows
 from crosstally.typing import Floats
 from crosstally_lab.generate.classes import hidden_classes
 
@@ -175,7 +175,7 @@ def calibrate_generated(
     def released() -> Iterator[tuple[Release, EncodedRows]]:
         for draw in range(releases):
             table, shape = hidden_classes(schema, rows, np.random.default_rng((seed, draw)))
-            with closing(EncodedRows(table, shape)) as truth:
+            with closing(encode_rows(table, shape)) as truth:
                 yield _release(table, shape, budget), truth
 
     return _calibrated(released(), releases, seed, progress)
@@ -196,7 +196,7 @@ def calibrate_public(
     """
 
     def released() -> Iterator[tuple[Release, EncodedRows]]:
-        with closing(EncodedRows(source, schema)) as truth:
+        with closing(encode_rows(source, schema)) as truth:
             for _ in range(releases):
                 yield _release(source, schema, budget), truth
 

@@ -23,8 +23,10 @@ from crosstally.query.queries import Cells
 from crosstally.releases import Release
 from crosstally.schema import Schema
 from crosstally.sources.columns import Columns
+from crosstally.sources.kinds import source_of
+from crosstally.sources.reading import NO_OPTIONS
 from crosstally.sources.row_cells import kept_rows
-from crosstally.sources.rows import AS_IT_IS, BATCH_ROWS
+from crosstally.sources.source import BATCH_ROWS
 from crosstally.strategies import Direct, Fourier, GreedyMerge, Residual, Strategy, Views
 from crosstally.typing import Floats
 from crosstally.workload import Workload
@@ -237,7 +239,7 @@ def compare_public(
 def _codes(source: Any, schema: Schema) -> NDArray[np.int64]:
     """The cells of all rows that count: rows x attributes."""
     columns = Columns.of(schema)
-    read = columns.batches(source, reading=AS_IT_IS, batch_rows=BATCH_ROWS)
+    read = columns.batches(source_of(source), reading=NO_OPTIONS, batch_rows=BATCH_ROWS)
     found = [np.stack(cells, axis=1) for _, cells, _ in kept_rows(read, columns, schema.attributes, BATCH_ROWS)]
     return np.concatenate([np.zeros((0, len(schema.names)), np.int64), *found]).astype(np.int64)
 

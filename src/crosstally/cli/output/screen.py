@@ -177,10 +177,10 @@ class _TimeLeft(TimeRemainingColumn):
 @contextmanager
 def progress_of_reading(words: str, source: Any, *, quiet: bool = False) -> Iterator[Callable[[int], None]]:
     """Progress through files of rows, in bytes: how many rows there are is confidential."""
-    from crosstally.sources.rows import bytes_of
+    from crosstally.sources.kinds import source_of
 
     with progress(words, unit=_BYTES, quiet=quiet) as tell:
-        size = bytes_of(source)
+        size = source_of(source).size()
         yield lambda done: tell(done, size)
 
 

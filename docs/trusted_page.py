@@ -1,0 +1,444 @@
+"""Writes docs/project/trusted-base.md: the import graph says which files, the table here what each must ensure."""
+
+from __future__ import annotations
+
+import ast
+import runpy
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs/project/trusted-base.md"
+HOUSE = runpy.run_path(str(ROOT / "scripts/house.py"))
+JOINING = {"pipeline.py", "notebook/notebook.py"}
+"""Trusted for how they call the entry points, not for all they import."""
+
+HEAD = """# The trusted base
+
+This page is for reviewers of the privacy guarantee. crosstally guarantees that **the cost charged is at least the
+true cost**: the privacy loss of everything that a release, a question or a device publishes is at most what the
+ledger, or the device's store, has recorded. This page lists every file that the guarantee depends on, what each file
+must ensure, and which tests check it. A fault in any other file can make numbers wrong; it cannot make them cost more
+than was charged.
+
+`make docs` writes this page from the import graph, and a test (`tests/test_trusted_base.py`) compares the two: the
+lists hold every module that the entry points import, directly or indirectly. The entry points are
+`privacy/measure.py`, the only way from counts to noisy numbers; `sources/counts.py`, which makes the counts;
+`sources/parts.py`, which writes them to a file and adds up such files: **the only export of exact counts**.
+`pipeline.py` and `notebook/notebook.py` call these in order.
+"""
+SECTIONS = {
+    "Files that the guarantee depends on": "",
+    "Kinds of sources": """Whoever counts knows the interface in `sources/source.py` and none of the kinds, which
+`sources/kinds.py` chooses from. A reader goes row by row: it may misread a row, and cannot read
+another. Queries, grouping in a database and Spark do more, as their lines say.
+""",
+    "On a person's device": """`local/client/` runs on a device, with the standard library alone.
+""",
+}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Files, what they must ensure, and the tests of it (below ``tests``)."""
+
+    files: str
+    ensures: str
+    tests: str
+
+
+ENTRIES = (
+    Entry(
+        "privacy/measure.py",
+        (
+            "charge, draw, store, in this order; every request is answered from the table it names, with the noise it"
+            " was charged for"
+        ),
+        "privacy/test_measure test_canary",
+    ),
+    Entry(
+        "privacy/noise.py",
+        "the sampler has the kind and scale that were asked for, over whole numbers, without overflow",
+        "privacy/test_noise",
+    ),
+    Entry(
+        "privacy/ledger.py",
+        "a charge is checked against the cap and recorded before it returns; what was drawn is stored once",
+        "privacy/test_ledger",
+    ),
+    Entry(
+        "privacy/ledger_records.py",
+        (
+            "the spent amount is the sum of all charges; stored plans and numbers are those that were hashed, and are"
+            " returned unchanged; one key, one request"
+        ),
+        "privacy/test_ledger privacy/test_ledger_years",
+    ),
+    Entry(
+        "privacy/ledger_soundness.py",
+        (
+            "a ledger whose charges are not the prices of their plans is not opened; a file that was cut, changed or "
+            "replaced by an older copy is found"
+        ),
+        "privacy/test_ledger_file privacy/test_ledger_years",
+    ),
+    Entry(
+        "privacy/ledger_file.py",
+        "what was acknowledged is in the file; events are only added, each hashed with the one before",
+        "privacy/test_ledger_file privacy/test_ledger_processes",
+    ),
+    Entry(
+        "privacy/ledger_lock.py",
+        "one writer at a time, under every name of the file",
+        "privacy/test_ledger_names",
+    ),
+    Entry(
+        "privacy/mounts.py",
+        "file systems on which locks do not hold are refused",
+        "privacy/test_ledger_names",
+    ),
+    Entry(
+        "plans/plan.py",
+        "the cost of a plan is that of all its requests together, and never above its budget",
+        "privacy/test_sensitivity strategies/test_strategies",
+    ),
+    Entry(
+        "plans/request.py",
+        "grouping equal requests loses none of them",
+        "plans/test_joint_sensitivity",
+    ),
+    Entry(
+        "plans/stages.py",
+        "the budgets of all stages add up to no more than the whole",
+        "test_stages test_exact_budgets",
+    ),
+    Entry(
+        "plans/joint_cost.py",
+        "the joint cost of cells and contrasts is never below the loss of any pair of neighbours",
+        "plans/test_joint_sensitivity privacy/test_sensitivity",
+    ),
+    Entry(
+        "plans/linear_cost.py",
+        "what `plans/joint_cost.py` must ensure, for linear queries",
+        "plans/test_linear_cost",
+    ),
+    Entry(
+        "query/queries.py",
+        "the sensitivity of each query, and its correct answer",
+        "query/test_queries privacy/test_sensitivity",
+    ),
+    Entry(
+        "query/choice.py",
+        "no unit changes a score by more than the stated sensitivity; scores are whole numbers and are not published",
+        "privacy/test_choice",
+    ),
+    Entry(
+        "query/query_json.py",
+        "a query is read as it was written",
+        "query/test_queries test_groups",
+    ),
+    Entry(
+        "query/groups.py",
+        "an attribute has one grouping in a release; a grouped table takes the place of no other",
+        "test_groups residuals/test_nested",
+    ),
+    Entry(
+        "query/kronecker.py",
+        "the sensitivity of a Kronecker product of matrices, and its correct answer",
+        "query/test_kronecker plans/test_costs",
+    ),
+    Entry(
+        "query/contrast_map.py",
+        "what one row adds to a contrast: its columns and their norms",
+        "query/test_contrast_map privacy/test_sensitivity",
+    ),
+    Entry(
+        "query/contrast_moves.py",
+        "how far one replaced row changes a contrast",
+        "strategies/test_contrast_moves",
+    ),
+    Entry(
+        "budget.py",
+        "amounts are exact; scales are rounded up, budgets down; (epsilon, delta) implies the rho it is exchanged for",
+        "test_budget test_exact_budgets privacy/test_accounting",
+    ),
+    Entry(
+        "schema/schema.py schema/attribute.py schema/canonical.py schema/fields.py",
+        (
+            "who is protected (the unit and its largest number of rows), and which cells exist; a ledger identifies "
+            "both by `identity`"
+        ),
+        "schema/test_schema schema/test_schema_file",
+    ),
+    Entry(
+        "schema/reading.py schema/dates.py",
+        "the meaning of a value depends on that value alone; nothing of it is printed or published",
+        "schema/test_row_reading privacy/test_readings",
+    ),
+    Entry(
+        "measurements.py",
+        "confidential counts cannot be printed, pickled or used as a measurement",
+        "test_canary privacy/test_measure",
+    ),
+    Entry(
+        "platform_files.py",
+        "a working lock if the system has one, and files that only their owner can read",
+        "test_platform_files privacy/test_ledger_names",
+    ),
+    Entry(
+        "threads.py",
+        "every piece of work is done once, and results come in the order of the pieces",
+        "test_in_order privacy/test_noise sources/test_counts",
+    ),
+    Entry(
+        "json_text.py",
+        "a file has one meaning: no field twice, no number that is not finite",
+        "test_strict_files",
+    ),
+    Entry(
+        "pipeline.py",
+        (
+            "the tables measured are counts of the source by the plan's schema; a stage that was charged is never "
+            "planned again"
+        ),
+        "test_pipeline test_stages test_one_shot",
+    ),
+    Entry(
+        "notebook/notebook.py",
+        "what `pipeline.py` must ensure, for questions",
+        "notebook/test_notebook",
+    ),
+    Entry(
+        "sources/counts.py sources/row_cells.py",
+        "every row counts once in every table, after contribution bounds; all stages count the same rows",
+        "sources/test_counts test_one_shot",
+    ),
+    Entry(
+        "sources/source.py",
+        "each batch of a source is handed on once, unchanged, and no error contains a value of it",
+        "sources/test_rows sources/test_own_source",
+    ),
+    Entry(
+        "sources/codes/kept.py",
+        "codes kept between stages are those that were added, and no other user can read them",
+        "test_one_shot",
+    ),
+    Entry(
+        "sources/tally.py",
+        "partial counts add up",
+        "sources/test_counts",
+    ),
+    Entry(
+        "sources/units.py",
+        "at most `max_rows` rows of each unit count, chosen by its own rows alone",
+        "sources/test_units",
+    ),
+    Entry(
+        "sources/shares.py",
+        "each row is in one share of a source, and all rows of a unit are in the same",
+        "sources/test_parts",
+    ),
+    Entry(
+        "sources/parts.py",
+        (
+            "only its owner reads a part; only all shares of one source, each once, counted for one plan in one way, "
+            "are added up; no error contains a count"
+        ),
+        "sources/test_parts formats/test_formats",
+    ),
+    Entry(
+        "sources/files.py sources/table_objects.py",
+        "each row of the source comes once, and depends on no other row",
+        "sources/test_rows sources/test_same_rows test_one_shot",
+    ),
+    Entry(
+        "sources/databases.py",
+        "one query gives the rows, once, as they were at one moment; nothing is changed",
+        "sources/test_databases",
+    ),
+    Entry(
+        "sources/odbc.py",
+        "each row of the query comes once, no value rounded or cut; no password is shown",
+        "sources/test_odbc",
+    ),
+    Entry(
+        "sources/one_select.py sources/query_trees.py",
+        "a query whose rows may depend on other rows is refused; the database runs what was checked",
+        "sources/test_one_select",
+    ),
+    Entry(
+        "sources/lazy_plans.py",
+        "a query of Spark or Polars whose plan mixes rows is refused, or asserted",
+        "sources/test_lazy_plans sources/test_spark",
+    ),
+    Entry(
+        "sources/joins.py sources/column_names.py",
+        (
+            "each row of a query depends on rows of one unit and on tables declared public; no aggregate is taken for"
+            " a column"
+        ),
+        "sources/test_joins",
+    ),
+    Entry(
+        "sql_trees.py",
+        "no class and no argument of a query's tree is overlooked",
+        "sources/test_one_select sql/test_random_selects",
+    ),
+    Entry(
+        "sources/spark.py",
+        (
+            "each row of a DataFrame comes once, without random sampling; errors and logs of Spark contain no values "
+            "of rows"
+        ),
+        "sources/test_spark",
+    ),
+    Entry(
+        "sources/spark_counts.py",
+        (
+            "the counts are those of one successful attempt of each task; all rows of a unit went to one task; stages"
+            " count the same rows"
+        ),
+        "sources/test_spark sources/test_spark_tasks",
+    ),
+    Entry(
+        "sources/spark_tasks.py sources/spark_chunks.py",
+        (
+            "the cells, bounds and counts of a partition are those of the same rows outside of Spark; rows of one "
+            "unit have one place"
+        ),
+        "sources/test_spark_tasks sources/test_spark",
+    ),
+    Entry(
+        "sources/grouped_query.py",
+        (
+            "rows that a database groups have equal cells, under every collation; each group counts as often as it "
+            "has rows"
+        ),
+        "sources/test_grouped_query",
+    ),
+    Entry(
+        "sources/sqlstates.py",
+        "errors of drivers contain no values of rows",
+        "sources/test_databases",
+    ),
+    Entry(
+        "sources/text_files.py sources/text_rows.py sources/encodings.py sources/reading.py",
+        "how a text file is read depends on the steward's options and on its column names, never on its rows",
+        "sources/torture/test_torture sources/test_rows",
+    ),
+    Entry(
+        "sources/sheets.py sources/statistical.py sources/apart.py sources/database_files.py sources/python_values.py",
+        "the text of a cell depends on that cell alone",
+        "sources/test_same_rows",
+    ),
+    Entry(
+        "sources/numbers.py sources/number_texts.py",
+        "a number is rewritten independently of others; an ambiguous column is refused before anything is spent",
+        "sources/test_numbers sources/torture/test_torture",
+    ),
+    Entry(
+        "sources/columns.py",
+        "every attribute is read from its own column, by its own rule",
+        "privacy/test_readings",
+    ),
+    Entry(
+        "sources/guard.py",
+        "errors of readers contain no values of rows",
+        "test_canary sources/test_rows",
+    ),
+    Entry(
+        (
+            "sources/codes/arrays.py sources/codes/bins.py sources/codes/columns.py sources/codes/encode.py "
+            "sources/codes/labels.py sources/codes/read.py sources/codes/texts.py sources/codes/values.py"
+        ),
+        "the cell of a row depends on that row alone",
+        "sources/codes/test_values sources/codes/test_bins privacy/test_readings",
+    ),
+    Entry(
+        "kernels/counting.py kernels/lookup.py kernels/matching.py",
+        "the compiled loops do what the rows above say, within the bounds of their arrays",
+        "kernels/test_counting kernels/test_lookup kernels/test_matching kernels/test_checked_kernels",
+    ),
+    Entry(
+        (
+            "local/client/amounts.py local/client/checks.py local/client/draws.py local/client/errors.py "
+            "local/client/reporting.py local/client/rows.py local/client/rules.py local/client/store.py"
+        ),
+        (
+            "a device checks the whole protocol, charges, and only then reads its row; every draw has the "
+            "probabilities that the protocol states, in any group that a token gives"
+        ),
+        "local/test_hostile local/test_store local/test_client local/test_tokens",
+    ),
+    Entry(
+        "sources/kinds.py",
+        (
+            "what a user gave is read as the kind it is: Spark, a table, a query, files, parts, or an object that "
+            "yields batches"
+        ),
+        "sources/test_own_source sources/test_same_rows",
+    ),
+)
+
+ONLY_IMPORTED = (
+    ("checks.py errors.py", "refusals of what has the wrong kind; errors", "they raise, and compute nothing"),
+    ("html_text.py", "schemas, plans and measurements show themselves in notebooks", "what they show is publishable"),
+    (
+        "schema/about.py schema/bought.py schema/facts.py schema/hierarchy.py",
+        "a schema describes its data",
+        "no cell that is counted depends on a description or a fact",
+    ),
+    ("extras.py", "optional packages", "it only imports them"),
+    ("sources/option_words.py", "errors that name an option", "it contains texts"),
+    ("typing.py", "the names of array types", "it contains names of types"),
+    ("workload.py", "a plan says which tables it is for", "the cost follows from the requests alone"),
+    ("query/along.py", "a workload may want ranges", "it describes what is wanted, never what is measured"),
+)
+
+
+def sections() -> dict[str, set[str]]:
+    """The files of each table, by the import graph."""
+    found = [HOUSE["trusted"](), HOUSE["readers"](), HOUSE["device"]()]
+    named = [{path.relative_to(HOUSE["PACKAGE"]).as_posix() for path in paths} for paths in found]
+    named[0] |= JOINING
+    return dict(zip(SECTIONS, named, strict=True))
+
+
+def first_sentence(file: str) -> str:
+    """What a file says of itself."""
+    text = ast.get_docstring(ast.parse((HOUSE["PACKAGE"] / file).read_text(encoding="utf-8"))) or ""
+    return text.split("\n\n")[0].replace("\n", " ").split(". ")[0].rstrip(".").replace("|", "/")
+
+
+def _in_code(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _lines(files: set[str]) -> Iterator[str]:
+    """The entries that hold some of the files; what has no entry says what it is itself."""
+    left = set(files)
+    for entry in ENTRIES:
+        own = [file for file in entry.files.split() if file in files]
+        left -= {*own}
+        if own:
+            tests = (f"tests/{name}.py" for name in entry.tests.split())
+            yield f"| {_in_code(own)} | {entry.ensures} | {_in_code(tests)} |"
+    for file in sorted(left):
+        yield f"| `{file}` | {first_sentence(file)} | |"
+
+
+def page() -> str:
+    """The whole page."""
+    only = {file for files, _, _ in ONLY_IMPORTED for file in files.split()}
+    text = [HEAD]
+    for (title, about), files in zip(SECTIONS.items(), sections().values(), strict=True):
+        table = ["| file | what it must ensure | tests |", "| --- | --- | --- |", *_lines(files - only)]
+        text += [f"## {title}\n", *([about] if about else []), "\n".join(table) + "\n"]
+    rows = [f"| {_in_code(files.split())} | {why} | {harmless} |" for files, why, harmless in ONLY_IMPORTED]
+    table = ["| file | why it is imported | why no guarantee depends on it |", "| --- | --- | --- |", *rows]
+    return "\n".join([*text, "## Files that are imported only\n", "\n".join(table) + "\n"])
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

@@ -1,0 +1,236 @@
+"""What a source of rows is: names of columns, batches of rows with some of them, and what else may be asked of it.
+
+Whoever counts knows this interface and none of its kinds. Each kind has a class in a module of its own, and
+``kinds.source_of`` finds it for what a user gave. A kind has to give ``streams``; everything else has an answer here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import pyarrow as pa
+
+from crosstally.errors import SourceError
+from crosstally.sources.guard import DAMAGED, guarded
+from crosstally.sources.numbers import Numbers
+from crosstally.sources.option_words import how_to_say
+from crosstally.sources.reading import NO_OPTIONS, Reading
+
+if TYPE_CHECKING:
+    from crosstally.measurements import ExactTable
+    from crosstally.plans.plan import Plan
+    from crosstally.query.queries import Product
+    from crosstally.sources.columns import Counting
+    from crosstally.sources.parts import MergedParts
+
+__all__ = [
+    "ANY_UNIT",
+    "BATCH_ROWS",
+    "JOIN_KINDS",
+    "WEIGHT",
+    "AnyUnit",
+    "KeptRows",
+    "RowStream",
+    "Scan",
+    "Source",
+    "YieldsBatches",
+    "chosen_columns",
+]
+
+BATCH_ROWS = 65_536
+"""Rows of a batch: limits memory, and is large enough for a batch's time to be that of its rows. No count depends on
+it."""
+WEIGHT = "crosstally rows"
+"""The column by which a source that groups equal rows says how many rows a row stands for."""
+JOIN_KINDS = ("public", "unit", "asserted")
+"""How a table may have been joined: it is public, it is joined by the unit's id, or the steward answers for it."""
+_CUT_SHORT = "its rows ended in an error"
+_MOST_NAMES = 8  # names of columns in one error: more do not fit a line
+
+
+class AnyUnit:
+    """Stands for the unit of a schema that is not there yet: joins are not looked at, and nothing may be released."""
+
+
+ANY_UNIT = AnyUnit()
+
+
+class YieldsBatches(Protocol):
+    """A source of your own: any object with these two methods may be given as rows.
+
+    As for a table in memory, you are responsible for what its rows are: one for each person, or all rows of a unit with
+    its id, none of them depending on other people's.
+    """
+
+    def names(self) -> Sequence[str]:
+        """The names of its columns."""
+
+    def batches(self, columns: Sequence[str]) -> Iterable[pa.RecordBatch]:
+        """All rows, each once, with these columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """What is wanted of a source: the columns needed (None: all), and how they are read.
+
+    ``unit`` is the column of the unit's id, if any. With ``may_group`` equal rows may come once, with ``WEIGHT``.
+    """
+
+    columns: Sequence[str] | None
+    reading: Reading = NO_OPTIONS
+    unit: str | AnyUnit | None = None
+    may_group: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RowStream:
+    """Batches of one file or query, each with the bytes that were read by then; ``size`` is None where it is no file.
+
+    Closing the generator closes the file or query.
+    """
+
+    name: str
+    size: int | None
+    batches: Generator[tuple[pa.RecordBatch, int]]
+
+
+class KeptRows(Protocol):
+    """Rows that count, encoded once and kept for all stages of a plan; confidential."""
+
+    def count(self, tables: Sequence[Product]) -> tuple[ExactTable, ...]:
+        """The exact counts of each table, in order."""
+
+    def close(self) -> None:
+        """Let go of the rows."""
+
+
+class Source:
+    """Rows of one kind, and what they answer for. A kind gives ``streams``, and what differs from the rest."""
+
+    rows_are_units = False
+    """Whether the steward answers for how the rows depend on each other."""
+    is_read_again = False
+    """Whether the same rows are known to be there when they are read a second time."""
+    merged: MergedParts | None = None
+    """The counts, where they were made before and there are no rows."""
+    needs_plan = False
+    """Whether it was counted for a plan, without which it is nothing."""
+
+    def streams(self, scan: Scan) -> Iterator[RowStream]:
+        """The files or queries one after another, each with the columns wanted, in their order."""
+        raise NotImplementedError
+
+    def size(self) -> int | None:
+        """The bytes of all files together; None where rows are in no file, or a file cannot be found."""
+        return None
+
+    def text_files(self) -> list[Path]:
+        """The files that hold rows as text."""
+        return []
+
+    def joins(self, unit: str | None) -> Mapping[str, str]:  # noqa: ARG002
+        """How each table was joined that it joins, for a unit with this column of ids."""
+        return {}
+
+    def leaves_rows_out(self, unit: str | None) -> bool:  # noqa: ARG002
+        """Whether rows of its tables may be left out, which public counts count."""
+        return False
+
+    def count(self, counting: Counting, tables: Sequence[Product]) -> tuple[ExactTable, ...] | None:  # noqa: ARG002
+        """The exact counts of each table where the source counts by itself, None where its batches are to be."""
+        return None
+
+    def keep(self, counting: Counting) -> KeptRows | None:  # noqa: ARG002
+        """The rows encoded and kept where the source does so by itself, None where its batches are to be."""
+        return None
+
+    def shared(self, number: int, of: int, *, by_unit: bool) -> tuple[Source, str, list[tuple[str, int]]]:  # noqa: ARG002
+        """What the i-th of n processes must read, what shares its rows out, and the files all must have seen alike.
+
+        Rows are shared out by "unit" (the hash of the id), by whole "file" or by the number of each "row".
+        """
+        if not by_unit:
+            raise SourceError(
+                "rows of a query or of a table in memory have no fixed places by which to share them out: write "
+                "them to a file first, or give the schema a unit, whose id decides"
+            )
+        return self, "unit", []
+
+    def for_plan(self, plan: Plan) -> Source:  # noqa: ARG002
+        """The source once the plan is known for which it is counted."""
+        return self
+
+    def check_all_rows(self, unit: str | None) -> None:
+        """Raise where rows of its tables are left out: public counts are of all rows."""
+        if self.leaves_rows_out(unit):
+            raise SourceError(
+                "public counts (rows, or facts of the schema) are of all rows, and the query leaves rows out: leave "
+                "the public counts out, or make a view of the rows that they count"
+            )
+
+    def batches(
+        self,
+        scan: Scan,
+        *,
+        numeric: Sequence[str] = (),
+        verbatim: Sequence[str] = (),
+        batch_rows: int = BATCH_ROWS,
+        progress: Callable[[int], None] | None = None,
+    ) -> Generator[pa.RecordBatch]:
+        """The rows, a batch at a time, each with the columns wanted in the order named.
+
+        Texts in the ``numeric`` columns must be numbers in one way alone, or the reading must say in which: after the
+        last batch an error says so. The ``verbatim`` columns stay as they are written: two ids that a style would make
+        one number belong to two people. ``progress`` is called with the bytes read so far of all files; for a table in
+        memory never, since its bytes would tell how many rows there are.
+        """
+        before = 0
+        numbers = Numbers(scan.reading, numeric, verbatim)
+        for stream in self.streams(scan):
+            otherwise = DAMAGED if stream.size is not None else _CUT_SHORT
+            with contextlib.closing(stream.batches):  # also when whoever counts the rows refuses one
+                step = partial(next, stream.batches, None)
+                while (read := guarded(stream.name, step, otherwise=otherwise)) is not None:
+                    batch, position = read
+                    batch = guarded(stream.name, partial(numbers.plain, batch))
+                    for start in range(0, batch.num_rows, batch_rows):
+                        yield batch.slice(start, batch_rows)
+                    if progress is not None and stream.size is not None:
+                        progress(before + min(position, stream.size))
+            if stream.size is not None:
+                before += stream.size
+                if progress is not None:
+                    progress(before)
+        numbers.check()
+
+
+def chosen_columns(
+    source: str, names: Sequence[str], needed: Sequence[str] | None, *, is_text: bool = False
+) -> list[str]:
+    """The needed columns, all of them there and once.
+
+    An error says no name that was found: without a header, the names are the values of the first person.
+    """
+    header = f"; a text file must begin with a line of names, else say {how_to_say('header')}" if is_text else ""
+    if needed is None:
+        first = {name: place for place, name in reversed(list(enumerate(names, 1)))}
+        twice = next(((first[name], place) for place, name in enumerate(names, 1) if first[name] < place), None)
+        if twice is not None:
+            raise SourceError(f"{source}: columns {twice[0]} and {twice[1]} have the same name; rename one{header}")
+        return list(names)
+    times = Counter(names)
+    missing = [name for name in needed if name not in times]
+    if missing:
+        listed = ", ".join(map(repr, missing[:_MOST_NAMES])) + ", ..." * (len(missing) > _MOST_NAMES)
+        which = f"{listed} among its {len(names)}; names must be the same letter by letter{header}"
+        raise SourceError(f"{source} has no column{'s' * (len(missing) > 1)} {which}")
+    for name in needed:
+        if times[name] > 1:
+            raise SourceError(f"{source} has more than one column {name!r}; rename one of them")
+    return list(needed)
