@@ -25,8 +25,8 @@ from crosstally.browser.steward.review_pages import serve
 from crosstally.browser.steward.session import Session
 from crosstally.budget import Budget
 from crosstally.schema import Schema
-from crosstally.sources.distributions import read_distributions
-from crosstally.sources.drafting.bins import bin_names
+from crosstally.sources.drafting.edges import bin_names
+from crosstally.sources.inspection import read_distributions
 from crosstally.strategies.proposal import Proposal
 
 ROOT = Path(__file__).parent.parent

@@ -210,9 +210,20 @@ ENTRIES = (
         "notebook/test_notebook",
     ),
     Entry(
-        "sources/counts.py sources/row_cells.py",
-        "every row counts once in every table, after contribution bounds; all stages count the same rows",
+        "sources/counts.py",
+        (
+            "every row counts once in every table, after contribution bounds; all stages count the same rows; partial"
+            " counts add up"
+        ),
         "sources/test_counts test_one_shot",
+    ),
+    Entry(
+        "sources/row_cells.py",
+        (
+            "every row counts once in every table, after contribution bounds; all stages count the same rows; every "
+            "attribute is read from its own column, by its own rule"
+        ),
+        "sources/test_counts test_one_shot privacy/test_readings",
     ),
     Entry(
         "sources/source.py",
@@ -225,55 +236,58 @@ ENTRIES = (
         "test_one_shot",
     ),
     Entry(
-        "sources/tally.py",
-        "partial counts add up",
-        "sources/test_counts",
-    ),
-    Entry(
         "sources/units.py",
         "at most `max_rows` rows of each unit count, chosen by its own rows alone",
         "sources/test_units",
     ),
     Entry(
-        "sources/shares.py",
-        "each row is in one share of a source, and all rows of a unit are in the same",
-        "sources/test_parts",
-    ),
-    Entry(
         "sources/parts.py",
         (
-            "only its owner reads a part; only all shares of one source, each once, counted for one plan in one way, "
-            "are added up; no error contains a count"
+            "each row is in one share of a source, and all rows of a unit are in the same; only its owner reads a "
+            "part; only all shares of one source, each once, counted for one plan in one way, are added up; no error "
+            "contains a count"
         ),
         "sources/test_parts formats/test_formats",
     ),
     Entry(
-        "sources/files.py sources/table_objects.py",
+        "sources/files.py",
         "each row of the source comes once, and depends on no other row",
         "sources/test_rows sources/test_same_rows test_one_shot",
     ),
     Entry(
+        "sources/table_objects.py",
+        (
+            "each row of the source comes once, and depends on no other row; a query of Spark or Polars whose plan "
+            "mixes rows is refused, or asserted"
+        ),
+        "sources/test_rows sources/test_same_rows test_one_shot sources/test_lazy_plans sources/test_spark",
+    ),
+    Entry(
         "sources/databases.py",
-        "one query gives the rows, once, as they were at one moment; nothing is changed",
-        "sources/test_databases",
+        (
+            "one query gives the rows, once, as they were at one moment; nothing is changed; rows that a database "
+            "groups have equal cells, under every collation; each group counts as often as it has rows"
+        ),
+        "sources/test_databases sources/test_grouped_query",
     ),
     Entry(
-        "sources/odbc.py",
-        "each row of the query comes once, no value rounded or cut; no password is shown",
-        "sources/test_odbc",
+        "sources/drivers.py",
+        (
+            "each row of the query comes once, no value rounded or cut; no password is shown; errors of drivers "
+            "contain no values of rows"
+        ),
+        "sources/test_odbc sources/test_databases",
     ),
     Entry(
-        "sources/one_select.py sources/query_trees.py",
-        "a query whose rows may depend on other rows is refused; the database runs what was checked",
-        "sources/test_one_select",
+        "sources/one_select.py",
+        (
+            "a query whose rows may depend on other rows is refused; the database runs what was checked; each row of "
+            "a query depends on rows of one unit and on tables declared public; no aggregate is taken for a column"
+        ),
+        "sources/test_one_select sources/test_joins",
     ),
     Entry(
-        "sources/lazy_plans.py",
-        "a query of Spark or Polars whose plan mixes rows is refused, or asserted",
-        "sources/test_lazy_plans sources/test_spark",
-    ),
-    Entry(
-        "sources/joins.py sources/column_names.py",
+        "sources/joins.py",
         (
             "each row of a query depends on rows of one unit and on tables declared public; no aggregate is taken for"
             " a column"
@@ -289,20 +303,13 @@ ENTRIES = (
         "sources/spark.py",
         (
             "each row of a DataFrame comes once, without random sampling; errors and logs of Spark contain no values "
-            "of rows"
-        ),
-        "sources/test_spark",
-    ),
-    Entry(
-        "sources/spark_counts.py",
-        (
-            "the counts are those of one successful attempt of each task; all rows of a unit went to one task; stages"
-            " count the same rows"
+            "of rows; the counts are those of one successful attempt of each task; all rows of a unit went to one "
+            "task; stages count the same rows"
         ),
         "sources/test_spark sources/test_spark_tasks",
     ),
     Entry(
-        "sources/spark_tasks.py sources/spark_chunks.py",
+        "sources/spark_tasks.py",
         (
             "the cells, bounds and counts of a partition are those of the same rows outside of Spark; rows of one "
             "unit have one place"
@@ -310,37 +317,22 @@ ENTRIES = (
         "sources/test_spark_tasks sources/test_spark",
     ),
     Entry(
-        "sources/grouped_query.py",
-        (
-            "rows that a database groups have equal cells, under every collation; each group counts as often as it "
-            "has rows"
-        ),
-        "sources/test_grouped_query",
-    ),
-    Entry(
-        "sources/sqlstates.py",
-        "errors of drivers contain no values of rows",
-        "sources/test_databases",
-    ),
-    Entry(
-        "sources/text_files.py sources/text_rows.py sources/encodings.py sources/reading.py",
+        "sources/text_files.py sources/encodings.py",
         "how a text file is read depends on the steward's options and on its column names, never on its rows",
         "sources/torture/test_torture sources/test_rows",
     ),
     Entry(
-        "sources/sheets.py sources/statistical.py sources/apart.py sources/database_files.py sources/python_values.py",
+        "sources/reading_options.py",
+        (
+            "how a text file is read depends on the steward's options and on its column names, never on its rows; a "
+            "number is rewritten independently of others; an ambiguous column is refused before anything is spent"
+        ),
+        "sources/torture/test_torture sources/test_rows sources/test_numbers",
+    ),
+    Entry(
+        "sources/apart.py sources/database_files.py",
         "the text of a cell depends on that cell alone",
         "sources/test_same_rows",
-    ),
-    Entry(
-        "sources/numbers.py sources/number_texts.py",
-        "a number is rewritten independently of others; an ambiguous column is refused before anything is spent",
-        "sources/test_numbers sources/torture/test_torture",
-    ),
-    Entry(
-        "sources/columns.py",
-        "every attribute is read from its own column, by its own rule",
-        "privacy/test_readings",
     ),
     Entry(
         "sources/guard.py",
@@ -348,10 +340,7 @@ ENTRIES = (
         "test_canary sources/test_rows",
     ),
     Entry(
-        (
-            "sources/codes/arrays.py sources/codes/bins.py sources/codes/columns.py sources/codes/encode.py "
-            "sources/codes/labels.py sources/codes/read.py sources/codes/texts.py sources/codes/values.py"
-        ),
+        "sources/codes/arrays.py sources/codes/bins.py sources/codes/encode.py sources/codes/values.py",
         "the cell of a row depends on that row alone",
         "sources/codes/test_values sources/codes/test_bins privacy/test_readings",
     ),
@@ -390,7 +379,6 @@ ONLY_IMPORTED = (
         "no cell that is counted depends on a description or a fact",
     ),
     ("extras.py", "optional packages", "it only imports them"),
-    ("sources/option_words.py", "errors that name an option", "it contains texts"),
     ("typing.py", "the names of array types", "it contains names of types"),
     ("workload.py", "a plan says which tables it is for", "the cost follows from the requests alone"),
     ("query/along.py", "a workload may want ranges", "it describes what is wanted, never what is measured"),

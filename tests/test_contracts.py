@@ -24,7 +24,7 @@ PLANTED = {  # file of the package: what it must not import
     "browser/explorer/served.py": "crosstally.pipeline",
     "browser/explorer/app.py": "crosstally.browser.steward.review",
     "browser/steward/review_pages.py": "crosstally.privacy.accounting",
-    "browser/steward/plan_page.py": "crosstally.sources.checks",
+    "browser/steward/plan_page.py": "crosstally.sources.inspection",
     "browser/steward/review.py": "crosstally.pipeline",
     "local/client/draws.py": "numpy",
     "plans/plan.py": "crosstally.strategies",

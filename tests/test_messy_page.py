@@ -10,7 +10,7 @@ import crosstally as ct
 from cli_runs import ran_well
 from crosstally.schema import Schema
 from crosstally.sources import count
-from crosstally.sources.distributions import read_distributions
+from crosstally.sources.inspection import read_distributions
 from test_readme import shape
 
 TOOL = runpy.run_path(str(Path(__file__).parent.parent / "docs/messy_page.py"))

@@ -21,7 +21,7 @@ from crosstally.measurements import ExactTable
 from crosstally.query.queries import Cells
 from crosstally.schema import Attribute, Schema
 from crosstally.sources import count
-from crosstally.sources.tally import Tally
+from crosstally.sources.counts import Tally
 
 ATTRIBUTES, VIEWS, WAYS, ROWS = 32, 108, 8, 912_627
 BATCH_ROWS = 65_536

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from crosstally.sources.databases import Database
     from crosstally.sources.detection import Detected, detect_reading
     from crosstally.sources.parts import Parts
-    from crosstally.sources.reading import Reading
+    from crosstally.sources.reading_options import Reading
     from crosstally.sources.spark import SparkTable
     from crosstally.sql import SqlAnswer
     from crosstally.strategies.planner import Comparison, plan
@@ -60,7 +60,7 @@ _HOMES = {
     "Plan": "strategies.forecast",
     "Price": "notebook.results",
     "Question": "query.question",
-    "Reading": "sources.reading",
+    "Reading": "sources.reading_options",
     "Release": "releases",
     "Schema": "schema",
     "SparkTable": "sources.spark",

@@ -27,7 +27,7 @@ from crosstally.workload import Workload
 
 if TYPE_CHECKING:
     from crosstally.sources.counts import EncodedRows
-    from crosstally.sources.reading import Reading
+    from crosstally.sources.reading_options import Reading
     from crosstally.sources.source import Source
 
 __all__ = ["count_part", "release", "run"]
@@ -155,7 +155,7 @@ def run(
     ``schema`` is that of the plan with the steward's reading, by which rows are read.
     """
     from crosstally.sources import Reading, source_of
-    from crosstally.sources.columns import unit_column
+    from crosstally.sources.row_cells import unit_column
 
     _check(plan, rows)
     found = source_of(source)
@@ -267,7 +267,7 @@ def count_part(
         progress: Called with the number of bytes read so far.
     """
     from crosstally.sources import PartOrigin, Reading, Share, count_share, reading_digest, source_of, write_part
-    from crosstally.sources.columns import unit_column
+    from crosstally.sources.row_cells import unit_column
 
     place = Share.read(share)
     _check(plan, None)

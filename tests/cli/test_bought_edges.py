@@ -12,7 +12,7 @@ import crosstally as ct
 from cli_runs import ran_well, run
 from crosstally.errors import SchemaError
 from crosstally.schema import PrivateBins
-from crosstally.sources.drafting.ladder import edges_near_quantiles, rungs
+from crosstally.sources.drafting.edges import edges_near_quantiles, rungs
 
 
 @pytest.fixture

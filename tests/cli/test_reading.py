@@ -12,7 +12,7 @@ import typer
 from cli_runs import ran_well, run
 from crosstally.cli.source_options import ReadingOptions, settled
 from crosstally.errors import AmbiguousNumbersError, SourceError
-from crosstally.sources.reading import Reading
+from crosstally.sources.reading_options import Reading
 
 GERMAN = "Sex;Town;Pay\r\n" + "w;Köln;1.234,50\r\nm;Zürich;980,00\r\nm;Münster;21.740,00\r\n" * 10
 SCHEMA = """{"attributes": [

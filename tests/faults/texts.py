@@ -24,8 +24,8 @@ import pyarrow as pa
 import crosstally as ct
 from crosstally.errors import CrosstallyError
 from crosstally.sources import Reading
-from crosstally.sources.columns import Columns
 from crosstally.sources.encodings import COMPRESSIONS
+from crosstally.sources.row_cells import Columns
 
 __all__ = ["REFUSALS", "refused"]
 

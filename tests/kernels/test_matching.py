@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crosstally.sources.codes.labels import LabelTexts
+from crosstally.sources.codes.values import LabelTexts
 
 
 def codes(texts: list[str | None], labels: list[str], kind: pa.DataType | None = None) -> list[int]:

@@ -151,13 +151,13 @@ CENTRAL = (
         "sources/test_units.py::test_at_most_the_bound_of_each_unit",
     ),
     Mutant(
-        "sources/tally.py",
+        "sources/counts.py",
         "self._rows += int(weights.sum())",
         "self._rows += rows",
         "sources/test_grouped_query.py::test_grouped_rows_give_the_counts_of_all",
     ),
     Mutant(
-        "sources/shares.py",
+        "sources/parts.py",
         "== self.number - 1)",
         "<= self.number - 1)",
         "sources/test_parts.py::test_every_share_has_rows_and_no_person_is_in_two",
@@ -281,7 +281,7 @@ CENTRAL = (
         "sources/test_joins.py::test_a_public_table_with_repeats_is_refused",
     ),
     Mutant(
-        "sources/column_names.py",
+        "sources/one_select.py",
         "if not meant & set(columns):",
         "if False:",
         "sources/test_joins.py::test_postgresql_takes_no_aggregate_for_a_column",
@@ -293,7 +293,7 @@ CENTRAL = (
         "sources/test_joins.py::test_one_row_of_another_table_changes_no_thousands",
     ),
     Mutant(
-        "sources/query_trees.py",
+        "sources/one_select.py",
         '"this expressions": "In",',
         '"this expressions field": "In",',
         "sources/test_joins.py::test_one_row_of_another_table_changes_no_thousands",
@@ -323,19 +323,19 @@ CENTRAL = (
         "sources/test_joins.py::test_what_public_tables_do_not_excuse",
     ),
     Mutant(
-        "sources/lazy_plans.py",
+        "sources/table_objects.py",
         "if name not in _POLARS:",
         "if False:",
         "sources/test_lazy_plans.py::test_lazy_frames_that_mix_rows",
     ),
     Mutant(
-        "sources/lazy_plans.py",
+        "sources/table_objects.py",
         "frame._ldf.with_optimizations(polars.QueryOptFlags.none()._pyoptflags).visit()",
         "frame._ldf.visit()",
         "sources/test_lazy_plans.py::test_lazy_frames_that_mix_rows",
     ),
     Mutant(
-        "sources/lazy_plans.py",
+        "sources/table_objects.py",
         "if name not in _SPARK.split():",
         "if False:",
         "sources/test_spark.py::test_a_plan_that_mixes_rows_is_refused",

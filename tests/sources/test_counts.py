@@ -165,8 +165,8 @@ def test_many_cells_are_counted_by_fewer_threads(threads: int, monkeypatch: pyte
         used.append(threads)
         return map(work, rows)
 
-    monkeypatch.setattr("crosstally.sources.tally.in_order", noted)
-    monkeypatch.setattr("crosstally.sources.tally._COUNTS_BYTES", 2 * 4 * 8 + 1)
+    monkeypatch.setattr("crosstally.sources.counts.in_order", noted)
+    monkeypatch.setattr("crosstally.sources.counts._COUNTS_BYTES", 2 * 4 * 8 + 1)
     schema = {"attributes": [{"name": "town", "values": ["a", "b", "c"]}]}
     assert counted(pa.table({"town": ["a", "c", "a"]}), schema, [(), ("town",)]) == [3, [2, 0, 1]]
     assert used == [min(threads, 2)]

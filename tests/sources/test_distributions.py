@@ -8,8 +8,8 @@ import pytest
 
 from crosstally.errors import CrosstallyError
 from crosstally.schema import Attribute, ColumnReading, RowReading, Schema, Unit
-from crosstally.sources import count, distributions
-from crosstally.sources.distributions import Distribution, read_distributions
+from crosstally.sources import count, inspection
+from crosstally.sources.inspection import Distribution, read_distributions
 from reviewing import files
 
 
@@ -36,7 +36,7 @@ def test_they_are_the_counts_of_a_release(tmp_path: Path) -> None:
 
 
 def test_too_many_texts_are_not_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(distributions, "MOST_TEXTS", 6)
+    monkeypatch.setattr(inspection, "MOST_TEXTS", 6)
     rows, path = files(tmp_path)
     schema = Schema.load(path)
     found = read_distributions(rows, schema)
@@ -63,6 +63,6 @@ def test_few_people_are_told_by_their_ids(tmp_path: Path, monkeypatch: pytest.Mo
     schema = Schema([Attribute("town", ["Bonn", "Kiel", "Mainz", "Ulm"])], Unit("id", 2), reading=reading)
     found = read_distributions(rows, schema).of(schema, "town")
     assert (found.rows, found.few) == ((12, 9, 20, 0), (True, True, False, False))
-    monkeypatch.setattr(distributions, "MOST_WITH_PEOPLE", 1)
+    monkeypatch.setattr(inspection, "MOST_WITH_PEOPLE", 1)
     found = read_distributions(rows, schema).of(schema, "town")
     assert found.few == (False, True, False, False)  # by rows

@@ -12,7 +12,7 @@ import pytest
 from crosstally.errors import SourceError
 from crosstally.schema import About, Attribute, Unit
 from crosstally.sources import check, count, draft
-from crosstally.sources.drafting.bins import round_edges
+from crosstally.sources.drafting.edges import round_edges
 
 ROWS = 400
 FRAME = pa.table(

@@ -15,8 +15,7 @@ import pytest
 
 from crosstally.schema import Schema
 from crosstally.sources import count, databases, encode_rows
-from crosstally.sources.databases import Database
-from crosstally.sources.grouped_query import grouped_query
+from crosstally.sources.databases import Database, grouped_query
 from crosstally.sources.row_cells import kept_rows
 from crosstally.sources.source import WEIGHT
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from crosstally.errors import AmbiguousNumbersError, SourceError
 from crosstally.schema import Attribute, Schema, Unit
 from crosstally.sources import Reading, check, count
-from crosstally.sources.number_texts import NumbersSeen, NumberStyle, is_any_number
+from crosstally.sources.reading_options import NumbersSeen, NumberStyle, is_any_number
 
 STYLES = [(".", ","), (".", "'"), (".", " "), (".", ""), (",", "."), (",", " "), (",", "'"), (",", "")]
 

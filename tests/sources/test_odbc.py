@@ -12,7 +12,7 @@ import crosstally as ct
 from crosstally.errors import SourceError
 from crosstally.sources import count
 from crosstally.sources.databases import Database
-from crosstally.sources.odbc import check_odbc
+from crosstally.sources.drivers import check_odbc
 from postgres_server import odbc
 
 SCHEMA = ct.Schema(

@@ -20,7 +20,8 @@ import crosstally as ct
 from cli_runs import Ran, run
 from crosstally.errors import SourceError
 from crosstally.schema import Schema
-from crosstally.sources import count, encode_rows, spark_counts
+from crosstally.sources import count, encode_rows
+from crosstally.sources import spark as spark_source
 from crosstally.sources.spark import SparkTable
 from mixed_people import BOUNDED, GROUPED, GROUPED_TABLES, ROWS, SCHEMA, TABLES, grouped
 from reference_sources import count as plain_count
@@ -143,8 +144,8 @@ def test_a_worker_that_is_killed_changes_nothing(frame: Any, tmp_path: Path) -> 
 
 
 def test_rows_of_a_unit_in_two_tasks_are_refused(frame: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    together = spark_counts._by_place
-    monkeypatch.setattr(spark_counts, "_by_place", lambda *given: together(*given).repartition(2))
+    together = spark_source._by_place
+    monkeypatch.setattr(spark_source, "_by_place", lambda *given: together(*given).repartition(2))
     with pytest.raises(SourceError, match="Spark gave rows of one unit to several tasks"):
         counted(frame, BOUNDED)
 

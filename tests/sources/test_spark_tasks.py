@@ -16,10 +16,20 @@ from crosstally.errors import AmbiguousNumbersError, CrosstallyError, OutsideVal
 from crosstally.query.queries import Cells
 from crosstally.schema import Schema
 from crosstally.sources import Reading, count
-from crosstally.sources.columns import Columns, Counting
-from crosstally.sources.spark_chunks import BLOCK_CELLS, PLACES, block, unpacked
-from crosstally.sources.spark_counts import add_up
-from crosstally.sources.spark_tasks import AddBlocks, BoundChunks, CountChunks, CountRows, EncodeRows, Task
+from crosstally.sources.row_cells import Columns, Counting
+from crosstally.sources.spark import add_up
+from crosstally.sources.spark_tasks import (
+    BLOCK_CELLS,
+    PLACES,
+    AddBlocks,
+    BoundChunks,
+    CountChunks,
+    CountRows,
+    EncodeRows,
+    Task,
+    block,
+    unpacked,
+)
 from crosstally.sources.units import id_hashes
 from reference_sources import count as plain_count
 

@@ -18,8 +18,7 @@ from crosstally.plans.plan import Plan
 from crosstally.privacy.ledger import Ledger
 from crosstally.schema import Attribute, Outside, PrivateBins, RowReading, Schema
 from crosstally.sources import Draft, Reading
-from crosstally.sources.drafting.bins import AGE_EDGES, bin_names
-from crosstally.sources.drafting.ladder import edges_near_quantiles, rungs
+from crosstally.sources.drafting.edges import AGE_EDGES, bin_names, edges_near_quantiles, rungs
 from crosstally.strategies import Direct
 from crosstally.workload import Workload
 

@@ -19,7 +19,7 @@ from crosstally.schema import Schema
 if TYPE_CHECKING:
     from crosstally.cli.output.screen import Screen
     from crosstally.sources import Reading
-    from crosstally.sources.distributions import Distributions
+    from crosstally.sources.inspection import Distributions
 
 __all__ = ["EXAMPLES", "review"]
 
@@ -95,7 +95,7 @@ def _show(screen: Screen, browser: bool, entrance: Path) -> None:
 
 def _read(rows: Any, schema: Schema, reading: Reading, *, quiet: bool) -> Distributions:
     from crosstally.cli.output.screen import progress
-    from crosstally.sources.distributions import read_distributions
+    from crosstally.sources.inspection import read_distributions
 
     with progress("reading", quiet=quiet):
         return read_distributions(rows, schema, reading=reading)

@@ -197,7 +197,7 @@ def _frequencies(column: DraftedColumn) -> str:
 
 def _rare(column: DraftedColumn) -> list[str]:
     """The labels that few rows have: a label of one person reveals that this person is in the data."""
-    from crosstally.sources.distributions import FEW_ROWS
+    from crosstally.sources.inspection import FEW_ROWS
 
     rare = column.rare(FEW_ROWS)
     if not rare:

@@ -13,7 +13,7 @@ import typer
 from crosstally.errors import AmbiguousNumbersError, SchemaError, SourceError
 
 if TYPE_CHECKING:
-    from crosstally.sources.reading import Reading
+    from crosstally.sources.reading_options import Reading
 
 __all__ = ["DatabaseOptions", "ReadingOptions", "SourceOptions", "settled", "source_and_schema"]
 
@@ -91,7 +91,7 @@ class ReadingOptions:
 
     def reading(self) -> Reading:
         """The ``Reading`` that the options describe."""
-        from crosstally.sources.reading import Reading
+        from crosstally.sources.reading_options import Reading
 
         return Reading(
             delimiter=_NAMED.get(self.delimiter or "", self.delimiter),
@@ -235,7 +235,7 @@ def source_and_schema(verb: str, source: str | None, schema: Path | None, option
 
 def _by_column(option: str, given: Sequence[str] | None) -> dict[str, str] | str | None:
     """Read 'income=,' as a mark for one column and ',' as a mark for all columns."""
-    from crosstally.sources.reading import EVERY_COLUMN
+    from crosstally.sources.reading_options import EVERY_COLUMN
 
     found: dict[str, str] = {}
     for text in given or ():
@@ -260,7 +260,7 @@ def settled(action: Callable[[Reading], T], reading: Reading, *, quiet: bool) ->
 
 def _asked(reading: Reading, columns: Sequence[str]) -> dict[str, str]:
     from crosstally.cli.output.screen import printable
-    from crosstally.sources.reading import EVERY_COLUMN
+    from crosstally.sources.reading_options import EVERY_COLUMN
 
     given = {EVERY_COLUMN: reading.decimal} if isinstance(reading.decimal, str) else dict(reading.decimal or {})
     for column in columns:

@@ -1,13 +1,12 @@
 """Rows as Arrow batches, counted into exact tables. Everything that comes of them here is confidential."""
 
-from crosstally.sources.checks import ColumnReport, Report, check
 from crosstally.sources.counts import EncodedRows
 from crosstally.sources.drafts import Draft, DraftedColumn, draft
+from crosstally.sources.inspection import ColumnReport, Report, check
 from crosstally.sources.kinds import count, count_share, encode_rows, source_of
 from crosstally.sources.notes import note_digest, note_reading, reading_digest
-from crosstally.sources.parts import PartOrigin, Parts, merge_parts, write_part
-from crosstally.sources.reading import Reading
-from crosstally.sources.shares import Share
+from crosstally.sources.parts import PartOrigin, Parts, Share, merge_parts, write_part
+from crosstally.sources.reading_options import Reading
 
 __all__ = [
     "ColumnReport",

@@ -13,20 +13,141 @@ import signal
 import subprocess
 import sys
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from crosstally.checks import optional
 from crosstally.errors import CrosstallyError, SourceError
 from crosstally.platform_files import limit_process
-from crosstally.sources.guard import guarded
-from crosstally.sources.reading import Reading
+from crosstally.schema import canonical_text
+from crosstally.sources.database_files import column_of
+from crosstally.sources.guard import guarded, how_to_say
+from crosstally.sources.reading_options import Reading
 
-__all__ = ["MEMORY", "SECONDS", "Limits", "open_apart", "serve"]
+__all__ = ["MEMORY", "SECONDS", "open_apart", "serve"]
+
+
+# Sheets of workbooks: Excel and OpenDocument.
+
+
+# fastexcel writes a date as a moment with a blank; CSV files have the date, or a T between the two.
+_MIDNIGHT = r"^(\d{4}-\d{2}-\d{2}) 00:00:00$"
+_MOMENT = r"^(\d{4}-\d{2}-\d{2}) (\d{2}:\d{2}:\d{2}(?:\.\d+)?)$"
+
+
+def open_sheet(
+    path: Path, reading: Reading
+) -> tuple[list[str], Callable[[Sequence[str]], Iterator[tuple[pa.RecordBatch, int]]]]:
+    """The names of a sheet's columns, and a function that reads some of them."""
+    cells = _cells(path, reading)
+    line = 1 if reading.header is None else reading.header
+    if line and cells.num_rows < line:
+        raise SourceError(f"cannot read {str(path)!r}: it is empty, without even a header")
+    names = [f"column_{place}" for place in range(1, cells.num_columns + 1)]
+    if line:
+        names = [column[line - 1].as_py() or "" for column in cells.columns]
+    return names, lambda chosen: _read(cells.slice(line), names, chosen, path.stat().st_size)
+
+
+def _cells(path: Path, reading: Reading) -> pa.RecordBatch:
+    """All cells as texts, the names among them.
+
+    As texts, since a type for a whole column would depend on all its rows: one word in it would change how the dates of
+    others are written.
+    """
+    path.stat()  # the system's own error, when it is not there
+    book = optional("fastexcel", extra="files").read_excel(str(path))
+    sheet = _sheet(path, book.sheet_names, reading.sheet)
+    loaded = book.load_sheet(sheet, header_row=None, schema_sample_rows=None, dtypes="string")
+    return pa.record_batch(loaded)
+
+
+def _sheet(path: Path, names: Sequence[str], wanted: str | int | None) -> Any:
+    if wanted is None and len(names) == 1:
+        return 0
+    if wanted is None:
+        raise SourceError(f"{str(path)!r} has {len(names)} sheets: say {how_to_say('sheet')}, its name or its number")
+    place = names.index(wanted) if wanted in names else int(wanted) - 1 if str(wanted).isdecimal() else len(names)
+    if not 0 <= place < len(names):
+        raise SourceError(f"{str(path)!r} has no sheet {wanted!r} among its {len(names)}")
+    return place
+
+
+def _read(
+    cells: pa.RecordBatch, names: Sequence[str], chosen: Sequence[str], size: int
+) -> Iterator[tuple[pa.RecordBatch, int]]:
+    # A row without any cell is not a person: programs leave such rows behind when rows are deleted.
+    filled = pa.array([False] * cells.num_rows)
+    for column in cells.columns:
+        filled = pc.or_(filled, column.is_valid())
+    columns = [_texts(cells.column(names.index(name)).filter(filled)) for name in chosen]
+    yield pa.record_batch(columns, names=list(chosen)), size
+
+
+def _texts(column: pa.Array) -> pa.Array:
+    texts = pc.cast(column, pa.large_string())
+    return pc.replace_substring_regex(pc.replace_substring_regex(texts, _MIDNIGHT, r"\1"), _MOMENT, r"\1T\2")
+
+
+# Files of SPSS, SAS and Stata, with the labels of their codes; what they mark as missing is missing.
+
+
+READERS = {
+    ".sav": "read_sav",
+    ".zsav": "read_sav",
+    ".por": "read_por",
+    ".sas7bdat": "read_sas7bdat",
+    ".xpt": "read_xport",
+    ".dta": "read_dta",
+}
+_CHUNK_ROWS = 100_000  # rows of a batch: limits memory. More than elsewhere, for every batch opens the file anew
+
+
+def open_statistical(
+    path: Path, reading: Reading
+) -> tuple[list[str], Callable[[Sequence[str]], Iterator[tuple[pa.RecordBatch, int]]]]:
+    """The names of a file's columns, and a function that reads some of them."""
+    path.stat()  # the system's own error, when it is not there
+    package = optional("pyreadstat", extra="files")
+    reader = getattr(package, READERS[path.suffix.lower()])
+    options: dict[str, Any] = {"output_format": "dict"}
+    if reading.encoding is not None:
+        options["encoding"] = reading.encoding
+    _, found = reader(str(path), metadataonly=True, **options)
+    labels = found.variable_value_labels
+
+    def read(chosen: Sequence[str]) -> Iterator[tuple[pa.RecordBatch, int]]:
+        start = 0
+        while True:
+            columns, _ = reader(str(path), usecols=list(chosen), row_offset=start, row_limit=_CHUNK_ROWS, **options)
+            rows = len(next(iter(columns.values()), ()))
+            if not rows:
+                return
+            start += rows
+            arrays = [_column(columns[name], labels.get(name, {})) for name in chosen]
+            yield pa.record_batch(arrays, names=list(chosen)), 0
+
+    return list(found.column_names), read
+
+
+def _column(values: Sequence[object], labels: Mapping[object, str]) -> pa.Array:
+    """The values, a code that has a label as its label.
+
+    What the file marks as missing comes as None, or as an empty text.
+    """
+    if not labels:
+        return column_of(values)
+    texts = {canonical_text(code): label for code, label in labels.items()}
+    if None in texts:
+        raise SourceError("a missing value has a label")
+    return pa.array([texts.get(text, text) for text in map(canonical_text, values)], pa.large_string())
+
 
 MEMORY, SECONDS = "CROSSTALLY_READ_MEMORY", "CROSSTALLY_READ_SECONDS"
 """The environment variables that set the limits: gigabytes, and seconds of CPU time."""
@@ -182,9 +303,6 @@ def serve() -> None:
 
 
 def _opened(request: dict[str, Any]) -> Any:
-    from crosstally.sources.sheets import open_sheet
-    from crosstally.sources.statistical import open_statistical
-
     opener = open_sheet if request["kind"] == "sheet" else open_statistical
     return opener(Path(request["path"]), Reading.from_dict(request["reading"]))
 

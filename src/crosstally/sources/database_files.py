@@ -5,17 +5,53 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from datetime import date, datetime
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
 
 from crosstally.checks import optional
 from crosstally.errors import SourceError
-from crosstally.sources.option_words import how_to_say
-from crosstally.sources.python_values import column_of
-from crosstally.sources.reading import Reading
+from crosstally.schema import canonical_text
+from crosstally.sources.guard import how_to_say
+from crosstally.sources.reading_options import Reading
 
-__all__ = ["open_duckdb", "open_sqlite"]
+__all__ = ["column_of", "open_duckdb", "open_sqlite"]
+
+
+# Columns of Python's values, of one kind or of several, as Arrow arrays.
+
+
+_KINDS: dict[type, pa.DataType] = {
+    bool: pa.bool_(),
+    int: pa.int64(),
+    float: pa.float64(),
+    Decimal: pa.decimal256(76, 38),  # as text it might be meant in two ways
+    str: pa.large_string(),
+    bytes: pa.large_binary(),  # no attribute takes it, and the error names the column
+    date: pa.date32(),
+    datetime: pa.timestamp("us"),
+}
+
+
+def column_of(values: Sequence[object]) -> pa.Array:
+    """The values as an array. Where they are of several kinds each becomes its canonical text.
+
+    What becomes of a value depends on no other: a number and its canonical text fall into the same cells.
+
+    >>> column_of([1, None, 2]).type, column_of([1, "a", 2.5]).to_pylist()
+    (DataType(int64), ['1', 'a', '2.5'])
+    """
+    kinds = {type(value) for value in values if value is not None}
+    if len(kinds) == 1:
+        (kind,) = kinds
+        if kind in _KINDS:
+            return pa.array(values, _KINDS[kind])
+    if bytes in kinds:
+        return pa.array([None] * len(values), pa.large_binary())
+    return pa.array([canonical_text(value) for value in values], pa.large_string())
+
 
 Read = Callable[[Sequence[str]], Iterator[tuple[pa.RecordBatch, int]]]
 _CHUNK_ROWS = 65_536  # rows of a batch: limits memory, as in ``rows``. Counts do not depend on it

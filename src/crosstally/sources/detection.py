@@ -19,14 +19,12 @@ import pyarrow.compute as pc
 from crosstally.errors import AmbiguousNumbersError, SourceError
 from crosstally.schema import Schema
 from crosstally.sources.codes.arrays import is_text, plain_text
-from crosstally.sources.columns import Columns
-from crosstally.sources.drafting.spellings import missing_tokens
+from crosstally.sources.drafting.words import missing_tokens
 from crosstally.sources.encodings import GUESS, decoded_head, encoding_of, is_utf8, read_head
-from crosstally.sources.guard import guarded
+from crosstally.sources.guard import guarded, how_to_say
 from crosstally.sources.kinds import source_of
-from crosstally.sources.number_texts import NumbersSeen, is_any_number
-from crosstally.sources.option_words import how_to_say
-from crosstally.sources.reading import NO_OPTIONS, Reading
+from crosstally.sources.reading_options import NO_OPTIONS, NumbersSeen, Reading, is_any_number
+from crosstally.sources.row_cells import Columns
 from crosstally.sources.source import ANY_UNIT, Scan, Source
 from crosstally.sources.text_files import DELIMITERS, after_lines, format_of
 

@@ -7,13 +7,12 @@ from typing import Any
 
 from crosstally.errors import SourceError
 from crosstally.schema import MAX_ATTRIBUTES, About, ColumnReading, RowReading, Schema, Unit
-from crosstally.sources.drafting.column import Column, DraftedColumn
-from crosstally.sources.drafting.units import RowsOfUnits
+from crosstally.sources.drafting.column import Column, DraftedColumn, RowsOfUnits
 from crosstally.sources.kinds import source_of
-from crosstally.sources.reading import NO_OPTIONS, Reading
+from crosstally.sources.reading_options import NO_OPTIONS, Reading
 from crosstally.sources.source import ANY_UNIT, Scan
 
-__all__ = ["Draft", "DraftedColumn", "RowsOfUnits", "draft"]
+__all__ = ["Draft", "DraftedColumn", "draft"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from crosstally.errors import SourceError
-from crosstally.sources.option_words import how_to_say
+from crosstally.sources.guard import how_to_say
 
 __all__ = [
     "BLOCK_BYTES",

@@ -18,10 +18,10 @@ import pyarrow as pa
 from crosstally.errors import SourceError
 from crosstally.sources.encodings import COMPRESSIONS
 from crosstally.sources.guard import DAMAGED, guarded
-from crosstally.sources.reading import Reading
+from crosstally.sources.reading_options import Reading
 from crosstally.sources.source import RowStream, Scan, Source, chosen_columns
 
-__all__ = ["Files", "open_file", "paths_of"]
+__all__ = ["Files", "paths_of"]
 
 Read = Callable[[Sequence[str]], Iterator[tuple[pa.RecordBatch, int]]]
 """Reads the columns named: each batch, and how many bytes of the file were read by then."""

@@ -7,6 +7,7 @@ written here, and carries no other exception along.
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable
 from types import TracebackType
 from typing import TypeVar
@@ -14,9 +15,30 @@ from typing import TypeVar
 import pyarrow as pa
 
 from crosstally.errors import CrosstallyError, SourceError
-from crosstally.sources.option_words import how_to_say
+from crosstally.schema.reading import ColumnName
 
-__all__ = ["DAMAGED", "NOT_UTF8", "guarded"]
+__all__ = ["DAMAGED", "NOT_UTF8", "guarded", "how_to_say"]
+
+
+# The words of errors that name an option of reading.
+
+
+def how_to_say(option: str, value: str | None = None, *, column: str | None = None) -> str:
+    """The words of an error that name an option, on the command line and in Python.
+
+    >>> print(how_to_say("delimiter", ";"))
+    --delimiter ';' (in Python: Reading(delimiter=';'))
+    >>> print(how_to_say("decimal", ",", column="income"))
+    --decimal income=, (in Python: Reading(decimal={'income': ','}))
+    """
+    if value is None:
+        return f"--{option} (in Python: Reading({option}=...))"
+    if column is None:
+        return f"--{option} {shlex.quote(value)} (in Python: Reading({option}={value!r}))"
+    column = column.shown if isinstance(column, ColumnName) else column
+    typed = shlex.quote(f"{column}={value}") if value != "," else f"{shlex.quote(f'{column}=')},"
+    return f"--{option} {typed} (in Python: Reading({option}={{{column!r}: {value!r}}}))"
+
 
 NOT_UTF8 = f"it is not UTF-8 text; if it is Windows' text say {how_to_say('encoding', 'cp1252')}"
 DAMAGED = "it is damaged, cut short, or not what its name says"

@@ -16,8 +16,7 @@ from crosstally.sources.files import Files, paths_of
 from crosstally.sources.guard import guarded
 from crosstally.sources.parts import PartFiles, Parts
 from crosstally.sources.source import RowStream, Scan, Source, YieldsBatches, chosen_columns
-from crosstally.sources.spark import is_spark
-from crosstally.sources.spark_counts import SparkRows
+from crosstally.sources.spark import SparkRows, is_spark
 from crosstally.sources.table_objects import TableRows, is_table
 
 __all__ = ["count", "count_share", "encode_rows", "source_of"]

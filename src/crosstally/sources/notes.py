@@ -13,8 +13,8 @@ from pathlib import Path
 from crosstally.errors import SourceError
 from crosstally.platform_files import add_private_line
 from crosstally.schema import Schema
-from crosstally.sources.columns import Columns
-from crosstally.sources.reading import Reading
+from crosstally.sources.reading_options import Reading
+from crosstally.sources.row_cells import Columns
 
 __all__ = ["note_digest", "note_reading", "reading_digest"]
 

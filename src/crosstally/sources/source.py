@@ -17,17 +17,15 @@ from typing import TYPE_CHECKING, Protocol
 import pyarrow as pa
 
 from crosstally.errors import SourceError
-from crosstally.sources.guard import DAMAGED, guarded
-from crosstally.sources.numbers import Numbers
-from crosstally.sources.option_words import how_to_say
-from crosstally.sources.reading import NO_OPTIONS, Reading
+from crosstally.sources.guard import DAMAGED, guarded, how_to_say
+from crosstally.sources.reading_options import NO_OPTIONS, Numbers, Reading
 
 if TYPE_CHECKING:
     from crosstally.measurements import ExactTable
     from crosstally.plans.plan import Plan
     from crosstally.query.queries import Product
-    from crosstally.sources.columns import Counting
     from crosstally.sources.parts import MergedParts
+    from crosstally.sources.row_cells import Counting
 
 __all__ = [
     "ANY_UNIT",

@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from crosstally.schema import Unit
-from crosstally.sources.codes.texts import canonical_texts
+from crosstally.sources.codes.encode import canonical_texts
 
 __all__ = ["Bound", "id_hashes", "text_bytes"]
 

@@ -8,7 +8,7 @@ from crosstally.browser.steward import edits
 from crosstally.browser.steward.cards import facts
 from crosstally.errors import CrosstallyError, SchemaError
 from crosstally.schema import Attribute, Impossible, Level, PublicCounts, Schema
-from crosstally.sources.drafting.bins import bin_names
+from crosstally.sources.drafting.edges import bin_names
 from reviewing import reviewed
 
 

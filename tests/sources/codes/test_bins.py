@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crosstally.schema import Attribute
-from crosstally.sources.codes.columns import encode, matcher_of
+from crosstally.sources.codes.encode import encode, matcher_of
 from reference_sources import cell_of
 
 EDGES = (-2, 0, 0.1, 18, 64.5, 120)

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from crosstally.errors import SourceError
 from crosstally.schema import Attribute
-from crosstally.sources.codes.columns import encode, matcher_of
-from crosstally.sources.codes.texts import canonical_texts
+from crosstally.sources.codes.encode import canonical_texts, encode, matcher_of
 from reference_sources import text_of
 
 LABELS = ("1", "0", "-7", "2.5", "0.1", "true", "false", "é", "01", "2024-02-29", "10000000000000000000000", "inf")

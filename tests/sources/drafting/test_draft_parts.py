@@ -7,9 +7,8 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from crosstally.sources.drafting.bins import bin_names, edges_from_rows, is_crowded
-from crosstally.sources.drafting.order import in_order
-from crosstally.sources.drafting.spellings import grouped, missing_tokens
+from crosstally.sources.drafting.edges import bin_names, edges_from_rows, is_crowded
+from crosstally.sources.drafting.words import grouped, in_order, missing_tokens
 
 
 @pytest.mark.parametrize(

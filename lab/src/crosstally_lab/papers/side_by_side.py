@@ -22,10 +22,9 @@ from crosstally.pipeline import release
 from crosstally.query.queries import Cells
 from crosstally.releases import Release
 from crosstally.schema import Schema
-from crosstally.sources.columns import Columns
 from crosstally.sources.kinds import source_of
-from crosstally.sources.reading import NO_OPTIONS
-from crosstally.sources.row_cells import kept_rows
+from crosstally.sources.reading_options import NO_OPTIONS
+from crosstally.sources.row_cells import Columns, kept_rows
 from crosstally.sources.source import BATCH_ROWS
 from crosstally.strategies import Direct, Fourier, GreedyMerge, Residual, Strategy, Views
 from crosstally.typing import Floats

@@ -11,7 +11,7 @@ from pathlib import Path
 from crosstally.errors import CrosstallyError, SchemaError
 from crosstally.platform_files import write_bytes, write_text
 from crosstally.schema import RowReading, Schema
-from crosstally.sources.distributions import Distribution, Distributions
+from crosstally.sources.inspection import Distribution, Distributions
 from crosstally.strategies.proposal import Proposal
 from crosstally.strategies.verdicts import ExpectedError
 

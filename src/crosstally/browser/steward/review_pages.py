@@ -26,8 +26,8 @@ from crosstally.browser.steward.session import COOKIE, Session, write_entrance
 from crosstally.budget import Budget
 from crosstally.errors import CrosstallyError, SchemaError
 from crosstally.schema import Schema
-from crosstally.sources.distributions import FEW_ROWS
-from crosstally.sources.drafting.bins import bin_names
+from crosstally.sources.drafting.edges import bin_names
+from crosstally.sources.inspection import FEW_ROWS
 from crosstally.strategies.proposal import Proposal
 
 __all__ = ["create_app", "serve"]

@@ -3,18 +3,175 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from crosstally.errors import OutsideValueError
-from crosstally.schema import Attribute, Outside, ValueRule
-from crosstally.sources.codes.columns import Matcher, encode, matcher_of
-from crosstally.sources.codes.read import read_codes
+from crosstally.schema import Attribute, Outside, ValueRule, canonical_text
+from crosstally.sources.codes.arrays import check_readable, flags, is_text, numbers, plain_text, plain_values
+from crosstally.sources.codes.bins import Bins
+from crosstally.sources.codes.values import MAY_CHANGE, Values, float_text
+from crosstally.sources.guard import guarded
 
-__all__ = ["Encoder"]
+__all__ = ["Encoder", "canonical_texts", "encode", "matcher_of", "read_texts"]
+
+
+# A column of any Arrow type as codes, one for each row. With n labels the codes are 0 to n - 1 for the labels, n for a
+# value outside them and n + 1 for a missing one; what becomes of the last two is the attribute's rule and not decided
+# here.
+
+
+Codes = NDArray[Any]
+
+
+class Matcher(Protocol):
+    """One attribute's labels, ready to be matched with values of each kind."""
+
+    @property
+    def labels(self) -> int:
+        """How many labels there are."""
+
+    @property
+    def dtype(self) -> type[np.unsignedinteger[Any]]:
+        """The smallest type that holds all codes."""
+
+    def scalar(self, value: object) -> int:
+        """The code of one value: the definition that the others must agree with."""
+
+    def integers(self, values: NDArray[Any]) -> Codes:
+        """The codes of integers of any width."""
+
+    def floats(self, values: NDArray[Any]) -> Codes:
+        """The codes of floats of any width, none of which is NaN (those may get any code)."""
+
+    def texts(self, values: pa.Array) -> Codes:
+        """The codes of texts (string or large_string; nulls may get any code)."""
+
+
+def matcher_of(attribute: Attribute) -> Matcher:
+    """The attribute's labels or bins, ready to be matched."""
+    return Bins(attribute) if attribute.edges else Values(attribute)
+
+
+def encode(name: str, column: pa.Array, matcher: Matcher) -> Codes:
+    """The codes of a column."""
+    kind = column.type
+    check_readable(name, kind)
+    codes: Codes
+    if pa.types.is_dictionary(kind):
+        return _encode_dictionary(name, column, matcher)
+    if pa.types.is_null(kind) or not len(column):
+        return np.full(len(column), matcher.labels + 1, matcher.dtype)
+    if pa.types.is_boolean(kind):
+        table = np.array([matcher.scalar(False), matcher.scalar(True)], matcher.dtype)
+        codes = table[numbers(pc.cast(column, pa.uint8()))]
+    elif pa.types.is_integer(kind):
+        codes = matcher.integers(numbers(column))
+    elif pa.types.is_floating(kind):
+        values = numbers(column)
+        codes = matcher.floats(values)
+        codes[np.isnan(values)] = matcher.labels + 1
+    elif is_text(kind):
+        codes = guarded(f"column {name!r}", lambda: matcher.texts(plain_text(column)), otherwise="it is damaged")
+    else:
+        codes = _encode_distinct(name, column, matcher)
+    if column.null_count:
+        codes[flags(column.is_null())] = matcher.labels + 1
+    return codes
+
+
+def _encode_dictionary(name: str, column: pa.DictionaryArray, matcher: Matcher) -> Codes:
+    table = np.append(encode(name, column.dictionary, matcher), matcher.dtype(matcher.labels + 1))
+    indices = column.indices
+    if indices.null_count:
+        indices = pc.fill_null(pc.cast(indices, pa.int64()), len(column.dictionary))
+    codes: Codes = table[numbers(indices)] if len(column) else table[:0]
+    return codes
+
+
+def _encode_distinct(name: str, column: pa.Array, matcher: Matcher) -> Codes:
+    encoded = pc.dictionary_encode(column)
+    values = plain_values(name, encoded.dictionary)
+    table = np.array([matcher.scalar(value) for value in values] + [matcher.labels + 1], matcher.dtype)
+    codes: Codes = table[numbers(pc.fill_null(encoded.indices, len(values)))]
+    return codes
+
+
+# A column of any Arrow type as canonical texts.
+
+
+def canonical_texts(name: str, column: pa.Array) -> pa.Array:
+    """The canonical text of each value (large_string); null where it is missing."""
+    kind = column.type
+    check_readable(name, kind)
+    if pa.types.is_null(kind) or not len(column):
+        return pa.nulls(len(column), pa.large_string())
+    if pa.types.is_dictionary(kind):
+        return canonical_texts(name, column.dictionary).take(column.indices)
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+        return pc.cast(column, pa.large_string())
+    if is_text(kind):
+        texts = pc.cast(plain_text(column), pa.large_string())
+        return guarded(f"column {name!r}", lambda: _from_texts(texts), otherwise="it is damaged")
+    encoded = pc.dictionary_encode(column)
+    if pa.types.is_floating(kind):
+        texts = [_float_or_missing(value) for value in numbers(encoded.dictionary)]
+    else:
+        texts = [canonical_text(value) for value in plain_values(name, encoded.dictionary)]
+    return pa.array(texts, pa.large_string()).take(encoded.indices)
+
+
+def _float_or_missing(value: np.floating[Any]) -> str | None:
+    if np.isnan(value):
+        return None
+    return float_text(value) if np.isfinite(value) else str(value)
+
+
+def _from_texts(texts: pa.Array) -> pa.Array:
+    unsettled = pc.or_(pc.invert(pc.string_is_ascii(texts)), pc.match_substring_regex(texts, MAY_CHANGE))
+    unsettled = pc.fill_null(unsettled, False)
+    places = np.flatnonzero(flags(unsettled))
+    if not len(places):
+        return texts
+    encoded = pc.dictionary_encode(texts.filter(unsettled))
+    settled = [canonical_text(value) for value in encoded.dictionary.to_pylist()]
+    replacements = pa.array(settled, pa.large_string()).take(encoded.indices)
+    return pc.replace_with_mask(texts, unsettled, replacements)
+
+
+# Columns whose values a rule of the schema's reading turns into labels first. Each different value is looked at once,
+# by itself: what becomes of a row depends on no other row.
+
+
+def read_codes(name: str, column: pa.Array, rule: ValueRule, matcher: Matcher) -> NDArray[Any]:
+    """The codes of a column after its rule, as ``encode`` gives them without one."""
+    texts, places = _distinct(name, column, rule)
+    table = np.array([*map(matcher.scalar, texts), matcher.labels + 1], matcher.dtype)
+    codes: NDArray[Any] = table[places]
+    return codes
+
+
+def read_texts(name: str, column: pa.Array, rule: ValueRule) -> pa.Array:
+    """The texts of a column after its rule (large_string); null where a value is missing."""
+    texts, places = _distinct(name, column, rule)
+    return pa.array([*texts, None], pa.large_string()).take(pa.array(places))
+
+
+def _distinct(name: str, column: pa.Array, rule: ValueRule) -> tuple[list[str | None], NDArray[np.int64]]:
+    """What each different value means, and which of them every row has; the number after the last is for none."""
+    check_readable(name, column.type)
+    if pa.types.is_null(column.type):
+        return [], np.zeros(len(column), np.int64)
+    if not pa.types.is_dictionary(column.type):
+        column = pc.dictionary_encode(plain_text(column))
+    known = canonical_texts(name, column.dictionary).to_pylist()
+    texts = [None if text is None else rule.text(text) for text in known]
+    indices = pc.fill_null(pc.cast(column.indices, pa.int64()), len(texts))
+    return texts, numbers(indices) if len(column) else np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from crosstally.errors import SourceError
 
-__all__ = ["MEMORY_BYTES", "KeptCodes"]
+__all__ = ["KeptCodes"]
 
 MEMORY_BYTES = 256 * 2**20
 """The codes of so many bytes stay in memory; those that come after are written to a file. 8 million rows of 32
