@@ -1,6 +1,7 @@
 """Sources of a user's own, and a new kind of source added to the program."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -85,6 +86,16 @@ def test_a_source_is_a_source_of_itself() -> None:
     assert source_of(found) is found
 
 
+ASKS = re.compile(r"\bis_(spark|table)\(|isinstance\([^()]*\b(Database|SparkTable|Parts|Files|\w+Rows)\b")
+OF_KINDS = ("sources/kinds.py", "sources/spark.py", "sources/table_objects.py", "sources/databases.py")
+
+
+def test_nobody_else_asks_which_kind_of_source_it_is() -> None:
+    found = {path.relative_to(SRC).as_posix() for path in SRC.rglob("*.py") if ASKS.search(path.read_text("utf-8"))}
+    assert "sources/kinds.py" in found
+    assert found <= {*OF_KINDS}
+
+
 # A new kind of source, as an engineer would add it: a class, and a line that chooses it
 
 NEW = '''"""Lines of a log, key=value, as a source."""
@@ -125,7 +136,7 @@ PATCH = {"sources/log_lines.py": ("", NEW), "sources/kinds.py": (ANCHOR, CHOSEN 
 
 
 def test_a_new_kind_of_source_touches_two_files(tmp_path: Path) -> None:
-    shutil.copytree(SRC, tmp_path / "crosstally", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(SRC, tmp_path / "crosstally")  # with its compiled kernels
     for name, (old, new) in PATCH.items():
         path = tmp_path / "crosstally" / name
         text = path.read_text(encoding="utf-8") if path.exists() else ""
