@@ -49,7 +49,7 @@ CEILINGS: Mapping[str, int] = {
 ENTRANCES = ("privacy.measure", "sources.counts", "sources.parts")
 """Where rows become noisy numbers: what these import, functions' own imports included, is trusted."""
 
-READERS = ("sources.kinds",)
+READERS = ("sources.kinds", "sources.databases")
 """What these import beside it is listed apart: kinds of sources, which counting does not know. Readers go row by row:
 they may misread a row, and cannot read another. The page of the trusted base says which of them must ensure more."""
 

@@ -27,7 +27,7 @@ from crosstally.sources.guard import guarded
 from crosstally.sources.one_select import CheckedQuery, check_columns, checked_query
 from crosstally.sources.source import ANY_UNIT, WEIGHT, AnyUnit, RowStream, Scan, Source, chosen_columns
 
-__all__ = ["Database", "DatabaseRows", "grouped_query", "read_query"]
+__all__ = ["Database", "grouped_query", "read_query"]
 
 
 # Rows that a database groups before they travel: equal rows once, with how many there are. A group must hold rows of
@@ -112,7 +112,7 @@ Execute = Callable[[str], tuple[list[str], Batches]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Database:
+class Database(Source):
     """The rows of a query as a source: one SELECT, run in one snapshot of the database when the rows are counted.
 
     Give exactly one of ``url``, ``dsn_env`` and ``connection``. No password is held here: the
@@ -159,6 +159,25 @@ class Database:
         if self.dsn_env is None:
             self._checked(ANY_UNIT)
 
+    def streams(self, scan: Scan) -> Iterator[RowStream]:
+        """The query as one stream, of equal rows once where that is allowed and saves time."""
+        yield RowStream(_SOURCE, None, self._read(scan))
+
+    def _read(self, scan: Scan) -> Generator[tuple[pa.RecordBatch, int]]:
+        choose = partial(chosen_columns, "the query", needed=scan.columns)
+        with read_query(self, choose if scan.may_group else None, unit=scan.unit) as (names, found):
+            chosen = [*choose([name for name in names if name != WEIGHT]), *(name for name in names if name == WEIGHT)]
+            for batch in found:
+                yield _plain_columns(batch.select(chosen)), 0
+
+    def joins(self, unit: str | None) -> Mapping[str, str]:
+        """How each table was joined that the query joins."""
+        return self._checked(unit).joins
+
+    def leaves_rows_out(self, unit: str | None) -> bool:
+        """Whether the query may leave rows of its tables out."""
+        return self._checked(unit).filters
+
     def _checked(self, unit: str | AnyUnit | None) -> CheckedQuery:
         asserted, public = self.rows_are_units, self.public_tables
         return checked_query(self.query, self._dialect(), rows_are_units=asserted, public_tables=public, unit=unit)
@@ -182,33 +201,6 @@ class Database:
         if not address:
             raise SourceError(f"the environment variable {self.dsn_env!r} is not set; it must hold a database's URL")
         return address
-
-
-class DatabaseRows(Source):
-    """The rows of a query in a database, which may send equal rows once."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self.rows_are_units = database.rows_are_units
-
-    def streams(self, scan: Scan) -> Iterator[RowStream]:
-        """See Source."""
-        yield RowStream(_SOURCE, None, self._read(scan))
-
-    def _read(self, scan: Scan) -> Generator[tuple[pa.RecordBatch, int]]:
-        choose = partial(chosen_columns, "the query", needed=scan.columns)
-        with read_query(self._database, choose if scan.may_group else None, unit=scan.unit) as (names, found):
-            chosen = [*choose([name for name in names if name != WEIGHT]), *(name for name in names if name == WEIGHT)]
-            for batch in found:
-                yield _plain_columns(batch.select(chosen)), 0
-
-    def joins(self, unit: str | None) -> Mapping[str, str]:
-        """See Source."""
-        return self._database._checked(unit).joins
-
-    def leaves_rows_out(self, unit: str | None) -> bool:
-        """See Source."""
-        return self._database._checked(unit).filters
 
 
 @contextmanager

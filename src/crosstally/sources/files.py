@@ -48,7 +48,7 @@ class Files(Source):
         self._rows = rows
 
     def streams(self, scan: Scan) -> Iterator[RowStream]:
-        """See Source."""
+        """The files in their order; raises where one changes while it is read."""
         for path in paths_of(self._rows):
             source = repr(str(path))
             before = guarded(source, path.stat)
@@ -59,14 +59,14 @@ class Files(Source):
             yield RowStream(source, before.st_size, _unchanged(path, before, read(chosen)))
 
     def size(self) -> int | None:
-        """See Source."""
+        """The bytes of all files together; None where one cannot be found."""
         try:
             return sum(path.stat().st_size for path in paths_of(self._rows))
         except (OSError, SourceError):  # whoever reads the rows says what is wrong
             return None
 
     def text_files(self) -> list[Path]:
-        """See Source."""
+        """The text files among them."""
         return [path for path in paths_of(self._rows) if is_text_file(path)]
 
     def shared(self, number: int, of: int, *, by_unit: bool) -> tuple[Source, str, list[tuple[str, int]]]:

@@ -11,12 +11,11 @@ import pyarrow as pa
 
 from crosstally.errors import SourceError
 from crosstally.sources import counts
-from crosstally.sources.databases import Database, DatabaseRows
 from crosstally.sources.files import Files, paths_of
 from crosstally.sources.guard import guarded
 from crosstally.sources.parts import PartFiles, Parts
 from crosstally.sources.source import RowStream, Scan, Source, YieldsBatches, chosen_columns
-from crosstally.sources.spark import SparkRows, is_spark
+from crosstally.sources.spark import SparkTable, is_frame
 from crosstally.sources.table_objects import TableRows, is_table
 
 __all__ = ["count", "count_share", "encode_rows", "source_of"]
@@ -32,14 +31,12 @@ def source_of(rows: Any) -> Source:
         rows: A path, a folder, a glob, a list of them; a table of pandas, Polars, DuckDB, PyArrow or Spark; a
             ``Database``, a ``SparkTable``, ``Parts``; any object with the methods of ``YieldsBatches``; or a source.
     """
-    if isinstance(rows, Source):
+    if isinstance(rows, Source):  # a Database or SparkTable is one
         return rows
-    if is_spark(rows):  # it speaks Arrow too, and would bring all rows here at once
-        return SparkRows(rows)
+    if is_frame(rows):  # it speaks Arrow too, and would bring all rows here at once
+        return SparkTable(rows)
     if is_table(rows):
         return TableRows(rows)
-    if isinstance(rows, Database):
-        return DatabaseRows(rows)
     if isinstance(rows, Parts):
         return PartFiles(partial(paths_of, rows.paths))
     if isinstance(rows, str | os.PathLike):
@@ -62,7 +59,7 @@ class YieldedRows(Source):
         self._name = f"the {type(rows).__name__}"
 
     def streams(self, scan: Scan) -> Generator[RowStream]:
-        """See Source."""
+        """All batches as one stream."""
         names = guarded(self._name, lambda: list(map(str, self._rows.names())), otherwise="its names cannot be had")
         yield RowStream(self._name, None, self._read(chosen_columns(self._name, names, scan.columns)))
 

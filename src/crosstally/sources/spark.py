@@ -47,7 +47,7 @@ from crosstally.sources.spark_tasks import (
 )
 from crosstally.sources.table_objects import check_spark_plan
 
-__all__ = ["SparkRows", "SparkTable", "add_up", "in_spark", "is_spark", "open_session"]
+__all__ = ["SparkTable", "add_up", "in_spark", "is_frame", "open_session"]
 
 _SOURCE = "the Spark table"
 _FAILED = "Spark failed; its own log says more, and may quote rows"
@@ -69,7 +69,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class SparkTable:
+class SparkTable(Source):
     """A table of Spark's catalogue, or Parquet or ORC files that Spark can reach, as a source.
 
     It is read in the active session or, if there is none, in one that crosstally starts with the machine's settings,
@@ -90,16 +90,43 @@ class SparkTable:
     rows_are_units: bool = False
 
     def __post_init__(self) -> None:
-        if not _is_frame(self.name) and (not isinstance(self.name, str) or not self.name.strip()):
+        if not is_frame(self.name) and (not isinstance(self.name, str) or not self.name.strip()):
             raise SourceError(f"a Spark table must be named by a text, got {type(self.name).__name__}")
 
+    def streams(self, scan: Scan) -> Iterator[RowStream]:
+        """The rows of all partitions, one after another, here."""
+        yield RowStream("the DataFrame", None, self._read(scan.columns))
 
-def is_spark(rows: Any) -> bool:
-    """Whether rows are Spark's; it need not be installed."""
-    return isinstance(rows, SparkTable) or _is_frame(rows)
+    def _read(self, needed: Sequence[str] | None) -> Generator[tuple[pa.RecordBatch, int]]:
+        frame = _frame_of(self)
+        names = names_in(frame)
+        chosen = chosen_columns("the DataFrame", names, needed)
+        return ((batch, 0) for batch in read_frame(frame, names, chosen))
+
+    def shared(self, number: int, of: int, *, by_unit: bool) -> tuple[Source, str, list[tuple[str, int]]]:  # noqa: ARG002
+        """Raise: its tasks share the rows out."""
+        raise SourceError("Spark's own tasks share the rows out: give it to a release whole")
+
+    def count(self, counting: Counting, tables: Sequence[Product]) -> tuple[ExactTable, ...]:
+        """The exact counts of each table, made by Spark's tasks.
+
+        Where the schema has a unit, the rows of each unit are brought together by a shuffle before they are bounded.
+        """
+        frame, task = _prepared(self, counting)
+        if counting.columns.schema.unit is None:
+            blocks = in_spark(lambda: frame.mapInArrow(CountRows(task, tuple(tables)), BLOCKS))
+        else:
+            chunks = CountChunks(task, tuple(tables), bounded=False)
+            blocks = in_spark(lambda: _by_place(frame, task).mapInArrow(chunks, BLOCKS))
+        return _tables(blocks, task, tables)
+
+    def keep(self, counting: Counting) -> KeptInSpark:
+        """The rows, encoded by Spark's tasks and kept by its executors."""
+        return KeptInSpark(self, counting)
 
 
-def _is_frame(rows: Any) -> bool:
+def is_frame(rows: Any) -> bool:
+    """Whether rows are a DataFrame of Spark's; it need not be installed."""
     return any(k.__module__.startswith("pyspark.sql") and k.__name__ == "DataFrame" for k in type(rows).__mro__)
 
 
@@ -141,20 +168,19 @@ def _said(error: Exception, method: str) -> str | None:
 # Where it is
 
 
-def frame_of(rows: Any) -> Any:
+def _frame_of(table: SparkTable) -> Any:
     """The DataFrame that is meant; raises when rows depend on others, or on chance, since a task may run twice.
 
     The plan of a session that is a remote one cannot be seen from here.
     """
-    named, asserted = (rows.name, rows.rows_are_units) if isinstance(rows, SparkTable) else (rows, False)
-    frame = in_spark(partial(_opened, named)) if isinstance(named, str) else named
+    frame = in_spark(partial(_opened, table.name)) if isinstance(table.name, str) else table.name
     plan = getattr(frame, "_jdf", None)  # not there when the session is a remote one
     if plan is not None and not in_spark(lambda: plan.queryExecution().analyzed().deterministic()):
         raise SourceError(
             "the DataFrame holds random functions, or ones that are not deterministic, so that a task that runs again "
             "finds other rows: write it to a table first"
         )
-    if plan is not None and not asserted:
+    if plan is not None and not table.rows_are_units:
         in_spark(lambda: check_spark_plan(plan.queryExecution().analyzed()))
     return frame
 
@@ -222,45 +248,6 @@ def read_frame(frame: Any, names: Sequence[str], chosen: Sequence[str]) -> Itera
 # Counts of rows that Spark holds, made by its tasks: only the counts come here, once they are summed.
 
 
-class SparkRows(Source):
-    """Rows that Spark holds. Its tasks count them; only for what must look at rows they come here."""
-
-    def __init__(self, rows: Any) -> None:
-        self._rows = rows
-        self.rows_are_units = isinstance(rows, SparkTable) and rows.rows_are_units
-
-    def streams(self, scan: Scan) -> Iterator[RowStream]:
-        """See Source."""
-        yield RowStream("the DataFrame", None, self._read(scan.columns))
-
-    def _read(self, needed: Sequence[str] | None) -> Generator[tuple[pa.RecordBatch, int]]:
-        frame = frame_of(self._rows)
-        names = names_in(frame)
-        chosen = chosen_columns("the DataFrame", names, needed)
-        return ((batch, 0) for batch in read_frame(frame, names, chosen))
-
-    def shared(self, number: int, of: int, *, by_unit: bool) -> tuple[Source, str, list[tuple[str, int]]]:  # noqa: ARG002
-        """Raise: its tasks share the rows out."""
-        raise SourceError("Spark's own tasks share the rows out: give it to a release whole")
-
-    def count(self, counting: Counting, tables: Sequence[Product]) -> tuple[ExactTable, ...]:
-        """The exact counts of each table, made by Spark's tasks.
-
-        Where the schema has a unit, the rows of each unit are brought together by a shuffle before they are bounded.
-        """
-        frame, task = _prepared(self._rows, counting)
-        if counting.columns.schema.unit is None:
-            blocks = in_spark(lambda: frame.mapInArrow(CountRows(task, tuple(tables)), BLOCKS))
-        else:
-            chunks = CountChunks(task, tuple(tables), bounded=False)
-            blocks = in_spark(lambda: _by_place(frame, task).mapInArrow(chunks, BLOCKS))
-        return _tables(blocks, task, tables)
-
-    def keep(self, counting: Counting) -> KeptInSpark:
-        """The rows, encoded by Spark's tasks and kept by its executors."""
-        return KeptInSpark(self._rows, counting)
-
-
 class KeptInSpark(KeptRows):
     """The rows that count, encoded once and kept by Spark's executors for all stages of a plan; confidential.
 
@@ -268,9 +255,9 @@ class KeptInSpark(KeptRows):
     again: where an executor is lost with its part, the next count fails.
     """
 
-    def __init__(self, rows: Any, counting: Counting) -> None:
+    def __init__(self, table: SparkTable, counting: Counting) -> None:
         """Read and encode the rows."""
-        frame, self._task = _prepared(rows, counting)
+        frame, self._task = _prepared(table, counting)
         task = self._task
         if counting.columns.schema.unit is None:
             chunks = in_spark(lambda: frame.mapInArrow(EncodeRows(task), CHUNKS))
@@ -289,9 +276,9 @@ class KeptInSpark(KeptRows):
             self._chunks._jdf.queryExecution().analyzed().rdd().unpersist(False)
 
 
-def _prepared(rows: Any, counting: Counting) -> tuple[Any, Task]:
+def _prepared(table: SparkTable, counting: Counting) -> tuple[Any, Task]:
     """The columns that are needed of a DataFrame, and what its tasks must know."""
-    frame = frame_of(rows)
+    frame = _frame_of(table)
     names = names_in(frame)
     chosen = chosen_columns("the DataFrame", names, counting.columns.needed)
     return selected(frame, names, chosen), Task(counting, tuple(chosen))

@@ -172,7 +172,7 @@ class TableRows(Source):
         self.is_read_again = in_files or bool(kinds & _FRAMES) or isinstance(rows, pa.Table | pa.RecordBatch)
 
     def streams(self, scan: Scan) -> Iterator[RowStream]:
-        """See Source."""
+        """The table as one stream; raises where a query's rows depend on other rows."""
         _check_rows(self._rows, scan.unit)
         yield RowStream(self._name, None, self._read(scan.columns))
 
@@ -184,11 +184,11 @@ class TableRows(Source):
         return ((batch.select(chosen), 0) for batch in reader)
 
     def joins(self, unit: str | None) -> Mapping[str, str]:
-        """See Source."""
+        """How each table was joined that a relation joins."""
         return _checked_relation(self._rows, unit).joins if _is_relation(self._rows) else {}
 
     def leaves_rows_out(self, unit: str | None) -> bool:
-        """See Source."""
+        """Whether a relation may leave rows of its tables out."""
         return _is_relation(self._rows) and _checked_relation(self._rows, unit).filters
 
 
