@@ -94,24 +94,14 @@ ENTRIES = (
         "privacy/test_ledger_names",
     ),
     Entry(
-        "privacy/mounts.py",
-        "file systems on which locks do not hold are refused",
-        "privacy/test_ledger_names",
-    ),
-    Entry(
         "plans/plan.py",
         "the cost of a plan is that of all its requests together, and never above its budget",
         "privacy/test_sensitivity strategies/test_strategies",
     ),
     Entry(
         "plans/request.py",
-        "grouping equal requests loses none of them",
-        "plans/test_joint_sensitivity",
-    ),
-    Entry(
-        "plans/stages.py",
-        "the budgets of all stages add up to no more than the whole",
-        "test_stages test_exact_budgets",
+        "grouping equal requests loses none of them; the budgets of all stages add up to no more than the whole",
+        "plans/test_joint_sensitivity test_stages test_exact_budgets",
     ),
     Entry(
         "plans/joint_cost.py",
@@ -129,6 +119,11 @@ ENTRIES = (
         "query/test_queries privacy/test_sensitivity",
     ),
     Entry(
+        "query/linear.py",
+        "the sensitivity of a linear query, and its correct answer",
+        "query/test_queries plans/test_linear_cost",
+    ),
+    Entry(
         "query/choice.py",
         "no unit changes a score by more than the stated sensitivity; scores are whole numbers and are not published",
         "privacy/test_choice",
@@ -139,19 +134,14 @@ ENTRIES = (
         "query/test_queries test_groups",
     ),
     Entry(
-        "query/groups.py",
+        "query/ways.py",
         "an attribute has one grouping in a release; a grouped table takes the place of no other",
         "test_groups residuals/test_nested",
     ),
     Entry(
-        "query/kronecker.py",
-        "the sensitivity of a Kronecker product of matrices, and its correct answer",
-        "query/test_kronecker plans/test_costs",
-    ),
-    Entry(
-        "query/contrast_map.py",
-        "what one row adds to a contrast: its columns and their norms",
-        "query/test_contrast_map privacy/test_sensitivity",
+        "query/operators.py",
+        "what one row adds along an attribute: values, groups, a contrast or a matrix, and the norms of it",
+        "query/test_kronecker query/test_contrast_map plans/test_costs privacy/test_sensitivity",
     ),
     Entry(
         "query/contrast_moves.py",
@@ -164,7 +154,7 @@ ENTRIES = (
         "test_budget test_exact_budgets privacy/test_accounting",
     ),
     Entry(
-        "schema/schema.py schema/attribute.py schema/canonical.py schema/fields.py",
+        "schema/schema.py schema/attribute.py schema/canonical.py",
         (
             "who is protected (the unit and its largest number of rows), and which cells exist; a ledger identifies "
             "both by `identity`"
@@ -351,8 +341,8 @@ ENTRIES = (
     ),
     Entry(
         (
-            "local/client/amounts.py local/client/checks.py local/client/draws.py local/client/errors.py "
-            "local/client/reporting.py local/client/rows.py local/client/rules.py local/client/store.py"
+            "local/client/amounts.py local/client/protocol_checks.py local/client/draws.py local/client/client_errors.py "
+            "local/client/reporting.py local/client/row_codes.py local/client/field_rules.py local/client/store.py"
         ),
         (
             "a device checks the whole protocol, charges, and only then reads its row; every draw has the "
@@ -374,11 +364,10 @@ ONLY_IMPORTED = (
     ("checks.py errors.py", "refusals of what has the wrong kind; errors", "they raise, and compute nothing"),
     ("html_text.py", "schemas, plans and measurements show themselves in notebooks", "what they show is publishable"),
     (
-        "schema/about.py schema/bought.py schema/facts.py schema/hierarchy.py",
+        "schema/about.py schema/facts.py schema/hierarchy.py",
         "a schema describes its data",
         "no cell that is counted depends on a description or a fact",
     ),
-    ("extras.py", "optional packages", "it only imports them"),
     ("typing.py", "the names of array types", "it contains names of types"),
     ("workload.py", "a plan says which tables it is for", "the cost follows from the requests alone"),
     ("query/along.py", "a workload may want ranges", "it describes what is wanted, never what is measured"),

@@ -86,7 +86,7 @@ def test_a_source_is_a_source_of_itself() -> None:
     assert source_of(found) is found
 
 
-ASKS = re.compile(r"\bis_(frame|table)\(|isinstance\([^()]*\b(Database|SparkTable|Parts|Files|\w+Rows)\b")
+ASKS = re.compile(r"(?<!def )\bis_(frame|table)\(|isinstance\([^()]*\b(Database|SparkTable|Parts|Files|\w+Rows)\b")
 OF_KINDS = ("sources/kinds.py", "sources/spark.py", "sources/table_objects.py", "sources/databases.py")
 
 

@@ -282,7 +282,7 @@ def test_a_file_that_changes_while_it_is_read_spends_nothing(kind: str, tmp_path
             file.write(b"M,x\n")
 
     before = sorted(tmp_path.iterdir())
-    for strategy in ("direct", "stepwise"):  # in one stage and in several
+    for strategy in ("direct", "two-stage"):  # in one stage and in several
         with pytest.raises(SourceError, match=r"people\..*' changed while it was read, .* nothing was spent") as caught:
             ct.release(path, SCHEMA, epsilon=1, strategy=strategy, ledger=ledger, progress=somebody_writes)
         assert caught.value.__context__ is None
