@@ -342,7 +342,8 @@ ENTRIES = (
     Entry(
         (
             "local/client/amounts.py local/client/protocol_checks.py local/client/draws.py "
-            "local/client/client_errors.py local/client/reporting.py local/client/row_codes.py local/client/field_rules.py local/client/store.py"
+            "local/client/client_errors.py local/client/reporting.py local/client/row_codes.py "
+            "local/client/field_rules.py local/client/store.py"
         ),
         (
             "a device checks the whole protocol, charges, and only then reads its row; every draw has the "

@@ -14,7 +14,7 @@ import pytest
 
 import crosstally as ct
 from crosstally.errors import SourceError
-from crosstally.sources import check, count, draft, encode_rows, source_of
+from crosstally.sources import Share, check, count, count_share, draft, encode_rows, source_of
 from crosstally.sources.source import Source
 
 SRC = Path(ct.__file__).parent
@@ -76,8 +76,18 @@ def test_what_it_gets_wrong_is_said_without_a_value() -> None:
             count(Yields(given, names), SCHEMA, [["sex"]])
         assert "Mallory" not in str(caught.value)
         assert caught.value.__context__ is None
+    for ask in (count, count_share):
+        with pytest.raises(SourceError, match=r"rows must be .* got int"):
+            ask(7, SCHEMA, [["sex"]], *([Share(1, 2)] if ask is count_share else []))
     with pytest.raises(SourceError, match=r"rows must be .* got int"):
-        source_of(7)
+        ct.detect_reading(7)
+
+
+def test_what_was_paid_for_needs_no_source() -> None:
+    ledger = ct.Ledger.in_memory(schema=SCHEMA, budget=ct.Budget(epsilon=2), neighbours=ct.Neighbours.ADD_REMOVE)
+    first = ct.release(TABLE, SCHEMA, epsilon=1, ledger=ledger, key="k", strategy="direct")
+    again = ct.release(None, plan=ledger.plan("k"), ledger=ledger, key="k")
+    assert again.marginal("sex").values.tolist() == first.marginal("sex").values.tolist()
 
 
 def test_a_source_is_a_source_of_itself() -> None:

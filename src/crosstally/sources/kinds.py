@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator, Sequence
 from functools import partial, wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar
 
 import pyarrow as pa
 
@@ -45,10 +45,27 @@ def source_of(rows: Any) -> Source:
         return Files(rows)
     if callable(getattr(rows, "names", None)) and callable(getattr(rows, "batches", None)):
         return YieldedRows(rows)
-    raise SourceError(
-        "rows must be a path, a folder, a glob, a list of them, or a table of pandas, Polars, DuckDB or PyArrow, "
-        f"got {type(rows).__name__}"
-    )
+    return NoRows(rows)
+
+
+class NoRows(Source):
+    """What a user gave and is no source: an error says so when rows are asked for, which an old key never does."""
+
+    is_read_again = True
+
+    def __init__(self, given: object) -> None:
+        self._kind = type(given).__name__
+
+    def streams(self, scan: Scan | None = None) -> NoReturn:  # noqa: ARG002
+        """Raise: there are no rows."""
+        raise SourceError(
+            "rows must be a path, a folder, a glob, a list of them, or a table of pandas, Polars, DuckDB or PyArrow, "
+            f"got {self._kind}"
+        )
+
+    def shared(self, number: int, of: int, *, by_unit: bool) -> NoReturn:  # noqa: ARG002
+        """Raise: there are no rows."""
+        self.streams()
 
 
 class YieldedRows(Source):
