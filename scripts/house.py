@@ -25,22 +25,22 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "crosstally"
 
 CEILINGS: Mapping[str, int] = {
-    "code lines": 41_185,
+    "code lines": 41_203,
     "files": 347,
-    "code lines with laboratory and benchmarks": 52_879,
-    "classes": 444,
+    "code lines with laboratory and benchmarks": 52_897,
+    "classes": 445,
     "classes that define interval": 5,
-    "public class names twice": 3,
+    "public class names twice": 0,
     "module names twice": 0,
     "dispatches on kinds of queries": 8,
     "trusted files": 52,
-    "trusted code lines": 7_052,
+    "trusted code lines": 7_057,
     "long files": 0,
     "long functions": 5,
     "words of docs": 48_000,
     "walk: row to marginal": 88,
     "walk: direct": 73,
-    "functions of direct": 737,
+    "functions of direct": 739,
     "walk: plan": 41,
     "walk: unmeasured": 47,
 }

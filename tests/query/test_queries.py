@@ -1,14 +1,18 @@
 """Queries: answers worked by hand, JSON both ways. Sensitivities are checked by brute force in tests/privacy."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
 from crosstally.budget import Neighbours, Sensitivity
 from crosstally.errors import QueryError, TooManyCellsError
 from crosstally.query.linear import Linear, Term
-from crosstally.query.queries import Cells, Contrast, Query
+from crosstally.query.operators import Operator
+from crosstally.query.queries import Cells, Contrast, Product, Query
 from crosstally.query.query_json import query_from_dict
 from crosstally.schema import Attribute, Outside, Schema, Unit
+from crosstally.typing import Integers
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE
 SCHEMA = Schema([Attribute("a", ["0", "1"]), Attribute("b", ["0", "1", "2"])])
@@ -101,3 +105,16 @@ def test_a_linear_query_over_too_many_cells() -> None:
     query = Linear(tuple(Term(1, ((f"a{i}", (0, 1)),)) for i in range(30)))
     with pytest.raises(TooManyCellsError, match="at most 5,000,000 cells, got 1,073,741,824"):
         query.sensitivity(large, ADD)
+
+
+def test_an_operator_without_json_is_not_written_as_another() -> None:
+    """It would be charged as one query and read again as another."""
+
+    @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+    class Doubled(Operator):
+        def matrix(self, size: int) -> Integers:
+            return 2 * np.eye(size, dtype=np.int64)
+
+    query = Product(("a",), (Doubled(),))
+    with pytest.raises(QueryError, match="the operator along 'a' has no JSON"):
+        query.to_dict()

@@ -26,7 +26,7 @@ from crosstally.sources.spark_tasks import (
     CountChunks,
     CountRows,
     EncodeRows,
-    Task,
+    SparkTask,
     block,
     unpacked,
 )
@@ -68,11 +68,11 @@ class Spread:
         ]
 
 
-def task(schema: dict[str, Any], **options: Any) -> Task:
+def task(schema: dict[str, Any], **options: Any) -> SparkTask:
     read = Schema.from_dict(schema)
     columns = Columns.of(read)
     given = {"reading": Reading(), "refuse_unclear": True, "batch_rows": 5, **options}
-    return Task(Counting(columns=columns, attributes=read.attributes, **given), tuple(columns.needed))
+    return SparkTask(Counting(columns=columns, attributes=read.attributes, **given), tuple(columns.needed))
 
 
 def counted(

@@ -7,7 +7,7 @@ Kuperberg and Patashnik, "New constructions for covering designs", 1995):
 
     Subsets     all k-subsets                           binomial(v, k)
     Partition       t = 1                                   ceil(v / k)
-    Source      flats of a geometry over GF(q), circles, Golay codes, designs found by search (see below)
+    SmallerDesign      flats of a geometry over GF(q), circles, Golay codes, designs found by search (see below)
     Copies      every point m times                     C(ceil(v / m), floor(k / m), t)
     Weighted    a source, points left out or copied     the blocks of the source
     Array       an orthogonal array across g groups     q^t + C(g, h, t - 1) C(h q + extra, k, t)
@@ -208,7 +208,7 @@ class Partition:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SmallerDesign:
     """A design of a geometry or of the table; points that are too many are left out by who asks for it."""
 
     points: int
@@ -252,7 +252,7 @@ class Copies:
 class Weighted:
     """A design of a geometry or of the table with some points left out and some copied, as its blocks have room."""
 
-    source: Source
+    source: SmallerDesign
     points: int
     size: int
 
@@ -370,7 +370,7 @@ def weighted(points: int, size: int, cover: int, fewer_than: int) -> Iterator[Co
 
 
 @lru_cache(maxsize=4096)
-def _copied_points(source: Source, size: int) -> tuple[int, ...]:
+def _copied_points(source: SmallerDesign, size: int) -> tuple[int, ...]:
     """Points of the source one by one, repeats allowed, while every block has room: the freest and rarest first."""
     # inside is (blocks, points). A copy of a point takes a place in every block that holds it: the room of a point is
     # the least room of its blocks; among the roomiest points the one with the fewest copies is next.
@@ -430,27 +430,32 @@ def _splits(points: int, size: int, cover: int, best: Count) -> Iterator[Constru
 
 
 @lru_cache
-def _geometries(cover: int) -> tuple[Source, ...]:
+def _geometries(cover: int) -> tuple[SmallerDesign, ...]:
     """Every geometry of flats and circles within the limits, and every design of the table."""
-    found: list[Source] = []
+    found: list[SmallerDesign] = []
     # Any t points are in a flat of dimension t - 1: q^(t - 1) points of affine, (q^t - 1) / (q - 1) of projective space
     flat = cover - 1
     for q, dimension in itertools.product(prime_powers(_MAX_WIDTH), range(cover, _MAX_DIMENSION)):
         number = q ** (dimension - flat) * _subspaces(dimension, flat, q)
-        found.append(Source(q**dimension, q**flat, number, partial(_rows, affine_flats, dimension, q, flat)))
+        found.append(SmallerDesign(q**dimension, q**flat, number, partial(_rows, affine_flats, dimension, q, flat)))
         points, width = (q ** (dimension + 1) - 1) // (q - 1), (q**cover - 1) // (q - 1)
         number = _subspaces(dimension + 1, cover, q)
-        found.append(Source(points, width, number, partial(_rows, projective_flats, dimension, q, flat)))
+        found.append(SmallerDesign(points, width, number, partial(_rows, projective_flats, dimension, q, flat)))
     for q, degree in itertools.product(prime_powers(_MAX_WIDTH), (2, 3)):
         # Inversive geometry: any three points of the line over GF(q^degree) are on one circle of q + 1 points
         number = math.comb(q**degree + 1, 3) // math.comb(q + 1, 3)
         if cover == 3 and q > 2:
-            found.append(Source(q**degree + 1, q + 1, number, partial(_rows, circles, q, degree)))
+            found.append(SmallerDesign(q**degree + 1, q + 1, number, partial(_rows, circles, q, degree)))
     if cover == 3:
-        found.append(Source(22, 6, 77, _hexads))
+        found.append(SmallerDesign(22, 6, 77, _hexads))
     if cover == 4:
-        found += [Source(23, 7, 253, partial(_rows, golay_words, 2)), Source(11, 5, 66, partial(_rows, golay_words, 3))]
-    found += [Source(one.points, one.size, one.number, one.blocks) for one in designs_found() if one.cover == cover]
+        found += [
+            SmallerDesign(23, 7, 253, partial(_rows, golay_words, 2)),
+            SmallerDesign(11, 5, 66, partial(_rows, golay_words, 3)),
+        ]
+    found += [
+        SmallerDesign(one.points, one.size, one.number, one.blocks) for one in designs_found() if one.cover == cover
+    ]
     return tuple(one for one in found if one.width <= _MAX_WIDTH and one.number <= _MAX_BLOCKS)
 
 

@@ -224,7 +224,7 @@ class Product(Query):
             raise QueryError(f"a contrast must be over at most {_MAX_CONTRAST} attributes, got {len(self.along):,}")
 
     def __repr__(self) -> str:
-        return f"Product({self.to_dict()})"
+        return f"Product({self._spelled()})"
 
     @property
     def kind(self) -> str:
@@ -339,7 +339,13 @@ class Product(Query):
         return None
 
     def to_dict(self) -> dict[str, Any]:
-        """The query as JSON."""
+        """The query as JSON; raises along an operator that has none, before it is taken for another."""
+        for name, operator in zip(self.attributes, self.along, strict=True):
+            if operator.groups is None and operator.rows is None and operator not in (VALUES, CONTRAST):
+                raise QueryError(f"the operator along {name!r} has no JSON: give it groups, or rows of a matrix")
+        return self._spelled()
+
+    def _spelled(self) -> dict[str, Any]:
         out: dict[str, Any] = {self.kind: list(self.attributes)}
         if self.groups:
             out["groups"] = {name: list(groups) for name, groups in self.groups}

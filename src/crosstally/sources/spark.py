@@ -40,7 +40,7 @@ from crosstally.sources.spark_tasks import (
     CountChunks,
     CountRows,
     EncodeRows,
-    Task,
+    SparkTask,
     numbers_seen,
     problem_in,
     send_batches,
@@ -276,26 +276,26 @@ class KeptInSpark(KeptRows):
             self._chunks._jdf.queryExecution().analyzed().rdd().unpersist(False)
 
 
-def _prepared(table: SparkTable, counting: Counting) -> tuple[Any, Task]:
+def _prepared(table: SparkTable, counting: Counting) -> tuple[Any, SparkTask]:
     """The columns that are needed of a DataFrame, and what its tasks must know."""
     frame = _frame_of(table)
     names = names_in(frame)
     chosen = chosen_columns("the DataFrame", names, counting.columns.needed)
-    return selected(frame, names, chosen), Task(counting, tuple(chosen))
+    return selected(frame, names, chosen), SparkTask(counting, tuple(chosen))
 
 
-def _by_place(frame: Any, task: Task) -> Any:
+def _by_place(frame: Any, task: SparkTask) -> Any:
     """Chunks of which all of one place, and so all rows of one unit, come to one task, one place after another."""
     return frame.mapInArrow(EncodeRows(task), CHUNKS).repartition("place").sortWithinPartitions("place")
 
 
-def _tables(blocks: Any, task: Task, tables: Sequence[Product]) -> tuple[ExactTable, ...]:
+def _tables(blocks: Any, task: SparkTask, tables: Sequence[Product]) -> tuple[ExactTable, ...]:
     """The tables whose blocks all tasks have made."""
     found = in_spark(lambda: blocks.repartition("block").mapInArrow(AddBlocks(), BLOCKS).collect())
     return add_up(found, task, tables)
 
 
-def add_up(found: Sequence[Any], task: Task, tables: Sequence[Product]) -> tuple[ExactTable, ...]:
+def add_up(found: Sequence[Any], task: SparkTask, tables: Sequence[Product]) -> tuple[ExactTable, ...]:
     """The tables that rows with blocks and notes make up; raises what the notes tell of."""
     schema = task.counting.columns.schema.public()
     shapes = [table.shape(schema) for table in tables]
@@ -317,7 +317,7 @@ def add_up(found: Sequence[Any], task: Task, tables: Sequence[Product]) -> tuple
     )
 
 
-def _check_notes(notes: Sequence[str], task: Task) -> None:
+def _check_notes(notes: Sequence[str], task: SparkTask) -> None:
     """Raise what a task met, and what only all tasks together can tell: numbers that may be meant in two ways."""
     for note in sorted(notes):
         problem = problem_in(note)

@@ -37,7 +37,7 @@ __all__ = [
     "CountChunks",
     "CountRows",
     "EncodeRows",
-    "Task",
+    "SparkTask",
     "block",
     "numbers_seen",
     "problem_in",
@@ -228,7 +228,7 @@ Found = Iterator[Rows | str]
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class SparkTask:
     """What all tasks must know. It goes to the workers, which see the rows too.
 
     ``names`` are those of the columns in the batches that come.
@@ -248,7 +248,7 @@ class Task:
 class EncodeRows:
     """Rows into chunks of those that no rule drops, each of one place where the schema has a unit."""
 
-    task: Task
+    task: SparkTask
 
     def __call__(self, batches: Batches) -> Batches:
         """The chunks of a partition."""
@@ -259,7 +259,7 @@ class EncodeRows:
 class BoundChunks:
     """Chunks of whole places, in the order of places, into chunks with at most so many rows of each unit."""
 
-    task: Task
+    task: SparkTask
 
     def __call__(self, batches: Batches) -> Batches:
         """The bounded chunks of a partition."""
@@ -270,7 +270,7 @@ class BoundChunks:
 class CountRows:
     """Rows into blocks of counts, where the schema has no unit."""
 
-    task: Task
+    task: SparkTask
     tables: tuple[Product, ...]
 
     def __call__(self, batches: Batches) -> Batches:
@@ -282,7 +282,7 @@ class CountRows:
 class CountChunks:
     """Chunks into blocks of counts; where they are not bounded yet, that comes first."""
 
-    task: Task
+    task: SparkTask
     tables: tuple[Product, ...]
     _: KW_ONLY
     bounded: bool
@@ -345,20 +345,20 @@ def _told(made: Batches, note: Callable[[str], pa.RecordBatch]) -> Batches:
         yield note(json.dumps({"problem": f"cannot count the DataFrame: a task failed ({type(error).__name__})"}))
 
 
-def _as_chunks(found: Found, task: Task) -> Batches:
+def _as_chunks(found: Found, task: SparkTask) -> Batches:
     some = (each for each in found if isinstance(each, str) or each.size)
     made = (chunk_note(each) if isinstance(each, str) else chunks(each, task.record) for each in some)
     return _told(made, chunk_note)
 
 
-def _as_blocks(found: Found, task: Task, tables: Sequence[Product]) -> Batches:
+def _as_blocks(found: Found, task: SparkTask, tables: Sequence[Product]) -> Batches:
     return _told(_counted(found, task, tables), block_note)
 
 
 # Rows
 
 
-def _encoded(task: Task, batches: Batches) -> Found:
+def _encoded(task: SparkTask, batches: Batches) -> Found:
     """The rows that no rule drops and, where there are units, whose unit is known; at the end how numbers look."""
     numbers = task.counting.columns.numbers(task.counting.reading, refuse_unclear=task.counting.refuse_unclear)
     encoders = [task.counting.columns.encoder(attribute) for attribute in task.counting.attributes]
@@ -385,7 +385,7 @@ def _kept(rows: Rows, kept: NDArray[np.bool_] | None) -> Rows:
     return Rows(int(kept.sum()), [codes[kept] for codes in rows.cells], ids=chosen)
 
 
-def _unpacked(task: Task, batches: Batches) -> Found:
+def _unpacked(task: SparkTask, batches: Batches) -> Found:
     for batch in batches:
         yield from notes_of(batch)
         rows = unpacked(batch, task.record)
@@ -394,7 +394,7 @@ def _unpacked(task: Task, batches: Batches) -> Found:
             yield Rows(min(task.counting.batch_rows, rows.size - start), cells, places=() if start else rows.places)
 
 
-def _bounded(task: Task, batches: Batches) -> Found:
+def _bounded(task: SparkTask, batches: Batches) -> Found:
     """Of each unit at most so many rows. All chunks of a place must come, one after another."""
     unit = task.counting.columns.schema.unit
     assert unit is not None
@@ -420,7 +420,7 @@ def _bounded(task: Task, batches: Batches) -> Found:
 # Counts
 
 
-def _counted(found: Found, task: Task, tables: Sequence[Product]) -> Batches:
+def _counted(found: Found, task: SparkTask, tables: Sequence[Product]) -> Batches:
     """The counts of all tables and, where there are units, how often each place was begun, in blocks."""
     schema, names = task.counting.columns.schema.public(), [attribute.name for attribute in task.counting.attributes]
     tally = Tally(schema, tables, task.counting.batch_rows)

@@ -50,7 +50,7 @@ from crosstally.local.estimate.pair_law import (
 )
 from crosstally.typing import Floats
 
-__all__ = ["Items", "Pairs", "Posterior", "posterior"]
+__all__ = ["Items", "Pairs", "ReportPosterior", "posterior"]
 
 
 _SWEEPS = 3  # frequencies given pairs, and pairs given frequencies, in turn. Chosen to limit time
@@ -95,7 +95,7 @@ class Pairs:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Posterior:
+class ReportPosterior:
     """Posterior means of the frequencies of items, and of the share that has both items of each pair.
 
     Variances are posterior variances; those of pairs are for given frequencies.
@@ -107,7 +107,7 @@ class Posterior:
     both_variances: Floats
 
 
-def posterior(items: Items, pairs: Pairs) -> Posterior:
+def posterior(items: Items, pairs: Pairs) -> ReportPosterior:
     """The posterior of items and their pairs, given all reports."""
     # The log-likelihood of an item's own reports and the log-prior, both (items, points)
     grids = _grids(items)
@@ -138,7 +138,7 @@ def posterior(items: Items, pairs: Pairs) -> Posterior:
         for kind in kinds
     ]
     apart, spread = _expected_pairs(items, pairs, frequencies, _law_of_pairs(pairs, kinds, others))
-    return Posterior(
+    return ReportPosterior(
         frequencies=frequencies,
         # whether pairs depend on each other or values are rare looks alike to few of them: they make no bar narrower
         frequency_variances=np.maximum(alone, _at_least_seen(frequencies - items.seen, items.variances, variances)),
