@@ -25,16 +25,16 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "crosstally"
 
 CEILINGS: Mapping[str, int] = {
-    "code lines": 41_203,
+    "code lines": 41_206,
     "files": 347,
-    "code lines with laboratory and benchmarks": 52_897,
+    "code lines with laboratory and benchmarks": 52_900,
     "classes": 445,
     "classes that define interval": 5,
     "public class names twice": 0,
     "module names twice": 0,
     "dispatches on kinds of queries": 8,
     "trusted files": 52,
-    "trusted code lines": 7_057,
+    "trusted code lines": 7_060,
     "long files": 0,
     "long functions": 5,
     "words of docs": 48_000,

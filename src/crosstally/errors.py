@@ -58,6 +58,10 @@ _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\
 _LONGEST, _LAST = 1_000, 250  # letters of a message, and those of its end that are kept of a longer one
 
 
+OTHER_VERSION = "it was made by a newer version, or by a development version: make it again"
+"""Said of a file whose format has another number."""
+
+
 class CrosstallyError(Exception):
     r"""The root of every error a user can cause. What it says is one line, whatever the names that it quotes hold.
 

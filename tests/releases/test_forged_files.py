@@ -78,7 +78,10 @@ BINARY = {"attributes": [{"name": f"a{i}", "values": ["0", "1"]} for i in range(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (set_in("format", to=2), "it has format 2, made by a newer crosstally; this one reads format 1"),
+        (
+            set_in("format", to=2),
+            "it has format 2, this crosstally reads format 1; it was made by a newer version, or by a development",
+        ),
         (set_in("statement", "plan", to="0" * 63), "plan must be a SHA-256 in hexadecimal"),
         (lambda header: header["statement"].pop("plan"), "statement: the field 'plan' is missing"),
         (lambda header: header["estimate"].pop("variances"), "estimate must be an object with exactly the fields"),

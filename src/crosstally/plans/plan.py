@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from crosstally.budget import Budget, Neighbours, Noise, Objective
-from crosstally.errors import CrosstallyError, PlanError, TooManyCellsError
+from crosstally.errors import OTHER_VERSION, CrosstallyError, PlanError, TooManyCellsError
 from crosstally.html_text import html_facts
 from crosstally.json_text import JsonError, read_json_file
 from crosstally.measurements import PUBLIC, Measurement
@@ -274,7 +274,7 @@ class Plan:
         """A plan from its JSON; its cost is computed again and must not exceed its budget."""
         number = given.get("crosstally-plan") if isinstance(given, Mapping) else None
         if not isinstance(given, Mapping) or type(number) is not int or number != FORMAT:
-            raise PlanError(f"not a crosstally plan of format {FORMAT}")
+            raise PlanError(f"not a crosstally plan of format {FORMAT}; if it is a plan, {OTHER_VERSION}")
         if set(given) != _FIELDS:
             raise PlanError(f"a plan must have exactly the fields {', '.join(sorted(_FIELDS))}")
         if given["neighbours"] not in list(Neighbours) or not isinstance(given["strategy"], str):

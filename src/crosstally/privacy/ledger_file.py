@@ -23,7 +23,7 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
-from crosstally.errors import LedgerError
+from crosstally.errors import OTHER_VERSION, LedgerError
 from crosstally.platform_files import check_room, has_write_mode, name_new_file
 from crosstally.privacy.ledger_lock import check_place, holding
 
@@ -338,7 +338,7 @@ def _check_tables(store: Store, connection: sqlite3.Connection) -> None:
         raise LedgerError(f"{str(store.path)!r} is not a ledger")
     (found,) = connection.execute("PRAGMA user_version").fetchone()
     if found != FORMAT:
-        raise LedgerError(f"{store} has format {found}; this version reads format {FORMAT}")
+        raise LedgerError(f"{store} has format {found}; this version reads format {FORMAT}; {OTHER_VERSION}")
     statements = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
     if statements != {*_TABLES, *_GUARDS}:
         raise LedgerError(f"{store} does not have the tables of a ledger; restore the file from a copy")

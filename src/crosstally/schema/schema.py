@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from crosstally.checks import is_whole, names_in
-from crosstally.errors import QueryError, SchemaError, did_you_mean
+from crosstally.errors import OTHER_VERSION, QueryError, SchemaError, did_you_mean
 from crosstally.html_text import MOST_ROWS, html_table
 from crosstally.json_text import JsonError, read_json_file
 from crosstally.platform_files import write_text, writing
@@ -333,7 +333,9 @@ class Schema:
         """A schema from its JSON; errors name the field."""
         number = given.get("crosstally-schema", FORMAT) if isinstance(given, Mapping) else FORMAT
         if type(number) is not int or number != FORMAT:
-            raise SchemaError(f"the schema has a format that this crosstally does not read: it reads {FORMAT}")
+            raise SchemaError(
+                f"the schema has a format that this crosstally does not read: it reads {FORMAT}; {OTHER_VERSION}"
+            )
         found = read_fields(given, "schema", known=_FIELDS, needed={"attributes"})
         if not isinstance(found["attributes"], list):
             raise SchemaError(f"attributes must be a list, got {type(found['attributes']).__name__}")

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.budget import Noise, NoiseKind
-from crosstally.errors import CrosstallyError, ReleaseError
+from crosstally.errors import OTHER_VERSION, CrosstallyError, ReleaseError
 from crosstally.inference.estimates import CORRECTED
 from crosstally.json_text import JsonError, read_json
 from crosstally.measurements import Chosen
@@ -131,7 +131,7 @@ def _check_format(fields: Any) -> None:
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
         raise ReleaseError("its header has no format number")
     if number > FORMAT:
-        raise ReleaseError(f"it has format {number}, made by a newer crosstally; this one reads format {FORMAT}")
+        raise ReleaseError(f"it has format {number}, this crosstally reads format {FORMAT}; {OTHER_VERSION}")
 
 
 def _fields(given: Any, where: str, names: Sequence[str]) -> dict[str, Any]:
