@@ -25,10 +25,12 @@ from crosstally.privacy.ledger import Ledger, State
 PLACES = {
     "swallowed": """
 import ctypes
-def swallowing(*given, count=sources.count, **options):
-    ctypes.CFUNCTYPE(None)(interrupt)()
-    return count(*given, **options)
-sources.count = swallowing
+def swallowing(count):
+    def swallowed(*given, **options):
+        ctypes.CFUNCTYPE(None)(interrupt)()
+        return count(*given, **options)
+    return swallowed
+counts.count, sources.count = swallowing(counts.count), swallowing(sources.count)
 """,
     "turned into another error": """
 def turning(*given, **options):
@@ -36,13 +38,13 @@ def turning(*given, **options):
         interrupt()
     except KeyboardInterrupt:
         raise SystemError("a result with an exception set") from None
-sources.count = turning
+counts.count = sources.count = turning
 """,
     "counting": """
 def counting(*_, **__):
     interrupt()
     time.sleep(600)
-sources.count = counting
+counts.count = sources.count = counting
 """,
     "drawing": """
 def drawing(*given, draw=measure._draw):
@@ -68,6 +70,7 @@ Notebook._answers = answering
 MAIN = """
 import os, sys, time
 from crosstally import sources
+from crosstally.sources import counts
 from crosstally.cli import main
 from crosstally.notebook.notebook import Notebook
 from crosstally.privacy import measure

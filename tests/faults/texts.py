@@ -23,7 +23,7 @@ import pyarrow as pa
 
 import crosstally as ct
 from crosstally.errors import CrosstallyError
-from crosstally.sources import Reading
+from crosstally.sources import Reading, source_of
 from crosstally.sources.encodings import COMPRESSIONS
 from crosstally.sources.row_cells import Columns
 
@@ -123,7 +123,7 @@ def _read(name: str, path: str) -> int:
     columns = Columns.of(_SCHEMA)
     try:
         # Nobody closes these: an error ends what is left of them, and the frames that it carries may keep them.
-        read = columns.batches(path, reading=Reading(**dict(refusal.reading)))
+        read = columns.batches(source_of(path), reading=Reading(**dict(refusal.reading)))
         for _ in read:
             if refusal.raised is not None:
                 raise refusal.raised
