@@ -1,4 +1,4 @@
-"""Made-up rows: their tables, their files, and what they say about themselves."""
+"""Synthetic rows: their tables, their files, and what they say about themselves."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def test_the_command(tmp_path: Path) -> None:
     views().save(tmp_path / "given.parquet")
     ran = run("synth", tmp_path / "given.parquet", "--rows", "40", "-o", tmp_path / "rows.csv")
     assert ran.code == 0, ran.err
-    assert "40 made-up rows in" in ran.err
+    assert "40 synthetic rows in" in ran.err
     assert "too narrow" in ran.err
     assert len(pd.read_csv(tmp_path / "rows.csv")) == 40
     assert "rows are written as .csv or .parquet" in run("synth", tmp_path / "given.parquet", "-o", tmp_path / "x").err

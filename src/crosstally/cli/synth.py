@@ -1,4 +1,4 @@
-"""``crosstally synth``: write made-up rows whose tables are close to those of a release."""
+"""``crosstally synth``: write synthetic rows whose tables are close to those of a release."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def synth(
     quiet: Quiet = False,
     force: Force = False,
 ) -> None:
-    """Write made-up rows whose tables are close to those of a release. Free; no row is a real person."""
+    """Write synthetic rows whose tables are close to those of a release. Free; no row is a real person."""
     from crosstally.cli.output.screen import people
     from crosstally.exports.synthetic import write_rows
     from crosstally.releases import open_release
@@ -53,6 +53,6 @@ def synth(
     with writing(output):
         write_rows(made, output, raw=raw)
     screen = people(quiet=quiet)
-    screen.say(f"{len(made):,} made-up rows in {str(output)!r}.")
+    screen.say(f"{len(made):,} synthetic rows in {str(output)!r}.")
     for sentence in made.report():
         screen.say(sentence)

@@ -1,4 +1,4 @@
-"""Made-up rows as files. Each row says that it is none of a person: rows are copied, joined and cut, notes get lost."""
+"""Synthetic rows as files. Each row says that it is no person: rows are copied, joined and cut, notes get lost."""
 
 from __future__ import annotations
 

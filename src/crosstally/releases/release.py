@@ -277,7 +277,7 @@ class Release:
     def synthesize(
         self, rows: int | None = None, *, method: Literal["sampling", "integers"] = "sampling", seed: int = 0
     ) -> SyntheticData:
-        """Made-up rows whose tables are close to those of this release. They are free, and no row is a real person.
+        """Synthetic rows whose tables are close to those of this release. They are free, and no row is a real person.
 
         The rows are fitted to every covered pair and to every measured table that is not too large. Everything else
         follows from these tables alone.
@@ -321,7 +321,7 @@ class Release:
         )
 
     def _fitting(self) -> list[tuple[str, ...]]:
-        """The tables that made-up rows should have: covered pairs and the larger tables that were measured."""
+        """The tables that synthetic rows should have: covered pairs and the larger tables that were measured."""
         measured = {self.schema.ordered(each.query.attributes) for each in self.measurements}
         wanted = [*combinations(self.schema.names, 2), *sorted(names for names in measured if len(names) > 2)]
         covered = self.estimate.covered(wanted)

@@ -1,6 +1,6 @@
 """Rows from tables, how far their own tables are from these, and how wrong intervals computed from them would be.
 
-Somebody who takes n made-up rows for people gives the share p of a cell the standard error sqrt(p (1 - p) / n). As an
+Somebody who takes n synthetic rows for people gives the share p of a cell the standard error sqrt(p (1 - p) / n). As an
 estimate about the people of the release it errs by more: N people were drawn from a larger world, noise of standard
 error s was added to their counts, and the rows miss the release's own count by d. So an interval is too narrow by
 
@@ -105,7 +105,7 @@ _NORMAL = 1.959963984540054  # the quantile of the normal law that 95% intervals
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SyntheticData:
-    """Made-up rows, as codes, and how far they can be trusted.
+    """Synthetic rows, as codes, and how far they can be trusted.
 
     Attributes:
         schema: What the rows are about.
@@ -134,14 +134,14 @@ class SyntheticData:
         return len(self.codes)
 
     def __repr__(self) -> str:
-        return "\n".join([f"{len(self):,} made-up rows of {len(self.schema.names)} attributes", *self.report()])
+        return "\n".join([f"{len(self):,} synthetic rows of {len(self.schema.names)} attributes", *self.report()])
 
     def _repr_html_(self) -> str:
         some = [
             [attribute.labels[code] for attribute, code in zip(self.schema.attributes, row, strict=True)]
             for row in self.codes[:_SHOWN_ROWS].tolist()
         ]
-        title = f"{len(self):,} made-up rows of {len(self.schema.names)} attributes"
+        title = f"{len(self):,} synthetic rows of {len(self.schema.names)} attributes"
         more = len(self) - _SHOWN_ROWS
         return html_table(self.schema.names, some, caption=title, note=" ".join(self.report()), left=0, more=more)
 

@@ -78,7 +78,7 @@ def audit(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Audit the privacy promise: exact losses, sampled bounds, releases of neighbours. Uses made-up rows only.
+    """Audit the privacy promise: exact losses, sampled bounds, releases of neighbours. Uses synthetic rows.
 
     The exit code is 1 when a loss exceeds its claim, or when a full run ends with a bound that is too weak.
     """
