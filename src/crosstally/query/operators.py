@@ -89,11 +89,11 @@ class Operator:
     @property
     def code(self) -> list[int]:
         """The operator as numbers, from which the seeds of replicates are made: never change one."""
-        raise NotImplementedError
+        raise NotImplementedError  # each operator has its own: two with one code would share a seed
 
     def matrix(self, size: int) -> Integers:
         """The matrix: (numbers, values)."""
-        raise NotImplementedError
+        raise NotImplementedError  # this is what an operator is; all else follows from it
 
     def numbers(self, size: int, name: str = "") -> int:
         """How many rows the matrix has; raises unless it fits an attribute, of this name, with so many values."""

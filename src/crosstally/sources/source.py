@@ -122,7 +122,7 @@ class Source:
 
     def streams(self, scan: Scan) -> Iterator[RowStream]:
         """The files or queries one after another, each with the columns wanted, in their order."""
-        raise NotImplementedError
+        raise NotImplementedError  # a kind of source is this; kinds without rows refuse here in their own words
 
     def size(self) -> int | None:
         """The bytes of all files together; None where rows are in no file, or a file cannot be found."""
