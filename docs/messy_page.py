@@ -20,9 +20,8 @@ from pathlib import Path
 
 from crosstally.browser.common.site_server import listen
 from crosstally.browser.steward import edits
-from crosstally.browser.steward.review import Review
+from crosstally.browser.steward.review import Review, Session
 from crosstally.browser.steward.review_pages import serve
-from crosstally.browser.steward.session import Session
 from crosstally.budget import Budget
 from crosstally.schema import Schema
 from crosstally.sources.drafting.edges import bin_names

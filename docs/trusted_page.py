@@ -71,17 +71,10 @@ ENTRIES = (
         "privacy/ledger_records.py",
         (
             "the spent amount is the sum of all charges; stored plans and numbers are those that were hashed, and are"
-            " returned unchanged; one key, one request"
+            " returned unchanged; one key, one request; a ledger whose charges are not the prices of their plans is not"
+            " opened; a file that was cut, changed or replaced by an older copy is found"
         ),
-        "privacy/test_ledger privacy/test_ledger_years",
-    ),
-    Entry(
-        "privacy/ledger_soundness.py",
-        (
-            "a ledger whose charges are not the prices of their plans is not opened; a file that was cut, changed or "
-            "replaced by an older copy is found"
-        ),
-        "privacy/test_ledger_file privacy/test_ledger_years",
+        "privacy/test_ledger privacy/test_ledger_file privacy/test_ledger_years",
     ),
     Entry(
         "privacy/ledger_file.py",
@@ -105,13 +98,8 @@ ENTRIES = (
     ),
     Entry(
         "plans/joint_cost.py",
-        "the joint cost of cells and contrasts is never below the loss of any pair of neighbours",
-        "plans/test_joint_sensitivity privacy/test_sensitivity",
-    ),
-    Entry(
-        "plans/linear_cost.py",
-        "what `plans/joint_cost.py` must ensure, for linear queries",
-        "plans/test_linear_cost",
+        "the joint cost of all queries is never below the loss of any pair of neighbours",
+        "plans/test_joint_sensitivity plans/test_linear_cost privacy/test_sensitivity",
     ),
     Entry(
         "query/queries.py",
@@ -162,7 +150,7 @@ ENTRIES = (
         "schema/test_schema schema/test_schema_file",
     ),
     Entry(
-        "schema/reading.py schema/dates.py",
+        "schema/reading.py",
         "the meaning of a value depends on that value alone; nothing of it is printed or published",
         "schema/test_row_reading privacy/test_readings",
     ),
@@ -202,33 +190,23 @@ ENTRIES = (
     Entry(
         "sources/counts.py",
         (
-            "every row counts once in every table, after contribution bounds; all stages count the same rows; partial"
-            " counts add up"
+            "every row counts once in every table, after contribution bounds; all stages count the same rows, by codes"
+            " that no other user can read; partial counts add up"
         ),
         "sources/test_counts test_one_shot",
     ),
     Entry(
         "sources/row_cells.py",
         (
-            "every row counts once in every table, after contribution bounds; all stages count the same rows; every "
-            "attribute is read from its own column, by its own rule"
+            "every row counts once in every table; at most `max_rows` rows of each unit count, chosen by its own rows "
+            "alone; every attribute is read from its own column, by its own rule"
         ),
-        "sources/test_counts test_one_shot privacy/test_readings",
+        "sources/test_counts sources/test_units test_one_shot privacy/test_readings",
     ),
     Entry(
         "sources/source.py",
         "each batch of a source is handed on once, unchanged, and no error contains a value of it",
         "sources/test_rows sources/test_own_source",
-    ),
-    Entry(
-        "sources/codes/kept.py",
-        "codes kept between stages are those that were added, and no other user can read them",
-        "test_one_shot",
-    ),
-    Entry(
-        "sources/units.py",
-        "at most `max_rows` rows of each unit count, chosen by its own rows alone",
-        "sources/test_units",
     ),
     Entry(
         "sources/parts.py",
@@ -330,7 +308,7 @@ ENTRIES = (
         "test_canary sources/test_rows",
     ),
     Entry(
-        "sources/codes/arrays.py sources/codes/bins.py sources/codes/encode.py sources/codes/values.py",
+        "sources/codes/arrays.py sources/codes/encode.py sources/codes/values.py",
         "the cell of a row depends on that row alone",
         "sources/codes/test_values sources/codes/test_bins privacy/test_readings",
     ),
@@ -341,9 +319,8 @@ ENTRIES = (
     ),
     Entry(
         (
-            "local/client/amounts.py local/client/protocol_checks.py local/client/draws.py "
-            "local/client/client_errors.py local/client/reporting.py local/client/row_codes.py "
-            "local/client/field_rules.py local/client/store.py"
+            "local/client/field_rules.py local/client/protocol_checks.py local/client/draws.py "
+            "local/client/reporting.py local/client/row_codes.py local/client/store.py"
         ),
         (
             "a device checks the whole protocol, charges, and only then reads its row; every draw has the "
@@ -365,7 +342,7 @@ ONLY_IMPORTED = (
     ("checks.py errors.py", "refusals of what has the wrong kind; errors", "they raise, and compute nothing"),
     ("html_text.py", "schemas, plans and measurements show themselves in notebooks", "what they show is publishable"),
     (
-        "schema/about.py schema/facts.py schema/hierarchy.py",
+        "schema/facts.py",
         "a schema describes its data",
         "no cell that is counted depends on a description or a fact",
     ),

@@ -19,9 +19,17 @@ from dataclasses import dataclass
 
 from crosstally.designs import covering_design
 from crosstally.designs.constructions import Found, orbit_numbers
-from crosstally.designs.covers import Blocks, Room, schonheim_bound, tidied, uncovered
+from crosstally.designs.covers import (
+    Blocks,
+    Room,
+    annealed,
+    fewest_greedy,
+    schonheim_bound,
+    selected,
+    tidied,
+    uncovered,
+)
 from crosstally.designs.geometry import affine_flats, prime_powers
-from crosstally.designs.search import annealed, fewest_greedy, selected
 from crosstally.errors import CrosstallyError
 
 MOST_POINTS = 62  # a character of the table for each point: 0-9, A-Z, a-z

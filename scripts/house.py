@@ -25,24 +25,24 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "crosstally"
 
 CEILINGS: Mapping[str, int] = {
-    "code lines": 41_206,
-    "files": 347,
-    "code lines with laboratory and benchmarks": 52_900,
-    "classes": 445,
+    "code lines": 40_950,
+    "files": 297,
+    "code lines with laboratory and benchmarks": 52_145,
+    "classes": 430,
     "classes that define interval": 5,
     "public class names twice": 0,
     "module names twice": 0,
     "dispatches on kinds of queries": 8,
-    "trusted files": 52,
-    "trusted code lines": 7_060,
+    "trusted files": 44,
+    "trusted code lines": 6_961,
     "long files": 0,
-    "long functions": 5,
-    "words of docs": 48_000,
-    "walk: row to marginal": 88,
-    "walk: direct": 73,
-    "functions of direct": 739,
-    "walk: plan": 41,
-    "walk: unmeasured": 47,
+    "long functions": 0,
+    "words of docs": 47_600,
+    "walk: row to marginal": 72,
+    "walk: direct": 63,
+    "functions of direct": 733,
+    "walk: plan": 32,
+    "walk: unmeasured": 38,
 }
 """The most that each figure may be."""
 

@@ -43,8 +43,8 @@ PACKAGE = Path(ct.__file__).resolve().parent
 FEWEST_ROWS = 1000  # a collector releases nothing before so many reports
 HANDED_DOWN: Mapping[str, str] = {
     "releases.release:Release._bootstrap": "the first interval asks its release for replicates of the inference",
-    "strategies.forecast:_Forecast.__init__": "planning fills in the error to expect of a plan",
-    "strategies.forecast:_Forecast.rms_error": "and the plan reads it there",
+    "strategies.goal:_Forecast.__init__": "planning fills in the error to expect of a plan",
+    "strategies.goal:_Forecast.rms_error": "and the plan reads it there",
     "releases.release:Release._sizes": "and learn from it how large interactions are",
     "releases.release:Release._held_out": "and unmeasured tables ask for its model when the first is asked for",
     "privacy.noise:Mechanism._drawn": "threads are given the work that they do",

@@ -6,9 +6,8 @@ from pathlib import Path
 
 from starlette.testclient import TestClient
 
-from crosstally.browser.steward.review import Review
+from crosstally.browser.steward.review import COOKIE, Review, Session
 from crosstally.browser.steward.review_pages import create_app
-from crosstally.browser.steward.session import COOKIE, Session
 from crosstally.budget import Budget
 from crosstally.schema import Schema
 from crosstally.sources.inspection import read_distributions

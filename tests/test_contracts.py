@@ -15,7 +15,7 @@ PLANTED = {  # file of the package: what it must not import
     "local/collector.py": "crosstally.privacy.noise",
     "pipeline.py": "crosstally_lab.papers.data",
     "cli/table.py": "crosstally.privacy.measure",
-    "strategies/flat.py": "crosstally.privacy.measure",
+    "strategies/direct.py": "crosstally.privacy.measure",
     "answers/answer.py": "crosstally.privacy.ledger",
     "local/bulk.py": "crosstally.privacy.ledger_file",
     "notebook/history/prior.py": "opendp",

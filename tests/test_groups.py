@@ -23,8 +23,7 @@ from crosstally.plans.plan import Plan, Request, Rule
 from crosstally.privacy.ledger import request_digest
 from crosstally.query.queries import Cells, Contrast
 from crosstally.query.query_json import query_from_dict
-from crosstally.releases.file.format import HEADER_KEY
-from crosstally.releases.file.header import read_header
+from crosstally.releases.file.header import HEADER_KEY, read_header
 from crosstally.sources import count, encode_rows
 from crosstally.strategies.rules import RULES
 

@@ -20,7 +20,7 @@ from crosstally.plans.plan import Plan, Request
 from crosstally.query.choice import Choice
 from crosstally.query.queries import Cells, Kronecker
 from crosstally.releases.file import writer
-from crosstally.strategies.shares import requests_with_shares
+from crosstally.strategies.strategy import requests_with_shares
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "known-limits.md"
 PAIR = schema_of(3, 2)
@@ -169,11 +169,11 @@ def test_a_header_of_any_size_is_written_and_read_or_nothing_is_charged(tmp_path
     """What is rehearsed is a few digits longer than what is written: the number of the entry is not known yet."""
     plan = in_groups(3)
     size = len(writer.header_bytes(ct.release(rows_of(plan.schema), plan=plan)))
-    lowered(monkeypatch, "releases.file.format.MAX_HEADER", size - 1)
+    lowered(monkeypatch, "releases.file.header.MAX_HEADER", size - 1)
     assert_refused(lambda: plan, "must fit")
-    lowered(monkeypatch, "releases.file.format.MAX_HEADER", size)
+    lowered(monkeypatch, "releases.file.header.MAX_HEADER", size)
     assert_refused(lambda: plan, "must fit")
-    lowered(monkeypatch, "releases.file.format.MAX_HEADER", size + 200)
+    lowered(monkeypatch, "releases.file.header.MAX_HEADER", size + 200)
     assert_delivered(plan, tmp_path)
 
 

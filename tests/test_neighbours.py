@@ -19,8 +19,7 @@ from crosstally.browser.steward.plan_page import budget_in_words, query_of
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.errors import CrosstallyError, PlanError
 from crosstally.measurements import Measurement
-from crosstally.plans.joint_cost import groups_cost, privacy_cost, single_cost
-from crosstally.plans.linear_cost import linear_cost
+from crosstally.plans.joint_cost import groups_cost, linear_cost, privacy_cost, single_cost
 from crosstally.plans.plan import Plan, Request
 from crosstally.plans.request import grouped
 from crosstally.privacy.ledger import Ledger
@@ -28,14 +27,13 @@ from crosstally.query.choice import Choice
 from crosstally.query.linear import Linear, Term
 from crosstally.query.queries import Cells, Contrast, Kronecker, Product, sensitivity_of_tables
 from crosstally.releases import Statement
-from crosstally.releases.promise import costs_of_entries
-from crosstally.residuals.closure import closure_of
+from crosstally.releases.publication import costs_of_entries
+from crosstally.residuals.variances import closure_of
 from crosstally.strategies import NAMED, Fourier, Views
 from crosstally.strategies.planner import compare, rows_matter, solve_epsilon
 from crosstally.strategies.proposal import Proposal
 from crosstally.strategies.residual import best_variances, contrast_costs, contrasts_with_variances
-from crosstally.strategies.shares import requests_with_shares, with_less_noise
-from crosstally.strategies.strategy import Task, choosing
+from crosstally.strategies.strategy import Task, choosing, requests_with_shares, with_less_noise
 
 PACKAGES = (ct, crosstally_lab)
 SCHEMA = ct.Schema([ct.Attribute("a", ["0", "1", "2"]), ct.Attribute("b", ["0", "1"])])
@@ -104,12 +102,12 @@ DOORS: dict[str, Callable[[Any], Any]] = {
     "ledger.Ledger.in_memory": lambda r: Ledger.in_memory(schema=SCHEMA, budget=RHO, neighbours=r).neighbours,
     "plan.Plan": lambda r: Plan(SCHEMA, REQUESTS, strategy="x", workload=BOTH, budget=RHO, neighbours=r).to_dict(),
     "plan.Plan, cost": lambda r: Plan(SCHEMA, REQUESTS, strategy="x", workload=BOTH, budget=RHO, neighbours=r).cost,
-    "shares.requests_with_shares": lambda r: requests_with_shares([q for q, _ in ASKED], [3, 2, 1], SCHEMA, RHO, r),
-    "shares.with_less_noise": lambda r: with_less_noise(grouped(REQUESTS, SCHEMA), SCHEMA, RHO, r)[0].noise,
+    "strategy.requests_with_shares": lambda r: requests_with_shares([q for q, _ in ASKED], [3, 2, 1], SCHEMA, RHO, r),
+    "strategy.with_less_noise": lambda r: with_less_noise(grouped(REQUESTS, SCHEMA), SCHEMA, RHO, r)[0].noise,
     "joint_cost.privacy_cost": lambda r: privacy_cost(REQUESTS, SCHEMA, r, pure=False),
     "joint_cost.single_cost": lambda r: single_cost(*ASKED[0], SCHEMA, r, pure=False),
     "joint_cost.groups_cost": lambda r: groups_cost(grouped(REQUESTS, SCHEMA), SCHEMA, r, pure=False),
-    "linear_cost.linear_cost": lambda r: linear_cost([(LINEAR, LOUD)], SCHEMA, r, pure=False),
+    "joint_cost.linear_cost": lambda r: linear_cost([(LINEAR, LOUD)], SCHEMA, r, pure=False),
     "residual.best_variances": found_variances,
     "residual.contrast_costs": lambda r: contrast_costs(closure(), r).tolist(),
     "residual.contrasts_with_variances": lambda r: [
@@ -124,7 +122,7 @@ DOORS: dict[str, Callable[[Any], Any]] = {
     "queries.Product.worst_shifts": lambda r: Contrast(("a", "b")).worst_shifts(SCHEMA, r),
     "linear.Linear.worst_shifts": lambda r: LINEAR.worst_shifts(SCHEMA, r),
     "choice.Choice.sensitivity": lambda r: CHOICE.sensitivity(SCHEMA, r),
-    "promise.costs_of_entries": lambda r: dict(costs_of_entries(SCHEMA, r, MEASURED, (), pure=False)),
+    "publication.costs_of_entries": lambda r: dict(costs_of_entries(SCHEMA, r, MEASURED, (), pure=False)),
     "strategy.choosing": lambda r: choosing(CHOICE, SCHEMA, RHO, r),
     "statement.Statement": lambda r: Statement(strategy="x", budget=RHO, neighbours=r),
     "proposal.Proposal": lambda r: query_of(Proposal(RHO, neighbours=r)),

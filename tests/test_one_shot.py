@@ -24,7 +24,7 @@ import crosstally as ct
 from crosstally.cli import main
 from crosstally.errors import SourceError
 from crosstally.sources import counts, encode_rows
-from crosstally.sources.codes.kept import KeptCodes
+from crosstally.sources.counts import KeptCodes
 from crosstally.strategies.rules import next_stage
 
 NAMES = [f"a{i}" for i in range(16)]

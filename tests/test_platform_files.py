@@ -151,7 +151,10 @@ def test_no_other_module_asks_which_system_it_is() -> None:
     sources = [path for root in ("src", "lab/src") for path in (ROOT / root).rglob("*.py")]
     asking = (path.as_posix() for path in sources if asks.search(path.read_text(encoding="utf-8")))
     found = {path.rpartition("src/")[2] for path in asking}
-    assert found - {"crosstally/local/client/store.py"} == {"crosstally/platform_files.py", "crosstally/cli/process.py"}
+    assert found - {"crosstally/local/client/store.py"} == {
+        "crosstally/platform_files.py",
+        "crosstally/cli/interrupts.py",
+    }
 
 
 def test_folders_where_modes_say_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

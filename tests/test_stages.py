@@ -23,7 +23,7 @@ from crosstally.privacy.ledger import request_digest
 from crosstally.query.queries import Cells, Product
 from crosstally.strategies import Strategy, Task, Views
 from crosstally.strategies.rules import RULES
-from crosstally.strategies.shares import requests_with_shares
+from crosstally.strategies.strategy import requests_with_shares
 
 FORMATS = Path(__file__).parent / "formats"
 NO_ROWS = "there-is-no-such-file.csv"

@@ -24,7 +24,7 @@ from crosstally.privacy.ledger import Ledger
 from crosstally.query.conditions import number_of_text
 from crosstally.query.grammar import parse
 from crosstally.schema import Attribute, Schema, Unit
-from crosstally.strategies.flat import Flat
+from crosstally.strategies.direct import Flat
 from crosstally.strategies.views import Views
 from ledgers import TENTH, ledger_in, spend
 

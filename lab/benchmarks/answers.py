@@ -5,8 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,12 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import crosstally as ct
-from benchmarks.timing import cpu_seconds, row
+from benchmarks.shapes import equal_shares
+from benchmarks.timing import cpu_seconds, row, timed
 from crosstally.answers.unmeasured.known import known_alike
-from crosstally.plans.plan import Plan
-from crosstally.query.queries import Cells
 from crosstally.residuals import Estimate, rebuild
-from crosstally.strategies.shares import requests_with_shares
 from crosstally_lab.papers.data import clicks
 from crosstally_lab.papers.icde13.experiment import adult
 
@@ -45,13 +42,8 @@ def run() -> list[dict[str, Any]]:
 def released(table: Any, schema: ct.Schema, cover: int) -> ct.Release:
     """A release of views of eight attributes that cover all sets of some size."""
     views = ct.strategies.covering_design(attributes=len(schema.names), size=WAYS, cover=cover)
-    budget, relation = ct.Budget(epsilon=1), ct.Neighbours.ADD_REMOVE
-    queries = [Cells(tuple(schema.names[i] for i in view)) for view in views]
-    requests = requests_with_shares(queries, [1.0] * len(queries), schema, budget, relation)
-    workload = ct.Workload.up_to(schema, 1)
-    return ct.release(
-        table, plan=Plan(schema, requests, strategy="views", workload=workload, budget=budget, neighbours=relation)
-    )
+    tables = [tuple(schema.names[i] for i in view) for view in views]
+    return ct.release(table, plan=equal_shares(schema, tables, ct.Budget(epsilon=1)))
 
 
 def eight_way(
@@ -177,12 +169,6 @@ def raked(estimate: Estimate, names: Sequence[str], relaxed: float) -> NDArray[n
         if off <= close:
             break
     return table
-
-
-def timed(work: Callable[[], Any]) -> tuple[float, Any]:
-    before = time.process_time()
-    done = work()
-    return time.process_time() - before, done
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import statistics
-import time
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -17,10 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 import crosstally as ct
-from benchmarks.timing import row
-from crosstally.plans.plan import Plan
-from crosstally.query.queries import Cells
-from crosstally.strategies.shares import requests_with_shares
+from benchmarks.shapes import equal_shares, sized
+from benchmarks.timing import row, timed
 from crosstally.workload import Workload
 
 ROWS, CLASSES, SIZES = 50_000, 10, (2, 3, 4, 5, 6)
@@ -37,7 +34,7 @@ def run() -> Iterator[dict[str, Any]]:
     for views, (attributes, ways, limit) in RELEASES.items():
         release = _released(attributes, ways, random)
         assert len(release.measurements) == views
-        first = _timed(partial(_bars, release, release.schema.names[:1]))
+        first, _ = timed(partial(_bars, release, release.schema.names[:1]))
         yield row(f"first interval of {views} views, against {limit:g} s", first, limit, 1.0)
         for cells, most in TABLES.items():
             yield _tables(release, ways, cells, most, random)
@@ -51,7 +48,7 @@ def _tables(release: ct.Release, ways: int, cells: int, limit: float, random: np
         chosen = tuple(random.choice(names, int(random.integers(ways + 1, 7)), replace=False))
         if cells / 4 <= math.prod(release.schema.sizes(chosen)) <= cells:
             asked.append(chosen)
-    seconds = statistics.median(_timed(partial(_bars, release, each)) for each in asked)
+    seconds = statistics.median(timed(partial(_bars, release, each))[0] for each in asked)
     work = f"an unmeasured table of up to {cells:,} cells with intervals, {len(release.measurements)} views"
     return row(f"{work}, against {1_000 * limit:g} ms", seconds, limit, 1.0)
 
@@ -60,16 +57,10 @@ def _bars(release: ct.Release, names: tuple[str, ...]) -> None:
     release.marginal(*names).interval(0.95)
 
 
-def _timed(work: Any) -> float:
-    before = time.process_time()
-    work()
-    return time.process_time() - before
-
-
 def _released(attributes: int, ways: int, random: np.random.Generator) -> ct.Release:
     """A release of all tables of so many attributes, with delta."""
     sizes = [SIZES[i % len(SIZES)] for i in range(attributes)]
-    schema = ct.Schema([ct.Attribute(f"a{i}", [str(v) for v in range(n)]) for i, n in enumerate(sizes)])
+    schema = sized(sizes)
     classes = random.integers(0, CLASSES, ROWS)
     columns = {}
     for i, n in enumerate(sizes):
@@ -77,8 +68,5 @@ def _released(attributes: int, ways: int, random: np.random.Generator) -> ct.Rel
         drawn = (random.random(ROWS)[:, None] > ends[classes]).sum(axis=1).clip(max=n - 1)
         columns[f"a{i}"] = pa.array(drawn).cast(pa.string())
     workload = Workload.all_ways(schema, ways)
-    budget, relation = ct.Budget(epsilon=1, delta="1e-9"), ct.Neighbours.ADD_REMOVE
-    queries = [Cells(names) for names in workload.tables]
-    requests = requests_with_shares(queries, [1.0] * len(queries), schema, budget, relation)
-    plan = Plan(schema, requests, strategy="views", workload=workload, budget=budget, neighbours=relation)
+    plan = equal_shares(schema, workload.tables, ct.Budget(epsilon=1, delta="1e-9"), workload)
     return ct.release(pa.table(columns), plan=plan)

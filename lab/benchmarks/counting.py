@@ -6,8 +6,8 @@ In CPU seconds, Polars and DuckDB on one thread; both get int8 columns, the chea
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Any
@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from benchmarks.timing import cpu_seconds, row
+from benchmarks.timing import cpu_seconds, row, timed
 from crosstally.measurements import ExactTable
 from crosstally.query.queries import Cells
 from crosstally.schema import Attribute, Schema
@@ -69,9 +69,7 @@ def _beside_engines(
             continue
         os.environ["POLARS_MAX_THREADS"] = "1"
         engine(table, tables[:1])
-        start = time.process_time()
-        found = engine(table, tables[part])
-        seconds = time.process_time() - start
+        seconds, found = timed(partial(engine, table, tables[part]))
         assert all((each == plain).all() for each, plain in zip(found, truth[part], strict=True))
         yield row(f"counting {len(found)} views, d={ATTRIBUTES}, beside {name} {version(name)}", ours, seconds, None)
 

@@ -9,7 +9,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -61,7 +61,9 @@ def _postgres() -> dict[str, Any]:
                 cursor.fetchall()
 
         source = Database(query="SELECT a, b, c, d FROM people", url=url)
-        ours, own = (_wall(work) for work in (lambda: count(source, schema, tables), grouped))
+        ours, own = (
+            cpu_seconds(work, REPEATS, time.perf_counter) for work in (lambda: count(source, schema, tables), grouped)
+        )
     work = f"{DATABASE_ROWS:,} rows in PostgreSQL, 10,000 different, wall time against its own GROUP BY"
     return {**row(work, ours, own, 1.5), "note": f"load {os.getloadavg()[0]:.1f}"}
 
@@ -80,24 +82,8 @@ def _spark() -> dict[str, Any]:
             pq.write_table(pa.table(columns), Path(folder) / f"{part}.parquet")
         alone = cpu_seconds(lambda: count(f"{folder}/*.parquet", schema, tables))
         frame = session.read.parquet(folder)
-        count(frame, schema, tables)  # workers start
-        spent = []
-        for _ in range(REPEATS):
-            before = _cpu_of_tree()
-            count(frame, schema, tables)
-            spent.append(_cpu_of_tree() - before)
-    return row(f"{SPARK_ROWS:,} rows x 8 texts in Spark, CPU against the kernel in process", min(spent), alone, 3.0)
-
-
-def _wall(work: Callable[[], object]) -> float:
-    """The least time by the clock, after a run that does not count."""
-    work()
-    times = []
-    for _ in range(REPEATS):
-        began = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - began)
-    return min(times)
+        spent = cpu_seconds(lambda: count(frame, schema, tables), REPEATS, _cpu_of_tree)  # workers start in the first
+    return row(f"{SPARK_ROWS:,} rows x 8 texts in Spark, CPU against the kernel in process", spent, alone, 3.0)
 
 
 def _cpu_of_tree() -> float:

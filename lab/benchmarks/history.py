@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.timing import cpu_seconds, row
+from benchmarks.shapes import sized
+from benchmarks.timing import cpu_seconds, row, timed
 from crosstally.budget import Noise, NoiseKind
 from crosstally.measurements import Measurement
-from crosstally.notebook.history.alpha import one_alpha
 from crosstally.notebook.history.better import BetterOfBoth
 from crosstally.notebook.history.bundles import QueryBatch
 from crosstally.notebook.history.components import CovarianceModel, NoisyAnswers
+from crosstally.notebook.history.held_out import one_alpha
 from crosstally.notebook.history.prior import Prior
 from crosstally.notebook.history.synthetic_rows import synthesize
 from crosstally.query.linear import Linear, Term
-from crosstally.schema import Attribute, Schema
+from crosstally.schema import Schema
 from crosstally_lab.papers.edbt12.census import PAPER_SIZES, Census, census, generated_census
 from crosstally_lab.papers.edbt12.eigenqueries import Eigenqueries
 from crosstally_lab.papers.edbt12.products import kernel
+from crosstally_lab.papers.edbt12.trials import rms
 
 QUERIES, ALPHA = 5000, 3e4
 PAST, NEW, SCALE = (200, 600), 400, 638
@@ -37,7 +38,7 @@ MANY, ASKED, LIMIT = 10_000, 20, 30.0
 def run() -> list[dict[str, Any]]:
     """One alpha, 5000 two-dimensional range queries on nine attributes."""
     random = np.random.default_rng(20_260_105)
-    schema = Schema([Attribute(f"x{i}", [str(v) for v in range(n)]) for i, n in enumerate(PAPER_SIZES)])
+    schema = sized(PAPER_SIZES, "x")
     queries = [_range(schema, random) for _ in range(QUERIES)]
     prior = Prior.of(schema, {f"x{i}": 1000 * random.dirichlet(np.ones(n)) for i, n in enumerate(PAPER_SIZES)})
     answers, noise = random.normal(5e4, 2e4, QUERIES), np.full(QUERIES, 5e7)
@@ -63,10 +64,8 @@ def long_history() -> dict[str, Any]:
     random = np.random.default_rng((20_261_117, MANY))
     data = census(random)
     queries, truth, measured = _asked(data, MANY, ASKED, random)
-    before = time.process_time()
-    found = BetterOfBoth(data.schema, measured, total=data.rows).estimates(queries[MANY:]).values
-    seconds = time.process_time() - before
-    error = _rms(found - truth[MANY:]) / data.rows
+    seconds, found = timed(lambda: BetterOfBoth(data.schema, measured, total=data.rows).estimates(queries[MANY:]))
+    error = rms(found.values - truth[MANY:]) / data.rows
     work = f"history, {MANY:,} past 2-D ranges, {data.label}, {ASKED} estimates"
     return {**row(work, seconds, LIMIT, 1.0), "note": f"RMSE of the estimates {error:.2%} of all rows"}
 
@@ -98,7 +97,7 @@ def errors(past: int, *, generated: bool) -> Iterator[dict[str, Any]]:
 def _errors(data: Census, past: int, random: np.random.Generator) -> tuple[tuple[float, float], ...]:
     """Of past questions synthetic rows and raw answers, estimates and raw answers; of new ones both methods' best."""
     queries, truth, measured = _asked(data, past, NEW, random)
-    raw = _rms(np.array([float(each.values) for each in measured]) - truth[:past])
+    raw = rms(np.array([float(each.values) for each in measured]) - truth[:past])
     both = BetterOfBoth(data.schema, measured, total=data.rows)
     rows = synthesize(data.schema, measured, total=data.rows, random=random).codes.T
     found = {
@@ -106,8 +105,8 @@ def _errors(data: Census, past: int, random: np.random.Generator) -> tuple[tuple
         "kernel": both.kernel.estimates(queries).values,
         "rows": np.array([_share(query, data.schema, rows) * data.rows for query in queries]),
     }
-    before = {name: _rms(values[:past] - truth[:past]) for name, values in found.items()}
-    after = {name: _rms(values[past:] - truth[past:]) for name, values in found.items()}
+    before = {name: rms(values[:past] - truth[:past]) for name, values in found.items()}
+    after = {name: rms(values[past:] - truth[past:]) for name, values in found.items()}
     return (before["rows"], raw), (before["both"], raw), (after["both"], min(after["kernel"], after["rows"]))
 
 
@@ -131,10 +130,6 @@ def _share(query: Linear, schema: Schema, codes: NDArray[Any]) -> float:
     for name, weights in query.terms[0].factors:
         inside &= np.array(weights, np.bool_)[codes[schema.positions[name]]]
     return float(inside.mean())
-
-
-def _rms(gaps: NDArray[np.float64]) -> float:
-    return float(np.sqrt(np.mean(gaps**2)))
 
 
 def _range(schema: Schema, random: np.random.Generator) -> Linear:

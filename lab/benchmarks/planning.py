@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 import crosstally as ct
+from benchmarks.shapes import sized
 from benchmarks.timing import cpu_seconds, row
-from crosstally.designs.mixed_sizes import _views
+from crosstally.designs.design import _views
 from crosstally.local.oracles.local_hashing import collinear_triples
-from crosstally.local.oracles.registry import best_oracle
-from crosstally.residuals.closure import closure_of
+from crosstally.local.oracles.oracle import best_oracle
+from crosstally.residuals.variances import closure_of
 from crosstally.strategies.clustered import clusters
 from crosstally.strategies.optimum import best_views
 
@@ -41,10 +42,6 @@ def run() -> list[dict[str, Any]]:
         row("choice of a strategy, 3-way marginals of 30 mixed attributes, against 2 s", chosen, 2.0, 1.0),
         row("design of a local collection of 100 mixed attributes, against 10 s", local, 10.0, 1.0),
     ]
-
-
-def sized(sizes: list[int]) -> ct.Schema:
-    return ct.Schema([ct.Attribute(f"a{i}", [str(v) for v in range(n)]) for i, n in enumerate(sizes)])
 
 
 def fresh(work: Any) -> float:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import io
 import statistics
-import time
 from collections.abc import Callable
 from functools import partial
 from itertools import combinations
@@ -15,11 +14,11 @@ from urllib.parse import urlencode
 import numpy as np
 
 import crosstally as ct
-from benchmarks.timing import row
+from benchmarks.shapes import sized
+from benchmarks.timing import row, timed
 from crosstally.browser.explorer.app import create_app
 from crosstally.browser.explorer.release_page import release_page
 from crosstally.browser.explorer.served import Served
-from crosstally.schema import Attribute, Schema
 from crosstally_lab.generate.classes import hidden_classes
 from crosstally_lab.papers.icde13.experiment import adult
 
@@ -40,12 +39,10 @@ def _page() -> list[dict[str, Any]]:
     """The page of a release with many attributes: its size, and its time beside the most that it may be."""
     random = np.random.default_rng(41)
     sizes = random.integers(2, 12, WIDE).tolist()
-    shape = Schema([Attribute(f"a{i}", [str(value) for value in range(n)]) for i, n in enumerate(sizes)])
-    rows, schema = hidden_classes(shape, 50_000, random)
+    rows, schema = hidden_classes(sized(sizes), 50_000, random)
     release = ct.release(rows, schema, epsilon=1)
-    pages: list[str] = []
-    seconds = _seconds(lambda: pages.append(release_page(release)))
-    number = len(pages[0].encode())
+    seconds, page = timed(lambda: release_page(release))
+    number = len(page.encode())
     assert number <= MOST_BYTES, number
     return [
         row(f"page of {WIDE} attributes, {number:,} bytes, beside {MOST_SECONDS:.0f} s", seconds, MOST_SECONDS, 1.0)
@@ -74,10 +71,10 @@ def _explorer() -> list[dict[str, Any]]:
     in_process(*pairs[0])
     tables, pages, charts, alone = [], [], [], []
     for pair in pairs[1 : PAIRS + 1]:
-        alone.append(_seconds(partial(in_process, *pair)))
-        tables.append(_seconds(lambda: release.marginal(*pair).interval()))  # noqa: B023 (called at once)
-        pages.append(_seconds(partial(get, "/table", *pair)))
-        charts.append(_seconds(partial(get, "/chart.svg", *pair)))
+        alone.append(timed(partial(in_process, *pair))[0])
+        tables.append(timed(lambda: release.marginal(*pair).interval())[0])  # noqa: B023 (called at once)
+        pages.append(timed(partial(get, "/table", *pair))[0])
+        charts.append(timed(partial(get, "/chart.svg", *pair))[0])
     table, page, chart, own = map(statistics.median, (tables, pages, charts, alone))
     return [
         row("page of a pair of Adult, warm, beside marginal and intervals", page, table, 5.0),
@@ -112,9 +109,3 @@ async def _answered(app: Callable[..., Any], path: str, query: str) -> int:
 
     await app(scope, receive, send)
     return int(sent[0]["status"])
-
-
-def _seconds(work: Callable[[], object]) -> float:
-    before = time.process_time()
-    work()
-    return time.process_time() - before

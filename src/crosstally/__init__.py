@@ -57,7 +57,7 @@ _HOMES = {
     "Notebook": "notebook.notebook",
     "Outside": "schema",
     "Parts": "sources.parts",
-    "Plan": "strategies.forecast",
+    "Plan": "strategies.goal",
     "Price": "notebook.results",
     "Question": "query.question",
     "Reading": "sources.reading_options",

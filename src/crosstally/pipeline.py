@@ -17,8 +17,8 @@ from crosstally.plans.plan import Plan, check_plan, check_rows, public_total, sp
 from crosstally.plans.request import stage_key
 from crosstally.privacy.ledger import Ledger, request_digest
 from crosstally.releases import Release, Statement, publish
+from crosstally.releases.file.writer import rehearse
 from crosstally.releases.publication import rows_known
-from crosstally.releases.rehearsal import rehearse
 from crosstally.schema import Schema, check_schema
 from crosstally.strategies.planner import compare, default_strategy
 from crosstally.strategies.rules import check_rules, next_stage
@@ -60,9 +60,8 @@ def release(
 
     Args:
         source: A path, a folder, a glob, a list of paths, a table of pandas, Polars, DuckDB, PyArrow or Spark, a
-            ``SparkTable``, a ``Database`` with a query, ``Parts`` that were counted for the plan, or an object of your
-            own that yields batches (``sources.source.YieldsBatches``). It is read once, whatever the plan: a reader or
-            a database's cursor will do.
+            ``SparkTable``, a ``Database``, ``Parts`` counted for the plan, or an object of your own that yields batches
+            (``sources.source.YieldsBatches``). It is read once, whatever the plan.
         schema: The attributes to publish. Beside a plan only where it has a reading, which a plan does not hold.
         epsilon: The privacy budget; with ``delta`` it is approximate, alone it is pure.
         delta: See epsilon.
@@ -74,20 +73,13 @@ def release(
             of the variances of all cells of the workload, as in the papers.
         rows: The number of rows, if that is public. It is then taken as exact and recorded as your assertion.
         plan: An approved plan, run exactly as it stands, instead of schema, budget, workload and strategy.
-        ledger: Where the spend is recorded. Without one nothing outlives this call: the total over several releases of
-            the same people is then yours to keep.
-        key: A name for this release in the ledger. Asking again with the same key and plan gives the same numbers
-            again and spends nothing.
-        reading: How the source is written, where neither its names nor the schema's reading show it: separators,
-            encoding, sheet, table.
-        progress: Called with the number of bytes read so far, of all files together. Never for a table in memory. No
-            number of rows is told: that is confidential.
-        work_dir: A folder for plans in stages, whose rows are kept encoded between stages: beyond 256 MB in a file
-            there, without a name and of mode 0600, that ends with the process. The system's folder for temporary files
-            by default.
+        ledger: Where the spend is recorded. Without one the total over several releases is yours to keep.
+        key: A name for this release in the ledger. The same key and plan give the same numbers again, for free.
+        reading: How the source is written, where neither its names nor the schema's reading show it.
+        progress: Called with the number of bytes read so far; never with a number of rows, which is confidential.
+        work_dir: A folder for plans in stages: encoded rows beyond 256 MB are kept there in a file without a name and
+            of mode 0600 that ends with the process. The system's folder for temporary files by default.
     """
-    from crosstally.sources import source_of
-
     neighbours = Neighbours(neighbours)
     if plan is not None:
         check_plan(plan)
@@ -95,47 +87,29 @@ def release(
             raise PlanError("a plan fixes budget, workload and strategy: leave them out")
         if neighbours not in (Neighbours.ADD_REMOVE, plan.neighbours):
             raise PlanError(f"the plan is for {plan.neighbours} neighbours, got {neighbours}: leave neighbours out")
-        return run(
-            source,
-            plan,
-            schema=schema,
-            rows=rows,
-            ledger=ledger,
-            key=key,
-            reading=reading,
-            progress=progress,
-            work_dir=work_dir,
-        )
+    else:
+        budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
+        ledger = ledger if ledger is None or isinstance(ledger, Ledger) else Ledger.open(ledger)
+        aims = {"neighbours": neighbours, "strategies": default_strategy(strategy, objective), "objective": objective}
+        plan = _planned(source, schema, budget, ledger, rows=rows, workload=workload, **aims)
+    how: dict[str, Any] = {"reading": reading, "progress": progress, "work_dir": work_dir}
+    return run(source, plan, schema=schema, rows=rows, ledger=ledger, key=key, **how)
+
+
+def _planned(
+    source: Any, schema: Schema | None, budget: Budget, ledger: Ledger | None, *, rows: int | None, **options: Any
+) -> Plan:
+    """The plan that is chosen for a schema; parts are refused, which were counted for a plan."""
+    from crosstally.sources import source_of
+
     if schema is None or source_of(source).needs_plan:
         raise PlanError("a release needs a schema, or a plan; parts need the plan for which they were counted")
     check_schema(schema)
-    rows = rows_known(schema, rows)
-    budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
-    if ledger is not None and not isinstance(ledger, Ledger):
-        ledger = Ledger.open(ledger)
-    chosen = compare(
-        schema,
-        workload,
-        budget,
-        neighbours=neighbours,
-        strategies=default_strategy(strategy, objective),
-        rows=rows,
-        objective=objective,
-        currency=None if ledger is None else ledger.currency,
-    ).chosen
+    currency = None if ledger is None else ledger.currency
+    chosen = compare(schema, budget=budget, rows=rows_known(schema, rows), currency=currency, **options).chosen
     if chosen.schema != schema:
         raise PlanError(f"{chosen.strategy} plans for other attributes than the schema's: its plan cannot be released")
-    return run(
-        source,
-        chosen,
-        schema=schema,
-        rows=rows,
-        ledger=ledger,
-        key=key,
-        reading=reading,
-        progress=progress,
-        work_dir=work_dir,
-    )
+    return chosen
 
 
 def run(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crosstally.analysis.regrouping_text import groups_in_text, level_in_text, parse_regrouping
+from crosstally.analysis.regrouping import groups_in_text, level_in_text, parse_regrouping
 from crosstally.errors import QueryError
 
 

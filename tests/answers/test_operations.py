@@ -10,7 +10,7 @@ import pytest
 import crosstally as ct
 from crosstally.answers.marginal import ErrorKind, Marginal
 from crosstally.errors import QueryError
-from crosstally.schema.hierarchy import Level
+from crosstally.schema.attribute import Level
 
 SEX = ct.Attribute("sex", ["Female", "Male"])
 AGE = ct.Attribute("age", edges=[0, 18, 65, 120], bins=["young", "middle", "old"])

@@ -9,7 +9,7 @@ LINE = (
     "crosstally: compiling the inner loops for this machine; this first use takes about 20 seconds longer, "
     "later ones do not\n"
 )
-COMMAND_LINE = "from crosstally.cli.process import tell_of_compiling as tell; tell(); tell(); "
+COMMAND_LINE = "from crosstally.cli.interrupts import tell_of_compiling as tell; tell(); tell(); "
 LOAD = "import crosstally.kernels.lookup"
 SOMEBODY_ELSES = "; from numba import njit; njit('int64(int64)')(lambda x: x + 1)"
 

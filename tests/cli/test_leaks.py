@@ -12,7 +12,7 @@ import pytest
 
 from cli_runs import on_a_terminal, write_people, write_schema
 from crosstally.cli import app
-from crosstally.cli.process import no_core_dumps
+from crosstally.cli.interrupts import no_core_dumps
 
 
 def test_no_core_file_can_be_written_while_a_command_runs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,7 +31,7 @@ def test_no_core_file_can_be_written_while_a_command_runs(monkeypatch: pytest.Mo
 
 def test_a_crash_leaves_no_core_file(tmp_path: Path) -> None:
     """The limit is what the system goes by: with it a process that is aborted does not say that it dumped core."""
-    script = "import os\nfrom crosstally.cli.process import no_core_dumps\nwith no_core_dumps(): os.abort()"
+    script = "import os\nfrom crosstally.cli.interrupts import no_core_dumps\nwith no_core_dumps(): os.abort()"
     ended = subprocess.Popen([sys.executable, "-c", script], cwd=tmp_path, stderr=subprocess.DEVNULL)
     _, status = os.waitpid(ended.pid, 0)
     ended.returncode = status

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from cli_runs import run
-from crosstally.cli.process import has_window
+from crosstally.cli.interrupts import has_window
 from reviewing import files
 
 MISTAKES = {

@@ -9,7 +9,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from crosstally.designs import covers, geometry, search
+from crosstally.designs import covers, geometry
 from crosstally.designs.constructions import Found, designs_found, orbit_numbers, orbits_of
 from crosstally.designs.geometry import field_of, prime_power
 from crosstally.kernels.annealing import anneal_blocks
@@ -87,7 +87,7 @@ def test_designs_of_the_table_are_what_they_say(found: Found) -> None:
 
 def test_a_design_of_the_table_is_found_again() -> None:
     flats = geometry.affine_flats(5, 2, 3).tolist()
-    chosen = search.selected(flats, 108, 32, 3)
+    chosen = covers.selected(flats, 108, 32, 3)
     assert chosen is not None
     assert len(set(chosen)) == 108
     assert not uncovered_subsets([flats[place] for place in chosen], 32, 3)
@@ -95,25 +95,25 @@ def test_a_design_of_the_table_is_found_again() -> None:
 
 def test_no_selection_is_returned_that_does_not_cover() -> None:
     flats = geometry.affine_flats(3, 2, 2).tolist()
-    assert search.selected(flats, 13, 8, 3, steps=2_000) is None
+    assert covers.selected(flats, 13, 8, 3, steps=2_000) is None
 
 
 def test_nothing_is_selected_from_a_pool_that_lacks_a_subset() -> None:
     """No block holds the last two points together: there is no holder of theirs to draw, before or past the end."""
     pool = [[0, 1, 2], [0, 1, 3], [0, 2, 3], [1, 2, 4], [0, 1, 4]]
-    assert search.selected(pool, 3, 5, 2, steps=2_000) is None
+    assert covers.selected(pool, 3, 5, 2, steps=2_000) is None
 
 
 def test_annealing_finds_a_small_design() -> None:
     # The projective plane of order 2 is the only way to cover the pairs of seven points by seven triples.
-    blocks = search.annealed(7, 7, 3, 2, steps=200_000)
+    blocks = covers.annealed(7, 7, 3, 2, steps=200_000)
     assert blocks is not None
     assert is_design(blocks, 7, 3, 2)
-    assert search.annealed(6, 7, 3, 2, steps=20_000) is None
+    assert covers.annealed(6, 7, 3, 2, steps=20_000) is None
 
 
 def test_annealing_under_a_rotation_finds_the_plane_of_order_three() -> None:
-    base = search.annealed(1, 13, 4, 2, orbits=orbit_numbers(13, 2, 13), steps=200_000)
+    base = covers.annealed(1, 13, 4, 2, orbits=orbit_numbers(13, 2, 13), steps=200_000)
     assert base is not None
     assert is_design(orbits_of(base, 13, 13), 13, 4, 2)
     assert len(orbits_of(base, 13, 13)) == 13
@@ -140,13 +140,13 @@ def test_annealing_counts_what_it_covers(cover: int) -> None:
 )
 def test_greedy_is_its_slow_twin(sizes: list[int], max_cells: int, cover: int) -> None:
     for seed in (1, 2, 3):
-        views = search.greedy(sizes, max_cells, cover, limit=500, seed=seed)
+        views = covers.greedy(sizes, max_cells, cover, limit=500, seed=seed)
         assert views is not None
         assert list(views) == greedy_views(sizes, max_cells, cover, seed)
 
 
 def test_greedy_stops_at_its_limit() -> None:
-    assert search.greedy([2] * 9, 8, 2, limit=5) is None
+    assert covers.greedy([2] * 9, 8, 2, limit=5) is None
 
 
 def test_orbits_are_those_of_the_rotation() -> None:

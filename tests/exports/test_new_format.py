@@ -19,7 +19,7 @@ PATCH = {  # file of the package: where a text goes, before what; a new file has
 
 from collections.abc import Iterator
 
-from crosstally.exports.cells import labelled_cells
+from crosstally.exports.formats import labelled_cells
 
 
 def markdown_lines(marginal, *, level=None) -> Iterator[str]:

@@ -20,12 +20,11 @@ from cli_runs import run
 from crosstally.answers.marginal import ErrorKind, Marginal
 from crosstally.answers.uncertainty import Bounds
 from crosstally.errors import QueryError
-from crosstally.exports.cells import measures
-from crosstally.exports.csv_table import csv_text, inert
+from crosstally.exports.csv_table import csv_text, inert, sdmx_csv_text
+from crosstally.exports.formats import measures
 from crosstally.exports.json_tables import json_stat_text
 from crosstally.exports.parquet_table import parquet_pieces
 from crosstally.exports.px import px_text
-from crosstally.exports.sdmx_csv import sdmx_csv_text
 from crosstally.exports.xlsx import write_xlsx
 from crosstally.schema import Attribute, Schema
 from hostile_labels import MANY

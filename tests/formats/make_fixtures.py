@@ -17,8 +17,7 @@ import crosstally as ct
 from crosstally.budget import Noise, NoiseKind
 from crosstally.local.client import FileStore
 from crosstally.local.collector import Collector
-from crosstally.local.protocol import Protocol
-from crosstally.local.tokens import Tokens
+from crosstally.local.protocol import Protocol, Tokens
 from crosstally.plans.plan import Plan, Request
 from crosstally.query.choice import Choice
 from crosstally.query.queries import Cells, Kronecker

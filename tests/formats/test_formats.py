@@ -26,8 +26,7 @@ from crosstally.answers.marginal import ErrorKind
 from crosstally.budget import Noise, NoiseKind
 from crosstally.local.client import FileStore
 from crosstally.local.collector import Collector
-from crosstally.local.protocol import Protocol
-from crosstally.local.tokens import Tokens
+from crosstally.local.protocol import Protocol, Tokens
 from crosstally.plans.plan import Plan, Rule
 from crosstally.privacy.ledger import State, request_digest
 from crosstally.query.choice import Choice

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from crosstally.releases.file.format import CONTENT
+from crosstally.releases.file.header import CONTENT
 from fuzz.targets import FORMATS
 
 __all__ = ["AIMED"]

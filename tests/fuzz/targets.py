@@ -24,12 +24,11 @@ import crosstally as ct
 from crosstally.errors import CrosstallyError
 from crosstally.local.client import ClientError, FileStore
 from crosstally.local.collector import Collector
-from crosstally.local.protocol import Protocol
-from crosstally.local.tokens import Tokens
+from crosstally.local.protocol import Protocol, Tokens
 from crosstally.plans.plan import Plan
 from crosstally.privacy.ledger_file import Event, _link, digest
 from crosstally.query.grammar import parse
-from crosstally.releases.file.format import CONTENT
+from crosstally.releases.file.header import CONTENT
 from crosstally.sources import count
 from crosstally.sources.parts import merge_parts
 from fuzz.mutation import changed_bytes, changed_footer, changed_json, changed_text

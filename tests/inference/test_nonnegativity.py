@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from crosstally.errors import CrosstallyError
-from crosstally.inference.nonnegativity import clip, clip_and_keep_total, ripple, unchanged
+from crosstally.inference.joint_correction import clip, clip_and_keep_total, ripple, unchanged
 from reference_nonnegativity import clip_and_keep_total as plain_global
 from reference_nonnegativity import ripple as plain_ripple
 
@@ -132,7 +132,7 @@ def test_axes_in_another_order_give_the_same() -> None:
 
 def test_a_table_on_which_ripple_would_wander_is_finished_by_global(monkeypatch: pytest.MonkeyPatch) -> None:
     """One cell holds everything and all others lack: what is missing has to find it by chance."""
-    monkeypatch.setattr("crosstally.inference.nonnegativity._LEAST_STEPS", 0)
+    monkeypatch.setattr("crosstally.inference.joint_correction._LEAST_STEPS", 0)
     table = np.full((2,) * 12, -2.0)
     table[(0,) * 12] = 2.0 * table.size
     out = ripple(table, 12)

@@ -11,7 +11,7 @@ import pytest
 import crosstally as ct
 from crosstally.budget import Noise, NoiseKind
 from crosstally.inference import estimate
-from crosstally.inference.mixture import COMPONENTS, mixture_of
+from crosstally.inference.risk import COMPONENTS, mixture_of
 from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells, Contrast
 from crosstally.residuals import combine

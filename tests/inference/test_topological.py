@@ -12,7 +12,7 @@ import crosstally as ct
 from conftest import schema_of
 from crosstally.budget import Noise, NoiseKind
 from crosstally.inference import estimate
-from crosstally.inference.nonnegativity import ripple
+from crosstally.inference.joint_correction import ripple
 from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells
 from crosstally.residuals import combine

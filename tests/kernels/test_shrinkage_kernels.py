@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from crosstally.inference.joint_correction import view_factors
-from crosstally.inference.mixture import COMPONENTS, EDGES
+from crosstally.inference.risk import COMPONENTS, EDGES
 from crosstally.kernels.raking import independent_guesses, pair_guesses, rake_to_margins
 from crosstally.kernels.shrinkage import (
     add_views,
@@ -18,7 +18,7 @@ from crosstally.kernels.shrinkage import (
     view_tables,
 )
 from crosstally.residuals import decompose
-from crosstally.residuals.layout import outer_product
+from crosstally.residuals.axes import outer_product
 from reference_shrinkage import expectation_maximisation, independent, posterior, raked
 
 SHAPES = [(4,), (2, 3), (3, 2, 4), (2, 2, 2, 3)]

@@ -13,11 +13,9 @@ import pytest
 
 from crosstally.local import client
 from crosstally.local.client import reporting
-from crosstally.local.oracles.each_attribute import EachAttribute
-from crosstally.local.oracles.hadamard_response import HadamardResponse
+from crosstally.local.oracles.hadamard_response import HadamardResponse, ResidualBit
 from crosstally.local.oracles.local_hashing import LocalHashing
-from crosstally.local.oracles.randomised_response import RandomisedResponse
-from crosstally.local.oracles.residual_bit import ResidualBit
+from crosstally.local.oracles.randomised_response import EachAttribute, RandomisedResponse
 from crosstally.local.oracles.subset_selection import SubsetSelection
 from crosstally.local.oracles.unary_encoding import UnaryEncoding
 from crosstally.local.planning.methods import METHODS

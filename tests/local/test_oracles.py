@@ -11,13 +11,11 @@ from oracle_contract import EPSILONS, ResidualContract, ViewContract
 
 from crosstally.errors import BudgetError, PlanError
 from crosstally.local.oracles import ORACLES, best_oracle, view_oracles
-from crosstally.local.oracles.each_attribute import EachAttribute
-from crosstally.local.oracles.hadamard_response import HadamardResponse
+from crosstally.local.oracles.answers import odds_below
+from crosstally.local.oracles.hadamard_response import HadamardResponse, ResidualBit
 from crosstally.local.oracles.local_hashing import LocalHashing, collinear_triples
-from crosstally.local.oracles.odds import odds_below
-from crosstally.local.oracles.randomised_response import RandomisedResponse
-from crosstally.local.oracles.registry import register
-from crosstally.local.oracles.residual_bit import ResidualBit
+from crosstally.local.oracles.oracle import register
+from crosstally.local.oracles.randomised_response import EachAttribute, RandomisedResponse
 from crosstally.local.oracles.subset_selection import SubsetSelection
 from crosstally.local.oracles.unary_encoding import UnaryEncoding
 from crosstally_lab.papers.calm.simulated import report_law

@@ -15,17 +15,20 @@ from crosstally.local import Collector, design
 from crosstally.local.bulk import reports
 from crosstally.local.collector import release_of
 from crosstally.local.estimate.expectation import _added, _trust
-from crosstally.local.estimate.pair_law import (
+from crosstally.local.estimate.pair_shrinkage import coefficient_variances, shrunk_measurements
+from crosstally.local.estimate.posterior import (
     NODES,
     START,
+    Items,
+    Pairs,
+    _at_least_seen,
     expected_interactions,
     fitted_law,
     interactions_at,
     laws_of_others,
     likelihoods,
+    posterior,
 )
-from crosstally.local.estimate.pair_shrinkage import coefficient_variances, shrunk_measurements
-from crosstally.local.estimate.posterior import Items, Pairs, _at_least_seen, posterior
 from crosstally.local.estimate.report_counts import measurements_of
 from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
-from crosstally.local.received import ReportIds
+from crosstally.local.collector import ReportIds
 
 ID = np.dtype("V16")
 

@@ -13,11 +13,11 @@ from crosstally.errors import CrosstallyError
 from crosstally.local import Collector, Reason, Tokens, client, design
 from crosstally.local.bulk import reports
 from crosstally.local.client import reporting
-from crosstally.local.group_sizes import FALSE_ALARM, GroupSizes
+from crosstally.local.influence import FALSE_ALARM, GroupSizes
 from crosstally.local.oracles import ORACLES
 from crosstally.local.oracles.oracle import ResidualOracle, ViewOracle
 from crosstally.local.planning.methods import METHODS
-from crosstally.local.tokens import groups_of_tokens
+from crosstally.local.protocol import groups_of_tokens
 from crosstally.schema import Attribute, Schema
 from reference_local import distribution, exponential_below
 

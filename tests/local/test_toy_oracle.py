@@ -23,8 +23,8 @@ from typing import ClassVar
 
 from crosstally.local.oracles.answers import AnswerSpace
 from crosstally.local.oracles.oracle import ViewOracle
-from crosstally.local.oracles.odds import odds_below, read_probability, rounded_down
-from crosstally.local.oracles.registry import register
+from crosstally.local.oracles.answers import odds_below, read_probability, rounded_down
+from crosstally.local.oracles.oracle import register
 
 
 @register

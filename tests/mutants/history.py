@@ -4,31 +4,31 @@ from mutants.mutant import Mutant
 
 HISTORY = (
     Mutant(
-        "notebook/history/laplace.py",
+        "notebook/history/likelihood.py",
         "share * (1 - share) * (mean_above + mean_below) ** 2",
         "share * (1 - share) * (mean_above - mean_below) ** 2",
         "notebook/history/test_estimates.py::test_the_law_of_laplace_noise_and_a_normal_belief",
     ),
     Mutant(
-        "notebook/history/laplace.py",
+        "notebook/history/likelihood.py",
         "without = past.answers - solution.weights / inverse",
         "without = past.answers",
         "notebook/history/test_estimates.py::test_one_answer_with_laplace_noise_is_believed_as_integration_says",
     ),
     Mutant(
-        "notebook/history/alpha.py",
+        "notebook/history/held_out.py",
         "np.mean(left**2 - solution.past.noise)",
         "np.mean(left**2)",
         "notebook/history/test_estimates.py::test_errors_estimated_from_noisy_answers",
     ),
     Mutant(
-        "notebook/history/alpha.py",
+        "notebook/history/held_out.py",
         "gaps**2 - noise + 2 * noise * own",
         "gaps**2 - noise + noise * own",
         "notebook/history/test_estimates.py::test_errors_estimated_from_noisy_answers",
     ),
     Mutant(
-        "notebook/history/alpha.py",
+        "notebook/history/held_out.py",
         "(past.answers[test] - estimates) ** 2 - past.noise[test]",
         "(past.answers[test] - estimates) ** 2",
         "notebook/history/test_estimates.py::test_errors_estimated_from_noisy_answers",

@@ -28,13 +28,13 @@ INFERENCE = (
         "inference/test_risk.py::test_one_set_drawn_towards_zero_is_the_estimate_of_james_and_stein",
     ),
     Mutant(
-        "inference/nonnegativity.py",
+        "inference/joint_correction.py",
         "/ np.arange(1, cells.shape[1] + 1)",
         "/ np.arange(2, cells.shape[1] + 2)",
         "inference/test_nonnegativity.py::test_global_by_hand",
     ),
     Mutant(
-        "inference/nonnegativity.py",
+        "inference/joint_correction.py",
         "limit = float(threshold) + _ROUNDING",
         "limit = _ROUNDING",
         "inference/test_nonnegativity.py::test_only_cells_below_minus_the_threshold_move",
@@ -100,7 +100,7 @@ INFERENCE = (
         "inference/test_bootstrap.py::test_the_same_coefficients_give_the_same_estimate",
     ),
     Mutant(
-        "inference/mixture.py",
+        "inference/risk.py",
         "len(cells) / len(some)",
         "0.0",
         "inference/test_shrinkage.py::test_a_mixture_follows_the_cells",

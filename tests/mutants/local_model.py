@@ -5,13 +5,13 @@ from mutants.mutant import Mutant
 LOCAL = (
     # The promise: probabilities of answers, and what a device checks of them
     Mutant(
-        "local/oracles/odds.py",
+        "local/oracles/answers.py",
         "return Fraction(math.floor(total * _STEPS), _STEPS)",
         "return Fraction(math.ceil(total * _STEPS), _STEPS)",
         "local/test_oracles.py::test_odds_stay_just_below_the_exponential",
     ),
     Mutant(
-        "local/oracles/odds.py",
+        "local/oracles/answers.py",
         "Fraction(math.floor(probability * resolution), resolution)",
         "Fraction(math.ceil(probability * resolution), resolution)",
         "local/test_oracles.py::TestRandomisedResponse::test_no_ratio_exceeds_e_to_the_epsilon",
@@ -23,7 +23,7 @@ LOCAL = (
         "local/test_oracles.py::TestRandomisedResponse::test_no_ratio_exceeds_e_to_the_epsilon",
     ),
     Mutant(
-        "local/oracles/each_attribute.py",
+        "local/oracles/randomised_response.py",
         "odds_below(epsilon / len(sizes))",
         "odds_below(epsilon)",
         "local/test_oracles.py::TestEachAttribute::test_no_ratio_exceeds_e_to_the_epsilon",
@@ -72,7 +72,7 @@ LOCAL = (
         "local/test_oracles.py::TestHadamardResponse::test_cells_are_unbiased_and_vary_as_they_say",
     ),
     Mutant(
-        "local/oracles/residual_bit.py",
+        "local/oracles/hadamard_response.py",
         "(signs - signs.mean(axis=-1, keepdims=True)) * (order - 1) / order",
         "(signs - signs.mean(axis=-1, keepdims=True))",
         "local/test_oracles.py::TestResidualBit::test_residuals_are_unbiased_and_vary_as_they_say",
@@ -96,7 +96,7 @@ LOCAL = (
         "local/test_collector.py::test_the_variance_of_cells_by_hand",
     ),
     Mutant(
-        "local/group_sizes.py",
+        "local/influence.py",
         "np.minimum(1.0, 2 * len(reports) * tails)",
         "np.minimum(1.0, tails)",
         "local/test_tokens.py::test_how_likely_sizes_are_by_hand",
@@ -163,19 +163,19 @@ LOCAL = (
         "local/test_posterior.py::test_changes_end_where_a_cell_would_be_negative",
     ),
     Mutant(
-        "local/estimate/pair_law.py",
+        "local/estimate/posterior.py",
         "trust = widths**2 / (widths**2 + variances[..., None])",
         "trust = np.ones_like(widths)",
         "local/test_posterior.py::test_clear_reports_are_believed_and_hopeless_ones_leave_independence",
     ),
     Mutant(
-        "local/estimate/pair_law.py",
+        "local/estimate/posterior.py",
         "law = (shares.sum(axis=0) + _PAIRS_ADDED * START) / (len(shares) + _PAIRS_ADDED)",
         "law = START",
         "local/test_posterior.py::test_a_law_follows_the_pairs",
     ),
     Mutant(
-        "local/estimate/pair_law.py",
+        "local/estimate/posterior.py",
         "out[own] = fitted_law(likelihood[~own], START, _STEPS_OF_PARTS)",
         "out[own] = fitted_law(likelihood, START, _STEPS_OF_PARTS)",
         "local/test_posterior.py::test_the_law_for_a_table_is_that_of_the_others",

@@ -16,7 +16,7 @@ from crosstally.plans.plan import Plan, Request
 from crosstally.query.linear import Linear, Term
 from crosstally.query.queries import Cells, Contrast, Product
 from crosstally.schema import Outside, Schema, Unit
-from crosstally.strategies.shares import requests_with_shares
+from crosstally.strategies.strategy import requests_with_shares
 from crosstally.workload import Workload
 from reference_fourier import largest_odd_weight
 from reference_privacy import brute_force_cost

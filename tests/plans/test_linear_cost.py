@@ -9,13 +9,12 @@ import pytest
 
 from conftest import schema_of
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
-from crosstally.plans.joint_cost import privacy_cost
-from crosstally.plans.linear_cost import linear_cost
+from crosstally.plans.joint_cost import linear_cost, privacy_cost
 from crosstally.plans.plan import Request
 from crosstally.query.linear import Linear, Term
 from crosstally.query.queries import Cells
 from crosstally.schema import Outside, Schema, Unit
-from crosstally.strategies.shares import requests_with_shares
+from crosstally.strategies.strategy import requests_with_shares
 from reference_privacy import brute_force_cost
 
 SCHEMAS = {

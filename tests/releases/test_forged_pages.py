@@ -17,7 +17,7 @@ import pytest
 from crosstally.errors import ReleaseError
 from crosstally.query.queries import Cells
 from crosstally.releases import open_release, publish
-from crosstally.releases.file.format import column_names
+from crosstally.releases.file.header import column_names
 from crosstally.schema import Attribute, Schema
 from forged_release import forge, refused
 from released import noisy, people, saved, statement, views
@@ -184,7 +184,7 @@ def test_forged_sizes_take_no_memory(tmp_path: Path) -> None:
 
 def test_pages_must_lie_within_the_file(tmp_path: Path) -> None:
     """The page walk by itself: made-up chunks, made-up headers."""
-    from crosstally.releases.file.pages import Chunk, check_pages
+    from crosstally.releases.file.reader import Chunk, check_pages
 
     def chunk(at: int, size: int, dictionary: int | None = None) -> Chunk:
         return Chunk(size, at, dictionary)
@@ -235,7 +235,7 @@ def test_a_column_whose_metadata_contradicts_itself_is_refused(tmp_path: Path) -
 
 
 def test_columns_lie_where_pyarrow_says(tmp_path: Path) -> None:
-    from crosstally.releases.file.pages import Chunk, chunks_of
+    from crosstally.releases.file.reader import Chunk, chunks_of
 
     for options in ({}, {"data_page_size": 1000}, {"use_dictionary": False}):
         data = forge(saved(tmp_path), options=options).read_bytes()
@@ -264,7 +264,7 @@ def test_columns_lie_where_pyarrow_says(tmp_path: Path) -> None:
     ],
 )
 def test_footers_that_make_no_sense_end_at_once(footer: bytes) -> None:
-    from crosstally.releases.file.pages import chunks_of
+    from crosstally.releases.file.reader import chunks_of
 
     data = b"PAR1" + footer + struct.pack("<I", len(footer)) + b"PAR1"
     with pytest.raises(ReleaseError, match="its Parquet structure cannot be read"):

@@ -22,7 +22,7 @@ from crosstally.query.choice import Choice
 from crosstally.query.queries import Cells, Contrast, Query
 from crosstally.releases import Release, open_release, publish
 from crosstally.releases.file.writer import header_bytes
-from crosstally.releases.promise import costs_of_entries, foreign_origins
+from crosstally.releases.publication import costs_of_entries, foreign_origins
 from crosstally.schema import Attribute, Schema, Unit
 from crosstally.workload import Workload
 from forged_release import forge, set_in

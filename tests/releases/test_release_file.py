@@ -15,9 +15,9 @@ from crosstally.errors import ReleaseError
 from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells
 from crosstally.releases import open_release, publish
-from crosstally.releases.file import format as release_format
+from crosstally.releases.file import header as release_header
 from crosstally.releases.file import writer as release_writer
-from crosstally.releases.file.format import column_names
+from crosstally.releases.file.header import column_names
 from crosstally.schema import Attribute, Schema
 from released import GAUSSIAN, KINDS, LAPLACE, contrasts, noisy, people, saved, statement, views
 
@@ -204,8 +204,8 @@ def test_a_file_that_would_be_too_small_for_its_numbers_has_room(
     release, small = views(), tmp_path / "small"
     release.save(small)
     numbers, size = sum(each.values.size for each in release.measurements), small.stat().st_size
-    monkeypatch.setattr(release_format, "_FREE_NUMBERS", 0)
-    monkeypatch.setattr(release_format, "_BYTES_A_NUMBER", least := size // numbers + 1)
+    monkeypatch.setattr(release_header, "_FREE_NUMBERS", 0)
+    monkeypatch.setattr(release_header, "_BYTES_A_NUMBER", least := size // numbers + 1)
     with pytest.raises(ReleaseError, match=f"with {numbers} rows it must have at least {numbers * least:,} bytes"):
         open_release(small)
     release.save(tmp_path / "large")

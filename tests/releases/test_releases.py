@@ -14,7 +14,7 @@ from crosstally.measurements import Measurement
 from crosstally.query.linear import Linear, Term
 from crosstally.query.queries import Cells, Contrast, Query
 from crosstally.releases import Release, Statement, publish
-from crosstally.releases.asserted import noisy_total, rows_in_doubt
+from crosstally.releases.publication import noisy_total, rows_in_doubt
 from crosstally.releases.statement import installed_versions
 from crosstally.schema import Attribute, Schema, Unit
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from crosstally import Attribute, Schema
-from crosstally.residuals.closure import Closure
+from crosstally.residuals.variances import Closure
 
 
 def _binary(number: int) -> Schema:

@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from crosstally.errors import SchemaError
 from crosstally.schema import Schema
-from crosstally.schema.dates import PARTS
+from crosstally.schema.reading import PARTS
 
 ROOT = Path(__file__).parent.parent.parent
 VALIDATOR = Draft202012Validator(json.loads((ROOT / "docs/reference/crosstally-schema.json").read_text("utf-8")))

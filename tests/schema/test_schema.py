@@ -10,7 +10,7 @@ import pytest
 
 from crosstally.errors import QueryError, SchemaError
 from crosstally.schema import Attribute, Outside, RowReading, Schema, Unit, canonical_text
-from crosstally.schema.about import About
+from crosstally.schema.facts import About
 
 ADULT = {
     "unit": {"id": "person", "max_rows": 3},

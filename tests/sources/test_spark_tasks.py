@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import random
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import combinations_with_replacement, product
 from typing import Any
 
@@ -16,21 +17,20 @@ from crosstally.errors import AmbiguousNumbersError, CrosstallyError, OutsideVal
 from crosstally.query.queries import Cells
 from crosstally.schema import Schema
 from crosstally.sources import Reading, count
-from crosstally.sources.row_cells import Columns, Counting
+from crosstally.sources.row_cells import Columns, Counting, id_hashes
 from crosstally.sources.spark import add_up
 from crosstally.sources.spark_tasks import (
     BLOCK_CELLS,
     PLACES,
-    AddBlocks,
-    BoundChunks,
-    CountChunks,
-    CountRows,
-    EncodeRows,
     SparkTask,
+    added_blocks,
     block,
+    bounded_chunks,
+    counted_chunks,
+    counted_rows,
+    encoded_chunks,
     unpacked,
 )
-from crosstally.sources.units import id_hashes
 from reference_sources import count as plain_count
 
 Stage = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -82,15 +82,15 @@ def counted(
     asked = tuple(map(Cells, tables))
     parts = spread.partitions(table.select(each.names))
     if staged or "unit" in schema:
-        parts = spread.run(EncodeRows(each), parts)
+        parts = spread.run(partial(encoded_chunks, each), parts)
         if "unit" in schema:
             parts = spread.shuffled(parts, "place")
         if staged and "unit" in schema:
-            parts = spread.run(BoundChunks(each), parts)
-        parts = spread.run(CountChunks(each, asked, bounded=staged), parts)
+            parts = spread.run(partial(bounded_chunks, each), parts)
+        parts = spread.run(partial(counted_chunks, each, asked, bounded=staged), parts)
     else:
-        parts = spread.run(CountRows(each, asked), parts)
-    sums = spread.run(AddBlocks(), spread.shuffled(parts, "block"))
+        parts = spread.run(partial(counted_rows, each, asked), parts)
+    sums = spread.run(added_blocks, spread.shuffled(parts, "block"))
     found = [row for part in sums for batch in part for row in batch.to_pylist()]
     return [exact.counts.tolist() for exact in add_up(found, each, asked)]
 
@@ -137,9 +137,9 @@ def test_a_place_in_two_tasks_is_refused() -> None:
     """What no shuffle does: else a unit would count twice its bound."""
     each = task({"attributes": ATTRIBUTES, "unit": UNIT})
     parts = Spread(0).partitions(table_of([("p", "0", 0)] * 6).select(each.names))
-    encoded = [list(EncodeRows(each)(iter(part))) for part in parts]
-    blocks = [batch for part in encoded for batch in CountChunks(each, (Cells(()),), bounded=False)(iter(part))]
-    found = [row for batch in AddBlocks()(iter(blocks)) for row in batch.to_pylist()]
+    encoded = [list(encoded_chunks(each, iter(part))) for part in parts]
+    blocks = [batch for part in encoded for batch in counted_chunks(each, (Cells(()),), iter(part), bounded=False)]
+    found = [row for batch in added_blocks(iter(blocks)) for row in batch.to_pylist()]
     with pytest.raises(SourceError, match="Spark gave rows of one unit to several tasks; nothing was spent"):
         add_up(found, each, [Cells(())])
 
@@ -149,7 +149,7 @@ def test_sums_beyond_32_bits_and_many_blocks() -> None:
     cells = np.zeros(300 * 300, np.int64)
     cells[[0, -1]] = 2**31 + 7, 5
     parts = [block(i, cells[i * BLOCK_CELLS : (i + 1) * BLOCK_CELLS]) for i in (0, 1)]
-    found = [row for batch in AddBlocks()(iter([*parts, *parts])) for row in batch.to_pylist()]
+    found = [row for batch in added_blocks(iter([*parts, *parts])) for row in batch.to_pylist()]
     (table,) = add_up(found, each, [Cells(("a", "b"))])
     assert (table.counts[0, 0], table.counts[-1, -1], table.counts.sum()) == (2**32 + 14, 10, 2**32 + 24)
 
@@ -170,7 +170,7 @@ def test_places_follow_from_the_text_of_an_id() -> None:
 def test_chunks_hold_what_was_put_in() -> None:
     each = task({"attributes": ATTRIBUTES, "unit": UNIT})
     table = table_of([(f"{i % 37}", "012"[i % 3], i % 2) for i in range(500)])
-    batches = [*EncodeRows(each)(iter(table.select(each.names).to_batches()))]
+    batches = [*encoded_chunks(each, iter(table.select(each.names).to_batches()))]
     found = []
     for batch in batches:
         for place, size in zip(batch["place"].to_pylist(), map(len, batch["lengths"].to_pylist()), strict=True):
@@ -194,7 +194,7 @@ def test_refusals_are_told_and_not_raised() -> None:
         raise ValueError("CANARY")
         yield
 
-    (note,) = [*CountRows(task(schema), (Cells(("a",)),))(broken(()))]
+    (note,) = [*counted_rows(task(schema), (Cells(("a",)),), broken(()))]
     assert note["note"].to_pylist() == ['{"problem": "cannot count the DataFrame: a task failed (ValueError)"}']
 
 

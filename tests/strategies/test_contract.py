@@ -127,7 +127,7 @@ def test_a_toy_strategy_touches_two_files(tmp_path) -> None:
     (copy / "strategies" / "toy.py").write_text(TOY)
     registry = copy / "strategies" / "__init__.py"
     entered = registry.read_text().replace("        Uniform(),\n", "        Uniform(),\n        Toy(),\n")
-    last = "from crosstally.strategies.direct import Direct, Uniform\n"
+    last = "from crosstally.strategies.direct import Direct, Flat, Uniform\n"
     registry.write_text(entered.replace(last, "from crosstally.strategies.toy import Toy\n" + last))
     where, planned, tables, released, compared = run_alone(
         USE_TOY, tmp_path, NUMBA_DISABLE_JIT="1"

@@ -16,7 +16,7 @@ from crosstally.errors import PlanError, QueryError, TooManyCellsError, did_you_
 from crosstally.plans.plan import Plan
 from crosstally.query.contrast_moves import contrast_moves, numbers_changed
 from crosstally.query.queries import Contrast
-from crosstally.residuals.closure import Closure
+from crosstally.residuals.variances import Closure
 from reference_privacy import answer
 
 SMALL = [sizes for k in range(1, 5) for sizes in combinations_with_replacement((2, 3, 4, 5), k)]

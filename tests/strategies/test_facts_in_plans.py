@@ -14,8 +14,7 @@ from crosstally.measurements import Measurement, public_counts
 from crosstally.plans.plan import Plan
 from crosstally.schema import Impossible, PublicCounts
 from crosstally.strategies import TwoStage
-from crosstally.strategies.forecast import measured_variances, public_precision
-from crosstally.strategies.goal import goal_of
+from crosstally.strategies.goal import goal_of, measured_variances, public_precision
 from crosstally.strategies.planner import compare
 from crosstally.strategies.rules import next_stage
 from reference_privacy import brute_force_cost

@@ -13,11 +13,11 @@ import crosstally as ct
 from conftest import schema_of
 from crosstally.schema import PublicCounts
 from crosstally.strategies import Direct
-from crosstally.strategies.belief import Belief
 from crosstally.strategies.goal import Goal, goal_of
 from crosstally.strategies.likely import cell_errors, likely_range
 from crosstally.strategies.rules import likely_errors
 from crosstally.strategies.verdicts import ExpectedError
+from crosstally.strategies.view_shares import Belief
 
 HALVES = [np.array([0.5, 0.5])] * 2
 

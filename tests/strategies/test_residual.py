@@ -14,7 +14,7 @@ from crosstally.errors import PlanError, TooManyCellsError
 from crosstally.plans.request import GroupedRequests, Request, grouped
 from crosstally.query.queries import Cells
 from crosstally.residuals import Variances
-from crosstally.residuals.closure import Closure, closure_of
+from crosstally.residuals.variances import Closure, closure_of
 from crosstally.schema import Outside, Schema, Unit
 from crosstally.strategies import Direct, Plan
 from crosstally.strategies.residual import Residual

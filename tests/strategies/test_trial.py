@@ -17,9 +17,8 @@ from crosstally.plans.plan import Plan
 from crosstally.query.queries import Cells
 from crosstally.schema import Schema
 from crosstally.strategies import rules
-from crosstally.strategies.belief import Belief
 from crosstally.strategies.goal import goal_of
-from crosstally.strategies.view_shares import TableBudget, ViewShares, unshrunk_score
+from crosstally.strategies.view_shares import Belief, TableBudget, ViewShares, unshrunk_score
 from crosstally.strategies.wide_schemas import mean_square_size, trial_pairs, trial_share
 
 

@@ -18,10 +18,10 @@ from crosstally.measurements import Measurement
 from crosstally.plans.plan import Plan
 from crosstally.query.queries import Cells
 from crosstally.strategies import TwoStage
-from crosstally.strategies.belief import known_sizes
 from crosstally.strategies.goal import goal_of, weighing_tables
 from crosstally.strategies.planner import compare
 from crosstally.strategies.rules import next_stage, outlook
+from crosstally.strategies.view_shares import known_sizes
 from simulated import margin, noise_of, people, schema_of
 
 RHO, PURE = ct.Budget(rho=Fraction(1, 10)), ct.Budget(epsilon=1)

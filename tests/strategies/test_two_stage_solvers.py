@@ -10,10 +10,9 @@ import pytest
 import scipy.optimize
 
 from crosstally.budget import Budget, Neighbours
-from crosstally.strategies.belief import Belief
 from crosstally.strategies.goal import Goal, goal_of
 from crosstally.strategies.strategy import Task
-from crosstally.strategies.view_shares import TableBudget, ViewShares, best_shares, inferred_score
+from crosstally.strategies.view_shares import Belief, TableBudget, ViewShares, best_shares, inferred_score
 from crosstally.strategies.water_filling import believed_precisions, best_precisions
 from simulated import schema_of
 

@@ -20,8 +20,7 @@ from crosstally.exports.synthetic import write_rows
 from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells
 from crosstally.releases import Statement, publish
-from crosstally.synthesis.drawing import Wanted, drawn, fitted, whole
-from crosstally.synthesis.microdata import drawing_order, narrowness
+from crosstally.synthesis.microdata import Wanted, drawing_order, drawn, fitted, narrowness, whole
 from released import views
 from simulated import margin, measured, people, schema_of
 

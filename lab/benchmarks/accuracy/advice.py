@@ -11,9 +11,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 import crosstally as ct
+from benchmarks.accuracy.errors import rms
 from benchmarks.accuracy.lines import line
-from benchmarks.accuracy.real_tables import MissingFileError, RealTable, real_table
-from crosstally.plans.plan import Plan
+from benchmarks.accuracy.real_tables import RealTable, present_tables
 from crosstally.strategies.advice import Advice
 
 TABLES = ("adult", "acs", "fars")
@@ -26,16 +26,12 @@ _LEAST_CELLS = 2_000  # the standard error of their RMS is 2.5%, with the fourth
 
 def run(draws: int, *, quick: bool = False) -> Iterator[dict[str, Any]]:
     """The RMS error of pairs in releases over the promised one, for the linear estimate; the default's in the note."""
-    for name in TABLES[:1] if quick else TABLES:
-        try:
-            table = real_table(name)
-        except MissingFileError:
-            continue
+    for table in present_tables(TABLES[:1] if quick else TABLES):
         schema = ct.Schema(table.schema.attributes, ct.Unit("person", BOUND))
         found = ct.plan(schema, epsilon=EPSILON, rows=table.number, strategy="two-stage")
-        yield _line(f"{name}, as planned", table, found, found.expected[-1].error, draws)
+        yield _line(f"{table.name}, as planned", table, found, found.expected[-1].error, draws)
         for advice in found.advice():
-            yield _line(f"{name}, {advice.kind}", table, _followed(advice), advice.after.error, draws)
+            yield _line(f"{table.name}, {advice.kind}", table, _followed(advice), advice.after.error, draws)
 
 
 def _followed(advice: Advice) -> ct.Comparison:
@@ -56,8 +52,10 @@ def _line(work: str, table: RealTable, found: ct.Comparison, promised: float, dr
     tables = [each for each in found.chosen.workload.tables if len(each) == ORDER]
     cells = sum(math.prod(own.schema.sizes(each)) for each in tables)
     number = max(1, draws // _DRAWS_EACH, _LEAST_CELLS // cells)
-    linear = [_error(own, _release(own, found.outlook).refit(nonnegative="none"), tables) for _ in range(number)]
-    default = [_error(own, _release(own, found.chosen), tables) for _ in range(number)]
+    linear = [
+        _error(own, ct.release(own.rows, plan=found.outlook).refit(nonnegative="none"), tables) for _ in range(number)
+    ]
+    default = [_error(own, ct.release(own.rows, plan=found.chosen), tables) for _ in range(number)]
     measured = _mean(linear)
     planned = found.outlook.order_errors[ORDER]
     return line(
@@ -100,12 +98,6 @@ def _values(attribute: ct.Attribute, codes: NDArray[np.int64]) -> pa.Array:
     return pa.array(list(known)).take(pa.array(np.where(absent, 0, codes), mask=absent))
 
 
-def _release(table: RealTable, plan: Plan) -> ct.Release:
-    return ct.release(table.rows, plan=plan)
-
-
 def _error(table: RealTable, release: ct.Release, tables: Sequence[tuple[str, ...]]) -> float:
     """The root of the mean over tables of the mean squared error of a cell."""
-    answers = release.marginals(tables)
-    each = [np.mean((a.values - table.counts(t)) ** 2) for t, a in zip(tables, answers, strict=True)]
-    return math.sqrt(float(np.mean(each)))
+    return rms((each.values for each in release.marginals(tables)), map(table.counts, tables))

@@ -8,6 +8,7 @@ from typing import Any
 
 import crosstally as ct
 from benchmarks.accuracy.lines import line
+from benchmarks.shapes import sized
 from crosstally.plans.plan import Plan
 from crosstally.residuals.variances import Variances
 from crosstally.strategies import LinearStrategies, Residual, ViewSearch
@@ -38,7 +39,7 @@ def run(draws: int = 0, *, quick: bool = False) -> Iterator[dict[str, Any]]:  # 
     yield _pure(f"Adult's 8 attributes, all pairs, {pairs}", ADULT_8, ct.Workload.all_ways, 26.0)
     yield _pure(f"Adult's 8 attributes, all pairs and half the triples, {pairs}", ADULT_8, ct.Workload.half_more, 25.6)
     for name, (sizes, values) in RESIDUAL_PLANNER.items():
-        schema = _schema(sizes)
+        schema = sized(sizes)
         works = [ct.Workload.all_ways(schema, k) for k in (1, 2, 3)]
         works.append(ct.Workload([(), *ct.Workload.up_to(schema, 3).tables]))
         for words, workload, value in zip(("1-way", "2-way", "3-way", "0- to 3-way"), works, values, strict=True):
@@ -47,7 +48,7 @@ def run(draws: int = 0, *, quick: bool = False) -> Iterator[dict[str, Any]]:  # 
             yield line(work, found, value, 1.0, unit="RMS", met=abs(found - value) <= ROUNDED)
             if words in {"1-way", "2-way", "3-way"}:
                 yield _prefixes(name, schema, workload, len(workload.tables[0]))
-    schema = _schema([64])
+    schema = sized([64])
     for budget, most in RANGES:
         found = LinearStrategies().plan(schema, ct.Workload.ranges(schema, "a0"), ct.Budget(**budget)).rms_error ** 2
         work = f"ranges of 64 cells, {next(iter(budget))} {next(iter(budget.values()))}"
@@ -63,7 +64,7 @@ def _prefixes(name: str, schema: ct.Schema, workload: ct.Workload, ways: int) ->
 
 
 def _pure(work: str, sizes: Sequence[int], workload: Any, value: float) -> dict[str, Any]:
-    schema = _schema(sizes)
+    schema = sized(sizes)
     found = _continuous_rms(ViewSearch().plan(schema, workload(schema, 2), ct.Budget(epsilon=1)))
     return line(work, found, value, 1.0, unit="RMS", met=found <= value * (1 + 1e-6))
 
@@ -74,7 +75,3 @@ def _continuous_rms(plan: Plan) -> float:
     cells = [math.prod(plan.schema.sizes(table)) for table in plan.workload.tables]
     found = variances.of_all(plan.workload.tables)
     return math.sqrt(sum(n * v for n, v in zip(cells, found, strict=True)) / sum(cells))
-
-
-def _schema(sizes: Sequence[int]) -> ct.Schema:
-    return ct.Schema([ct.Attribute(f"a{i}", [str(v) for v in range(n)]) for i, n in enumerate(sizes)])

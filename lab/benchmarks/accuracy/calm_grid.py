@@ -48,11 +48,11 @@ def run(draws: int = 0, *, quick: bool = False, only_kept: bool = False) -> Iter
 
 
 def _mean(score: Score) -> Mean:
-    return Mean(score.sse, error=score.error, draws=score.runs)
+    return Mean(score.sse, error=score.std_error, draws=score.runs)
 
 
 def _words(score: Score) -> str:
-    return f"{score.data}, {score.d} attributes, {score.people:,} people, epsilon {score.epsilon:g}, {score.ways}-way"
+    return f"{score.data}, {score.d} attributes, {score.people:,} people, epsilon {score.epsilon:g}, {score.k}-way"
 
 
 def setting(case: Case, epsilon: Fraction, counts: Counts, *, only_kept: bool = False) -> list[Score]:

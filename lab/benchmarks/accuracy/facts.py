@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import crosstally as ct
-from benchmarks.accuracy.errors import Truth
+from benchmarks.accuracy.errors import Truth, rms
 from benchmarks.accuracy.lines import line
 from benchmarks.accuracy.real_tables import MissingFileError, RealTable, real_table
 from crosstally.plans.plan import Plan
@@ -57,9 +57,6 @@ def _errors(table: RealTable, truth: Truth, plan: Plan, public: Sequence[str]) -
     out = []
     for order in ORDERS:
         asked = [names for names in truth.asked[order] if order > 1 or names[0] not in public]
-        answers = release.marginals(asked)
-        squares = [
-            np.mean((answer.values - exact) ** 2) for answer, exact in zip(answers, truth.of_tables(asked), strict=True)
-        ]
-        out.append(float(np.sqrt(np.mean(squares))) if squares else 1.0)
+        answers = [each.values for each in release.marginals(asked)]
+        out.append(rms(answers, truth.of_tables(asked)) if asked else 1.0)
     return out

@@ -9,7 +9,7 @@ from typing import Any
 import crosstally as ct
 from benchmarks.accuracy.comparison import Ratio, paired_ratio
 from benchmarks.accuracy.errors import ORDERS, Truth, rms
-from benchmarks.accuracy.kept import code_digest, kept, table_digest
+from benchmarks.accuracy.kept import kept_draws
 from benchmarks.accuracy.lines import mean_line, never_above
 from benchmarks.accuracy.references import plan_by_name
 from benchmarks.accuracy.settings import DELTA, Setting, in_processes, present, truth_of
@@ -69,8 +69,7 @@ def _ratios(found: dict[Measured, Any], order: int, other: str) -> Iterator[tupl
 
 
 def _kept(job: Measured) -> Any:
-    key = {"line": "inference", "job": repr(job), "code": code_digest(), "table": table_digest(job.setting.table)}
-    return kept("draws", key, lambda: errors_of(job))
+    return kept_draws("inference", job, errors_of, table=job.setting.table)
 
 
 def errors_of(job: Measured) -> dict[str, dict[str, list[float]]]:

@@ -16,7 +16,7 @@ import numpy as np
 
 import crosstally as ct
 from benchmarks.accuracy.coverage import Aim, Cells, Draw, add, coverage_line, over_draws
-from benchmarks.accuracy.kept import code_digest, kept, table_digest
+from benchmarks.accuracy.kept import kept_draws
 from benchmarks.accuracy.real_tables import RealTable, real_table
 from benchmarks.accuracy.settings import DELTA, Setting, in_processes, present
 
@@ -83,13 +83,7 @@ def lines(cases: Sequence[Case], draws: int, tables: int) -> Iterator[dict[str, 
 
 
 def _kept(trial: Trial) -> Any:
-    key = {
-        "line": "intervals",
-        "job": repr(trial),
-        "code": code_digest(),
-        "table": table_digest(trial.case.setting.table),
-    }
-    return kept("draws", key, lambda: draw_of(trial))
+    return kept_draws("intervals", trial, draw_of, table=trial.case.setting.table)
 
 
 def draw_of(trial: Trial) -> Draw:

@@ -10,14 +10,16 @@ import ast
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import crosstally
 import crosstally_lab
 from benchmarks.accuracy.real_tables import real_table
+
+_Job = TypeVar("_Job")
 
 YARDSTICKS = (
     "coverage.py",
@@ -47,7 +49,7 @@ DOORS = (
 )
 """Packages that no central release and none of its answers goes through."""
 
-__all__ = ["DOORS", "code_digest", "digest_of", "folder", "kept", "table_digest"]
+__all__ = ["DOORS", "code_digest", "digest_of", "folder", "kept", "kept_draws", "table_digest"]
 
 
 def folder(part: str) -> Path:
@@ -68,6 +70,16 @@ def kept(part: str, key: Mapping[str, Any], work: Callable[[], Any] | None) -> A
     partial.write_text(json.dumps({"key": key, "result": result}, indent=1))
     partial.replace(path)
     return result
+
+
+def kept_draws(
+    line: str, job: _Job, work: Callable[[_Job], Any], *, table: str | None = None, doors: Sequence[str] = ()
+) -> Any:
+    """What the work gives for a job of a line, which rests on the code and, where it has one, on a real table."""
+    key = {"line": line, "job": repr(job), "code": code_digest(*doors)}
+    if table is not None:
+        key["table"] = table_digest(table)
+    return kept("draws", key, lambda: work(job))
 
 
 def digest_of(key: Mapping[str, Any]) -> str:

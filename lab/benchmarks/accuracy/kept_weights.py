@@ -15,7 +15,7 @@ import numpy as np
 import crosstally as ct
 from benchmarks.accuracy.coverage import Draw, add, in_words, over_draws
 from benchmarks.accuracy.intervals import BUDGETS
-from benchmarks.accuracy.kept import code_digest, kept, table_digest
+from benchmarks.accuracy.kept import kept_draws
 from benchmarks.accuracy.real_tables import real_table
 from benchmarks.accuracy.settings import Setting, in_processes, truth_of
 from crosstally.answers.intervals import Covered
@@ -68,9 +68,7 @@ def held(trial: Trial) -> Draw:
 
 
 def _kept(trial: Trial) -> Draw:
-    table = trial.setting.table
-    key = {"line": "kept weights", "job": repr(trial), "code": code_digest(), "table": table_digest(table)}
-    return kept("draws", key, lambda: held(trial))
+    return kept_draws("kept weights", trial, held, table=trial.setting.table)
 
 
 def main(given: Sequence[str] | None = None) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import crosstally as ct
 from benchmarks.accuracy.errors import Names, rms
 from benchmarks.accuracy.lines import line
-from benchmarks.accuracy.real_tables import MissingFileError, RealTable, real_table
+from benchmarks.accuracy.real_tables import RealTable, present_tables
 from crosstally.strategies.rules import likely_errors
 
 CHOSEN, CHECKED = ("fars-16", "acs"), ("adult", "census-9", "kosarak", "msnbc")
@@ -26,20 +26,16 @@ _TRIPLES, _SEED = 60, 11
 def run(draws: int, *, quick: bool = False) -> Iterator[dict[str, Any]]:  # noqa: ARG001 (so many releases for each)
     """A line for each table, budget and order; then the part of the figures inside, of the checked tables."""
     inside: list[bool] = []
-    for name in CHECKED[:1] if quick else (*CHOSEN, *CHECKED):
-        try:
-            table = real_table(name)
-        except MissingFileError:
-            continue
+    for table in present_tables(CHECKED[:1] if quick else (*CHOSEN, *CHECKED)):
         for delta in DELTAS:
             found = ct.plan(table.schema, epsilon=1, delta=delta, rows=table.number, strategy="two-stage")
             likely = likely_errors(found.chosen, table.number)
             for order, figures in _figures(table, found).items():
                 low, high = likely[order]
                 held = [low <= figure <= high for figure in figures]
-                inside += held if name in CHECKED else []
+                inside += held if table.name in CHECKED else []
                 yield line(
-                    f"likely, {name}{', δ = 1e-9' if delta else ''}, {order} attributes: RMS of releases",
+                    f"likely, {table.name}{', δ = 1e-9' if delta else ''}, {order} attributes: RMS of releases",
                     float(np.mean(figures)),
                     math.sqrt(low * high),
                     None,

@@ -16,7 +16,7 @@ import numpy as np
 import crosstally as ct
 from benchmarks.accuracy.coverage import Aim, Cells, Draw, add, coverage_line, in_words, over_draws
 from benchmarks.accuracy.intervals import MOST_CELLS
-from benchmarks.accuracy.kept import code_digest, kept, table_digest
+from benchmarks.accuracy.kept import kept_draws
 from benchmarks.accuracy.real_tables import RealTable, real_table
 from benchmarks.accuracy.settings import Setting, in_processes, present, settings
 from crosstally.local import Collector, design
@@ -54,9 +54,7 @@ def run(draws: int, *, quick: bool = False) -> Iterator[dict[str, Any]]:
 
 
 def _kept(trial: Trial) -> Any:
-    table = table_digest(trial.setting.table)
-    key = {"line": "local intervals", "job": repr(trial), "code": code_digest("local"), "table": table}
-    return kept("draws", key, lambda: draw_of(trial))
+    return kept_draws("local intervals", trial, draw_of, table=trial.setting.table, doors=["local"])
 
 
 def draw_of(trial: Trial) -> Draw:

@@ -10,7 +10,7 @@ import numpy as np
 
 import crosstally as ct
 from benchmarks.accuracy.comparison import PEER_DRAWS, Ratio, independent_ratio, paired_ratio
-from benchmarks.accuracy.kept import code_digest, kept, table_digest
+from benchmarks.accuracy.kept import kept_draws
 from benchmarks.accuracy.lines import line, mean_line, never_above, refused
 from benchmarks.accuracy.peers import PeerJob, draw_missing, peer_draws, peers_python, version
 from benchmarks.accuracy.settings import DELTA, Setting, in_processes, present, settings, truth_of
@@ -132,8 +132,7 @@ def _against_nothing(draws: int, *, quick: bool) -> Iterator[dict[str, Any]]:
 
 
 def _kept(job: Named) -> Any:
-    key = {"line": "named", "job": repr(job), "code": code_digest(), "table": table_digest(job.setting.table)}
-    return kept("draws", key, lambda: errors_of(job))
+    return kept_draws("named", job, errors_of, table=job.setting.table)
 
 
 def errors_of(job: Named) -> dict[str, Any]:

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 import crosstally as ct
 from benchmarks.accuracy.coverage import Aim, Draw, add, coverage_line, in_words, over_draws
-from benchmarks.accuracy.kept import code_digest, kept, table_digest
-from benchmarks.accuracy.real_tables import MissingFileError, RealTable, real_table
+from benchmarks.accuracy.kept import kept_draws
+from benchmarks.accuracy.real_tables import RealTable, present_tables, real_table
 from benchmarks.accuracy.settings import in_processes
 from crosstally.budget import Noise, NoiseKind
 from crosstally.measurements import Measurement
@@ -53,7 +53,7 @@ class Trial:
 def run(draws: int, *, quick: bool = False) -> Iterator[dict[str, Any]]:
     """Width beside the oracle's, and the share held, for each table and length of the history."""
     draws = min(draws, DRAWS)
-    wanted = [(table, past) for table in _present() for past in (PAST[:2] if quick else PAST)]
+    wanted = [(table.name, past) for table in present_tables(TABLES) for past in (PAST[:2] if quick else PAST)]
     jobs = [Trial(table, past, draw) for table, past in wanted for draw in range(draws)]
     found = dict(zip(jobs, in_processes(_kept, jobs), strict=True))
     for table, past in wanted:
@@ -62,23 +62,8 @@ def run(draws: int, *, quick: bool = False) -> Iterator[dict[str, Any]]:
         yield coverage_line(work, classes, AIM, draws=draws)
 
 
-def _present() -> Iterator[str]:
-    for name in TABLES:
-        try:
-            real_table(name)
-        except MissingFileError:
-            continue
-        yield name
-
-
 def _kept(trial: Trial) -> Any:
-    key = {
-        "line": "notebook intervals",
-        "job": repr(trial),
-        "code": code_digest("notebook"),
-        "table": table_digest(trial.table),
-    }
-    return kept("draws", key, lambda: draw_of(trial))
+    return kept_draws("notebook intervals", trial, draw_of, table=trial.table, doors=["notebook"])
 
 
 def draw_of(trial: Trial) -> Draw:

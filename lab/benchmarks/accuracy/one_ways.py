@@ -19,7 +19,7 @@ import numpy as np
 import crosstally as ct
 from benchmarks.accuracy.coverage import Aim, Draw, add, coverage_line, over_draws
 from benchmarks.accuracy.intervals import BUDGETS, NAMED, QUICK_TABLES, TABLES, Case
-from benchmarks.accuracy.kept import code_digest, kept, table_digest
+from benchmarks.accuracy.kept import kept_draws
 from benchmarks.accuracy.real_tables import real_table
 from benchmarks.accuracy.settings import Setting, in_processes, present
 from crosstally.plans.plan import Plan
@@ -77,9 +77,7 @@ def _seen(release: ct.Release, truth: dict[str, Floats]) -> Draw:
 
 
 def _kept(block: Block) -> list[Draw]:
-    table = block.case.setting.table
-    key = {"line": "one-ways", "job": repr(block), "code": code_digest(), "table": table_digest(table)}
-    return kept("draws", key, lambda: one_ways(block))
+    return kept_draws("one-ways", block, one_ways, table=block.case.setting.table)
 
 
 def run(draws: int, *, quick: bool = False) -> Iterator[dict[str, Any]]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.accuracy.comparison import paired_ratio
-from benchmarks.accuracy.kept import DOORS, code_digest, kept
+from benchmarks.accuracy.kept import DOORS, kept_draws
 from benchmarks.accuracy.lines import mean_line
 from benchmarks.accuracy.settings import in_processes
 from crosstally_lab.papers.edbt12.census import census
@@ -46,8 +46,7 @@ def run(draws: int, *, quick: bool = False) -> Iterator[dict[str, Any]]:
 
 
 def _kept(job: tuple[str, int, int]) -> Any:
-    key = {"line": "past answers", "job": repr(job), "code": code_digest(*DOORS)}
-    return kept("draws", key, lambda: errors_of(*job))
+    return kept_draws("past answers", job, lambda each: errors_of(*each), doors=DOORS)
 
 
 def errors_of(kind: str, draws: int, questions: int) -> dict[str, Any]:

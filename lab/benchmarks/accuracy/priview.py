@@ -10,7 +10,7 @@ import numpy as np
 
 import crosstally as ct
 from benchmarks.accuracy.comparison import Ratio, regret
-from benchmarks.accuracy.kept import code_digest, kept, table_digest
+from benchmarks.accuracy.kept import kept_draws
 from benchmarks.accuracy.lines import line, never_above, refused
 from benchmarks.accuracy.real_tables import real_table
 from benchmarks.accuracy.settings import Setting, in_processes, present
@@ -68,13 +68,7 @@ def _case(table: str) -> Case:
 
 
 def _kept(trial: Trial) -> Any:
-    key = {
-        "line": "priview",
-        "trial": repr(trial),
-        "code": code_digest("papers"),
-        "table": table_digest(trial.setting.table),
-    }
-    return kept("draws", key, lambda: errors_of(trial))
+    return kept_draws("priview", trial, errors_of, table=trial.setting.table, doors=["papers"])
 
 
 def errors_of(trial: Trial) -> dict[str, Any]:

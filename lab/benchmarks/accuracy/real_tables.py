@@ -7,7 +7,8 @@ those of the public file. Bins are round numbers, set once and never tuned.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
 
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 import crosstally as ct
 from crosstally_lab.papers.data import find
 
-__all__ = ["TABLES", "MissingFileError", "RealTable", "real_table"]
+__all__ = ["TABLES", "MissingFileError", "RealTable", "present_tables", "real_table"]
 
 KOSARAK_ROWS = 912_627
 """The rows of the whole Kosarak file, of which 100,000 can be had: the rest is drawn again from these."""
@@ -118,18 +119,6 @@ def _acs() -> RealTable:
     return _table("acs", rows, edges)
 
 
-def _census() -> RealTable:
-    return _table("census-9", _read("census-9.parquet"), {})
-
-
-def _msnbc() -> RealTable:
-    return _table("msnbc", _read("msnbc-17.parquet"), {})
-
-
-def _kosarak() -> RealTable:
-    return _table("kosarak", _read("kosarak-100k-top32.parquet"), {})
-
-
 def _kosarak_resampled() -> RealTable:
     once = real_table("kosarak")
     drawn = np.random.default_rng(20_261_116).integers(0, once.number, KOSARAK_ROWS)
@@ -167,9 +156,9 @@ TABLES: Mapping[str, Callable[[], RealTable]] = {
     "fars": _fars,
     "fars-16": lambda: _smallest("fars", 16),
     "acs": _acs,
-    "census-9": _census,
-    "msnbc": _msnbc,
-    "kosarak": _kosarak,
+    "census-9": lambda: _table("census-9", _read("census-9.parquet"), {}),
+    "msnbc": lambda: _table("msnbc", _read("msnbc-17.parquet"), {}),
+    "kosarak": lambda: _table("kosarak", _read("kosarak-100k-top32.parquet"), {}),
     "kosarak-resampled": _kosarak_resampled,
     "adult-8": _adult_8,
     "adult-6": _adult_6,
@@ -195,6 +184,13 @@ aside: nothing of planning, inference or intervals was chosen by looking at how 
 def real_table(name: str) -> RealTable:
     """A table by its name; MissingFileError when its file is not there."""
     return TABLES[name]()
+
+
+def present_tables(names: Iterable[str]) -> Iterator[RealTable]:
+    """Those of some tables whose file is there."""
+    for name in names:
+        with suppress(MissingFileError):
+            yield real_table(name)
 
 
 def _read(file: str) -> pa.Table:

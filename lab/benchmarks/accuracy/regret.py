@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.accuracy.comparison import Ratio, paired_ratio, regret
 from benchmarks.accuracy.errors import ORDERS
-from benchmarks.accuracy.kept import code_digest, kept, table_digest
+from benchmarks.accuracy.kept import kept_draws
 from benchmarks.accuracy.lines import line, never_above, refused
 from benchmarks.accuracy.references import DEFAULT, OLD_DEFAULT, names_for, plan_by_name
 from benchmarks.accuracy.settings import DELTA, Setting, in_processes, present, released_errors, truth_of
@@ -139,12 +139,11 @@ def raced(job: tuple[Setting, int]) -> tuple[Errors, str]:
 
 
 def _kept(job: Job) -> Any:
-    def work() -> dict[str, Any]:
-        outcome = measured(job)
-        return {"errors": {str(k): own for k, own in outcome.errors.items()}, "refused": outcome.refused}
+    def work(own: Job) -> dict[str, Any]:
+        outcome = measured(own)
+        return {"errors": {str(k): each for k, each in outcome.errors.items()}, "refused": outcome.refused}
 
-    key = {"line": "regret", "job": repr(job), "code": code_digest(), "table": table_digest(job.setting.table)}
-    return kept("draws", key, work)
+    return kept_draws("regret", job, work, table=job.setting.table)
 
 
 def main(given: Sequence[str] | None = None) -> None:

@@ -14,10 +14,11 @@ import pyarrow as pa
 import crosstally as ct
 from benchmarks.accuracy.comparison import Ratio, paired_ratio
 from benchmarks.accuracy.errors import Truth
-from benchmarks.accuracy.kept import code_digest, kept
+from benchmarks.accuracy.kept import kept_draws
 from benchmarks.accuracy.lines import never_above, refused
 from benchmarks.accuracy.real_tables import RealTable
 from benchmarks.accuracy.settings import DELTA, in_processes, rms_by_order
+from benchmarks.shapes import sized
 from crosstally.errors import CrosstallyError
 from crosstally.strategies import Direct
 
@@ -74,13 +75,13 @@ def table(width: int) -> RealTable:
         own = random.random(CLASSES) < 0.5
         orders = np.array([random.permutation(size) if each else common for each in own])
         codes[:, i] = orders[classes, drawn]
-    schema = ct.Schema([ct.Attribute(f"a{i}", [str(v) for v in range(n)]) for i, n in enumerate(sizes.tolist())])
+    schema = sized(sizes.tolist())
     rows = pa.table({name: codes[:, i] for i, name in enumerate(schema.names)})
     return RealTable(f"generated-{width}", schema, rows=rows, codes=codes)
 
 
 def _kept(job: Wide) -> Any:
-    return kept("draws", {"line": "wide", "job": repr(job), "code": code_digest()}, lambda: errors_of(job))
+    return kept_draws("wide", job, errors_of)
 
 
 def errors_of(job: Wide) -> dict[str, Any]:

@@ -24,9 +24,9 @@ from crosstally.privacy import measure, noise
 from crosstally.privacy.ledger import Ledger
 from crosstally.query import queries
 from crosstally.releases import publish
-from crosstally.sources import units
-from crosstally.sources.codes.bins import Bins
-from crosstally.strategies import Direct, Flat, shares
+from crosstally.sources import row_cells
+from crosstally.sources.codes.values import Bins
+from crosstally.strategies import Direct, Flat
 from crosstally.strategies import strategy as base
 from crosstally_lab.audit import cases, end_to_end, exact, sampled
 from crosstally_lab.audit.findings import Finding
@@ -124,7 +124,7 @@ def lost_sign(patch: Patch) -> None:
 
 def one_view_counted(patch: Patch) -> None:
     """Each table gets the whole budget, and the cost of a plan is that of its dearest request."""
-    share, cost = shares.requests_with_shares, joint_cost.groups_cost
+    share, cost = base.requests_with_shares, joint_cost.groups_cost
 
     def whole_budget(asked: Any, given: Any, schema: Any, budget: Any, relation: Any) -> Any:
         return tuple(share([each], [1.0], schema, budget, relation)[0] for each in asked)
@@ -156,7 +156,7 @@ def lost_root_of_two(patch: Patch) -> None:
 def replace_as_add_remove(patch: Patch) -> None:
     moved, cost = queries.Product.sensitivity, joint_cost.groups_cost
     patch(queries.Product, "sensitivity", lambda self, schema, _: moved(self, schema, Neighbours.ADD_REMOVE))
-    for where in (plans, shares):
+    for where in (plans, base):
         patch(
             where,
             "groups_cost",
@@ -178,8 +178,8 @@ def bounds_from_data(patch: Patch) -> None:
 
 
 def one_row_too_many(patch: Patch) -> None:
-    keep = units.smallest
-    patch(units, "smallest", lambda own, hashes, columns, most: keep(own, hashes, columns, most + 1))
+    keep = row_cells.smallest
+    patch(row_cells, "smallest", lambda own, hashes, columns, most: keep(own, hashes, columns, most + 1))
 
 
 # Mutants of what is recorded

@@ -48,8 +48,8 @@ def test_the_mean_is_of_small_budgets_and_many_attributes(monkeypatch: pytest.Mo
     scores = {"1": [(calm_grid.OURS, 1.0), (calm_grid.BEST, 2.0)], "2": [(calm_grid.OURS, 3.0), (calm_grid.BEST, 2.0)]}
 
     def setting(_: object, epsilon: Fraction, *__: object, **___: object) -> list[Score]:
-        given = {"data": "coins", "d": 16, "people": 100, "epsilon": float(epsilon), "error": 0.01, "runs": 20}
-        return [Score(method, sse=sse, **given) for method, sse in scores[str(epsilon)]]
+        given = {"data": "coins", "d": 16, "people": 100, "epsilon": float(epsilon), "std_error": 0.01, "runs": 20}
+        return [Score(method=method, sse=sse, **given) for method, sse in scores[str(epsilon)]]
 
     both = (Fraction(1), Fraction(2))
     case = Case("coins", np.zeros((4, 2), np.uint8), schema=Schema([Attribute("a", ["0", "1"])]), tables=((0,),))

@@ -11,7 +11,7 @@ from crosstally.answers.marginal import ErrorKind, Marginal
 from crosstally.budget import Budget
 from crosstally.errors import CrosstallyError
 from crosstally.schema import Attribute, Schema
-from crosstally_lab.papers.calibration import Calibration, Coverage, calibrate_generated, calibrate_public
+from crosstally_lab.papers.calibration import Calibration, Coverage, calibrated
 
 SCHEMA = Schema([Attribute("a", range(3)), Attribute("b", range(4)), Attribute("c", edges=[0, 1, 2, 5])])
 
@@ -49,7 +49,7 @@ def test_a_verdict_rules_chance_out(held: tuple[float, ...], kind: ErrorKind, ve
 
 
 def generated(**options: Any) -> Calibration:
-    return calibrate_generated(SCHEMA, Budget(epsilon=1), rows=3_000, releases=4, **options)
+    return calibrated(SCHEMA, Budget(epsilon=1), rows=3_000, releases=4, **options)
 
 
 def test_intervals_of_a_small_schema_hold_and_a_fifth_of_their_width_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,7 +82,7 @@ def test_public_rows_are_compared_with_their_own_counts(tmp_path: Path) -> None:
     """With so large a budget every answer is the truth: all is held, and nothing errs."""
     path = tmp_path / "rows.csv"
     path.write_text("a,b,c\n" + "0,1,0\n" * 30 + "2,3,4\n" * 50 + "1,0,1\n" * 5)
-    found = calibrate_public(path, SCHEMA, Budget(epsilon=100), releases=2)
+    found = calibrated(SCHEMA, Budget(epsilon=100), public=path, releases=2)
     assert {each.held for each in found.coverage} == {1.0}
     sizes = {each.size: each.cells for each in found.coverage if each.order == 1}
     assert sizes == {"all": 2 * 10, "0": 2, "1-20": 2 * 3, ">20": 2 * 6}
@@ -91,4 +91,4 @@ def test_public_rows_are_compared_with_their_own_counts(tmp_path: Path) -> None:
 
 def test_at_least_one_release_is_made() -> None:
     with pytest.raises(CrosstallyError, match="releases must be at least 1, got 0"):
-        calibrate_public([], SCHEMA, Budget(epsilon=1), releases=0)
+        calibrated(SCHEMA, Budget(epsilon=1), public=[], releases=0)

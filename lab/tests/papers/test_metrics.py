@@ -35,7 +35,7 @@ def test_jensen_shannon_clips_negative_cells_before_it_normalises() -> None:
 def test_a_candlestick_holds_four_percentiles_and_the_mean() -> None:
     # ranks 0..4: 25% is rank 1, 50% rank 2, 75% rank 3, 95% rank 3.8
     summary = metrics.candlestick([100, 1, 2, 3, 4])
-    assert summary.to_dict() == {"p25": 2, "p50": 3, "p75": 4, "p95": pytest.approx(80.8), "mean": 22}
+    assert summary == {"p25": 2, "p50": 3, "p75": 4, "p95": pytest.approx(80.8), "mean": 22}
 
 
 def test_the_interval_of_a_mean_worked_out_by_hand() -> None:

@@ -16,8 +16,7 @@ from crosstally_lab.papers.side_by_side import (
     SideBySide,
     _answered,
     _Rows,
-    compare_generated,
-    compare_public,
+    compare_methods,
 )
 from peer_stand_in import a_peer, stand_in
 
@@ -67,7 +66,9 @@ def test_every_method_answers_the_same_tables_of_public_rows(rows: Path, delta: 
     """
     budget = Budget(epsilon=200, delta=delta)
     told: list[tuple[int, int]] = []
-    found = compare_public(rows, SCHEMA, budget, releases=2, progress=lambda done, all_of: told.append((done, all_of)))
+    found = compare_methods(
+        SCHEMA, budget, public=rows, releases=2, progress=lambda done, all_of: told.append((done, all_of))
+    )
     assert found.tables == (("a", "b"), ("a", "c"), ("b", "c"))
     assert told[-1] == (16, 16)
     results = by_name(found)
@@ -81,7 +82,7 @@ def test_every_method_answers_the_same_tables_of_public_rows(rows: Path, delta: 
 
 
 def test_generated_rows_and_named_tables() -> None:
-    found = compare_generated(SCHEMA, PURE, rows=400, releases=2, workload=Workload([("a", "b", "c")]))
+    found = compare_methods(SCHEMA, PURE, rows=400, releases=2, workload=Workload([("a", "b", "c")]))
     assert found.tables == (("a", "b", "c"),)
     assert found.versions is None
     ours, drawn = found.ours, by_name(found)["noisy tables"]
@@ -105,7 +106,7 @@ def test_peers_answer_in_a_python_of_their_own(
     """The stand-in is off by half a row in each cell: (6 + 4 + 6) / 3 cells x 0.5 / 800."""
     monkeypatch.setenv("CROSSTALLY_PEERS_OPENDP", a_peer(tmp_path_factory.mktemp("peers")))
     monkeypatch.setattr("crosstally_lab.papers.side_by_side.versions", lambda _: "opendp 9.9")
-    found = compare_public(rows, SCHEMA, GAUSSIAN, releases=2, peer_seconds=60)
+    found = compare_methods(SCHEMA, GAUSSIAN, public=rows, releases=2, peer_seconds=60)
     aim = by_name(found)["AIM"]
     assert aim.l1 == pytest.approx((16 / 3 / 1600,) * 2)
     assert (aim.seconds, found.versions) == ((2.0, 0.5), "opendp 9.9")
@@ -121,7 +122,7 @@ def test_a_peer_that_cannot_is_told_with_its_reason(
     monkeypatch.setattr("crosstally_lab.papers.side_by_side.versions", lambda _: "opendp 9.9")
     found_python = None if body is None else stand_in(tmp_path, body)
     monkeypatch.setattr("crosstally_lab.papers.side_by_side.peers_python", lambda: found_python)
-    found = compare_public(rows, SCHEMA, GAUSSIAN, releases=1, peer_seconds=60)
+    found = compare_methods(SCHEMA, GAUSSIAN, public=rows, releases=1, peer_seconds=60)
     for name in ("AIM", "MST", "Fixed"):
         assert reason in str(by_name(found)[name].cannot)
 
@@ -131,7 +132,7 @@ def test_a_fit_that_did_not_converge_does_not_count(
 ) -> None:
     monkeypatch.setenv("CROSSTALLY_PEERS_OPENDP", a_peer(tmp_path, converged=False, misfit=12.0))
     monkeypatch.setattr("crosstally_lab.papers.side_by_side.versions", lambda _: "opendp 9.9")
-    found = compare_public(rows, SCHEMA, GAUSSIAN, releases=1, peer_seconds=60)
+    found = compare_methods(SCHEMA, GAUSSIAN, public=rows, releases=1, peer_seconds=60)
     assert by_name(found)["MST"].cannot == "its fit is 12 standard deviations off: it did not converge"
 
 
@@ -139,9 +140,9 @@ def test_no_rows_and_no_releases_are_refused(tmp_path: Path) -> None:
     empty = tmp_path / "empty.csv"
     empty.write_text("a,b,c\n")
     with pytest.raises(CrosstallyError, match="a comparison needs rows, got none"):
-        compare_public(empty, SCHEMA, PURE, releases=1)
+        compare_methods(SCHEMA, PURE, public=empty, releases=1)
     with pytest.raises(CrosstallyError, match="releases must be at least 1, got 0"):
-        compare_generated(SCHEMA, PURE, rows=10, releases=0)
+        compare_methods(SCHEMA, PURE, rows=10, releases=0)
 
 
 def test_the_truth_is_counted_by_hand() -> None:

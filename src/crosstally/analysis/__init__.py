@@ -9,9 +9,7 @@
 Sums, shares, differences and ratios are methods and operators of ``Marginal`` itself.
 """
 
-from crosstally.analysis.associations import Association, association, cramers_v
-from crosstally.analysis.crosstabs import crosstab
-from crosstally.analysis.independence import independent
+from crosstally.analysis.associations import Association, association, cramers_v, crosstab, independent
 from crosstally.analysis.quality_flags import Quality, coefficient_of_variation, quality, suppress
 from crosstally.analysis.ratios import mean, odds_ratio, relative_risk
 

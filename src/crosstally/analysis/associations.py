@@ -8,19 +8,28 @@ ICML 2016, does for noise of one table).
 
 V^2 = X^2 / (N x (least number of rows or columns - 1)) and the mutual information are moved by noise too: on average by
 what the replicates differ from their truth, which is taken off.
+
+Answers of several releases together.
+
+Rows against columns.
 """
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Literal
 
 import numpy as np
 
 from crosstally.answers.marginal import Marginal
+from crosstally.answers.uncertainty import Joint, joined
+from crosstally.checks import check_kind
 from crosstally.errors import QueryError
 from crosstally.typing import Floats
 
-__all__ = ["Association", "association", "cramers_v", "squared_v"]
+__all__ = ["Association", "Normalize", "association", "cramers_v", "crosstab", "independent", "squared_v"]
+
 
 _REFERENCES = 2_000
 """Tables drawn under independence: a p-value of 0.05 is known to 0.005."""
@@ -129,3 +138,61 @@ def _p_value(values: Floats, draws: Floats) -> float:
     references = chi_squares(random.poisson(expected, noise.shape) + noise)
     as_large = int((references >= chi_squares(values[None])[0]).sum())
     return (1 + as_large) / (1 + _REFERENCES)
+
+
+def independent(*answers: Marginal) -> tuple[Marginal, ...]:
+    """The same answers, stated to be of independent releases, so that they can be compared.
+
+    Releases are independent when their noise was drawn separately: two years, two countries, two ledgers. A release and
+    its refit are not, and neither are two files with the same measurements: these are refused.
+    ``before, after = independent(last_year.marginal("sex"), this_year.marginal("sex"))``, then ``after - before``.
+    """
+    joints = [each.joint for each in answers if each.joint is not None]
+    if len(joints) < len(answers):
+        raise QueryError("an answer whose error is not known cannot be stated to be independent")
+    return tuple(_beside(each, joint) for each, joint in zip(answers, joined(joints), strict=True))
+
+
+def _beside(answer: Marginal, joint: Joint) -> Marginal:
+    assert answer.uncertainty is not None  # it has a joint one
+    return replace(answer, uncertainty=replace(answer.uncertainty, joint=joint))
+
+
+Normalize = bool | Literal["all", "index", "columns"]
+
+_WAYS = (False, True, "all", "index", "columns")
+
+
+def crosstab(
+    table: Marginal, rows: Sequence[str], columns: Sequence[str], *, margins: bool = False, normalize: Normalize = False
+) -> Marginal:
+    """A table of rows against columns, as in pandas.
+
+    Args:
+        table: The counts over all of these attributes.
+        rows: Attributes that run down.
+        columns: Attributes that run across.
+        margins: Add a label ``All`` to each attribute. With shares of rows only rows have one, of columns only columns.
+        normalize: ``"index"`` divides by the totals of rows, ``"columns"`` by those of columns, ``"all"`` or True by
+            the total of all.
+    """
+    check_kind(margins, bool, "margins")
+    if not isinstance(normalize, bool | str) or normalize not in _WAYS:
+        raise QueryError(f"normalize must be one of all, index, columns, True or False, got {_shown(normalize)}")
+    sides = {"index": rows, "columns": columns}
+    kept = sides.get(str(normalize), table.attributes)
+    shown = _with_totals(table, kept) if margins else table
+    if normalize is False:
+        return shown
+    if str(normalize) not in sides:
+        return shown.share_of(table.sum())
+    whole = table.sum(*(name for name in table.attributes if name not in kept))
+    return shown.share_of(_with_totals(whole, kept) if margins else whole)
+
+
+def _shown(given: object) -> str:
+    return repr(given) if isinstance(given, str) else type(given).__name__
+
+
+def _with_totals(table: Marginal, names: Sequence[str]) -> Marginal:
+    return table.with_totals(*names) if names else table

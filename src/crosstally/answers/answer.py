@@ -21,15 +21,21 @@ from crosstally.answers.marginal import ErrorKind, Marginal
 from crosstally.answers.moments import MomentTable
 from crosstally.answers.spread import InGroups, SpreadOverGroups, grouped_bounds, spread
 from crosstally.answers.uncertainty import Bounds, Draws, Joint, LinearLaw, Uncertainty
-from crosstally.answers.unmeasured.known import Known, Reconstruction, known_alike, least_norm, linear_tables
-from crosstally.answers.unmeasured.linear_program import least_differences
+from crosstally.answers.unmeasured.known import (
+    Known,
+    Reconstruction,
+    known_alike,
+    least_differences,
+    least_norm,
+    linear_tables,
+)
 from crosstally.answers.unmeasured.maximum_entropy import greatest_entropy
 from crosstally.answers.unmeasured.proportional_fitting import keeping_total, nearest_to_reference, raked_to_possible
 from crosstally.errors import QueryError, TooManyCellsError, did_you_mean
-from crosstally.inference.nonnegativity import clip_and_keep_total
+from crosstally.inference.joint_correction import clip_and_keep_total
 from crosstally.query.queries import MAX_CELLS, too_many_cells
+from crosstally.query.question import Where
 from crosstally.query.ways import Groups
-from crosstally.query.where import Where
 from crosstally.residuals import Estimate, rebuild
 from crosstally.residuals.nested import shares_in_groups
 from crosstally.schema import Schema

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.answers.linear_form import LinearForm, ProductTerm
-from crosstally.query.where import Where
+from crosstally.query.question import Where
 from crosstally.typing import Floats
 
 __all__ = [

@@ -37,8 +37,7 @@ from crosstally.measurements import PUBLIC, Measurement
 from crosstally.query.operators import contrast_variance
 from crosstally.query.ways import Groups, matrices_of, mixed_of
 from crosstally.residuals import Estimate
-from crosstally.residuals.axes import LinearAxis, linear_axes
-from crosstally.residuals.layout import outer_product
+from crosstally.residuals.axes import LinearAxis, linear_axes, outer_product
 from crosstally.residuals.nested import Nesting
 from crosstally.residuals.variances import Variances
 from crosstally.schema import Schema
@@ -165,7 +164,7 @@ class ErrorBars:
             return MatrixError(self._linear_law, names, (), kind=self.kind)
         if self.groups is not None and self.in_full(names):
             name = next(name for name, full in self.groups.full_names.items() if full == names[0])
-            return NestedError.of_cells(self._nesting(name), float(self.variances(())[0]))
+            return NestedError(np.sqrt(self._nesting(name).cell_variances(float(self.variances(())[0]))))
         key = self.schema.ordered(names)
         if key not in self._laws:
             self._laws[key] = ErrorLaw(self, key)
@@ -201,7 +200,7 @@ class ErrorBars:
         if self.groups is not None and self.groups.names([*names, *summed]) != (*names, *summed):
             nesting, of_total = self._nesting([*names, *summed][0]), float(self.variances(())[0])
             if summed:
-                return NestedError.of_sum(nesting, of_total, chosen)
+                return NestedError(math.sqrt(nesting.variance(chosen.astype(np.float64), of_total)))
             return NestedError(math.sqrt(nesting.cell_variances(of_total).max()))  # of some of them, at most this
         shape, inside = chosen.shape[: len(names)], chosen.shape[len(names) :]
         alike, places = np.unique(chosen.reshape(math.prod(shape), -1), axis=0, return_inverse=True)

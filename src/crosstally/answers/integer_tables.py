@@ -28,7 +28,7 @@ from crosstally.inference.integers.cell_columns import CellColumns, Target
 from crosstally.inference.integers.programs import nearest_table, round_with_total
 from crosstally.inference.integers.projection import projected_table, whole_numbers
 from crosstally.query.queries import MAX_CELLS, Cells, too_many_cells
-from crosstally.query.where import Where
+from crosstally.query.question import Where
 from crosstally.schema import Schema
 from crosstally.typing import Floats
 

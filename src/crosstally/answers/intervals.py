@@ -41,8 +41,7 @@ from crosstally.answers.uncertainty import Spread
 from crosstally.answers.unmeasured.known import Known
 from crosstally.answers.unmeasured.proportional_fitting import greatest_entropy_again, raked
 from crosstally.inference.bootstrap import DRAWS, Bootstrap, Normals, stream_seed
-from crosstally.inference.joint_correction import view_orders
-from crosstally.inference.nonnegativity import clip_and_keep_total
+from crosstally.inference.joint_correction import clip_and_keep_total, view_orders
 from crosstally.residuals import Estimate, rebuild
 from crosstally.residuals.combining import mean_squares
 from crosstally.typing import Floats

@@ -244,21 +244,16 @@ class Marginal(LabelledTable):
 
     def number_columns(self) -> tuple[str, str]:
         """The names of the columns of counts and errors; underscores are added where attributes bear them already."""
-        count, std_error = self.quantity, "std_error"
-        while count in self.attributes:
-            count += "_"
-        while std_error in self.attributes:
-            std_error += "_"
-        return count, std_error
+        return self._free(self.quantity), self._free("std_error")
 
     def interval_columns(self) -> tuple[str, str]:
         """The names of the columns of the ends of intervals, found as those of ``number_columns``."""
-        low, high = f"{self.quantity}_low", f"{self.quantity}_high"
-        while low in self.attributes:
-            low += "_"
-        while high in self.attributes:
-            high += "_"
-        return low, high
+        return self._free(f"{self.quantity}_low"), self._free(f"{self.quantity}_high")
+
+    def _free(self, name: str) -> str:
+        while name in self.attributes:
+            name += "_"
+        return name
 
     def to_arrow(self) -> pa.Table:
         """A row for each cell: a dictionary column for each attribute, then ``count`` and ``std_error``.

@@ -30,7 +30,6 @@ from crosstally.query.operators import CONTRAST
 from crosstally.residuals import Variances
 from crosstally.residuals.axes import basis_along, map_axis
 from crosstally.residuals.mixed import MeasuredWay, MixedAxes
-from crosstally.residuals.nested import Nesting
 from crosstally.schema import Schema
 from crosstally.typing import Floats
 
@@ -214,16 +213,6 @@ class NestedError:
 
     def __init__(self, std_error: float | NDArray[np.float64]) -> None:
         self.std_error = std_error
-
-    @classmethod
-    def of_cells(cls, nesting: Nesting, total_variance: float) -> NestedError:
-        """The errors of all cells of a table in full while larger tables count groups of its values."""
-        return cls(np.sqrt(nesting.cell_variances(total_variance)))
-
-    @classmethod
-    def of_sum(cls, nesting: Nesting, total_variance: float, chosen: NDArray[np.bool_]) -> NestedError:
-        """The error of the sum of some of them."""
-        return cls(math.sqrt(nesting.variance(chosen.astype(np.float64), total_variance)))
 
     def half_width(self, level: float) -> float | NDArray[np.float64]:
         """The h such that normal noise stays within plus or minus h with this probability."""

@@ -29,7 +29,7 @@ import numpy as np
 from crosstally.answers.changes import Change
 from crosstally.answers.uncertainty import Spread
 from crosstally.inference.bootstrap import Normals, number_of_draws, seed_of, stream_seed
-from crosstally.inference.nonnegativity import clip_and_keep_total
+from crosstally.inference.joint_correction import clip_and_keep_total
 from crosstally.measurements import Measurement
 from crosstally.residuals import Estimate, combine, rebuild
 from crosstally.typing import Floats

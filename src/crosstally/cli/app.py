@@ -39,9 +39,9 @@ from crosstally.cli import (
     synth,
     table,
 )
+from crosstally.cli.interrupts import no_core_dumps, tell_of_compiling
 from crosstally.cli.options import CheckFailedError, with_groups
 from crosstally.cli.output.encoding import prepare_streams, without_codes
-from crosstally.cli.process import no_core_dumps, tell_of_compiling
 from crosstally.errors import CrosstallyError
 
 __all__ = ["app", "main"]

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from crosstally.local.collector import Collector
-    from crosstally.local.protocol import Protocol
-    from crosstally.local.tokens import Tokens
+    from crosstally.local.protocol import Protocol, Tokens
 
 __all__ = [
     "PLAN_EXAMPLES",
@@ -126,8 +125,7 @@ def tokens(
 ) -> None:
     """Make one-time tokens to hand out, one to each person; the file is secret and stays with the collector."""
     from crosstally.cli.output.screen import people
-    from crosstally.local.protocol import Protocol
-    from crosstally.local.tokens import Tokens
+    from crosstally.local.protocol import Protocol, Tokens
 
     read = Protocol.load(protocol)
     check_output(output, force=force)
@@ -143,7 +141,7 @@ def tokens(
 
 def _read_tokens(protocol: Protocol, paths: list[Path] | None) -> Tokens | None:
     """The tokens of all files together."""
-    from crosstally.local.tokens import Tokens
+    from crosstally.local.protocol import Tokens
 
     found: Tokens | None = None
     for path in paths or ():
@@ -300,9 +298,8 @@ def release(
 ) -> None:
     """Count reports, each id once, and make a release from which anyone can read any table with error bars."""
     from crosstally.cli.output.screen import number_of, people, print_json
-    from crosstally.local.collector import Collector
+    from crosstally.local.collector import Collector, Reason
     from crosstally.local.protocol import Protocol
-    from crosstally.local.received import Reason
 
     read = Protocol.load(protocol)
     check_output(output, force=force)
@@ -344,7 +341,7 @@ def _first_table(schema: Schema) -> tuple[str, ...]:
 
 
 def _sizes_in_words(collector: Collector, unusual: tuple[int, ...]) -> str:
-    from crosstally.local.group_sizes import FALSE_ALARM
+    from crosstally.local.influence import FALSE_ALARM
 
     rate = f"1 of {1 / FALSE_ALARM:,.0f} honest collections"
     if not unusual:

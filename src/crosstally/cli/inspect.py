@@ -99,7 +99,7 @@ def _kind(measured: Measurement) -> str:
 
 def _as_json(release: Release, paid: Paid | None) -> dict[str, Any]:
     from crosstally.releases.expected import expected_errors
-    from crosstally.releases.promise import foreign_origins
+    from crosstally.releases.publication import foreign_origins
 
     checked = {}
     if paid is not None:
@@ -145,7 +145,7 @@ def _number(number: float) -> float | None:
 
 def _show(release: Release, paid: Paid | None) -> None:
     from crosstally.cli.output.screen import number_of, reading
-    from crosstally.releases.promise import foreign_origins
+    from crosstally.releases.publication import foreign_origins
 
     screen, statement = reading(), release.statement
     screen.print(number_of(len(release.schema.names), "attribute", "attributes"), style="bold")

@@ -5,20 +5,33 @@ interrupt is also noted, and looked at immediately before the charge. After the 
 paid for. Python prints an exception that was swallowed with its traceback: here an interrupt is not printed, and of any
 other one only its type, since its text may quote rows. None of this is in the library, which leaves the signals and
 hooks of its host alone.
+
+What a command does to its process and asks of the system: no core files, windows, messages of the first use.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
 import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from types import FrameType
+from types import FrameType, ModuleType
 
-__all__ = ["before_charge", "check", "exit_code", "is_stopped", "watching"]
+__all__ = [
+    "before_charge",
+    "check",
+    "exit_code",
+    "has_window",
+    "is_stopped",
+    "no_core_dumps",
+    "tell_of_compiling",
+    "watching",
+]
+
 
 # What is watched, and what it does where nobody has said otherwise: a shell lets its background commands ignore Ctrl-C.
 _USUAL = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
@@ -94,3 +107,52 @@ def _note(number: int, _: FrameType | None) -> None:
         _seen.told = True
         with contextlib.suppress(OSError):
             os.write(2, _PAID)  # sys.stderr may be in the middle of a line of its own
+
+
+# The process
+
+
+resource: ModuleType | None
+try:
+    import resource
+except ImportError:
+    resource = None
+
+
+class _Line(logging.Handler):
+    """Write a line to the current ``sys.stderr``: a test or a progress bar may have replaced it since the start."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        sys.stderr.write(f"crosstally: {record.getMessage()}\n")
+
+
+def tell_of_compiling() -> None:
+    """Show the messages of the kernels' log. The log is found by name: importing the kernels would load numba."""
+    log = logging.getLogger("crosstally.kernels")
+    if not log.handlers:
+        log.addHandler(_Line())
+        log.setLevel(logging.INFO)
+
+
+@contextlib.contextmanager
+def no_core_dumps() -> Iterator[None]:
+    """While a command runs, the system writes no core file of this process or of those that it starts.
+
+    Where cores are handed to a program (``kernel.core_pattern`` begins with ``|``), the limit of 0 is passed to it, and
+    those of systemd and Ubuntu keep to it; the threat model says so. Windows has no such limit.
+    """
+    if resource is None:
+        yield
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_CORE, (soft, hard))
+
+
+def has_window() -> bool:
+    """Whether a browser would have a window; without one it would take over the terminal."""
+    named = any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
+    return named or sys.platform in ("darwin", "win32")

@@ -12,7 +12,7 @@ import numpy as np
 from crosstally.cli.options import CheckFailedError
 from crosstally.errors import CrosstallyError
 from crosstally.measurements import Chosen
-from crosstally.releases.promise import costs_of_entries
+from crosstally.releases.publication import costs_of_entries
 
 if TYPE_CHECKING:
     from crosstally.privacy.ledger import Entry, Ledger

@@ -321,7 +321,7 @@ def _save(released: Release, target: Path, account: _Account, key: str) -> None:
 
 def _print_summary(released: Release, account: _Account, target: Path, key: str) -> None:
     from crosstally.cli.output.screen import print_json
-    from crosstally.releases.asserted import rows_in_doubt
+    from crosstally.releases.publication import rows_in_doubt
 
     cost, remaining, _ = account.standing(key)
     doubt = rows_in_doubt(released)
@@ -343,7 +343,7 @@ def _print_summary(released: Release, account: _Account, target: Path, key: str)
 
 def _tell_summary(released: Release, account: _Account, target: Path, key: str) -> None:
     from crosstally.cli.output.screen import amount, facts, number_of, people
-    from crosstally.releases.asserted import rows_in_doubt
+    from crosstally.releases.publication import rows_in_doubt
     from crosstally.releases.statement import caveats
 
     tables = number_of(len(released.measurements), "table", "tables")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from crosstally.budget import Budget
+from crosstally.cli.interrupts import has_window
 from crosstally.cli.options import Delta, Quiet, Tables, Ways, read_tables
-from crosstally.cli.process import has_window
 from crosstally.cli.source_options import ReadingOptions, SourceOptions, settled, source_and_schema
 from crosstally.errors import WorkloadError
 from crosstally.schema import Schema

@@ -116,7 +116,7 @@ def _check_no_release(path: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from crosstally.releases.file.format import HEADER_KEY
+    from crosstally.releases.file.header import HEADER_KEY
 
     try:
         metadata = pq.read_metadata(path).metadata or {}

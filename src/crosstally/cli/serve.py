@@ -39,8 +39,7 @@ def serve(
     root_path: Annotated[str, typer.Option(metavar="PATH", help="The path under which a proxy serves the pages.")] = "",
 ) -> None:
     """Look at a release in a browser: tables, charts, downloads, an API. Only this machine can reach it."""
-    from crosstally.browser.common.site import check_installed
-    from crosstally.browser.common.site_guard import is_loopback
+    from crosstally.browser.common.site import check_installed, is_loopback
 
     check_installed()
     names = allow_host or []

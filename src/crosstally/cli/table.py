@@ -137,7 +137,7 @@ def table(
 def _whole(release: Release, answer: Marginal, regrouping: Regrouping) -> Marginal:
     """The answer in whole numbers, with values put together; stderr says how far they are from it before that."""
     from crosstally.cli.output.screen import number_of, people, progress
-    from crosstally.query.where import Where
+    from crosstally.query.question import Where
 
     with progress("fitting whole numbers to all tables of one and two attributes"):
         found = release.integers()

@@ -5,13 +5,13 @@ in some block; v is ``points``, k is ``size``, t is ``cover``. Points are attrib
 the number of blocks of the best one known. The constructions and how many blocks they make (most are in Gordon,
 Kuperberg and Patashnik, "New constructions for covering designs", 1995):
 
-    Subsets     all k-subsets                           binomial(v, k)
-    Partition       t = 1                                   ceil(v / k)
-    SmallerDesign      flats of a geometry over GF(q), circles, Golay codes, designs found by search (see below)
-    Copies      every point m times                     C(ceil(v / m), floor(k / m), t)
-    Weighted    a source, points left out or copied     the blocks of the source
-    Array       an orthogonal array across g groups     q^t + C(g, h, t - 1) C(h q + extra, k, t)
-    Split       two sets of f and v - f points          sum over s of C(f, k_s, s) C(v - f, k - k_s, t - s)
+    subsets     all k-subsets                           binomial(v, k)
+    partition   t = 1                                   ceil(v / k)
+    geometry    flats of a geometry over GF(q), circles, Golay codes, designs found by search (see below)
+    copies      every point m times                     C(ceil(v / m), floor(k / m), t)
+    weighted    a source, points left out or copied     the blocks of the source
+    array       an orthogonal array across g groups     q^t + C(g, h, t - 1) C(h q + extra, k, t)
+    split       two sets of f and v - f points          sum over s of C(f, k_s, s) C(v - f, k - k_s, t - s)
 
 An array has groups of q points; h groups and the ``extra`` points, which are in no group, form each smaller design.
 With [d, r]_q the number of subspaces of rank r of GF(q)^d, the flats of an affine space of dimension d are
@@ -21,7 +21,7 @@ binomial(q^n + 1, 3) / binomial(q + 1, 3) blocks of q + 1 points.
 
 Five points, blocks of two, every point covered:
 
->>> Partition(5, 2).blocks(lambda *_: ())
+>>> _partition(5, 2).blocks(lambda *_: ())
 [(0,), (1, 2), (3, 4)]
 
 The table of designs found by search, in ``found.txt``.
@@ -41,7 +41,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from importlib import resources
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -163,48 +162,16 @@ _MAX_POINTS = 512  # the largest number of attributes of a design (``design.MAX_
 _SPLIT_POINTS = 100
 
 
-class Construction(Protocol):
-    """A way to make a design of so many points, size and cover."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Construction:
+    """A way to make a design: its kind, how many blocks it makes at most, and what makes them of smaller designs.
 
-    def count(self, best: Count) -> int:
-        """How many blocks it makes at most."""
+    Some of the blocks may be shorter or cover nothing new.
+    """
 
-    def blocks(self, make: Make) -> RawBlocks:
-        """The blocks; some may be shorter or cover nothing new."""
-
-
-@dataclass(frozen=True, slots=True)
-class Subsets:
-    """Every subset of the size."""
-
-    points: int
-    size: int
-
-    def count(self, best: Count) -> int:  # noqa: ARG002 (needs no smaller design)
-        """All subsets."""
-        return math.comb(self.points, self.size)
-
-    def blocks(self, make: Make) -> RawBlocks:  # noqa: ARG002
-        """All subsets."""
-        return list(itertools.combinations(range(self.points), self.size))
-
-
-@dataclass(frozen=True, slots=True)
-class Partition:
-    """The points cut into parts: every single point is covered."""
-
-    points: int
-    size: int
-
-    def count(self, best: Count) -> int:  # noqa: ARG002
-        """Points by size, rounded up."""
-        return -(-self.points // self.size)
-
-    def blocks(self, make: Make) -> RawBlocks:  # noqa: ARG002
-        """Consecutive parts, of sizes as equal as possible."""
-        number = self.count(lambda *_: 0)
-        edges = [self.points * i // number for i in range(number + 1)]
-        return [tuple(range(low, high)) for low, high in itertools.pairwise(edges)]
+    kind: str
+    number: int
+    blocks: Callable[[Make], RawBlocks]
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,57 +183,37 @@ class SmallerDesign:
     number: int
     build: Callable[[], Iterable[tuple[int, ...]]]
 
-    def count(self, best: Count) -> int:  # noqa: ARG002
-        """The number of its blocks."""
-        return self.number
-
-    def blocks(self, make: Make) -> RawBlocks:  # noqa: ARG002
+    def blocks(self, make: Make) -> RawBlocks:  # noqa: ARG002 (needs no smaller design)
         """Its blocks."""
         return list(self.build())
 
-
-@dataclass(frozen=True, slots=True)
-class Copies:
-    """A design of fewer points, each replaced by copies of itself."""
-
-    points: int
-    size: int
-    cover: int
-    copies: int
-
-    @property
-    def base(self) -> tuple[int, int, int]:
-        """Points, size and cover of the smaller design."""
-        return -(-self.points // self.copies), self.size // self.copies, self.cover
-
-    def count(self, best: Count) -> int:
-        """As many as the smaller design has."""
-        return best(*self.base)
-
-    def blocks(self, make: Make) -> RawBlocks:
-        """Each block with all copies of its points."""
-        return copied(make(*self.base), self.base[0], self.points)
-
-
-@dataclass(frozen=True, slots=True)
-class Weighted:
-    """A design of a geometry or of the table with some points left out and some copied, as its blocks have room."""
-
-    source: SmallerDesign
-    points: int
-    size: int
-
-    def count(self, best: Count) -> int:  # noqa: ARG002
-        """As many as the source has."""
-        return self.source.number
-
-    def blocks(self, make: Make) -> RawBlocks:  # noqa: ARG002
-        """Each block of the source with all copies of its points."""
+    def weighted(self, points: int, size: int, make: Make) -> RawBlocks:  # noqa: ARG002
+        """Its blocks with some points left out and some copied, as its blocks have room."""
         # The new points, in order, are copies of the old ones in the order in which those were chosen
         copies: dict[int, list[int]] = {}
-        for new, old in enumerate(_copied_points(self.source, self.size)[: self.points]):
+        for new, old in enumerate(_copied_points(self, size)[:points]):
             copies.setdefault(old, []).append(new)
-        return [tuple(new for old in block for new in copies.get(old, ())) for block in self.source.build()]
+        return [tuple(new for old in block for new in copies.get(old, ())) for block in self.build()]
+
+
+def _subsets(points: int, size: int) -> Construction:
+    """Every subset of the size."""
+    return Construction("subsets", math.comb(points, size), lambda _: list(itertools.combinations(range(points), size)))
+
+
+def _partition(points: int, size: int) -> Construction:
+    """The points cut into consecutive parts, of sizes as equal as possible: every single point is covered."""
+    number = -(-points // size)
+    edges = [points * i // number for i in range(number + 1)]
+    return Construction(
+        "partition", number, lambda _: [tuple(range(low, high)) for low, high in itertools.pairwise(edges)]
+    )
+
+
+def _copies(points: int, size: int, cover: int, copies: int, best: Count) -> Construction:
+    """A design of fewer points, each replaced by copies of itself."""
+    base = -(-points // copies), size // copies, cover
+    return Construction("copies", best(*base), lambda make: copied(make(*base), base[0], points))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,12 +232,6 @@ class Array:
     together: int
     extra: int
 
-    @property
-    def group_sizes(self) -> list[int]:
-        """Points of each group: full ones first."""
-        grouped = self.points - self.extra
-        return [min(self.order, grouped - self.order * i) for i in range(self.groups)]
-
     def count(self, best: Count) -> int:
         """The array and the smaller designs."""
         # t points in t different groups are in a row of the array, q^t rows; t points of at most t - 1 groups, or with
@@ -305,58 +246,47 @@ class Array:
         made = shortened(orthogonal_array(self.order, self.groups, self.cover).tolist(), grouped)
         # Points of group g are order * g + i; the last groups may be shorter, and then the array's blocks are too
         for together in make(self.groups, self.together, self.cover - 1):
-            members = [self.order * g + i for g in together for i in range(self.group_sizes[g])] + extra
+            starts = [self.order * g for g in together]
+            members = [point for at in starts for point in range(at, min(at + self.order, grouped))] + extra
             made += [tuple(members[i] for i in block) for block in make(len(members), self.size, self.cover)]
         return made
 
 
-@dataclass(frozen=True, slots=True)
-class Split:
+def _split(points: int, size: int, cover: int, first: int, shares: Sequence[int], best: Count) -> Construction:  # noqa: PLR0917
     """Two sets of points: for each way to divide a subset between them the product of two smaller designs.
 
     ``shares`` holds, for 0, 1, ... points in the first set, how many of a block's points are in the first set. When
     the last of them is the whole first set, more points there need nothing else.
     """
+    # For s = 0, 1, ... points in the first set the (points, size, cover) of both designs
+    factors = [
+        ((first, share, inside), (points - first, size - share, cover - inside)) for inside, share in enumerate(shares)
+    ]
 
-    points: int
-    size: int
-    cover: int
-    first: int
-    shares: tuple[int, ...]
+    def blocks(make: Make) -> RawBlocks:
+        return [block for left, right in factors for block in product(make(*left), make(*right), first)]
 
-    def _factors(self) -> Iterator[tuple[tuple[int, int, int], tuple[int, int, int]]]:
-        """For s = 0, 1, ... points in the first set the (points, size, cover) of both designs."""
-        for inside, share in enumerate(self.shares):
-            left = (self.first, share, inside)
-            yield left, (self.points - self.first, self.size - share, self.cover - inside)
-
-    def count(self, best: Count) -> int:
-        """The sum of the products."""
-        return sum(best(*left) * best(*right) for left, right in self._factors())
-
-    def blocks(self, make: Make) -> RawBlocks:
-        """The products, one after another."""
-        return [block for left, right in self._factors() for block in product(make(*left), make(*right), self.first)]
+    return Construction("split", sum(best(*left) * best(*right) for left, right in factors), blocks)
 
 
 def constructions(points: int, size: int, cover: int, best: Count) -> Iterator[Construction]:
     """Every construction that applies; ``best`` tells the sizes of smaller designs."""
     # Trivial cases first: nothing else is as small there
     if cover == 0 or size >= points:
-        yield Subsets(points, min(points, size) if cover else 0)
+        yield _subsets(points, min(points, size) if cover else 0)
         return
     if cover == 1:
-        yield Partition(points, size)
+        yield _partition(points, size)
         return
     if size == cover:
-        yield Subsets(points, size)
+        yield _subsets(points, size)
         return
     for copies in range(2, size // cover + 1):
-        yield Copies(points, size, cover, copies)
+        yield _copies(points, size, cover, copies, best)
     for source in _geometries(cover):
         if source.points >= points and source.width <= size:
-            yield source
-    yield from _arrays(points, size, cover)
+            yield Construction("geometry", source.number, source.blocks)
+    yield from _arrays(points, size, cover, best)
     if points <= _SPLIT_POINTS:
         yield from _splits(points, size, cover, best)
 
@@ -366,7 +296,7 @@ def weighted(points: int, size: int, cover: int, fewer_than: int) -> Iterator[Co
     for source in _geometries(cover):
         possible = source.width <= size and source.points * size >= points * source.width
         if possible and source.number < min(fewer_than, _MAX_WEIGHTED) and len(_copied_points(source, size)) >= points:
-            yield Weighted(source, points, size)
+            yield Construction("weighted", source.number, partial(source.weighted, points, size))
 
 
 @lru_cache(maxsize=4096)
@@ -390,7 +320,7 @@ def _copied_points(source: SmallerDesign, size: int) -> tuple[int, ...]:
     return tuple(chosen)
 
 
-def _arrays(points: int, size: int, cover: int) -> Iterator[Construction]:
+def _arrays(points: int, size: int, cover: int, best: Count) -> Iterator[Construction]:
     """Arrays of every number of groups, over the smallest field that has a value for each point of a group."""
     # Orthogonal arrays of strength t over GF(q) exist for up to q + 1 columns (Bush 1952): q >= groups - 1
     for groups, extra in itertools.product(range(cover, size + 1), (0, 1, 2)):
@@ -401,7 +331,7 @@ def _arrays(points: int, size: int, cover: int) -> Iterator[Construction]:
         # All groups together, or as many points as there are, would be the design that is asked for
         for together in range(cover - 1, groups):
             if together * order + extra < points:
-                yield Array(
+                array = Array(
                     points=points,
                     size=size,
                     cover=cover,
@@ -410,6 +340,7 @@ def _arrays(points: int, size: int, cover: int) -> Iterator[Construction]:
                     together=together,
                     extra=extra,
                 )
+                yield Construction("array", array.count(best), array.blocks)
 
 
 def _splits(points: int, size: int, cover: int, best: Count) -> Iterator[Construction]:
@@ -420,13 +351,13 @@ def _splits(points: int, size: int, cover: int, best: Count) -> Iterator[Constru
         for inside in range(1, cover + 1):
             # The whole first set in every block: all subsets with this many points there or more are covered at once
             if first < size and size - first >= cover - inside:
-                yield Split(points, size, cover, first, (*shares, first))
+                yield _split(points, size, cover, first, (*shares, first), best)
             if inside == cover or inside > first:
                 shares.append(min(first, size))
                 break
             options = range(inside, min(first, size - cover + inside) + 1)
             shares.append(min(options, key=lambda n: best(first, n, inside) * best(rest, size - n, cover - inside)))
-        yield Split(points, size, cover, first, tuple(shares))
+        yield _split(points, size, cover, first, shares, best)
 
 
 @lru_cache

@@ -13,7 +13,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from crosstally.answers.marginal import USUAL_LEVEL
-from crosstally.exports.cells import (
+from crosstally.exports.formats import (
     MEASURES,
     common,
     free_name,

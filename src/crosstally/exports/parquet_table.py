@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet
 
-from crosstally.exports.cells import pieces
+from crosstally.exports.formats import pieces
 
 if TYPE_CHECKING:
     from crosstally.answers.marginal import Marginal

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from crosstally.answers.marginal import USUAL_LEVEL
 from crosstally.errors import QueryError
-from crosstally.exports.cells import MEASURES, free_name, measures
+from crosstally.exports.formats import MEASURES, free_name, measures
 
 if TYPE_CHECKING:
     from crosstally.answers.marginal import Marginal

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from crosstally.exports.cells import free_name
 from crosstally.exports.csv_table import inert
+from crosstally.exports.formats import free_name
 from crosstally.platform_files import whole_file
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from crosstally.answers.marginal import USUAL_LEVEL
 from crosstally.answers.operations import COUNT
 from crosstally.checks import optional
 from crosstally.errors import QueryError
-from crosstally.exports.cells import measures
 from crosstally.exports.csv_table import Columns
+from crosstally.exports.formats import measures
 from crosstally.platform_files import write_bytes
 
 if TYPE_CHECKING:

@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from crosstally.checks import is_whole
 from crosstally.errors import QueryError, did_you_mean
-from crosstally.inference.joint_correction import ViewGroup, nearest_above_zero
-from crosstally.inference.nonnegativity import CORRECTIONS, Correction
+from crosstally.inference.joint_correction import CORRECTIONS, Correction, ViewGroup, nearest_above_zero
 from crosstally.inference.shrink import shrunk, smoothed
 from crosstally.measurements import Measurement
 from crosstally.query.ways import Groups

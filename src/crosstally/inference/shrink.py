@@ -11,13 +11,13 @@ in any view that minimises sum over c of (x_c - r_c)^2 / (v_c order_c^(2p)): the
     for the guess in (independence, all pairs):
         q  <-  in each view the table of maximum entropy with the one-way (then two-way) tables of x, nearly; views of
                two attributes keep independence, for their pair is the view itself
-        m  <-  each cell of l's views shrunk towards its q (``mixture``)
+        m  <-  each cell of l's views shrunk towards its q (``risk``)
         S  <-  the coefficients of m, averaged over views with weights 1 / (sum of posterior variances)
         x  <-  blend(x, S)
     x  <-  joint(x, p = 1), coefficients of order 1 and the total held
 
 where blend(x, S) = l + a (x - l) + b (S - l), with a and b for each set of attributes by the least estimated risk
-(``risk``), and then one-way tables without negative cells (``nonnegativity.clip_and_keep_total``).
+(``risk``), and then one-way tables without negative cells (``joint_correction.clip_and_keep_total``).
 
 Everything up to the last line is also done for replicates (``bootstrap``): a plausible truth plus noise like the
 measured noise. They all use the release's own weights for the mixture and the blends.
@@ -47,17 +47,16 @@ from crosstally.inference.joint_correction import (
     LEAST_VARIANCE,
     JointCorrection,
     ViewGroup,
+    clip_and_keep_total,
     nearest_above_zero,
     view_factors,
     view_orders,
 )
-from crosstally.inference.mixture import COMPONENTS, EDGES, mixture_of
-from crosstally.inference.nonnegativity import clip_and_keep_total
-from crosstally.inference.risk import POOLED, Blend, Sets
+from crosstally.inference.risk import COMPONENTS, EDGES, POOLED, Blend, Sets, mixture_of
 from crosstally.measurements import Measurement
 from crosstally.residuals import Estimate, decompose, rebuild
+from crosstally.residuals.axes import find, outer_product
 from crosstally.residuals.combining import Averages
-from crosstally.residuals.layout import find, outer_product
 from crosstally.typing import Floats
 
 __all__ = ["Shrinkage", "shrunk", "smoothed"]

@@ -107,11 +107,69 @@ def _find_partner(  # noqa: PLR0917
                     return
 
 
+@njit("void(int64, int64, uint64[:, ::1], float64[:, ::1], float64[:, ::1], int64)", cache=True, inline="always")
+def _unite(  # noqa: PLR0917
+    i: int,
+    j: int,
+    sets: NDArray[np.uint64],
+    cells: NDArray[np.float64],
+    state: NDArray[np.float64],
+    root: int,
+) -> None:
+    """One set becomes the union of two, the other goes."""
+    state[i, _CELLS] *= state[j, _CELLS] / _shared_cells(i, j, sets, cells)
+    state[i, _WEIGHT] += state[j, _WEIGHT]
+    state[i, _COST] = (state[i, _CELLS] * state[i, _WEIGHT]) ** (1 / root)
+    for word in range(sets.shape[1]):
+        sets[i, word] |= sets[j, word]
+    state[j, _CELLS] = 0.0
+
+
+@njit(
+    "void(int64, int64, uint64[:, ::1], float64[:, ::1], float64[:, ::1], float64[::1], float64[::1], int64[::1], "
+    "boolean[::1])",
+    cache=True,
+    inline="always",
+)
+def _look_around(  # noqa: PLR0917
+    i: int,
+    j: int,
+    sets: NDArray[np.uint64],
+    cells: NDArray[np.float64],
+    state: NDArray[np.float64],
+    limits: NDArray[np.float64],
+    best: NDArray[np.float64],
+    partner: NDArray[np.int64],
+    known: NDArray[np.bool_],
+) -> None:
+    """Increases change for a union i alone: find its best partner, whether it is that of others, and who lost j."""
+    number, most, root, window = len(sets), limits[_MOST_CELLS], int(limits[_ROOT]), int(limits[_WINDOW])
+    best[i], partner[i] = math.inf, -1
+    for k in range(max(0, i - window), min(number, i + window + 1)):
+        if state[k, _CELLS] == 0 or k == i:
+            continue
+        found = _union(i, k, sets, cells, state, most)
+        both = state[i, _COST] + state[k, _COST]
+        if found < _raised(max(best[i], best[k]) + both, root):
+            increase = found ** (1 / root) - both
+            if increase < best[i]:
+                best[i], partner[i] = increase, k
+            if increase <= best[k]:
+                best[k], partner[k], known[k] = increase, i, True
+                continue
+        # Its best partner changed or went, and the union is no better: what it knew is a bound
+        if partner[k] == i or partner[k] == j:
+            known[k] = False
+    for k in range(max(0, j - window), min(number, j + window + 1)):
+        if partner[k] == j and state[k, _CELLS] > 0:
+            known[k] = False
+
+
 @njit(
     "int64(uint64[:, ::1], float64[:, ::1], float64[:, ::1], float64[::1], int64[:, ::1], float64[:, ::1])",
     cache=True,
 )
-def merge_order(  # noqa: PLR0912, PLR0917
+def merge_order(  # noqa: PLR0917
     sets: NDArray[np.uint64],
     cells: NDArray[np.float64],
     state: NDArray[np.float64],
@@ -135,8 +193,7 @@ def merge_order(  # noqa: PLR0912, PLR0917
         totals: Written: for each merge the objective, and the sum of cells, after it.
     """
     # best[i] is the least increase of any merge of i, or a lower bound where not known[i]; partner[i] attains it
-    number, most, root, window = len(sets), limits[_MOST_CELLS], int(limits[_ROOT]), int(limits[_WINDOW])
-    known = np.ones(number, np.bool_)
+    number, root, known = len(sets), int(limits[_ROOT]), np.ones(len(sets), np.bool_)
     best, partner = np.full(number, -1e300), np.full(number, -1)
     for i in range(number):
         _find_partner(i, sets, cells, state, limits, best, partner)
@@ -151,17 +208,12 @@ def merge_order(  # noqa: PLR0912, PLR0917
             i = int(np.argmin(best))
         if best[i] == math.inf:
             return merge
-        # i becomes the union, j goes
         j = partner[i]
         cost += best[i]
         needed -= state[i, _CELLS] + state[j, _CELLS]
-        state[i, _CELLS] *= state[j, _CELLS] / _shared_cells(i, j, sets, cells)
-        state[i, _WEIGHT] += state[j, _WEIGHT]
-        state[i, _COST] = (state[i, _CELLS] * state[i, _WEIGHT]) ** (1 / root)
+        _unite(i, j, sets, cells, state, root)
         needed += state[i, _CELLS]
-        for word in range(sets.shape[1]):
-            sets[i, word] |= sets[j, word]
-        state[j, _CELLS], best[j] = 0.0, math.inf
+        best[j] = math.inf
         merged[merge, _STAYS], merged[merge, _GOES] = i, j
         # After this merge number - 1 - merge sets are left
         totals[merge, _OBJECTIVE] = cost if root > 1 else cost * (number - 1 - merge) ** 2
@@ -169,24 +221,5 @@ def merge_order(  # noqa: PLR0912, PLR0917
         least = min(least, totals[merge, _OBJECTIVE])
         if totals[merge, _OBJECTIVE] > limits[_FAR] * least:
             return merge + 1
-        # Increases change for the union alone: look for its best partner, and whether it is the best of others
-        best[i], partner[i] = math.inf, -1
-        for k in range(max(0, i - window), min(number, i + window + 1)):
-            if state[k, _CELLS] == 0 or k == i:
-                continue
-            found = _union(i, k, sets, cells, state, most)
-            both = state[i, _COST] + state[k, _COST]
-            if found < _raised(max(best[i], best[k]) + both, root):
-                increase = found ** (1 / root) - both
-                if increase < best[i]:
-                    best[i], partner[i] = increase, k
-                if increase <= best[k]:
-                    best[k], partner[k], known[k] = increase, i, True
-                    continue
-            # Its best partner changed or went, and the union is no better: what it knew is a bound
-            if partner[k] == i or partner[k] == j:
-                known[k] = False
-        for k in range(max(0, j - window), min(number, j + window + 1)):
-            if partner[k] == j and state[k, _CELLS] > 0:
-                known[k] = False
+        _look_around(i, j, sets, cells, state, limits, best, partner, known)
     return min(number - 1, len(merged))

@@ -42,6 +42,68 @@ def _fraction(state: np.uint64) -> float:
 
 
 @njit(
+    "void(int32[::1], int64[:, ::1], uint32[::1], uint32[::1], float64[::1], uint32[::1], uint32[::1], float64[::1])",
+    cache=True,
+    inline="always",
+)
+def _locate(  # noqa: PLR0917
+    row: NDArray[np.int32],
+    attributes: NDArray[np.int64],
+    moves: NDArray[np.uint32],
+    shifts: NDArray[np.uint32],
+    weights: NDArray[np.float64],
+    before: NDArray[np.uint32],
+    cells: NDArray[np.uint32],
+    held: NDArray[np.float64],
+) -> None:
+    """Write the cell of each table that a row is in, twice, and its log-weight."""
+    cells[:] = np.uint32(0)
+    for k in range(len(attributes)):
+        own = moves[attributes[k, _FIRST_MOVE] : attributes[k, _LAST_MOVE]]
+        number = len(own)
+        here = shifts[attributes[k, _SHIFTS] + row[k] * number :][:number]
+        for m in range(number):
+            cells[own[m]] += here[m]
+    for t in range(len(cells)):
+        before[t] = cells[t]
+        held[t] = weights[cells[t]]
+
+
+@njit(
+    "float64(uint32[::1], uint32[::1], uint32[::1], uint32[::1], float64[::1], float64[::1], uint32[::1], "
+    "float64[::1])",
+    cache=True,
+    inline="always",
+)
+def _gain(  # noqa: PLR0917
+    own: NDArray[np.uint32],
+    here: NDArray[np.uint32],
+    there: NDArray[np.uint32],
+    cells: NDArray[np.uint32],
+    held: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    later: NDArray[np.uint32],
+    gained: NDArray[np.float64],
+) -> float:
+    """The logarithm of the ratio of the two laws: cells of other tables do not change and cancel."""
+    gain = 0.0
+    for m in range(len(own)):
+        later[m] = np.uint32(cells[own[m]] + there[m] - here[m])
+        gained[m] = weights[later[m]]
+        gain += gained[m] - held[own[m]]
+    return gain
+
+
+@njit("void(uint32[::1], uint32[::1], int64[::1])", cache=True, inline="always")
+def _recount(before: NDArray[np.uint32], cells: NDArray[np.uint32], counts: NDArray[np.int64]) -> None:
+    """Count a row in the cells that it is in, no more in those where it was before."""
+    for t in range(len(cells)):
+        if cells[t] != before[t]:
+            counts[before[t]] -= 1
+            counts[cells[t]] += 1
+
+
+@njit(
     "int64(int32[:, ::1], int64[:, ::1], uint32[::1], uint32[::1], float64[::1], int64[::1], "
     "float64[:, :, ::1], uint64)",
     cache=True,
@@ -75,25 +137,14 @@ def sweep(  # noqa: PLR0917 (a kernel gets arrays and numbers)
             evenly, and the value taken instead (Walker's alias method): (attributes, most values, 2).
         seed: Of the proposals.
     """
-    state, taken = seed, 0
-    tables = int(moves.max()) + 1 if len(moves) else 0
+    state, taken, tables = seed, 0, int(moves.max()) + 1 if len(moves) else 0
     # Reused for every row. For each table the cell that the row was in at first, is in, and the log-weight of that one;
     # for each move of an attribute the cell and the log-weight after it. Numbers of cells have no sign, since a signed
     # index is compared with zero each time: with signs a sweep takes nearly twice as long
     before, cells, held = np.empty(tables, np.uint32), np.empty(tables, np.uint32), np.empty(tables, np.float64)
     later, gained = np.empty(len(moves), np.uint32), np.empty(len(moves), np.float64)
-    for r in range(len(codes)):
-        row = codes[r]
-        cells[:] = np.uint32(0)
-        for k in range(len(attributes)):
-            own = moves[attributes[k, _FIRST_MOVE] : attributes[k, _LAST_MOVE]]
-            number = len(own)
-            here = shifts[attributes[k, _SHIFTS] + row[k] * number :][:number]
-            for m in range(number):
-                cells[own[m]] += here[m]
-        for t in range(tables):
-            before[t] = cells[t]
-            held[t] = weights[cells[t]]
+    for row in codes:
+        _locate(row, attributes, moves, shifts, weights, before, cells, held)
         for k in range(len(attributes)):
             state = next_state(state)
             value = number_below(state, attributes[k, _VALUES])
@@ -108,20 +159,12 @@ def sweep(  # noqa: PLR0917 (a kernel gets arrays and numbers)
             number = len(own)
             here = shifts[attributes[k, _SHIFTS] + row[k] * number :][:number]
             there = shifts[attributes[k, _SHIFTS] + value * number :][:number]
-            # The ratio of the two laws: cells of other tables do not change and cancel
-            gain = 0.0
-            for m in range(number):
-                later[m] = np.uint32(cells[own[m]] + there[m] - here[m])
-                gained[m] = weights[later[m]]
-                gain += gained[m] - held[own[m]]
+            gain = _gain(own, here, there, cells, held, weights, later, gained)
             if gain >= 0 or _fraction(state) < math.exp(gain):
                 taken += 1
                 row[k] = value
                 for m in range(number):
                     cells[own[m]] = later[m]
                     held[own[m]] = gained[m]
-        for t in range(tables):
-            if cells[t] != before[t]:
-                counts[before[t]] -= 1
-                counts[cells[t]] += 1
+        _recount(before, cells, counts)
     return taken

@@ -136,10 +136,17 @@ def _cells(mask: int, logs: NDArray[np.float64]) -> float:
     return math.exp(total)
 
 
-@njit("void(float64[::1], float64[::1])", cache=True)
-def _copy(given: NDArray[np.float64], out: NDArray[np.float64]) -> None:
-    for i in range(len(given)):
-        out[i] = given[i]
+@njit("void(float64[::1], float64[::1], float64[::1], float64[::1])", cache=True)
+def _copy(
+    shares: NDArray[np.float64],
+    precision: NDArray[np.float64],
+    to_shares: NDArray[np.float64],
+    to_precision: NDArray[np.float64],
+) -> None:
+    for i in range(len(shares)):
+        to_shares[i] = shares[i]
+    for i in range(len(precision)):
+        to_precision[i] = precision[i]
 
 
 @njit("void(int32[:, ::1], int64[::1], int64, int64[::1])", cache=True)
@@ -152,6 +159,22 @@ def _count_holders(
     for view in range(number):
         for k in range(lengths[view]):
             holders[members[view, k]] += 1
+
+
+@njit("void(int64[::1], int64[::1], float64[::1], int32[:, ::1], int64[::1], float64[::1], int64[::1])", cache=True)
+def _hold_all(  # noqa: PLR0917
+    views: NDArray[np.int64],
+    sets: NDArray[np.int64],
+    logs: NDArray[np.float64],
+    members: NDArray[np.int32],
+    lengths: NDArray[np.int64],
+    cells: NDArray[np.float64],
+    holders: NDArray[np.int64],
+) -> None:
+    """Write the members and cells of each view, and how many views hold each set."""
+    for view in range(len(views)):
+        lengths[view], cells[view] = _hold(views[view], sets, members, view), _cells(views[view], logs)
+    _count_holders(members, lengths, len(views), holders)
 
 
 @njit("uint64(uint64, int64[::1], int64, int64, int64[::1])", cache=True)
@@ -237,9 +260,100 @@ def _screened(  # noqa: PLR0917
 
 
 @njit(
+    "void(int64[::1], int64[::1], float64[::1], float64[::1], int64, float64, int64, int64[::1], float64[::1], "
+    "float64[::1])",
+    cache=True,
+)
+def _describe(  # noqa: PLR0917
+    move: NDArray[np.int64],
+    views: NDArray[np.int64],
+    shares: NDArray[np.float64],
+    cells: NDArray[np.float64],
+    number: int,
+    size: float,
+    exponent: int,
+    masks: NDArray[np.int64],
+    change: NDArray[np.float64],
+    trial: NDArray[np.float64],
+) -> None:
+    """Write what ``_screened`` needs to know of a move, whose new view has ``size`` cells."""
+    base = 0.0
+    for t in range(2):
+        masks[t] = views[move[t]] if move[t] >= 0 else -1
+        change[_FIRST_SHARE + t] = shares[move[t]] if move[t] >= 0 else 0.0
+        change[_FIRST_PER_CELL + t] = 1 / cells[move[t]] if move[t] >= 0 else 0.0
+        base = max(base, change[_FIRST_SHARE + t])
+    masks[_NEW] = move[_NEW]
+    # Shares to try for the new view: 0.75, 1.1 and 1.45 times the larger share that goes, an even one for a copy
+    base = max(base, 0.1 / number) if move[_FIRST] >= 0 else 1 / number
+    for t in range(3):
+        change[_TRIED + t] = base * (0.75 + 0.35 * t) if move[_NEW] >= 0 else 0.0
+        trial[t] = _power(change[_TRIED + t], exponent) / size if move[_NEW] >= 0 else 0.0
+
+
+@njit(
+    "void(int64[::1], int64, float64, float64, int64[::1], int64[::1], float64[::1], int32[:, ::1], int64[::1], "
+    "float64[::1])",
+    cache=True,
+)
+def _make(  # noqa: PLR0917
+    move: NDArray[np.int64],
+    place: int,
+    size: float,
+    share: float,
+    sets: NDArray[np.int64],
+    views: NDArray[np.int64],
+    shares: NDArray[np.float64],
+    members: NDArray[np.int32],
+    lengths: NDArray[np.int64],
+    cells: NDArray[np.float64],
+) -> None:
+    """Put the view that comes in its place, with this share, and empty those that go."""
+    if move[_NEW] >= 0:
+        views[place], lengths[place], cells[place] = move[_NEW], _hold(move[_NEW], sets, members, place), size
+        shares[place] = share
+    else:
+        lengths[place], shares[place] = 0, 0.0
+    if move[_SECOND] >= 0:
+        lengths[move[_SECOND]], shares[move[_SECOND]] = 0, 0.0
+
+
+@njit("int64(int64[::1], int64, int64, int64[::1], float64[::1], int32[:, ::1], int64[::1], float64[::1])", cache=True)
+def _keep(  # noqa: PLR0917
+    move: NDArray[np.int64],
+    place: int,
+    number: int,
+    views: NDArray[np.int64],
+    shares: NDArray[np.float64],
+    members: NDArray[np.int32],
+    lengths: NDArray[np.int64],
+    cells: NDArray[np.float64],
+) -> int:
+    """How many views are left after a move: one that went leaves a gap, which the last view fills."""
+    gap = move[_SECOND] if move[_SECOND] >= 0 else place if move[_NEW] < 0 else -1
+    if gap < 0:
+        return number
+    number -= 1
+    views[gap], shares[gap] = views[number], shares[number]
+    lengths[gap], cells[gap] = lengths[number], cells[number]
+    for k in range(lengths[gap]):
+        members[gap, k] = members[number, k]
+    lengths[number] = 0
+    return number
+
+
+@njit("boolean(int64[::1], int64, int64, float64, float64)", cache=True)
+def _is_possible(move: NDArray[np.int64], number: int, room: int, size: float, most: float) -> bool:
+    """Whether a move changes something, leaves a view, and has room for what comes."""
+    if move[_NEW] < 0 and (move[_FIRST] < 0 or number == 1):
+        return False  # nothing would change (a copy less its only attribute), or no view would be left
+    return not (move[_FIRST] < 0 and number == room) and size <= most
+
+
+@njit(
     "int64(int64[::1], float64[::1], int64, int64[::1], float64[::1], float64[::1], float64[::1], uint64)", cache=True
 )
-def descend(  # noqa: PLR0912, PLR0915, PLR0917
+def descend(  # noqa: PLR0917
     views: NDArray[np.int64],
     shares: NDArray[np.float64],
     number: int,
@@ -263,77 +377,36 @@ def descend(  # noqa: PLR0912, PLR0915, PLR0917
     """
     # P, the number of holders of each B and the objective are kept up to date; a change is first screened with all
     # other shares held (one pass over the sets), and made only if that comes near the best so far
-    room, exponent = len(views), int(limits[_EXPONENT])
+    room, exponent, effort = len(views), int(limits[_EXPONENT]), limits[_EFFORT]
     members = np.empty((room, len(sets)), np.int32)
     lengths, holders = np.zeros(room, np.int64), np.zeros(len(sets), np.int64)
-    cells, precision = np.ones(room), np.empty(len(sets))
-    for view in range(number):
-        lengths[view], cells[view] = _hold(views[view], sets, members, view), _cells(views[view], logs)
-    _count_holders(members, lengths, number, holders)
+    cells, precision, kept, kept_precision = np.ones(room), np.empty(len(sets)), np.empty(room), np.empty(len(sets))
+    _hold_all(views[:number], sets, logs, members, lengths, cells, holders)
     numbers = np.array([number, exponent, 30])
     tuned = tuned_shares(members, lengths, cells, shares, importance, precision, numbers)
     move, masks, change, trial = np.empty(3, np.int64), np.empty(3, np.int64), np.zeros(_CHANGE_ENTRIES), np.zeros(3)
-    kept, kept_precision = np.empty(room), np.empty(len(sets))
-    effort = limits[_EFFORT]
     while effort > 0:
         effort -= len(sets) + 50
         state = _propose(state, views, number, len(logs), move)
-        one, other, mask = move[_FIRST], move[_SECOND], move[_NEW]
-        if mask < 0 and (one < 0 or number == 1):
-            continue  # nothing would change (a copy less its only attribute), or no view would be left
-        if one < 0 and number == room:
+        size = _cells(move[_NEW], logs) if move[_NEW] >= 0 else 0.0
+        if not _is_possible(move, number, room, size, limits[_MOST_CELLS]):
             continue
-        if mask >= 0:
-            size = _cells(mask, logs)
-            if size > limits[_MOST_CELLS]:
-                continue
-        base = 0.0
-        for t in range(2):
-            masks[t] = views[move[t]] if move[t] >= 0 else -1
-            change[_FIRST_SHARE + t] = shares[move[t]] if move[t] >= 0 else 0.0
-            change[_FIRST_PER_CELL + t] = 1 / cells[move[t]] if move[t] >= 0 else 0.0
-            base = max(base, change[_FIRST_SHARE + t])
-        masks[_NEW] = mask
-        # Shares to try for the new view: 0.75, 1.1 and 1.45 times the larger share that goes, an even one for a copy
-        base = max(base, 0.1 / number) if one >= 0 else 1 / number
-        for t in range(3):
-            change[_TRIED + t] = base * (0.75 + 0.35 * t) if mask >= 0 else 0.0
-            trial[t] = _power(change[_TRIED + t], exponent) / size if mask >= 0 else 0.0
+        _describe(move, views, shares, cells, number, size, exponent, masks, change, trial)
         if _screened(masks, change, sets, importance, precision, holders, trial, exponent) > tuned * _SLACK:
             continue
-        # It may be better: make the change, tune all shares, and undo it if it is not.
-        _copy(shares, kept)
-        _copy(precision, kept_precision)
-        place = one if one >= 0 else number
-        old_view, old_length, old_cells = views[place], lengths[place], cells[place]
-        gone = lengths[other] if other >= 0 else 0
-        if mask >= 0:
-            views[place], lengths[place], cells[place] = mask, _hold(mask, sets, members, place), size
-            shares[place] = change[_TRIED]
-        else:
-            lengths[place], shares[place] = 0, 0.0
-        if other >= 0:
-            lengths[other], shares[other] = 0, 0.0
-        many = max(number, place + 1)
-        numbers[_NUMBER], numbers[_TUNING_STEPS] = many, _STEPS
-        for view in range(many):
-            effort -= 2 * (_STEPS + 1) * lengths[view]
+        # It may be better: make the change, tune all shares, and undo it if it is not
+        _copy(shares, precision, kept, kept_precision)
+        place, other = move[_FIRST] if move[_FIRST] >= 0 else number, move[_SECOND]
+        old_view, old_length, old_cells, gone = views[place], lengths[place], cells[place], lengths[max(other, 0)]
+        _make(move, place, size, change[_TRIED], sets, views, shares, members, lengths, cells)
+        numbers[_NUMBER], numbers[_TUNING_STEPS] = max(number, place + 1), _STEPS
+        effort -= 2 * (_STEPS + 1) * lengths[: numbers[_NUMBER]].sum()
         found = tuned_shares(members, lengths, cells, shares, importance, precision, numbers)
         if found < tuned * (1 - 1e-9):
-            tuned, number = found, many
-            # A view that went leaves a gap, which the last view fills
-            last = other if other >= 0 else place if mask < 0 else -1
-            if last >= 0:
-                number -= 1
-                views[last], shares[last] = views[number], shares[number]
-                lengths[last], cells[last] = lengths[number], cells[number]
-                for k in range(lengths[last]):
-                    members[last, k] = members[number, k]
-                lengths[number] = 0
+            tuned, number = found, _keep(move, place, numbers[_NUMBER], views, shares, members, lengths, cells)
             _count_holders(members, lengths, number, holders)
         else:
-            _copy(kept, shares)
-            _copy(kept_precision, precision)
+            _copy(kept, kept_precision, shares, precision)
             views[place], lengths[place], cells[place] = old_view, old_length, old_cells
             if place < number:
                 _hold(views[place], sets, members, place)

@@ -11,9 +11,7 @@ and gives the same ``Release`` as the central model.
 """
 
 from crosstally.local.client import FileStore
-from crosstally.local.collector import Collector
-from crosstally.local.protocol import Protocol, design
-from crosstally.local.received import Reason
-from crosstally.local.tokens import Tokens
+from crosstally.local.collector import Collector, Reason
+from crosstally.local.protocol import Protocol, Tokens, design
 
 __all__ = ["Collector", "FileStore", "Protocol", "Reason", "Tokens", "design"]

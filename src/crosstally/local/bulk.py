@@ -16,8 +16,7 @@ from crosstally.errors import CrosstallyError
 from crosstally.local.collector import RECORD
 from crosstally.local.oracles import Oracle
 from crosstally.local.oracles.answers import Answers
-from crosstally.local.protocol import Protocol
-from crosstally.local.tokens import Tokens, groups_of_tokens
+from crosstally.local.protocol import Protocol, Tokens, groups_of_tokens
 
 __all__ = ["answers", "reports"]
 

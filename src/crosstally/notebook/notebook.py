@@ -38,7 +38,7 @@ from crosstally.query.question import Question, describe, query_of
 from crosstally.residuals.combining import Estimate, combine
 from crosstally.residuals.nested import full_part_measured
 from crosstally.schema import Outside, Schema, check_schema
-from crosstally.strategies.shares import requests_with_shares
+from crosstally.strategies.strategy import requests_with_shares
 from crosstally.workload import Workload
 
 if TYPE_CHECKING:

@@ -31,7 +31,9 @@ from crosstally.privacy.ledger_records import (
     State,
     by_entry,
     cap_of,
+    check_anchor,
     check_key,
+    check_price,
     entries_of,
     header_text,
     is_known,
@@ -41,8 +43,8 @@ from crosstally.privacy.ledger_records import (
     read_header_text,
     request_digest,
     sum_spent,
+    verify,
 )
-from crosstally.privacy.ledger_soundness import check_anchor, check_price, verify
 from crosstally.schema import Schema
 
 __all__ = ["Entry", "Ledger", "RaisedCap", "State", "request_digest"]

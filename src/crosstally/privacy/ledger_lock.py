@@ -20,7 +20,7 @@ import stat
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -89,12 +89,6 @@ def unfit(path: Path) -> str | None:
     return None
 
 
-@lru_cache(maxsize=4)  # a ledger looks at its place before every step, and mounts seldom change
-def _mount_of(text: str, real: Path, device: str | None) -> Mount | None:
-    """The mount that a path is on, by the words of the kernel."""
-    return _holding(read_mounts(text), real, device)
-
-
 def read_mounts(text: str) -> list[Mount]:
     r"""The mounts in the words of the kernel, later ones on top of earlier ones.
 
@@ -111,14 +105,15 @@ def read_mounts(text: str) -> list[Mount]:
     return mounts
 
 
-def _holding(mounts: Sequence[Mount], real: Path, device: str | None) -> Mount | None:
-    """The mount that a path is on: the deepest, and the last of those.
+@lru_cache(maxsize=4)  # a ledger looks at its place before every step, and mounts seldom change
+def _mount_of(text: str, real: Path, device: str | None) -> Mount | None:
+    """The mount that a path is on, by the words of the kernel: the deepest, and the last of those.
 
     A mount on the way may be hidden by a later one, hence those of the file's own device come first. Some file systems
     (btrfs) give their files a device that no mount has; then the path alone decides.
     """
     above = {real, *real.parents}
-    on_the_way = [mount for mount in mounts if mount.point in above]
+    on_the_way = [mount for mount in read_mounts(text) if mount.point in above]
     own = [mount for mount in on_the_way if mount.device == device]
     return max(reversed(own or on_the_way), key=lambda mount: len(mount.point.parts), default=None)
 

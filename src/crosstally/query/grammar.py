@@ -45,8 +45,6 @@ def parse(text: str) -> Condition:
     >>> parse("sex = Female and region in {North, South}").boxes  # doctest: +ELLIPSIS
     <bound method And.boxes of And(parts=(OneOf(attribute='sex', ...
     """
-    if len(text) > _MAX_TEXT:
-        raise QueryError(f"a question must have at most {_MAX_TEXT:,} characters, got {len(text):,}")
     return _Parser(_tokens(text)).whole()
 
 
@@ -65,8 +63,6 @@ def parse_question(text: str) -> Condition | Call:
     >>> parse_question("total(children)")
     Call(name='total', arguments=('children',), condition=None)
     """
-    if len(text) > _MAX_TEXT:
-        raise QueryError(f"a question must have at most {_MAX_TEXT:,} characters, got {len(text):,}")
     return _Parser(_tokens(text)).question()
 
 
@@ -98,6 +94,8 @@ class _Token:
 
 
 def _tokens(text: str) -> list[_Token]:
+    if len(text) > _MAX_TEXT:
+        raise QueryError(f"a question must have at most {_MAX_TEXT:,} characters, got {len(text):,}")
     tokens, place = [], 0
     while True:
         match = _TOKEN.match(text, place)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from crosstally.analysis.crosstabs import Normalize, crosstab
+from crosstally.analysis.associations import Normalize, crosstab
 from crosstally.answers.answer import answer_all
 from crosstally.answers.error_bars import ErrorBars
 from crosstally.answers.integer_tables import IntegerTables, Rounding, integer_tables
@@ -28,8 +28,7 @@ from crosstally.html_text import html_facts
 from crosstally.inference.bootstrap import Bootstrap, bootstrapped
 from crosstally.inference.estimates import ROUNDS, SHRUNK, estimate, infer
 from crosstally.measurements import Chosen, Measurement
-from crosstally.query.question import Question
-from crosstally.query.where import Where
+from crosstally.query.question import Question, Where
 from crosstally.releases.statement import Statement
 from crosstally.residuals import Estimate
 from crosstally.residuals.nested import extended_measurements

@@ -5,15 +5,14 @@ an orthonormal basis of the centred vectors (Helmert's) turns R_B into prod(n_i 
 independent with equal variance within a view gives uncorrelated coefficients. So exact generalised least squares over
 any measured views is an inverse-variance average, coefficient by coefficient:
 
-``basis``     a table to its coefficients and back
-``layout``    which number stands for which coefficient
+``axes``      a table to its coefficients and back, which number stands for which coefficient, and attributes that are
+              measured by a matrix: averages in the matrix's own basis
 ``combine``   measurements to an ``Estimate``: the averages, and their exact variances
-``axes``      attributes that are measured by a matrix: averages in the matrix's own basis
 ``mixed``     attributes that are measured in more than one way: one dense solution for each set of the others
 ``variances`` the same variances from the noise alone, also before anything is measured
 """
 
-from crosstally.residuals.basis import decompose, rebuild
+from crosstally.residuals.axes import decompose, rebuild
 from crosstally.residuals.combining import Estimate, combine
 from crosstally.residuals.variances import Variances
 

@@ -19,33 +19,178 @@ attribute set B inside its table coefficients that are independent and share a v
 the same as for cells, with tau_i for 1/n_i; one whose matrices have n - 1 rows gives those of its own set alone. All
 measurements of an attribute with one S can be averaged as any others are. The variance of a sum with the weights w
 along each axis is the sum over B of variance_B x prod((u_i'w_i)^2, i not in B) x prod(|K_i'w_i|^2, i in B).
+
+A table to its residual coefficients and back, axis by axis.
+
+Along an axis of n values, coefficient 0 is the sum and coefficients 1 to n-1 are inner products with Helmert's vectors
+
+    h_j = (1, ..., 1, -j, 0, ..., 0) / sqrt(j (j + 1)),    j ones,
+
+which are orthonormal and sum to zero. Cumulative sums make both directions linear in the number of cells.
+
+Which number stands for which coefficient: a key made of bits, some for each attribute.
+
+A coefficient is a value index for each attribute, 0 where it does not take part. Each attribute has its own bits in one
+of a few 64-bit words, so keys are exact, compare fast, and need no dictionary of attribute sets.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, reduce
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from crosstally.query.along import AskedAlong
 from crosstally.query.operators import CONTRAST, Matrices, Matrix, Operator
-from crosstally.residuals.basis import decompose, decompose_axis, rebuild
 from crosstally.schema import Schema
 from crosstally.typing import Floats
 
 __all__ = [
     "Axes",
     "AxisReading",
+    "Layout",
     "LinearAxis",
     "basis_along",
+    "decompose",
+    "decompose_axis",
+    "find",
     "linear_axes",
     "map_axis",
+    "outer_product",
     "reading_along",
+    "rebuild",
 ]
+
+_WORD = 64  # bits of a word of a key
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The word and the first bit of each attribute's index."""
+
+    sizes: tuple[int, ...]
+    words: tuple[int, ...]
+    shifts: tuple[int, ...]
+
+    @classmethod
+    def of(cls, sizes: Sequence[int]) -> Layout:
+        """A layout for attributes of these sizes."""
+        words, shifts, word, shift = [], [], 0, 0
+        for size in sizes:
+            bits = (size - 1).bit_length()
+            if shift + bits > _WORD:
+                word, shift = word + 1, 0
+            words.append(word)
+            shifts.append(shift)
+            shift += bits
+        return cls(tuple(sizes), tuple(words), tuple(shifts))
+
+    def keys(self, tables: Sequence[Sequence[int]]) -> NDArray[Any]:
+        """The keys of all coefficients of some tables of one shape, given as attribute positions: (tables, cells)."""
+        shape = tuple(self.sizes[i] for i in tables[0])
+        width = max(self.words, default=0) + 1
+        out = np.zeros((len(tables), *shape, width), np.uint64)
+        rows = np.arange(len(tables))
+        for axis, size in enumerate(shape):
+            word = np.array([self.words[table[axis]] for table in tables])
+            shift = np.array([self.shifts[table[axis]] for table in tables], np.uint64)
+            part = np.zeros((len(tables), size, width), np.uint64)
+            part[rows, :, word] = np.arange(size, dtype=np.uint64) << shift[:, None]
+            out |= part.reshape((len(tables),) + (1,) * axis + (size,) + (1,) * (len(shape) - axis - 1) + (width,))
+        return self._packed(out.reshape(len(tables), -1, width))
+
+    def last_keys(self, tables: Sequence[Sequence[int]]) -> NDArray[Any]:
+        """The key of the last coefficient of each table: the one with the largest index along every attribute."""
+        out = np.zeros((len(tables), 1, max(self.words, default=0) + 1), np.uint64)
+        words = np.array(self.words, np.intp)
+        lasts = np.array([size - 1 for size in self.sizes], np.uint64) << np.array(self.shifts, np.uint64)
+        lengths = np.array([len(table) for table in tables])
+        for axis in range(lengths.max(initial=0)):
+            rows = np.flatnonzero(lengths > axis).tolist()
+            attributes = [tables[row][axis] for row in rows]
+            out[rows, 0, words[attributes]] |= lasts[attributes]
+        return self._packed(out)[:, 0]
+
+    def _packed(self, words: NDArray[np.uint64]) -> NDArray[Any]:
+        width = words.shape[-1]
+        packed = words if width == 1 else np.ascontiguousarray(words).view(np.dtype((np.void, 8 * width)))
+        return packed[..., 0]
+
+
+def find(keys: NDArray[Any], wanted: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Where each wanted key stands among sorted keys, and whether it is there."""
+    if not len(keys):
+        return np.zeros(wanted.shape, np.intp), np.zeros(wanted.shape, np.bool_)
+    places = np.searchsorted(keys, wanted.ravel()).reshape(wanted.shape)
+    places[places == len(keys)] = 0
+    return places, np.asarray(keys[places] == wanted)
+
+
+def outer_product(factors: Sequence[Sequence[float]]) -> NDArray[np.float64]:
+    """The flat product over all combinations: one factor from each list, the last list fastest.
+
+    >>> outer_product([[1, 2], [1, 10]])
+    array([ 1., 10.,  2., 20.])
+    """
+    return reduce(lambda done, factor: np.multiply.outer(done, np.asarray(factor, float)).ravel(), factors, np.ones(1))
+
+
+def decompose(tables: ArrayLike, ndim: int) -> NDArray[np.float64]:
+    """The coefficients of tables over ``ndim`` attributes; axes before the last ``ndim`` hold separate tables.
+
+    >>> decompose([[3, 1], [0, 4]], ndim=1)
+    array([[ 4.        ,  1.41421356],
+           [ 4.        , -2.82842712]])
+    """
+    out = np.array(tables, np.float64)
+    for axis in range(out.ndim - ndim, out.ndim):
+        decompose_axis(out, axis)
+    return out
+
+
+def decompose_axis(tables: NDArray[np.float64], axis: int) -> None:
+    """Coefficients along one axis in the place of values."""
+    values = tables.swapaxes(axis, -1)
+    sums = values.cumsum(axis=-1)
+    steps, norms = _helmert(values.shape[-1])
+    values[..., 1:] = (sums[..., :-1] - steps * values[..., 1:]) / norms
+    values[..., 0] = sums[..., -1]
+
+
+def rebuild(coefficients: ArrayLike, ndim: int) -> NDArray[np.float64]:
+    """The tables that have these coefficients.
+
+    >>> rebuild(decompose([[3, 1], [0, 4]], ndim=2), ndim=2).round(12)
+    array([[3., 1.],
+           [0., 4.]])
+    """
+    out = np.array(coefficients, np.float64)
+    for axis in range(out.ndim - ndim, out.ndim):
+        values = out.swapaxes(axis, -1)
+        n = values.shape[-1]
+        steps, norms = _helmert(n)
+        parts = values[..., 1:] / norms
+        mean = values[..., :1] / n
+        values[..., 1:] = -steps * parts
+        values[..., 0] = 0
+        values[..., :-1] += parts[..., ::-1].cumsum(axis=-1)[..., ::-1]
+        values += mean
+    return out
+
+
+@lru_cache(maxsize=64)  # sizes of axes: few in a schema, and small tables would spend most of their time on this
+def _helmert(n: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The numbers j = 1, ..., n - 1 and the lengths sqrt(j (j + 1)) of their vectors."""
+    steps = np.arange(1, n)
+    norms = np.sqrt(steps * (steps + 1))
+    for each in (steps, norms):
+        each.setflags(write=False)
+    return steps, norms
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,9 +18,16 @@ from crosstally.measurements import Measurement
 from crosstally.query.operators import Operator
 from crosstally.query.queries import Query
 from crosstally.query.ways import Groups, matrices_of
-from crosstally.residuals.axes import LinearAxis, linear_axes, map_axis, reading_along
-from crosstally.residuals.basis import rebuild
-from crosstally.residuals.layout import Layout, find, outer_product
+from crosstally.residuals.axes import (
+    Layout,
+    LinearAxis,
+    find,
+    linear_axes,
+    map_axis,
+    outer_product,
+    reading_along,
+    rebuild,
+)
 from crosstally.residuals.mixed import Block, MixedAxes, Names
 from crosstally.residuals.nested import Nesting, PlacedNesting
 from crosstally.schema import Schema

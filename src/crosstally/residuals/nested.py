@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from crosstally.measurements import Measurement
 from crosstally.query.ways import Groups, full_part
-from crosstally.residuals.basis import decompose, rebuild
+from crosstally.residuals.axes import decompose, rebuild
 from crosstally.typing import Floats
 
 __all__ = ["Nesting", "PlacedNesting", "extended_measurements", "full_part_measured", "shares_in_groups"]

@@ -1,12 +1,9 @@
 """What a table is about: its attributes, their labels, and whom the release protects."""
 
-from crosstally.schema.about import About, PrivateBins
-from crosstally.schema.attribute import MAX_VALUES, MISSING, OTHER, Attribute, Outside
+from crosstally.schema.attribute import MAX_VALUES, MISSING, OTHER, Attribute, Level, Outside
 from crosstally.schema.canonical import canonical_text
-from crosstally.schema.dates import DateReading
-from crosstally.schema.facts import Impossible, PublicCounts
-from crosstally.schema.hierarchy import Level
-from crosstally.schema.reading import ColumnName, ColumnReading, RowReading, ValueRule
+from crosstally.schema.facts import About, Impossible, PrivateBins, PublicCounts
+from crosstally.schema.reading import ColumnName, ColumnReading, DateReading, RowReading, ValueRule
 from crosstally.schema.schema import MAX_ATTRIBUTES, DerivedSchema, Schema, Unit, check_schema
 
 __all__ = [

@@ -1,4 +1,6 @@
-"""What a steward asserts as known to everybody: public counts, and combinations of values that nobody can have.
+"""What a data set is, and what is known to everybody: public counts, and values that nobody can have together.
+
+Bins that were bought: chosen by noisy counts that a budget of their own paid for.
 
 Facts are typed in; nothing proposes them from rows. They make answers better and change nothing about noise: requests,
 sensitivities and prices are those of a schema without facts. A row that contradicts a fact is counted like any other.
@@ -7,8 +9,10 @@ sensitivities and prices are those of a schema without facts. A row that contrad
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, fields
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from crosstally.checks import is_number, is_whole
@@ -21,7 +25,95 @@ if TYPE_CHECKING:
 
     from crosstally.schema.attribute import Attribute
 
-__all__ = ["Fact", "Impossible", "PublicCounts", "possible_cells", "read_facts"]
+__all__ = ["RECORDS", "About", "Fact", "Impossible", "PrivateBins", "PublicCounts", "possible_cells", "read_facts"]
+
+RECORDS = "records"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class About:
+    """Public facts about a data set, each a text or None.
+
+    ``counts`` is "records" where the rows are a sample whose weights are not used: tables then count records, not the
+    population.
+
+    >>> About(title="Household survey", licence="CC BY 4.0", language="en").to_dict()
+    {'title': 'Household survey', 'licence': 'CC BY 4.0', 'language': 'en'}
+    """
+
+    title: str | None = None
+    source: str | None = None
+    period: str | None = None
+    contact: str | None = None
+    licence: str | None = None
+    language: str | None = None
+    counts: str | None = None
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            read_text(getattr(self, field.name), f"about: {field.name}")
+        if self.counts not in (None, RECORDS):
+            raise SchemaError(f"about: counts must be {RECORDS!r}, or be left out, got {self.counts!r}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The facts as JSON; what is not known is left out."""
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: text for name, text in given.items() if text is not None}
+
+    @classmethod
+    def from_dict(cls, given: object) -> About:
+        """The facts from their JSON; errors name the field."""
+        known = {field.name for field in fields(cls)}
+        return cls(**read_fields(given, "about", known=known, needed=set()))
+
+
+_AMOUNT = re.compile(r"[0-9]{1,30}(\.[0-9]{1,30})?(e-?[0-9]{1,3})?|[0-9]{1,30}/[0-9]{1,30}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrivateBins:
+    """The attributes whose edges follow noisy counts, what these counts cost together, and who paid.
+
+    ``epsilon`` is its exact text, ``entry`` names the entry of the ledger of the draft. What a release spends comes on
+    top of it.
+
+    >>> PrivateBins(epsilon="0.1", attributes=("income",), entry="7f3a").to_dict()
+    {'epsilon': '0.1', 'attributes': ['income'], 'entry': '7f3a'}
+    """
+
+    epsilon: str
+    attributes: tuple[str, ...]
+    entry: str
+
+    def __post_init__(self) -> None:
+        is_amount = isinstance(self.epsilon, str) and _AMOUNT.fullmatch(self.epsilon) is not None
+        if not is_amount or not _is_positive(self.epsilon):
+            raise SchemaError(f"bought: epsilon must be the text of a positive number, got {self.epsilon!r}")
+        names = self.attributes
+        if not isinstance(names, tuple) or not names or not all(isinstance(name, str) for name in names):
+            raise SchemaError("bought: attributes must be a list of names")
+        if read_text(self.entry, "bought: entry") is None:
+            raise SchemaError("bought: entry must name an entry of a ledger")
+
+    def to_dict(self) -> dict[str, Any]:
+        """What was bought, as JSON."""
+        return {"epsilon": self.epsilon, "attributes": list(self.attributes), "entry": self.entry}
+
+    @classmethod
+    def from_dict(cls, given: object) -> PrivateBins:
+        """What was bought, from its JSON; errors name the field."""
+        fields = {"epsilon", "attributes", "entry"}
+        found = read_fields(given, "bought", known=fields, needed=fields)
+        names = found["attributes"]
+        return cls(**{**found, "attributes": tuple(names) if isinstance(names, list) else names})
+
+
+def _is_positive(text: str) -> bool:
+    try:
+        return Fraction(text) > 0
+    except ZeroDivisionError:
+        return False
+
 
 _MOST_FACTS = 1_000  # limits time. Chosen: people write facts by hand, and each is checked against the schema
 _MOST_COUNT = 2**53  # up to here a double holds every whole number

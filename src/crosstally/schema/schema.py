@@ -15,10 +15,9 @@ from crosstally.errors import OTHER_VERSION, QueryError, SchemaError, did_you_me
 from crosstally.html_text import MOST_ROWS, html_table
 from crosstally.json_text import JsonError, read_json_file
 from crosstally.platform_files import write_text, writing
-from crosstally.schema.about import About, PrivateBins
 from crosstally.schema.attribute import Attribute, Outside, read_attribute
 from crosstally.schema.canonical import DATA, read_fields, read_from
-from crosstally.schema.facts import Fact, PublicCounts, possible_cells, read_facts
+from crosstally.schema.facts import About, Fact, PrivateBins, PublicCounts, possible_cells, read_facts
 from crosstally.schema.reading import WITHHELD, RowReading
 
 if TYPE_CHECKING:
@@ -100,13 +99,9 @@ class Schema:
         facts: Iterable[Fact] = (),
         reading: RowReading | Literal["withheld"] | None = None,
     ) -> None:
-        object.__setattr__(self, "attributes", tuple(attributes))
-        object.__setattr__(self, "unit", unit)
-        object.__setattr__(self, "draft", draft)
-        object.__setattr__(self, "about", about)
-        object.__setattr__(self, "bought", bought)
-        object.__setattr__(self, "facts", tuple(facts))
-        object.__setattr__(self, "reading", reading)
+        given = {"unit": unit, "draft": draft, "about": about, "bought": bought, "reading": reading}
+        for name, value in {"attributes": tuple(attributes), "facts": tuple(facts), **given}.items():
+            object.__setattr__(self, name, value)
         for attribute in self.attributes:
             if not isinstance(attribute, Attribute):
                 raise SchemaError(f"attributes must be Attribute objects, got {type(attribute).__name__}")

@@ -14,7 +14,6 @@ import subprocess
 import sys
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, NoReturn
@@ -157,19 +156,6 @@ _ROWS = 65_536  # rows of a batch on their way through the pipe
 _START = "import sys; sys.path[:] = sys.argv[1:]; from crosstally.sources.apart import serve; serve()"
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How much memory, and how much CPU time, reading one file may take."""
-
-    gigabytes: float
-    seconds: float
-
-    @classmethod
-    def of_environment(cls) -> Limits:
-        """As the environment sets them, else 4 GB and ten minutes."""
-        return cls(_number(MEMORY, _GIGABYTES), _number(SECONDS, _CPU_SECONDS))
-
-
 def _number(name: str, otherwise: float) -> float:
     text = os.environ.get(name, "")
     try:
@@ -186,17 +172,20 @@ def open_apart(
 ) -> tuple[list[str], Callable[[Sequence[str]], Iterator[tuple[pa.RecordBatch, int]]]]:
     """The names of a file's columns, and a function that reads some of them, once; both in a child."""
     path.stat()  # the system's own error, when it is not there
-    child = _Child(path, Limits.of_environment())
+    child = _Child(path)
     request = {"kind": kind, "path": str(path), "reading": reading.to_dict()}
-    names = child.asked({**request, "gigabytes": child.limits.gigabytes, "seconds": child.limits.seconds})
+    names = child.asked({**request, "gigabytes": child.gigabytes, "seconds": child.seconds})
     return names, child.rows
 
 
 class _Child:
-    """The process that reads one file. It ends with this object, at the latest."""
+    """The process that reads one file. It ends with this object, at the latest.
 
-    def __init__(self, path: Path, limits: Limits) -> None:
-        self.limits = limits
+    Reading may take as much memory and CPU time as the environment says, else 4 GB and ten minutes.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.gigabytes, self.seconds = _number(MEMORY, _GIGABYTES), _number(SECONDS, _CPU_SECONDS)
         self._path = path
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-c", _START, *sys.path],
@@ -237,10 +226,10 @@ class _Child:
         if said:
             raise SourceError(json.loads(said))
         if code == -getattr(signal, "SIGXCPU", 0):
-            reason = f"reading it takes more than {self.limits.seconds:g} s of CPU time; if it is right, set {SECONDS}"
+            reason = f"reading it takes more than {self.seconds:g} s of CPU time; if it is right, set {SECONDS}"
         else:
             reason = (
-                f"its reader failed, or needs more than {self.limits.gigabytes:g} GB of memory; clear cells far away "
+                f"its reader failed, or needs more than {self.gigabytes:g} GB of memory; clear cells far away "
                 f"from the others, save it as CSV, or set {MEMORY} to more gigabytes"
             )
         raise SourceError(f"cannot read {str(self._path)!r}: {reason}")

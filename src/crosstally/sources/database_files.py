@@ -17,7 +17,7 @@ from crosstally.schema import canonical_text
 from crosstally.sources.guard import how_to_say
 from crosstally.sources.reading_options import Reading
 
-__all__ = ["column_of", "open_duckdb", "open_sqlite"]
+__all__ = ["column_of", "connect_sqlite", "open_duckdb", "open_sqlite", "quoted"]
 
 
 # Columns of Python's values, of one kind or of several, as Arrow arrays.
@@ -59,15 +59,15 @@ _CHUNK_ROWS = 65_536  # rows of a batch: limits memory, as in ``rows``. Counts d
 
 def open_sqlite(path: Path, reading: Reading) -> tuple[list[str], Read]:
     """The names of a table's columns, and a function that reads some of them."""
-    with closing(_connect(path)) as database:
+    with closing(connect_sqlite(path)) as database:
         tables = database.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
         table = _table(path, [name for (name,) in tables], reading.table)
-        names = [name for _, name, *_ in database.execute(f"PRAGMA table_info({_quoted(table)})")]
+        names = [name for _, name, *_ in database.execute(f"PRAGMA table_info({quoted(table)})")]
 
     def read(chosen: Sequence[str]) -> Iterator[tuple[pa.RecordBatch, int]]:
         # One statement sees one state of the file, whatever others write meanwhile.
-        with closing(_connect(path)) as database:
-            cursor = database.execute(f"SELECT {', '.join(map(_quoted, chosen))} FROM {_quoted(table)}")
+        with closing(connect_sqlite(path)) as database:
+            cursor = database.execute(f"SELECT {', '.join(map(quoted, chosen))} FROM {quoted(table)}")
             while rows := cursor.fetchmany(_CHUNK_ROWS):
                 columns = [column_of(values) for values in zip(*rows, strict=True)]
                 yield pa.record_batch(columns, names=list(chosen)), 0
@@ -75,7 +75,8 @@ def open_sqlite(path: Path, reading: Reading) -> tuple[list[str], Read]:
     return names, read
 
 
-def _connect(path: Path) -> sqlite3.Connection:
+def connect_sqlite(path: Path) -> sqlite3.Connection:
+    """A connection that reads alone."""
     path.stat()  # the system's own error, when it is not there
     return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
 
@@ -90,11 +91,11 @@ def open_duckdb(path: Path, reading: Reading) -> tuple[list[str], Read]:
             "AND table_schema = current_schema()"
         ).fetchall()
         table = _table(path, [name for (name,) in found], reading.table)
-        names = list(database.sql(f"SELECT * FROM {_quoted(table)}").columns)
+        names = list(database.sql(f"SELECT * FROM {quoted(table)}").columns)
 
     def read(chosen: Sequence[str]) -> Iterator[tuple[pa.RecordBatch, int]]:
         with closing(duckdb.connect(str(path), read_only=True)) as database:
-            query = database.sql(f"SELECT {', '.join(map(_quoted, chosen))} FROM {_quoted(table)}")
+            query = database.sql(f"SELECT {', '.join(map(quoted, chosen))} FROM {quoted(table)}")
             for batch in pa.RecordBatchReader.from_stream(query):
                 yield batch, 0
 
@@ -109,6 +110,6 @@ def _table(path: Path, names: Sequence[str], wanted: str | None) -> str:
     return names[0] if wanted is None else wanted
 
 
-def _quoted(name: str) -> str:
-    escaped = name.replace('"', '""')
-    return f'"{escaped}"'
+def quoted(name: str) -> str:
+    """A name as SQL writes it, whatever its letters."""
+    return '"' + name.replace('"', '""') + '"'

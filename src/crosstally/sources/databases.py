@@ -6,7 +6,6 @@ What a driver raises may quote a person's values. It becomes a line of our own, 
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -21,7 +20,7 @@ import pyarrow.compute as pc
 
 from crosstally.checks import optional
 from crosstally.errors import SourceError
-from crosstally.sources.database_files import column_of
+from crosstally.sources.database_files import column_of, connect_sqlite, quoted
 from crosstally.sources.drivers import NUMERIC, check_odbc, connect_odbc, odbc_rows, reason_of
 from crosstally.sources.guard import guarded
 from crosstally.sources.one_select import CheckedQuery, check_columns, checked_query
@@ -50,7 +49,7 @@ def all_of(query: str) -> str:
 
 def types_query(query: str, names: Sequence[str]) -> str:
     """PostgreSQL's own names of the types of a query's columns, in one row."""
-    kinds = ", ".join(f"CAST(pg_typeof({_quoted(name)}) AS text)" for name in names)
+    kinds = ", ".join(f"CAST(pg_typeof({quoted(name)}) AS text)" for name in names)
     return f"SELECT {kinds} FROM (SELECT 1) AS crosstally_one LEFT JOIN {_inside(query)} ON false"
 
 
@@ -59,7 +58,7 @@ def sample_query(query: str, names: Sequence[str], kinds: Sequence[str] | None) 
     grouped = grouped_query(f"{all_of(query)} LIMIT {_SAMPLE}", names, kinds)
     if grouped is None:
         return None
-    weight = _quoted(WEIGHT)
+    weight = quoted(WEIGHT)
     return f"SELECT CAST(COALESCE(SUM({weight}), 0) AS bigint), COUNT(*) FROM {_inside(grouped)}"
 
 
@@ -71,14 +70,14 @@ def grouped_query(query: str, names: Sequence[str], kinds: Sequence[str] | None)
     if len({name.lower() for name in names}) < len(names):
         return None  # to some databases they are one
     if kinds is None:
-        chosen = [_quoted(name) for name in names]
+        chosen = [quoted(name) for name in names]
         keys = [key for name in chosen for key in (f"typeof({name})", f"{name} COLLATE BINARY")]
     else:
-        keys = [_key(_quoted(name), kind.upper()) for name, kind in zip(names, kinds, strict=True)]
-        chosen = [f"{key} AS {_quoted(name)}" for key, name in zip(keys, names, strict=True)]
+        keys = [_key(quoted(name), kind.upper()) for name, kind in zip(names, kinds, strict=True)]
+        chosen = [f"{key} AS {quoted(name)}" for key, name in zip(keys, names, strict=True)]
     if not all(keys):
         return None
-    return f"SELECT {', '.join(chosen)}, COUNT(*) AS {_quoted(WEIGHT)} FROM {_inside(query)} GROUP BY {', '.join(keys)}"
+    return f"SELECT {', '.join(chosen)}, COUNT(*) AS {quoted(WEIGHT)} FROM {_inside(query)} GROUP BY {', '.join(keys)}"
 
 
 def _key(name: str, kind: str) -> str:
@@ -89,10 +88,6 @@ def _key(name: str, kind: str) -> str:
 
 def _inside(query: str) -> str:
     return f"(\n{query}\n) AS crosstally_query"
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 _CHUNK_ROWS = 65_536  # rows of a batch: limits memory, as in ``rows``. Counts do not depend on it
@@ -330,7 +325,7 @@ def _connected(database: Database, stack: ExitStack) -> Execute:
         return partial(odbc_rows, _closed_by(stack, connect_odbc(address)))
     scheme, _, path = address.partition(":///")
     if scheme.lower() == "sqlite":
-        return partial(_dbapi_rows, _closed_by(stack, _sqlite(Path(path))), stack)
+        return partial(_dbapi_rows, _closed_by(stack, connect_sqlite(Path(path))), stack)
     if scheme.lower() == "duckdb":
         Path(path).stat()  # the system's own error, when it is not there
         duckdb = optional("duckdb", extra="databases")
@@ -379,11 +374,6 @@ def _adbc_rows(cursor: Any, query: str) -> tuple[list[str], Batches]:
 def _duckdb_rows(connection: Any, query: str) -> tuple[list[str], Batches]:
     reader = pa.RecordBatchReader.from_stream(connection.sql(query))
     return list(reader.schema.names), iter(reader)
-
-
-def _sqlite(path: Path) -> sqlite3.Connection:
-    path.stat()
-    return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
 
 
 def _dbapi_rows(connection: Any, stack: ExitStack, query: str) -> tuple[list[str], Batches]:

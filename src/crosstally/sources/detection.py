@@ -135,7 +135,7 @@ def describe_reading(rows: Any, schema: Schema, *, reading: Reading = NO_OPTIONS
 
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class _Text:
-    """How one text file seems to be written, and whether its first lines show as much to a reader who knows them."""
+    """How one text file seems to be written, and whether its first lines show its delimiter to who knows its names."""
 
     names: tuple[str, ...]
     delimiter: str
@@ -144,7 +144,6 @@ class _Text:
     is_ascii: bool
     guessed: bool
     shows_delimiter: bool
-    shows_encoding: bool
 
 
 def _detect_text(path: Path, reading: Reading) -> _Text:
@@ -172,7 +171,6 @@ def _detect_text(path: Path, reading: Reading) -> _Text:
         is_ascii=is_ascii,
         guessed=guessed,
         shows_delimiter=shown.delimiter == form.delimiter,
-        shows_encoding=not guessed,
     )
 
 
@@ -183,7 +181,7 @@ def _with_format(reading: Reading, found: Sequence[_Text], encoding: str | None)
     return replace(
         reading,
         delimiter=found[0].delimiter if must_say_delimiter else reading.delimiter,
-        encoding=reading.encoding if all(each.shows_encoding for each in found) else encoding,
+        encoding=reading.encoding if not any(each.guessed for each in found) else encoding,
         quote=found[0].quote,
     )
 

@@ -43,14 +43,10 @@ _MARKS = (
 )
 
 
-def compression_of(path: Path) -> str | None:
-    """How a file is compressed, by the end of its name."""
-    return COMPRESSIONS.get(path.suffix.lower())
-
-
 def open_bytes(path: Path, file: Any = None) -> Any:
     """The bytes of a file, decompressed; read from the file given, if it is open already."""
-    return pa.input_stream(str(path) if file is None else file, compression=compression_of(path))
+    packed = COMPRESSIONS.get(path.suffix.lower())
+    return pa.input_stream(str(path) if file is None else file, compression=packed)
 
 
 def read_head(path: Path) -> tuple[bytes, bool]:

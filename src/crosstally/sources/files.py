@@ -110,7 +110,7 @@ def _files_in(folder: Path) -> list[Path]:
 
 def _check_title(path: Path, reading: Reading, needed: Sequence[str]) -> None:
     """Raise where a title stands before the names: one of the next lines has all that are needed."""
-    if reading.header is not None or not has_lines(path):
+    if reading.header is not None or ending_of(path) not in (*_TEXTS, *_SHEETS):
         return
     found = 0
     for line in range(2, _TITLE_LINES + 2):
@@ -170,11 +170,6 @@ def ending_of(path: Path) -> str | None:
 def is_text_file(path: Path) -> bool:
     """Whether a file holds rows as text, by the end of its name."""
     return ending_of(path) in _TEXTS
-
-
-def has_lines(path: Path) -> bool:
-    """Whether the names of a file's columns stand in one of its lines or rows."""
-    return ending_of(path) in (*_TEXTS, *_SHEETS)
 
 
 def _opener(ending: str, reading: Reading, needed: Sequence[str] | None) -> Callable[[Path], tuple[list[str], Read]]:

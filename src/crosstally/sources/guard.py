@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable
-from types import TracebackType
 from typing import TypeVar
 
 import pyarrow as pa
@@ -63,30 +62,14 @@ def guarded(
 
     ``reason_of`` may find a reason in an error that is safe to print, which goes before those known here.
     """
-    shield = _Shield(otherwise, reason_of)
-    with shield:
+    try:
         return action()
-    # Raised outside of any except clause: the first error may quote rows and must not follow as its context.
-    raise SourceError(f"cannot read {source}: {shield.reason}")
-
-
-class _Shield:
-    """Swallows an error of foreign code and keeps a reason that is safe to print."""
-
-    def __init__(self, otherwise: str, reason_of: Callable[[Exception], str | None]) -> None:
-        self.reason = otherwise
-        self._reason_of = reason_of
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
-        if not isinstance(error, Exception) or isinstance(error, CrosstallyError):
-            return False
-        self.reason = self._reason_of(error) or _safe_reason(error) or self.reason
-        return True
+    except CrosstallyError:
+        raise
+    except Exception as error:  # noqa: BLE001 (whatever foreign code raises)
+        reason = reason_of(error) or _safe_reason(error) or otherwise
+    # Raised outside of the except clause: the first error may quote rows and must not follow as its context.
+    raise SourceError(f"cannot read {source}: {reason}")
 
 
 def _safe_reason(error: Exception) -> str | None:

@@ -31,14 +31,6 @@ _HOW = (
 
 
 @dataclass(frozen=True, slots=True)
-class Joins:
-    """How each table was joined, and for each public table that must be unique a query that counts its repeats."""
-
-    how: Mapping[str, str]
-    repeats: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
 class _Source:
     """One side of a join: the name that columns say, its tree, whether all its tables are public, and if it is one."""
 
@@ -64,8 +56,13 @@ def joined_tables(tree: Any) -> list[str]:
     return list(dict.fromkeys(table_name(table) for table in found))
 
 
-def joins_of(tree: Any, dialect: Any, *, public: Collection[str], unit: str | None) -> Joins:
-    """The joins of a query that was checked otherwise; raises where a row may depend on rows of several units."""
+def joins_of(
+    tree: Any, dialect: Any, *, public: Collection[str], unit: str | None
+) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """How each table was joined, and for each public table that must be unique a query that counts its repeats.
+
+    The query was checked otherwise; raises where a row may depend on rows of several units.
+    """
     exp = optional("sqlglot", extra="databases").exp
     public = _named_public(tree, {name.lower() for name in public})
     how: dict[str, str] = {}
@@ -85,7 +82,7 @@ def joins_of(tree: Any, dialect: Any, *, public: Collection[str], unit: str | No
             _check_id(select, unit, private, by_id=len(people) > 1)
     if how and unit is not None:
         _check_handed_on(tree, unit)
-    return Joins(how, repeats)
+    return how, repeats
 
 
 def _named_public(tree: Any, public: set[str]) -> set[str]:

@@ -285,8 +285,8 @@ def checked_query(
     columns = qualified_columns(tree, written) if dialect in ("postgres", None) else ()
     if isinstance(unit, AnyUnit):
         return CheckedQuery(text, {}, {}, columns, filters)
-    joins = joins_of(tree, written, public=public_tables, unit=unit)
-    return CheckedQuery(text, joins.how, joins.repeats, columns, filters)
+    joins, repeats = joins_of(tree, written, public=public_tables, unit=unit)
+    return CheckedQuery(text, joins, repeats, columns, filters)
 
 
 def _printed(query: str, dialect: str | None, *, reading_files: bool) -> str:

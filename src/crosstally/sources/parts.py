@@ -31,9 +31,8 @@ from crosstally.plans.plan import Plan
 from crosstally.platform_files import write_bytes
 from crosstally.query.queries import MAX_CELLS
 from crosstally.sources.guard import guarded
-from crosstally.sources.row_cells import Columns
+from crosstally.sources.row_cells import Columns, id_hashes
 from crosstally.sources.source import JOIN_KINDS, RowStream, Scan, Source
-from crosstally.sources.units import id_hashes
 
 __all__ = ["MergedParts", "PartFiles", "PartOrigin", "Parts", "RowsOfShare", "Share", "merge_parts", "write_part"]
 

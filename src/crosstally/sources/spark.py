@@ -35,12 +35,12 @@ from crosstally.sources.spark_tasks import (
     BLOCKS,
     CHUNKS,
     PLACES,
-    AddBlocks,
-    BoundChunks,
-    CountChunks,
-    CountRows,
-    EncodeRows,
     SparkTask,
+    added_blocks,
+    bounded_chunks,
+    counted_chunks,
+    counted_rows,
+    encoded_chunks,
     numbers_seen,
     problem_in,
     send_batches,
@@ -114,9 +114,9 @@ class SparkTable(Source):
         """
         frame, task = _prepared(self, counting)
         if counting.columns.schema.unit is None:
-            blocks = in_spark(lambda: frame.mapInArrow(CountRows(task, tuple(tables)), BLOCKS))
+            blocks = in_spark(lambda: frame.mapInArrow(partial(counted_rows, task, tuple(tables)), BLOCKS))
         else:
-            chunks = CountChunks(task, tuple(tables), bounded=False)
+            chunks = partial(counted_chunks, task, tuple(tables), bounded=False)
             blocks = in_spark(lambda: _by_place(frame, task).mapInArrow(chunks, BLOCKS))
         return _tables(blocks, task, tables)
 
@@ -260,14 +260,14 @@ class KeptInSpark(KeptRows):
         frame, self._task = _prepared(table, counting)
         task = self._task
         if counting.columns.schema.unit is None:
-            chunks = in_spark(lambda: frame.mapInArrow(EncodeRows(task), CHUNKS))
+            chunks = in_spark(lambda: frame.mapInArrow(partial(encoded_chunks, task), CHUNKS))
         else:
-            chunks = in_spark(lambda: _by_place(frame, task).mapInArrow(BoundChunks(task), CHUNKS))
+            chunks = in_spark(lambda: _by_place(frame, task).mapInArrow(partial(bounded_chunks, task), CHUNKS))
         self._chunks = in_spark(lambda: chunks.localCheckpoint(eager=True))
 
     def count(self, tables: Sequence[Product]) -> tuple[ExactTable, ...]:
         """The exact counts of each table."""
-        counting = CountChunks(self._task, tuple(tables), bounded=True)
+        counting = partial(counted_chunks, self._task, tuple(tables), bounded=True)
         return _tables(in_spark(lambda: self._chunks.mapInArrow(counting, BLOCKS)), self._task, tables)
 
     def close(self) -> None:
@@ -286,12 +286,12 @@ def _prepared(table: SparkTable, counting: Counting) -> tuple[Any, SparkTask]:
 
 def _by_place(frame: Any, task: SparkTask) -> Any:
     """Chunks of which all of one place, and so all rows of one unit, come to one task, one place after another."""
-    return frame.mapInArrow(EncodeRows(task), CHUNKS).repartition("place").sortWithinPartitions("place")
+    return frame.mapInArrow(partial(encoded_chunks, task), CHUNKS).repartition("place").sortWithinPartitions("place")
 
 
 def _tables(blocks: Any, task: SparkTask, tables: Sequence[Product]) -> tuple[ExactTable, ...]:
     """The tables whose blocks all tasks have made."""
-    found = in_spark(lambda: blocks.repartition("block").mapInArrow(AddBlocks(), BLOCKS).collect())
+    found = in_spark(lambda: blocks.repartition("block").mapInArrow(added_blocks, BLOCKS).collect())
     return add_up(found, task, tables)
 
 

@@ -24,21 +24,20 @@ from crosstally.query.queries import Product
 from crosstally.sources.counts import Tally
 from crosstally.sources.guard import guarded
 from crosstally.sources.reading_options import NumbersSeen
-from crosstally.sources.row_cells import Counting, cells_of
-from crosstally.sources.units import Bound, id_hashes, text_bytes
+from crosstally.sources.row_cells import Bound, Counting, cells_of, id_hashes, text_bytes
 
 __all__ = [
     "BLOCKS",
     "BLOCK_CELLS",
     "CHUNKS",
     "PLACES",
-    "AddBlocks",
-    "BoundChunks",
-    "CountChunks",
-    "CountRows",
-    "EncodeRows",
     "SparkTask",
+    "added_blocks",
     "block",
+    "bounded_chunks",
+    "counted_chunks",
+    "counted_rows",
+    "encoded_chunks",
     "numbers_seen",
     "problem_in",
     "send_batches",
@@ -244,71 +243,39 @@ class SparkTask:
         return np.dtype([(f"a{place}", kind) for place, kind in enumerate(kinds)])
 
 
-@dataclass(frozen=True, slots=True)
-class EncodeRows:
-    """Rows into chunks of those that no rule drops, each of one place where the schema has a unit."""
-
-    task: SparkTask
-
-    def __call__(self, batches: Batches) -> Batches:
-        """The chunks of a partition."""
-        return _as_chunks(_encoded(self.task, batches), self.task)
+def encoded_chunks(task: SparkTask, batches: Batches) -> Batches:
+    """The rows of a partition into chunks of those that no rule drops, each of one place where there is a unit."""
+    return _as_chunks(_encoded(task, batches), task)
 
 
-@dataclass(frozen=True, slots=True)
-class BoundChunks:
+def bounded_chunks(task: SparkTask, batches: Batches) -> Batches:
     """Chunks of whole places, in the order of places, into chunks with at most so many rows of each unit."""
-
-    task: SparkTask
-
-    def __call__(self, batches: Batches) -> Batches:
-        """The bounded chunks of a partition."""
-        return _as_chunks(_bounded(self.task, batches), self.task)
+    return _as_chunks(_bounded(task, batches), task)
 
 
-@dataclass(frozen=True, slots=True)
-class CountRows:
-    """Rows into blocks of counts, where the schema has no unit."""
-
-    task: SparkTask
-    tables: tuple[Product, ...]
-
-    def __call__(self, batches: Batches) -> Batches:
-        """The blocks of a partition."""
-        return _as_blocks(_encoded(self.task, batches), self.task, self.tables)
+def counted_rows(task: SparkTask, tables: Sequence[Product], batches: Batches) -> Batches:
+    """The rows of a partition into blocks of counts, where the schema has no unit."""
+    return _told(_counted(_encoded(task, batches), task, tables), block_note)
 
 
-@dataclass(frozen=True, slots=True)
-class CountChunks:
+def counted_chunks(task: SparkTask, tables: Sequence[Product], batches: Batches, *, bounded: bool) -> Batches:
     """Chunks into blocks of counts; where they are not bounded yet, that comes first."""
-
-    task: SparkTask
-    tables: tuple[Product, ...]
-    _: KW_ONLY
-    bounded: bool
-
-    def __call__(self, batches: Batches) -> Batches:
-        """The blocks of a partition."""
-        read = _unpacked(self.task, batches) if self.bounded else _bounded(self.task, batches)
-        return _as_blocks(read, self.task, self.tables)
+    read = _unpacked(task, batches) if bounded else _bounded(task, batches)
+    return _told(_counted(read, task, tables), block_note)
 
 
-@dataclass(frozen=True, slots=True)
-class AddBlocks:
-    """Blocks of all partitions into one of each number."""
-
-    def __call__(self, batches: Batches) -> Batches:
-        """The sums of the blocks that came here, and the notes, each once."""
-        sums: dict[int, NDArray[np.int64]] = {}
-        notes: dict[str, None] = {}
-        for batch in batches:
-            notes.update(dict.fromkeys(notes_of(batch)))
-            for number, counts in zip(batch.column("block").to_pylist(), batch.column("counts"), strict=True):
-                if counts.is_valid:
-                    part = np.frombuffer(counts.as_buffer(), np.int64)
-                    sums[number] = sums[number] + part if number in sums else part.copy()
-        yield from map(block_note, notes)
-        yield from (block(number, counts) for number, counts in sums.items())
+def added_blocks(batches: Batches) -> Batches:
+    """The sums of the blocks of all partitions that came here, one of each number, and the notes, each once."""
+    sums: dict[int, NDArray[np.int64]] = {}
+    notes: dict[str, None] = {}
+    for batch in batches:
+        notes.update(dict.fromkeys(notes_of(batch)))
+        for number, counts in zip(batch.column("block").to_pylist(), batch.column("counts"), strict=True):
+            if counts.is_valid:
+                part = np.frombuffer(counts.as_buffer(), np.int64)
+                sums[number] = sums[number] + part if number in sums else part.copy()
+    yield from map(block_note, notes)
+    yield from (block(number, counts) for number, counts in sums.items())
 
 
 # Notes
@@ -349,10 +316,6 @@ def _as_chunks(found: Found, task: SparkTask) -> Batches:
     some = (each for each in found if isinstance(each, str) or each.size)
     made = (chunk_note(each) if isinstance(each, str) else chunks(each, task.record) for each in some)
     return _told(made, chunk_note)
-
-
-def _as_blocks(found: Found, task: SparkTask, tables: Sequence[Product]) -> Batches:
-    return _told(_counted(found, task, tables), block_note)
 
 
 # Rows

@@ -147,10 +147,6 @@ class TextFormat:
     def __repr__(self) -> str:
         return f"TextFormat({len(self.names)} columns)"
 
-    def reader(self, lines: Iterable[str], *, strict: bool = False) -> Any:
-        """Python's reader of such rows."""
-        return _rows(lines, self.delimiter, self.quote, strict=strict)
-
 
 def _rows(lines: Iterable[str], delimiter: str, quote: str, *, strict: bool = False) -> Any:
     if not quote:
@@ -308,7 +304,7 @@ def _broken_row(path: Path, form: TextFormat) -> str:
         text = io.TextIOWrapper(io.BufferedReader(recoded, BLOCK_BYTES), "utf-8", errors="replace", newline="")
         for _ in range(form.skipped):
             text.readline()
-        reader = form.reader(text, strict=True)
+        reader = _rows(text, form.delimiter, form.quote, strict=True)
         with contextlib.suppress(csv.Error):
             for row in reader:
                 if row and len(row) != len(form.names):

@@ -11,8 +11,17 @@ from crosstally.errors import QueryError
 from crosstally.query.conditions import Condition, number_of_text, shown
 from crosstally.schema.attribute import MISSING
 from crosstally.sql.group_by import NULL, GroupBy, SqlNumbers, Tables
-from crosstally.sql.select_statement import Select, case_name, expressions, read_statement, refused, refused_window
-from crosstally.sql.where_clause import condition_of_sql, labels_in_case, not_missing
+from crosstally.sql.select_statement import (
+    Select,
+    case_name,
+    condition_of_sql,
+    expressions,
+    labels_in_case,
+    not_missing,
+    read_statement,
+    refused,
+    refused_window,
+)
 from crosstally.typing import Floats
 
 __all__ = ["Evaluation"]

@@ -18,8 +18,7 @@ from crosstally.html_text import MOST_ROWS, html_table
 from crosstally.schema import Schema
 from crosstally.sql.evaluate import Evaluation
 from crosstally.sql.group_by import DIGITS, GroupBy, Tables
-from crosstally.sql.select_statement import Select, expressions, read_statement
-from crosstally.sql.where_clause import branches_of_case, condition_of_sql
+from crosstally.sql.select_statement import Select, branches_of_case, condition_of_sql, expressions, read_statement
 from crosstally.text_table import aligned
 from crosstally.typing import Floats
 

@@ -6,8 +6,7 @@ from crosstally.plans.plan import Plan, Request
 from crosstally.query.queries import Cells, Contrast
 from crosstally.strategies.adaptive import Adaptive
 from crosstally.strategies.clustered import GreedyMerge
-from crosstally.strategies.direct import Direct, Uniform
-from crosstally.strategies.flat import Flat
+from crosstally.strategies.direct import Direct, Flat, Uniform
 from crosstally.strategies.fourier import Fourier
 from crosstally.strategies.linear_strategies import LinearStrategies
 from crosstally.strategies.mwem import MWEM

@@ -34,7 +34,6 @@ from crosstally.query.queries import Cells, Contrast, sensitivity_of_tables
 from crosstally.residuals import Estimate, combine
 from crosstally.schema import Schema
 from crosstally.strategies.likely import predicted_tables
-from crosstally.strategies.shares import least_noise, requests_with_shares
 from crosstally.strategies.strategy import (
     MAX_ROUNDS,
     Strategy,
@@ -43,7 +42,9 @@ from crosstally.strategies.strategy import (
     choosing,
     following,
     just_chosen,
+    least_noise,
     next_budget,
+    requests_with_shares,
     shares_of_rounds,
 )
 from crosstally.workload import Workload

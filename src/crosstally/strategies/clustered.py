@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from crosstally.errors import PlanError
 from crosstally.plans.plan import Plan
 from crosstally.query.queries import MAX_CELLS
-from crosstally.residuals.closure import closure_of
+from crosstally.residuals.variances import closure_of
 from crosstally.schema import Schema
 from crosstally.strategies.strategy import StrategyWithOptions, Task
 from crosstally.workload import Workload

@@ -22,10 +22,9 @@ from crosstally.plans.plan import Plan
 from crosstally.plans.request import GroupedRequests, RequestGroup
 from crosstally.query.operators import contrast_variance
 from crosstally.query.queries import Cells, Contrast, Product
-from crosstally.residuals.closure import Closure, closure_of
+from crosstally.residuals.variances import Closure, closure_of
 from crosstally.schema import Attribute, Schema
-from crosstally.strategies.shares import least_noise, with_less_noise
-from crosstally.strategies.strategy import StrategyWithOptions, Task
+from crosstally.strategies.strategy import StrategyWithOptions, Task, least_noise, with_less_noise
 from crosstally.workload import Workload
 
 __all__ = ["Fourier", "bit_schema", "bit_table", "bit_workload", "closure", "rows_as_bits"]

@@ -11,9 +11,10 @@ Let a cell of a table A have shares p_i of N rows, x = N prod p_i. A set B insid
                            t = s_B^2 N^2 prod(g_i^2 p_i^2 / sum p_i^2, i in B)  prod(p_i^2, i in A but not B)
 
 to its squared error: v is the noise of B, measured with precision P_B (infinite where it is not measured), and t the
-square of the interaction (``belief``: of size s_B, in proportion to the cell), which is the error of predicting it. An
-inference that knew both would weigh them like this; lower orders reach cells of larger tables in proportion to their
-shares, as maximum entropy has it. The total and one-way tables add up to w, and w x^2 / (w + x^2) in a cell of x rows.
+square of the interaction (``view_shares``: of size s_B, in proportion to the cell), which is the error of predicting
+it. An inference that knew both would weigh them like this; lower orders reach cells of larger tables in proportion to
+their shares, as maximum entropy has it. The total and one-way tables add up to w, and w x^2 / (w + x^2) in a cell of x
+rows.
 
 Predictions for any table from the measurements so far: the model with which ``adaptive`` chooses.
 
@@ -33,9 +34,8 @@ import numpy as np
 from crosstally.plans.plan import Plan
 from crosstally.residuals import Estimate
 from crosstally.schema import Schema
-from crosstally.strategies.belief import Belief
-from crosstally.strategies.forecast import known_variances
-from crosstally.strategies.goal import Goal, goal_of
+from crosstally.strategies.goal import Goal, goal_of, known_variances
+from crosstally.strategies.view_shares import Belief
 from crosstally.typing import Floats
 
 __all__ = [

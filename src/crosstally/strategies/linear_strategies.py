@@ -24,10 +24,9 @@ from crosstally.plans.plan import Plan
 from crosstally.query.along import Rows, asked_along
 from crosstally.query.queries import Cells, Contrast, Kronecker, Query
 from crosstally.residuals.axes import Axes
-from crosstally.residuals.closure import Closure, closure_of
+from crosstally.residuals.variances import Closure, closure_of
 from crosstally.strategies.matrices import MatrixAlong, gaussian_matrices, laplace_matrices
-from crosstally.strategies.shares import requests_with_shares
-from crosstally.strategies.strategy import StrategyWithOptions, Task
+from crosstally.strategies.strategy import StrategyWithOptions, Task, requests_with_shares
 from crosstally.typing import Floats
 
 __all__ = ["LinearStrategies"]

@@ -30,8 +30,7 @@ from crosstally.plans.request import part_of
 from crosstally.query.choice import Choice
 from crosstally.query.queries import Cells
 from crosstally.schema import Schema
-from crosstally.strategies.flat import approximately
-from crosstally.strategies.shares import requests_with_shares
+from crosstally.strategies.direct import approximately
 from crosstally.strategies.strategy import (
     Strategy,
     Task,
@@ -40,6 +39,7 @@ from crosstally.strategies.strategy import (
     following,
     just_chosen,
     next_budget,
+    requests_with_shares,
     rows_share_of,
     shares_of_rounds,
 )

@@ -20,8 +20,8 @@ from crosstally.designs.design import MAX_COVER, MAX_SIZE, best_count
 from crosstally.errors import PlanError
 from crosstally.plans.plan import Plan
 from crosstally.query.queries import MAX_CELLS
-from crosstally.residuals.closure import Closure, closure_of
 from crosstally.residuals.combining import by_shape
+from crosstally.residuals.variances import Closure, closure_of
 from crosstally.schema import Schema
 from crosstally.strategies.clustered import MAX_TABLES, clusters
 from crosstally.strategies.strategy import Strategy, Task

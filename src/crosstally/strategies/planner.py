@@ -254,33 +254,26 @@ def compare(
         workload = workload.for_schema(schema)
         if _is_for_linear(workload, strategies):
             strategies, objective = (NAMED["linear"],), Objective.CELLS
-    pure = _pure_part(budget, currency)
-    plans: list[Plan] = []
-    outlooks: list[Plan] = []
+    task, pure = Task(schema, workload, budget=budget, neighbours=neighbours), _pure_part(budget, currency)
+    made: list[tuple[Plan, Plan]] = []
     refused: list[tuple[str, str]] = []
     for strategy in strategies:
-        informed = strategy if rows is None else strategy.with_rows(rows)
+        informed, default = strategy if rows is None else strategy.with_rows(rows), strategy in DEFAULT
         try:
-            planned = _aimed(informed, Task(schema, workload, budget=budget, neighbours=neighbours), objective)
-            planned.check_countable()
-            seen = outlook(planned)
-            if strategy in DEFAULT and pure is not None and objective == Objective.TABLES:
-                planned, seen = _with_less_noise((planned, seen), informed, workload, pure)
+            made.append(_planned(informed, task, objective, pure if default else None))
         except (PlanError, BudgetError) as error:  # the latter: noise of a scale that no sampler has
             # A release asks the default alone, and would refuse what another strategy could plan
-            if len(strategies) == 1 or (strategy in DEFAULT and objective == Objective.TABLES):
+            if len(strategies) == 1 or (default and objective == Objective.TABLES):
                 raise
             refused.append((strategy.name, str(error)))
-        else:
-            plans.append(planned)
-            outlooks.append(seen)
-    if not plans:
+    if not made:
         raise PlanError(f"no strategy can plan this: {'; '.join(reason for _, reason in refused)}")
+    plans, outlooks = zip(*made, strict=True)
     chosen, reason = _choose(plans, objective, asked=len(strategies) == 1)
     return Comparison(
-        tuple(plans),
+        plans,
         chosen,
-        outlooks=tuple(outlooks),
+        outlooks=outlooks,
         reason=reason,
         budget=budget,
         considered=tuple(strategies),
@@ -314,6 +307,16 @@ def _aimed(strategy: Strategy, task: Task, objective: Objective) -> Plan:
     return replace(strategy.planned(given), workload=task.workload, objective=objective)
 
 
+def _planned(strategy: Strategy, task: Task, objective: Objective, pure: Budget | None) -> tuple[Plan, Plan]:
+    """A strategy's plan and its outlook; for tables with the kind of noise that is better, where a pure budget is."""
+    plan = _aimed(strategy, task, objective)
+    plan.check_countable()
+    seen = outlook(plan)
+    if pure is None or objective != Objective.TABLES:
+        return plan, seen
+    return _with_less_noise((plan, seen), strategy, task.asked, pure)
+
+
 def _with_less_noise(
     gaussian: tuple[Plan, Plan], strategy: Strategy, workload: Workload | None, pure: Budget
 ) -> tuple[Plan, Plan]:
@@ -324,7 +327,8 @@ def _with_less_noise(
     """
     plan, _ = gaussian
     try:
-        laplace = _laplace(plan, strategy, workload, pure)
+        task = Task(plan.schema, workload, budget=pure, neighbours=plan.neighbours)
+        laplace = _planned(strategy, task, plan.objective, None)
     except (PlanError, BudgetError):
         return gaussian
     scores = [seen.score for _, seen in (laplace, gaussian)]
@@ -339,14 +343,6 @@ def _with_less_noise(
         ones = Workload([(name,) for name in dict.fromkeys(chain.from_iterable(plan.workload.tables))])
         scores = [replace(each, workload=ones).score for each, _ in (laplace, gaussian)]
     return laplace if scores[0] < scores[1] else gaussian
-
-
-def _laplace(plan: Plan, strategy: Strategy, workload: Workload | None, pure: Budget) -> tuple[Plan, Plan]:
-    """The plan for a pure budget instead, and its outlook."""
-    task = Task(plan.schema, workload, budget=pure, neighbours=plan.neighbours)
-    other = _aimed(strategy, task, plan.objective)
-    other.check_countable()
-    return other, outlook(other)
 
 
 def rows_matter(

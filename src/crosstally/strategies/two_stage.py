@@ -1,8 +1,8 @@
 """Two-stage, the default: measure the total and one-way tables; these decide which others are worth their noise.
 
 The first stage measures these with the share of the budget that they have in the goal, less that of a trial. Its noisy
-result gives a prior for the size of every interaction (``belief``). The rest of the budget minimises the score that is
-expected,
+result gives a prior for the size of every interaction (``view_shares``). The rest of the budget minimises the score
+that is expected,
 
     score = exp(sum_k share_k log(E_k) / 2),    E_k = sum_B W_kB e_B(P_B),    e_B(P) = sum_j w_j / (P + 1 / s_Bj^2).
 
@@ -42,23 +42,29 @@ from crosstally.measurements import Measurement, public_counts
 from crosstally.plans.plan import Plan, Request, Rule
 from crosstally.plans.request import GroupedRequests, first_share, part_of
 from crosstally.query.queries import Cells
-from crosstally.residuals.closure import Closure
-from crosstally.residuals.variances import Variances, bounded
-from crosstally.strategies.belief import Belief, known_sizes, seen_one_ways
-from crosstally.strategies.forecast import known_variances, measured_variances, public_precision, public_tables
-from crosstally.strategies.goal import Goal, goal_of
+from crosstally.residuals.variances import Closure, Variances, bounded
+from crosstally.strategies.goal import (
+    Goal,
+    goal_of,
+    known_variances,
+    measured_variances,
+    public_precision,
+    public_tables,
+)
 from crosstally.strategies.likely import likely_range
 from crosstally.strategies.optimum import ViewSearch, best_views
 from crosstally.strategies.residual import Residual, contrast_costs, contrasts_with_variances
-from crosstally.strategies.shares import requests_with_shares
-from crosstally.strategies.strategy import Strategy, Task, following
+from crosstally.strategies.strategy import Strategy, Task, following, requests_with_shares
 from crosstally.strategies.view_shares import (
     MOST_CELLS,
+    Belief,
     TableBudget,
     ViewShares,
     best_family,
     best_shares,
     inferred_score,
+    known_sizes,
+    seen_one_ways,
 )
 from crosstally.strategies.water_filling import best_precisions
 from crosstally.strategies.wide_schemas import grouped_views, groups_for, is_wide, second_of_wide, trial_share

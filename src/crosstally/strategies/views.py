@@ -15,8 +15,7 @@ from crosstally.measurements import Measurement
 from crosstally.plans.plan import Plan, Rule, known_total
 from crosstally.plans.request import part_of
 from crosstally.query.queries import MAX_CELLS, Cells, sensitivity_of_tables
-from crosstally.strategies.shares import requests_with_shares
-from crosstally.strategies.strategy import Strategy, Task, rows_share_of
+from crosstally.strategies.strategy import Strategy, Task, requests_with_shares, rows_share_of
 from crosstally.workload import Workload
 
 __all__ = ["Views", "cell_limits", "choose_cover", "noise_error", "size_score"]

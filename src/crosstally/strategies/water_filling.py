@@ -22,9 +22,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.residuals.closure import Closure
-from crosstally.strategies.belief import Belief
+from crosstally.residuals.variances import Closure
 from crosstally.strategies.goal import Goal
+from crosstally.strategies.view_shares import Belief
 from crosstally.typing import Floats
 
 __all__ = ["believed_precisions", "best_precisions"]

@@ -12,8 +12,8 @@ the last bin and stay by themselves.
 
 Pairs on trial: how large the interactions of a wide table are, before the budget goes to all of its pairs.
 
-The belief about interactions (``belief``) was made on tables of up to 32 attributes. Where hundreds of pairs share a
-budget of Laplace noise, being wrong about it is dear: all pairs are measured and none can be told from its noise. So
+The belief about interactions (``view_shares``) was made on tables of up to 32 attributes. Where hundreds of pairs share
+a budget of Laplace noise, being wrong about it is dear: all pairs are measured and none can be told from its noise. So
 each attribute is first measured with one other. Let T be such a table of counts, p (n_p values) and q (n_q) its shares
 along both axes, N the number of people, v the variance of the noise of a cell, I the identity and 1 a vector of ones:
 
@@ -40,15 +40,20 @@ from crosstally.measurements import Measurement
 from crosstally.plans.plan import Plan, Request
 from crosstally.query.queries import Cells, Product
 from crosstally.residuals import combine
-from crosstally.residuals.closure import Closure
-from crosstally.residuals.variances import MOST_PRECISION
+from crosstally.residuals.variances import MOST_PRECISION, Closure
 from crosstally.schema import Attribute, Schema
-from crosstally.strategies.belief import LARGE, Belief, seen_one_ways
-from crosstally.strategies.forecast import known_variances
-from crosstally.strategies.goal import Goal, goal_of
-from crosstally.strategies.shares import requests_with_shares
-from crosstally.strategies.strategy import Task, next_budget
-from crosstally.strategies.view_shares import MOST_CELLS, TableBudget, best_family, shrunk_score, unshrunk_score
+from crosstally.strategies.goal import Goal, goal_of, known_variances
+from crosstally.strategies.strategy import Task, next_budget, requests_with_shares
+from crosstally.strategies.view_shares import (
+    LARGE,
+    MOST_CELLS,
+    Belief,
+    TableBudget,
+    best_family,
+    seen_one_ways,
+    shrunk_score,
+    unshrunk_score,
+)
 from crosstally.typing import Floats
 
 __all__ = [

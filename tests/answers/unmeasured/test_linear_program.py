@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import reference_entropy
-from crosstally.answers.unmeasured.linear_program import least_difference, linear_program
+from crosstally.answers.unmeasured.known import least_difference, linear_program
 from crosstally.errors import QueryError
 from crosstally.inference import estimate
 from crosstally.measurements import Measurement

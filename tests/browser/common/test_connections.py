@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 import pytest
 
 from crosstally.browser.common import site_server as connections
-from crosstally.browser.common.site_guard import Message, Receive, Send
+from crosstally.browser.common.site import Message, Receive, Send
 from crosstally.browser.common.site_server import listen, server
 
 LARGE = 50_000_000  # bytes: more than the system keeps for a client that takes nothing

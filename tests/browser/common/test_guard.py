@@ -5,7 +5,7 @@ import json
 import pytest
 
 import released
-from crosstally.browser.common.site_guard import is_loopback
+from crosstally.browser.common.site import is_loopback
 from crosstally.browser.explorer.problems import MEDIA_TYPE
 from crosstally.browser.explorer.solver import Cache
 from crosstally.releases import Release
@@ -170,7 +170,7 @@ def test_what_takes_too_long_is_to_be_asked_again(release: Release) -> None:
 def test_too_many_requests_at_once_are_to_be_asked_again(release: Release, monkeypatch: pytest.MonkeyPatch) -> None:
     client = client_of(serving(release))
     assert client.get("/api/v2/tables").status_code == 200
-    monkeypatch.setattr("crosstally.browser.common.site_guard.MOST_REQUESTS", 0)
+    monkeypatch.setattr("crosstally.browser.common.site.MOST_REQUESTS", 0)
     answer = client.get("/api/v2/tables")
     assert (answer.status_code, answer.headers["content-type"]) == (503, MEDIA_TYPE)
     assert (answer.headers["content-security-policy"], int(answer.headers["retry-after"])) == (POLICY, 5)

@@ -21,7 +21,7 @@ from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells
 from crosstally.releases import Release, Statement, publish
-from crosstally.schema.about import About
+from crosstally.schema.facts import About
 from hostile_labels import MANY
 from released import views
 from simulated import measured, people, schema_of

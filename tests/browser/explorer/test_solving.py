@@ -19,7 +19,7 @@ from crosstally.browser.explorer.answering import Meter, ReleaseFile, TooDearErr
 from crosstally.browser.explorer.api import Stream
 from crosstally.browser.explorer.solver import BusyError, EndedError, Solver, TooMuchError, UnforeseenError, Worker
 from crosstally.errors import QueryError, ReleaseError
-from crosstally.query.where import Where
+from crosstally.query.question import Where
 from crosstally.releases import Release
 from crosstally.schema import Attribute, Schema
 from web_clients import client_of, measured, serving

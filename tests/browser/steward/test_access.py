@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from crosstally.browser.common.site_server import listen
-from crosstally.browser.steward.review import Review
+from crosstally.browser.steward.review import COOKIE, IDLE_SECONDS, Review, Session, write_entrance
 from crosstally.browser.steward.review_pages import serve
-from crosstally.browser.steward.session import COOKIE, IDLE_SECONDS, Session, write_entrance
 from reviewing import ADDRESS, OWN, client_of, entered, form, reviewed
 
 SECRETS = ("divers", "Emden", "people.schema", "männlich", "token")

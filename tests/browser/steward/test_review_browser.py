@@ -14,8 +14,8 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 import reviewing
 from browsers import check_axe, launched
 from crosstally.browser.common.site_server import listen
+from crosstally.browser.steward.review import Session
 from crosstally.browser.steward.review_pages import serve
-from crosstally.browser.steward.session import Session
 from crosstally.schema import PublicCounts, Schema
 from reviewing import reviewed
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from crosstally.browser.steward import edits
-from crosstally.browser.steward.review import Review
-from crosstally.browser.steward.session import Session
+from crosstally.browser.steward.review import Review, Session
 from crosstally.budget import Budget
 from crosstally.errors import CrosstallyError
 from crosstally.schema import Attribute, Schema

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from crosstally.notebook.history.ascent import Ascent, AscentFit
 from crosstally.notebook.history.constraints import Constraints, Problem
+from crosstally.notebook.history.newton import Ascent, AscentFit
 from crosstally.notebook.history.prior import Prior
 from crosstally.schema import Attribute, Schema
 

@@ -12,11 +12,10 @@ from crosstally.budget import Noise, NoiseKind
 from crosstally.errors import QueryError
 from crosstally.measurements import Measurement
 from crosstally.notebook.history import History
-from crosstally.notebook.history.alpha import best_alpha, cross_validated, folds_of, leave_one_out, one_alpha, stein
 from crosstally.notebook.history.bundles import QueryBatch
 from crosstally.notebook.history.components import CovarianceModel, NoisyAnswers
-from crosstally.notebook.history.laplace import replaced, tilted
-from crosstally.notebook.history.likelihood import VariancePrior, fit, statistics
+from crosstally.notebook.history.held_out import best_alpha, cross_validated, folds_of, leave_one_out, one_alpha, stein
+from crosstally.notebook.history.likelihood import VariancePrior, fit, replaced, statistics, tilted
 from crosstally.notebook.history.prior import Prior
 from crosstally.query.linear import Linear, Term
 from crosstally.query.queries import Cells, Contrast

@@ -18,8 +18,7 @@ from crosstally.schema import Attribute, Outside, Schema, Unit
 from crosstally.strategies import MWEM, NAMED, Adaptive, Fourier, GreedyMerge, Residual, Strategy, Views
 from crosstally.strategies.planner import compare
 from crosstally.strategies.rules import next_stage
-from crosstally.strategies.shares import requests_with_shares
-from crosstally.strategies.strategy import choosing
+from crosstally.strategies.strategy import choosing, requests_with_shares
 from crosstally.workload import Workload
 from crosstally_lab.audit.definitions import Json, answer
 

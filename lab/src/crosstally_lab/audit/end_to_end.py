@@ -99,13 +99,13 @@ _OTHER = _PEOPLE.replace("5,F,young", "5,M,old")
 _RELEASE_IT = ("release", _SOURCE, "--schema", _SCHEMA, "--key", "audit")
 
 
-def _released(subject: str, *options: str, **other: Any) -> Configuration:
+def _released(subject: str, options: str = "--epsilon 1", **other: Any) -> Configuration:
     """A release of five people, and of six, for epsilon 1, unless something else is said."""
     given: dict[str, Any] = {
         "first": _PEOPLE,
         "second": _ONE_MORE,
         "schema": _PLAIN,
-        "commands": ((*_RELEASE_IT, *(options or ("--epsilon", "1"))),),
+        "commands": ((*_RELEASE_IT, *options.split()),),
         "accuracy": _right_within(epsilon=1),
         "charged": Fraction(1),
         **other,
@@ -128,56 +128,41 @@ def _released_twice() -> Configuration:
 
 
 CONFIGURATIONS: tuple[Configuration, ...] = (
-    _released("flat", "--epsilon", "1", "--strategy", "flat"),
+    _released("flat", "--epsilon 1 --strategy flat"),
     _released(
         "direct, epsilon and delta",
-        *("--epsilon", "1", "--delta", "1e-6", "--strategy", "direct"),
+        "--epsilon 1 --delta 1e-6 --strategy direct",
         accuracy=_right_within(epsilon=1, delta=1e-6),
         charged=Budget(epsilon=1, delta="1e-6").amount,
     ),
-    _released("direct, replace", "--epsilon", "1", "--strategy", "direct", "--neighbours", "replace", second=_OTHER),
+    _released("direct, replace", "--epsilon 1 --strategy direct --neighbours replace", second=_OTHER),
     _released(
-        "residual, rho",
-        "--rho",
-        "0.5",
-        "--strategy",
-        "residual",
-        accuracy=_right_within(rho=0.5),
-        charged=Fraction(1, 2),
+        "residual, rho", "--rho 0.5 --strategy residual", accuracy=_right_within(rho=0.5), charged=Fraction(1, 2)
     ),
-    _released("fourier, printed as JSON", "--epsilon", "1", "--strategy", "fourier", "--json"),
+    _released("fourier, printed as JSON", "--epsilon 1 --strategy fourier --json"),
     _released(
         "units of up to 2 rows",
-        "--epsilon",
-        "1",
-        "--strategy",
-        "direct",
+        "--epsilon 1 --strategy direct",
         schema=_UNITS,
         second=_PEOPLE + "6,M,old\n6,M,old\n6,F,old\n",
     ),
     _released(
         "values outside, missing and dropped",
-        "--epsilon",
-        "1",
-        "--strategy",
-        "clustered",
+        "--epsilon 1 --strategy clustered",
         schema=_LOOSE,
         first=_AGED,
         second=_AGED + "6,F,nobody knows\n",
     ),
     _released(
         "nobody, and somebody",
-        "--epsilon",
-        "1",
-        "--strategy",
-        "flat",
+        "--epsilon 1 --strategy flat",
         first="id,sex,age\n",
         second="id,sex,age\n1,F,old\n",
     ),
     _asked(),
     _released_twice(),
     _released("auto, in stages", staged=True, fewer=10),
-    _released("mwem, in stages", "--epsilon", "1", "--strategy", "mwem", staged=True, fewer=40),
+    _released("mwem, in stages", "--epsilon 1 --strategy mwem", staged=True, fewer=40),
 )
 """What is released, and how."""
 

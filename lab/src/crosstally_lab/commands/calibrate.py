@@ -26,6 +26,14 @@ EXAMPLES = (
 # Rows generated where nobody says how many: about the people of Adult. Chosen; fewer make intervals wider.
 USUAL_ROWS = 50_000
 
+GeneratedRows = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", min=1, help=f"The number of rows to generate; by default the schema's, or {USUAL_ROWS:,}."
+    ),
+]
+Seed = Annotated[int, typer.Option(metavar="N", min=0, help="The seed for generating rows and for choosing tables.")]
+
 _KINDS = {
     "exact": "covered by what was measured",
     "corrected": "covered by what was measured",
@@ -48,16 +56,9 @@ def calibrate(
         ),
     ] = False,
     spend: BudgetOptions,
-    rows: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", min=1, help=f"The number of rows to generate; by default the schema's, or {USUAL_ROWS:,}."
-        ),
-    ] = None,
+    rows: GeneratedRows = None,
     releases: Annotated[int, typer.Option(metavar="R", min=1, help="The number of releases to make.")] = 10,
-    seed: Annotated[
-        int, typer.Option(metavar="N", min=0, help="The seed for generating rows and for choosing tables.")
-    ] = 0,
+    seed: Seed = 0,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -66,7 +67,7 @@ def calibrate(
     The command makes the default release many times and compares its tables with the truth.
     """
     from crosstally.cli.output.screen import people, print_json, progress
-    from crosstally_lab.papers.calibration import calibrate_generated, calibrate_public
+    from crosstally_lab.papers.calibration import calibrated
 
     budget = spend.budget()
     path = Path(given) if schema is None else schema
@@ -81,24 +82,29 @@ def calibrate(
         raise CrosstallyError("--rows is about generated rows; all rows of PUBLIC_DATA are counted: leave it out")
     read = Schema.load(path)
     check_reviewed(read, path)
+    number = None if schema is not None else rows or read.public_rows or USUAL_ROWS
     with progress("releases", quiet=quiet or json) as tell:
-        if schema is not None:
-            found = calibrate_public(given, read, budget, releases=releases, seed=seed, progress=tell)
-            about = f"{given!r}, which you assert to be public: these figures come from its true counts"
-        else:
-            number = rows or read.public_rows or USUAL_ROWS
-            found = calibrate_generated(read, budget, rows=number, releases=releases, seed=seed, progress=tell)
-            about = f"{number:,} generated rows of the schema's shape, new ones each time: your data may differ"
+        found = calibrated(read, budget, rows=number, public=given, releases=releases, seed=seed, progress=tell)
     if json:
         print_json({"public_data": schema is not None, "budget": budget.to_dict(), **found.to_dict()})
         return
     _show(found)
     screen = people(quiet=quiet)
-    made = "1 release" if releases == 1 else f"{releases:,} releases"
-    screen.say(f"{made} of {about}. Nothing is charged, and no ledger was touched.")
+    screen.say(made_of(releases, given, number))
     screen.say(
         "Width: the mean over that of the oracle, who knows the RMS error of these cells and takes 3.92 times it."
     )
+
+
+def made_of(releases: int, public: str | None, generated: int | None) -> str:
+    """What was made of which rows, in a sentence: of so many generated ones, else of public ones."""
+    made = "1 release" if releases == 1 else f"{releases:,} releases"
+    about = (
+        f"{public!r}, which you assert to be public: these figures come from its true counts"
+        if generated is None
+        else f"{generated:,} generated rows of the schema's shape, new ones each time: your data may differ"
+    )
+    return f"{made} of {about}. Nothing is charged, and no ledger was touched."
 
 
 def _show(found: Calibration) -> None:

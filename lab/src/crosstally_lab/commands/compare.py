@@ -12,7 +12,7 @@ import typer
 from crosstally.cli.options import BudgetOptions, Json, Quiet, WorkloadOptions, check_reviewed
 from crosstally.errors import CrosstallyError
 from crosstally.schema import Schema
-from crosstally_lab.commands.calibrate import USUAL_ROWS
+from crosstally_lab.commands.calibrate import USUAL_ROWS, GeneratedRows, Seed, made_of
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -40,12 +40,7 @@ def compare(
     ] = None,
     spend: BudgetOptions,
     wanted: WorkloadOptions,
-    rows: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", min=1, help=f"The number of rows to generate; by default the schema's, or {USUAL_ROWS:,}."
-        ),
-    ] = None,
+    rows: GeneratedRows = None,
     releases: Annotated[
         int, typer.Option(metavar="R", min=1, help="The number of releases that each method makes.")
     ] = 5,
@@ -55,9 +50,7 @@ def compare(
             metavar="M", min=0, help="The minutes that each of OpenDP's AIM, MST and Fixed may take; 0 leaves them out."
         ),
     ] = 5,
-    seed: Annotated[
-        int, typer.Option(metavar="N", min=0, help="The seed for generating rows and for choosing tables.")
-    ] = 0,
+    seed: Seed = 0,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -66,7 +59,7 @@ def compare(
     Every method gets the same rows and budget and answers the same tables: all pairs, unless you name others.
     """
     from crosstally.cli.output.screen import people, print_json, progress
-    from crosstally_lab.papers.side_by_side import compare_generated, compare_public
+    from crosstally_lab.papers.side_by_side import compare_methods
 
     budget = spend.budget()
     if public is not None and rows is not None:
@@ -74,40 +67,25 @@ def compare(
     read = Schema.load(schema)
     check_reviewed(read, schema)
     named = wanted.read(read)
-    seconds = 60 * peer_minutes
+    number = None if public is not None else rows or read.public_rows or USUAL_ROWS
     with progress("releases", quiet=quiet or json) as tell:
-        if public is not None:
-            found = compare_public(
-                public,
-                read,
-                budget,
-                releases=releases,
-                workload=named,
-                peer_seconds=seconds,
-                seed=seed,
-                progress=tell,
-            )
-            about = f"{public!r}, which you assert to be public: these figures come from its true counts"
-        else:
-            number = rows or read.public_rows or USUAL_ROWS
-            found = compare_generated(
-                read,
-                budget,
-                rows=number,
-                releases=releases,
-                workload=named,
-                peer_seconds=seconds,
-                seed=seed,
-                progress=tell,
-            )
-            about = f"{number:,} generated rows of the schema's shape, new ones each time: your data may differ"
+        found = compare_methods(
+            read,
+            budget,
+            rows=number,
+            public=public,
+            releases=releases,
+            workload=named,
+            peer_seconds=60 * peer_minutes,
+            seed=seed,
+            progress=tell,
+        )
     if json:
         print_json({"public_data": public is not None, "budget": budget.to_dict(), **found.to_dict()})
         return
     _show(found)
     screen = people(quiet=quiet)
-    made = "1 release" if releases == 1 else f"{releases:,} releases"
-    screen.say(f"{made} of {about}. Nothing is charged, and no ledger was touched.")
+    screen.say(made_of(releases, public, number))
     screen.say(
         f"Error: the sum of absolute errors of a table over the number of rows, the mean over {len(found.tables):,} "
         "tables. CPU s: of the fastest release."

@@ -26,7 +26,7 @@ from crosstally.sources import EncodedRows, encode_rows
 from crosstally.typing import Floats
 from crosstally_lab.generate.classes import hidden_classes
 
-__all__ = ["CLASSES", "LEVEL", "Calibration", "Coverage", "Held", "calibrate_generated", "calibrate_public", "summed"]
+__all__ = ["CLASSES", "LEVEL", "Calibration", "Coverage", "Held", "calibrated", "summed"]
 
 LEVEL = 0.95  # of the intervals that are counted: the one that people ask for, and releases show
 # Attributes of the tables asked: those that default releases cover, and wider ones that they do not.
@@ -161,60 +161,43 @@ class Calibration:
         }
 
 
-def calibrate_generated(
-    schema: Schema,
-    budget: Budget,
-    *,
-    rows: int,
-    releases: int,
-    seed: int = 0,
-    progress: Callable[[int, int], None] | None = None,
-) -> Calibration:
-    """The default release of generated rows of the schema's shape, other rows for each release."""
+def _released(
+    schema: Schema, budget: Budget, *, rows: int | None, public: Any, releases: int, seed: int
+) -> Iterator[tuple[Release, EncodedRows]]:
+    """Each release, and the rows that it is of."""
 
-    def released() -> Iterator[tuple[Release, EncodedRows]]:
-        for draw in range(releases):
-            table, shape = hidden_classes(schema, rows, np.random.default_rng((seed, draw)))
-            with closing(encode_rows(table, shape)) as truth:
-                yield _release(table, shape, budget), truth
+    def made(source: Any, own: Schema) -> Release:
+        return release(source, own, epsilon=budget.epsilon, delta=budget.delta, rho=budget.rho)
 
-    return _calibrated(released(), releases, seed, progress)
-
-
-def calibrate_public(
-    source: Any,
-    schema: Schema,
-    budget: Budget,
-    *,
-    releases: int,
-    seed: int = 0,
-    progress: Callable[[int, int], None] | None = None,
-) -> Calibration:
-    """The default release of rows that the caller asserts to be public, again and again.
-
-    What comes out is computed from the true counts, and no budget covers it.
-    """
-
-    def released() -> Iterator[tuple[Release, EncodedRows]]:
-        with closing(encode_rows(source, schema)) as truth:
+    if rows is None:
+        with closing(encode_rows(public, schema)) as truth:
             for _ in range(releases):
-                yield _release(source, schema, budget), truth
+                yield made(public, schema), truth
+        return
+    for draw in range(releases):
+        table, shape = hidden_classes(schema, rows, np.random.default_rng((seed, draw)))
+        with closing(encode_rows(table, shape)) as truth:
+            yield made(table, shape), truth
 
-    return _calibrated(released(), releases, seed, progress)
 
-
-def _release(source: Any, schema: Schema, budget: Budget) -> Release:
-    return release(source, schema, epsilon=budget.epsilon, delta=budget.delta, rho=budget.rho)
-
-
-def _calibrated(
-    released: Iterator[tuple[Release, EncodedRows]],
+def calibrated(
+    schema: Schema,
+    budget: Budget,
+    *,
+    rows: int | None = None,
+    public: Any = None,
     releases: int,
-    seed: int,
-    progress: Callable[[int, int], None] | None,
+    seed: int = 0,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Calibration:
+    """The default release of so many generated rows of the schema's shape, other rows for each release.
+
+    Where no number of rows is given it is that of ``public`` rows, again and again, which the caller asserts to be
+    public: what comes out is computed from their true counts, and no budget covers it.
+    """
     if releases < 1:
         raise CrosstallyError(f"releases must be at least 1, got {releases}")
+    released = _released(schema, budget, rows=rows, public=public, releases=releases, seed=seed)
     found: dict[tuple[int, ErrorKind, str], Sums] = {}
     without = 0
     for draw, (one, truth) in enumerate(released):

@@ -26,6 +26,7 @@ __all__ = [
     "dots",
     "in_lanes",
     "in_order",
+    "lanes",
     "layer",
     "least",
     "legend",
@@ -275,6 +276,17 @@ def in_lanes(
     """
     lanes = {name: place - (len(names) - 1) / 2 for place, name in enumerate(names)}
     return [{**value, "at": value[field] + step * lanes[value["method"]]} for value in values]
+
+
+def lanes(
+    values: Iterable[Mapping[str, Any]], names: Sequence[str], *, ticks: Sequence[float], width: int, step: float
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """The values in lanes around their ``epsilon``, so many pixels apart, and an axis of so many pixels with room."""
+    room = step * len(names)  # pixels left and right of the first and the last ε
+    pixel = (max(ticks) - min(ticks)) / (width - 2 * room) or 1 / width  # how much of ε it is
+    axis = quantity("at", domain=(min(ticks) - pixel * room, max(ticks) + pixel * room))
+    axis["axis"] = {"values": list(ticks), "grid": False, "format": "~g"}
+    return in_lanes(values, "epsilon", names, step=pixel * step), axis
 
 
 def chart(

@@ -11,17 +11,22 @@ from crosstally_lab.papers.edbt12 import publishing as edbt12_publishing
 from crosstally_lab.papers.icde13 import experiment as icde13
 from crosstally_lab.papers.outcomes import Claim, Experiment, Outcome, Progress, Settings
 from crosstally_lab.papers.pods07 import experiment as pods07
-from crosstally_lab.papers.priview import experiments as priview
+from crosstally_lab.papers.priview import (
+    all_methods,
+    chains,
+    comparison,
+    crossover,
+    designs,
+    methods,
+    other_methods,
+    times,
+)
 
 __all__ = ["EXPERIMENTS", "Claim", "Experiment", "Outcome", "experiment", "run"]
 
-EXPERIMENTS: tuple[Experiment, ...] = (
-    *priview.EXPERIMENTS,
-    *calm.EXPERIMENTS,
-    *icde13.EXPERIMENTS,
-    *pods07.EXPERIMENTS,
-    *edbt12.EXPERIMENTS,
-    *edbt12_publishing.EXPERIMENTS,
+_PRIVIEW = (crossover, other_methods, all_methods, comparison, methods, chains, designs, times)  # in the paper's order
+EXPERIMENTS: tuple[Experiment, ...] = tuple(
+    each for module in (*_PRIVIEW, calm, icde13, pods07, edbt12, edbt12_publishing) for each in module.EXPERIMENTS
 )
 """Every experiment, paper by paper."""
 

@@ -7,7 +7,7 @@ or public data only.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,13 +17,16 @@ from crosstally.errors import CrosstallyError
 
 __all__ = [
     "VERDICT_LEVEL",
-    "Candlestick",
     "Interval",
+    "above",
+    "band",
+    "below",
     "bootstrap_mean",
     "candlestick",
     "decided",
     "grid_ratio_interval",
     "jensen_shannon",
+    "mean_and_error",
     "mean_interval",
     "mean_relative_error",
     "normalised_l2",
@@ -33,6 +36,7 @@ __all__ = [
     "span_words",
     "sum_of_squared_errors",
     "unpaired_ratio_interval",
+    "within",
 ]
 
 FALSE_ALARMS = 1e-3
@@ -117,30 +121,22 @@ def _relative_entropy(p: NDArray[np.float64], q: NDArray[np.float64]) -> float:
 # Summaries
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candlestick:
-    """PriView's summary of many errors: three quartile points, the 95th percentile and the mean."""
+def candlestick(errors: ArrayLike) -> dict[str, float]:
+    """PriView's summary of errors: the 25th, 50th, 75th and 95th percentile, interpolated linearly, and the mean.
 
-    low: float
-    median: float
-    high: float
-    top: float
-    mean: float
-
-    def to_dict(self) -> dict[str, float]:
-        """The five numbers by the names of their percentiles."""
-        return {"p25": self.low, "p50": self.median, "p75": self.high, "p95": self.top, "mean": self.mean}
-
-
-def candlestick(errors: ArrayLike) -> Candlestick:
-    """The 25th, 50th, 75th and 95th percentile, interpolated linearly, and the mean.
-
-    >>> candlestick([0, 10, 20, 30, 40]).to_dict()
+    >>> candlestick([0, 10, 20, 30, 40])
     {'p25': 10.0, 'p50': 20.0, 'p75': 30.0, 'p95': 38.0, 'mean': 20.0}
     """
     values = _sample(errors, least=1)
-    low, median, high, top = (float(q) for q in np.percentile(values, [25, 50, 75, 95]))
-    return Candlestick(low=low, median=median, high=high, top=top, mean=float(values.mean()))
+    places = (25, 50, 75, 95)
+    percentiles = zip(places, np.percentile(values, places), strict=True)
+    return {**{f"p{place}": float(number) for place, number in percentiles}, "mean": float(values.mean())}
+
+
+def band(errors: ArrayLike) -> float:
+    """How wide errors spread: their 95th percentile over their 25th."""
+    stick = candlestick(errors)
+    return stick["p95"] / stick["p25"]
 
 
 # Intervals
@@ -173,6 +169,28 @@ def decided(*, holds: bool, fails: bool) -> bool | None:
     (True, None)
     """
     return True if holds else False if fails else None
+
+
+def above(found: Collection[Interval], limit: float) -> bool | None:
+    """Whether all of some numbers are above a limit."""
+    return decided(holds=all(each.low > limit for each in found), fails=any(each.high <= limit for each in found))
+
+
+def below(found: Collection[Interval], limit: float) -> bool | None:
+    """Whether all of some numbers are below a limit."""
+    return decided(holds=all(each.high < limit for each in found), fails=any(each.low >= limit for each in found))
+
+
+def within(found: Collection[Interval], low: float = -math.inf, high: float = math.inf) -> bool | None:
+    """Whether all of some numbers are at least and at most so large.
+
+    >>> within([Interval(estimate=1.1, low=0.9, high=1.3, level=VERDICT_LEVEL)], high=1.5)
+    True
+    """
+    return decided(
+        holds=all(low <= each.low and each.high <= high for each in found),
+        fails=any(each.high < low or each.low > high for each in found),
+    )
 
 
 def mean_interval(values: ArrayLike, *, level: float) -> Interval:
@@ -217,13 +235,13 @@ def ratio_interval(values: ArrayLike, baseline: ArrayLike, *, level: float = VER
     >>> ratio_interval([2, 4, 6], [1, 2, 3])
     Interval(estimate=2.0, low=2.0, high=2.0, level=0.9999995)
     """
-    above, below = _sample(values, least=2), _sample(baseline, least=2)
-    if above.shape != below.shape:
-        raise CrosstallyError(f"values must be paired with a baseline, got {above.size} and {below.size} of them")
-    if not (above.min() > 0 and below.min() > 0):
+    upper, lower = _sample(values, least=2), _sample(baseline, least=2)
+    if upper.shape != lower.shape:
+        raise CrosstallyError(f"values must be paired with a baseline, got {upper.size} and {lower.size} of them")
+    if not (upper.min() > 0 and lower.min() > 0):
         raise CrosstallyError("a ratio needs positive values")
-    off = mean_interval(above / above.mean() - below / below.mean(), level=level)
-    return _around(float(above.mean() / below.mean()), (off.high - off.low) / 2, level)
+    off = mean_interval(upper / upper.mean() - lower / lower.mean(), level=level)
+    return _around(float(upper.mean() / lower.mean()), (off.high - off.low) / 2, level)
 
 
 def grid_ratio_interval(values: ArrayLike, baseline: ArrayLike, *, level: float = VERDICT_LEVEL) -> Interval:
@@ -233,23 +251,16 @@ def grid_ratio_interval(values: ArrayLike, baseline: ArrayLike, *, level: float 
     the means of rows and of columns add up, which makes the interval rather too wide. Degrees of freedom are
     Satterthwaite's.
     """
-    from scipy.special import stdtrit
-
-    above, below = np.asarray(values, dtype=np.float64), np.asarray(baseline, dtype=np.float64)
-    if above.shape != below.shape or above.ndim != 2:
-        raise CrosstallyError(f"values and baseline must be grids of one shape, got {above.shape} and {below.shape}")
-    _sample(above, least=2)
-    if not (above.min() > 0 and _sample(below, least=2).min() > 0):
+    upper, lower = np.asarray(values, dtype=np.float64), np.asarray(baseline, dtype=np.float64)
+    if upper.shape != lower.shape or upper.ndim != 2:
+        raise CrosstallyError(f"values and baseline must be grids of one shape, got {upper.shape} and {lower.shape}")
+    _sample(upper, least=2)
+    if not (upper.min() > 0 and _sample(lower, least=2).min() > 0):
         raise CrosstallyError("a ratio needs positive values")
-    off = above / above.mean() - below / below.mean()
+    off = upper / upper.mean() - lower / lower.mean()
     parts = [(off.mean(axis=1 - axis), number) for axis, number in enumerate(off.shape) if number > 1]
     squares = [(float(means.var(ddof=1)) / number, number - 1) for means, number in parts]
-    variance = sum(square for square, _ in squares)
-    if variance == 0:
-        return _around(float(above.mean() / below.mean()), 0.0, level)
-    freedom = variance**2 / sum(square**2 / free for square, free in squares)
-    quantile = -float(stdtrit(freedom, (1 - _probability(level)) / 2))
-    return _around(float(above.mean() / below.mean()), quantile * math.sqrt(variance), level)
+    return _satterthwaite(float(upper.mean() / lower.mean()), squares, level)
 
 
 def unpaired_ratio_interval(
@@ -263,17 +274,28 @@ def unpaired_ratio_interval(
     >>> unpaired_ratio_interval((6.0, 0.0, 1), (3.0, 0.0, 1))
     Interval(estimate=2.0, low=2.0, high=2.0, level=0.9999995)
     """
-    from scipy.special import stdtrit
-
     if not (values[0] > 0 and baseline[0] > 0):
         raise CrosstallyError("a ratio needs positive values")
     squares = [((error / mean) ** 2, number - 1) for mean, error, number in (values, baseline) if error > 0]
+    return _satterthwaite(values[0] / baseline[0], squares, level)
+
+
+def _satterthwaite(ratio: float, squares: Sequence[tuple[float, int]], level: float) -> Interval:
+    """A ratio whose logarithm errs by a sum: the variance of each part, and its degrees of freedom."""
+    from scipy.special import stdtrit
+
     variance = sum(square for square, _ in squares)
     if variance == 0:
-        return _around(values[0] / baseline[0], 0.0, level)
+        return _around(ratio, 0.0, level)
     freedom = variance**2 / sum(square**2 / free for square, free in squares)
     quantile = -float(stdtrit(freedom, (1 - _probability(level)) / 2))
-    return _around(values[0] / baseline[0], quantile * math.sqrt(variance), level)
+    return _around(ratio, quantile * math.sqrt(variance), level)
+
+
+def mean_and_error(values: Sequence[float]) -> tuple[float, float, int]:
+    """The mean of some runs, its standard error, and how many there are: what ``unpaired_ratio_interval`` takes."""
+    error = float(np.std(values, ddof=1) / math.sqrt(len(values))) if len(values) > 1 else 0.0
+    return float(np.mean(values)), error, len(values)
 
 
 def _around(ratio: float, off: float, level: float) -> Interval:
@@ -287,25 +309,14 @@ def bootstrap_mean(
 ) -> Interval:
     """The mean of independent values, between percentiles of the means of resamples."""
     sample = _sample(values, least=2)
-    means = _resampled_means(sample[:, None], random, draws)[:, 0]
-    return _percentiles(float(sample.mean()), means, level)
-
-
-def _resampled_means(pairs: NDArray[np.float64], random: np.random.Generator, draws: int) -> NDArray[np.float64]:
-    """For each draw the mean of as many rows, drawn with replacement; in blocks, to keep memory small."""
-    number = len(pairs)
-    step = max(1, _BOOTSTRAP_BLOCK // number)
-    means = np.empty((draws, pairs.shape[1]))
+    step = max(1, _BOOTSTRAP_BLOCK // sample.size)
+    means = np.empty(draws)
     for start in range(0, draws, step):
         block = means[start : start + step]
-        block[:] = pairs[random.integers(number, size=(len(block), number))].mean(axis=1)
-    return means
-
-
-def _percentiles(estimate: float, replicates: NDArray[np.float64], level: float) -> Interval:
+        block[:] = sample[random.integers(sample.size, size=(len(block), sample.size))].mean(axis=1)
     tail = (1 - _probability(level)) / 2
-    low, high = (float(q) for q in np.quantile(replicates, [tail, 1 - tail]))
-    return Interval(estimate=estimate, low=low, high=high, level=level)
+    low, high = (float(q) for q in np.quantile(means, [tail, 1 - tail]))
+    return Interval(estimate=float(sample.mean()), low=low, high=high, level=level)
 
 
 def _sample(values: ArrayLike, *, least: int) -> NDArray[np.float64]:

@@ -33,7 +33,7 @@ from crosstally_lab.generate.classes import hidden_classes
 from crosstally_lab.papers.metrics import Interval, ratio_interval
 from crosstally_lab.papers.peers import ALGORITHMS, PeerTask, draw, peers_python, versions
 
-__all__ = ["OURS", "Result", "SideBySide", "compare_generated", "compare_public"]
+__all__ = ["OURS", "Result", "SideBySide", "compare_methods"]
 
 OURS = "crosstally"
 """The name of the release that people get, to which all others are compared."""
@@ -161,78 +161,60 @@ class SideBySide:
         return {"tables": [list(names) for names in self.tables], "peers": self.versions, "methods": out}
 
 
-def compare_generated(
+def compare_methods(
     schema: Schema,
     budget: Budget,
     *,
-    rows: int,
+    rows: int | None = None,
+    public: Any = None,
     releases: int,
     workload: Workload | None = None,
     peer_seconds: float = 0.0,
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> SideBySide:
-    """All methods on generated rows of the schema's shape, other rows for each release.
+    """All methods on generated rows of the schema's shape, other rows for each release; or on public rows.
 
     Args:
         schema: Whose shape the rows have.
         budget: What every method may spend on each release.
         rows: How many are generated.
+        public: Rows that the caller asserts to be public, in place of generated ones: what comes out is computed from
+            their true counts, and no budget covers it.
         releases: How many releases each method makes.
         workload: The tables that are named and compared; all pairs unless given.
         peer_seconds: How long each peer may take for all its releases together; none are run where it is zero.
         seed: Of the rows, and of which tables are compared where many are named.
         progress: Called with the number of releases made and of those to make.
     """
+    if releases < 1:
+        raise CrosstallyError(f"releases must be at least 1, got {releases}")
+    named = Workload.all_ways(schema, min(2, len(schema.names))) if workload is None else workload.for_schema(schema)
+    asked = _Asked(budget, named, _answered(schema, named, np.random.default_rng((seed, 1))))
+    python = peers_python() if peer_seconds > 0 else None
+    methods = [*_our_methods(budget), *_peers(python, peer_seconds)]
+    tallies = [_Tally(*method) for method in methods]
+    for number, given in enumerate(_drawn(schema, rows, public, releases, seed)):
+        if not len(given.codes):
+            raise CrosstallyError("a comparison needs rows, got none")
+        truth = [given.counts(names) for names in asked.answers]
+        for place, tally in enumerate(tallies):
+            tally.add(given, asked, truth)
+            if progress is not None:
+                progress(number * len(tallies) + place + 1, releases * len(tallies))
+    found = tuple(tally.result() for tally in tallies)
+    return SideBySide(asked.answers, found, None if python is None else versions(python))
 
-    def drawn() -> Iterator[_Rows]:
-        for number in range(releases):
-            table, shape = hidden_classes(schema, rows, np.random.default_rng((seed, number)))
-            yield _Rows(table, shape, _codes(table, shape))
 
-    return _compared(
-        drawn(),
-        schema,
-        budget,
-        workload=workload,
-        releases=releases,
-        peer_seconds=peer_seconds,
-        seed=seed,
-        progress=progress,
-    )
-
-
-def compare_public(
-    source: Any,
-    schema: Schema,
-    budget: Budget,
-    *,
-    releases: int,
-    workload: Workload | None = None,
-    peer_seconds: float = 0.0,
-    seed: int = 0,
-    progress: Callable[[int, int], None] | None = None,
-) -> SideBySide:
-    """All methods on rows that the caller asserts to be public, again and again; arguments as above.
-
-    What comes out is computed from the true counts, and no budget covers it.
-    """
-
-    def drawn() -> Iterator[_Rows]:
-        rows = _Rows(source, schema, _codes(source, schema))
-        for _ in range(releases):
-            yield rows
-
-    return _compared(
-        drawn(),
-        schema,
-        budget,
-        workload=workload,
-        releases=releases,
-        peer_seconds=peer_seconds,
-        seed=seed,
-        progress=progress,
-    )
+def _drawn(schema: Schema, rows: int | None, public: Any, releases: int, seed: int) -> Iterator[_Rows]:
+    """The rows of each release."""
+    if rows is None:
+        given = _Rows(public, schema, _codes(public, schema))
+        yield from (given for _ in range(releases))
+        return
+    for number in range(releases):
+        table, shape = hidden_classes(schema, rows, np.random.default_rng((seed, number)))
+        yield _Rows(table, shape, _codes(table, shape))
 
 
 def _codes(source: Any, schema: Schema) -> NDArray[np.int64]:
@@ -241,36 +223,6 @@ def _codes(source: Any, schema: Schema) -> NDArray[np.int64]:
     read = columns.batches(source_of(source), reading=NO_OPTIONS, batch_rows=BATCH_ROWS)
     found = [np.stack(cells, axis=1) for _, cells, _ in kept_rows(read, columns, schema.attributes, BATCH_ROWS)]
     return np.concatenate([np.zeros((0, len(schema.names)), np.int64), *found]).astype(np.int64)
-
-
-def _compared(
-    drawn: Iterator[_Rows],
-    schema: Schema,
-    budget: Budget,
-    *,
-    workload: Workload | None,
-    releases: int,
-    peer_seconds: float,
-    seed: int,
-    progress: Callable[[int, int], None] | None,
-) -> SideBySide:
-    if releases < 1:
-        raise CrosstallyError(f"releases must be at least 1, got {releases}")
-    named = Workload.all_ways(schema, min(2, len(schema.names))) if workload is None else workload.for_schema(schema)
-    asked = _Asked(budget, named, _answered(schema, named, np.random.default_rng((seed, 1))))
-    python = peers_python() if peer_seconds > 0 else None
-    methods = [*_our_methods(budget), *_peers(python, peer_seconds)]
-    tallies = [_Tally(*method) for method in methods]
-    for number, rows in enumerate(drawn):
-        if not len(rows.codes):
-            raise CrosstallyError("a comparison needs rows, got none")
-        truth = [rows.counts(names) for names in asked.answers]
-        for place, tally in enumerate(tallies):
-            tally.add(rows, asked, truth)
-            if progress is not None:
-                progress(number * len(tallies) + place + 1, releases * len(tallies))
-    found = tuple(tally.result() for tally in tallies)
-    return SideBySide(asked.answers, found, None if python is None else versions(python))
 
 
 def _answered(schema: Schema, named: Workload, random: np.random.Generator) -> tuple[tuple[str, ...], ...]:

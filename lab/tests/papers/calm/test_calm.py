@@ -90,7 +90,7 @@ def test_a_collection_is_scored_in_frequencies() -> None:
 
 
 def score(method, sse, *, d=16, epsilon=1.0):
-    return calm.Score(method, data="x", d=d, people=10, epsilon=epsilon, sse=sse, error=0.0, runs=5)
+    return calm.Score(method=method, data="x", d=d, people=10, epsilon=epsilon, sse=sse, std_error=0.0, runs=5)
 
 
 def test_verdicts_follow_from_the_scores() -> None:
@@ -102,7 +102,7 @@ def test_verdicts_follow_from_the_scores() -> None:
     assert "in 0 of 1 settings; from 0.9 x to 0.9 x (intervals from 0.9 to 0.9)" in claims[4].figure
     claims = list(calm.calm_claims([*others, best, *rules, score("crosstally", 0.7)]))
     assert claims[4].holds
-    noisy = replace(score("crosstally", 0.7), error=0.07)
+    noisy = replace(score("crosstally", 0.7), std_error=0.07)
     assert list(calm.calm_claims([*others, best, *rules, noisy]))[4].holds is None  # 0.7 within 0.8, the interval not
     binary_alone = [each for each in others if each.method != "FT"]
     assert next(iter(calm.calm_claims([*binary_alone, best, *rules, score("crosstally", 0.7)]))).holds

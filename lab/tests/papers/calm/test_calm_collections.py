@@ -14,9 +14,9 @@ import pytest
 from crosstally.local import Collector, client, design
 from crosstally.local.bulk import reports
 from crosstally.local.oracles import view_oracles
-from crosstally.local.oracles.each_attribute import EachAttribute
-from crosstally.local.oracles.odds import rounded_down
-from crosstally.local.oracles.residual_bit import ResidualBit
+from crosstally.local.oracles.answers import rounded_down
+from crosstally.local.oracles.hadamard_response import ResidualBit
+from crosstally.local.oracles.randomised_response import EachAttribute
 from crosstally.local.oracles.unary_encoding import UnaryEncoding
 from crosstally.local.planning.report_groups import Group, view_groups
 from crosstally.schema import Attribute, Schema

@@ -51,8 +51,6 @@ def test_weights_of_eigenqueries() -> None:
     eigen = Eigenqueries.of(np.array([[0.5]]), np.array([10.0]), np.array([2.0]))
     assert eigen.precisions == pytest.approx([0.25])
     assert eigen.weights(2) == pytest.approx([0.5])
-    assert eigen.truncated_weights(2.1).tolist() == [1.0]
-    assert eigen.truncated_weights(1.9).tolist() == [0.0]
     assert eigen.estimate(np.array([[0.5]]), np.array([0.5]), 2)[0] == pytest.approx([5.0])
     with pytest.raises(QueryError, match="at least 0"):
         eigen.weights(-1)

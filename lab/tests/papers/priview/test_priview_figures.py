@@ -23,6 +23,7 @@ from crosstally_lab.papers.outcomes import Claim, Outcome
 from crosstally_lab.papers.priview import comparison as priview_comparison
 from crosstally_lab.papers.priview import designs as priview_designs
 from crosstally_lab.papers.priview import methods as priview_methods
+from crosstally_lab.papers.priview import trials
 from crosstally_lab.papers.priview.chains import chain_claims, consecutive
 from crosstally_lab.papers.priview.comparison import comparison_claims
 from crosstally_lab.papers.priview.designs import design_claims
@@ -232,8 +233,8 @@ def small_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     table = pa.table({f"b{i}": (random.random(500) < common**2).astype(np.int8) for i in range(12)})
     pyarrow.parquet.write_table(table, tmp_path / "bits.parquet")
     for module in (priview_comparison, priview_methods, priview_designs):
-        monkeypatch.setattr(module, "KOSARAK_ROWS", 3000)
         monkeypatch.setattr(module, "_QUICK_TABLES", 2)
+    monkeypatch.setattr(trials, "KOSARAK_ROWS", 3000)
     monkeypatch.setattr(priview_designs, "_EPSILONS", (1.0,))
     return tmp_path / "bits.parquet"
 

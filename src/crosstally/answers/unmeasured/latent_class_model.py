@@ -44,7 +44,7 @@ from crosstally.answers.unmeasured.maximum_entropy import greatest_entropy
 from crosstally.answers.unmeasured.proportional_fitting import nearest_to_reference, raked
 from crosstally.inference.bootstrap import Normals, seed_of
 from crosstally.inference.estimates import maximal_views
-from crosstally.inference.nonnegativity import clip_and_keep_total
+from crosstally.inference.joint_correction import clip_and_keep_total
 from crosstally.measurements import Measurement
 from crosstally.residuals import Estimate, combine, decompose, rebuild
 from crosstally.residuals.combining import by_shape

@@ -42,9 +42,9 @@ from numpy.typing import NDArray
 
 from crosstally.answers.unmeasured.known import Known, Reconstruction, reconstruct_all, solve, widened
 from crosstally.errors import QueryError
-from crosstally.inference.nonnegativity import clip_and_keep_total
+from crosstally.inference.joint_correction import clip_and_keep_total
 from crosstally.residuals import Estimate, rebuild
-from crosstally.residuals.layout import outer_product
+from crosstally.residuals.axes import outer_product
 
 if TYPE_CHECKING:
     from crosstally.kernels.margins import Blocks, Places, Work

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from crosstally.answers.unmeasured.known import Known, Reconstruction
 from crosstally.answers.unmeasured.maximum_entropy import greatest_entropy, has_margins
-from crosstally.inference.nonnegativity import clip_and_keep_total
+from crosstally.inference.joint_correction import clip_and_keep_total
 from crosstally.residuals import rebuild
 from crosstally.typing import Floats
 

@@ -16,7 +16,7 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from crosstally.browser.common.site_guard import MOST_REQUESTS
+from crosstally.browser.common.site import MOST_REQUESTS
 from crosstally.errors import CrosstallyError
 
 __all__ = ["MOST_CONNECTIONS", "SECONDS", "Connection", "Server", "listen", "server"]

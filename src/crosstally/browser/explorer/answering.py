@@ -21,8 +21,7 @@ from crosstally.answers.uncertainty import Bounds, LinearLaw
 from crosstally.browser.explorer.solver import PLACES, Worker
 from crosstally.errors import PlanError, ReleaseError
 from crosstally.exports.csv_table import columns_csv, columns_json
-from crosstally.query.question import Question
-from crosstally.query.where import Where
+from crosstally.query.question import Question, Where
 from crosstally.releases import Release, open_release
 from crosstally.sql import answer_sql
 from crosstally.typing import Floats

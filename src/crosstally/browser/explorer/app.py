@@ -9,8 +9,7 @@ from fastapi import FastAPI, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from crosstally.browser.common.site import texts_of
-from crosstally.browser.common.site_guard import Guard, Message, named_hosts
+from crosstally.browser.common.site import Guard, Message, named_hosts, texts_of
 from crosstally.browser.explorer import api
 from crosstally.browser.explorer.explorer_pages import Pages
 from crosstally.browser.explorer.problems import HttpProblem, problem_response, unforeseen

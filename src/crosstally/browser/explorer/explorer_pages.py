@@ -22,7 +22,7 @@ from crosstally.browser.explorer.pictures import DARK, LIGHT, Theme, chart_of, p
 from crosstally.browser.explorer.problems import HttpProblem
 from crosstally.browser.explorer.served import AT_ONCE, FORMATS, STREAMED, Served
 from crosstally.browser.explorer.view import LEVELS, Chart, Order, Show, TableView, read_view
-from crosstally.query.where import Where
+from crosstally.query.question import Where
 from crosstally.reliability import THRESHOLDS
 from crosstally.schema import Attribute, Schema
 

@@ -29,7 +29,7 @@ from crosstally.browser.explorer.problems import HttpProblem
 from crosstally.browser.explorer.solver import DEADLINE, MEMORY, BusyError, Solver, TooMuchError
 from crosstally.errors import CrosstallyError, PlanError, QueryError, ReleaseError, TooManyCellsError, WorkloadError
 from crosstally.exports import formats
-from crosstally.query.where import Where
+from crosstally.query.question import Where
 from crosstally.releases import Release, open_release
 from crosstally.releases.statement import installed_versions
 

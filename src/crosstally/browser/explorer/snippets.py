@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from urllib.parse import quote
 
 from crosstally.analysis.regrouping import AS_IT_IS, Regrouping
-from crosstally.query.where import Where
+from crosstally.query.question import Where
 from crosstally.schema import Attribute, Schema
 
 __all__ = ["curl", "python", "shell", "sql"]

@@ -28,7 +28,7 @@ from queue import LifoQueue
 from threading import Lock
 from typing import Any
 
-from crosstally.browser.common.site_guard import log_error
+from crosstally.browser.common.site import log_error
 from crosstally.errors import CrosstallyError
 
 __all__ = [

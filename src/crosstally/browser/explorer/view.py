@@ -15,8 +15,7 @@ from urllib.parse import urlencode
 
 from crosstally.analysis.regrouping import Regrouping, is_regrouping, labels_among, read_regrouping
 from crosstally.errors import QueryError
-from crosstally.query.question import cells_in_words
-from crosstally.query.where import Where
+from crosstally.query.question import Where, cells_in_words
 from crosstally.schema import Attribute, Schema
 
 __all__ = ["LEVELS", "Chart", "Order", "Show", "TableView", "read_view"]

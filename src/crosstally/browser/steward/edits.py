@@ -22,8 +22,8 @@ from crosstally.schema import (
     RowReading,
     Schema,
 )
-from crosstally.schema.dates import DateReading
 from crosstally.schema.facts import read_facts
+from crosstally.schema.reading import DateReading
 
 __all__ = [
     "approve",

@@ -19,8 +19,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from crosstally.browser.common.site import STATIC, environment, static_file, texts_of
-from crosstally.browser.common.site_guard import Guard, Message, named_hosts
+from crosstally.browser.common.site import STATIC, Guard, Message, environment, named_hosts, static_file, texts_of
 from crosstally.budget import Budget, Neighbours, decimal_text
 from crosstally.errors import CrosstallyError, PlanError, WorkloadError
 from crosstally.releases.statement import caveats

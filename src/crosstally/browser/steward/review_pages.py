@@ -17,12 +17,10 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from crosstally.browser.common.site import STATIC, environment, static_file, texts_of
-from crosstally.browser.common.site_guard import Guard, Message, host_of
+from crosstally.browser.common.site import STATIC, Guard, Message, environment, host_of, static_file, texts_of
 from crosstally.browser.common.site_server import server
 from crosstally.browser.steward import cards, edits
-from crosstally.browser.steward.review import Review, previous_of
-from crosstally.browser.steward.session import COOKIE, Session, write_entrance
+from crosstally.browser.steward.review import COOKIE, Review, Session, previous_of, write_entrance
 from crosstally.budget import Budget
 from crosstally.errors import CrosstallyError, SchemaError
 from crosstally.schema import Schema

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from crosstally.cli.output.screen import Screen, grid, printable
-from crosstally.exports.cells import margins
+from crosstally.exports.formats import margins
 
 if TYPE_CHECKING:
     from crosstally.answers.marginal import Marginal

@@ -13,8 +13,9 @@ not tell more than a report does, so the order is fixed: check the whole protoco
 
 from __future__ import annotations
 
-from .amounts import LONGEST_AMOUNT
-from .client_errors import (
+from .draws import SecureSource, draw, worst_ratio
+from .field_rules import (
+    LONGEST_AMOUNT,
     AmountError,
     CapReachedError,
     ClientError,
@@ -23,7 +24,6 @@ from .client_errors import (
     StoreError,
     TokenError,
 )
-from .draws import SecureSource, draw, worst_ratio
 from .protocol_checks import GROUP_HASH, VERSION, check_protocol, protocol_digest, protocol_id
 from .reporting import RECORD, TOKEN_BYTES, group_of_token, is_token, place_of_token, report
 from .row_codes import encode_row, read_row

@@ -1,14 +1,68 @@
-"""Rules that every part of a protocol must keep: exact types, ranges, and nothing else beside."""
+"""Rules that every part of a protocol must keep: exact types, ranges, and nothing else beside.
+
+Amounts of epsilon: exact, and no longer than a device can hold.
+
+What a device refuses.
+"""
 
 from __future__ import annotations
 
+import re
+from decimal import ROUND_FLOOR, Context, Decimal, localcontext
 from fractions import Fraction
 from typing import Any
 
-from .amounts import LONGEST_AMOUNT, amount
-from .client_errors import ProtocolError
+__all__ = ["LONGEST_AMOUNT", "amount", "fields", "fraction", "list_of", "need", "odds_below", "whole"]
 
-__all__ = ["fields", "fraction", "list_of", "need", "whole"]
+
+_AMOUNT = re.compile(r"[0-9]+(?:\.[0-9]+|/0*[1-9][0-9]*)?")  # no exponents: 1e999999 would fill the memory
+LONGEST_AMOUNT = 200  # characters; a double written out has at most 65 where epsilon may be
+
+
+def amount(given: object) -> Fraction | None:
+    """The number that is given, as text or exactly; None unless it is one of at least 0."""
+    if isinstance(given, str) and len(given) <= LONGEST_AMOUNT and _AMOUNT.fullmatch(given):
+        return Fraction(given)
+    if isinstance(given, int | Fraction) and not isinstance(given, bool) and given >= 0:
+        return Fraction(given)
+    return None
+
+
+def odds_below(epsilon: Fraction) -> Fraction:
+    """A fraction just below e^epsilon; the host's own settings of the decimal module do not matter."""
+    with localcontext(Context(prec=60, rounding=ROUND_FLOOR, Emin=-999_999, Emax=999_999, traps=[])):
+        return Fraction((Decimal(epsilon.numerator) / Decimal(epsilon.denominator)).exp().next_minus())
+
+
+class ClientError(Exception):
+    """What a device refuses; every refusal derives from it."""
+
+
+class AmountError(ClientError):
+    """The cap is not a number."""
+
+
+class CapReachedError(ClientError):
+    """A fresh report would pass the device's lifetime cap."""
+
+
+class ProtocolError(ClientError):
+    """The protocol is not one of version 1, or does not keep the epsilon that it states."""
+
+
+class ReportLostError(ClientError):
+    """The protocol was charged, and its report was lost before it was stored."""
+
+
+class StoreError(ClientError):
+    """The device's store cannot be read or locked."""
+
+
+class TokenError(ClientError):
+    """The protocol needs a one-time token and none was given, or the other way round, or it is not a token."""
+
+
+# Rules of protocols
 
 
 def need(truth: bool, rule: str) -> None:

@@ -9,10 +9,8 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
-from .amounts import odds_below
-from .client_errors import ProtocolError
 from .draws import ANSWERS, KINDS, cells_of, worst_ratio
-from .field_rules import fields, fraction, list_of, need, whole
+from .field_rules import ProtocolError, fields, fraction, list_of, need, odds_below, whole
 from .row_codes import size_of
 
 __all__ = ["GROUP_HASH", "VERSION", "check_protocol", "protocol_digest", "protocol_id"]
@@ -22,7 +20,7 @@ GROUP_HASH = "hmac-sha256"  # how a token gives a group, by its name in protocol
 _MOST_ATTRIBUTES, _MOST_CELLS, _LARGEST_EDGE = 512, 100_000, 1e300  # those of a schema (crosstally.schema)
 _MOST_GROUPS = 2**18  # a design makes at most 50,000 for each number of attributes
 _MOST = 10**12  # people, and what counts them
-_LEAST_EPSILON, _MOST_EPSILON = Fraction(1, 1000), Fraction(16)  # those of a design (crosstally.local.oracles.odds)
+_LEAST_EPSILON, _MOST_EPSILON = Fraction(1, 1000), Fraction(16)  # those of a design (crosstally.local.oracles.answers)
 _PROTOCOL_FIELDS = {
     "version",
     "epsilon",

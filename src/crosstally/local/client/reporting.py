@@ -13,9 +13,8 @@ from fractions import Fraction
 from itertools import count
 from typing import Any
 
-from .amounts import amount
-from .client_errors import AmountError, CapReachedError, ReportLostError, StoreError, TokenError
 from .draws import ANSWERS, SecureSource, draw
+from .field_rules import AmountError, CapReachedError, ReportLostError, StoreError, TokenError, amount
 from .protocol_checks import check_protocol, protocol_digest, protocol_id
 from .row_codes import read_row, settled
 from .store import FileStore

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from pathlib import Path
 from typing import Any
 
-from .client_errors import StoreError
+from .field_rules import StoreError
 
 try:
     import fcntl

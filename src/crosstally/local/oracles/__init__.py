@@ -6,8 +6,15 @@ An oracle is one module of this folder, which registers its class; the device's 
 from importlib import import_module
 from pkgutil import iter_modules
 
-from crosstally.local.oracles.oracle import Oracle, ResidualOracle, ViewOracle
-from crosstally.local.oracles.registry import ORACLES, best_oracle, oracle_of, view_oracles
+from crosstally.local.oracles.oracle import (
+    ORACLES,
+    Oracle,
+    ResidualOracle,
+    ViewOracle,
+    best_oracle,
+    oracle_of,
+    view_oracles,
+)
 
 __all__ = ["ORACLES", "Oracle", "ResidualOracle", "ViewOracle", "best_oracle", "oracle_of", "view_oracles"]
 

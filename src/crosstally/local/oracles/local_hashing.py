@@ -13,10 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.errors import PlanError
-from crosstally.local.oracles.answers import Answers, AnswerSpace, Counts, filled, threshold
-from crosstally.local.oracles.odds import odds_below, read_probability, rounded_down
-from crosstally.local.oracles.oracle import Codes, ViewOracle, cell_numbers
-from crosstally.local.oracles.registry import register
+from crosstally.local.oracles.answers import (
+    Answers,
+    AnswerSpace,
+    Counts,
+    filled,
+    odds_below,
+    read_probability,
+    rounded_down,
+    threshold,
+)
+from crosstally.local.oracles.oracle import Codes, ViewOracle, cell_numbers, register
 
 __all__ = ["LocalHashing", "hashes"]
 

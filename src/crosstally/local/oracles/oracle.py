@@ -1,7 +1,7 @@
 """What an oracle is: how one answer is perturbed, with exact probabilities, and what many answers say.
 
-Every oracle is a frozen value that a protocol holds, in a file of its own, with ``@register`` above its class. The
-device's draw of the same kind stands in ``client``, which needs nothing but the standard library.
+Every oracle is a frozen value that a protocol holds, in a module of this folder, with ``@register`` above its class.
+The device's draw of the same kind stands in ``client``, which needs nothing but the standard library.
 
 **Views.** With a the odds, a fraction just below e^epsilon, and c the number of cells of a view, a report supports some
 cells: its own cell with probability ``true``, each other cell with probability ``false``. From C supporting reports of
@@ -26,6 +26,8 @@ number of coefficients of B, prod(n_i - 1),
 
 is what perturbation adds to the variance of a coefficient, on average over them, for each report; it does not depend
 on the data.
+
+All kinds of oracles by name, and the best one for a view.
 """
 
 from __future__ import annotations
@@ -36,15 +38,31 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from crosstally.errors import PlanError
 from crosstally.local import client
 from crosstally.local.oracles.answers import Answers, AnswerSpace, Counts
+from crosstally.schema import MAX_VALUES
 
-__all__ = ["Codes", "Oracle", "ResidualAnswer", "ResidualOracle", "ViewOracle", "cell_numbers", "centred"]
+__all__ = [
+    "ORACLES",
+    "Codes",
+    "Oracle",
+    "ResidualAnswer",
+    "ResidualOracle",
+    "ViewOracle",
+    "best_oracle",
+    "cell_numbers",
+    "centred",
+    "oracle_of",
+    "register",
+    "view_oracles",
+]
+
 
 Codes = NDArray[np.int64]
 
@@ -231,3 +249,50 @@ def cell_numbers(lines: Iterable[NDArray[Any]], sizes: Sequence[int], people: in
         cells *= size
         cells += line
     return cells
+
+
+# All oracles
+
+
+ORACLES: dict[str, type[Oracle]] = {}
+"""Every oracle by its kind: modules of this folder add their own."""
+
+Registered = TypeVar("Registered", bound=type[Oracle])
+
+
+def register(oracle: Registered) -> Registered:
+    """Make an oracle known by its kind, to protocols and, where it serves views, to designs."""
+    if oracle.kind in ORACLES:
+        raise PlanError(f"kinds of oracles must differ, {oracle.kind!r} is taken")
+    ORACLES[oracle.kind] = oracle
+    return oracle
+
+
+def oracle_of(given: Mapping[str, Any]) -> Oracle:
+    """An oracle from its JSON; ``client.check_protocol`` has checked its fields."""
+    sizes = tuple(given["sizes"])
+    if not all(type(size) is int and 2 <= size <= MAX_VALUES for size in sizes):
+        raise PlanError(f"the sizes of an oracle must be whole numbers from 2 to {MAX_VALUES:,}")
+    return ORACLES[given["kind"]].from_parameters(sizes, given)
+
+
+def view_oracles(sizes: Sequence[int], epsilon: Fraction) -> tuple[ViewOracle, ...]:
+    """Every oracle that can serve a view."""
+    kinds = [kind for kind in ORACLES.values() if issubclass(kind, ViewOracle)]
+    cells, most = math.prod(sizes), max(kind.most_cells for kind in kinds)
+    if cells > most:
+        raise PlanError(f"a view must have at most {most:,} cells in the local model, got {cells:,}")
+    found = [kind.of(sizes, epsilon) for kind in kinds if cells <= kind.most_cells]
+    return tuple(oracle for oracle in found if oracle.true > oracle.false)
+
+
+@lru_cache(maxsize=1024)
+def best_oracle(sizes: tuple[int, ...], epsilon: Fraction, kinds: tuple[str, ...] = ()) -> ViewOracle:
+    """The oracle of least coefficient variance for a view, of some kinds or of all; of equals that of fewest answers.
+
+    Equals are common: Hadamard response of two cells and sets of one member are randomised response.
+    """
+    found = [oracle for oracle in view_oracles(sizes, epsilon) if not kinds or oracle.kind in kinds]
+    if not found:
+        raise PlanError(f"no oracle of {', '.join(kinds)} serves a view of {math.prod(sizes):,} cells")
+    return min(found, key=lambda oracle: (oracle.coefficient_variance, oracle.answers.limit))

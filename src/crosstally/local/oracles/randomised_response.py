@@ -1,19 +1,43 @@
-"""Generalised randomised response (GRR): the own cell, or any other."""
+"""Generalised randomised response (GRR): the own cell, or any other.
+
+Every attribute at once by randomised response, each with a part of epsilon (EM).
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
+from itertools import combinations
 from typing import Any, ClassVar
 
-from crosstally.local.oracles.answers import Answers, AnswerSpace, filled, threshold
-from crosstally.local.oracles.odds import odds_below, read_probability, rounded_down
-from crosstally.local.oracles.oracle import Codes, ViewOracle, cell_numbers
-from crosstally.local.oracles.registry import register
+import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["RandomisedResponse"]
+from crosstally.errors import PlanError
+from crosstally.local.oracles.answers import (
+    MOST_SLOTS,
+    Answers,
+    AnswerSpace,
+    Counts,
+    filled,
+    odds_below,
+    read_probability,
+    rounded_down,
+    threshold,
+)
+from crosstally.local.oracles.oracle import (
+    Codes,
+    ResidualAnswer,
+    ResidualOracle,
+    ViewOracle,
+    cell_numbers,
+    centred,
+    register,
+)
+
+__all__ = ["EachAttribute", "RandomisedResponse"]
 
 
 @register
@@ -68,3 +92,86 @@ class RandomisedResponse(ViewOracle):
     def from_parameters(cls, sizes: tuple[int, ...], given: Mapping[str, Any]) -> RandomisedResponse:
         """The oracle of a probability."""
         return cls(sizes, read_probability(given["keep"]))
+
+
+@register
+@dataclass(frozen=True, slots=True)
+class EachAttribute(ResidualOracle):
+    """Every attribute by randomised response, each with an equal part of epsilon (EM).
+
+    With 1 / l the scale that undoes it, l = (n keep - 1) / (n - 1), s / m = prod(1 / (n l^2)) over B.
+    """
+
+    sizes: tuple[int, ...]
+    _: KW_ONLY
+    keeps: tuple[Fraction, ...]
+    kind: ClassVar[str] = "each-attribute"
+
+    @classmethod
+    def of(cls, sizes: Sequence[int], epsilon: Fraction) -> EachAttribute:
+        """The oracle with keep = a / (a + n - 1) for each attribute, a for its part of epsilon."""
+        if math.prod(sizes) > MOST_SLOTS:
+            raise PlanError(
+                f"every attribute at once must have at most {MOST_SLOTS:,} joint reports, got {math.prod(sizes):,}"
+            )
+        odds = odds_below(epsilon / len(sizes))
+        return cls(tuple(sizes), keeps=tuple(rounded_down(odds / (odds + n - 1)) for n in sizes))
+
+    @property
+    def answers(self) -> AnswerSpace:
+        """A report is a value for each attribute."""
+        return AnswerSpace(limit=self.cells)
+
+    def scales(self) -> tuple[float, ...]:
+        """How much of each attribute's residual survives: l = (n keep - 1) / (n - 1)."""
+        return tuple(float((n * keep - 1) / (n - 1)) for n, keep in zip(self.sizes, self.keeps, strict=True))
+
+    def response(self, axes: Sequence[int]) -> float:
+        """What perturbation adds to the variance of a coefficient of the residual over some attributes."""
+        scales = self.scales()
+        square = math.prod(1 / (self.sizes[axis] * scales[axis] ** 2) for axis in axes)
+        return square - math.prod(1 / self.sizes[axis] for axis in axes)
+
+    def sampled_variance(self, axes: Sequence[int]) -> float | None:
+        """Everybody reports everything: sampling adds nothing."""
+        return self.response(axes)
+
+    def residual(self, slots: Counts, axes: Sequence[int]) -> NDArray[np.float64]:
+        """R_B of the counts for the attributes at some axes: unbiased."""
+        others = tuple(axis for axis in range(len(self.sizes)) if axis not in axes)
+        out: NDArray[np.float64] = slots.reshape(self.sizes).sum(axis=others).astype(np.float64)
+        scales = self.scales()
+        for place, axis in enumerate(axes):
+            out = (out - out.mean(axis=place, keepdims=True)) / scales[axis]
+        return out
+
+    def residuals(self, slots: Counts, ways: int) -> Iterator[ResidualAnswer]:
+        """Those over one, two, ... attributes, up to ``ways``."""
+        for order in range(1, ways + 1):
+            for axes in combinations(range(len(self.sizes)), order):
+                yield ResidualAnswer(axes, self.residual(slots, axes), self.response(axes))
+
+    def extremes(self, wanted: Mapping[tuple[int, ...], NDArray[np.float64]]) -> tuple[float, float]:
+        """Over all values of the attributes that matter."""
+        scales, axes = self.scales(), sorted({axis for own in wanted for axis in own})
+        said = np.zeros([self.sizes[axis] for axis in axes])
+        for own, weights in wanted.items():
+            each = centred(weights) / math.prod(scales[axis] for axis in own)
+            said = said + np.expand_dims(each, tuple(i for i, axis in enumerate(axes) if axis not in own))
+        return float(said.min()), float(said.max())
+
+    def draw(self, codes: Codes) -> Answers:
+        """Randomised response of each attribute, the last one fastest."""
+        out = np.zeros(codes.shape[1], np.uint64)
+        for line, size, keep in zip(codes, self.sizes, self.keeps, strict=True):
+            out = out * np.uint64(size) + RandomisedResponse((size,), keep).draw(line[None])
+        return out
+
+    def parameters(self) -> dict[str, Any]:
+        """The probability of each attribute."""
+        return {"keeps": [str(keep) for keep in self.keeps]}
+
+    @classmethod
+    def from_parameters(cls, sizes: tuple[int, ...], given: Mapping[str, Any]) -> EachAttribute:
+        """The oracle of a probability for each attribute."""
+        return cls(sizes, keeps=tuple(map(read_probability, given["keeps"])))

@@ -8,10 +8,17 @@ from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from crosstally.local.oracles.answers import MASK_CELLS, Answers, AnswerSpace, filled, threshold
-from crosstally.local.oracles.odds import odds_below, read_probability, rounded_down
-from crosstally.local.oracles.oracle import Codes, ViewOracle, cell_numbers
-from crosstally.local.oracles.registry import register
+from crosstally.local.oracles.answers import (
+    MASK_CELLS,
+    Answers,
+    AnswerSpace,
+    filled,
+    odds_below,
+    read_probability,
+    rounded_down,
+    threshold,
+)
+from crosstally.local.oracles.oracle import Codes, ViewOracle, cell_numbers, register
 
 __all__ = ["SubsetSelection"]
 

@@ -10,10 +10,17 @@ from typing import Any, ClassVar
 import numpy as np
 
 from crosstally.errors import CrosstallyError
-from crosstally.local.oracles.answers import MASK_CELLS, Answers, AnswerSpace, filled, threshold
-from crosstally.local.oracles.odds import odds_below, read_probability, rounded_up
-from crosstally.local.oracles.oracle import Codes, ViewOracle, cell_numbers
-from crosstally.local.oracles.registry import register
+from crosstally.local.oracles.answers import (
+    MASK_CELLS,
+    Answers,
+    AnswerSpace,
+    filled,
+    odds_below,
+    read_probability,
+    rounded_up,
+    threshold,
+)
+from crosstally.local.oracles.oracle import Codes, ViewOracle, cell_numbers, register
 
 __all__ = ["UnaryEncoding"]
 

@@ -25,10 +25,9 @@ from itertools import combinations, product
 
 from crosstally.errors import PlanError, did_you_mean
 from crosstally.local.oracles import best_oracle
-from crosstally.local.oracles.hadamard_response import HadamardResponse
+from crosstally.local.oracles.hadamard_response import HadamardResponse, ResidualBit
 from crosstally.local.oracles.local_hashing import LocalHashing
 from crosstally.local.oracles.randomised_response import RandomisedResponse
-from crosstally.local.oracles.residual_bit import ResidualBit
 from crosstally.local.oracles.unary_encoding import UnaryEncoding
 from crosstally.local.planning.report_groups import (
     Group,

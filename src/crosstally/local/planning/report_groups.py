@@ -27,8 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.local.oracles import Oracle, best_oracle
-from crosstally.local.oracles.each_attribute import EachAttribute
-from crosstally.local.oracles.residual_bit import ResidualBit
+from crosstally.local.oracles.hadamard_response import ResidualBit
+from crosstally.local.oracles.randomised_response import EachAttribute
 
 __all__ = [
     "STRONG",

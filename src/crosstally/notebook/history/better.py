@@ -29,14 +29,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.measurements import Measurement
-from crosstally.notebook.history.alpha import folds_of
-from crosstally.notebook.history.ascent import Ascent
 from crosstally.notebook.history.bundles import QueryBatch
 from crosstally.notebook.history.chain import CellsOf
 from crosstally.notebook.history.constraints import problem
 from crosstally.notebook.history.correlated import Correlated
 from crosstally.notebook.history.error_law import DEVIATION, Unexplained, factor
-from crosstally.notebook.history.held_out import FOLDS, held_out, share_of
+from crosstally.notebook.history.held_out import FOLDS, folds_of, held_out, share_of
+from crosstally.notebook.history.newton import Ascent
 from crosstally.notebook.history.record import Estimates, History
 from crosstally.query.linear import Linear
 from crosstally.schema import Schema

@@ -36,8 +36,7 @@ import numpy as np
 
 from crosstally.notebook.history.bundles import MOST_ASKED_TOGETHER, Positions
 from crosstally.notebook.history.components import NoisyAnswers, Posterior, Variances
-from crosstally.notebook.history.laplace import replaced
-from crosstally.notebook.history.likelihood import information, statistics
+from crosstally.notebook.history.likelihood import information, replaced, statistics
 from crosstally.typing import Floats
 
 __all__ = ["Plausible", "Scale", "plausible"]

@@ -26,7 +26,7 @@ from crosstally.notebook.history.matrix_answers import answers_of_matrices
 from crosstally.notebook.history.plausible import Plausible, Scale, plausible
 from crosstally.notebook.history.prior import Prior, shares
 from crosstally.query.linear import Linear, linear_among
-from crosstally.residuals.basis import rebuild
+from crosstally.residuals.axes import rebuild
 from crosstally.residuals.combining import Estimate, combine
 from crosstally.residuals.nested import full_part_measured
 from crosstally.schema import Schema

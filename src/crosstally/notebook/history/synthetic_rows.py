@@ -24,11 +24,9 @@ from crosstally.checks import is_whole
 from crosstally.errors import QueryError
 from crosstally.generate.people import labelled_rows
 from crosstally.measurements import Measurement, read_only
-from crosstally.notebook.history.alpha import folds_of
-from crosstally.notebook.history.ascent import WINDOW, Ascent
 from crosstally.notebook.history.constraints import Problem, problem
-from crosstally.notebook.history.held_out import FOLDS, LEAST, held_out
-from crosstally.notebook.history.newton import MOST_QUERIES
+from crosstally.notebook.history.held_out import FOLDS, LEAST, folds_of, held_out
+from crosstally.notebook.history.newton import MOST_QUERIES, WINDOW, Ascent
 from crosstally.schema import Schema
 from crosstally.typing import Floats
 

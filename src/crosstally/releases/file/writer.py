@@ -1,4 +1,11 @@
-"""A release to its file: one Parquet file with a row for each measured number and a JSON header in its metadata."""
+"""A release to its file: one Parquet file with a row for each measured number and a JSON header in its metadata.
+
+A release rehearsed before it is paid for: with zeros in the place of what will be measured.
+
+Budget that was spent cannot be had back. So whatever publishing, saving or opening a release would refuse is tried
+first, by the code that publishes, on the shapes of the requests: schema, groups, matrices, numbers of cells and the
+size of the file's header depend on no value. Nothing is solved, so that it takes a small part of the time of planning.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +20,11 @@ from numpy.typing import NDArray
 
 from crosstally.errors import ReleaseError
 from crosstally.measurements import Chosen, Measurement
+from crosstally.plans.request import Request
 from crosstally.platform_files import whole_file
+from crosstally.query.choice import Choice
 from crosstally.query.ways import all_matrices_of
-from crosstally.releases.file.format import (
+from crosstally.releases.file.header import (
     CONTENT,
     DIGEST_KEY,
     FORMAT,
@@ -29,12 +38,14 @@ from crosstally.releases.file.format import (
     digest,
     least_size,
     places,
+    read_header,
 )
-from crosstally.releases.promise import check_promise
+from crosstally.releases.publication import check_promise, unsolved
 from crosstally.releases.release import Release
+from crosstally.releases.statement import Statement
 from crosstally.schema import Schema
 
-__all__ = ["save_release"]
+__all__ = ["rehearse", "save_release"]
 
 _GROUP_ROWS = 2**17  # rows of a group: readers unpack one group at a time, a megabyte for each column of numbers
 
@@ -233,3 +244,20 @@ def table_text(measurement: Measurement) -> str:
     if measurement.query.matrices:
         return f"linear queries of {names}"
     return f"contrast of {names}" if measurement.query.is_residual else names or "total"
+
+
+def rehearse(schema: Schema, measured: Sequence[Measurement], requests: Sequence[Request], promise: Statement) -> None:
+    """Raise unless these measurements, and answers to the requests, will make a release whose file can be read.
+
+    ``promise`` is the statement of the release; its ``entry`` is at least as long as that of the charge.
+    """
+    zeros = (_zero(request, schema, promise.entry or "") for request in requests)
+    release = unsolved(schema, (*measured, *zeros), promise)
+    read_header(header_bytes(release), sum(each.values.size for each in release.measurements))
+
+
+def _zero(request: Request, schema: Schema, origin: str) -> Measurement:
+    """An answer with the shape and the noise of a request; of a choice the candidate whose number is longest."""
+    query, noise = request.query, request.noise
+    chosen = np.array(len(query.candidates) - 1) if isinstance(query, Choice) else np.zeros(query.shape(schema), int)
+    return Measurement(query, chosen, variance=noise.variance, noise=noise, origin=origin)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from crosstally.errors import OutsideValueError
 from crosstally.schema import Attribute, Outside, ValueRule, canonical_text
 from crosstally.sources.codes.arrays import check_readable, flags, is_text, numbers, plain_text, plain_values
-from crosstally.sources.codes.bins import Bins
-from crosstally.sources.codes.values import MAY_CHANGE, Values, float_text
+from crosstally.sources.codes.values import MAY_CHANGE, Bins, Values, float_text
 from crosstally.sources.guard import guarded
 
 __all__ = ["Encoder", "canonical_texts", "encode", "matcher_of", "read_texts"]
@@ -28,28 +27,8 @@ __all__ = ["Encoder", "canonical_texts", "encode", "matcher_of", "read_texts"]
 Codes = NDArray[Any]
 
 
-class Matcher(Protocol):
-    """One attribute's labels, ready to be matched with values of each kind."""
-
-    @property
-    def labels(self) -> int:
-        """How many labels there are."""
-
-    @property
-    def dtype(self) -> type[np.unsignedinteger[Any]]:
-        """The smallest type that holds all codes."""
-
-    def scalar(self, value: object) -> int:
-        """The code of one value: the definition that the others must agree with."""
-
-    def integers(self, values: NDArray[Any]) -> Codes:
-        """The codes of integers of any width."""
-
-    def floats(self, values: NDArray[Any]) -> Codes:
-        """The codes of floats of any width, none of which is NaN (those may get any code)."""
-
-    def texts(self, values: pa.Array) -> Codes:
-        """The codes of texts (string or large_string; nulls may get any code)."""
+Matcher = Bins | Values
+"""One attribute's labels, ready to be matched with values: with each kind at once, as ``scalar`` does with one."""
 
 
 def matcher_of(attribute: Attribute) -> Matcher:

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 
 from crosstally.schema import MISSING, OTHER, Attribute, ColumnReading, Outside, RowReading
 from crosstally.sources.codes.arrays import is_readable
-from crosstally.sources.codes.bins import number_of
 from crosstally.sources.codes.encode import canonical_texts, matcher_of
+from crosstally.sources.codes.values import number_of
 from crosstally.sources.drafting.edges import (
     AGE_EDGES,
     AGE_NAMES,
@@ -310,10 +310,11 @@ class Column:
         rule, remarks = ColumnReading(missing=tokens), []
         dates = self._dates.column()
         if dates is not None:
-            named = bin_names(dates.edges) if dates.edges else ()
-            attribute = Attribute(self._name, dates.values, edges=dates.edges, bins=named, missing=missing)
-            rule = ColumnReading(missing=tokens, date=dates.reading)
-            remarks.append(f"dates are counted by {dates.reading.into}")
+            reading, values, edges = dates
+            named = bin_names(edges) if edges else ()
+            attribute = Attribute(self._name, values, edges=edges, bins=named, missing=missing)
+            rule = ColumnReading(missing=tokens, date=reading)
+            remarks.append(f"dates are counted by {reading.into}")
         elif self._is_measure:
             codes = (*self._codes_below_zero, *self._codes_of_missing_ages)
             tokens += codes

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from functools import cache
@@ -236,15 +235,6 @@ _FORMATS = ("%Y-%m-%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%d-%m-%
 _MANY_YEARS = 20  # from here on years go into bins
 
 
-@dataclass(frozen=True, slots=True)
-class DateColumn:
-    """How a column of dates is read, and its labels or edges."""
-
-    reading: DateReading
-    values: tuple[str, ...] = ()
-    edges: tuple[float, ...] = ()
-
-
 class Dates:
     """The formats in which every text seen so far is a date, with the first and the last day in each."""
 
@@ -277,8 +267,8 @@ class Dates:
                 if known:
                     self._ends[form] = min(known), max(known)
 
-    def column(self) -> DateColumn | None:
-        """What to make of the dates; None unless they are written in one way."""
+    def column(self) -> tuple[DateReading, tuple[str, ...], tuple[float, ...]] | None:
+        """How to read the dates, and their labels or edges; None unless they are written in one way."""
         if len(self.formats) != 1:
             return None
         (form,) = self.formats
@@ -286,11 +276,9 @@ class Dates:
         assert ends is not None
         first, last = ends
         if last.year - first.year >= _MANY_YEARS:
-            edges = round_edges(Decimal(first.year), Decimal(last.year))
-            return DateColumn(DateReading("year", form), edges=edges)
+            return DateReading("year", form), (), round_edges(Decimal(first.year), Decimal(last.year))
         months = 12 * (last.year - first.year) + last.month - first.month
         part = "year" if last.year - first.year >= 3 else "quarter" if months >= 6 else "month"
-        rule = DateReading(part, form)
         days = (date(first.year + i // 12, i % 12 + 1, 1) for i in range(first.month - 1, first.month + months))
         labels = dict.fromkeys(DateReading(part).text(day.isoformat()) or "" for day in days)
-        return DateColumn(rule, values=tuple(labels))
+        return DateReading(part, form), tuple(labels), ()

@@ -8,7 +8,7 @@ was simplified.
 
 from __future__ import annotations
 
-from crosstally_lab.papers.baselines.cuboids import chosen_cuboids, data_cubes
+from crosstally_lab.papers.baselines.cuboids import chosen_cuboids, data_cubes, margin
 from crosstally_lab.papers.baselines.matrix_mechanism import MatrixStrategy, eigen_design, low_rank
 from crosstally_lab.papers.baselines.nearest_coefficients import fourier_program
 from crosstally_lab.papers.baselines.noisy_tables import (
@@ -38,6 +38,7 @@ __all__ = [
     "fourier_program",
     "learning",
     "low_rank",
+    "margin",
     "mwem",
     "mwem_rounds",
     "uniform",

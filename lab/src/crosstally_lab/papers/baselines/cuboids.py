@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from crosstally.typing import Floats
 
-__all__ = ["chosen_cuboids", "data_cubes"]
+__all__ = ["chosen_cuboids", "data_cubes", "margin"]
 
 Positions = tuple[int, ...]
 
@@ -55,13 +55,14 @@ def data_cubes(
     Simplified: cuboids that overlap are not made consistent. For nine attributes there is one cuboid only.
     """
     scale = len(cuboids) / epsilon
-    noisy = {block: _margin(full, block) + random.laplace(0, scale, (2,) * len(block)) for block in cuboids}
+    noisy = {block: margin(full, block) + random.laplace(0, scale, (2,) * len(block)) for block in cuboids}
     found = []
     for table in tables:
         block = next(each for each in cuboids if set(table) <= set(each))
-        found.append(_margin(noisy[block], tuple(block.index(axis) for axis in table)))
+        found.append(margin(noisy[block], tuple(block.index(axis) for axis in table)))
     return found
 
 
-def _margin(table: NDArray[np.int64] | Floats, axes: Positions) -> Floats:
+def margin(table: NDArray[np.int64] | Floats, axes: Positions) -> Floats:
+    """The sums of a table over all but some axes."""
     return np.asarray(table.sum(axis=tuple(axis for axis in range(table.ndim) if axis not in axes)), np.float64)

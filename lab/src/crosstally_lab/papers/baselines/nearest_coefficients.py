@@ -19,10 +19,12 @@ def fourier_program(full: NDArray[np.int64], *, ways: int, epsilon: float, rando
     add-remove each changes by one with a row. Simplified: the table has the true number of rows, on which nothing is
     spent; the program has a variable for each cell, so that about nine attributes are practical; nothing is rounded.
     """
+    from scipy.linalg import hadamard
     from scipy.optimize import linprog
 
     sizes = np.indices(full.shape).sum(axis=0).ravel()
-    signs = _walsh(full.ndim)[(sizes > 0) & (sizes <= ways)]
+    # a row for each set of attributes, in the order of the full table's cells: +1 and -1 by parity
+    signs = hadamard(full.size, np.float64)[(sizes > 0) & (sizes <= ways)]
     scale = fourier_coefficients(full.ndim, ways) / epsilon
     noisy = signs @ (full.ravel() / scale) + random.laplace(0, 1, len(signs))
     # variables: the cells in units of the noise, and the largest difference, which is minimised
@@ -38,11 +40,3 @@ def fourier_program(full: NDArray[np.int64], *, ways: int, epsilon: float, rando
     if found.status != 0:
         raise CrosstallyError(f"the linear program of Fourier coefficients was not solved: {found.message}")
     return np.asarray(found.x[:-1] * scale).reshape(full.shape)
-
-
-def _walsh(attributes: int) -> Floats:
-    """A row for each set of attributes, in the order of the full table's cells: +1 and -1 by parity."""
-    found: Floats = np.ones((1, 1))
-    for _ in range(attributes):
-        found = np.asarray(np.kron(found, [[1.0, 1.0], [1.0, -1.0]]), np.float64)
-    return found

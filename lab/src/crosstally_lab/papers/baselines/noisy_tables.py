@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.inference.nonnegativity import clip_and_keep_total
+from crosstally.inference.joint_correction import clip_and_keep_total
 from crosstally.typing import Floats
 
 __all__ = ["corrected", "direct", "flat", "flat_distance", "fourier", "fourier_coefficients", "uniform"]

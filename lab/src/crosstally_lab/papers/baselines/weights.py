@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pyarrow as pa
 
 from crosstally.pipeline import release
@@ -12,9 +13,9 @@ from crosstally.strategies.mwem import MWEM, multiplicative_weights
 from crosstally.typing import Floats
 from crosstally.workload import Workload
 
-__all__ = ["mwem", "mwem_rounds"]
+__all__ = ["REPLAYS", "mwem", "mwem_rounds"]
 
-_REPLAYS = 100  # passes through all answers in each round, as in the paper's section 3.6
+REPLAYS = 100  # passes through all answers in each round, as in the paper's section 3.6
 
 
 def mwem_rounds(attributes: int) -> int:
@@ -26,13 +27,13 @@ def mwem_rounds(attributes: int) -> int:
     return math.ceil(4 * math.log2(attributes)) + 2
 
 
-def mwem(rows: pa.Table, schema: Schema, *, ways: int, epsilon: float) -> Floats:
-    """The last distribution over all attributes, times the number of rows, which is told.
+def mwem(rows: pa.Table, schema: Schema, *, ways: int, epsilon: float, replays: int = REPLAYS) -> Floats:
+    """The distribution over all attributes after each round, times the number of rows, which is told.
 
     Half of the budget chooses between all tables of so many attributes, half measures. Simplified: the private choice
     adds Gumbel noise to all distances and takes the largest, which is the exponential mechanism; noise is discrete.
     """
-    strategy = MWEM(rounds=mwem_rounds(len(schema.names)), rows=rows.num_rows, replays=_REPLAYS)
+    strategy = MWEM(rounds=mwem_rounds(len(schema.names)), rows=rows.num_rows, replays=replays)
     found = release(
         rows,
         schema,
@@ -41,4 +42,4 @@ def mwem(rows: pa.Table, schema: Schema, *, ways: int, epsilon: float) -> Floats
         strategy=strategy,
         rows=rows.num_rows,
     )
-    return multiplicative_weights(schema, found.measurements, rows=rows.num_rows, replays=_REPLAYS)[-1]
+    return np.asarray(multiplicative_weights(schema, found.measurements, rows=rows.num_rows, replays=replays))

@@ -13,9 +13,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from crosstally.inference.nonnegativity import clip_and_keep_total
+from crosstally.inference.joint_correction import clip_and_keep_total
 from crosstally.local.oracles import ViewOracle, best_oracle
-from crosstally.local.oracles.odds import odds_below
+from crosstally.local.oracles.answers import odds_below
 from crosstally.local.oracles.randomised_response import RandomisedResponse
 from crosstally.local.oracles.unary_encoding import UnaryEncoding
 from crosstally.typing import Floats, Integers

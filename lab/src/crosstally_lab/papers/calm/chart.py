@@ -5,20 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from crosstally_lab.papers.charts import (
-    Look,
-    category,
-    chart,
-    curves,
-    in_lanes,
-    least,
-    logarithmic,
-    looks,
-    points,
-    quantity,
-    rings,
-    stacked,
-)
+from crosstally_lab.papers import charts
+from crosstally_lab.papers.charts import Look
 from crosstally_lab.papers.outcomes import Value
 
 __all__ = ["calm_chart"]
@@ -49,37 +37,28 @@ def calm_chart(
         categorical: The data whose attributes have more than two values.
     """
     there = {row["method"] for row in rows}
-    styles = {name: look for name, look in looks(order).items() if name in there}
+    styles = {name: look for name, look in charts.looks(order).items() if name in there}
     narrow = [row for row in rows if row["k"] == ways and row["data"] != categorical]
     others = [row for row in rows if row not in narrow]
-    charts = [_by_epsilon(_named(narrow, ("data", "people", "d"), compared), styles, ways)] if narrow else []
-    charts += [_by_method(_named(others, tuple(_WORDS), compared), styles)] if others else []
-    return stacked(charts)
+    parts = [_by_epsilon(_named(narrow, ("data", "people", "d"), compared), styles, ways)] if narrow else []
+    parts += [_by_method(_named(others, tuple(_WORDS), compared), styles)] if others else []
+    return charts.stacked(parts)
 
 
 def _named(rows: Rows, fields: Sequence[str], compared: Collection[str]) -> list[dict[str, Any]]:
     """The rows with the panel of each, in words of two lines, and whether it is the best of its setting."""
     named = [{**row, "panel": "".join(_WORDS[field].format(row[field]) for field in fields)} for row in rows]
-    return least(named, "sse", within=("panel", "epsilon"), among=compared)
+    return charts.least(named, "sse", within=("panel", "epsilon"), among=compared)
 
 
 def _by_epsilon(values: Sequence[Mapping[str, Any]], styles: Mapping[str, Look], ways: int) -> dict[str, Any]:
     """Lines, as in the paper. Points of one ε stand beside each other, so that none hides another."""
     epsilons = sorted({float(value["epsilon"]) for value in values})
-    room = _LANE * len(styles)  # pixels left and right of the first and the last ε
-    pixel = (epsilons[-1] - epsilons[0]) / (_PANEL - 2 * room) or 1 / _PANEL  # how much of ε it is
-    place: dict[str, Any] = {
-        "x": quantity(
-            "at",
-            domain=(epsilons[0] - pixel * room, epsilons[-1] + pixel * room),
-            title="privacy budget ε of each person",
-            axis={"values": epsilons, "grid": False, "format": "~g"},
-        ),
-        "y": _errors_along(values),
-    }
+    placed, axis = charts.lanes(values, list(styles), ticks=epsilons, width=_PANEL, step=_LANE)
+    place: dict[str, Any] = {"x": {**axis, "title": "privacy budget ε of each person"}, "y": _errors_along(values)}
     return _panelled(
-        in_lanes(values, "epsilon", list(styles), step=pixel * _LANE),
-        [*curves("method", styles, **place), rings(**place)],
+        placed,
+        [*charts.curves("method", styles, **place), charts.rings(**place)],
         title=f"Local model: error of tables over {ways} attributes (CALM, section 5)",
         caption=[
             "points of one ε stand side by side; ring: the least error, apart from what knows the truth or asks nobody"
@@ -93,10 +72,10 @@ def _by_epsilon(values: Sequence[Mapping[str, Any]], styles: Mapping[str, Look],
 def _by_method(values: Sequence[Mapping[str, Any]], styles: Mapping[str, Look]) -> dict[str, Any]:
     there = {value["method"] for value in values}
     shown = {name: look for name, look in styles.items() if name in there}
-    place: dict[str, Any] = {"x": _errors_along(values), "y": category("method", sort=list(shown), title=None)}
+    place: dict[str, Any] = {"x": _errors_along(values), "y": charts.category("method", sort=list(shown), title=None)}
     return _panelled(
         values,
-        [points("method", shown, named=True, **place), rings(**place)],
+        [charts.points("method", shown, named=True, **place), charts.rings(**place)],
         title="Wider tables, and categorical attributes",
         caption="ring: the least error, as above",
         across=3,
@@ -106,7 +85,7 @@ def _by_method(values: Sequence[Mapping[str, Any]], styles: Mapping[str, Look]) 
 
 
 def _errors_along(values: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    return logarithmic("sse", [float(value["sse"]) for value in values], title="squared error of shares (SSE)")
+    return charts.logarithmic("sse", [float(value["sse"]) for value in values], title="squared error of shares (SSE)")
 
 
 def _panelled(
@@ -114,5 +93,5 @@ def _panelled(
 ) -> dict[str, Any]:
     """A chart with a panel for each name, in the order of the values."""
     names = list(dict.fromkeys(value["panel"] for value in values))
-    facets = category("panel", sort=names, title=None, header={"labelExpr": "split(datum.label, '|')"})
-    return chart(values, *marks, panels=facets, across=across, pale_grid=True, **options)
+    facets = charts.category("panel", sort=names, title=None, header={"labelExpr": "split(datum.label, '|')"})
+    return charts.chart(values, *marks, panels=facets, across=across, pale_grid=True, **options)

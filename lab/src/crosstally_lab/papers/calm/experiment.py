@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, asdict, dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
@@ -30,7 +30,16 @@ from crosstally_lab.papers.calm import baselines
 from crosstally_lab.papers.calm.chart import calm_chart
 from crosstally_lab.papers.calm.simulated import collection
 from crosstally_lab.papers.data import clicks
-from crosstally_lab.papers.metrics import Interval, decided, ratio_words, span_words, unpaired_ratio_interval
+from crosstally_lab.papers.metrics import (
+    Interval,
+    above,
+    decided,
+    mean_and_error,
+    ratio_words,
+    span_words,
+    unpaired_ratio_interval,
+    within,
+)
 from crosstally_lab.papers.outcomes import Claim, Experiment, Outcome, Settings, Value
 
 __all__ = [
@@ -66,17 +75,12 @@ _COMPARED = tuple(name for name in _SHOWN if name not in (_BEST, _UNIFORM))  # o
 _Tables = list[NDArray[np.float64]]
 
 
-def _full(case: Case, epsilon: Fraction, random: np.random.Generator) -> _Tables:
-    cells = math.prod(case.schema.shape)
-    return [baselines.full_table(table, cells, epsilon, random) for table in case.truth]
+_Simulation = Callable[["Case", Fraction, np.random.Generator], _Tables]
 
 
-def _all_marginals(case: Case, epsilon: Fraction, random: np.random.Generator) -> _Tables:
-    return [baselines.all_marginals(table, len(case.codes), epsilon, random) for table in case.truth]
-
-
-def _fourier(case: Case, epsilon: Fraction, random: np.random.Generator) -> _Tables:
-    return [baselines.fourier_reports(table, len(case.codes), epsilon, random) for table in case.truth]
+def _each(baseline: Callable[..., NDArray[np.float64]], size: Callable[[Case], int]) -> _Simulation:
+    """Tables one by one; the baseline is told how large the data are: how many attributes, or how many cells."""
+    return lambda case, epsilon, random: [baseline(table, size(case), epsilon, random) for table in case.truth]
 
 
 def _expectation(case: Case, epsilon: Fraction, random: np.random.Generator) -> _Tables:
@@ -90,10 +94,10 @@ def _expectation(case: Case, epsilon: Fraction, random: np.random.Generator) -> 
     return [found[i] for i in range(len(case.truth))]
 
 
-_OTHERS: Mapping[str, Callable[[Case, Fraction, np.random.Generator], _Tables]] = {
-    "FC": _full,
-    "AM": _all_marginals,
-    "FT": _fourier,
+_OTHERS: Mapping[str, _Simulation] = {
+    "FC": _each(baselines.full_table, lambda case: math.prod(case.schema.shape)),
+    "AM": _each(baselines.all_marginals, lambda case: len(case.codes)),
+    "FT": _each(baselines.fourier_reports, lambda case: len(case.codes)),
     "EM": _expectation,
 }
 _BINARY_ONLY = ("FT",)  # parities of binary attributes
@@ -140,41 +144,25 @@ class Case:
         return out
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """The mean SSE of a method over tables and repetitions, in frequencies, and its standard error."""
+    """The mean SSE of a method over tables of k attributes and repetitions, in frequencies: a row of the experiment."""
 
-    method: str
-    _: KW_ONLY
     data: str
     d: int
     people: int
+    k: int = 3
     epsilon: float
+    method: str
     sse: float
-    error: float
+    std_error: float
     runs: int
     note: str = ""
-    ways: int = 3
 
     @property
     def cell(self) -> tuple[str, int, int, float, int]:
         """What it may be compared with."""
-        return self.data, self.d, self.people, self.epsilon, self.ways
-
-    def to_row(self) -> dict[str, Value]:
-        """The score as a row."""
-        return {
-            "data": self.data,
-            "d": self.d,
-            "people": self.people,
-            "k": self.ways,
-            "epsilon": self.epsilon,
-            "method": self.method,
-            "sse": self.sse,
-            "std_error": self.error,
-            "runs": self.runs,
-            "note": self.note,
-        }
+        return self.data, self.d, self.people, self.epsilon, self.k
 
 
 def mean_error(case: Case, protocol: Protocol, random: np.random.Generator) -> float:
@@ -235,7 +223,7 @@ def _run(settings: Settings) -> Outcome:
         settings.progress(number, steps)
         if counts.asks(case, epsilon):
             scores += scores_of(case, epsilon, counts)
-    rows = tuple(score.to_row() for score in scores)
+    rows = tuple(asdict(score) for score in scores)
     claims = (*calm_claims(scores), choice_claim(alike(counts.tables), Fraction(1), counts))
     settings.progress(steps, steps)
     shown = calm_chart(rows, order=_SHOWN, compared=_COMPARED, ways=_WAYS, categorical=_CATEGORICAL)
@@ -343,25 +331,19 @@ def _words(views: ViewSets) -> str:
     return f"m = {len(views)}, l = {max(map(len, views))}"
 
 
-def _mean(runs: Sequence[float]) -> tuple[float, float, int]:
-    """The mean of some runs, its standard error, and how many there are."""
-    error = float(np.std(runs, ddof=1) / math.sqrt(len(runs))) if len(runs) > 1 else 0.0
-    return float(np.mean(runs)), error, len(runs)
-
-
 def _score(method: str, case: Case, epsilon: Fraction, runs: Sequence[float], note: str = "") -> Score:
-    mean, error, number = _mean(runs)
+    mean, error, number = mean_and_error(runs)
     return Score(
-        method,
+        method=method,
         data=case.data,
         d=len(case.schema.names),
         people=case.people,
         epsilon=float(epsilon),
         sse=mean,
-        error=error,
+        std_error=error,
         runs=number,
         note=note,
-        ways=case.ways,
+        k=case.ways,
     )
 
 
@@ -378,7 +360,7 @@ def calm_claims(scores: Sequence[Score]) -> Iterator[Claim]:
         yield Claim(
             f"CALM, with its rule for (m, l) as best known, has a lower SSE than {other} in every setting",
             of="paper",
-            holds=decided(holds=all(each.low > 1 for each in found), fails=any(each.high <= 1 for each in found)),
+            holds=above(found, 1),
             figure=f"in {sum(each.low > 1 for each in found)} of {len(found)}; SSE over CALM's {_span(found)}",
         )
     small = [cell for cell in cells if cell[3] <= 1 and cell[1] >= 16]
@@ -390,9 +372,7 @@ def calm_claims(scores: Sequence[Score]) -> Iterator[Claim]:
         yield Claim(
             words,
             of="crosstally",
-            holds=decided(
-                holds=all(each.high <= limit for each in found), fails=any(each.low > limit for each in found)
-            ),
+            holds=within(found, high=limit),
             figure=f"in {sum(each.high <= limit for each in found)} of {len(found)} settings; {_span(found)}",
         )
 
@@ -403,7 +383,7 @@ def choice_claim(cases: Sequence[Case], epsilon: Fraction, counts: Counts) -> Cl
     protocols = _protocols(cases[0], epsilon, counts.views)
     apart: dict[ViewSets, list[Interval]] = {views: [] for views in protocols}
     for case in cases:
-        own = {views: _mean(_errors(case, each, counts.runs, random)) for views, each in protocols.items()}
+        own = {views: mean_and_error(_errors(case, each, counts.runs, random)) for views, each in protocols.items()}
         best = min(own, key=lambda views: own[views][0])
         for views, mean in own.items():
             known = (*mean[:1], 0.0, 1) if views == best else mean  # the best one is as good as itself
@@ -432,10 +412,12 @@ def alike(tables: int) -> list[Case]:
     ]
 
 
-def _ratio(by: Mapping[Any, Score], cell: Any, above: str, below: str) -> Interval:
+def _ratio(by: Mapping[Any, Score], cell: Any, upper: str, lower: str) -> Interval:
     """A ratio of mean errors."""
-    first, second = by[cell, above], by[cell, below]
-    return unpaired_ratio_interval((first.sse, first.error, first.runs), (second.sse, second.error, second.runs))
+    first, second = by[cell, upper], by[cell, lower]
+    return unpaired_ratio_interval(
+        (first.sse, first.std_error, first.runs), (second.sse, second.std_error, second.runs)
+    )
 
 
 def _span(found: Sequence[Interval]) -> str:

@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 from crosstally.local.bulk import answers
 from crosstally.local.oracles import Oracle
 from crosstally.local.oracles.answers import ReportTally
-from crosstally.local.oracles.hadamard_response import HadamardResponse, hadamard_transform
+from crosstally.local.oracles.hadamard_response import HadamardResponse, ResidualBit, hadamard_transform
 from crosstally.local.oracles.local_hashing import LocalHashing, hashes
 from crosstally.local.oracles.oracle import cell_numbers
 from crosstally.local.oracles.randomised_response import RandomisedResponse
-from crosstally.local.oracles.residual_bit import ResidualBit
 from crosstally.local.oracles.subset_selection import SubsetSelection
 from crosstally.local.oracles.unary_encoding import UnaryEncoding
 from crosstally.local.planning.report_groups import Group

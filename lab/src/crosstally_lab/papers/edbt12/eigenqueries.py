@@ -56,10 +56,6 @@ class Eigenqueries:
             return np.ones(len(self.precisions))
         return np.asarray(alpha**2 / (alpha**2 + 1 / self.precisions))
 
-    def truncated_weights(self, alpha: float) -> NDArray[np.float64]:
-        """The same, 0 or 1: eigenqueries whose variance exceeds alpha^2 are left out."""
-        return np.where(1 / self.precisions < alpha**2, 1.0, 0.0)
-
     def estimate(
         self, products: NDArray[np.float64], norms: NDArray[np.float64], alpha: float
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -9,47 +9,21 @@ from typing import Any
 
 import numpy as np
 
-from crosstally.notebook.history.alpha import one_alpha
 from crosstally.notebook.history.bundles import QueryBatch
 from crosstally.notebook.history.components import CovarianceModel, NoisyAnswers
 from crosstally.notebook.history.constraints import Problem
+from crosstally.notebook.history.held_out import one_alpha
 from crosstally.notebook.history.prior import Prior
 from crosstally.typing import Floats
-from crosstally_lab.papers.charts import (
-    Look,
-    category,
-    chart,
-    curves,
-    in_order,
-    least,
-    logarithmic,
-    looks,
-    rings,
-    stacked,
-)
+from crosstally_lab.papers import charts
+from crosstally_lab.papers.charts import Look
 from crosstally_lab.papers.edbt12 import past_claims as claims
+from crosstally_lab.papers.edbt12 import trials
 from crosstally_lab.papers.edbt12.census import Census, census
 from crosstally_lab.papers.edbt12.eigenqueries import Eigenqueries
 from crosstally_lab.papers.edbt12.many_answers import ManyAnswers, constraints_of
 from crosstally_lab.papers.edbt12.products import kernel_of_tables
-from crosstally_lab.papers.edbt12.trials import (
-    ARBITRARY,
-    BOUGHT,
-    DEFAULT,
-    ENTROPY,
-    KERNEL,
-    RANGES,
-    UNIFORM,
-    Curve,
-    Effort,
-    EntropyTrial,
-    History,
-    KernelTrial,
-    ask,
-    expected,
-    priors_of,
-    rms,
-)
+from crosstally_lab.papers.edbt12.trials import Curve, Effort, EntropyTrial, History, KernelTrial
 from crosstally_lab.papers.outcomes import Experiment, Outcome, Settings, Value
 
 __all__ = ["EXPERIMENTS"]
@@ -65,7 +39,7 @@ _BOUNDS_QUICK, _BOUNDS = (0.3, 1.0, 4.0), (0.03, 0.06, 0.1, 0.2, 0.3, 0.6, 1.0, 
 _EFFORT_QUICK, _EFFORT = Effort(5_000, 30), Effort(20_000, 80)
 _FOLDS = 5  # of cross-validation, as in the paper
 _RAW, _OURS = "raw answers", "crosstally"
-_LOOKS = looks([_OURS, BOUGHT, UNIFORM, _RAW])
+_LOOKS = charts.looks([_OURS, trials.BOUGHT, trials.UNIFORM, _RAW])
 _DASHED = (5, 3)  # pixels drawn and left out
 _PANEL = 330  # pixels of a panel where two stand side by side
 _RMSE = "root mean square error, people"
@@ -94,7 +68,7 @@ def _drawn(seed: int, settings: Settings) -> tuple[np.random.Generator, Census, 
     """What every figure begins with: its own random numbers, the people, and the priors, one of them bought."""
     random = np.random.default_rng(seed)
     data = census(random, path=settings.data)
-    return random, data, priors_of(data, random)
+    return random, data, trials.priors_of(data, random)
 
 
 def _prior_chart(
@@ -110,12 +84,14 @@ def _prior_chart(
     shapes = iter(("square", "diamond", "triangle-up", "cross"))
     styles = {
         f"{prior} prior, {words}": Look(_LOOKS[prior].colour, next(shapes), _DASHED if dashed else (1, 0))
-        for prior in (BOUGHT, UNIFORM)
+        for prior in (trials.BOUGHT, trials.UNIFORM)
         for dashed, words in enumerate(kinds.values())
     }
     lines = [{**each, "line": f"{each['prior']} prior, {kinds[each[field]]}"} for each in values]
-    marks = curves("line", styles, width=_WIDTH, nested=True, x=x, y=y)
-    return chart(in_order(lines, "line", styles), *marks, title=title, pale_grid=True, width=_WIDTH, height=_HEIGHT)
+    marks = charts.curves("line", styles, width=_WIDTH, nested=True, x=x, y=y)
+    return charts.chart(
+        charts.in_order(lines, "line", styles), *marks, title=title, pale_grid=True, width=_WIDTH, height=_HEIGHT
+    )
 
 
 # Figure 2
@@ -126,21 +102,21 @@ def _figure_2(settings: Settings) -> Outcome:
     rows: list[dict[str, Value]] = []
     found: list[claims.Claim] = []
     done = 0
-    for past_kind, new_kind in ((RANGES, RANGES), (ARBITRARY, RANGES)):
-        past, new = (ask(data, kind, _QUERIES, random) for kind in (past_kind, new_kind))
+    for past_kind, new_kind in ((trials.RANGES, trials.RANGES), (trials.ARBITRARY, trials.RANGES)):
+        past, new = (trials.ask(data, kind, _QUERIES, random) for kind in (past_kind, new_kind))
         history = History.drawn(data, past, new, scale=_SCALE, draws=_DRAWS, random=random)
         curves: dict[tuple[str, str], Curve] = {}
-        for prior in (UNIFORM, BOUGHT):
+        for prior in (trials.UNIFORM, trials.BOUGHT):
             kernel = KernelTrial(history, priors[prior])
-            curves[KERNEL, prior] = kernel.curve(_alphas(settings.quick), _DRAWS)
+            curves[trials.KERNEL, prior] = kernel.curve(_alphas(settings.quick), _DRAWS)
             entropy = EntropyTrial(history, priors[prior], _effort(settings.quick))
-            curves[ENTROPY, prior] = entropy.curve(_bounds(settings.quick), _few(settings.quick))
+            curves[trials.ENTROPY, prior] = entropy.curve(_bounds(settings.quick), _few(settings.quick))
             settings.progress(done := done + 1, 6)
         for (method, prior), curve in curves.items():
             rows += _curve_rows(curve, history, method, prior)
-        ours = list(_default_rows(KernelTrial(history, priors[DEFAULT])))
+        ours = list(_default_rows(KernelTrial(history, priors[trials.DEFAULT])))
         rows += ours
-        raw = np.array([rms(each - past.truth) for each in history.answers])
+        raw = np.array([trials.rms(each - past.truth) for each in history.answers])
         found += claims.alpha_claims(past_kind, curves)
         found += claims.default_claims(past_kind, ours, curves, raw)
         settings.progress(done := done + 1, 6)
@@ -164,8 +140,8 @@ def _default_rows(trial: KernelTrial) -> Iterator[dict[str, Value]]:
         errors = np.sqrt(solution.errors(history.new.batch, {}, known=[()]))
         oracle = float(np.quantile(np.abs(gaps[1]), 0.95))
         yield {
-            "past": history.past.kind, "new": history.new.kind, "method": _OURS, "prior": BOUGHT, "alpha": None,
-            "RMSE past": rms(gaps[0]), "RMSE new": rms(gaps[1]), "draws": 1, "draw": draw + 1,
+            "past": history.past.kind, "new": history.new.kind, "method": _OURS, "prior": trials.BOUGHT, "alpha": None,
+            "RMSE past": trials.rms(gaps[0]), "RMSE new": trials.rms(gaps[1]), "draws": 1, "draw": draw + 1,
             "coverage": float(np.mean(np.abs(gaps[1]) <= 1.959964 * errors + 1e-6)),
             "width of oracle's": 1.959964 * float(np.mean(errors)) / oracle,
         }  # fmt: skip
@@ -173,12 +149,12 @@ def _default_rows(trial: KernelTrial) -> Iterator[dict[str, Value]]:
 
 def _alpha_chart(rows: Sequence[Mapping[str, Value]]) -> dict[str, Any]:
     """Panels (a) to (d) of the paper for each method: alphas of the two have different units."""
-    return stacked(
+    return charts.stacked(
         _curves_chart(
             list(_panels([row for row in rows if row["method"] in (method, _OURS)])),
             title=f"Error of queries with varying alpha, {method} (EDBT 2012, figure 2)",
         )
-        for method in (KERNEL, ENTROPY)
+        for method in (trials.KERNEL, trials.ENTROPY)
     )
 
 
@@ -200,20 +176,20 @@ def _panels(rows: Sequence[Mapping[str, Value]]) -> Iterator[dict[str, Value]]:
 
 def _curves_chart(values: Sequence[Mapping[str, Any]], *, title: str) -> dict[str, Any]:
     place: dict[str, Any] = {
-        "x": logarithmic("alpha", _numbers(values, "alpha"), title="parameter alpha"),
-        "y": logarithmic("RMSE", _numbers(values, "RMSE"), title=_RMSE),
+        "x": charts.logarithmic("alpha", _numbers(values, "alpha"), title="parameter alpha"),
+        "y": charts.logarithmic("RMSE", _numbers(values, "RMSE"), title=_RMSE),
     }
     names = sorted({each["panel"] for each in values}, key=lambda name: (not name.startswith("past"), name))
-    marks = [*curves("line", _LOOKS, width=2 * _PANEL, nested=True, **place), rings(**place)]
-    return chart(
-        least(in_order(values, "line", _LOOKS), "RMSE", within=["panel"]),
+    marks = [*charts.curves("line", _LOOKS, width=2 * _PANEL, nested=True, **place), charts.rings(**place)]
+    return charts.chart(
+        charts.least(charts.in_order(values, "line", _LOOKS), "RMSE", within=["panel"]),
         *marks,
         title=title,
         caption=[
             "bought and uniform are priors; ring: the least error of a panel",
             "crosstally and raw answers have no alpha and are level lines",
         ],
-        panels=category("panel", title=None, sort=names),
+        panels=charts.category("panel", title=None, sort=names),
         across=2,
         pale_grid=True,
         width=_PANEL,
@@ -227,20 +203,20 @@ def _curves_chart(values: Sequence[Mapping[str, Any]], *, title: str) -> dict[st
 def _figure_3(settings: Settings) -> Outcome:
     """Errors estimated by five-fold cross-validation against true ones, for new queries."""
     random, data, priors = _drawn(3, settings)
-    past, new = (ask(data, RANGES, _QUERIES, random) for _ in range(2))
+    past, new = (trials.ask(data, trials.RANGES, _QUERIES, random) for _ in range(2))
     history = History.drawn(data, past, new, scale=_SCALE, draws=_DRAWS, random=random)
     folds = random.integers(0, _FOLDS, _QUERIES)
     alphas = np.geomspace(3e3, 3e5, 9 if settings.quick else 25).tolist()
     few = _few(settings.quick)
     rows: list[dict[str, Value]] = []
     found: list[claims.Claim] = []
-    for done, prior in enumerate((UNIFORM, BOUGHT), start=1):
+    for done, prior in enumerate((trials.UNIFORM, trials.BOUGHT), start=1):
         kernel = KernelTrial(history, priors[prior])
         entropy = EntropyTrial(history, priors[prior], _effort(settings.quick))
         for method, curve, squares in (
-            (KERNEL, kernel.curve(alphas, _DRAWS, refined=False), kernel.validated(alphas, _DRAWS, folds)),
+            (trials.KERNEL, kernel.curve(alphas, _DRAWS, refined=False), kernel.validated(alphas, _DRAWS, folds)),
             (
-                ENTROPY,
+                trials.ENTROPY,
                 entropy.curve(_bounds(settings.quick), few),
                 entropy.validated(_bounds(settings.quick), few, folds),
             ),
@@ -275,16 +251,16 @@ def _validation_chart(rows: Sequence[Mapping[str, Value]]) -> dict[str, Any]:
         for error, column in (("true", "RMSE new"), ("cross-validated", "cross-validated"))
         if row[column]  # where less than the noise was seen, the estimate is 0 and has no place on the axis
     ]
-    return stacked(
+    return charts.stacked(
         _prior_chart(
             own := [each for each in values if each["method"] == method],
             {"true": "true error", "cross-validated": "cross-validated"},
             "error",
-            x=logarithmic("alpha", _numbers(own, "alpha"), title="parameter alpha"),
-            y=logarithmic("RMSE", _numbers(own, "RMSE"), title=_RMSE),
+            x=charts.logarithmic("alpha", _numbers(own, "alpha"), title="parameter alpha"),
+            y=charts.logarithmic("RMSE", _numbers(own, "RMSE"), title=_RMSE),
             title=f"Error of new queries, true and cross-validated, {method} (EDBT 2012, figure 3)",
         )
-        for method in (KERNEL, ENTROPY)
+        for method in (trials.KERNEL, trials.ENTROPY)
     )
 
 
@@ -304,12 +280,12 @@ def _figure_4(settings: Settings) -> Outcome:
     rows: list[dict[str, Value]] = []
     curves: dict[claims.Setting, Curve] = {}
     for done, (number, scale) in enumerate(cases, start=1):
-        past, new = (ask(data, RANGES, number, random) for _ in range(2))
+        past, new = (trials.ask(data, trials.RANGES, number, random) for _ in range(2))
         history = History.drawn(data, past, new, scale=scale, draws=_DRAWS, random=random)
-        for prior in (UNIFORM, BOUGHT):
+        for prior in (trials.UNIFORM, trials.BOUGHT):
             kernel = KernelTrial(history, priors[prior]).curve(np.geomspace(3e3, 3e5, 9).tolist(), _DRAWS)
             trial = EntropyTrial(history, priors[prior], _effort(settings.quick))
-            for method, curve in ((KERNEL, kernel), (ENTROPY, trial.curve(_bounds(settings.quick), few))):
+            for method, curve in ((trials.KERNEL, kernel), (trials.ENTROPY, trial.curve(_bounds(settings.quick), few))):
                 curves[number, scale, method, prior] = curve
                 best = curve.best(curve.past)
                 rows.append(
@@ -332,13 +308,13 @@ def _settings_chart(rows: Sequence[Mapping[str, Value]]) -> dict[str, Any]:
         "queries": [row for row in rows if row["noise scale"] == _SCALE],
         "noise scale": [row for row in rows if row["queries"] == _QUERIES],
     }
-    return stacked(
+    return charts.stacked(
         _prior_chart(
             own,
-            {KERNEL: KERNEL, ENTROPY: ENTROPY},
+            {trials.KERNEL: trials.KERNEL, trials.ENTROPY: trials.ENTROPY},
             "method",
-            x=logarithmic(name, _numbers(own, name), marked=_numbers(own, name), title=f"{name} ({words})"),
-            y=logarithmic("RMSE past", _numbers(own, "RMSE past"), title=_RMSE),
+            x=charts.logarithmic(name, _numbers(own, name), marked=_numbers(own, name), title=f"{name} ({words})"),
+            y=charts.logarithmic("RMSE past", _numbers(own, "RMSE past"), title=_RMSE),
             title=f"Error of past queries at the best alpha, by {name} (EDBT 2012, figure 4)",
         )
         for (name, own), words in zip(
@@ -353,13 +329,13 @@ def _settings_chart(rows: Sequence[Mapping[str, Value]]) -> dict[str, Any]:
 def _figure_5(settings: Settings) -> Outcome:
     """CPU seconds of the paper's kernel principal components, of the fast path (the same estimates), and of rows."""
     random, data, priors = _drawn(5, settings)
-    prior = priors[BOUGHT]
+    prior = priors[trials.BOUGHT]
     numbers = [_QUERIES // 10, _QUERIES // 5, 2 * _QUERIES // 5] + [_QUERIES] * (not settings.quick)
     rows: list[dict[str, Value]] = []
     for number in numbers:
-        asked = ask(data, RANGES, number, random)
+        asked = trials.ask(data, trials.RANGES, number, random)
         history = History.drawn(data, asked, asked, scale=_SCALE, draws=1, random=random)
-        answers = history.answers[0] - expected(asked.batch, prior, data.rows)
+        answers = history.answers[0] - trials.expected(asked.batch, prior, data.rows)
         noise = np.full(number, 2 * _SCALE**2)
         dense, slow = _timed(lambda: _dense(asked.batch, prior, answers, noise))  # noqa: B023
         fast, quick = _timed(lambda: _fast(asked.batch, prior, answers, noise))  # noqa: B023
@@ -367,8 +343,8 @@ def _figure_5(settings: Settings) -> Outcome:
         gap = float(np.abs(dense - fast).max() / np.abs(dense).max())
         rows.append(
             {
-                "queries": number, KERNEL: slow, "fast path": quick, ENTROPY: sampled, "ratio": slow / quick,
-                "gap": gap,
+                "queries": number, trials.KERNEL: slow, "fast path": quick, trials.ENTROPY: sampled,
+                "ratio": slow / quick, "gap": gap,
             }
         )  # fmt: skip
         settings.progress(len(rows), len(numbers))
@@ -382,7 +358,7 @@ def _figure_5(settings: Settings) -> Outcome:
 
 def _dense(batch: QueryBatch, prior: Prior, answers: Floats, noise: Floats) -> Floats:
     products = kernel_of_tables(batch, batch, prior)
-    universal = expected(batch, prior, 1.0)
+    universal = trials.expected(batch, prior, 1.0)
     products -= np.multiply.outer(universal, universal)
     eigen = Eigenqueries.of(products, answers, noise)
     return eigen.estimate(products, np.diag(products), 3e4)[0]
@@ -415,17 +391,17 @@ def _timed(work: Callable[[], Floats]) -> tuple[Floats, float]:
 
 
 def _times_chart(rows: Sequence[Mapping[str, Value]]) -> dict[str, Any]:
-    styles = looks(["fast path", KERNEL, ENTROPY])
+    styles = charts.looks(["fast path", trials.KERNEL, trials.ENTROPY])
     values = [{"queries": row["queries"], "method": name, "seconds": row[name]} for row in rows for name in styles]
     numbers = _numbers(values, "queries")
     place: dict[str, Any] = {
-        "x": logarithmic("queries", numbers, marked=numbers, title="past queries"),
-        "y": logarithmic("seconds", _numbers(values, "seconds"), title="CPU seconds here"),
+        "x": charts.logarithmic("queries", numbers, marked=numbers, title="past queries"),
+        "y": charts.logarithmic("seconds", _numbers(values, "seconds"), title="CPU seconds here"),
     }
-    return chart(
-        least(in_order(values, "method", styles), "seconds", within=["queries"]),
-        *curves("method", styles, width=_WIDTH, nested=True, **place),
-        rings(**place),
+    return charts.chart(
+        charts.least(charts.in_order(values, "method", styles), "seconds", within=["queries"]),
+        *charts.curves("method", styles, width=_WIDTH, nested=True, **place),
+        charts.rings(**place),
         title="Running time of both methods (EDBT 2012, figure 5)",
         caption=[
             "fast path: the same estimates as kernel PCA; ring: the shortest time",

@@ -8,7 +8,16 @@ import numpy as np
 
 from crosstally.typing import Floats
 from crosstally_lab.papers.edbt12.trials import BOUGHT, ENTROPY, KERNEL, RANGES, UNIFORM, Curve
-from crosstally_lab.papers.metrics import VERDICT_LEVEL, Interval, decided, mean_interval, ratio_interval, ratio_words
+from crosstally_lab.papers.metrics import (
+    VERDICT_LEVEL,
+    above,
+    below,
+    decided,
+    mean_interval,
+    ratio_interval,
+    ratio_words,
+    within,
+)
 from crosstally_lab.papers.outcomes import Claim, Value
 
 __all__ = [
@@ -33,10 +42,6 @@ def _best(curve: Curve) -> Floats:
     return np.asarray(curve.past[:, curve.best(curve.past)])
 
 
-def _below(ratios: Sequence[Interval], limit: float) -> bool | None:
-    return decided(holds=all(each.high <= limit for each in ratios), fails=any(each.low > limit for each in ratios))
-
-
 def alpha_claims(kind: str, curves: Mapping[tuple[str, str], Curve]) -> Iterator[Claim]:
     """What the paper says of figure 2."""
     boosts = {}
@@ -45,7 +50,7 @@ def alpha_claims(kind: str, curves: Mapping[tuple[str, str], Curve]) -> Iterator
         yield Claim(
             f"the prior gives a significant boost ({_BOOST} x) to {method}, at its best alpha (past {kind})",
             of="paper",
-            holds=_below([boosts[method]], _BOOST),
+            holds=within([boosts[method]], high=_BOOST),
             figure=ratio_words(boosts[method]),
         )
     kernel, entropy = boosts[KERNEL], boosts[ENTROPY]
@@ -59,7 +64,7 @@ def alpha_claims(kind: str, curves: Mapping[tuple[str, str], Curve]) -> Iterator
     yield Claim(
         f"the effect of the prior on kernel PCA vanishes (above {_VANISHES} x) when alpha grows (past {kind})",
         of="paper",
-        holds=decided(holds=last.low >= _VANISHES, fails=last.high < _VANISHES),
+        holds=within([last], low=_VANISHES),
         figure=f"{ratio_words(last)} at the largest alpha",
     )
     small = [ratio_interval(curve.past[:, 0], _best(curve)) for curve in curves.values()]
@@ -81,7 +86,7 @@ def default_claims(
     yield Claim(
         f"the default has at most 0.85 x the RMSE of the best single alpha, chosen on the truth (past {kind})",
         of="crosstally",
-        holds=_below([ratio], 0.85),
+        holds=within([ratio], high=0.85),
         figure=f"{ratio_words(ratio)}; raw answers {raw.mean():,.0f}",
     )
     if kind == RANGES:
@@ -106,7 +111,7 @@ def validation_claims(method: str, prior: str, curve: Curve, validated: Floats) 
     yield Claim(
         f"the alpha that cross-validation chooses is as good as the best one, to 5% ({method}, {prior} prior)",
         of="paper",
-        holds=_below([ratio], _AS_GOOD),
+        holds=within([ratio], high=_AS_GOOD),
         figure=ratio_words(ratio),
     )
     least = np.finfo(np.float64).tiny
@@ -114,7 +119,7 @@ def validation_claims(method: str, prior: str, curve: Curve, validated: Floats) 
     yield Claim(
         f"cross-validation overestimates the error, at the best alpha ({method}, {prior} prior)",
         of="paper",
-        holds=decided(holds=over.low > 1, fails=over.high <= 1),
+        holds=above([over], 1),
         figure=ratio_words(over),
     )
 
@@ -139,7 +144,7 @@ def setting_claims(curves: Mapping[Setting, Curve]) -> Iterator[Claim]:
     yield Claim(
         "with the best alpha the prior lowers the error of kernel PCA for every number of queries and every noise",
         of="crosstally",
-        holds=decided(holds=all(each.high < 1 for each in boosts), fails=any(each.low >= 1 for each in boosts)),
+        holds=below(boosts, 1),
         figure="; ".join(map(ratio_words, boosts)),
     )
 

@@ -25,21 +25,11 @@ from crosstally.notebook.history.synthetic_rows import synthesize
 from crosstally.query.queries import Cells
 from crosstally.releases import Release, Statement, publish
 from crosstally.typing import Floats
-from crosstally_lab.papers.charts import (
-    Look,
-    category,
-    chart,
-    curves,
-    in_order,
-    least,
-    logarithmic,
-    looks,
-    points,
-    rings,
-)
+from crosstally_lab.papers import charts
+from crosstally_lab.papers.charts import Look
 from crosstally_lab.papers.edbt12.census import Census, census
 from crosstally_lab.papers.edbt12.randomised_response import Perturbed, Range, flip, nearest_distribution, retain
-from crosstally_lab.papers.metrics import VERDICT_LEVEL, Interval, decided, mean_interval
+from crosstally_lab.papers.metrics import VERDICT_LEVEL, Interval, below, decided, mean_interval, within
 from crosstally_lab.papers.outcomes import Claim, Experiment, Outcome, Settings, Value
 
 __all__ = ["EXPERIMENTS"]
@@ -233,37 +223,37 @@ def _answer_claims(errors: Errors) -> Iterator[Claim]:
     ):
         tables = list(_means(errors, _RELEASE, ways))
         if tables:
-            above, below = (np.mean([errors[p, m] for p in tables], axis=0) for m in (ours, other))
-            ratio = mean_interval(above / below, level=VERDICT_LEVEL)
+            own, others = (np.mean([errors[p, m] for p in tables], axis=0) for m in (ours, other))
+            ratio = mean_interval(own / others, level=VERDICT_LEVEL)
             yield Claim(
                 f"{claim} ({len(tables)} tables of {ways} attributes)",
                 of="crosstally",
-                holds=decided(holds=ratio.high < 1.0, fails=ratio.low >= 1.0),
+                holds=below([ratio], 1.0),
                 figure=f"{_words(ratio)} x",
             )
 
 
 def _looks(rows: Sequence[Mapping[str, Value]]) -> dict[str, Look]:
-    return looks(dict.fromkeys(str(row["method"]) for row in rows))
+    return charts.looks(dict.fromkeys(str(row["method"]) for row in rows))
 
 
 def _tables_chart(rows: Sequence[Mapping[str, Value]]) -> dict[str, Any]:
     """A point for each table and method; points are hollow, since many lie on each other at 1."""
     shown = [row for row in rows if not str(row["method"]).endswith(_WHOLE)]
     values = [{**row, "panel": f"tables over {row['ways']} attributes"} for row in shown]
-    marks = points(
+    marks = charts.points(
         "method",
         _looks(shown),
         filled=False,
-        x=logarithmic("cells", [float(row["cells"] or 1) for row in shown], title="cells of the table"),
+        x=charts.logarithmic("cells", [float(row["cells"] or 1) for row in shown], title="cells of the table"),
         y={"field": "truncated", "type": "quantitative", "title": "L1 distance to the true shares, at most 1"},
     )
-    return chart(
+    return charts.chart(
         values,
         marks,
         title="Errors of joint distributions, truncated at 1 (EDBT 2012, figure 6)",
         caption="a point for each table and method: lower is better",
-        panels={"column": category("panel", title=None)},
+        panels={"column": charts.category("panel", title=None)},
         pale_grid=True,
         width=_WIDTH,
         height=_HEIGHT,
@@ -340,10 +330,7 @@ def _range_claims(found: Mapping[tuple[int, str], Sequence[float]]) -> Iterator[
         yield Claim(
             f"maximum entropy has at most half the RMSE of {method} for ranges over any number of attributes",
             of="paper",
-            holds=decided(
-                holds=all(each.high <= 0.5 for each in ratios.values()),
-                fails=any(each.low > 0.5 for each in ratios.values()),
-            ),
+            holds=within(ratios.values(), high=0.5),
             figure="; ".join(f"k={k}: {_words(each)} x" for k, each in ratios.items()),
         )
 
@@ -352,12 +339,14 @@ def _ranges_chart(rows: Sequence[Mapping[str, Value]]) -> dict[str, Any]:
     styles = _looks(rows)
     place: dict[str, Any] = {
         "x": {"field": "k", "type": "ordinal", "title": "attributes of a range", "axis": {"labelAngle": 0}},
-        "y": logarithmic("RMSE", [float(row["RMSE"] or 1) for row in rows], title="root mean square error, people"),
+        "y": charts.logarithmic(
+            "RMSE", [float(row["RMSE"] or 1) for row in rows], title="root mean square error, people"
+        ),
     }
-    return chart(
-        least(in_order(rows, "method", styles), "RMSE", within=["k"]),
-        *curves("method", styles, nested=True, **place),
-        rings(**place),
+    return charts.chart(
+        charts.least(charts.in_order(rows, "method", styles), "RMSE", within=["k"]),
+        *charts.curves("method", styles, nested=True, **place),
+        charts.rings(**place),
         title="Errors of ranges over some attributes (EDBT 2012, figure 7)",
         caption="ring: the least error",
         pale_grid=True,

@@ -9,10 +9,10 @@ from dataclasses import KW_ONLY, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.notebook.history.alpha import cross_validated, one_alpha
 from crosstally.notebook.history.bundles import QueryBatch, QueryGroup, parts_of, projected
 from crosstally.notebook.history.components import CovarianceModel, NoisyAnswers, Posterior
 from crosstally.notebook.history.constraints import Problem
+from crosstally.notebook.history.held_out import cross_validated, one_alpha
 from crosstally.notebook.history.likelihood import VariancePrior, fit
 from crosstally.notebook.history.prior import Prior
 from crosstally.typing import Floats

@@ -5,21 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from crosstally_lab.papers.charts import (
-    STAR,
-    Look,
-    category,
-    chart,
-    curves,
-    in_lanes,
-    least,
-    logarithmic,
-    looks,
-    points,
-    quantity,
-    rings,
-    stacked,
-)
+from crosstally_lab.papers import charts
+from crosstally_lab.papers.charts import Look
 from crosstally_lab.papers.icde13.methods import LEAST_SQUARES, ONE_TABLE, OWN
 from crosstally_lab.papers.outcomes import Value
 
@@ -31,7 +18,7 @@ Rows = Sequence[Mapping[str, Value]]
 _WHOLE, _GAPS = (1, 0), (5, 3)
 _LOOKS = {
     "crosstally": Look("#009E73", "circle", _WHOLE),
-    "I": Look("#000000", STAR, (1, 3)),
+    "I": Look("#000000", charts.STAR, (1, 3)),
     "Q": Look("#0072B2", "square", _GAPS),
     "Q+": Look("#0072B2", "diamond", _WHOLE),
     "F": Look("#D55E00", "triangle-up", _GAPS),
@@ -52,7 +39,7 @@ def error_chart(rows: Rows, title: str, *, epsilons: Sequence[float], default: s
     """
     largest = max(float(row["epsilon"] or 0) for row in rows)
     there = [row for row in rows if row["epsilon"] == largest]
-    return stacked([_by_epsilon(there, title, largest, epsilons, default), _by_recovery(there, largest)])
+    return charts.stacked([_by_epsilon(there, title, largest, epsilons, default), _by_recovery(there, largest)])
 
 
 def _by_epsilon(rows: Rows, title: str, largest: float, epsilons: Sequence[float], default: str) -> dict[str, Any]:
@@ -69,22 +56,14 @@ def _by_epsilon(rows: Rows, title: str, largest: float, epsilons: Sequence[float
         if row["method"] != default or epsilon == largest
     ]
     styles = _shown(values)
-    room = _LANE * len(styles)
-    pixel = (max(epsilons) - min(epsilons)) / (_PANEL - 2 * room)  # how much of ε it is
-    place: dict[str, Any] = {
-        "x": quantity(
-            "at",
-            domain=(min(epsilons) - pixel * room, max(epsilons) + pixel * room),
-            title="privacy budget ε",
-            axis={"values": list(epsilons), "grid": False, "format": "~g", "labelOverlap": True},
-        ),
-        "y": _along(values),
-    }
-    best = least(values, "relative_error", within=["workload", "epsilon"])
-    return chart(
-        in_lanes(best, "epsilon", list(styles), step=pixel * _LANE),
-        *curves("method", styles, **place),
-        rings(**place),
+    best = charts.least(values, "relative_error", within=["workload", "epsilon"])
+    placed, axis = charts.lanes(best, list(styles), ticks=epsilons, width=_PANEL, step=_LANE)
+    axis["axis"]["labelOverlap"] = True
+    place: dict[str, Any] = {"x": {**axis, "title": "privacy budget ε"}, "y": _along(values)}
+    return charts.chart(
+        placed,
+        *charts.curves("method", styles, **place),
+        charts.rings(**place),
         title=title,
         caption=[
             f"after least squares; {default} was run at ε = {largest:g} only; ring: the least error",
@@ -103,16 +82,16 @@ def _by_recovery(rows: Rows, largest: float) -> dict[str, Any]:
     ]
     recoveries = [OWN, LEAST_SQUARES, ONE_TABLE]
     others = dict.fromkeys(str(each["recovery"]) for each in values if each["recovery"] not in recoveries)
-    styles = looks([*others, *recoveries])
+    styles = charts.looks([*others, *recoveries])
     place: dict[str, Any] = {
-        "x": category("method", sort=list(_shown(values)), title=None, axis={"labelAngle": -60}),
-        "xOffset": category("side", sort=[OWN, "middle", LEAST_SQUARES], scale={"paddingOuter": 1.5}),
+        "x": charts.category("method", sort=list(_shown(values)), title=None, axis={"labelAngle": -60}),
+        "xOffset": charts.category("side", sort=[OWN, "middle", LEAST_SQUARES], scale={"paddingOuter": 1.5}),
         "y": _along(values),
     }
-    return chart(
-        least(values, "relative_error", within=["workload"]),
-        points("recovery", styles, **place),
-        rings(**place),
+    return charts.chart(
+        charts.least(values, "relative_error", within=["workload"]),
+        charts.points("recovery", styles, **place),
+        charts.rings(**place),
         title=f"Each recovery at ε = {largest:g}",
         caption=(
             "own: each table from its own measurement; least squares: from all; either: both are the same; "
@@ -128,27 +107,29 @@ def _shown(values: Iterable[Mapping[str, Any]]) -> dict[str, Look]:
 
 
 def _along(values: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    return logarithmic("relative_error", [float(each["relative_error"]) for each in values], title="relative error")
+    return charts.logarithmic(
+        "relative_error", [float(each["relative_error"]) for each in values], title="relative error"
+    )
 
 
 def _panels() -> dict[str, Any]:
-    panels = category("workload", sort=None, title=None)
+    panels = charts.category("workload", sort=None, title=None)
     return {"panels": panels, "across": 3, "pale_grid": True, "width": _PANEL, "height": _HEIGHT}
 
 
 def times_chart(rows: Rows, caption: str) -> dict[str, Any]:
     """A point for each method in its own lane, at the workload's place."""
-    values = least(rows, "seconds", within=["workload"])
+    values = charts.least(rows, "seconds", within=["workload"])
     styles = _shown(values)
     place: dict[str, Any] = {
-        "x": category("workload", sort=None, title="workload", axis={"labelAngle": 0}),
-        "xOffset": category("method", sort=list(styles)),
-        "y": logarithmic("seconds", [float(row["seconds"] or 1e-9) for row in rows], title="CPU seconds"),
+        "x": charts.category("workload", sort=None, title="workload", axis={"labelAngle": 0}),
+        "xOffset": charts.category("method", sort=list(styles)),
+        "y": charts.logarithmic("seconds", [float(row["seconds"] or 1e-9) for row in rows], title="CPU seconds"),
     }
-    return chart(
+    return charts.chart(
         values,
-        points("method", styles, **place),
-        rings(**place),
+        charts.points("method", styles, **place),
+        charts.rings(**place),
         title="Seconds from rows to consistent tables (ICDE 2013, figure 6)",
         caption=[caption, "ring: the shortest time"],
         pale_grid=True,

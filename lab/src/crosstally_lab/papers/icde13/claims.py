@@ -10,7 +10,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from crosstally_lab.papers.icde13.methods import LEAST_SQUARES, ONE_TABLE, OWN
-from crosstally_lab.papers.metrics import VERDICT_LEVEL, Interval, decided, mean_interval, ratio_interval
+from crosstally_lab.papers.metrics import VERDICT_LEVEL, Interval, above, mean_interval, ratio_interval, within
 from crosstally_lab.papers.outcomes import Claim, Value
 
 __all__ = ["Gain", "Measured", "adult_claims", "average_gain", "binary_claims", "gains", "time_claims"]
@@ -145,7 +145,7 @@ def binary_claims(measured: Sequence[Measured]) -> Iterator[Claim]:
             yield Claim(
                 f"C+ gains around 5% over C over all workloads: {_SAID[recovery]}, averaged over {average}",
                 of="paper",
-                holds=_within(gained, 0.025, 0.075),
+                holds=within([gained], 0.025, 0.075),
                 figure=f"{_percent(gained)}; around 5% is taken as 2.5% to 7.5%",
             )
     yield _never_worse(measured)
@@ -164,12 +164,6 @@ def _percent(interval: Interval) -> str:
     return f"{interval.estimate:.1%} ({interval.low:.1%} to {interval.high:.1%})"
 
 
-def _within(interval: Interval, low: float, high: float) -> bool | None:
-    return decided(
-        holds=interval.low >= low and interval.high <= high, fails=interval.low > high or interval.high < low
-    )
-
-
 def _gain_claims(
     measured: Sequence[Measured], method: str, workload: str, *, recovery: str, low: float, high: float
 ) -> Iterator[Claim]:
@@ -182,7 +176,7 @@ def _gain_claims(
             f"{method}+ gains {low:.0%} to {high:.0%} over {method} on {workload}: {_SAID[recovery]}, "
             f"averaged over {average}",
             of="paper",
-            holds=_within(interval, low, high),
+            holds=within([interval], low, high),
             figure=f"{_percent(interval)}{predicted}",
         )
 
@@ -193,19 +187,19 @@ def _order_claim(
     """On every workload each of some methods has more error than each of others, least squares on both sides."""
     found = {(each.workload, each.method): each.errors for each in measured if each.recovery != OWN}
     ratios = {
-        (workload, above, below): ratio_interval(found[workload, above], found[workload, below])
+        (workload, upper, lower): ratio_interval(found[workload, upper], found[workload, lower])
         for workload in dict.fromkeys(each.workload for each in measured)
-        for above in worse
-        for below in better
+        for upper in worse
+        for lower in better
     }
-    (workload, above, below), least = min(ratios.items(), key=lambda item: item[1].estimate)
+    (workload, upper, lower), least = min(ratios.items(), key=lambda item: item[1].estimate)
     broken = sum(ratio.low <= 1 for ratio in ratios.values())
     return Claim(
         claim,
         of="crosstally" if of == "crosstally" else "paper",
-        holds=decided(holds=broken == 0, fails=any(ratio.high <= 1 for ratio in ratios.values())),
+        holds=above(ratios.values(), 1),
         figure=f"not certain in {broken} of {len(ratios)} comparisons; the least ratio is {least.estimate:.2f} "
-        f"({least.low:.2f} to {least.high:.2f}), {above} over {below} on {workload}",
+        f"({least.low:.2f} to {least.high:.2f}), {upper} over {lower} on {workload}",
     )
 
 
@@ -232,9 +226,7 @@ def _never_worse(measured: Sequence[Measured]) -> Claim:
     return Claim(
         "optimal budgets are reliably better than uniform ones, or equal, for the same strategy",
         of="paper",
-        holds=decided(
-            holds=all(gain.interval.low >= 0 for gain in found), fails=any(gain.interval.high < 0 for gain in found)
-        ),
+        holds=within([gain.interval for gain in found], low=0),
         figure=f"gains from {said[0]} to {said[1]}",
     )
 

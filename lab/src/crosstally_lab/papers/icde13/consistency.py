@@ -19,7 +19,7 @@ from crosstally.errors import CrosstallyError, QueryError, TooManyCellsError
 from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells
 from crosstally.residuals import combine, rebuild
-from crosstally.residuals.layout import Layout
+from crosstally.residuals.axes import Layout
 from crosstally.schema import Schema
 from crosstally.typing import Floats
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from pathlib import Path
 
@@ -111,26 +110,26 @@ def binary(path: Path | None) -> Rows:
 # Figures 4 and 5: relative error
 
 
-@dataclass(frozen=True, slots=True)
-class _Figure:
-    """A figure of relative errors: where its rows come from, and what the paper says of it."""
+def _figure(
+    name: str,
+    title: str,
+    rows_of: Callable[[Path | None], Rows],
+    claims: Callable[[Sequence[Measured]], Iterator[Claim]],
+) -> Experiment:
+    """A figure of relative errors, from where its rows come and what the paper says of it."""
 
-    name: str
-    title: str
-    _: KW_ONLY
-    rows: Callable[[Path | None], Rows]
-    claims: Callable[[Sequence[Measured]], Iterator[Claim]]
-
-    def run(self, settings: Settings) -> Outcome:
+    def run(settings: Settings) -> Outcome:
         """The errors of all methods on all workloads, and the verdicts."""
-        data = self.rows(settings.data)
+        data = rows_of(settings.data)
         measured = _measure(data, settings, _QUICK_DRAWS if settings.quick else _FULL_DRAWS)
         grid = _QUICK_GRID if settings.quick else _FULL_GRID
         rows = [row for each in measured for row in _error_rows(each, data.label, grid)]
         rows += _default_rows(data)
         gained = [{"data": data.label, **gain.to_row()} for gain in gains(measured)]
-        shown = error_chart(rows, self.title, epsilons=_FULL_GRID, default=_DEFAULT)
-        return Outcome(self.name, (*rows, *gained), claims=tuple(self.claims(measured)), chart=shown)
+        shown = error_chart(rows, title, epsilons=_FULL_GRID, default=_DEFAULT)
+        return Outcome(name, (*rows, *gained), claims=tuple(claims(measured)), chart=shown)
+
+    return Experiment(name, title, run)
 
 
 def _default_rows(data: Rows) -> Iterator[dict[str, Value]]:
@@ -286,21 +285,9 @@ def _end_to_end(data: Rows, method: Method, workload: Workload) -> None:
     simulation(method, data.schema, workload).errors(np.random.default_rng(6))
 
 
-_FIGURES = (
-    _Figure(
-        "icde13-figure-4",
-        "Uniform and optimal budgets on Adult (ICDE 2013, figure 4)",
-        rows=adult,
-        claims=adult_claims,
-    ),
-    _Figure(
-        "icde13-figure-5",
-        "Uniform and optimal budgets on 16 binary attributes (ICDE 2013, figure 5)",
-        rows=binary,
-        claims=binary_claims,
-    ),
-)
+_TITLE = "Uniform and optimal budgets on {} (ICDE 2013, figure {})"
 EXPERIMENTS = (
-    *(Experiment(figure.name, figure.title, figure.run) for figure in _FIGURES),
+    _figure("icde13-figure-4", _TITLE.format("Adult", 4), adult, adult_claims),
+    _figure("icde13-figure-5", _TITLE.format("16 binary attributes", 5), binary, binary_claims),
     Experiment("icde13-figure-6", "Seconds of each method on 16 binary attributes (ICDE 2013, figure 6)", _times),
 )

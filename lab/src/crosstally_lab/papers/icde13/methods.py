@@ -22,8 +22,7 @@ from crosstally.query.queries import MAX_CELLS, Contrast
 from crosstally.residuals.combining import combine
 from crosstally.schema import Schema
 from crosstally.strategies.clustered import GreedyMerge
-from crosstally.strategies.direct import Direct
-from crosstally.strategies.flat import Flat
+from crosstally.strategies.direct import Direct, Flat
 from crosstally.strategies.fourier import Fourier, bit_table, bit_workload
 from crosstally.typing import Floats
 from crosstally.workload import Workload

@@ -21,7 +21,7 @@ from crosstally.typing import Floats
 from crosstally_lab.generate.chains import markov_chain
 from crosstally_lab.papers.charts import category, chart, dots, layer, legend, logarithmic
 from crosstally_lab.papers.data import Rows, read_binary
-from crosstally_lab.papers.metrics import VERDICT_LEVEL, decided, ratio_interval, share_interval
+from crosstally_lab.papers.metrics import VERDICT_LEVEL, below, ratio_interval, share_interval, within
 from crosstally_lab.papers.outcomes import Claim, Experiment, Outcome, Settings, Value
 from crosstally_lab.papers.pods07.shift import gamma_shift, needed_shift, paper_shift
 
@@ -238,15 +238,16 @@ def _default_rows(ours: Mapping[int, Sequence[Mapping[int, float]]], label: str)
     for attributes, draws in ours.items():
         for ways in draws[0]:
             errors = [each[ways] for each in draws]
-            yield {
-                "data": label,
-                "attributes": attributes,
-                "measured": _DEFAULT,
-                "ways": ways,
-                "draws": len(errors),
-                "mean_largest_l1_error": float(np.mean(errors)),
-                "q95_largest_l1_error": float(np.quantile(errors, 0.95)),
-            }
+            yield {"data": label, "attributes": attributes, "measured": _DEFAULT, "ways": ways, **_summary(errors)}
+
+
+def _summary(errors: Sequence[float]) -> dict[str, Value]:
+    """The largest errors of all draws."""
+    return {
+        "draws": len(errors),
+        "mean_largest_l1_error": float(np.mean(errors)),
+        "q95_largest_l1_error": float(np.quantile(errors, 0.95)),
+    }
 
 
 def _rows_of(runs: Sequence[Run], label: str) -> Iterator[dict[str, Value]]:
@@ -261,9 +262,7 @@ def _rows_of(runs: Sequence[Run], label: str) -> Iterator[dict[str, Value]]:
                 "measured": measured,
                 "ways": ways,
                 "scale": some[0].scale,
-                "draws": len(some),
-                "mean_largest_l1_error": float(np.mean(errors)),
-                "q95_largest_l1_error": float(np.quantile(errors, 0.95)),
+                **_summary(errors),
                 "bound": bound,
                 "times_too_large": bound / float(np.quantile(errors, 0.95)),
                 "mean_cells": float(np.mean([run.cells for run in some])),
@@ -288,7 +287,7 @@ def run_claims(runs: Sequence[Run]) -> Iterator[Claim]:
         yield Claim(
             f"the L1 error of every table is within the bound of {claim}, which may fail in {_DELTA:.0%} of draws",
             of="paper",
-            holds=decided(holds=beyond.high <= _DELTA, fails=beyond.low > _DELTA),
+            holds=within([beyond], high=_DELTA),
             figure=f"beyond it in {sum(map(_beyond, some))} of {len(some)} draws (at most {beyond.high:.1%}); "
             f"the bound is {min(loose):.0f} to {max(loose):.0f} times the largest error of a draw",
         )
@@ -313,7 +312,7 @@ def run_claims(runs: Sequence[Run]) -> Iterator[Claim]:
     yield Claim(
         "the exact sensitivity gives tables nearer to the truth than the paper's 2|B|",
         of="crosstally",
-        holds=decided(holds=ratio.high < 1, fails=ratio.low >= 1),
+        holds=below([ratio], 1),
         figure=f"largest L1 error of a pair: {ratio.estimate:.2f} times that with the paper's "
         f"({ratio.low:.2f} to {ratio.high:.2f})",
     )
@@ -368,7 +367,7 @@ def shift_claims(shifts: Floats) -> Iterator[Claim]:
         yield Claim(
             f"corollary 1: with 4t|B|^2/epsilon added no cell is negative with probability 1 - exp(-t), t = {t:g}",
             of="paper",
-            holds=decided(holds=share.low >= said, fails=share.high < said),
+            holds=within([share], low=said),
             figure=f"{share.estimate:.1%} ({share.low:.1%} to {share.high:.1%}) of tables of the noise alone, "
             f"where {said:.1%} are claimed; |B| = {number}",
         )
@@ -378,7 +377,7 @@ def shift_claims(shifts: Floats) -> Iterator[Claim]:
     yield Claim(
         "adding 60% of the Gamma quantile of the noise's L1 norm is enough for 95%: cells are sums with signs",
         of="crosstally",
-        holds=decided(holds=enough.low >= 1 - _SHIFT_FAILURE, fails=enough.high < 1 - _SHIFT_FAILURE),
+        holds=within([enough], low=1 - _SHIFT_FAILURE),
         figure=f"simulated quantile {simulated:,.0f} against {gamma:,.0f}",
     )
 

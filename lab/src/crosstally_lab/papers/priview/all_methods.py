@@ -14,28 +14,11 @@ from crosstally.typing import Floats
 from crosstally.workload import Workload
 from crosstally_lab.papers import baselines
 from crosstally_lab.papers.data import visits
-from crosstally_lab.papers.metrics import Interval, candlestick, decided, ratio_interval, ratio_words, span_words
+from crosstally_lab.papers.metrics import above, band, ratio_interval, ratio_words, span_words, within
 from crosstally_lab.papers.outcomes import Claim, Experiment, Outcome, Settings, Value
+from crosstally_lab.papers.priview import trials
 from crosstally_lab.papers.priview.candlesticks import candlesticks
-from crosstally_lab.papers.priview.trials import (
-    DEFAULT,
-    DISTANCE,
-    RUNS,
-    Answers,
-    Case,
-    Cell,
-    Design,
-    Names,
-    Scores,
-    Steps,
-    case_of,
-    cells_of,
-    default_scores,
-    ratio,
-    read,
-    released,
-    rows_of,
-)
+from crosstally_lab.papers.priview.trials import Answers, Case, Cell, Design, Names, Scores, Steps
 
 __all__ = ["EXPERIMENTS", "all_methods_claims"]
 
@@ -54,7 +37,7 @@ _ORDER = (
     *(_PRIVIEW, _FLAT, _CUBES, _EIGEN, _LOW_RANK, _FOURIER, _PROGRAM, _DIRECT, _MWEM),
     *_GAMMAS,
     _UNIFORM,
-    DEFAULT,
+    trials.DEFAULT,
 )
 _EXACT = "without_noise"  # the column of what learning errs without noise, drawn as a star
 # What the paper's words are taken to mean, in ratios of errors: as well as, comparable, essentially the same.
@@ -81,7 +64,7 @@ class _Trial:
     def of(cls, settings: Settings) -> _Trial:
         data = visits(_ATTRIBUTES, np.random.default_rng(1), path=settings.data)
         tables = {k: Workload.all_ways(data.schema, k).tables for k in (*_WAYS, _ATTRIBUTES)}
-        case = case_of(data, tables)
+        case = trials.case_of(data, tables)
         return cls(case, case.truth[data.schema.names])
 
     def axes(self, names: Names) -> tuple[int, ...]:
@@ -91,7 +74,7 @@ class _Trial:
     def sums(self, table: Floats) -> Answers:
         """Tables summed from a full one; without negative cells, and with the true number of rows."""
         return lambda tables: [
-            baselines.corrected(_margin(table, self.axes(names)), self.case.rows) for names in tables
+            baselines.corrected(baselines.margin(table, self.axes(names)), self.case.rows) for names in tables
         ]
 
     def each(self, baseline: Callable[[NDArray[np.int64]], Floats]) -> Answers:
@@ -99,13 +82,9 @@ class _Trial:
         return lambda tables: [baseline(self.case.truth[names]) for names in tables]
 
 
-def _margin(table: Floats, axes: Sequence[int]) -> Floats:
-    return np.asarray(table.sum(axis=tuple(axis for axis in range(table.ndim) if axis not in axes)))
-
-
 def _figure_1(settings: Settings) -> Outcome:
     trial = _Trial.of(settings)
-    steps = Steps(len(_EPSILONS) * (_MANY_RUNS + len(_WAYS) * RUNS), settings.progress)
+    steps = Steps(len(_EPSILONS) * (_MANY_RUNS + len(_WAYS) * trials.RUNS), settings.progress)
     designs = {
         (name, k): design(_ATTRIBUTES, k)
         for name, design in ((_EIGEN, baselines.eigen_design), (_LOW_RANK, baselines.low_rank))
@@ -114,7 +93,7 @@ def _figure_1(settings: Settings) -> Outcome:
     scores = [score for epsilon in _EPSILONS for score in _scores(trial, epsilon, designs, steps)]
     exact = {name: list(_approximations(trial, gamma)) for name, gamma in _GAMMAS.items()}
     chosen = {k: baselines.chosen_cuboids(_ATTRIBUTES, k) for k in _WAYS}
-    rows = tuple(_with_exact(rows_of(scores), exact))
+    rows = tuple(_with_exact(trials.rows_of(scores), exact))
     title = (
         f"All methods on {trial.case.data.label}, d = {_ATTRIBUTES}; PriView uses C2(6,{_DESIGN.views(_ATTRIBUTES)})"
     )
@@ -128,7 +107,7 @@ def _figure_1(settings: Settings) -> Outcome:
             order=_ORDER,
             star=_EXACT,
             star_words="learning without noise",
-            runs=f"{_MANY_RUNS} runs (Fourier + LP and MWEM: {RUNS}, crosstally: 2)",
+            runs=f"{_MANY_RUNS} runs (Fourier + LP and MWEM: {trials.RUNS}, crosstally: 2)",
         ),
     )
 
@@ -137,11 +116,8 @@ def _scores(
     trial: _Trial, epsilon: float, designs: Mapping[tuple[str, int], baselines.MatrixStrategy], steps: Steps
 ) -> Iterator[Scores]:
     case, random = trial.case, np.random.default_rng([1, round(10 * epsilon)])
-    releases = []
-    for _ in range(_MANY_RUNS):
-        releases.append(read(released(case, _DESIGN, epsilon)))
-        steps()
-    yield from default_scores(case, epsilon, _WAYS)
+    releases = [trials.read(each) for each in trials.runs_of(case, _DESIGN, epsilon, steps, _MANY_RUNS)]
+    yield from trials.default_scores(case, epsilon, _WAYS)
     flats = [trial.sums(baselines.flat(trial.full, epsilon=epsilon, random=random)) for _ in range(_MANY_RUNS)]
     for k in _WAYS:
         of = partial(Scores.of, case=case, epsilon=epsilon, k=k)
@@ -156,10 +132,11 @@ def _scores(
         for name, baseline in zip(_ONE_BY_ONE, noisy, strict=True):
             yield of(name, answers=[trial.each(baseline)] * _MANY_RUNS)
         programs, weights = [], []
-        for _ in range(RUNS):
+        for _ in range(trials.RUNS):
             table = baselines.fourier_program(trial.full, ways=k, epsilon=epsilon, random=random)
             programs.append(trial.sums(table))
-            weights.append(trial.sums(baselines.mwem(case.data.table, case.data.schema, ways=k, epsilon=epsilon)))
+            rounds = baselines.mwem(case.data.table, case.data.schema, ways=k, epsilon=epsilon)
+            weights.append(trial.sums(rounds[-1]))
             steps()
         yield of(_PROGRAM, answers=programs)
         yield of(_MWEM, answers=weights, note=f"{baselines.mwem_rounds(_ATTRIBUTES)} rounds")
@@ -199,7 +176,7 @@ def _with_exact(rows: Iterator[dict[str, Value]], exact: Mapping[str, Sequence[S
     }
     for row in rows:
         key = (row["method"], row["data"], row["epsilon"], row["k"])
-        yield {**row, _EXACT: means.get(key) if row["metric"] == DISTANCE else None}
+        yield {**row, _EXACT: means.get(key) if row["metric"] == trials.DISTANCE else None}
 
 
 # Verdicts
@@ -209,7 +186,7 @@ def all_methods_claims(
     scores: Sequence[Scores], exact: Sequence[Scores], chosen: Mapping[int, Sequence[Sequence[int]]]
 ) -> Iterator[Claim]:
     """The verdicts of figure 1; ``exact`` are learning's scores without noise, ``chosen`` the cuboids for each k."""
-    cells = cells_of(scores)
+    cells = trials.cells_of(scores)
     yield _at_most(scores, cells, _PRIVIEW, _FLAT, f"PriView performs as well as Flat: at most {_ALIKE} x its error")
     yield _worse(scores, cells, _DIRECT, (_FLAT,), "Direct is worse than Flat")
     yield _alike(scores, cells, _PROGRAM, _FOURIER, "Fourier before and after the linear program are comparable")
@@ -226,13 +203,9 @@ def all_methods_claims(
         others = (_FLAT, _PRIVIEW)
         yield _worse(scores, cells, name, others, f"the matrix mechanism ({name}) is worse than Flat and PriView")
     yield _learning_claim(scores, exact, cells)
-    noisy = [ratio([*_only(scores, _FINEST), *_renamed(exact)], cell, _FINEST, _EXACT) for cell in cells]
-    yield Claim(
-        f"with gamma = 1/8 noise dominates the error of learning: more than {_DOMINATES:.3g} x that without noise",
-        of="paper",
-        holds=_above(noisy, _DOMINATES),
-        figure=span_words(noisy),
-    )
+    noisy = [trials.ratio([*_only(scores, _FINEST), *_renamed(exact)], cell, _FINEST, _EXACT) for cell in cells]
+    said = f"with gamma = 1/8 noise dominates the error of learning: more than {_DOMINATES:.3g} x that without noise"
+    yield trials.span_claim(said, noisy, above(noisy, _DOMINATES))
     yield _worse(scores, cells, _MWEM, (_FLAT, _DIRECT), "MWEM is worse than Flat and Direct")
     yield _band_claim(scores, cells)
 
@@ -246,37 +219,25 @@ def _renamed(exact: Sequence[Scores]) -> list[Scores]:
     return [replace(each, method=_EXACT) for each in _only(exact, _FINEST)]
 
 
-def _above(ratios: Sequence[Interval], limit: float) -> bool | None:
-    return decided(holds=all(each.low > limit for each in ratios), fails=any(each.high <= limit for each in ratios))
-
-
-def _at_most(scores: Sequence[Scores], cells: Sequence[Cell], above: str, below: str, claim: str) -> Claim:
-    found = {cell: ratio(scores, cell, above, below) for cell in cells}
-    holds = decided(
-        holds=all(each.high <= _ALIKE for each in found.values()),
-        fails=any(each.low > _ALIKE for each in found.values()),
-    )
+def _at_most(scores: Sequence[Scores], cells: Sequence[Cell], upper: str, lower: str, claim: str) -> Claim:
+    found = {cell: trials.ratio(scores, cell, upper, lower) for cell in cells}
     words = "; ".join(f"ε = {epsilon:g}, k = {k}: {ratio_words(each)}" for (_, epsilon, k), each in found.items())
-    return Claim(claim, of="paper", holds=holds, figure=words)
+    return Claim(claim, of="paper", holds=within(found.values(), high=_ALIKE), figure=words)
 
 
-def _alike(scores: Sequence[Scores], cells: Sequence[Cell], above: str, below: str, claim: str) -> Claim:
-    found = [ratio(scores, cell, above, below) for cell in cells]
-    holds = decided(
-        holds=all(each.low >= 1 / _ALIKE and each.high <= _ALIKE for each in found),
-        fails=any(each.high < 1 / _ALIKE or each.low > _ALIKE for each in found),
-    )
-    return Claim(f"{claim}: within {_ALIKE} x", of="paper", holds=holds, figure=span_words(found))
+def _alike(scores: Sequence[Scores], cells: Sequence[Cell], upper: str, lower: str, claim: str) -> Claim:
+    found = [trials.ratio(scores, cell, upper, lower) for cell in cells]
+    return trials.span_claim(f"{claim}: within {_ALIKE} x", found, within(found, 1 / _ALIKE, _ALIKE))
 
 
-def _worse(scores: Sequence[Scores], cells: Sequence[Cell], above: str, others: Sequence[str], claim: str) -> Claim:
+def _worse(scores: Sequence[Scores], cells: Sequence[Cell], upper: str, others: Sequence[str], claim: str) -> Claim:
     """The claim that a method has a larger error than others, in every setting."""
-    found = {name: [ratio(scores, cell, above, name) for cell in cells] for name in others}
+    found = {name: [trials.ratio(scores, cell, upper, name) for cell in cells] for name in others}
     return Claim(
         f"{claim} in every setting",
         of="paper",
-        holds=_above([each for group in found.values() for each in group], 1),
-        figure="; ".join(f"{above} over {name} {span_words(group)}" for name, group in found.items()),
+        holds=above([each for group in found.values() for each in group], 1),
+        figure="; ".join(f"{upper} over {name} {span_words(group)}" for name, group in found.items()),
     )
 
 
@@ -287,11 +248,11 @@ def _learning_claim(scores: Sequence[Scores], exact: Sequence[Scores], cells: Se
         there = [each for each in scores if each.cell == cell and each.method not in (*_GAMMAS, _UNIFORM)]
         worst = max(there, key=lambda each: float(each.distance.mean()))
         best = min((each for each in exact if each.cell == cell), key=lambda each: float(each.distance.mean()))
-        found.append(ratio([worst, best], cell, best.method, worst.method))
+        found.append(trials.ratio([worst, best], cell, best.method, worst.method))
     return Claim(
         "even without noise learning is worse than every other method but Uniform, in every setting",
         of="paper",
-        holds=_above(found, 1),
+        holds=above(found, 1),
         figure=f"the best polynomial over the worst other method: {span_words(found)}",
     )
 
@@ -301,15 +262,10 @@ def _band_claim(scores: Sequence[Scores], cells: Sequence[Cell]) -> Claim:
     found = []
     for epsilon in dict.fromkeys(cell[1] for cell in cells):
         grids = {each.k: each.distance for each in _only(scores, _MWEM) if each.epsilon == epsilon}
-        sticks = {k: [candlestick(run) for run in grids[k]] for k in (2, 4)}
-        bands = {k: [each.top / each.low for each in sticks[k]] for k in sticks}
+        bands = {k: [band(run) for run in grids[k]] for k in (2, 4)}
         found.append(ratio_interval(bands[2], bands[4]))
-    return Claim(
-        "the errors of MWEM spread wider for k = 2 than for k = 4 (95th over 25th percentile)",
-        of="paper",
-        holds=_above(found, 1),
-        figure=span_words(found),
-    )
+    said = "the errors of MWEM spread wider for k = 2 than for k = 4 (95th over 25th percentile)"
+    return trials.span_claim(said, found, above(found, 1))
 
 
 EXPERIMENTS = (Experiment("priview-figure-1", "All methods on nine attributes of MSNBC (PriView, 5.1)", _figure_1),)

@@ -10,24 +10,11 @@ import numpy as np
 from crosstally.errors import CrosstallyError
 from crosstally_lab.generate.chains import markov_chain
 from crosstally_lab.papers.data import Rows
-from crosstally_lab.papers.metrics import decided, grid_ratio_interval, ratio_words
+from crosstally_lab.papers.metrics import above, grid_ratio_interval, ratio_words
 from crosstally_lab.papers.outcomes import Claim, Experiment, Outcome, Settings
+from crosstally_lab.papers.priview import trials
 from crosstally_lab.papers.priview.candlesticks import candlesticks
-from crosstally_lab.papers.priview.trials import (
-    DEFAULT,
-    RUNS,
-    WAYS,
-    Case,
-    Design,
-    Names,
-    Scores,
-    Steps,
-    case_of,
-    default_scores,
-    read,
-    released,
-    rows_of,
-)
+from crosstally_lab.papers.priview.trials import Case, Design, Names, Scores, Steps
 
 __all__ = ["EXPERIMENTS", "chain_claims", "consecutive"]
 
@@ -50,13 +37,13 @@ def consecutive(names: Names, k: int, step: int = 1) -> list[Names]:
 def _figure_5(settings: Settings) -> Outcome:
     if settings.data is not None:
         raise CrosstallyError("priview-figure-5 takes no data: its rows are Markov chains")
-    steps = Steps(len(_ORDERS) * RUNS, settings.progress)
+    steps = Steps(len(_ORDERS) * trials.RUNS, settings.progress)
     scores, ours = list[Scores](), list[Scores]()
     for order in _ORDERS:
         case = _case(order, _EVERY if settings.quick else 1)
         scores += _scores(order, case, steps)
         ours += _default_scores(order, case)
-    rows = tuple(rows_of([*scores, *ours]))
+    rows = tuple(trials.rows_of([*scores, *ours]))
     title = f"PriView on Markov chains of order 1 to 7, {_DESIGN.name} with {_DESIGN.views(_ATTRIBUTES)} views"
     return Outcome(
         "priview-figure-5",
@@ -71,23 +58,22 @@ def _name(order: int) -> str:
 
 
 def _scores(order: int, case: Case, steps: Steps) -> Iterator[Scores]:
-    runs = []
-    for _ in range(RUNS):
-        runs.append(read(released(case, _DESIGN, _EPSILON)))
-        steps()
-    for k in WAYS:
+    runs = [trials.read(each) for each in trials.runs_of(case, _DESIGN, _EPSILON, steps)]
+    for k in trials.WAYS:
         yield Scores.of(_name(order), case, runs, epsilon=_EPSILON, k=k)
 
 
 def _default_scores(order: int, case: Case) -> Iterator[Scores]:
     """The default release, in panels of its own: orders stand side by side."""
-    shown = replace(case, data=replace(case.data, label=f"{case.data.label}, {DEFAULT}"))
-    return default_scores(shown, _EPSILON, method=_name(order))
+    shown = replace(case, data=replace(case.data, label=f"{case.data.label}, {trials.DEFAULT}"))
+    return trials.default_scores(shown, _EPSILON, method=_name(order))
 
 
 def _case(order: int, every: int) -> Case:
     table, schema = markov_chain(_ROWS, _ATTRIBUTES, order, np.random.default_rng(order))
-    return case_of(Rows(table, schema, label="MCHAIN"), {k: consecutive(schema.names, k, every) for k in WAYS})
+    return trials.case_of(
+        Rows(table, schema, label="MCHAIN"), {k: consecutive(schema.names, k, every) for k in trials.WAYS}
+    )
 
 
 # Verdicts
@@ -105,10 +91,7 @@ def chain_claims(scores: Sequence[Scores]) -> Iterator[Claim]:
     yield Claim(
         "chains of order 3 have the largest error",
         of="paper",
-        holds=decided(
-            holds=all(interval.low > 1 for _, _, interval in found),
-            fails=any(interval.high <= 1 for _, _, interval in found),
-        ),
+        holds=above([interval for _, _, interval in found], 1),
         figure="; ".join(f"k = {k}: {ratio_words(interval)} that of {worst}" for k, worst, interval in found),
     )
 

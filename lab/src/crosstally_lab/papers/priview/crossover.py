@@ -9,17 +9,16 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
 
 from crosstally.budget import Budget
 from crosstally.errors import CrosstallyError
-from crosstally.schema import Schema
 from crosstally.workload import Workload
 from crosstally_lab.generate.chains import markov_chain
 from crosstally_lab.papers.charts import category, chart, dots, layer, legend, quantity
+from crosstally_lab.papers.data import Rows
 from crosstally_lab.papers.metrics import VERDICT_LEVEL, Interval, decided, mean_interval, sum_of_squared_errors
 from crosstally_lab.papers.outcomes import Claim, Experiment, Outcome, Progress, Settings, Value
+from crosstally_lab.papers.priview.trials import Case, case_of
 
 if TYPE_CHECKING:
     from crosstally.plans.plan import Plan
@@ -152,27 +151,10 @@ def _formulas(d: int, k: int) -> dict[str, float]:
 # Measured on releases
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Case:
+def _case(d: int, k: int) -> Case:
     """Rows of a Markov chain and all their k-way tables."""
-
-    table: pa.Table
-    schema: Schema
-    _: KW_ONLY
-    k: int
-    truth: Mapping[tuple[str, ...], NDArray[np.int64]]
-
-
-def _case(d: int, k: int) -> _Case:
     table, schema = markov_chain(1000, d, 3, np.random.default_rng(d))
-    bits = {name: table[name].to_numpy().astype(np.int64) for name in schema.names}
-    truth = {}
-    for names in Workload.all_ways(schema, k).tables:
-        cell = np.zeros(table.num_rows, dtype=np.int64)
-        for name in names:
-            cell = 2 * cell + bits[name]
-        truth[names] = np.bincount(cell, minlength=2**k).reshape((2,) * k)
-    return _Case(table, schema, k=k, truth=truth)
+    return case_of(Rows(table, schema, label="MCHAIN"), {k: Workload.all_ways(schema, k).tables})
 
 
 def _measure(sizes: Sequence[tuple[int, int, int]], progress: Progress) -> Iterator[Measured]:
@@ -202,18 +184,18 @@ def _measure(sizes: Sequence[tuple[int, int, int]], progress: Progress) -> Itera
         yield _measured(_LEAST_SQUARES, fitted_errors, case, least_squares_error(d, k), _predicted(direct, k))
 
 
-def _plan(case: _Case, strategy: Strategy) -> Plan:
-    plan = strategy.plan(case.schema, Workload(tuple(case.truth)), Budget(epsilon=_EPSILON))
+def _plan(case: Case, strategy: Strategy) -> Plan:
+    plan = strategy.plan(case.data.schema, Workload(tuple(case.truth)), Budget(epsilon=_EPSILON))
     if plan is None:
         raise CrosstallyError(f"the strategy {strategy.name} plans nothing")
     return plan
 
 
-def _released(case: _Case, plan: Plan) -> Release:
+def _released(case: Case, plan: Plan) -> Release:
     """A new release of the rows, negative cells left as they are: the linear estimate."""
     from crosstally.pipeline import release
 
-    return release(case.table, plan=plan).refit(nonnegative="none")
+    return release(case.data.table, plan=plan).refit(nonnegative="none")
 
 
 def _predicted(plan: Plan, k: int) -> float:
@@ -221,23 +203,23 @@ def _predicted(plan: Plan, k: int) -> float:
     return float(2**k * np.mean([error**2 for error in plan.errors.values()]) / _UNIT)
 
 
-def _drawn_error(published: Release, case: _Case) -> float:
+def _drawn_error(published: Release, case: Case) -> float:
     """The squared error of a table as it was drawn."""
     tables = [(each.values, case.truth[each.query.attributes]) for each in published.measurements]
     return float(np.mean([sum_of_squared_errors(*pair) for pair in tables])) / _UNIT
 
 
-def _fitted_error(published: Release, case: _Case) -> float:
+def _fitted_error(published: Release, case: Case) -> float:
     """The squared error of a table after least squares."""
     answers = published.marginals(list(case.truth))
     pairs = zip((answer.values for answer in answers), case.truth.values(), strict=True)
     return float(np.mean([sum_of_squared_errors(*pair) for pair in pairs])) / _UNIT
 
 
-def _measured(strategy: str, errors: Sequence[float], case: _Case, formula: float, predicted: float) -> Measured:
+def _measured(strategy: str, errors: Sequence[float], case: Case, formula: float, predicted: float) -> Measured:
     interval = mean_interval(errors, level=VERDICT_LEVEL)
-    d = len(case.schema.names)
-    return Measured(strategy, interval, d=d, k=case.k, draws=len(errors), formula=formula, predicted=predicted)
+    d, (k,) = case.attributes, case.tables
+    return Measured(strategy, interval, d=d, k=k, draws=len(errors), formula=formula, predicted=predicted)
 
 
 def _default_row(d: int, k: int) -> dict[str, Value]:
@@ -245,7 +227,9 @@ def _default_row(d: int, k: int) -> dict[str, Value]:
     from crosstally.pipeline import release
 
     case = _case(d, k)
-    errors = [_fitted_error(release(case.table, case.schema, epsilon=_EPSILON), case) for _ in range(_DEFAULT_DRAWS)]
+    errors = [
+        _fitted_error(release(case.data.table, case.data.schema, epsilon=_EPSILON), case) for _ in range(_DEFAULT_DRAWS)
+    ]
     found = mean_interval(errors, level=VERDICT_LEVEL)
     shown = {"measured": found.estimate, "low": found.low, "high": found.high, "draws": _DEFAULT_DRAWS}
     return _row(_DEFAULT, d, k, None, _DISCRETE) | shown

@@ -7,29 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from crosstally_lab.papers.data import clicks
-from crosstally_lab.papers.metrics import Interval, candlestick, decided, ratio_interval, span_words
+from crosstally_lab.papers.metrics import Interval, band, below, ratio_interval, span_words, within
 from crosstally_lab.papers.outcomes import Claim, Experiment, Outcome, Settings
+from crosstally_lab.papers.priview import trials
 from crosstally_lab.papers.priview.candlesticks import candlesticks
 from crosstally_lab.papers.priview.comparison import cover_of
-from crosstally_lab.papers.priview.trials import (
-    DEFAULT,
-    KOSARAK_ROWS,
-    RUNS,
-    WAYS,
-    Case,
-    Cell,
-    Design,
-    Scores,
-    Steps,
-    case_of,
-    cells_of,
-    default_scores,
-    random_tables,
-    ratio,
-    read,
-    released,
-    rows_of,
-)
+from crosstally_lab.papers.priview.trials import Case, Cell, Design, Scores, Steps
 
 __all__ = ["EXPERIMENTS", "design_claims"]
 
@@ -45,13 +28,13 @@ _WANTED_NOISE = 0.002  # the middle of the noise errors that the paper's rule wa
 def _figure_6(settings: Settings) -> Outcome:
     designs = _QUICK if settings.quick else _FULL
     random = np.random.default_rng(6)
-    data = clicks(KOSARAK_ROWS, random, path=settings.data)
+    data = clicks(trials.KOSARAK_ROWS, random, path=settings.data)
     number = _QUICK_TABLES if settings.quick else _FULL_TABLES
-    case = case_of(data, {k: random_tables(data.schema.names, k, number, random) for k in WAYS})
-    steps = Steps(len(designs) * len(_EPSILONS) * RUNS, settings.progress)
+    case = trials.case_of(data, {k: trials.random_tables(data.schema.names, k, number, random) for k in trials.WAYS})
+    steps = Steps(len(designs) * len(_EPSILONS) * trials.RUNS, settings.progress)
     scores = [score for design in designs for score in _scores(case, design, steps)]
-    ours = [score for epsilon in _EPSILONS for score in default_scores(case, epsilon)]
-    rows = tuple(rows_of([*scores, *ours]))
+    ours = [score for epsilon in _EPSILONS for score in trials.default_scores(case, epsilon)]
+    rows = tuple(trials.rows_of([*scores, *ours]))
     chosen = {epsilon: Design(8, cover_of(case, epsilon)).name for epsilon in _EPSILONS}
     return Outcome(
         "priview-figure-6",
@@ -60,7 +43,7 @@ def _figure_6(settings: Settings) -> Outcome:
         chart=candlesticks(
             rows,
             title="Different views, C_t(l), and the default release",
-            order=[*(design.name for design in designs), DEFAULT],
+            order=[*(design.name for design in designs), trials.DEFAULT],
             star="noise_error",
         ),
     )
@@ -69,12 +52,9 @@ def _figure_6(settings: Settings) -> Outcome:
 def _scores(case: Case, design: Design, steps: Steps) -> Iterator[Scores]:
     note = f"{design.views(case.attributes)} views"
     for epsilon in _EPSILONS:
-        runs = []
-        for _ in range(RUNS):
-            runs.append(read(released(case, design, epsilon)))
-            steps()
+        runs = [trials.read(each) for each in trials.runs_of(case, design, epsilon, steps)]
         noise = design.noise(case, epsilon)
-        for k in WAYS:
+        for k in trials.WAYS:
             yield Scores.of(design.name, case, runs, epsilon=epsilon, k=k, note=note, noise=noise)
 
 
@@ -83,44 +63,23 @@ def _scores(case: Case, design: Design, steps: Steps) -> Iterator[Scores]:
 
 def design_claims(scores: Sequence[Scores], designs: Sequence[Design], chosen: Mapping[float, str]) -> Iterator[Claim]:
     """The verdicts of figure 6; ``chosen`` names the design of the rule for each epsilon."""
-    cells = cells_of(scores)
+    cells = trials.cells_of(scores)
     others = [design for design in designs if 7 <= design.size <= 11 and design.size != 8 and design.cover < 4]
-    pairs = [ratio(scores, cell, design.name, Design(8, design.cover).name) for cell in cells for design in others]
-    yield Claim(
-        f"views of 7 to 11 attributes perform similarly to views of 8: within {_SIMILAR} x",
-        of="paper",
-        holds=decided(
-            holds=all(each.low >= 1 / _SIMILAR and each.high <= _SIMILAR for each in pairs),
-            fails=any(each.high < 1 / _SIMILAR or each.low > _SIMILAR for each in pairs),
-        ),
-        figure=span_words(pairs),
-    )
+    pairs = [
+        trials.ratio(scores, cell, design.name, Design(8, design.cover).name) for cell in cells for design in others
+    ]
+    said = f"views of 7 to 11 attributes perform similarly to views of 8: within {_SIMILAR} x"
+    yield trials.span_claim(said, pairs, within(pairs, 1 / _SIMILAR, _SIMILAR))
     eight = [_over_best(scores, cell, Design(8, cover).name, designs, cover) for cell in cells for cover in (2, 3)]
-    yield Claim(
-        f"views of 8 perform reasonably: at most {_REASONABLE} x the best size that covers as much",
-        of="paper",
-        holds=_at_most(eight, _REASONABLE),
-        figure=span_words(eight),
-    )
+    said = f"views of 8 perform reasonably: at most {_REASONABLE} x the best size that covers as much"
+    yield trials.span_claim(said, eight, within(eight, high=_REASONABLE))
     yield _band_claim(scores, cells, designs)
     rule = [_over_best(scores, cell, chosen[cell[1]], designs) for cell in cells]
-    yield Claim(
-        f"the design that the rule chooses has at most {_SIMILAR} x the error of the best design shown",
-        of="paper",
-        holds=_at_most(rule, _SIMILAR),
-        figure=span_words(rule),
-    )
+    said = f"the design that the rule chooses has at most {_SIMILAR} x the error of the best design shown"
+    yield trials.span_claim(said, rule, within(rule, high=_SIMILAR))
     near = [_over_best(scores, cell, _nearest(scores, cell), designs) for cell in cells]
-    yield Claim(
-        f"the design whose noise error is nearest to {_WANTED_NOISE} has at most {_SIMILAR} x the error of the best",
-        of="paper",
-        holds=_at_most(near, _SIMILAR),
-        figure=span_words(near),
-    )
-
-
-def _at_most(ratios: Sequence[Interval], limit: float) -> bool | None:
-    return decided(holds=all(each.high <= limit for each in ratios), fails=any(each.low > limit for each in ratios))
+    said = f"the design whose noise error is nearest to {_WANTED_NOISE} has at most {_SIMILAR} x the error of the best"
+    yield trials.span_claim(said, near, within(near, high=_SIMILAR))
 
 
 def _over_best(
@@ -129,7 +88,7 @@ def _over_best(
     """The error of a design over that of the best one, among those that cover so many attributes together."""
     names = {design.name for design in designs if cover is None or design.cover == cover}
     means = {each.method: float(each.distance.mean()) for each in scores if each.cell == cell and each.method in names}
-    return ratio(scores, cell, name, min(means, key=lambda method: means[method]))
+    return trials.ratio(scores, cell, name, min(means, key=lambda method: means[method]))
 
 
 def _nearest(scores: Sequence[Scores], cell: Cell) -> str:
@@ -139,10 +98,7 @@ def _nearest(scores: Sequence[Scores], cell: Cell) -> str:
 
 def _band_claim(scores: Sequence[Scores], cells: Sequence[Cell], designs: Sequence[Design]) -> Claim:
     """Bands are compared run by run: the 95th over the 25th percentile of the errors of all tables."""
-    bands = {}
-    for each in scores:
-        sticks = [candlestick(run) for run in each.distance]
-        bands[each.cell, each.method] = [stick.top / stick.low for stick in sticks]
+    bands = {(each.cell, each.method): [band(run) for run in each.distance] for each in scores}
     sizes = [design.size for design in designs if design.cover == 3 and Design(design.size, 2) in designs]
     found = [
         ratio_interval(bands[cell, Design(size, 3).name], bands[cell, Design(size, 2).name])
@@ -152,7 +108,7 @@ def _band_claim(scores: Sequence[Scores], cells: Sequence[Cell], designs: Sequen
     return Claim(
         "designs that cover triples have a tighter band of errors than those that cover pairs",
         of="paper",
-        holds=decided(holds=all(each.high < 1 for each in found), fails=any(each.low >= 1 for each in found)),
+        holds=below(found, 1),
         figure=f"tighter in {sum(each.estimate < 1 for each in found)} of {len(found)} cases; width of the band "
         f"(95th over 25th percentile) over that of pairs {span_words(found)}",
     )

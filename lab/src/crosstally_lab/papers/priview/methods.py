@@ -10,35 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally_lab.papers.data import clicks, searches
-from crosstally_lab.papers.metrics import Interval, decided, span_words
+from crosstally_lab.papers.metrics import above, span_words, within
 from crosstally_lab.papers.outcomes import Claim, Experiment, Outcome, Settings
+from crosstally_lab.papers.priview import trials
 from crosstally_lab.papers.priview.candlesticks import candlesticks
-from crosstally_lab.papers.priview.trials import (
-    AOL_ROWS,
-    DEFAULT,
-    KOSARAK_ROWS,
-    RUNS,
-    WAYS,
-    Answers,
-    Case,
-    Cell,
-    Design,
-    Names,
-    Scores,
-    Steps,
-    Tables,
-    case_of,
-    cells_of,
-    default_scores,
-    exact_estimate,
-    filled,
-    random_tables,
-    ratio,
-    read,
-    released,
-    rows_of,
-)
+from crosstally_lab.papers.priview.trials import Answers, Case, Cell, Design, Names, Scores, Steps, Tables
 
 if TYPE_CHECKING:
     from crosstally.measurements import Measurement
@@ -53,39 +29,34 @@ Methods = Mapping[str, Callable[["Release"], Answers]]
 
 def _cases(settings: Settings) -> Iterator[tuple[Case, Design]]:
     """The paper's two data sets, each with the design that the paper used."""
-    random = np.random.default_rng(3)
     number = _QUICK_TABLES if settings.quick else _FULL_TABLES
-    sets = [(clicks(KOSARAK_ROWS, random, path=settings.data), Design(8, 3))]
-    if settings.data is None:
-        sets.append((searches(AOL_ROWS, random), Design(8, 2)))
-    for data, design in sets:
-        yield case_of(data, {k: random_tables(data.schema.names, k, number, random) for k in WAYS}), design
+    cases = trials.paper_cases(settings, np.random.default_rng(3), number)
+    yield from zip(cases, (Design(8, 3), Design(8, 2)), strict=False)
 
 
 def _scores(case: Case, design: Design, methods: Methods, steps: Steps) -> Iterator[Scores]:
     """The scores of all methods on the same releases, so that differences are the methods' own."""
-    releases = []
-    for _ in range(RUNS):
-        releases.append(released(case, design, _EPSILON))
-        steps()
+    releases = trials.runs_of(case, design, _EPSILON, steps)
     note = f"{design.name}, {design.views(case.attributes)} views"
     for name, method in methods.items():
         runs = [method(each) for each in releases]
-        for k in WAYS:
+        for k in trials.WAYS:
             yield Scores.of(name, case, runs, epsilon=_EPSILON, k=k, note=note)
             steps()
 
 
 def _run(settings: Settings, methods: Methods, *, exact: str | None) -> list[Scores]:
     cases = list(_cases(settings))
-    steps = Steps(len(cases) * (RUNS + len(methods) * len(WAYS)), settings.progress)
+    steps = Steps(len(cases) * (trials.RUNS + len(methods) * len(trials.WAYS)), settings.progress)
     scores: list[Scores] = []
     for case, design in cases:
         scores += _scores(case, design, methods, steps)
-        scores += default_scores(case, _EPSILON)
+        scores += trials.default_scores(case, _EPSILON)
         if exact is not None:
-            answers = [partial(filled, exact_estimate(case, design))]
-            scores += [Scores.of(exact, case, answers, epsilon=_EPSILON, k=k, note="without noise") for k in WAYS]
+            answers = [partial(trials.filled, trials.exact_estimate(case, design))]
+            scores += [
+                Scores.of(exact, case, answers, epsilon=_EPSILON, k=k, note="without noise") for k in trials.WAYS
+            ]
     return scores
 
 
@@ -96,7 +67,7 @@ _CME, _CLN, _CLP, _LP, _EXACT = "CME", "CLN", "CLP", "LP", "CME*"
 
 def from_raw_views(measurements: Sequence[Measurement], tables: Sequence[Names]) -> Tables:
     """PriView's LP: the tables nearest to the noisy views as they were drawn, in the largest difference of a cell."""
-    from crosstally.answers.unmeasured.linear_program import least_difference
+    from crosstally.answers.unmeasured.known import least_difference
 
     return [least_difference((2,) * len(names), _constraints(measurements, names)).values for names in tables]
 
@@ -115,47 +86,29 @@ def _constraints(
 
 
 _RECONSTRUCTIONS: Methods = {
-    _CME: partial(read, method="maximum-entropy"),
-    _CLN: partial(read, method="least-squares"),
-    _CLP: partial(read, method="linear-program"),
+    _CME: partial(trials.read, method="maximum-entropy"),
+    _CLN: partial(trials.read, method="least-squares"),
+    _CLP: partial(trials.read, method="linear-program"),
     _LP: lambda release: partial(from_raw_views, release.measurements),
 }
 
 
-def _figure_3(settings: Settings) -> Outcome:
-    scores = _run(settings, _RECONSTRUCTIONS, exact=_EXACT)
-    rows = tuple(rows_of(scores))
-    return Outcome(
-        "priview-figure-3",
-        rows,
-        claims=tuple(reconstruction_claims(scores)),
-        chart=candlesticks(rows, title="Ways to reconstruct a table", order=[*_RECONSTRUCTIONS, _EXACT, DEFAULT]),
-    )
-
-
 def reconstruction_claims(scores: Sequence[Scores]) -> Iterator[Claim]:
     """The verdicts of figure 3."""
-    cells = cells_of(scores)
+    cells = trials.cells_of(scores)
     for other, words in ((_CLN, "least squares"), (_CLP, "the linear program"), (_LP, "the linear program, raw views")):
         yield _above(scores, cells, other, _CME, f"maximum entropy (CME) beats {words} ({other}) in every setting")
-    worst = [ratio(scores, cell, _LP, other) for cell in cells for other in (_CLN, _CLP)]
-    yield Claim(
-        "the linear program on raw views (LP) is the worst in every setting",
-        of="paper",
-        holds=_above_one(worst),
-        figure=span_words(worst),
+    worst = [trials.ratio(scores, cell, _LP, other) for cell in cells for other in (_CLN, _CLP)]
+    yield trials.span_claim(
+        "the linear program on raw views (LP) is the worst in every setting", worst, above(worst, 1)
     )
     yield _above(scores, cells, _LP, _CLP, "making the views consistent first lowers the error of the linear program")
 
 
-def _above(scores: Sequence[Scores], cells: Sequence[Cell], above: str, below: str, claim: str) -> Claim:
+def _above(scores: Sequence[Scores], cells: Sequence[Cell], upper: str, lower: str, claim: str) -> Claim:
     """The claim that one method's error is above another's, in all of some settings."""
-    found = [ratio(scores, cell, above, below) for cell in cells]
-    return Claim(claim, of="paper", holds=_above_one(found), figure=span_words(found))
-
-
-def _above_one(ratios: Sequence[Interval]) -> bool | None:
-    return decided(holds=all(each.low > 1 for each in ratios), fails=any(each.high <= 1 for each in ratios))
+    found = [trials.ratio(scores, cell, upper, lower) for cell in cells]
+    return trials.span_claim(claim, found, above(found, 1))
 
 
 # Corrections of negative cells
@@ -173,68 +126,68 @@ def with_clipped_total(release: Release) -> Release:
 
 
 _CORRECTIONS: Methods = {
-    _NONE: lambda release: read(release.refit(nonnegative="none")),
-    _SIMPLE: lambda release: read(with_clipped_total(release)),
-    _KEPT: lambda release: read(release.refit(nonnegative="simple", rounds=1)),
-    _GLOBAL: lambda release: read(release.refit(nonnegative="global", rounds=1)),
-    _RIPPLE: lambda release: read(release.refit(nonnegative="ripple", rounds=1)),
-    _RIPPLE_3: lambda release: read(release.refit(nonnegative="ripple", rounds=3)),
-    _JOINT: lambda release: read(release.refit(nonnegative="joint")),
+    _NONE: lambda release: trials.read(release.refit(nonnegative="none")),
+    _SIMPLE: lambda release: trials.read(with_clipped_total(release)),
+    _KEPT: lambda release: trials.read(release.refit(nonnegative="simple", rounds=1)),
+    _GLOBAL: lambda release: trials.read(release.refit(nonnegative="global", rounds=1)),
+    _RIPPLE: lambda release: trials.read(release.refit(nonnegative="ripple", rounds=1)),
+    _RIPPLE_3: lambda release: trials.read(release.refit(nonnegative="ripple", rounds=3)),
+    _JOINT: lambda release: trials.read(release.refit(nonnegative="joint")),
 }
-
-
-def _figure_4(settings: Settings) -> Outcome:
-    scores = _run(settings, _CORRECTIONS, exact=None)
-    rows = tuple(rows_of(scores))
-    return Outcome(
-        "priview-figure-4",
-        rows,
-        claims=tuple(correction_claims(scores)),
-        chart=candlesticks(rows, title="Ways to correct negative cells", order=[*_CORRECTIONS, DEFAULT]),
-    )
 
 
 def correction_claims(scores: Sequence[Scores]) -> Iterator[Claim]:
     """The verdicts of figure 4; the first data set is the one that the paper's words are about."""
-    cells = cells_of(scores)
+    cells = trials.cells_of(scores)
     first = [cell for cell in cells if cell[0] == cells[0][0]]
     for name, words in ((_RIPPLE, "one round"), (_RIPPLE_3, "three rounds")):
-        found = {other: [ratio(scores, cell, other, name) for cell in first] for other in (_NONE, _SIMPLE, _GLOBAL)}
+        found = {
+            other: [trials.ratio(scores, cell, other, name) for cell in first] for other in (_NONE, _SIMPLE, _GLOBAL)
+        }
         yield Claim(
             f"Ripple, {words}, beats None, Simple and Global on {cells[0][0]} for every k",
             of="paper",
-            holds=_above_one([each for group in found.values() for each in group]),
+            holds=above([each for group in found.values() for each in group], 1),
             figure="; ".join(f"{other} {span_words(group)}" for other, group in found.items()),
         )
-    without = [ratio(scores, cell, _NONE, _RIPPLE) for cell in cells]
-    yield Claim(
-        "without correction the error is 2 to 4 times that of Ripple, in every setting",
-        of="paper",
-        holds=decided(
-            holds=all(each.low >= 2 and each.high <= 4 for each in without),
-            fails=any(each.high < 2 or each.low > 4 for each in without),
-        ),
-        figure=span_words(without),
-    )
+    without = [trials.ratio(scores, cell, _NONE, _RIPPLE) for cell in cells]
+    said = "without correction the error is 2 to 4 times that of Ripple, in every setting"
+    yield trials.span_claim(said, without, within(without, 2, 4))
     yield _above(scores, cells, _SIMPLE, _NONE, "Simple, which moves the total, is worse than no correction")
     yield _above(scores, cells, _NONE, _GLOBAL, "Global is better than no correction")
-    again = [ratio(scores, cell, _RIPPLE, _RIPPLE_3) for cell in cells]
-    yield Claim(
-        "one round of Ripple does as well as three: at most 1.05 times the error",
-        of="paper",
-        holds=decided(holds=all(each.high <= 1.05 for each in again), fails=any(each.low > 1.05 for each in again)),
-        figure=span_words(again),
-    )
-    joint = {other: [ratio(scores, cell, _JOINT, other) for cell in cells] for other in (_RIPPLE, _RIPPLE_3)}
+    again = [trials.ratio(scores, cell, _RIPPLE, _RIPPLE_3) for cell in cells]
+    said = "one round of Ripple does as well as three: at most 1.05 times the error"
+    yield trials.span_claim(said, again, within(again, high=1.05))
+    joint = {other: [trials.ratio(scores, cell, _JOINT, other) for cell in cells] for other in (_RIPPLE, _RIPPLE_3)}
     yield Claim(
         "all views corrected jointly have at most 1.02 times the error of Ripple, one round, in every setting",
         of="crosstally",
-        holds=decided(
-            holds=all(each.high <= 1.02 for each in joint[_RIPPLE]),
-            fails=any(each.low > 1.02 for each in joint[_RIPPLE]),
-        ),
+        holds=within(joint[_RIPPLE], high=1.02),
         figure="; ".join(f"{other} {span_words(group)}" for other, group in joint.items()),
     )
+
+
+def _figure_3(settings: Settings) -> Outcome:
+    scores = _run(settings, _RECONSTRUCTIONS, exact=_EXACT)
+    order = [*_RECONSTRUCTIONS, _EXACT, trials.DEFAULT]
+    return _outcome("priview-figure-3", scores, reconstruction_claims, "Ways to reconstruct a table", order)
+
+
+def _figure_4(settings: Settings) -> Outcome:
+    scores = _run(settings, _CORRECTIONS, exact=None)
+    order = [*_CORRECTIONS, trials.DEFAULT]
+    return _outcome("priview-figure-4", scores, correction_claims, "Ways to correct negative cells", order)
+
+
+def _outcome(
+    name: str,
+    scores: Sequence[Scores],
+    claims: Callable[[Sequence[Scores]], Iterator[Claim]],
+    title: str,
+    order: Sequence[str],
+) -> Outcome:
+    rows = tuple(trials.rows_of(scores))
+    return Outcome(name, rows, claims=tuple(claims(scores)), chart=candlesticks(rows, title=title, order=order))
 
 
 EXPERIMENTS = (

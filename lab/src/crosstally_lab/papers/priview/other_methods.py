@@ -14,19 +14,16 @@ from functools import cache
 from itertools import combinations
 
 import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
 
 from crosstally.budget import Budget
 from crosstally.errors import CrosstallyError
-from crosstally.schema import Schema
 from crosstally.typing import Floats
 from crosstally.workload import Workload
 from crosstally_lab.generate.chains import markov_chain
 from crosstally_lab.papers.baselines import chosen_cuboids, eigen_design, low_rank
 from crosstally_lab.papers.baselines.polynomials import Polynomial
-from crosstally_lab.papers.baselines.weights import mwem_rounds
-from crosstally_lab.papers.metrics import Interval, decided, normalised_l2, ratio_words, unpaired_ratio_interval
+from crosstally_lab.papers.baselines.weights import REPLAYS, mwem, mwem_rounds
+from crosstally_lab.papers.metrics import mean_and_error, normalised_l2, ratio_words, unpaired_ratio_interval, within
 from crosstally_lab.papers.outcomes import Claim, Experiment, Outcome, Settings, Value
 from crosstally_lab.papers.priview.crossover import direct_error
 
@@ -252,29 +249,12 @@ def _errors_of_weights(settings: Settings) -> Mapping[str, list[float]]:
     runs = _RUNS[settings.quick]
     out: dict[str, list[float]] = {"basic": [], "improved": []}
     for run in range(runs):
-        for variant, replays in (("basic", 0), ("improved", 100)):
-            rounds = _rounds(table, schema, replays)
+        for variant, replays in (("basic", 0), ("improved", REPLAYS)):
+            rounds = mwem(table, schema, ways=_WAYS, epsilon=_EPSILON, replays=replays)
             found = rounds[-1] if replays else np.mean(rounds, axis=0)
             out[variant].append(_pair_error(found, truth))
         settings.progress(run + 1, runs)
     return out
-
-
-def _rounds(table: pa.Table, schema: Schema, replays: int) -> NDArray[np.float64]:
-    """The distributions after each round, times the number of rows."""
-    from crosstally.pipeline import release
-    from crosstally.strategies.mwem import MWEM, multiplicative_weights
-
-    rows = table.num_rows
-    found = release(
-        table,
-        schema,
-        epsilon=_EPSILON,
-        workload=Workload.all_ways(schema, _WAYS),
-        strategy=MWEM(rounds=mwem_rounds(len(schema.names)), rows=rows, replays=replays),
-        rows=rows,
-    )
-    return np.asarray(multiplicative_weights(schema, found.measurements, rows=rows, replays=replays))
 
 
 def _pair_error(found: Floats, truth: Floats) -> float:
@@ -287,21 +267,13 @@ def _pair_error(found: Floats, truth: Floats) -> float:
 
 def weights_claim(errors: Mapping[str, Sequence[float]]) -> Claim:
     """That replays and the last distribution make MWEM much better."""
-    gain = _unpaired(errors["basic"], errors["improved"])
+    gain = unpaired_ratio_interval(mean_and_error(errors["basic"]), mean_and_error(errors["improved"]))
     return Claim(
         f"100 replays and the last distribution greatly improve MWEM: its error falls by at least {_GREATLY:g} x",
         of="paper",
-        holds=decided(holds=gain.low >= _GREATLY, fails=gain.high < _GREATLY),
+        holds=within([gain], low=_GREATLY),
         figure=f"basic over improved {ratio_words(gain)}, pairs of {_CHAIN[1]} attributes, epsilon = {_EPSILON:g}",
     )
-
-
-def _unpaired(above: Sequence[float], below: Sequence[float]) -> Interval:
-    def known(values: Sequence[float]) -> tuple[float, float, int]:
-        own = np.array(values)
-        return float(own.mean()), float(own.std(ddof=1) / math.sqrt(len(own))), len(own)
-
-    return unpaired_ratio_interval(known(above), known(below))
 
 
 EXPERIMENTS = (

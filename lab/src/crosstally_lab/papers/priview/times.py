@@ -14,16 +14,8 @@ from crosstally.errors import CrosstallyError
 from crosstally_lab.papers.charts import category, chart, layer, looks, points, quantity
 from crosstally_lab.papers.data import Rows, clicks, searches
 from crosstally_lab.papers.outcomes import Claim, Experiment, Outcome, Settings, Value
-from crosstally_lab.papers.priview.trials import (
-    AOL_ROWS,
-    DEFAULT,
-    KOSARAK_ROWS,
-    Case,
-    Design,
-    Steps,
-    random_tables,
-    released,
-)
+from crosstally_lab.papers.priview import trials
+from crosstally_lab.papers.priview.trials import Case, Design, Steps
 
 if TYPE_CHECKING:
     from crosstally.releases import Release
@@ -91,8 +83,8 @@ def _times(settings: Settings) -> Outcome:
 
 def _data() -> Iterator[Rows]:
     random = np.random.default_rng(4)
-    yield clicks(KOSARAK_ROWS, random)
-    yield searches(AOL_ROWS, random)
+    yield clicks(trials.KOSARAK_ROWS, random)
+    yield searches(trials.AOL_ROWS, random)
 
 
 def _timed(data: Rows, design: Design | None, number: int, steps: Steps) -> Iterator[Timed]:
@@ -101,7 +93,7 @@ def _timed(data: Rows, design: Design | None, number: int, steps: Steps) -> Iter
     Without a design it is the default release, beside which the paper has no seconds.
     """
     case = Case(data, tables={}, truth={})
-    name, paper_design = DEFAULT, None
+    name, paper_design = trials.DEFAULT, None
     paper: Mapping[str, float] = {}
     if design is not None:
         name = f"C{design.cover}({design.size},{design.views(case.attributes)})"
@@ -111,7 +103,7 @@ def _timed(data: Rows, design: Design | None, number: int, steps: Steps) -> Iter
     timed = {_SYNOPSIS: [_seconds(lambda: _made(case, design), steps) for _ in range(_REPEATS)]}
     random = np.random.default_rng(5)
     for step, k in ((_SIX, 6), (_EIGHT, 8)):
-        first, *tables = random_tables(data.schema.names, k, number + 1, random)
+        first, *tables = trials.random_tables(data.schema.names, k, number + 1, random)
         release.marginal(*first)
         timed[step] = [_seconds(lambda names=names: release.marginal(*names)) for names in tables]  # type: ignore[misc]
         steps()
@@ -131,7 +123,9 @@ def _timed(data: Rows, design: Design | None, number: int, steps: Steps) -> Iter
 def _made(case: Case, design: Design | None) -> Release:
     from crosstally.pipeline import release
 
-    return release(case.data.table, case.data.schema, epsilon=1) if design is None else released(case, design, 1.0)
+    return (
+        release(case.data.table, case.data.schema, epsilon=1) if design is None else trials.released(case, design, 1.0)
+    )
 
 
 def _seconds(work: Callable[[], object], done: Callable[[], None] | None = None) -> float:

@@ -12,15 +12,16 @@ from numpy.typing import NDArray
 from crosstally.errors import CrosstallyError
 from crosstally.strategies import Views, covering_design
 from crosstally.strategies.views import noise_error
-from crosstally_lab.papers.data import Rows
+from crosstally_lab.papers.data import Rows, clicks, searches
 from crosstally_lab.papers.metrics import (
     Interval,
     candlestick,
     grid_ratio_interval,
     jensen_shannon,
     normalised_l2,
+    span_words,
 )
-from crosstally_lab.papers.outcomes import Progress, Value
+from crosstally_lab.papers.outcomes import Author, Claim, Progress, Settings, Value
 
 if TYPE_CHECKING:
     from crosstally.releases import Release
@@ -45,11 +46,14 @@ __all__ = [
     "default_scores",
     "exact_estimate",
     "filled",
+    "paper_cases",
     "random_tables",
     "ratio",
     "read",
     "released",
     "rows_of",
+    "runs_of",
+    "span_claim",
 ]
 
 Names = tuple[str, ...]
@@ -120,6 +124,15 @@ def case_of(data: Rows, tables: Mapping[int, Sequence[Names]]) -> Case:
     return Case(data, tables=tables, truth={names: each.counts for names, each in zip(wanted, exact, strict=True)})
 
 
+def paper_cases(settings: Settings, random: np.random.Generator, number: int) -> Iterator[Case]:
+    """The paper's two data sets, or the file given alone, and so many tables for each k."""
+    sets = [clicks(KOSARAK_ROWS, random, path=settings.data)]
+    if settings.data is None:
+        sets.append(searches(AOL_ROWS, random))
+    for data in sets:
+        yield case_of(data, {k: random_tables(data.schema.names, k, number, random) for k in WAYS})
+
+
 # Views, released or exact
 
 
@@ -166,6 +179,15 @@ def released(case: Case, design: Design, epsilon: float) -> Release:
     strategy = Views(size=design.size, cover=design.cover)
     found = release(case.data.table, case.data.schema, epsilon=epsilon, strategy=strategy)
     return found.refit(nonnegative="ripple", rounds=1)
+
+
+def runs_of(case: Case, design: Design, epsilon: float, steps: Steps, runs: int | None = None) -> list[Release]:
+    """As many releases as the paper makes of a setting, or another number; each is a step."""
+    found = []
+    for _ in range(RUNS if runs is None else runs):
+        found.append(released(case, design, epsilon))
+        steps()
+    return found
 
 
 def read(release: Release, *, method: str | None = None) -> Answers:
@@ -303,7 +325,7 @@ def rows_of(scores: Sequence[Scores]) -> Iterator[dict[str, Value]]:
                 "k": each.k,
                 "method": each.method,
                 "metric": metric,
-                **candlestick(grid.mean(axis=0)).to_dict(),
+                **candlestick(grid.mean(axis=0)),
                 "tables": grid.shape[1],
                 "runs": grid.shape[0],
                 "noise_error": each.noise,
@@ -322,6 +344,11 @@ def ratio(scores: Sequence[Scores], cell: Cell, above: str, below: str) -> Inter
     least = np.finfo(np.float64).tiny
     grids = _as_many_runs(found[above], found[below])
     return grid_ratio_interval(*(np.maximum(grid, least) for grid in grids))
+
+
+def span_claim(claim: str, found: Sequence[Interval], holds: bool | None, of: Author = "paper") -> Claim:
+    """A claim about ratios of errors in some settings, whose figure is the least and the greatest of them."""
+    return Claim(claim, of=of, holds=holds, figure=span_words(found))
 
 
 def _as_many_runs(*grids: NDArray[np.float64]) -> list[NDArray[np.float64]]:
