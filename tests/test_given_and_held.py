@@ -9,9 +9,10 @@ from fractions import Fraction
 import pytest
 
 import crosstally as ct
+from crosstally.schema import Outside
 
 AGE = ct.Attribute("age", edges=(0, 18, 65))
-SEX = ct.Attribute("sex", ("1", "2"), outside=ct.Outside.OTHER)
+SEX = ct.Attribute("sex", ("1", "2"), outside=Outside.OTHER)
 SCHEMA = ct.Schema((AGE, SEX))
 WORKLOAD = ct.Workload((("age",), ("age", "sex")), (1.0, 2.0))
 BUDGET = ct.Budget(epsilon=Fraction(1, 10))
@@ -43,7 +44,7 @@ def test_what_is_given_in_another_form_is_the_same_value(wide: object, narrow: o
 def test_what_is_held_has_one_type() -> None:
     assert type(ct.Schema([AGE]).attributes) is type(ct.Workload([["age"]]).tables) is tuple
     assert type(ct.Workload([["age"]]).tables[0]) is type(ct.Workload([["age"]], [2]).weights) is tuple
-    assert ct.Attribute("sex", ["1", "2"], outside="other").outside is ct.Outside.OTHER
+    assert ct.Attribute("sex", ["1", "2"], outside="other").outside is Outside.OTHER
     assert type(ct.Budget(epsilon=1).epsilon) is Fraction
 
 

@@ -20,6 +20,7 @@ from crosstally.plans.plan import Plan, Request
 from crosstally.query.choice import Choice
 from crosstally.query.queries import Cells, Kronecker
 from crosstally.releases.file import writer
+from crosstally.sources import Reading
 from crosstally.strategies.strategy import requests_with_shares
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "known-limits.md"
@@ -189,7 +190,7 @@ def test_text_files_are_read_up_to_their_limit_and_cost_nothing_beyond_it(row, t
     """Where exactly a row is too long depends on where the reader's blocks end."""
     (tmp_path / "people.csv").write_text(text.format("x" * round(FILES[row] * length)))
     ledger = ct.Ledger.in_memory(schema=PAIR, budget=BUDGET)
-    reading = ct.Reading(delimiter=",", header=2 if "position" in row else 1)
+    reading = Reading(delimiter=",", header=2 if "position" in row else 1)
 
     def released() -> ct.Release:
         return ct.release(tmp_path / "people.csv", plan=one_table(3, 2), ledger=ledger, reading=reading)

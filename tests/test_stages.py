@@ -16,6 +16,7 @@ from cli_runs import ran_well
 from crosstally import pipeline
 from crosstally.budget import Budget, Neighbours
 from crosstally.errors import KeyReusedError, LedgerError, OverspendError, PlanError
+from crosstally.measurements import Measurement
 from crosstally.plans.joint_cost import privacy_cost
 from crosstally.plans.plan import Plan, Rule, public_total
 from crosstally.plans.request import stage_key, stage_keys, sum_of_stages
@@ -249,7 +250,7 @@ def test_a_stage_that_was_charged_is_never_planned_again(ledger, monkeypatch) ->
 def test_a_second_stage_is_taken_as_it_stands_even_if_the_rule_would_now_ask_otherwise(ledger, monkeypatch) -> None:
     """The views of triples instead of pairs, as another version of the rule may have chosen them."""
 
-    def triples(_: Views, plan: Plan, __: Sequence[ct.Measurement]) -> Plan:
+    def triples(_: Views, plan: Plan, __: Sequence[Measurement]) -> Plan:
         return replace(Views(size=4, cover=3).plan(SCHEMA, None, plan.budget_left), workload=plan.workload)
 
     with monkeypatch.context() as patch:
@@ -327,7 +328,7 @@ class Halves(Strategy):
         rules = (halves_rule(Fraction(1, 3)), halves_rule(Fraction(1, 6)))
         return self._measuring("a0", replace(task, asked=task.asked or ct.Workload([("a0",)])), rules)
 
-    def next(self, plan: Plan, seen: Sequence[ct.Measurement]) -> Plan | None:
+    def next(self, plan: Plan, seen: Sequence[Measurement]) -> Plan | None:
         budget = plan.budget if self.greedy else plan.budget_left
         rules = (halves_rule(Fraction(1, 3)),) if len(plan.later) == 2 else ()
         task = Task(plan.schema, plan.workload, budget=budget, neighbours=plan.neighbours)

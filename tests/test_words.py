@@ -23,8 +23,10 @@ import pytest
 import crosstally as ct
 from conftest import schema_of
 from crosstally.budget import Noise, NoiseKind
+from crosstally.privacy.ledger import Entry
 from crosstally.query.queries import Cells, Contrast, sensitivity_of_tables
 from crosstally.query.question import query_of
+from crosstally.releases import Statement
 from crosstally.strategies import recovery
 
 ROOT = Path(__file__).parents[1]
@@ -33,13 +35,16 @@ WORDS = tuple[str, ...]
 
 
 def public_things() -> list[Any]:
-    """What users call: the public packages, and the modules whose names the docs import."""
+    """What users call: the public packages, the modules whose names the docs import, and the types of the reference."""
     modules = [ct, ct.analysis, ct.local, ct.strategies, importlib.import_module("crosstally.budget")]
     imported = re.findall(
         r"^from (crosstally(?:_lab)?\.[\w.]+) import", "\n".join(p.read_text() for p in PAGES), re.MULTILINE
     )
     modules += [importlib.import_module(name) for name in sorted(set(imported)) if ".cli" not in name]
     found = [getattr(module, name) for module in modules for name in getattr(module, "__all__", ())]
+    for page in (ROOT / "docs/reference/api").glob("*.md"):
+        for home, name in re.findall(r"^::: (crosstally\.[\w.]+)\.(\w+)$", page.read_text(), re.MULTILINE):
+            found.append(getattr(importlib.import_module(home), name))
     return [each for each in found if callable(each) and _is_ours(each)]
 
 
@@ -123,7 +128,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "Attribute outside": lambda word: ct.Attribute("x", ["a", "b"], outside=word),
     "GreedyMerge budgets": lambda word: ct.strategies.GreedyMerge(budgets=word),
     "Direct budgets": lambda word: ct.strategies.Direct(budgets=word),
-    "Entry state": lambda word: ct.Entry(**ENTRY, state=word, hash="", request="").state,
+    "Entry state": lambda word: Entry(**ENTRY, state=word, hash="", request="").state,
     "Fourier budgets": lambda word: ct.strategies.Fourier(budgets=word),
     "Fourier encoding": lambda word: ct.strategies.Fourier(encoding=word),
     "Fourier sensitivity": lambda word: ct.strategies.Fourier(sensitivity=word),
@@ -147,7 +152,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "Release.synthesize method": lambda word: type(release().synthesize(method=word, rows=2)),
     "Residual objective": lambda word: ct.strategies.Residual(objective=word),
     "Schema reading": lambda word: ct.Schema(SCHEMA.attributes, reading=word).reading,
-    "Statement neighbours": lambda word: ct.Statement(strategy="x", budget=BUDGET, neighbours=word).neighbours,
+    "Statement neighbours": lambda word: Statement(strategy="x", budget=BUDGET, neighbours=word).neighbours,
     "Strategy.plan neighbours": lambda word: ct.strategies.Flat().plan(SCHEMA, None, BUDGET, neighbours=word).to_dict(),
     "Task neighbours": lambda word: ct.strategies.Task(SCHEMA, None, budget=BUDGET, neighbours=word).neighbours,
     "crosstab normalize": lambda word: str(

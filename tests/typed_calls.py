@@ -15,19 +15,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 import crosstally as ct
+from crosstally.answers.integer_tables import IntegerTables
+from crosstally.answers.marginal import ErrorKind
 from crosstally.designs import covering_design, covering_views
+from crosstally.measurements import Measurement
+from crosstally.notebook.history.synthetic_rows import Synthetic
+from crosstally.notebook.results import Answer, Improvement, Price, TableImprovement
+from crosstally.pipeline import count_part
+from crosstally.privacy.ledger import Entry
+from crosstally.query.question import Question
+from crosstally.releases import Statement
+from crosstally.schema import Outside
+from crosstally.sources import Parts
+from crosstally.sql import SqlAnswer
+from crosstally.strategies.planner import Comparison
+from crosstally.synthesis import SyntheticData
 
 
 def schemas() -> ct.Schema:
     schema = ct.Schema([ct.Attribute("sex", ["Female", "Male"]), ct.Attribute("age", edges=[0, 18, 65.5])])
     ct.Schema({"age": ct.Attribute("age", edges=(0, 18, 65), missing=True, outside="drop")}.values())
-    ct.Schema((ct.Attribute("size", [1, 2.5, "3", True], outside=ct.Outside.OTHER),), ct.Unit("person", 3), draft=True)
+    ct.Schema((ct.Attribute("size", [1, 2.5, "3", True], outside=Outside.OTHER),), ct.Unit("person", 3), draft=True)
     ct.Schema.from_dict({"attributes": [{"name": "sex", "values": ["Female", "Male"]}]})
     ct.Schema.load(Path("adult.schema.json")).save("copy.schema.json")
     assert_type(schema.attributes, tuple[ct.Attribute, ...])
     assert_type(schema["age"].edges, tuple[float, ...])
     assert_type(schema["sex"].values, tuple[str, ...])
-    assert_type(schema["sex"].outside, ct.Outside)
+    assert_type(schema["sex"].outside, Outside)
     assert_type("age" in schema, bool)
     assert_type(list(schema), list[str])
     assert_type(len(schema), int)
@@ -61,7 +75,7 @@ def plans(schema: ct.Schema, workload: ct.Workload) -> ct.Plan:
     ct.plan(schema, epsilon="1", delta=Fraction(1, 10**6), neighbours="replace")
     ct.plan(schema, rho=0.5, strategy="residual", neighbours=ct.Neighbours.REPLACE)
     comparison = ct.plan(schema, rows=48_842, epsilon=1.0, workload=workload)
-    assert_type(comparison, ct.Comparison)
+    assert_type(comparison, Comparison)
     assert_type(comparison.plans, tuple[ct.Plan, ...])
     planned = ct.strategies.Residual().plan(schema, workload, ct.Budget(rho=0.5))
     assert_type(planned.rms_error, float)
@@ -89,17 +103,17 @@ def releases(frame: Any, schema: ct.Schema, plan: ct.Plan) -> ct.Release:
     ct.release(["a.csv", "b.csv"], schema, rho=Fraction(1, 2), rows=48_842, key="first", progress=print)
     ct.release("adult.csv", plan=plan, ledger="adult.ledger")
     ct.release(ct.Database(query="SELECT * FROM people", url="postgresql://host/name"), schema, epsilon=1)
-    ct.count_part("adult.csv", Path("part-1.counts"), plan=plan, share="1/2", schema=schema)
-    ct.release(ct.Parts("part-*.counts"), plan=plan, ledger="adult.ledger")
+    count_part("adult.csv", Path("part-1.counts"), plan=plan, share="1/2", schema=schema)
+    ct.release(Parts("part-*.counts"), plan=plan, ledger="adult.ledger")
     ct.release(frame, schema, epsilon=1.0, strategy=ct.strategies.Views(size=8, cover=3))
     ct.release(frame, schema, epsilon=1.0, strategy=ct.strategies.Direct(budgets="optimal"))
     ct.release(frame, schema, epsilon=1, strategy=OneTable(), workload=ct.Workload([("sex",)]))
     release = ct.open_release("adult.release.parquet")
     release.save(Path("copy.release.parquet"))
     assert_type(release.refit(nonnegative="ripple", rounds=2), ct.Release)
-    assert_type(release.measurements, tuple[ct.Measurement, ...])
-    assert_type(release.statement, ct.Statement)
-    assert_type(release.integers(ct.Workload.all_ways(schema, 2), method="projection"), ct.IntegerTables)
+    assert_type(release.measurements, tuple[Measurement, ...])
+    assert_type(release.statement, Statement)
+    assert_type(release.integers(ct.Workload.all_ways(schema, 2), method="projection"), IntegerTables)
     return release
 
 
@@ -115,10 +129,10 @@ def answers(release: ct.Release) -> None:
     ends: tuple[NDArray[np.float64], NDArray[np.float64]] = answer.interval(0.95)
     assert_type(ends[0], NDArray[np.float64])
     assert_type(answer.method, str)
-    assert_type(answer.error_kind, ct.ErrorKind)
+    assert_type(answer.error_kind, ErrorKind)
     answer.to_pandas(), answer.to_polars(), answer.to_xarray(), answer.to_arrow(), answer.plot()
-    assert_type(release.sql("SELECT sex, count(*) FROM people GROUP BY sex", level=0.9), ct.SqlAnswer)
-    assert_type(release.synthesize(1_000, method="integers", seed=3), ct.SyntheticData)
+    assert_type(release.sql("SELECT sex, count(*) FROM people GROUP BY sex", level=0.9), SqlAnswer)
+    assert_type(release.synthesize(1_000, method="integers", seed=3), SyntheticData)
     assert_type(release.marginals([("sex",), ["sex", "age"]]), list[ct.Marginal])
     release.marginals(names for names in (("sex",), ("age",)))
 
@@ -127,12 +141,12 @@ def ledgers(schema: ct.Schema) -> ct.Ledger:
     ct.Ledger.create("a.ledger", schema=schema, budget=ct.Budget(epsilon=3), neighbours=ct.Neighbours.ADD_REMOVE)
     ct.Ledger.in_memory(schema=schema, budget=ct.Budget(rho="1/2"), neighbours="replace")
     ledger = ct.Ledger.open(Path("adult.ledger"))
-    assert_type(ledger.entries(), tuple[ct.Entry, ...])
+    assert_type(ledger.entries(), tuple[Entry, ...])
     assert_type(ledger.remaining, Fraction)
     return ledger
 
 
-def questions() -> ct.Question:
+def questions() -> Question:
     ct.count()
     ct.count("25 <= age < 65 and not employed")
     ct.count(age=(18, 30), sex="Female", region=["North", "South"], size=3)
@@ -146,15 +160,15 @@ def questions() -> ct.Question:
 def notebooks(frame: Any, ledger: ct.Ledger) -> None:
     ct.open_notebook(ledger)
     notebook = ct.open_notebook("adult.ledger", rows=48_842)
-    assert_type(notebook.ask(frame, ct.count(age=(18, 30), sex="Female"), epsilon=0.05), ct.Answer)
+    assert_type(notebook.ask(frame, ct.count(age=(18, 30), sex="Female"), epsilon=0.05), Answer)
     notebook.ask(frame, "age < 18", rho=Fraction(1, 100), key="young")
     notebook.ask_all(frame, ["age < 18", ct.count("age >= 18")], epsilon="0.05")
     notebook.ask_all(frame, (ct.count(sex=each) for each in ("Female", "Male")), epsilon=Decimal("0.05"))
     assert_type(notebook.estimate(questions()).interval(0.95), tuple[float, float])
-    assert_type(notebook.improve(), tuple[ct.Improvement, ...])
-    assert_type(notebook.improve_tables(), tuple[ct.TableImprovement, ...])
-    assert_type(notebook.cost("sex = Female", error=50), ct.Price)
-    assert_type(notebook.synthesize(rows=10_000), ct.Synthetic)
+    assert_type(notebook.improve(), tuple[Improvement, ...])
+    assert_type(notebook.improve_tables(), tuple[TableImprovement, ...])
+    assert_type(notebook.cost("sex = Female", error=50), Price)
+    assert_type(notebook.synthesize(rows=10_000), Synthetic)
 
 
 def collections(schema: ct.Schema, row: Mapping[str, Any], several: list[bytes]) -> ct.Release:

@@ -13,6 +13,7 @@ import pytest
 
 import crosstally as ct
 from crosstally.errors import MissingExtraError, ReleaseError
+from crosstally.exports.private_pgm import to_mbi
 
 SCHEMA = ct.Schema([ct.Attribute("a", range(2)), ct.Attribute("b", range(3))])
 ROWS = {"a": [0, 1, 1, 1], "b": [0, 2, 2, 1]}
@@ -62,7 +63,7 @@ def test_the_query_of_each_measurement_gives_what_was_measured(strategy: str) ->
     import pyarrow as pa
 
     release = ct.release(pa.table(ROWS), SCHEMA, rho=10_000, strategy=strategy)
-    domain, measured = ct.to_mbi(release)
+    domain, measured = to_mbi(release)
     assert (domain.attributes, domain.shape) == (("a", "b"), (2, 3))
     assert len(measured) == len(release.measurements)
     for each in measured:
@@ -85,7 +86,7 @@ def test_what_mbi_cannot_take_is_refused() -> None:
     release = ct.release(pa.table(ROWS), SCHEMA, epsilon=1, workload=workload)
     assert not any(each.query.is_table for each in release.measurements)
     with pytest.raises(ReleaseError, match="mbi takes cells and contrasts of values"):
-        ct.to_mbi(release)
+        to_mbi(release)
 
 
 def test_without_mbi_the_line_that_installs_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,4 +96,4 @@ def test_without_mbi_the_line_that_installs_it_is_told(monkeypatch: pytest.Monke
         monkeypatch.setitem(sys.modules, "mbi", None)
     release = ct.release(pa.table(ROWS), SCHEMA, epsilon=1, strategy="flat")
     with pytest.raises(MissingExtraError, match=r"pip install 'crosstally\[mbi\]'"):
-        ct.to_mbi(release)
+        to_mbi(release)

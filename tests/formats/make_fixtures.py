@@ -18,9 +18,11 @@ from crosstally.budget import Noise, NoiseKind
 from crosstally.local.client import FileStore
 from crosstally.local.collector import Collector
 from crosstally.local.protocol import Protocol, Tokens
+from crosstally.pipeline import count_part
 from crosstally.plans.plan import Plan, Request
 from crosstally.query.choice import Choice
 from crosstally.query.queries import Cells, Kronecker
+from crosstally.schema import Outside
 
 HERE = Path(__file__).parent
 
@@ -29,8 +31,8 @@ SCHEMA = ct.Schema(
     [
         ct.Attribute("sex", ["Female", "Male"]),
         ct.Attribute("âge", edges=[0, 18, 65.5, 120], missing=True),
-        ct.Attribute("rooms", [1, 2, 3], outside=ct.Outside.OTHER),
-        ct.Attribute("ville", ["東京", "Łódź"], outside=ct.Outside.DROP),
+        ct.Attribute("rooms", [1, 2, 3], outside=Outside.OTHER),
+        ct.Attribute("ville", ["東京", "Łódź"], outside=Outside.DROP),
     ],
     ct.Unit("person", 2),
 )
@@ -76,7 +78,7 @@ DESCRIBED = ct.Schema.from_dict(
 BINARY = ct.Schema([ct.Attribute(f"a{i}", ["0", "1"]) for i in range(9)])
 DEVICES = ct.Schema(
     [
-        ct.Attribute("plan", ["free", "paid"], outside=ct.Outside.OTHER),
+        ct.Attribute("plan", ["free", "paid"], outside=Outside.OTHER),
         ct.Attribute("age", edges=[0, 18, 65, 120], missing=True),
         ct.Attribute("feature", ["off", "on"]),
     ]
@@ -244,7 +246,7 @@ def release_1_two_ways(path: Path) -> None:
 def part_1(path: Path) -> None:
     """Exact counts of a share of two, for the plan with groups; of synthetic people."""
     share = "1/2" if path.name == "part-1-share-1.counts" else "2/2"
-    ct.count_part(PEOPLE, path, plan=in_groups(), share=share)
+    count_part(PEOPLE, path, plan=in_groups(), share=share)
 
 
 def protocol_1(path: Path) -> None:

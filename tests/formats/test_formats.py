@@ -32,7 +32,7 @@ from crosstally.privacy.ledger import State, request_digest
 from crosstally.query.choice import Choice
 from crosstally.query.linear import Linear, Term
 from crosstally.query.queries import Cells, Contrast, Kronecker
-from crosstally.schema import About, Level, RowReading
+from crosstally.schema import About, Level, Outside, RowReading
 from crosstally.sources import merge_parts
 
 HERE = Path(__file__).parent
@@ -94,7 +94,7 @@ def test_schema_1() -> None:
         ("1", "2", "3", "(other)"),
         ("東京", "Łódź"),
     ]
-    rules = [ct.Outside.REFUSE, ct.Outside.REFUSE, ct.Outside.OTHER, ct.Outside.DROP]
+    rules = [Outside.REFUSE, Outside.REFUSE, Outside.OTHER, Outside.DROP]
     assert [attribute.outside for attribute in schema.attributes] == rules
     assert (schema.unit, schema.draft) == (ct.Unit("person", 2), False)
     assert ct.Schema.load(HERE / "schema-1-draft.json").draft

@@ -15,6 +15,7 @@ from crosstally.errors import SchemaError
 from crosstally.plans.plan import Plan
 from crosstally.releases import Statement, publish
 from crosstally.schema import Attribute, Level, RowReading, Schema, Unit
+from crosstally.sources import Reading
 
 CELLS: dict[str, Any] = {
     "unit": {"id": "person", "max_rows": 3},
@@ -207,7 +208,7 @@ def test_what_is_said_of_the_file_is_part_of_the_digest(tmp_path: Path) -> None:
     in_schema = Schema.from_dict({"crosstally-schema": 1, "attributes": sex, "reading": kept})
     (tmp_path / "rows.csv").write_text("sex;age\nf;1\n", encoding="utf-8")
     digests = []
-    for name, schema, reading in (("a", said, ct.Reading(delimiter=";")), ("b", in_schema, None)):
+    for name, schema, reading in (("a", said, Reading(delimiter=";")), ("b", in_schema, None)):
         ledger = ct.Ledger.create(tmp_path / f"{name}.ledger", schema=schema, budget=ct.Budget(epsilon=3))
         ct.release(tmp_path / "rows.csv", schema, epsilon=1, ledger=ledger, reading=reading, strategy="flat")
         digests.append(json.loads((tmp_path / f"{name}.ledger.readings").read_text(encoding="utf-8"))["reading"])

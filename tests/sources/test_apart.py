@@ -14,7 +14,7 @@ import pytest
 import crosstally as ct
 from cli_runs import ran_well, run
 from crosstally.errors import SourceError
-from crosstally.sources import apart, count, files
+from crosstally.sources import Reading, apart, count, files
 from fuzz.structures import far_cell
 
 SCHEMA = ct.Schema([ct.Attribute("sex", ["f", "m"])])
@@ -75,7 +75,7 @@ apart.serve()
 
 
 def test_a_child_that_nobody_reads_ends(tmp_path: Path) -> None:
-    names, read = apart.open_apart("sheet", _small(tmp_path), ct.Reading())
+    names, read = apart.open_apart("sheet", _small(tmp_path), Reading())
     assert names == ["sex"]
     process = read.__self__._process  # type: ignore[attr-defined]
     assert process.poll() is None

@@ -12,7 +12,7 @@ import pytest
 
 import crosstally as ct
 from crosstally.errors import AmbiguousNumbersError, SourceError
-from crosstally.sources import count
+from crosstally.sources import Reading, count
 from crosstally.sources.detection import describe_reading, detect_reading
 
 ROWS = "w;Köln;1,5\nm;Zürich;2,5\nm;Köln;3,5\n"
@@ -28,7 +28,7 @@ def files(folder: Path, **contents: bytes) -> list[Path]:
 
 def failure(rows: Any, **options: Any) -> str:
     with pytest.raises(SourceError) as caught:
-        detect_reading(rows, reading=ct.Reading(**options))
+        detect_reading(rows, reading=Reading(**options))
     assert caught.value.__context__ is None
     return str(caught.value)
 
@@ -61,7 +61,7 @@ def test_tables_and_other_files(tmp_path: Path) -> None:
     frame = pd.DataFrame({"pay": ["1,5", "n/a"], "code": [1, 2], "rent": ["12'500", "3"]})
     found = detect_reading(frame)
     assert str(found) == "3 columns, decimal comma in 1, thousands with apostrophes in 1"
-    assert found.reading == ct.Reading(decimal={"pay": ",", "rent": "."}, thousands={"rent": "'"})
+    assert found.reading == Reading(decimal={"pay": ",", "rent": "."}, thousands={"rent": "'"})
     frame.to_parquet(tmp_path / "p.parquet")
     assert detect_reading(tmp_path / "p.parquet").reading == found.reading
     with pytest.raises(AmbiguousNumbersError) as caught:
@@ -69,7 +69,7 @@ def test_tables_and_other_files(tmp_path: Path) -> None:
     assert caught.value.columns == ("pay",)
     assert "pay" not in str(caught.value)  # where a file has no names, it is a person's
     once = pa.table(frame).to_reader()
-    assert detect_reading(once).reading == ct.Reading()  # and it is still there to be counted
+    assert detect_reading(once).reading == Reading()  # and it is still there to be counted
     assert once.read_all().num_rows == 2
 
 
@@ -78,22 +78,22 @@ def test_words_among_numbers(tmp_path: Path) -> None:
     few = pd.DataFrame({"pay": ["1,5", "n/a", "-", "none"]})
     many = pd.DataFrame({"pay": ["1,5", *"abcdefgh"], "code": ["21.740", *"abcdefgh"]})
     assert detect_reading(few).reading.decimal == {"pay": ","}
-    assert detect_reading(many).reading == ct.Reading()
+    assert detect_reading(many).reading == Reading()
 
 
 def test_any_number_of_spellings_of_a_missing_value_may_stand_among_numbers() -> None:
     """Five words, and six spellings of a missing value beside them; a sixth word makes it a column of words."""
     missing, words = ["", "-", "?", "NA", "k.A.", "n/a"], ["a", "b", "c", "d", "e"]
     assert detect_reading(pd.DataFrame({"pay": ["1.234,5", *missing, *words]})).reading.decimal == {"pay": ","}
-    assert detect_reading(pd.DataFrame({"pay": ["1.234,5", *missing, *words, "f"]})).reading == ct.Reading()
+    assert detect_reading(pd.DataFrame({"pay": ["1.234,5", *missing, *words, "f"]})).reading == Reading()
 
 
 def test_what_is_said_is_not_looked_for(tmp_path: Path) -> None:
     (path,) = files(tmp_path, a=b"town,pay\nA,21.740\nB,3.500\n")
-    said = detect_reading(path, reading=ct.Reading(decimal={"pay": ","}))
-    assert said.reading == ct.Reading(decimal={"pay": ","})
-    assert detect_reading(path, reading=ct.Reading(decimal=".")).reading == ct.Reading(decimal=".")
-    assert detect_reading(path, reading=ct.Reading(delimiter=",", decimal=".")).delimiter == ","
+    said = detect_reading(path, reading=Reading(decimal={"pay": ","}))
+    assert said.reading == Reading(decimal={"pay": ","})
+    assert detect_reading(path, reading=Reading(decimal=".")).reading == Reading(decimal=".")
+    assert detect_reading(path, reading=Reading(delimiter=",", decimal=".")).delimiter == ","
 
 
 def test_a_first_line_that_is_a_row(tmp_path: Path) -> None:
@@ -102,8 +102,8 @@ def test_a_first_line_that_is_a_row(tmp_path: Path) -> None:
         message = failure(path)
         assert message.startswith(f"{str(path)!r}: its first line looks like a row, not like names; say --header")
         assert "CANARY" not in message
-    assert str(detect_reading(years, reading=ct.Reading(header=1))) == "3 columns, separator ',', UTF-8"
-    assert str(detect_reading(row, reading=ct.Reading(header=0))) == "3 columns, separator ',', UTF-8, no names"
+    assert str(detect_reading(years, reading=Reading(header=1))) == "3 columns, separator ',', UTF-8"
+    assert str(detect_reading(row, reading=Reading(header=0))) == "3 columns, separator ',', UTF-8, no names"
 
 
 def test_the_only_name_may_show_that_the_guess_is_right(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_nothing_of_a_row_is_printed(tmp_path: Path) -> None:
     assert found.samples
     assert repr(found) == "Detected(3 columns, separator ';', cp1252, decimal comma in 1)"
     sex = ct.Schema([ct.Attribute("sex", ["w", "m"])])
-    seen = describe_reading(path, sex, reading=ct.Reading(encoding="cp1252", decimal=","))
+    seen = describe_reading(path, sex, reading=Reading(encoding="cp1252", decimal=","))
     assert str(seen) == "3 columns, separator ';', cp1252, decimal comma"
     assert describe_reading(pa.table({"a": [1]}), sex) is None
 

@@ -15,6 +15,7 @@ import pytest
 import crosstally as ct
 from cli_runs import run
 from crosstally.errors import SourceError
+from crosstally.pipeline import count_part
 from crosstally.sources import count
 from crosstally.sources.databases import Database, read_query
 from crosstally.sources.one_select import checked_query
@@ -259,7 +260,7 @@ def test_a_join_by_id_is_stated_and_bounded(shop: Path) -> None:
     assert released.statement.joins == {"orders": "unit"}
     assert "joins tables by person" in " ".join(released.statement.plain(schema))
     assert "not protected" not in " ".join(released.statement.plain(schema)[:3])
-    ct.count_part(source, "part", plan=plan, share="1/1")
+    count_part(source, "part", plan=plan, share="1/1")
     assert ct.release(Parts("part"), plan=plan).statement.joins == {"orders": "unit"}
 
 

@@ -15,6 +15,7 @@ import pytest
 import crosstally as ct
 from crosstally.errors import SourceError
 from crosstally.sources import Share, check, count, count_share, draft, encode_rows, source_of
+from crosstally.sources.detection import detect_reading
 from crosstally.sources.source import Source
 
 SRC = Path(ct.__file__).parent
@@ -58,7 +59,7 @@ def test_it_goes_wherever_rows_go() -> None:
     assert check(own, SCHEMA).rows == 4
     few = Yields(TABLE.select(["sex", "age"]).to_batches(), ["sex", "age"])
     assert draft(few).schema.names == ("sex", "age")
-    assert ct.detect_reading(own).columns == 0
+    assert detect_reading(own).columns == 0
     assert source_of(own).size() is None
     ledger = ct.Ledger.in_memory(schema=SCHEMA, budget=ct.Budget(epsilon=1000), neighbours=ct.Neighbours.ADD_REMOVE)
     assert round(float(ct.open_notebook(ledger).ask(own, ct.count(), epsilon=500).value)) == 4
@@ -80,7 +81,7 @@ def test_what_it_gets_wrong_is_said_without_a_value() -> None:
         with pytest.raises(SourceError, match=r"rows must be .* got int"):
             ask(7, SCHEMA, [["sex"]], *([Share(1, 2)] if ask is count_share else []))
     with pytest.raises(SourceError, match=r"rows must be .* got int"):
-        ct.detect_reading(7)
+        detect_reading(7)
 
 
 def test_what_was_paid_for_needs_no_source() -> None:

@@ -18,7 +18,7 @@ import pytest
 import crosstally as ct
 from crosstally.errors import CrosstallyError, SourceError
 from crosstally.schema import Attribute, Schema, Unit
-from crosstally.sources import check, count, draft, source_of
+from crosstally.sources import Reading, check, count, draft, source_of
 from crosstally.sources.source import Scan
 
 CANARY = "CANARY-7f3a"
@@ -311,5 +311,5 @@ def test_a_recoded_text_longer_than_a_block_is_read_whole(tmp_path: Path) -> Non
     row = b"f,some text that fills a row\n"
     path = tmp_path / "p.csv"
     path.write_bytes(b"sex,note\nf,\xe9\n" + 170_000 * row)
-    found = list(source_of(str(path)).batches(Scan(["sex"], ct.Reading(encoding="cp1252"))))
+    found = list(source_of(str(path)).batches(Scan(["sex"], Reading(encoding="cp1252"))))
     assert sum(batch.num_rows for batch in found) == 170_001

@@ -15,6 +15,7 @@ from crosstally.generate.people import labelled_rows
 from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells
 from crosstally.releases import Statement, publish
+from crosstally.sql import SqlAnswer
 from simulated import margin, noise_of, people
 
 SCHEMA = ct.Schema(
@@ -154,7 +155,7 @@ def is_text(column: tuple[Any, ...]) -> bool:
     return any(isinstance(cell, str) for cell in column)
 
 
-def split(answer: ct.SqlAnswer, row: int) -> tuple[tuple[Any, ...], list[tuple[Any, ...]]]:
+def split(answer: SqlAnswer, row: int) -> tuple[tuple[Any, ...], list[tuple[Any, ...]]]:
     """The labels of a row, and its numbers with their ends."""
     names = list(answer.columns)
     labels, numbers = [], []

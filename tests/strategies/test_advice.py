@@ -17,6 +17,7 @@ from crosstally.reliability import Reliability
 from crosstally.residuals import combine
 from crosstally.sources import count
 from crosstally.strategies.advice import Advice, AdviceKind
+from crosstally.strategies.planner import Comparison
 from crosstally.strategies.verdicts import ExpectedError
 
 TOWNS = [f"town {i}" for i in range(24)]
@@ -73,7 +74,7 @@ def merged(attribute: ct.Attribute, cells: int) -> ct.Attribute:
     return ct.Attribute(attribute.name, [f"{attribute.name} group {i}" for i in range(own)], **rules)
 
 
-def followed(schema: ct.Schema, advice: Advice) -> ct.Comparison:
+def followed(schema: ct.Schema, advice: Advice) -> Comparison:
     """A plan by somebody who reads the words and options of the advice, and sees nothing else of it."""
     options = dict(zip(advice.alternative.options[::2], advice.alternative.options[1::2], strict=True))
     given: dict = {"epsilon": options.get("--epsilon", "1"), "rows": ROWS, **DEFAULT}
@@ -110,7 +111,7 @@ def measured_error(plan: ct.Plan, order: int) -> float:
 
 
 @pytest.fixture(scope="module", params=SCHEMAS)
-def planned(request: pytest.FixtureRequest) -> tuple[ct.Schema, ct.Comparison, tuple[Advice, ...]]:
+def planned(request: pytest.FixtureRequest) -> tuple[ct.Schema, Comparison, tuple[Advice, ...]]:
     schema = SCHEMAS[request.param]
     found = ct.plan(schema, epsilon=1, rows=ROWS, **DEFAULT)
     return schema, found, found.advice()

@@ -8,6 +8,7 @@ import pytest
 
 import crosstally as ct
 from crosstally.errors import PlanError
+from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells
 from crosstally.strategies import Views
 from crosstally.strategies.views import choose_cover, noise_error, size_score
@@ -87,7 +88,7 @@ def test_the_number_of_rows_is_bought_with_a_stated_share() -> None:
     first = Views().plan(schema, None, budget)
     assert [r.query for r in first.requests] == [Cells(())]
     assert (first.budget, first.own_budget) == (budget, ct.Budget(epsilon=Fraction(1, 100)))
-    seen = ct.Measurement(Cells(()), 900_123, variance=2e4, noise=first.requests[0].noise, origin="test")
+    seen = Measurement(Cells(()), 900_123, variance=2e4, noise=first.requests[0].noise, origin="test")
     second = Views().next(first, [seen])
     assert (second.budget, second.later) == (ct.Budget(epsilon=Fraction(99, 100)), ())
     assert len(second.requests) == len(ct.strategies.covering_design(attributes=32, size=8, cover=3))

@@ -15,6 +15,7 @@ from benchmarks.accuracy.errors import rms
 from benchmarks.accuracy.lines import line
 from benchmarks.accuracy.real_tables import RealTable, present_tables
 from crosstally.strategies.advice import Advice
+from crosstally.strategies.planner import Comparison
 
 TABLES = ("adult", "acs", "fars")
 EPSILON, BOUND, ORDER = 1, 2, 2
@@ -34,7 +35,7 @@ def run(draws: int, *, quick: bool = False) -> Iterator[dict[str, Any]]:
             yield _line(f"{table.name}, {advice.kind}", table, _followed(advice), advice.after.error, draws)
 
 
-def _followed(advice: Advice) -> ct.Comparison:
+def _followed(advice: Advice) -> Comparison:
     """A plan made anew for what the advice says; merged values are numbered."""
     other = advice.alternative
     return ct.plan(
@@ -47,7 +48,7 @@ def _followed(advice: Advice) -> ct.Comparison:
     )
 
 
-def _line(work: str, table: RealTable, found: ct.Comparison, promised: float, draws: int) -> dict[str, Any]:
+def _line(work: str, table: RealTable, found: Comparison, promised: float, draws: int) -> dict[str, Any]:
     own = _in_cells_of(table, found.chosen.schema)
     tables = [each for each in found.chosen.workload.tables if len(each) == ORDER]
     cells = sum(math.prod(own.schema.sizes(each)) for each in tables)

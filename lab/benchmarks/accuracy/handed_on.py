@@ -22,6 +22,7 @@ from benchmarks.accuracy.comparison import paired_ratio
 from benchmarks.accuracy.errors import Truth
 from benchmarks.accuracy.lines import line
 from benchmarks.accuracy.settings import DELTA, Setting, present, truth_of
+from crosstally.exports.private_pgm import to_mbi
 
 __all__ = ["run"]
 
@@ -75,7 +76,7 @@ def _draw(setting: Setting, truth: Truth) -> dict[str, dict[Any, float]]:
         return [each.values for each in release.refit().marginals(names)]
 
     def theirs() -> list[Any]:
-        model = mbi.estimation.MirrorDescent().estimate(*ct.to_mbi(release))
+        model = mbi.estimation.MirrorDescent().estimate(*to_mbi(release))
         return [np.asarray(model.project(table).datavector()).reshape(schema.sizes(table)) for table in names]
 
     with warnings.catch_warnings():

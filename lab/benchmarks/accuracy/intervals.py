@@ -19,6 +19,7 @@ from benchmarks.accuracy.coverage import Aim, Cells, Draw, add, coverage_line, o
 from benchmarks.accuracy.kept import kept_draws
 from benchmarks.accuracy.real_tables import RealTable, real_table
 from benchmarks.accuracy.settings import DELTA, Setting, in_processes, present
+from crosstally.answers.marginal import ErrorKind
 
 __all__ = ["MOST_CELLS", "held", "main", "run"]
 
@@ -121,7 +122,7 @@ def held(
             answer = release.marginal(*asked)
             ends = answer.interval(0.95)
             numbers = (table.counts(asked), answer.values, *ends)
-            shown = "bounds" if answer.error_kind is ct.ErrorKind.BOUNDS else kind
+            shown = "bounds" if answer.error_kind is ErrorKind.BOUNDS else kind
             yield f"{order} {shown}", np.stack([np.asarray(each, float).ravel() for each in numbers])
 
 

@@ -13,6 +13,7 @@ import crosstally as ct
 from benchmarks.accuracy.errors import Names, rms
 from benchmarks.accuracy.lines import line
 from benchmarks.accuracy.real_tables import RealTable, present_tables
+from crosstally.strategies.planner import Comparison
 from crosstally.strategies.rules import likely_errors
 
 CHOSEN, CHECKED = ("fars-16", "acs"), ("adult", "census-9", "kosarak", "msnbc")
@@ -66,7 +67,7 @@ def asked(schema: ct.Schema) -> dict[int, list[Names]]:
     }
 
 
-def _figures(table: RealTable, found: ct.Comparison) -> dict[int, list[float]]:
+def _figures(table: RealTable, found: Comparison) -> dict[int, list[float]]:
     """The RMS error of each release, by number of attributes."""
     tables = asked(table.schema)
     truth = {order: [table.counts(names) for names in tables[order]] for order in ORDERS}

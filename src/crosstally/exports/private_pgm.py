@@ -22,7 +22,7 @@ __all__ = ["to_mbi"]
 def to_mbi(release: Release) -> tuple[Any, list[Any]]:
     """The domain and the measurements of a release, for the estimators of mbi.
 
-    ``mbi.estimation.MirrorDescent().estimate(*ct.to_mbi(release))`` fits a graphical model to them. Values are numbered
+    ``mbi.estimation.MirrorDescent().estimate(*to_mbi(release))`` fits a graphical model to them. Values are numbered
     in the order of the schema's labels. Each measurement has the standard deviation of its noise; mbi takes all noise
     for Gaussian.
 

@@ -1,6 +1,7 @@
 """Rows as Arrow batches, counted into exact tables. Everything that comes of them here is confidential."""
 
 from crosstally.sources.counts import EncodedRows
+from crosstally.sources.detection import Detected, detect_reading
 from crosstally.sources.drafts import Draft, DraftedColumn, draft
 from crosstally.sources.inspection import ColumnReport, Report, check
 from crosstally.sources.kinds import count, count_share, encode_rows, source_of
@@ -10,6 +11,7 @@ from crosstally.sources.reading_options import Reading
 
 __all__ = [
     "ColumnReport",
+    "Detected",
     "Draft",
     "DraftedColumn",
     "EncodedRows",
@@ -21,6 +23,7 @@ __all__ = [
     "check",
     "count",
     "count_share",
+    "detect_reading",
     "draft",
     "encode_rows",
     "merge_parts",
