@@ -23,7 +23,7 @@ from typing import ClassVar
 
 from crosstally.local.oracles.answers import AnswerSpace
 from crosstally.local.oracles.oracle import ViewOracle
-from crosstally.local.oracles.answers import odds_below, read_probability, rounded_down
+from crosstally.local.oracles.answers import odds_below, rounded_down
 from crosstally.local.oracles.oracle import register
 
 
@@ -32,7 +32,7 @@ from crosstally.local.oracles.oracle import register
 class Coin(ViewOracle):
     """Answers 5 and 6 stand for the values 0 and 1."""
 
-    sizes: tuple[int, ...]
+
     honest: Fraction
     kind: ClassVar[str] = "coin"
     most_cells: ClassVar[int] = 2
@@ -60,13 +60,6 @@ class Coin(ViewOracle):
 
     def supports(self, slots):
         return slots[5:]
-
-    def parameters(self):
-        return {"honest": str(self.honest)}
-
-    @classmethod
-    def from_parameters(cls, sizes, given):
-        return cls(sizes, read_probability(given["honest"]))
 '''
 
 DRAW = """

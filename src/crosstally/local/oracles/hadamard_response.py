@@ -24,7 +24,6 @@ from crosstally.local.oracles.answers import (
     Counts,
     filled,
     odds_below,
-    read_probability,
     rounded_down,
     threshold,
 )
@@ -70,7 +69,6 @@ def hadamard_transform(values: NDArray[Any]) -> NDArray[Any]:
 class HadamardResponse(ViewOracle):
     """A row of Hadamard's matrix other than the first, and its sign at the cell, kept with probability ``keep``."""
 
-    sizes: tuple[int, ...]
     keep: Fraction
     kind: ClassVar[str] = "hadamard-response"
     most_cells: ClassVar[int] = 2**20  # the collector keeps 8 bytes or 16 for each
@@ -135,14 +133,9 @@ class HadamardResponse(ViewOracle):
         cells = cell_numbers(codes, self.sizes, people)
         return filled(people, 2, lambda words, out: draw_hadamard(cells, order, keep, words, out))
 
-    def parameters(self) -> dict[str, Any]:
-        """The order of the matrix, and the probability."""
-        return {"order": self.order, "keep": str(self.keep)}
-
-    @classmethod
-    def from_parameters(cls, sizes: tuple[int, ...], given: Mapping[str, Any]) -> HadamardResponse:
-        """The oracle of a probability; the order follows from the sizes."""
-        return cls(sizes, read_probability(given["keep"]))
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON, with the order of the matrix, which a device checks."""
+        return {**ViewOracle.to_dict(self), "order": self.order}
 
 
 @register
@@ -156,7 +149,6 @@ class ResidualBit(ResidualOracle):
     s / m = prod((K - 1) / K) / (2 keep - 1)^2.
     """
 
-    sizes: tuple[int, ...]
     keep: Fraction
     kind: ClassVar[str] = "residual-bit"
 
@@ -224,11 +216,6 @@ class ResidualBit(ResidualOracle):
         each = 1 + sum(order > 2 for order in self.orders)
         return filled(codes.shape[1], each, lambda words, out: draw_residual_bits(codes, orders, keep, words, out))
 
-    def parameters(self) -> dict[str, Any]:
-        """The order of each matrix, and the probability."""
-        return {"orders": list(self.orders), "keep": str(self.keep)}
-
-    @classmethod
-    def from_parameters(cls, sizes: tuple[int, ...], given: Mapping[str, Any]) -> ResidualBit:
-        """The oracle of a probability; orders follow from the sizes."""
-        return cls(sizes, read_probability(given["keep"]))
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON, with the order of each matrix, which a device checks."""
+        return {**ResidualOracle.to_dict(self), "orders": list(self.orders)}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,6 @@ from crosstally.local.oracles.answers import (
     Counts,
     filled,
     odds_below,
-    read_probability,
     rounded_down,
     threshold,
 )
@@ -41,13 +40,16 @@ class LocalHashing(ViewOracle):
     so that ``false`` is exactly one over the number of buckets.
     """
 
-    sizes: tuple[int, ...]
     _: KW_ONLY
     buckets: int
     digits: int
     keep: Fraction
     kind: ClassVar[str] = "local-hashing"
     most_cells: ClassVar[int] = 4096  # the table of hashes has functions x cells entries, at least the square
+
+    def __post_init__(self) -> None:
+        if self.buckets not in _PRIMES or self.digits != _digits(self.cells, self.buckets):
+            raise PlanError("local hashing must have a known prime number of buckets and the digits its cells need")
 
     @classmethod
     def of(cls, sizes: Sequence[int], epsilon: Fraction) -> LocalHashing:
@@ -106,18 +108,6 @@ class LocalHashing(ViewOracle):
         people, buckets, keep = codes.shape[1], self.buckets, threshold(self.keep)
         cells, table = cell_numbers(codes, self.sizes, people), hashes(self.cells, buckets, self.digits)
         return filled(people, 3, lambda words, out: draw_hashed(cells, table, buckets, keep, words, out))
-
-    def parameters(self) -> dict[str, Any]:
-        """The family of functions, and the probability."""
-        return {"buckets": self.buckets, "digits": self.digits, "keep": str(self.keep)}
-
-    @classmethod
-    def from_parameters(cls, sizes: tuple[int, ...], given: Mapping[str, Any]) -> LocalHashing:
-        """The oracle of a family of functions whose table can be held."""
-        buckets, digits = given["buckets"], given["digits"]
-        if buckets not in _PRIMES or digits != _digits(math.prod(sizes), buckets):
-            raise PlanError("local hashing must have a known prime number of buckets and the digits its cells need")
-        return cls(sizes, buckets=buckets, digits=digits, keep=read_probability(given["keep"]))
 
 
 @lru_cache(maxsize=32)

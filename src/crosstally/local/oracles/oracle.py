@@ -35,7 +35,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, ClassVar, Self, TypeVar
@@ -45,7 +45,7 @@ from numpy.typing import NDArray
 
 from crosstally.errors import PlanError
 from crosstally.local import client
-from crosstally.local.oracles.answers import Answers, AnswerSpace, Counts
+from crosstally.local.oracles.answers import Answers, AnswerSpace, Counts, read_probability
 from crosstally.schema import MAX_VALUES
 
 __all__ = [
@@ -67,10 +67,10 @@ __all__ = [
 Codes = NDArray[np.int64]
 
 
+@dataclass(frozen=True, slots=True)
 class Oracle(ABC):
     """How an answer about some attributes is perturbed. Subclasses are frozen dataclasses: oracles are values."""
 
-    __slots__ = ()
     kind: ClassVar[str]
     """Its name in protocols."""
     sizes: tuple[int, ...]
@@ -119,18 +119,27 @@ class Oracle(ABC):
         given, source = self.to_dict(), client.SecureSource()
         return np.array([client.draw(given, person, source) for person in codes.T.tolist()], np.uint64)
 
-    @abstractmethod
-    def parameters(self) -> dict[str, Any]:
-        """What the oracle has beside its sizes, as JSON; probabilities as texts of fractions."""
+    def to_dict(self) -> dict[str, Any]:
+        """The oracle as JSON, probabilities as texts of fractions; ``oracle_of`` reads it."""
+        own = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {"kind": self.kind, **{name: _to_json(value) for name, value in own.items()}}
 
     @classmethod
-    @abstractmethod
-    def from_parameters(cls, sizes: tuple[int, ...], given: Mapping[str, Any]) -> Self:
-        """The oracle of some sizes and parameters; a device's checks have found them right."""
+    def from_dict(cls, given: Mapping[str, Any]) -> Self:
+        """The oracle from its JSON; a device's checks have found the fields right."""
+        return cls(**{each.name: _from_json(given[each.name]) for each in fields(cls)})
 
-    def to_dict(self) -> dict[str, Any]:
-        """The oracle as JSON; ``oracle_of`` reads it."""
-        return {"kind": self.kind, "sizes": list(self.sizes), **self.parameters()}
+
+def _to_json(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_to_json(each) for each in value]
+    return str(value) if isinstance(value, Fraction) else value
+
+
+def _from_json(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(map(_from_json, value))
+    return read_probability(value) if isinstance(value, str) else value
 
 
 class ViewOracle(Oracle):
@@ -270,10 +279,9 @@ def register(oracle: Registered) -> Registered:
 
 def oracle_of(given: Mapping[str, Any]) -> Oracle:
     """An oracle from its JSON; ``client.check_protocol`` has checked its fields."""
-    sizes = tuple(given["sizes"])
-    if not all(type(size) is int and 2 <= size <= MAX_VALUES for size in sizes):
+    if not all(type(size) is int and 2 <= size <= MAX_VALUES for size in given["sizes"]):
         raise PlanError(f"the sizes of an oracle must be whole numbers from 2 to {MAX_VALUES:,}")
-    return ORACLES[given["kind"]].from_parameters(sizes, given)
+    return ORACLES[given["kind"]].from_dict(given)
 
 
 def view_oracles(sizes: Sequence[int], epsilon: Fraction) -> tuple[ViewOracle, ...]:

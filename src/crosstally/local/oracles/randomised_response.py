@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from itertools import combinations
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,6 @@ from crosstally.local.oracles.answers import (
     Counts,
     filled,
     odds_below,
-    read_probability,
     rounded_down,
     threshold,
 )
@@ -45,7 +44,6 @@ __all__ = ["EachAttribute", "RandomisedResponse"]
 class RandomisedResponse(ViewOracle):
     """The cell itself with probability ``keep``, else any other (GRR)."""
 
-    sizes: tuple[int, ...]
     keep: Fraction
     kind: ClassVar[str] = "randomised-response"
     most_cells: ClassVar[int] = 2**20  # the collector keeps 8 bytes or 16 for each
@@ -84,15 +82,6 @@ class RandomisedResponse(ViewOracle):
         cells = cell_numbers(codes, self.sizes, people)
         return filled(people, 2, lambda words, out: draw_kept(cells, self.cells, keep, words, out))
 
-    def parameters(self) -> dict[str, Any]:
-        """The probability."""
-        return {"keep": str(self.keep)}
-
-    @classmethod
-    def from_parameters(cls, sizes: tuple[int, ...], given: Mapping[str, Any]) -> RandomisedResponse:
-        """The oracle of a probability."""
-        return cls(sizes, read_probability(given["keep"]))
-
 
 @register
 @dataclass(frozen=True, slots=True)
@@ -102,7 +91,6 @@ class EachAttribute(ResidualOracle):
     With 1 / l the scale that undoes it, l = (n keep - 1) / (n - 1), s / m = prod(1 / (n l^2)) over B.
     """
 
-    sizes: tuple[int, ...]
     _: KW_ONLY
     keeps: tuple[Fraction, ...]
     kind: ClassVar[str] = "each-attribute"
@@ -166,12 +154,3 @@ class EachAttribute(ResidualOracle):
         for line, size, keep in zip(codes, self.sizes, self.keeps, strict=True):
             out = out * np.uint64(size) + RandomisedResponse((size,), keep).draw(line[None])
         return out
-
-    def parameters(self) -> dict[str, Any]:
-        """The probability of each attribute."""
-        return {"keeps": [str(keep) for keep in self.keeps]}
-
-    @classmethod
-    def from_parameters(cls, sizes: tuple[int, ...], given: Mapping[str, Any]) -> EachAttribute:
-        """The oracle of a probability for each attribute."""
-        return cls(sizes, keeps=tuple(map(read_probability, given["keeps"])))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from crosstally.local.oracles.answers import (
     MASK_CELLS,
@@ -14,7 +14,6 @@ from crosstally.local.oracles.answers import (
     AnswerSpace,
     filled,
     odds_below,
-    read_probability,
     rounded_down,
     threshold,
 )
@@ -28,7 +27,6 @@ __all__ = ["SubsetSelection"]
 class SubsetSelection(ViewOracle):
     """A set of ``members`` cells, its own among them with probability ``keep``."""
 
-    sizes: tuple[int, ...]
     _: KW_ONLY
     members: int
     keep: Fraction
@@ -75,12 +73,3 @@ class SubsetSelection(ViewOracle):
         return filled(
             people, members + 1, lambda words, out: draw_subsets(cells, self.cells, members, keep, words, out)
         )
-
-    def parameters(self) -> dict[str, Any]:
-        """The size of sets, and the probability."""
-        return {"members": self.members, "keep": str(self.keep)}
-
-    @classmethod
-    def from_parameters(cls, sizes: tuple[int, ...], given: Mapping[str, Any]) -> SubsetSelection:
-        """The oracle of a size of sets and a probability."""
-        return cls(sizes, members=given["members"], keep=read_probability(given["keep"]))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from crosstally.local.oracles.answers import (
     AnswerSpace,
     filled,
     odds_below,
-    read_probability,
     rounded_up,
     threshold,
 )
@@ -34,7 +33,6 @@ _WIDE_WORDS = 7.7  # of 64 bits, for each mask: about as many as are compared un
 class UnaryEncoding(ViewOracle):
     """A bit for each cell: its own is set with probability ``own`` = 1/2, each other with ``other`` (OUE)."""
 
-    sizes: tuple[int, ...]
     _: KW_ONLY
     own: Fraction
     other: Fraction
@@ -84,12 +82,3 @@ class UnaryEncoding(ViewOracle):
         return filled(
             people, (number + 1) / 2, lambda words, out: draw_unary(cells, number, other, words.view(np.uint16), out)
         )
-
-    def parameters(self) -> dict[str, Any]:
-        """The probabilities."""
-        return {"own": str(self.own), "other": str(self.other)}
-
-    @classmethod
-    def from_parameters(cls, sizes: tuple[int, ...], given: Mapping[str, Any]) -> UnaryEncoding:
-        """The oracle of two probabilities."""
-        return cls(sizes, own=read_probability(given["own"]), other=read_probability(given["other"]))
