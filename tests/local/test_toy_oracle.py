@@ -32,7 +32,6 @@ from crosstally.local.oracles.oracle import register
 class Coin(ViewOracle):
     """Answers 5 and 6 stand for the values 0 and 1."""
 
-
     honest: Fraction
     kind: ClassVar[str] = "coin"
     most_cells: ClassVar[int] = 2
