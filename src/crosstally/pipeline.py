@@ -324,14 +324,14 @@ class _Rows:
 
     def count(self, plan: Plan) -> tuple[ExactTable, ...]:
         """The exact tables that a stage asks for."""
-        from crosstally.sources.counts import EncodedRows, count
+        from crosstally.sources import count, encode_rows
 
         if self._source.merged is not None:  # ``measure`` sees that they are the plan's own
             return self._source.merged.tables
         if self._encoded is None and not plan.later:
             return count(self._source, self.schema, plan.tables, reading=self.reading, progress=self._progress)
         if self._encoded is None:
-            self._encoded = EncodedRows(
+            self._encoded = encode_rows(
                 self._source, self.schema, reading=self.reading, work_dir=self._work_dir, progress=self._progress
             )
         return self._encoded.count(plan.tables)

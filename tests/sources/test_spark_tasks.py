@@ -16,8 +16,9 @@ import pytest
 from crosstally.errors import AmbiguousNumbersError, CrosstallyError, OutsideValueError, SourceError
 from crosstally.query.queries import Cells
 from crosstally.schema import Schema
-from crosstally.sources import Reading, count
-from crosstally.sources.row_cells import Columns, Counting, id_hashes
+from crosstally.sources import count
+from crosstally.sources.counts import id_hashes
+from crosstally.sources.row_cells import RowEncoding
 from crosstally.sources.spark import add_up
 from crosstally.sources.spark_tasks import (
     BLOCK_CELLS,
@@ -69,10 +70,8 @@ class Spread:
 
 
 def task(schema: dict[str, Any], **options: Any) -> SparkTask:
-    read = Schema.from_dict(schema)
-    columns = Columns.of(read)
-    given = {"reading": Reading(), "refuse_unclear": True, "batch_rows": 5, **options}
-    return SparkTask(Counting(columns=columns, attributes=read.attributes, **given), tuple(columns.needed))
+    encoding = RowEncoding.of(Schema.from_dict(schema), **{"batch_rows": 5, **options})
+    return SparkTask(encoding, tuple(encoding.columns))
 
 
 def counted(
@@ -177,7 +176,7 @@ def test_chunks_hold_what_was_put_in() -> None:
             assert 0 <= place < PLACES
             assert size <= 4 * 64
         rows = unpacked(batch, each.record)
-        found += zip(rows.ids.to_pylist(), *(codes.tolist() for codes in rows.cells), strict=True)
+        found += zip(rows.ids.to_pylist(), *(codes.tolist() for codes in rows.codes), strict=True)
     assert sorted(found) == sorted((f"{i % 37}", i % 3, i % 2) for i in range(500))
     assert unpacked(batches[0].slice(0, 0), each.record).size == 0
 

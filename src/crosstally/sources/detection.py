@@ -24,7 +24,7 @@ from crosstally.sources.encodings import GUESS, decoded_head, encoding_of, is_ut
 from crosstally.sources.guard import guarded, how_to_say
 from crosstally.sources.kinds import source_of
 from crosstally.sources.reading_options import NO_OPTIONS, NumbersSeen, Reading, is_any_number
-from crosstally.sources.row_cells import Columns
+from crosstally.sources.row_cells import RowEncoding
 from crosstally.sources.source import ANY_UNIT, Scan, Source
 from crosstally.sources.text_files import DELIMITERS, after_lines, format_of
 
@@ -121,13 +121,12 @@ def detect_reading(rows: Any, *, reading: Reading = NO_OPTIONS) -> Detected:
 
 def describe_reading(rows: Any, schema: Schema, *, reading: Reading = NO_OPTIONS) -> Detected | None:
     """How the first text file among the rows is read by what is said of it and by its names; None without any."""
-    columns = Columns.of(schema)
+    encoding = RowEncoding.of(schema, reading)
     texts = source_of(rows).text_files()
     if not texts:
         return None
-    written = columns.written(reading)
-    form = guarded(repr(str(texts[0])), lambda: format_of(texts[0], written, columns.needed))
-    return Detected(written, len(form.names), delimiter=form.delimiter, encoding=form.encoding)
+    form = guarded(repr(str(texts[0])), lambda: format_of(texts[0], encoding.reading, encoding.columns))
+    return Detected(encoding.reading, len(form.names), delimiter=form.delimiter, encoding=form.encoding)
 
 
 # Text files

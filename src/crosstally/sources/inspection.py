@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from crosstally.errors import CrosstallyError
-from crosstally.schema import MISSING, Attribute, Outside, Schema
+from crosstally.schema import MISSING, Attribute, Outside, RowReading, Schema
 from crosstally.sources.codes.encode import Encoder, canonical_texts, matcher_of
 from crosstally.sources.kinds import source_of
 from crosstally.sources.reading_options import NO_OPTIONS, Reading
-from crosstally.sources.row_cells import Columns
+from crosstally.sources.row_cells import RowEncoding
 
 __all__ = ["FEW_ROWS", "ColumnReport", "Distribution", "Distributions", "Report", "check", "read_distributions"]
 
@@ -80,18 +80,18 @@ class Report:
 
 def check(rows: Any, schema: Schema, *, reading: Reading = NO_OPTIONS) -> Report:
     """How well the rows fit the schema; spends nothing and refuses no value, and is confidential."""
-    columns = Columns.of(schema)
-    found = [_Findings(columns.encoder(attribute)) for attribute in schema.attributes]
+    encoding = RowEncoding.of(schema, reading)
+    found = [_Findings(encoder) for encoder in encoding.encoders()]
     read = dropped = 0
     ids: list[pa.Array] = []
-    for batch in columns.batches(source_of(rows), reading=reading):
+    for batch in encoding.batches(source_of(rows)):
         lost = np.zeros(batch.num_rows, np.bool_)
         for findings in found:
             lost |= findings.add(batch)
         read += batch.num_rows
         dropped += int(lost.sum())
         if schema.unit is not None:
-            ids.append(columns.ids(batch).filter(pa.array(~lost)))
+            ids.append(encoding.ids(batch).filter(pa.array(~lost)))
     without_id = sum(part.null_count for part in ids)
     excess = np.maximum(_rows_of_units(ids) - schema.max_rows, 0)
     return Report(
@@ -196,10 +196,10 @@ class Distributions:
 
     def of(self, schema: Schema, name: str) -> Distribution | None:
         """The rows of each cell of an attribute; None where its column has too many different texts to count each."""
-        columns, attribute = Columns.of(schema), schema[name]
-        column = columns.reading.column(name)
+        rules = RowEncoding.of(schema).rules
+        column = rules.column(name)
         counted = self._columns.get(column)
-        return None if counted is None else _distribution(attribute, columns, counted, self._people.get(column))
+        return None if counted is None else _distribution(schema[name], rules, counted, self._people.get(column))
 
 
 class FirstPeople:
@@ -234,15 +234,13 @@ class FirstPeople:
 
 def read_distributions(rows: Any, schema: Schema, *, reading: Reading = NO_OPTIONS) -> Distributions:
     """How often each text occurs in each column that the schema needs. Spends nothing, and is confidential."""
-    columns = Columns.of(schema)
-    counted: dict[str, Counter[str | None] | None] = {
-        columns.reading.column(attribute.name): Counter() for attribute in schema.attributes
-    }
+    encoding = RowEncoding.of(schema, reading)
+    counted: dict[str, Counter[str | None] | None] = {encoding.rules.column(name): Counter() for name in schema.names}
     people = {} if schema.unit is None else {name: FirstPeople() for name in counted}
     total = 0
-    for batch in columns.batches(source_of(rows), reading=reading):
+    for batch in encoding.batches(source_of(rows)):
         total += batch.num_rows
-        ids = None if schema.unit is None else columns.ids(batch)
+        ids = None if schema.unit is None else encoding.ids(batch)
         for name, times in counted.items():
             if times is not None:
                 texts = canonical_texts(name, batch.column(name))
@@ -257,9 +255,9 @@ def read_distributions(rows: Any, schema: Schema, *, reading: Reading = NO_OPTIO
 
 
 def _distribution(
-    attribute: Attribute, columns: Columns, counted: Counter[str | None], people: FirstPeople | None
+    attribute: Attribute, rules: RowReading, counted: Counter[str | None], people: FirstPeople | None
 ) -> Distribution:
-    rule, matcher = columns.reading.rule(attribute.name, attribute), matcher_of(attribute)
+    rule, matcher = rules.rule(attribute.name, attribute), matcher_of(attribute)
     rows, texts = [0] * attribute.size, [Counter[str]() for _ in attribute.labels]
     outside: Counter[str] = Counter()
     missing = 0

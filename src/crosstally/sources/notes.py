@@ -14,7 +14,7 @@ from crosstally.errors import SourceError
 from crosstally.platform_files import add_private_line
 from crosstally.schema import Schema
 from crosstally.sources.reading_options import Reading
-from crosstally.sources.row_cells import Columns
+from crosstally.sources.row_cells import RowEncoding
 
 __all__ = ["note_digest", "note_reading", "reading_digest"]
 
@@ -29,11 +29,11 @@ def reading_digest(schema: Schema, given: Reading) -> str | None:
 
     What was given beside the schema is part of the reading, as if it stood there.
     """
-    columns = Columns.of(schema)
-    reading = columns.reading
+    encoding = RowEncoding.of(schema, given)
+    rules = encoding.rules
     if given.to_dict():
-        reading = replace(reading, file=columns.written(given).to_dict())
-    return reading.digest if reading.to_dict() else None
+        rules = replace(rules, file=encoding.reading.to_dict())
+    return rules.digest if rules.to_dict() else None
 
 
 def note_digest(digest: str | None, ledger: Path | None, key: str) -> None:

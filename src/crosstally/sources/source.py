@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -17,23 +17,21 @@ from typing import TYPE_CHECKING, Protocol
 import pyarrow as pa
 
 from crosstally.errors import SourceError
+from crosstally.sources.counts import BATCH_ROWS, EncodedRows
 from crosstally.sources.guard import DAMAGED, guarded, how_to_say
+from crosstally.sources.parts import MergedParts
 from crosstally.sources.reading_options import NO_OPTIONS, Numbers, Reading
 
 if TYPE_CHECKING:
     from crosstally.measurements import ExactTable
     from crosstally.plans.plan import Plan
     from crosstally.query.queries import Product
-    from crosstally.sources.parts import MergedParts
-    from crosstally.sources.row_cells import Counting
+    from crosstally.sources.row_cells import RowEncoding
 
 __all__ = [
     "ANY_UNIT",
-    "BATCH_ROWS",
-    "JOIN_KINDS",
     "WEIGHT",
     "AnyUnit",
-    "KeptRows",
     "RowStream",
     "Scan",
     "Source",
@@ -41,13 +39,8 @@ __all__ = [
     "chosen_columns",
 ]
 
-BATCH_ROWS = 65_536
-"""Rows of a batch: limits memory, and is large enough for a batch's time to be that of its rows. No count depends on
-it."""
 WEIGHT = "crosstally rows"
 """The column by which a source that groups equal rows says how many rows a row stands for."""
-JOIN_KINDS = ("public", "unit", "asserted")
-"""How a table may have been joined: it is public, it is joined by the unit's id, or the steward answers for it."""
 _CUT_SHORT = "its rows ended in an error"
 _MOST_NAMES = 8  # names of columns in one error: more do not fit a line
 
@@ -77,13 +70,22 @@ class YieldsBatches(Protocol):
 class Scan:
     """What is wanted of a source: the columns needed (None: all), and how they are read.
 
-    ``unit`` is the column of the unit's id, if any. With ``may_group`` equal rows may come once, with ``WEIGHT``.
+    ``unit`` is the column of the unit's id, if any. With ``may_group`` equal rows may come once, with ``WEIGHT``. Texts
+    in the ``numeric`` columns must be numbers in one way alone, or the reading must say in which. The ``verbatim``
+    columns stay as they are written: two ids that a style would make one number belong to two people.
     """
 
     columns: Sequence[str] | None
     reading: Reading = NO_OPTIONS
     unit: str | AnyUnit | None = None
     may_group: bool = False
+    _: KW_ONLY
+    numeric: Sequence[str] = ()
+    verbatim: Sequence[str] = ()
+
+    def numbers(self) -> Numbers:
+        """What rewrites and checks the numbers in the rows."""
+        return Numbers(self.reading, self.numeric, self.verbatim)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,16 +98,6 @@ class RowStream:
     name: str
     size: int | None
     batches: Generator[tuple[pa.RecordBatch, int]]
-
-
-class KeptRows(Protocol):
-    """Rows that count, encoded once and kept for all stages of a plan; confidential."""
-
-    def count(self, tables: Sequence[Product]) -> tuple[ExactTable, ...]:
-        """The exact counts of each table, in order."""
-
-    def close(self) -> None:
-        """Let go of the rows."""
 
 
 class Source:
@@ -140,11 +132,11 @@ class Source:
         """Whether rows of its tables may be left out, which public counts count."""
         return False
 
-    def count(self, counting: Counting, tables: Sequence[Product]) -> tuple[ExactTable, ...] | None:  # noqa: ARG002
+    def count(self, encoding: RowEncoding, tables: Sequence[Product]) -> tuple[ExactTable, ...] | None:  # noqa: ARG002
         """The exact counts of each table where the source counts by itself, None where its batches are to be."""
         return None
 
-    def keep(self, counting: Counting) -> KeptRows | None:  # noqa: ARG002
+    def keep(self, encoding: RowEncoding) -> EncodedRows | None:  # noqa: ARG002
         """The rows encoded and kept where the source does so by itself, None where its batches are to be."""
         return None
 
@@ -176,20 +168,16 @@ class Source:
         self,
         scan: Scan,
         *,
-        numeric: Sequence[str] = (),
-        verbatim: Sequence[str] = (),
         batch_rows: int = BATCH_ROWS,
         progress: Callable[[int], None] | None = None,
     ) -> Generator[pa.RecordBatch]:
         """The rows, a batch at a time, each with the columns wanted in the order named.
 
-        Texts in the ``numeric`` columns must be numbers in one way alone, or the reading must say in which: after the
-        last batch an error says so. The ``verbatim`` columns stay as they are written: two ids that a style would make
-        one number belong to two people. ``progress`` is called with the bytes read so far of all files; for a table in
-        memory never, since its bytes would tell how many rows there are.
+        After the last batch an error says which numbers may be meant in two ways. ``progress`` is called with the bytes
+        read so far of all files; for a table in memory never, since its bytes would tell how many rows there are.
         """
         before = 0
-        numbers = Numbers(scan.reading, numeric, verbatim)
+        numbers = scan.numbers()
         for stream in self.streams(scan):
             otherwise = DAMAGED if stream.size is not None else _CUT_SHORT
             with contextlib.closing(stream.batches):  # also when whoever counts the rows refuses one

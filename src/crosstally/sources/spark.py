@@ -26,10 +26,11 @@ from crosstally.checks import optional
 from crosstally.errors import SourceError
 from crosstally.measurements import ExactTable
 from crosstally.query.queries import Product
+from crosstally.sources.counts import EncodedRows
 from crosstally.sources.drivers import reason_of_state
 from crosstally.sources.guard import guarded
-from crosstally.sources.row_cells import Counting
-from crosstally.sources.source import KeptRows, RowStream, Scan, Source, chosen_columns
+from crosstally.sources.row_cells import RowEncoding
+from crosstally.sources.source import RowStream, Scan, Source, chosen_columns
 from crosstally.sources.spark_tasks import (
     BLOCK_CELLS,
     BLOCKS,
@@ -107,22 +108,22 @@ class SparkTable(Source):
         """Raise: its tasks share the rows out."""
         raise SourceError("Spark's own tasks share the rows out: give it to a release whole")
 
-    def count(self, counting: Counting, tables: Sequence[Product]) -> tuple[ExactTable, ...]:
+    def count(self, encoding: RowEncoding, tables: Sequence[Product]) -> tuple[ExactTable, ...]:
         """The exact counts of each table, made by Spark's tasks.
 
         Where the schema has a unit, the rows of each unit are brought together by a shuffle before they are bounded.
         """
-        frame, task = _prepared(self, counting)
-        if counting.columns.schema.unit is None:
+        frame, task = _prepared(self, encoding)
+        if encoding.schema.unit is None:
             blocks = in_spark(lambda: frame.mapInArrow(partial(counted_rows, task, tuple(tables)), BLOCKS))
         else:
             chunks = partial(counted_chunks, task, tuple(tables), bounded=False)
             blocks = in_spark(lambda: _by_place(frame, task).mapInArrow(chunks, BLOCKS))
         return _tables(blocks, task, tables)
 
-    def keep(self, counting: Counting) -> KeptInSpark:
+    def keep(self, encoding: RowEncoding) -> KeptInSpark:
         """The rows, encoded by Spark's tasks and kept by its executors."""
-        return KeptInSpark(self, counting)
+        return KeptInSpark(self, encoding)
 
 
 def is_frame(rows: Any) -> bool:
@@ -248,25 +249,25 @@ def read_frame(frame: Any, names: Sequence[str], chosen: Sequence[str]) -> Itera
 # Counts of rows that Spark holds, made by its tasks: only the counts come here, once they are summed.
 
 
-class KeptInSpark(KeptRows):
+class KeptInSpark(EncodedRows):
     """The rows that count, encoded once and kept by Spark's executors for all stages of a plan; confidential.
 
     They are a checkpoint of Spark's, in its executors' memory and on their disks. Nothing is read from the source
     again: where an executor is lost with its part, the next count fails.
     """
 
-    def __init__(self, table: SparkTable, counting: Counting) -> None:
+    def __init__(self, table: SparkTable, encoding: RowEncoding) -> None:
         """Read and encode the rows."""
-        frame, self._task = _prepared(table, counting)
+        self._schema = encoding.schema.public()
+        frame, self._task = _prepared(table, encoding)
         task = self._task
-        if counting.columns.schema.unit is None:
+        if encoding.schema.unit is None:
             chunks = in_spark(lambda: frame.mapInArrow(partial(encoded_chunks, task), CHUNKS))
         else:
             chunks = in_spark(lambda: _by_place(frame, task).mapInArrow(partial(bounded_chunks, task), CHUNKS))
         self._chunks = in_spark(lambda: chunks.localCheckpoint(eager=True))
 
-    def count(self, tables: Sequence[Product]) -> tuple[ExactTable, ...]:
-        """The exact counts of each table."""
+    def _counted(self, tables: Sequence[Product]) -> tuple[ExactTable, ...]:
         counting = partial(counted_chunks, self._task, tuple(tables), bounded=True)
         return _tables(in_spark(lambda: self._chunks.mapInArrow(counting, BLOCKS)), self._task, tables)
 
@@ -276,12 +277,12 @@ class KeptInSpark(KeptRows):
             self._chunks._jdf.queryExecution().analyzed().rdd().unpersist(False)
 
 
-def _prepared(table: SparkTable, counting: Counting) -> tuple[Any, SparkTask]:
+def _prepared(table: SparkTable, encoding: RowEncoding) -> tuple[Any, SparkTask]:
     """The columns that are needed of a DataFrame, and what its tasks must know."""
     frame = _frame_of(table)
     names = names_in(frame)
-    chosen = chosen_columns("the DataFrame", names, counting.columns.needed)
-    return selected(frame, names, chosen), SparkTask(counting, tuple(chosen))
+    chosen = chosen_columns("the DataFrame", names, encoding.columns)
+    return selected(frame, names, chosen), SparkTask(encoding, tuple(chosen))
 
 
 def _by_place(frame: Any, task: SparkTask) -> Any:
@@ -297,7 +298,7 @@ def _tables(blocks: Any, task: SparkTask, tables: Sequence[Product]) -> tuple[Ex
 
 def add_up(found: Sequence[Any], task: SparkTask, tables: Sequence[Product]) -> tuple[ExactTable, ...]:
     """The tables that rows with blocks and notes make up; raises what the notes tell of."""
-    schema = task.counting.columns.schema.public()
+    schema = task.encoding.schema.public()
     shapes = [table.shape(schema) for table in tables]
     cells = sum(map(math.prod, shapes))
     places = 0 if schema.unit is None else PLACES
@@ -323,7 +324,7 @@ def _check_notes(notes: Sequence[str], task: SparkTask) -> None:
         problem = problem_in(note)
         if problem is not None:
             raise problem
-    numbers = task.counting.columns.numbers(task.counting.reading, refuse_unclear=task.counting.refuse_unclear)
+    numbers = task.encoding.scan().numbers()
     for note in notes:
         seen = numbers_seen(note)
         if seen:

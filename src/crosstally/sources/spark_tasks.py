@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from typing import Any
@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 
 from crosstally.errors import CrosstallyError, OutsideValueError, SourceError
 from crosstally.query.queries import Product
-from crosstally.sources.counts import Tally
+from crosstally.sources.counts import Bound, CodedRows, Tally, id_hashes, text_bytes
 from crosstally.sources.guard import guarded
 from crosstally.sources.reading_options import NumbersSeen
-from crosstally.sources.row_cells import Bound, Counting, cells_of, id_hashes, text_bytes
+from crosstally.sources.row_cells import RowEncoding
 
 __all__ = [
     "BLOCKS",
@@ -72,29 +72,21 @@ _CHUNK_SCHEMA, _BLOCK_SCHEMA = _arrow_schema(CHUNKS), _arrow_schema(BLOCKS)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rows:
-    """The cells of some rows, one array for each attribute; confidential.
+class PlacedRows(CodedRows):
+    """Rows, and the places of which they are the first rows."""
 
-    ``ids`` are those of their units, where they have some that are still needed; ``places`` the places of which these
-    are the first rows.
-    """
-
-    size: int
-    cells: Sequence[NDArray[Any]]
-    _: KW_ONLY
-    ids: pa.Array | None = None
     places: Sequence[int] = ()
 
 
 # Chunks
 
 
-def chunks(rows: Rows, record: np.dtype[Any]) -> pa.RecordBatch:
+def chunks(rows: PlacedRows, record: np.dtype[Any]) -> pa.RecordBatch:
     """Rows packed; ``record`` is how the cells of one row are."""
     return _without_ids(rows, record) if rows.ids is None else _with_ids(rows, record, rows.ids)
 
 
-def _with_ids(rows: Rows, record: np.dtype[Any], ids: pa.Array) -> pa.RecordBatch:
+def _with_ids(rows: PlacedRows, record: np.dtype[Any], ids: pa.Array) -> pa.RecordBatch:
     places = (id_hashes(ids) >> np.uint64(65 - PLACES.bit_length())).astype(np.int32)
     order = np.argsort(places, kind="stable")
     places = places[order]
@@ -106,19 +98,19 @@ def _with_ids(rows: Rows, record: np.dtype[Any], ids: pa.Array) -> pa.RecordBatc
         pa.array(places[ends[:-1]]),
         _cut(ends * 4, np.diff(offsets).astype(np.int32)),
         _cut(offsets[ends], data),
-        _cut(ends * record.itemsize, _records([codes[order] for codes in rows.cells], rows.size, record)),
+        _cut(ends * record.itemsize, _records([codes[order] for codes in rows.codes], rows.size, record)),
         pa.nulls(len(ends) - 1, pa.string()),
     ]
     return pa.record_batch(columns, schema=_CHUNK_SCHEMA)
 
 
-def _without_ids(rows: Rows, record: np.dtype[Any]) -> pa.RecordBatch:
+def _without_ids(rows: PlacedRows, record: np.dtype[Any]) -> pa.RecordBatch:
     """Chunks whose places are past the last one, but for the first, which names the place whose first rows it holds."""
     ends = np.append(np.arange(0, rows.size, _CHUNK_ROWS), rows.size)
     places = np.full(len(ends) - 1, PLACES, np.int32)
     places[: len(rows.places)] = rows.places
     empty = pa.array([b""] * len(places), pa.binary())
-    codes = _cut(ends * record.itemsize, _records(rows.cells, rows.size, record))
+    codes = _cut(ends * record.itemsize, _records(rows.codes, rows.size, record))
     return pa.record_batch(
         [pa.array(places), empty, empty, codes, pa.nulls(len(places), pa.string())], schema=_CHUNK_SCHEMA
     )
@@ -146,12 +138,12 @@ def by_place(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
             yield int(places[start]), batch.slice(start, end - start)
 
 
-def unpacked(batch: pa.RecordBatch, record: np.dtype[Any]) -> Rows:
+def unpacked(batch: pa.RecordBatch, record: np.dtype[Any]) -> PlacedRows:
     """The rows of chunks; notes are left out."""
     kept = batch.filter(pc.not_equal(batch.column("place"), _NOTE))
     records = _joined(kept.column("codes"), record)
     places = kept.column("place").to_numpy()
-    return Rows(
+    return PlacedRows(
         len(records),
         [records[field] for field in record.names or ()],
         ids=_ids(kept),
@@ -222,7 +214,7 @@ def send_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 Batches = Iterator[pa.RecordBatch]
-Found = Iterator[Rows | str]
+Found = Iterator[PlacedRows | str]
 """Rows, and notes among them."""
 
 
@@ -233,13 +225,13 @@ class SparkTask:
     ``names`` are those of the columns in the batches that come.
     """
 
-    counting: Counting
+    encoding: RowEncoding
     names: tuple[str, ...]
 
     @property
     def record(self) -> np.dtype[Any]:
         """How the cells of one row are packed."""
-        kinds = (np.min_scalar_type(attribute.size - 1) for attribute in self.counting.attributes)
+        kinds = (np.min_scalar_type(attribute.size - 1) for attribute in self.encoding.attributes)
         return np.dtype([(f"a{place}", kind) for place, kind in enumerate(kinds)])
 
 
@@ -323,43 +315,32 @@ def _as_chunks(found: Found, task: SparkTask) -> Batches:
 
 def _encoded(task: SparkTask, batches: Batches) -> Found:
     """The rows that no rule drops and, where there are units, whose unit is known; at the end how numbers look."""
-    numbers = task.counting.columns.numbers(task.counting.reading, refuse_unclear=task.counting.refuse_unclear)
-    encoders = [task.counting.columns.encoder(attribute) for attribute in task.counting.attributes]
-    has_unit = task.counting.columns.schema.unit is not None
+    numbers, encoders = task.encoding.scan().numbers(), task.encoding.encoders()
     for batch in batches:
         named = in_utc(batch).rename_columns(list(task.names))
         plain = guarded("the DataFrame", partial(numbers.plain, named))
-        for start in range(0, plain.num_rows, task.counting.batch_rows):
-            part = plain.slice(start, task.counting.batch_rows)
-            kept, cells = cells_of(part, encoders)
-            yield _kept(Rows(part.num_rows, cells, ids=task.counting.columns.ids(part) if has_unit else None), kept)
+        for start in range(0, plain.num_rows, task.encoding.batch_rows):
+            rows = task.encoding.coded(plain.slice(start, task.encoding.batch_rows), encoders)
+            if rows.ids is not None and rows.ids.null_count:
+                rows = rows.where(rows.ids.is_valid().to_numpy(zero_copy_only=False))
+            yield PlacedRows(rows.size, rows.codes, ids=rows.ids)
     if any(seen != NumbersSeen() for seen in numbers.seen.values()):
         yield _numbers_note([*numbers.seen.values()])
-
-
-def _kept(rows: Rows, kept: NDArray[np.bool_] | None) -> Rows:
-    ids = rows.ids
-    if ids is not None and ids.null_count:
-        known = ids.is_valid().to_numpy(zero_copy_only=False)
-        kept = known if kept is None else kept & known
-    if kept is None:
-        return rows
-    chosen = None if ids is None else ids.filter(pa.array(kept))
-    return Rows(int(kept.sum()), [codes[kept] for codes in rows.cells], ids=chosen)
 
 
 def _unpacked(task: SparkTask, batches: Batches) -> Found:
     for batch in batches:
         yield from notes_of(batch)
         rows = unpacked(batch, task.record)
-        for start in range(0, rows.size, task.counting.batch_rows):
-            cells = [codes[start : start + task.counting.batch_rows] for codes in rows.cells]
-            yield Rows(min(task.counting.batch_rows, rows.size - start), cells, places=() if start else rows.places)
+        for start in range(0, rows.size, task.encoding.batch_rows):
+            codes = [column[start : start + task.encoding.batch_rows] for column in rows.codes]
+            size = min(task.encoding.batch_rows, rows.size - start)
+            yield PlacedRows(size, codes, places=() if start else rows.places)
 
 
 def _bounded(task: SparkTask, batches: Batches) -> Found:
     """Of each unit at most so many rows. All chunks of a place must come, one after another."""
-    unit = task.counting.columns.schema.unit
+    unit = task.encoding.schema.unit
     assert unit is not None
     notes: list[str] = []
 
@@ -371,11 +352,10 @@ def _bounded(task: SparkTask, batches: Batches) -> Found:
     for place, chunks_there in groupby(parts(), key=lambda part: part[0]):
         bound = Bound(unit)
         for _, chunk in chunks_there:
-            rows = unpacked(chunk, task.record)
-            bound.add(rows.ids, None, rows.cells)
+            bound.add(unpacked(chunk, task.record))
         places = [place]
-        for size, cells in bound.kept(task.counting.batch_rows):
-            yield Rows(size, cells, places=places)
+        for rows in bound.kept(task.encoding.batch_rows):
+            yield PlacedRows(rows.size, rows.codes, places=places)
             places = []
     yield from notes
 
@@ -385,14 +365,14 @@ def _bounded(task: SparkTask, batches: Batches) -> Found:
 
 def _counted(found: Found, task: SparkTask, tables: Sequence[Product]) -> Batches:
     """The counts of all tables and, where there are units, how often each place was begun, in blocks."""
-    schema, names = task.counting.columns.schema.public(), [attribute.name for attribute in task.counting.attributes]
-    tally = Tally(schema, tables, task.counting.batch_rows)
+    schema, names = task.encoding.schema.public(), [attribute.name for attribute in task.encoding.attributes]
+    tally = Tally(schema, tables, task.encoding.batch_rows)
     begun = np.zeros(0 if schema.unit is None else PLACES, np.int64)
     for each in found:
         if isinstance(each, str):
             yield block_note(each)
             continue
-        tally.add(each.size, dict(zip(names, each.cells, strict=True)))
+        tally.add(each.size, dict(zip(names, each.codes, strict=True)))
         np.add.at(begun, np.array(each.places, np.int64), 1)
     counts = np.concatenate([*(table.counts.ravel() for table in tally.tables()), begun])
     for number, start in enumerate(range(0, len(counts), BLOCK_CELLS)):
