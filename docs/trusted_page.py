@@ -30,9 +30,9 @@ lists hold every module that the entry points import, directly or indirectly. Th
 """
 SECTIONS = {
     "Files that the guarantee depends on": "",
-    "Readers and encoders": """Whoever counts knows rows as codes, not how they were read or encoded. Files here go row by row:
-they may misread a row, and cannot read another. The id of a unit they must read alike in every row, since the bound
-is of rows of equal ids. Queries, grouping in a database and Spark do more, as their lines say.
+    "Readers and encoders": """Whoever counts knows rows as codes, not how they were read or encoded. Files here go
+row by row: they may misread a row, and cannot read another. The id of a unit they must read alike in every row, since
+the bound is of rows of equal ids. Queries, grouping in a database and Spark do more, as their lines say.
 """,
     "On a person's device": """`local/client/` runs on a device, with the standard library alone.
 """,
@@ -241,8 +241,8 @@ ENTRIES = (
     Entry(
         "sources/drivers.py",
         (
-            "each row of the query comes once, no value rounded or cut; no password is shown; errors of drivers "
-            "contain no values of rows"
+            "each row of the query comes once, no value rounded or cut, and depends on no other row; no password is "
+            "shown; errors of drivers contain no values of rows"
         ),
         "sources/test_odbc sources/test_databases",
     ),
@@ -298,7 +298,7 @@ ENTRIES = (
         "sources/torture/test_torture sources/test_rows sources/test_numbers",
     ),
     Entry(
-        "sources/apart.py sources/database_files.py",
+        "sources/apart.py",
         "the text of a cell depends on that cell alone",
         "sources/test_same_rows",
     ),

@@ -28,6 +28,11 @@ def test_every_file_is_in_one_table_and_every_entry_and_test_is_there() -> None:
 def test_what_counts_knows_neither_kinds_of_sources_nor_how_values_become_codes() -> None:
     counting, kinds, device = MADE["sections"]().values()
     assert {file for file in counting if file.startswith("sources/")} == COUNTING
-    assert ENCODING <= kinds
-    assert {"sources/files.py", "sources/databases.py", "sources/spark.py", "sources/table_objects.py"} <= kinds
+    assert {
+        *ENCODING,
+        "sources/files.py",
+        "sources/databases.py",
+        "sources/spark.py",
+        "sources/table_objects.py",
+    } <= kinds
     assert all(file.startswith("local/client/") for file in device)

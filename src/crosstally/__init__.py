@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from crosstally.schema import Attribute, Outside, Schema, Unit
     from crosstally.sources.databases import Database
     from crosstally.sources.detection import Detected, detect_reading
-    from crosstally.sources.parts import Parts
+    from crosstally.sources.files import Parts
     from crosstally.sources.reading_options import Reading
     from crosstally.sources.spark import SparkTable
     from crosstally.sql import SqlAnswer
@@ -56,7 +56,7 @@ _HOMES = {
     "Neighbours": "budget",
     "Notebook": "notebook.notebook",
     "Outside": "schema",
-    "Parts": "sources.parts",
+    "Parts": "sources.files",
     "Plan": "strategies.goal",
     "Price": "notebook.results",
     "Question": "query.question",

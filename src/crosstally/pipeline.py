@@ -240,7 +240,16 @@ def count_part(
         reading: How the source is written; see ``release``.
         progress: Called with the number of bytes read so far.
     """
-    from crosstally.sources import PartOrigin, Reading, Share, count_share, reading_digest, source_of, write_part
+    from crosstally.sources import (
+        PartOrigin,
+        Reading,
+        Share,
+        count_share,
+        plan_digest,
+        reading_digest,
+        source_of,
+        write_part,
+    )
     from crosstally.sources.row_cells import unit_column
 
     place = Share.read(share)
@@ -249,9 +258,13 @@ def count_part(
     counted, written = _with_reading(plan, schema), reading or Reading()
     found = source_of(source)
     exact, seen = count_share(found, counted, plan.tables, place, reading=written, progress=progress)
-    digest = reading_digest(counted, written)
-    joins = found.joins(unit_column(counted))
-    origin = PartOrigin.of(plan, reading=digest, source=seen, rows_are_units=found.rows_are_units, joins=joins)
+    origin = PartOrigin(
+        plan=plan_digest(plan),
+        reading=reading_digest(counted, written),
+        source=seen,
+        rows_are_units=found.rows_are_units,
+        joins=found.joins(unit_column(counted)),
+    )
     write_part(Path(path), exact, place, origin)
 
 

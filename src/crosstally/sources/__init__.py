@@ -2,10 +2,11 @@
 
 from crosstally.sources.counts import EncodedRows
 from crosstally.sources.drafts import Draft, DraftedColumn, draft
+from crosstally.sources.files import Parts
 from crosstally.sources.inspection import ColumnReport, Report, check
 from crosstally.sources.kinds import count, count_share, encode_rows, source_of
-from crosstally.sources.notes import note_digest, note_reading, reading_digest
-from crosstally.sources.parts import PartOrigin, Parts, Share, merge_parts, write_part
+from crosstally.sources.notes import note_digest, reading_digest
+from crosstally.sources.parts import PartOrigin, Share, merge_parts, plan_digest, write_part
 from crosstally.sources.reading_options import Reading
 
 __all__ = [
@@ -25,7 +26,7 @@ __all__ = [
     "encode_rows",
     "merge_parts",
     "note_digest",
-    "note_reading",
+    "plan_digest",
     "reading_digest",
     "source_of",
     "write_part",

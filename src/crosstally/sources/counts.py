@@ -14,6 +14,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
 from io import FileIO
 from itertools import accumulate
 from pathlib import Path
@@ -41,6 +42,7 @@ __all__ = [
     "bounded",
     "counted",
     "id_hashes",
+    "tables_in",
     "text_bytes",
 ]
 
@@ -71,9 +73,6 @@ class CodedRows:
             weights=None if self.weights is None else self.weights[kept],
             ids=None if self.ids is None else self.ids.filter(pa.array(kept)),
         )
-
-
-# Contribution bounds
 
 
 # Limits memory: a million rows wait before they are thinned to the bound. The rows kept do not depend on it.
@@ -166,13 +165,11 @@ def smallest(
     return order[rank < most]
 
 
-# Units that are spread over tasks: all rows of one go to the same
-
-
 def id_hashes(ids: pa.Array) -> NDArray[np.uint64]:
     """A hash of each id, given as canonical texts (large_string) without nulls: equal texts have equal hashes.
 
-    It depends on the bytes of the text alone: not on the machine, the process or the other ids.
+    It depends on the bytes of the text alone: not on the machine, the process or the other ids. By it units are spread
+    over tasks and shares, so that all rows of one go to the same.
     """
     offsets, data = text_bytes(ids)
     lengths = np.diff(offsets)
@@ -385,22 +382,31 @@ def tallied(
 
 
 class Tally:
-    """Growing counts of many tables; confidential, like the tables that come of it."""
+    """Growing counts of many tables; confidential, like the tables that come of it.
+
+    The cells of all tables stand one after another in one vector: first those of the small tables.
+    """
 
     def __init__(self, schema: Schema, tables: Sequence[Product], batch_rows: int) -> None:
-        from crosstally.kernels import counting
+        from crosstally.kernels.counting import SMALL_CELLS, SMALL_SIZE, count_large, count_small
 
-        self._schema, self._tables = schema, tables
-        parts: tuple[list[Product], list[Product]] = ([], [])
-        for table in tables:
-            shape = table.shape(schema)
-            is_small = math.prod(shape) <= counting.SMALL_CELLS and max(shape, default=0) <= counting.SMALL_SIZE
-            if table.attributes:
-                parts[0 if is_small else 1].append(table)
-        self._rows, self._batch_rows = 0, batch_rows
-        self._weighted: _Part | None = None
-        self._small = _Part(schema, parts[0], np.empty((0, batch_rows), np.uint8), counting.count_small)
-        self._large = _Part(schema, parts[1], np.empty((0, batch_rows), np.uint32), counting.count_large)
+        self._schema, self._tables, self._batch_rows = schema, tables, batch_rows
+        shapes = {table: table.shape(schema) for table in tables if table.attributes}
+        small = [t for t, shape in shapes.items() if math.prod(shape) <= SMALL_CELLS and max(shape) <= SMALL_SIZE]
+        large = [table for table in shapes if table not in set(small)]
+        self._in_order = [*small, *large]
+        self._rows = 0
+        self._counts = np.zeros(sum(map(math.prod, shapes.values())), np.int64)
+        between = sum(math.prod(shapes[table]) for table in small)
+        self._small = _Part(schema, small, np.empty((0, batch_rows), np.uint8), count_small, self._counts[:between])
+        self._large = _Part(schema, large, np.empty((0, batch_rows), np.uint32), count_large, self._counts[between:])
+
+    @cached_property
+    def _weighted(self) -> _Part:
+        from crosstally.kernels.counting import count_weighted
+
+        empty = np.empty((0, self._batch_rows), np.uint32)
+        return _Part(self._schema, self._in_order, empty, count_weighted, self._counts)
 
     def add(self, rows: int, cells: Mapping[str, NDArray[Any]], weights: NDArray[np.int64] | None = None) -> None:
         """Count a batch of at most ``batch_rows`` rows, given the cell of each by attribute.
@@ -412,7 +418,7 @@ class Tally:
                 raise CrosstallyError(f"the codes of {name!r} are not those of its cells; nothing was counted")
         if weights is not None:
             self._rows += int(weights.sum())
-            self._of_weights().add(rows, cells, weights)
+            self._weighted.add(rows, cells, weights)
             return
         self._rows += rows
         self._small.add(rows, cells)
@@ -421,73 +427,66 @@ class Tally:
     def merge(self, other: Tally) -> None:
         """Take in what another counted of the same tables."""
         self._rows += other._rows
-        self._small.counts += other._small.counts
-        self._large.counts += other._large.counts
-        if other._weighted is not None:
-            self._of_weights().counts += other._weighted.counts
-
-    def _of_weights(self) -> _Part:
-        if self._weighted is None:
-            from crosstally.kernels.counting import count_weighted
-
-            tables = [table for table in self._tables if table.attributes]
-            empty = np.empty((0, self._batch_rows), np.uint32)
-            self._weighted = _Part(self._schema, tables, empty, count_weighted)
-        return self._weighted
+        self._counts += other._counts
 
     def tables(self) -> tuple[ExactTable, ...]:
         """The counts so far, in the order of the tables asked for."""
-        counts = {**self._small.counts_by_table(), **self._large.counts_by_table()}
-        if self._weighted is not None:
-            counts = {table: counts[table] + more for table, more in self._weighted.counts_by_table().items()}
-        total = np.array(self._rows, np.int64)
-        schemas = {names: self._schema.subset(*names) for names in dict.fromkeys(t.attributes for t in self._tables)}
-        return tuple(
-            ExactTable(schemas[table.attributes], counts.get(table, total), table.groups) for table in self._tables
-        )
+        found = dict(zip(self._in_order, tables_in(self._counts, self._schema, self._in_order), strict=True))
+        total = ExactTable(self._schema.subset(), np.array(self._rows, np.int64))
+        return tuple(found.get(table, total) for table in self._tables)
+
+
+def tables_in(counts: NDArray[np.int64], schema: Schema, tables: Sequence[Product]) -> tuple[ExactTable, ...]:
+    """The tables whose cells stand one after another in a vector, which may go on after them."""
+    schemas = {names: schema.subset(*names) for names in dict.fromkeys(table.attributes for table in tables)}
+    out, start = [], 0
+    for table in tables:
+        shape = table.shape(schema)
+        end = start + math.prod(shape)
+        out.append(ExactTable(schemas[table.attributes], counts[start:end].reshape(shape), table.groups))
+        start = end
+    return tuple(out)
 
 
 class _Part:
-    """Tables that one kernel counts, and their cells one after another.
+    """Tables that one kernel counts.
 
     A line of codes is an attribute, or the groups of one: two tables may have both.
     """
 
     def __init__(
-        self, schema: Schema, tables: Sequence[Product], empty: NDArray[Any], kernel: Callable[..., None]
+        self,
+        schema: Schema,
+        tables: Sequence[Product],
+        empty: NDArray[Any],
+        kernel: Callable[..., None],
+        counts: NDArray[np.int64],
     ) -> None:
         sizes: dict[tuple[str, tuple[int, ...] | None], int] = {}
         members = []
-        for table in tables:
+        shapes = [table.shape(schema) for table in tables]
+        for table, shape in zip(tables, shapes, strict=True):
             maps = dict(table.groups)
-            for name, size in zip(table.attributes, table.shape(schema), strict=True):
+            for name, size in zip(table.attributes, shape, strict=True):
                 members.append((name, maps.get(name)))
                 sizes[members[-1]] = size
         lines = {line: number for number, line in enumerate(sizes)}
-        shapes = [table.shape(schema) for table in tables]
-        self._kernel = kernel
-        self._tables, self._shapes = tables, shapes
+        self._kernel, self._counts = kernel, counts
         self._lines = [(name, None if maps is None else np.array(maps, empty.dtype)) for name, maps in sizes]
         self._codes = np.empty((len(sizes), empty.shape[1]), empty.dtype)
         self._sizes = np.array(list(sizes.values()), np.int64)
         self._members = np.array([lines[each] for each in members], np.int64)
         self._starts = np.array([0, *accumulate(map(len, shapes))], np.int64)
         self._offsets = np.array([0, *accumulate(map(math.prod, shapes))], np.int64)
-        self.counts = np.zeros(self._offsets[-1], np.int64)
 
     def add(self, rows: int, cells: Mapping[str, NDArray[Any]], weights: NDArray[np.int64] | None = None) -> None:
         """Count a batch."""
-        if not self._tables or not rows:
+        if not self._lines or not rows:
             return
         for line, (name, groups) in enumerate(self._lines):
             self._codes[line, :rows] = cells[name] if groups is None else groups[cells[name]]
         number = rows if weights is None else np.array(weights, np.int64)  # a copy, since Arrow's arrays are read-only
-        self._kernel(self._codes, number, self._sizes, self._members, self._starts, self._offsets, self.counts)
-
-    def counts_by_table(self) -> dict[Product, NDArray[np.int64]]:
-        """The counts of each table."""
-        parts = zip(self._tables, self._shapes, self._offsets[:-1], self._offsets[1:], strict=True)
-        return {table: self.counts[start:end].reshape(shape) for table, shape, start, end in parts}
+        self._kernel(self._codes, number, self._sizes, self._members, self._starts, self._offsets, self._counts)
 
 
 def asked_tables(schema: Schema, tables: Sequence[Product | Sequence[str]]) -> list[Product]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -20,8 +20,20 @@ import pyarrow.compute as pc
 
 from crosstally.checks import optional
 from crosstally.errors import SourceError
-from crosstally.sources.database_files import column_of, connect_sqlite, quoted
-from crosstally.sources.drivers import NUMERIC, check_odbc, connect_odbc, odbc_rows, reason_of
+from crosstally.sources.drivers import (
+    NUMERIC,
+    adbc_rows,
+    check_odbc,
+    closed_by,
+    connect_duckdb,
+    connect_odbc,
+    connect_sqlite,
+    dbapi_rows,
+    duckdb_rows,
+    odbc_rows,
+    quoted,
+    reason_of,
+)
 from crosstally.sources.guard import guarded
 from crosstally.sources.one_select import CheckedQuery, check_columns, checked_query
 from crosstally.sources.source import ANY_UNIT, WEIGHT, AnyUnit, RowStream, Scan, Source, chosen_columns
@@ -90,7 +102,6 @@ def _inside(query: str) -> str:
     return f"(\n{query}\n) AS crosstally_query"
 
 
-_CHUNK_ROWS = 65_536  # rows of a batch: limits memory, as in ``rows``. Counts do not depend on it
 _SOURCE = "the database"
 _DECIMAL = pa.decimal256(76, 38)
 """Holds a numeric of at most 38 digits on each side of the point exactly."""
@@ -322,70 +333,32 @@ def _connected(database: Database, stack: ExitStack) -> Execute:
         return _given(database.connection, stack)
     address = database._address()
     if _is_odbc(address):
-        return partial(odbc_rows, _closed_by(stack, connect_odbc(address)))
+        return partial(odbc_rows, closed_by(stack, connect_odbc(address)))
     scheme, _, path = address.partition(":///")
     if scheme.lower() == "sqlite":
-        return partial(_dbapi_rows, _closed_by(stack, connect_sqlite(Path(path))), stack)
+        return partial(dbapi_rows, closed_by(stack, connect_sqlite(Path(path))), stack)
     if scheme.lower() == "duckdb":
-        Path(path).stat()  # the system's own error, when it is not there
-        duckdb = optional("duckdb", extra="databases")
-        return partial(_duckdb_rows, _closed_by(stack, duckdb.connect(path, read_only=True)))
-    return _in_snapshot(_postgres(address, stack), stack)
+        return partial(duckdb_rows, closed_by(stack, connect_duckdb(Path(path))))
+    return _in_snapshot(address, stack)
 
 
 def _given(connection: Any, stack: ExitStack) -> Execute:
     if hasattr(connection, "adbc_get_info"):
-        return partial(_adbc_rows, _closed_by(stack, connection.cursor()))
+        return partial(adbc_rows, closed_by(stack, connection.cursor()))
     if _dialect_of(connection) == "duckdb":
-        return partial(_duckdb_rows, connection)
-    return partial(_dbapi_rows, connection, stack)
+        return partial(duckdb_rows, connection)
+    return partial(dbapi_rows, connection, stack)
 
 
-def _closed_by(stack: ExitStack, resource: Any) -> Any:
-    stack.callback(_close, resource)
-    return resource
-
-
-def _close(resource: Any) -> None:
-    with suppress(Exception):  # a connection that is lost cannot be closed either, and its error quotes the server
-        resource.close()
-
-
-def _postgres(address: str, stack: ExitStack) -> Any:
+def _in_snapshot(address: str, stack: ExitStack) -> Execute:
+    """PostgreSQL, in a transaction that sees one moment and reads alone."""
     optional("adbc_driver_postgresql", extra="databases", package="adbc-driver-postgresql")
     from adbc_driver_postgresql import dbapi
 
-    return _closed_by(stack, dbapi.connect(address))
-
-
-def _in_snapshot(connection: Any, stack: ExitStack) -> Execute:
-    cursor = _closed_by(stack, connection.cursor())
+    connection = closed_by(stack, dbapi.connect(address))
+    cursor = closed_by(stack, connection.cursor())
     cursor.execute(_SNAPSHOT)
-    return partial(_adbc_rows, cursor)
-
-
-def _adbc_rows(cursor: Any, query: str) -> tuple[list[str], Batches]:
-    cursor.execute(query)
-    # The reader that is public raises Arrow's errors, which have lost the SQLSTATE; the one inside keeps it.
-    reader = getattr(getattr(cursor, "_results", None), "reader", None) or cursor.fetch_record_batch()
-    return list(reader.schema.names), iter(reader)
-
-
-def _duckdb_rows(connection: Any, query: str) -> tuple[list[str], Batches]:
-    reader = pa.RecordBatchReader.from_stream(connection.sql(query))
-    return list(reader.schema.names), iter(reader)
-
-
-def _dbapi_rows(connection: Any, stack: ExitStack, query: str) -> tuple[list[str], Batches]:
-    cursor = _closed_by(stack, connection.cursor())
-    cursor.execute(query)
-    names = [column[0] for column in cursor.description]
-
-    def batches() -> Batches:
-        while rows := cursor.fetchmany(_CHUNK_ROWS):
-            yield pa.record_batch([column_of(values) for values in zip(*rows, strict=True)], names=names)
-
-    return names, batches()
+    return partial(adbc_rows, cursor)
 
 
 # Types of a database's own

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, NoReturn
 
@@ -13,8 +13,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from crosstally.errors import CrosstallyError
-from crosstally.schema import MISSING, Attribute, Outside, RowReading, Schema
-from crosstally.sources.codes.encode import Encoder, canonical_texts, matcher_of
+from crosstally.schema import MISSING, Outside, Schema
+from crosstally.sources.codes.arrays import rows_of_each
+from crosstally.sources.codes.encode import Encoder, canonical_texts
 from crosstally.sources.kinds import source_of
 from crosstally.sources.reading_options import NO_OPTIONS, Reading
 from crosstally.sources.row_cells import RowEncoding
@@ -93,7 +94,7 @@ def check(rows: Any, schema: Schema, *, reading: Reading = NO_OPTIONS) -> Report
         if schema.unit is not None:
             ids.append(encoding.ids(batch).filter(pa.array(~lost)))
     without_id = sum(part.null_count for part in ids)
-    excess = np.maximum(_rows_of_units(ids) - schema.max_rows, 0)
+    excess = np.maximum(rows_of_each(ids) - schema.max_rows, 0)
     return Report(
         tuple(findings.report() for findings in found),
         read,
@@ -102,12 +103,6 @@ def check(rows: Any, schema: Schema, *, reading: Reading = NO_OPTIONS) -> Report
         beyond_bound=int(excess.sum()),
         units_over_bound=int(np.count_nonzero(excess)),
     )
-
-
-def _rows_of_units(ids: Sequence[pa.Array]) -> NDArray[np.int64]:
-    known = pa.chunked_array(ids, pa.large_string()).drop_null()
-    rows: NDArray[np.int64] = known.value_counts().field("counts").to_numpy()
-    return rows
 
 
 class _Findings:
@@ -196,10 +191,9 @@ class Distributions:
 
     def of(self, schema: Schema, name: str) -> Distribution | None:
         """The rows of each cell of an attribute; None where its column has too many different texts to count each."""
-        rules = RowEncoding.of(schema).rules
-        column = rules.column(name)
-        counted = self._columns.get(column)
-        return None if counted is None else _distribution(schema[name], rules, counted, self._people.get(column))
+        encoder = RowEncoding.of(schema).encoder(schema[name])
+        counted = self._columns.get(encoder.column)
+        return None if counted is None else _distribution(encoder, counted, self._people.get(encoder.column))
 
 
 class FirstPeople:
@@ -254,23 +248,19 @@ def read_distributions(rows: Any, schema: Schema, *, reading: Reading = NO_OPTIO
     return Distributions(total, counted, people)
 
 
-def _distribution(
-    attribute: Attribute, rules: RowReading, counted: Counter[str | None], people: FirstPeople | None
-) -> Distribution:
-    rule, matcher = rules.rule(attribute.name, attribute), matcher_of(attribute)
+def _distribution(encoder: Encoder, counted: Counter[str | None], people: FirstPeople | None) -> Distribution:
+    attribute = encoder.attribute
     rows, texts = [0] * attribute.size, [Counter[str]() for _ in attribute.labels]
     outside: Counter[str] = Counter()
     missing = 0
     for text, times in counted.items():
-        meaning = text if rule is None or text is None else rule.text(text)
-        code = matcher.scalar(meaning)
-        is_missing = code > matcher.labels
-        cell = (attribute.missing_code if is_missing else attribute.other_code) if code >= matcher.labels else code
+        raw = encoder.raw_scalar(text)
+        cell = encoder.cell(raw)
         if cell is not None:
             rows[cell] += times
             if text is not None and attribute.labels[cell] != MISSING:
                 texts[cell][text] += times
-        elif is_missing or text is None:
+        elif raw > encoder.matcher.labels or text is None:
             missing += times
         else:
             outside[text] += times

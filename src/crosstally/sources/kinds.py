@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -13,13 +13,12 @@ import pyarrow as pa
 
 from crosstally.errors import SourceError
 from crosstally.measurements import ExactTable
-from crosstally.plans.plan import Plan
 from crosstally.query.queries import Product
 from crosstally.schema import Schema
 from crosstally.sources.counts import BATCH_ROWS, CodedRows, EncodedRows, asked_tables, counted
-from crosstally.sources.files import Files, paths_of
+from crosstally.sources.files import Files
 from crosstally.sources.guard import guarded
-from crosstally.sources.parts import MergedParts, Parts, RowsOfShare, Share, merge_parts
+from crosstally.sources.parts import RowsOfShare, Share
 from crosstally.sources.reading_options import NO_OPTIONS, Reading
 from crosstally.sources.row_cells import RowEncoding
 from crosstally.sources.source import RowStream, Scan, Source, YieldsBatches, chosen_columns
@@ -36,14 +35,12 @@ def source_of(rows: Any) -> Source:
         rows: A path, a folder, a glob, a list of them; a table of pandas, Polars, DuckDB, PyArrow or Spark; a
             ``Database``, a ``SparkTable``, ``Parts``; any object with the methods of ``YieldsBatches``; or a source.
     """
-    if isinstance(rows, Source):  # a Database or SparkTable is one
+    if isinstance(rows, Source):  # a Database, a SparkTable or Parts are one
         return rows
     if is_frame(rows):  # it speaks Arrow too, and would bring all rows here at once
         return SparkTable(rows)
     if is_table(rows):
         return TableRows(rows)
-    if isinstance(rows, Parts):
-        return PartFiles(partial(paths_of, rows.paths))
     if isinstance(rows, str | os.PathLike):
         return Files(rows)
     if isinstance(rows, Sequence) and rows and all(isinstance(each, str | os.PathLike) for each in rows):
@@ -71,29 +68,6 @@ class NoRows(Source):
     def shared(self, number: int, of: int, *, by_unit: bool) -> NoReturn:  # noqa: ARG002
         """Raise: there are no rows."""
         self.streams()
-
-
-class PartFiles(Source):
-    """Parts as a source: they have no rows, and their counts once the plan is known for which they were made."""
-
-    needs_plan = True
-
-    def __init__(self, paths: Callable[[], Sequence[Path]], merged: MergedParts | None = None) -> None:
-        self._paths = paths
-        self.merged = merged
-        self.rows_are_units = merged is not None and merged.origin.rows_are_units
-
-    def streams(self, scan: Scan) -> Iterator[RowStream]:  # noqa: ARG002
-        """Raise: there are no rows."""
-        raise SourceError("Parts hold counts and no rows: give them to a release, with the plan they were counted for")
-
-    def for_plan(self, plan: Plan) -> PartFiles:
-        """The sum of all parts."""
-        return PartFiles(self._paths, merge_parts(self._paths(), plan))
-
-    def joins(self, unit: str | None) -> Mapping[str, str]:  # noqa: ARG002
-        """As they were when the parts were counted."""
-        return {} if self.merged is None else self.merged.origin.joins
 
 
 class YieldedRows(Source):

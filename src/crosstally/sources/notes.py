@@ -16,12 +16,7 @@ from crosstally.schema import Schema
 from crosstally.sources.reading_options import Reading
 from crosstally.sources.row_cells import RowEncoding
 
-__all__ = ["note_digest", "note_reading", "reading_digest"]
-
-
-def note_reading(schema: Schema, given: Reading, ledger: Path | None, key: str) -> None:
-    """Add a line with the key of a spend and the digest of its reading; nothing without a reading or a file."""
-    note_digest(reading_digest(schema, given), ledger, key)
+__all__ = ["note_digest", "reading_digest"]
 
 
 def reading_digest(schema: Schema, given: Reading) -> str | None:
@@ -37,7 +32,7 @@ def reading_digest(schema: Schema, given: Reading) -> str | None:
 
 
 def note_digest(digest: str | None, ledger: Path | None, key: str) -> None:
-    """The same with a digest that was made before, when parts were counted."""
+    """Add a line with the key of a spend and the digest of its reading; nothing without a reading or a file."""
     if ledger is None or digest is None:
         return
     path = ledger.with_name(f"{ledger.name}.readings")

@@ -12,10 +12,9 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +28,18 @@ from crosstally.measurements import ExactTable
 from crosstally.plans.plan import Plan
 from crosstally.platform_files import write_bytes
 from crosstally.query.queries import MAX_CELLS
-from crosstally.sources.counts import id_hashes
+from crosstally.sources.counts import id_hashes, tables_in
 
-__all__ = ["JOIN_KINDS", "MergedParts", "PartOrigin", "Parts", "RowsOfShare", "Share", "merge_parts", "write_part"]
+__all__ = [
+    "JOIN_KINDS",
+    "MergedParts",
+    "PartOrigin",
+    "RowsOfShare",
+    "Share",
+    "merge_parts",
+    "plan_digest",
+    "write_part",
+]
 
 JOIN_KINDS = ("public", "unit", "asserted")
 """How a table may have been joined: it is public, it is joined by the unit's id, or the steward answers for it."""
@@ -135,46 +143,15 @@ _MOST_COUNT = 2**63 // MOST_SHARES // 2
 _DAMAGED = "it is damaged, cut short, or no part"
 
 
-class Parts:
-    """The files of all parts of one source. A release takes them as its source, with the plan they were counted for.
-
-    Args:
-        paths: A path, a glob, or a list of them; all n parts, in any order.
-
-    >>> Parts("part-*.counts")
-    Parts('part-*.counts')
-    """
-
-    def __init__(self, paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> None:
-        self.paths = paths
-
-    def __repr__(self) -> str:
-        return f"Parts({self.paths!r})"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartOrigin:
-    """What all parts that are added up must have in common."""
+    """What all parts that are added up must have in common; plan, reading and source by their digests."""
 
     plan: str
     reading: str | None
     source: str
     rows_are_units: bool
-    joins: Mapping[str, str]
-
-    @classmethod
-    def of(
-        cls,
-        plan: Plan,
-        *,
-        reading: str | None,
-        source: str,
-        rows_are_units: bool,
-        joins: Mapping[str, str] | None = None,
-    ) -> PartOrigin:
-        """The origin of counts for a plan; ``reading`` and ``source`` are digests."""
-        digest, joined = _digest_of(plan), dict(joins or {})
-        return cls(plan=digest, reading=reading, source=source, rows_are_units=rows_are_units, joins=joined)
+    joins: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,15 +183,14 @@ def write_part(path: Path, exact: Sequence[ExactTable], share: Share, origin: Pa
 
 def merge_parts(paths: Sequence[Path], plan: Plan) -> MergedParts:
     """The tables of a plan, summed over its parts; raises unless all shares are there once and belong together."""
-    shape = [table.shape(plan.schema) for table in plan.tables]
-    cells = sum(map(math.prod, shape))
+    cells = sum(math.prod(table.shape(plan.schema)) for table in plan.tables)
     total = np.zeros(cells, np.int64)
     seen: dict[int, str] = {}
     first: tuple[PartOrigin, int] | None = None
     for path in paths:
         name = repr(str(path))
         share, origin, counts = _read(name, _bytes_of(path))
-        if origin.plan != _digest_of(plan):
+        if origin.plan != plan_digest(plan):
             raise SourceError(f"the part {name} was counted for another plan; count it again for this one")
         first = first or (origin, share.of)
         if origin.reading != first[0].reading:
@@ -234,21 +210,11 @@ def merge_parts(paths: Sequence[Path], plan: Plan) -> MergedParts:
     missing = next((number for number in range(1, first[1] + 1) if number not in seen), None)
     if missing is not None:
         raise SourceError(f"share {missing}/{first[1]} is missing; a release needs all {first[1]} parts, each once")
-    return MergedParts(_tables(plan, total), first[0])
+    return MergedParts(tables_in(total, plan.schema, plan.tables), first[0])
 
 
-def _tables(plan: Plan, counts: NDArray[np.int64]) -> tuple[ExactTable, ...]:
-    out, start = [], 0
-    for table in plan.tables:
-        shape = table.shape(plan.schema)
-        end = start + math.prod(shape)
-        of_table = counts[start:end].reshape(shape)
-        out.append(ExactTable(plan.schema.subset(*table.attributes), of_table, table.groups))
-        start = end
-    return tuple(out)
-
-
-def _digest_of(plan: Plan) -> str:
+def plan_digest(plan: Plan) -> str:
+    """The SHA-256 of a plan, by which parts know what they were counted for."""
     text = json.dumps(plan.to_dict(), sort_keys=True, ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 

@@ -32,6 +32,8 @@ __all__ = [
     "ANY_UNIT",
     "WEIGHT",
     "AnyUnit",
+    "OpenedFile",
+    "Read",
     "RowStream",
     "Scan",
     "Source",
@@ -50,6 +52,12 @@ class AnyUnit:
 
 
 ANY_UNIT = AnyUnit()
+
+
+Read = Callable[[Sequence[str]], Iterator[tuple[pa.RecordBatch, int]]]
+"""Reads the columns named of a file: each batch, and how many bytes of the file were read by then."""
+OpenedFile = tuple[list[str], Read]
+"""The names of a file's columns, and what reads some of them."""
 
 
 class YieldsBatches(Protocol):

@@ -31,7 +31,6 @@ __all__ = [
     "BLOCK_CELLS",
     "CHUNKS",
     "PLACES",
-    "SparkTask",
     "added_blocks",
     "block",
     "bounded_chunks",
@@ -218,42 +217,31 @@ Found = Iterator[PlacedRows | str]
 """Rows, and notes among them."""
 
 
-@dataclass(frozen=True, slots=True)
-class SparkTask:
-    """What all tasks must know. It goes to the workers, which see the rows too.
-
-    ``names`` are those of the columns in the batches that come.
-    """
-
-    encoding: RowEncoding
-    names: tuple[str, ...]
-
-    @property
-    def record(self) -> np.dtype[Any]:
-        """How the cells of one row are packed."""
-        kinds = (np.min_scalar_type(attribute.size - 1) for attribute in self.encoding.attributes)
-        return np.dtype([(f"a{place}", kind) for place, kind in enumerate(kinds)])
+def record_of(encoding: RowEncoding) -> np.dtype[Any]:
+    """How the cells of one row are packed."""
+    kinds = (np.min_scalar_type(attribute.size - 1) for attribute in encoding.attributes)
+    return np.dtype([(f"a{place}", kind) for place, kind in enumerate(kinds)])
 
 
-def encoded_chunks(task: SparkTask, batches: Batches) -> Batches:
+def encoded_chunks(encoding: RowEncoding, batches: Batches) -> Batches:
     """The rows of a partition into chunks of those that no rule drops, each of one place where there is a unit."""
-    return _as_chunks(_encoded(task, batches), task)
+    return _as_chunks(_encoded(encoding, batches), encoding)
 
 
-def bounded_chunks(task: SparkTask, batches: Batches) -> Batches:
+def bounded_chunks(encoding: RowEncoding, batches: Batches) -> Batches:
     """Chunks of whole places, in the order of places, into chunks with at most so many rows of each unit."""
-    return _as_chunks(_bounded(task, batches), task)
+    return _as_chunks(_bounded(encoding, batches), encoding)
 
 
-def counted_rows(task: SparkTask, tables: Sequence[Product], batches: Batches) -> Batches:
+def counted_rows(encoding: RowEncoding, tables: Sequence[Product], batches: Batches) -> Batches:
     """The rows of a partition into blocks of counts, where the schema has no unit."""
-    return _told(_counted(_encoded(task, batches), task, tables), block_note)
+    return _told(_counted(_encoded(encoding, batches), encoding, tables), block_note)
 
 
-def counted_chunks(task: SparkTask, tables: Sequence[Product], batches: Batches, *, bounded: bool) -> Batches:
+def counted_chunks(encoding: RowEncoding, tables: Sequence[Product], batches: Batches, *, bounded: bool) -> Batches:
     """Chunks into blocks of counts; where they are not bounded yet, that comes first."""
-    read = _unpacked(task, batches) if bounded else _bounded(task, batches)
-    return _told(_counted(read, task, tables), block_note)
+    read = _unpacked(encoding, batches) if bounded else _bounded(encoding, batches)
+    return _told(_counted(read, encoding, tables), block_note)
 
 
 def added_blocks(batches: Batches) -> Batches:
@@ -304,23 +292,23 @@ def _told(made: Batches, note: Callable[[str], pa.RecordBatch]) -> Batches:
         yield note(json.dumps({"problem": f"cannot count the DataFrame: a task failed ({type(error).__name__})"}))
 
 
-def _as_chunks(found: Found, task: SparkTask) -> Batches:
+def _as_chunks(found: Found, encoding: RowEncoding) -> Batches:
     some = (each for each in found if isinstance(each, str) or each.size)
-    made = (chunk_note(each) if isinstance(each, str) else chunks(each, task.record) for each in some)
+    made = (chunk_note(each) if isinstance(each, str) else chunks(each, record_of(encoding)) for each in some)
     return _told(made, chunk_note)
 
 
 # Rows
 
 
-def _encoded(task: SparkTask, batches: Batches) -> Found:
+def _encoded(encoding: RowEncoding, batches: Batches) -> Found:
     """The rows that no rule drops and, where there are units, whose unit is known; at the end how numbers look."""
-    numbers, encoders = task.encoding.scan().numbers(), task.encoding.encoders()
+    numbers, encoders = encoding.scan().numbers(), encoding.encoders()
     for batch in batches:
-        named = in_utc(batch).rename_columns(list(task.names))
+        named = in_utc(batch).rename_columns(encoding.columns)
         plain = guarded("the DataFrame", partial(numbers.plain, named))
-        for start in range(0, plain.num_rows, task.encoding.batch_rows):
-            rows = task.encoding.coded(plain.slice(start, task.encoding.batch_rows), encoders)
+        for start in range(0, plain.num_rows, encoding.batch_rows):
+            rows = encoding.coded(plain.slice(start, encoding.batch_rows), encoders)
             if rows.ids is not None and rows.ids.null_count:
                 rows = rows.where(rows.ids.is_valid().to_numpy(zero_copy_only=False))
             yield PlacedRows(rows.size, rows.codes, ids=rows.ids)
@@ -328,19 +316,19 @@ def _encoded(task: SparkTask, batches: Batches) -> Found:
         yield _numbers_note([*numbers.seen.values()])
 
 
-def _unpacked(task: SparkTask, batches: Batches) -> Found:
+def _unpacked(encoding: RowEncoding, batches: Batches) -> Found:
     for batch in batches:
         yield from notes_of(batch)
-        rows = unpacked(batch, task.record)
-        for start in range(0, rows.size, task.encoding.batch_rows):
-            codes = [column[start : start + task.encoding.batch_rows] for column in rows.codes]
-            size = min(task.encoding.batch_rows, rows.size - start)
+        rows = unpacked(batch, record_of(encoding))
+        for start in range(0, rows.size, encoding.batch_rows):
+            codes = [column[start : start + encoding.batch_rows] for column in rows.codes]
+            size = min(encoding.batch_rows, rows.size - start)
             yield PlacedRows(size, codes, places=() if start else rows.places)
 
 
-def _bounded(task: SparkTask, batches: Batches) -> Found:
+def _bounded(encoding: RowEncoding, batches: Batches) -> Found:
     """Of each unit at most so many rows. All chunks of a place must come, one after another."""
-    unit = task.encoding.schema.unit
+    unit = encoding.schema.unit
     assert unit is not None
     notes: list[str] = []
 
@@ -352,9 +340,9 @@ def _bounded(task: SparkTask, batches: Batches) -> Found:
     for place, chunks_there in groupby(parts(), key=lambda part: part[0]):
         bound = Bound(unit)
         for _, chunk in chunks_there:
-            bound.add(unpacked(chunk, task.record))
+            bound.add(unpacked(chunk, record_of(encoding)))
         places = [place]
-        for rows in bound.kept(task.encoding.batch_rows):
+        for rows in bound.kept(encoding.batch_rows):
             yield PlacedRows(rows.size, rows.codes, places=places)
             places = []
     yield from notes
@@ -363,10 +351,10 @@ def _bounded(task: SparkTask, batches: Batches) -> Found:
 # Counts
 
 
-def _counted(found: Found, task: SparkTask, tables: Sequence[Product]) -> Batches:
+def _counted(found: Found, encoding: RowEncoding, tables: Sequence[Product]) -> Batches:
     """The counts of all tables and, where there are units, how often each place was begun, in blocks."""
-    schema, names = task.encoding.schema.public(), [attribute.name for attribute in task.encoding.attributes]
-    tally = Tally(schema, tables, task.encoding.batch_rows)
+    schema, names = encoding.schema.public(), [attribute.name for attribute in encoding.attributes]
+    tally = Tally(schema, tables, encoding.batch_rows)
     begun = np.zeros(0 if schema.unit is None else PLACES, np.int64)
     for each in found:
         if isinstance(each, str):

@@ -13,7 +13,7 @@ import io
 import re
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -35,6 +35,7 @@ from crosstally.sources.encodings import (
 )
 from crosstally.sources.guard import NOT_UTF8, how_to_say
 from crosstally.sources.reading_options import Reading
+from crosstally.sources.source import OpenedFile
 
 __all__ = ["DELIMITERS", "after_lines", "format_of", "open_text"]
 
@@ -159,9 +160,7 @@ def _first_row(lines: Iterable[str], delimiter: str, quote: str) -> list[str]:
     return next(filter(None, _rows(lines, delimiter, quote)), [])
 
 
-def open_text(
-    path: Path, reading: Reading, needed: Sequence[str] | None
-) -> tuple[list[str], Callable[[Sequence[str]], Iterator[tuple[pa.RecordBatch, int]]]]:
+def open_text(path: Path, reading: Reading, needed: Sequence[str] | None) -> OpenedFile:
     """The names of a text file's columns, and a function that reads some of them."""
     form = format_of(path, reading, needed)
     return list(form.names), lambda chosen: _read(path, form, chosen) if form.has_rows else iter(())

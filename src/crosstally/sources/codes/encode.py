@@ -175,6 +175,15 @@ class Encoder:
             return read_codes(name, column, self.rule, self.matcher)
         return encode(name, column, self.matcher)
 
+    def raw_scalar(self, text: str | None) -> int:
+        """The code of one value, given as its canonical text, before the attribute's rule."""
+        return self.matcher.scalar(text if self.rule is None or text is None else self.rule.text(text))
+
+    def cell(self, raw: int) -> int | None:
+        """The cell of a code before the attribute's rule; None where there is none."""
+        labels = self.matcher.labels
+        return raw if raw < labels else self.attribute.other_code if raw == labels else self.attribute.missing_code
+
     def cells(self, batch: pa.RecordBatch) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
         """The cell of each row, and which rows the rule drops (None: none of them)."""
         raw, labels = self.raw(batch), self.matcher.labels
