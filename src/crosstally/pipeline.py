@@ -128,8 +128,7 @@ def run(
 
     ``schema`` is that of the plan with the steward's reading, by which rows are read.
     """
-    from crosstally.sources import Reading, source_of
-    from crosstally.sources.row_cells import unit_column
+    from crosstally.sources import Reading, source_of, unit_column
 
     _check(plan, rows)
     found = source_of(source)
@@ -243,14 +242,14 @@ def count_part(
     from crosstally.sources import (
         PartOrigin,
         Reading,
+        RowEncoding,
         Share,
         count_share,
         plan_digest,
-        reading_digest,
         source_of,
+        unit_column,
         write_part,
     )
-    from crosstally.sources.row_cells import unit_column
 
     place = Share.read(share)
     _check(plan, None)
@@ -260,7 +259,7 @@ def count_part(
     exact, seen = count_share(found, counted, plan.tables, place, reading=written, progress=progress)
     origin = PartOrigin(
         plan=plan_digest(plan),
-        reading=reading_digest(counted, written),
+        reading=RowEncoding.of(counted, written).digest,
         source=seen,
         rows_are_units=found.rows_are_units,
         joins=found.joins(unit_column(counted)),
@@ -351,11 +350,11 @@ class _Rows:
 
     def reading_digest(self) -> str | None:
         """The digest of how they are read."""
-        from crosstally.sources import reading_digest
+        from crosstally.sources import RowEncoding
 
         if self._source.merged is not None:
             return self._source.merged.origin.reading
-        return reading_digest(self.schema, self.reading)
+        return RowEncoding.of(self.schema, self.reading).digest
 
     def close(self) -> None:
         """Let go of what was kept."""
@@ -366,11 +365,11 @@ class _Rows:
 def _measured(rows: _Rows, plan: Plan, ledger: Ledger, key: str) -> tuple[Measurement, ...]:
     """What the plan's requests got: now, or when the same key asked before."""
     from crosstally.privacy.measure import measure_counted
-    from crosstally.sources import note_digest
+    from crosstally.sources import note_reading
 
     def exact() -> tuple[ExactTable, ...]:
         counted = rows.count(plan)
-        note_digest(rows.reading_digest(), ledger.path, key)
+        note_reading(rows.reading_digest(), ledger.path, key)
         return counted
 
     return measure_counted(exact, plan, ledger=ledger, key=key)

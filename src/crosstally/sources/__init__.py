@@ -5,9 +5,9 @@ from crosstally.sources.drafts import Draft, DraftedColumn, draft
 from crosstally.sources.files import Parts
 from crosstally.sources.inspection import ColumnReport, Report, check
 from crosstally.sources.kinds import count, count_share, encode_rows, source_of
-from crosstally.sources.notes import note_digest, reading_digest
 from crosstally.sources.parts import PartOrigin, Share, merge_parts, plan_digest, write_part
 from crosstally.sources.reading_options import Reading
+from crosstally.sources.row_cells import RowEncoding, note_reading, unit_column
 
 __all__ = [
     "ColumnReport",
@@ -18,6 +18,7 @@ __all__ = [
     "Parts",
     "Reading",
     "Report",
+    "RowEncoding",
     "Share",
     "check",
     "count",
@@ -25,9 +26,9 @@ __all__ = [
     "draft",
     "encode_rows",
     "merge_parts",
-    "note_digest",
+    "note_reading",
     "plan_digest",
-    "reading_digest",
     "source_of",
+    "unit_column",
     "write_part",
 ]

@@ -22,6 +22,7 @@ from crosstally.checks import optional
 from crosstally.errors import SourceError
 from crosstally.sources.drivers import (
     NUMERIC,
+    Rows,
     adbc_rows,
     check_odbc,
     closed_by,
@@ -113,8 +114,7 @@ _SCHEMES = {"postgresql": "postgres", "postgres": "postgres", "sqlite": "sqlite"
 _DIALECTS = {"adbc_driver_postgresql": "postgres", "psycopg": "postgres", "psycopg2": "postgres", "_duckdb": "duckdb"}
 _DIALECTS |= {"duckdb": "duckdb", "sqlite3": "sqlite", "adbc_driver_sqlite": "sqlite", "postgresql": "postgres"}
 
-Batches = Iterator[pa.RecordBatch]
-Execute = Callable[[str], tuple[list[str], Batches]]
+Execute = Callable[[str], Rows]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -215,7 +215,7 @@ def read_query(
     chosen: Callable[[list[str]], Sequence[str]] | None = None,
     *,
     unit: str | AnyUnit | None = None,
-) -> Iterator[tuple[list[str], Batches]]:
+) -> Iterator[Rows]:
     """The names of the query's columns, and its batches, once; the connection is closed afterwards.
 
     Where ``chosen`` says which of the columns are needed, equal rows may come once, with a column of their number.
@@ -224,19 +224,29 @@ def read_query(
     checked = database._checked(unit)
     query = checked.text
     with ExitStack() as stack:
-        execute = _guarded(partial(_connected, database, stack), _NOT_OPENED)
+        execute = partial(_executed, _guarded(partial(_connected, database, stack), _NOT_OPENED))
         _check_in_database(checked, database._dialect(), execute)
         grouped = None if chosen is None else _grouped(query, database._dialect(), execute, chosen)
-        names, found = _guarded(partial(execute, grouped or query), _FAILED)
-        yield names, _each(found)
+        yield execute(grouped or query)
+
+
+def _executed(execute: Execute, query: str) -> Rows:
+    """The names of a query's columns, and its batches; what a driver raises of either becomes a line of our own."""
+    names, found = _guarded(partial(execute, query), _FAILED)
+    return names, iter(partial(_guarded, partial(next, found, None), _ENDED), None)
+
+
+def _names(execute: Execute, query: str) -> list[str]:
+    """The names of the columns of a query without rows."""
+    names, found = execute(query)
+    deque(found, maxlen=0)
+    return names
 
 
 def _check_in_database(checked: CheckedQuery, dialect: str | None, execute: Execute) -> None:
     """Ask the database what the query alone does not say: its names of columns, and what is unique in public tables."""
     for asked in checked.columns:
-        names, found = _guarded(partial(execute, asked.query), _FAILED)
-        deque(_each(found), maxlen=0)
-        check_columns(asked, names, dialect)
+        check_columns(asked, _names(execute, asked.query), dialect)
     for table, repeats in checked.repeats.items():
         if _only_row(execute, repeats)[0] != 0:
             raise SourceError(
@@ -251,9 +261,7 @@ def _grouped(
     """The query by which the database groups equal rows, where that is safe and saves nine rows in ten."""
     if dialect is None:
         return None
-    names, found = _guarded(partial(execute, f"{all_of(query)} LIMIT 0"), _FAILED)
-    deque(_each(found), maxlen=0)
-    needed = list(chosen(names))
+    needed = list(chosen(_names(execute, f"{all_of(query)} LIMIT 0")))
     kinds = None if dialect == "sqlite" else _types(query, dialect, execute, needed)
     sampling = sample_query(query, needed, kinds)
     if sampling is None:
@@ -265,14 +273,14 @@ def _grouped(
 def _types(query: str, dialect: str, execute: Execute, names: Sequence[str]) -> list[str]:
     if dialect == "postgres":
         return [str(kind) for kind in _only_row(execute, types_query(query, names))]
-    described = _guarded(partial(execute, f"DESCRIBE {all_of(query)}"), _FAILED)
-    by_name = {row["column_name"]: row["column_type"] for batch in _each(described[1]) for row in batch.to_pylist()}
+    _, described = execute(f"DESCRIBE {all_of(query)}")
+    by_name = {row["column_name"]: row["column_type"] for batch in described for row in batch.to_pylist()}
     return [str(by_name.get(name, "")) for name in names]
 
 
 def _only_row(execute: Execute, query: str) -> list[Any]:
-    _, found = _guarded(partial(execute, query), _FAILED)
-    (row,) = [[column[i].as_py() for column in batch.columns] for batch in _each(found) for i in range(batch.num_rows)]
+    _, found = execute(query)
+    (row,) = [[column[i].as_py() for column in batch.columns] for batch in found for i in range(batch.num_rows)]
     return row
 
 
@@ -284,11 +292,6 @@ def _plain_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 def _guarded(action: Callable[[], Any], otherwise: str) -> Any:
     return guarded(_SOURCE, action, otherwise=otherwise, reason_of=reason_of)
-
-
-def _each(found: Batches) -> Batches:
-    while (batch := _guarded(partial(next, found, None), _ENDED)) is not None:
-        yield batch
 
 
 # Where it is

@@ -23,6 +23,7 @@ from crosstally.sources.source import OpenedFile
 
 __all__ = [
     "NUMERIC",
+    "Rows",
     "adbc_rows",
     "check_odbc",
     "closed_by",

@@ -37,14 +37,14 @@ def source_of(rows: Any) -> Source:
     """
     if isinstance(rows, Source):  # a Database, a SparkTable or Parts are one
         return rows
-    if is_frame(rows):  # it speaks Arrow too, and would bring all rows here at once
-        return SparkTable(rows)
-    if is_table(rows):
-        return TableRows(rows)
     if isinstance(rows, str | os.PathLike):
         return Files(rows)
     if isinstance(rows, Sequence) and rows and all(isinstance(each, str | os.PathLike) for each in rows):
         return Files(rows)
+    if is_frame(rows):  # it speaks Arrow too, and would bring all rows here at once
+        return SparkTable(rows)
+    if is_table(rows):
+        return TableRows(rows)
     if callable(getattr(rows, "names", None)) and callable(getattr(rows, "batches", None)):
         return YieldedRows(rows)
     return NoRows(rows)

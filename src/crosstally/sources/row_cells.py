@@ -5,16 +5,19 @@ The codes of a row depend on that row alone. What is made of them here is handed
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from crosstally.errors import SourceError
+from crosstally.platform_files import add_private_line
 from crosstally.query.queries import Product
 from crosstally.schema import Attribute, Outside, RowReading, Schema
 from crosstally.sources.codes.encode import Encoder, canonical_texts, read_texts
@@ -23,7 +26,7 @@ from crosstally.sources.reading_options import NO_OPTIONS, Reading, numeric_colu
 from crosstally.sources.source import WEIGHT, Scan, Source
 from crosstally.threads import in_order
 
-__all__ = ["RowEncoding", "unit_column"]
+__all__ = ["RowEncoding", "note_reading", "unit_column"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,17 +86,24 @@ class RowEncoding:
             batch_rows=batch_rows,
         )
 
-    # Columns
-
     @property
-    def _sources(self) -> list[str]:
-        """The attributes and the unit's id, by their names in the schema."""
-        return [*self.schema.names, *(() if self.schema.unit is None else (self.schema.unit.id,))]
+    def digest(self) -> str | None:
+        """The digest of how rows are read, None where nothing is said of it.
+
+        What was given beside the schema is part of the reading, as if it stood there.
+        """
+        said = self.rules
+        if self.reading != Reading.from_dict(said.file):
+            said = replace(said, file=self.reading.to_dict())
+        return said.digest if said.to_dict() else None
+
+    # Columns
 
     @property
     def columns(self) -> list[str]:
         """The names of the columns in the source, each once; two attributes may come from one column."""
-        return list(dict.fromkeys(map(self.rules.column, self._sources)))
+        unit = () if self.schema.unit is None else (self.schema.unit.id,)
+        return list(dict.fromkeys(map(self.rules.column, (*self.schema.names, *unit))))
 
     def scan(self, *, may_group: bool = False) -> Scan:
         """What is wanted of a source. Where there are units no rows are grouped: each must come with its id."""
@@ -167,3 +177,19 @@ def unit_column(schema: Schema) -> str | None:
     """The column of the unit's id, where the schema has a unit."""
     rules = schema.reading if isinstance(schema.reading, RowReading) else RowReading()
     return None if schema.unit is None else rules.column(schema.unit.id)
+
+
+def note_reading(digest: str | None, ledger: Path | None, key: str) -> None:
+    """Note beside the ledger, for the steward alone, by which reading a spend was counted: a line with its key.
+
+    A ledger may be shown to others, and a digest of a short reading can be guessed: so it is in none. Without a reading
+    or a file nothing is noted.
+    """
+    if ledger is None or digest is None:
+        return
+    path = ledger.with_name(f"{ledger.name}.readings")
+    line = json.dumps({"key": key, "reading": digest}) + "\n"
+    try:
+        add_private_line(path, line)
+    except OSError as error:
+        raise SourceError(f"cannot note the reading in {str(path)!r}: {error.strerror}; nothing was spent") from None

@@ -8,7 +8,7 @@ a note there too, in our own words: an exception that leaves a task is logged, w
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -176,14 +176,9 @@ def block(number: int, counts: NDArray[np.int64]) -> pa.RecordBatch:
     return pa.record_batch([[number], [counts.tobytes()], [None]], schema=_BLOCK_SCHEMA)
 
 
-def block_note(note: str) -> pa.RecordBatch:
-    """A note among blocks."""
-    return pa.record_batch([[_NOTE], [None], [note]], schema=_BLOCK_SCHEMA)
-
-
-def chunk_note(note: str) -> pa.RecordBatch:
-    """A note among chunks."""
-    return pa.record_batch([[_NOTE], [None], [None], [None], [note]], schema=_CHUNK_SCHEMA)
+def note_in(schema: pa.Schema, note: str) -> pa.RecordBatch:
+    """A note among chunks or blocks."""
+    return pa.RecordBatch.from_pylist([{schema.names[0]: _NOTE, "note": note}], schema)
 
 
 def notes_of(batch: pa.RecordBatch) -> list[str]:
@@ -235,13 +230,13 @@ def bounded_chunks(encoding: RowEncoding, batches: Batches) -> Batches:
 
 def counted_rows(encoding: RowEncoding, tables: Sequence[Product], batches: Batches) -> Batches:
     """The rows of a partition into blocks of counts, where the schema has no unit."""
-    return _told(_counted(_encoded(encoding, batches), encoding, tables), block_note)
+    return _told(_counted(_encoded(encoding, batches), encoding, tables), _BLOCK_SCHEMA)
 
 
 def counted_chunks(encoding: RowEncoding, tables: Sequence[Product], batches: Batches, *, bounded: bool) -> Batches:
     """Chunks into blocks of counts; where they are not bounded yet, that comes first."""
     read = _unpacked(encoding, batches) if bounded else _bounded(encoding, batches)
-    return _told(_counted(read, encoding, tables), block_note)
+    return _told(_counted(read, encoding, tables), _BLOCK_SCHEMA)
 
 
 def added_blocks(batches: Batches) -> Batches:
@@ -254,7 +249,7 @@ def added_blocks(batches: Batches) -> Batches:
             if counts.is_valid:
                 part = np.frombuffer(counts.as_buffer(), np.int64)
                 sums[number] = sums[number] + part if number in sums else part.copy()
-    yield from map(block_note, notes)
+    yield from (note_in(_BLOCK_SCHEMA, note) for note in notes)
     yield from (block(number, counts) for number, counts in sums.items())
 
 
@@ -281,21 +276,25 @@ def _numbers_note(seen: Sequence[NumbersSeen]) -> str:
     return json.dumps({"numbers": [[s.point, s.comma, sorted(s.unclear), sorted(s.groups)] for s in seen]})
 
 
-def _told(made: Batches, note: Callable[[str], pa.RecordBatch]) -> Batches:
+def _told(made: Batches, schema: pa.Schema) -> Batches:
     """What is made; an error becomes a note and its end."""
     try:
         yield from made
     except CrosstallyError as error:
         kind = "outside" if isinstance(error, OutsideValueError) else "problem"
-        yield note(json.dumps({kind: str(error)}))
+        yield note_in(schema, json.dumps({kind: str(error)}))
     except Exception as error:  # noqa: BLE001 (it may quote rows, and Spark would log it)
-        yield note(json.dumps({"problem": f"cannot count the DataFrame: a task failed ({type(error).__name__})"}))
+        yield note_in(
+            schema, json.dumps({"problem": f"cannot count the DataFrame: a task failed ({type(error).__name__})"})
+        )
 
 
 def _as_chunks(found: Found, encoding: RowEncoding) -> Batches:
     some = (each for each in found if isinstance(each, str) or each.size)
-    made = (chunk_note(each) if isinstance(each, str) else chunks(each, record_of(encoding)) for each in some)
-    return _told(made, chunk_note)
+    made = (
+        note_in(_CHUNK_SCHEMA, each) if isinstance(each, str) else chunks(each, record_of(encoding)) for each in some
+    )
+    return _told(made, _CHUNK_SCHEMA)
 
 
 # Rows
@@ -358,7 +357,7 @@ def _counted(found: Found, encoding: RowEncoding, tables: Sequence[Product]) -> 
     begun = np.zeros(0 if schema.unit is None else PLACES, np.int64)
     for each in found:
         if isinstance(each, str):
-            yield block_note(each)
+            yield note_in(_BLOCK_SCHEMA, each)
             continue
         tally.add(each.size, dict(zip(names, each.codes, strict=True)))
         np.add.at(begun, np.array(each.places, np.int64), 1)

@@ -14,7 +14,17 @@ from numpy.typing import NDArray
 from crosstally.errors import SourceError
 from crosstally.sources.guard import guarded
 
-__all__ = ["check_readable", "flags", "is_readable", "is_text", "numbers", "plain_text", "plain_values", "rows_of_each"]
+__all__ = [
+    "check_readable",
+    "flags",
+    "is_readable",
+    "is_text",
+    "looked_up",
+    "numbers",
+    "plain_text",
+    "plain_values",
+    "rows_of_each",
+]
 
 
 def is_readable(kind: pa.DataType) -> bool:
@@ -75,6 +85,13 @@ def numbers(column: pa.Array) -> NDArray[Any]:
     if buffer is None:  # allowed when all are null
         return np.zeros(len(column), dtype)
     return np.frombuffer(buffer, dtype, len(column), column.offset * dtype.itemsize)
+
+
+def looked_up(table: NDArray[Any], indices: pa.Array) -> NDArray[Any]:
+    """The entry of a table at each index; its last entry is for nulls."""
+    if not len(indices):
+        return table[:0]
+    return np.asarray(table[numbers(pc.fill_null(pc.cast(indices, pa.int64()), len(table) - 1))])
 
 
 def flags(column: pa.BooleanArray) -> NDArray[np.bool_]:

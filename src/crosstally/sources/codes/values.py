@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from crosstally.schema import Attribute, canonical_text
-from crosstally.sources.codes.arrays import flags, numbers
+from crosstally.sources.codes.arrays import flags, looked_up, numbers
 
 __all__ = ["MAY_CHANGE", "Bins", "LabelTexts", "Lookup", "Values", "code_type", "float_text", "number_of"]
 
@@ -100,8 +100,7 @@ class Bins:
         table[np.flatnonzero(short)] = self.floats(numbers(pc.cast(distinct.filter(pa.array(short)), pa.float64())))
         for i in np.flatnonzero(~short).tolist():
             table[i] = self.scalar(distinct[i].as_py())
-        codes: NDArray[Any] = table[numbers(pc.fill_null(encoded.indices, len(distinct)))]
-        return codes
+        return looked_up(table, encoded.indices)
 
     def _codes(self, limits: NDArray[Any], values: NDArray[Any]) -> NDArray[Any]:
         """The codes of values, given the least value of each bin and the least one beyond the last."""
@@ -369,7 +368,7 @@ class Values:
             return codes
         others = pc.dictionary_encode(values.take(pa.array(rest)))
         table = np.append(self._uncommon_texts(others.dictionary), self.dtype(self.labels + 1))
-        codes[rest] = table[numbers(pc.fill_null(others.indices, len(others.dictionary)))]
+        codes[rest] = looked_up(table, others.indices)
         return codes
 
     @cached_property
