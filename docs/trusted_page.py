@@ -196,17 +196,12 @@ ENTRIES = (
         "sources/test_counts sources/test_units test_one_shot",
     ),
     Entry(
-        "sources/row_cells.py",
-        (
-            "the codes of a row depend on that row alone; every attribute, and the unit's id, is read from its own "
-            "column, by its own rule; every row is handed over once"
-        ),
-        "sources/test_counts sources/test_units privacy/test_readings",
-    ),
-    Entry(
         "sources/source.py",
-        "each batch of a source is handed on once, unchanged, and no error contains a value of it",
-        "sources/test_rows sources/test_own_source",
+        (
+            "each row of a source is handed on once, no error contains a value of it, its codes depend on it alone; "
+            "every attribute, and the unit's id, is read from its own column, by its own rule"
+        ),
+        "sources/test_rows sources/test_own_source sources/test_counts sources/test_units privacy/test_readings",
     ),
     Entry(
         "sources/parts.py",
@@ -285,7 +280,7 @@ ENTRIES = (
         "sources/test_spark_tasks sources/test_spark",
     ),
     Entry(
-        "sources/text_files.py sources/encodings.py",
+        "sources/text_files.py",
         "how a text file is read depends on the steward's options and on its column names, never on its rows",
         "sources/torture/test_torture sources/test_rows",
     ),

@@ -24,8 +24,8 @@ import pyarrow as pa
 import crosstally as ct
 from crosstally.errors import CrosstallyError
 from crosstally.sources import Reading, source_of
-from crosstally.sources.encodings import COMPRESSIONS
-from crosstally.sources.row_cells import RowEncoding
+from crosstally.sources.source import RowEncoding
+from crosstally.sources.text_files import COMPRESSIONS
 
 __all__ = ["REFUSALS", "refused"]
 

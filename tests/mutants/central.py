@@ -121,7 +121,7 @@ CENTRAL = (
     ),
     # Sources
     Mutant(
-        "sources/encodings.py",
+        "sources/text_files.py",
         "while len(self._rest) < size and not self._is_at_end:",
         "while not self._rest and not self._is_at_end:",
         "sources/test_rows.py::test_a_recoded_text_longer_than_a_block_is_read_whole",

@@ -18,7 +18,7 @@ from crosstally.query.queries import Cells
 from crosstally.schema import Schema
 from crosstally.sources import count
 from crosstally.sources.counts import id_hashes
-from crosstally.sources.row_cells import RowEncoding
+from crosstally.sources.source import RowEncoding
 from crosstally.sources.spark import add_up
 from crosstally.sources.spark_tasks import (
     BLOCK_CELLS,

@@ -7,7 +7,7 @@ from crosstally.sources.inspection import ColumnReport, Report, check
 from crosstally.sources.kinds import count, count_share, encode_rows, source_of
 from crosstally.sources.parts import PartOrigin, Share, merge_parts, plan_digest, write_part
 from crosstally.sources.reading_options import Reading
-from crosstally.sources.row_cells import RowEncoding, note_reading, unit_column
+from crosstally.sources.source import RowEncoding, note_reading, unit_column
 
 __all__ = [
     "ColumnReport",

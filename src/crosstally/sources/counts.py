@@ -97,6 +97,7 @@ class Bound:
     def add(self, rows: CodedRows) -> None:
         """Take in a batch; rows whose unit is not known are left out."""
         assert rows.ids is not None  # else nobody knows whose rows they are
+        assert rows.weights is None  # a unit's rows come one by one
         if rows.ids.null_count:
             rows = rows.where(rows.ids.is_valid().to_numpy(zero_copy_only=False))
         self._pending.append((rows.ids, row_hashes(rows.codes, rows.size), rows.codes))

@@ -20,13 +20,21 @@ from crosstally.errors import AmbiguousNumbersError, SourceError
 from crosstally.schema import Schema
 from crosstally.sources.codes.arrays import is_text, plain_text
 from crosstally.sources.drafting.words import missing_tokens
-from crosstally.sources.encodings import GUESS, decoded_head, encoding_of, is_utf8, read_head
 from crosstally.sources.guard import guarded, how_to_say
 from crosstally.sources.kinds import source_of
 from crosstally.sources.reading_options import NO_OPTIONS, NumbersSeen, Reading, is_any_number
-from crosstally.sources.row_cells import RowEncoding
-from crosstally.sources.source import ANY_UNIT, Scan, Source
-from crosstally.sources.text_files import DELIMITERS, TextFormat, after_lines, format_of
+from crosstally.sources.source import ANY_UNIT, RowEncoding, Scan, Source
+from crosstally.sources.text_files import (
+    DELIMITERS,
+    GUESS,
+    TextFormat,
+    after_lines,
+    decoded_head,
+    encoding_of,
+    format_of,
+    is_utf8,
+    read_head,
+)
 
 __all__ = ["Detected", "describe_reading", "detect_reading"]
 

@@ -17,11 +17,11 @@ import pyarrow as pa
 
 from crosstally.errors import SourceError
 from crosstally.plans.plan import Plan
-from crosstally.sources.encodings import COMPRESSIONS
 from crosstally.sources.guard import DAMAGED, guarded
 from crosstally.sources.parts import merge_parts
 from crosstally.sources.reading_options import Reading
 from crosstally.sources.source import OpenedFile, RowStream, Scan, Source, chosen_columns
+from crosstally.sources.text_files import COMPRESSIONS, open_text
 
 __all__ = ["Files", "Parts"]
 
@@ -194,8 +194,6 @@ def open_file(path: Path, reading: Reading, needed: Sequence[str] | None) -> Ope
         packed = ", ".join(COMPRESSIONS)
         raise SourceError(f"{str(path)!r} must end in one of {', '.join(_KINDS)}; texts may be packed ({packed})")
     if kind == "text":
-        from crosstally.sources.text_files import open_text
-
         return open_text(path, reading, needed)
     if kind in ("sheet", "statistics"):
         from crosstally.sources.apart import open_apart

@@ -18,7 +18,7 @@ from crosstally.sources.codes.arrays import rows_of_each
 from crosstally.sources.codes.encode import Encoder, canonical_texts
 from crosstally.sources.kinds import source_of
 from crosstally.sources.reading_options import NO_OPTIONS, Reading
-from crosstally.sources.row_cells import RowEncoding
+from crosstally.sources.source import RowEncoding
 
 __all__ = ["FEW_ROWS", "ColumnReport", "Distribution", "Distributions", "Report", "check", "read_distributions"]
 
@@ -111,6 +111,7 @@ class _Findings:
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
         self._seen = np.zeros(encoder.matcher.labels + 2, np.int64)
+        self._has_lost = False
         self._examples: dict[str, None] = {}
 
     def add(self, batch: pa.RecordBatch) -> NDArray[np.bool_]:
@@ -121,23 +122,21 @@ class _Findings:
             texts = canonical_texts(self._encoder.attribute.name, batch.column(self._encoder.column))
             outside = pc.unique(texts.filter(pa.array(raw == labels)))
             self._examples.update(dict.fromkeys(outside.to_pylist()))
-        attribute = self._encoder.attribute
-        if attribute.outside is not Outside.DROP:
-            return np.zeros(len(raw), np.bool_)
-        return np.asarray(raw == labels if attribute.missing else raw >= labels)
+        lost = self._encoder.lost(raw)
+        self._has_lost |= bool(lost.any())
+        return lost & (self._encoder.attribute.outside is Outside.DROP)
 
     def report(self) -> ColumnReport:
         """The column's part of the report."""
         attribute, labels = self._encoder.attribute, self._encoder.matcher.labels
         outside, missing = int(self._seen[labels]), int(self._seen[labels + 1])
-        lost = outside if attribute.missing else outside + missing
         return ColumnReport(
             attribute.name,
             outside,
             missing=missing,
             never=tuple(label for label, rows in zip(attribute.labels, self._seen[:labels], strict=False) if not rows),
             examples=tuple(self._examples)[:_MOST_EXAMPLES],
-            refused=attribute.outside is Outside.REFUSE and lost > 0,
+            refused=attribute.outside is Outside.REFUSE and self._has_lost,
         )
 
 

@@ -20,8 +20,7 @@ from crosstally.sources.files import Files
 from crosstally.sources.guard import guarded
 from crosstally.sources.parts import RowsOfShare, Share
 from crosstally.sources.reading_options import NO_OPTIONS, Reading
-from crosstally.sources.row_cells import RowEncoding
-from crosstally.sources.source import RowStream, Scan, Source, YieldsBatches, chosen_columns
+from crosstally.sources.source import RowEncoding, RowStream, Scan, Source, YieldsBatches, chosen_columns
 from crosstally.sources.spark import SparkTable, is_frame
 from crosstally.sources.table_objects import TableRows, is_table
 

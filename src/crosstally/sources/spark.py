@@ -27,8 +27,7 @@ from crosstally.query.queries import Product
 from crosstally.sources.counts import EncodedRows, tables_in
 from crosstally.sources.drivers import reason_of_state
 from crosstally.sources.guard import guarded
-from crosstally.sources.row_cells import RowEncoding
-from crosstally.sources.source import RowStream, Scan, Source, chosen_columns
+from crosstally.sources.source import RowEncoding, RowStream, Scan, Source, chosen_columns
 from crosstally.sources.spark_tasks import (
     BLOCK_CELLS,
     BLOCKS,

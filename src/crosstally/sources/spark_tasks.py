@@ -24,7 +24,7 @@ from crosstally.query.queries import Product
 from crosstally.sources.counts import Bound, CodedRows, Tally, id_hashes, text_bytes
 from crosstally.sources.guard import guarded
 from crosstally.sources.reading_options import NumbersSeen
-from crosstally.sources.row_cells import RowEncoding
+from crosstally.sources.source import RowEncoding
 
 __all__ = [
     "BLOCKS",

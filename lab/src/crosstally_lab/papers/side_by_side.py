@@ -24,7 +24,7 @@ from crosstally.releases import Release
 from crosstally.schema import Schema
 from crosstally.sources.counts import BATCH_ROWS, bounded
 from crosstally.sources.kinds import source_of
-from crosstally.sources.row_cells import RowEncoding
+from crosstally.sources.source import RowEncoding
 from crosstally.strategies import Direct, Fourier, GreedyMerge, Residual, Strategy, Views
 from crosstally.typing import Floats
 from crosstally.workload import Workload

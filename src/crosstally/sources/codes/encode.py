@@ -170,15 +170,21 @@ class Encoder:
         labels = self.matcher.labels
         return raw if raw < labels else self.attribute.other_code if raw == labels else self.attribute.missing_code
 
+    def lost(self, raw: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which codes before the attribute's rule have no cell."""
+        labels = self.matcher.labels
+        has_none = np.zeros(labels + 2, np.bool_)
+        has_none[labels:] = self.cell(labels) is None, self.cell(labels + 1) is None
+        return np.asarray(has_none[raw])
+
     def cells(self, batch: pa.RecordBatch) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
         """The cell of each row, and which rows the rule drops (None: none of them)."""
         raw, labels = self.raw(batch), self.matcher.labels
         if not len(raw) or raw.max() < labels:
             return raw, None
-        other, missing = self.attribute.other_code, self.attribute.missing_code
         table = np.arange(labels + 2, dtype=self.matcher.dtype)
-        table[labels], table[labels + 1] = other or 0, missing or 0
-        lost = (raw >= labels) if missing is None else (raw == labels) & (other is None)
+        table[labels:] = self.attribute.other_code or 0, self.attribute.missing_code or 0
+        lost = self.lost(raw)
         if not lost.any():
             return table[raw], None
         if self.attribute.outside is Outside.REFUSE:
