@@ -16,7 +16,6 @@ import time
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import count
 from pathlib import Path
 from types import TracebackType
@@ -338,16 +337,35 @@ def format_of(path: Path, reading: Reading, needed: Sequence[str] | None) -> Tex
     """How a file is written, by what is said and by its first lines; the needed names are looked for in them."""
     head, is_all = read_head(path)
     encoding, mark = encoding_of(head, reading.encoding)
-    form = partial(_format, path, head, reading, needed, is_all=is_all)
-    if encoding is not None:
-        return form(encoding=encoding, mark=mark)
-    if _is_utf8(_line_of_names(head, reading.header)):
-        return form(encoding="utf-8", mark=0)
-    guessed = form(encoding=GUESS, mark=0)
+    is_guess = encoding is None and not _is_utf8(_line_of_names(head, reading.header))
+    encoding = encoding or (GUESS if is_guess else "utf-8")
+    text = decoded_head(head, encoding, mark)
+    hint = _SEP_LINE.match(text)
+    skipped = (hint is not None) + max((reading.header or 1) - 1, 0)
+    text = after_lines(text, skipped)
+    quote = '"' if reading.quote is None else reading.quote
+    delimiter = reading.delimiter or (hint.group(1) if hint else None)
+    if delimiter is None:
+        delimiter = _delimiter(path, text, quote, needed)
+    lines = io.StringIO(text, newline="")
+    first = _first_row(lines, delimiter, quote)
+    if not first:
+        raise SourceError(f"cannot read {str(path)!r}: it is empty, without even a header")
+    has_names = reading.header != 0
+    names = first if has_names else [f"column_{place}" for place in range(1, len(first) + 1)]
     accented = {name for name in needed or () if not name.isascii()}
-    if not accented or not accented <= set(guessed.names):  # names that must be there show that the guess is right
+    if is_guess and not (accented and accented <= set(names)):  # names that must be there show that the guess is right
         raise SourceError(f"cannot read {str(path)!r}: {NOT_UTF8}")
-    return guessed
+    return TextFormat(
+        names=tuple(names),
+        delimiter=delimiter,
+        quote=quote,
+        encoding=encoding,
+        mark=mark,
+        skipped=skipped,
+        has_names=has_names,
+        has_rows=not has_names or not is_all or bool(lines.read().strip("\r\n")),
+    )
 
 
 def _line_of_names(head: bytes, header: int | None) -> bytes:
@@ -364,43 +382,6 @@ def _is_utf8(text: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
-
-
-def _format(
-    path: Path,
-    head: bytes,
-    reading: Reading,
-    needed: Sequence[str] | None,
-    *,
-    is_all: bool,
-    encoding: str,
-    mark: int,
-) -> TextFormat:
-    text = decoded_head(head, encoding, mark)
-    hint = _SEP_LINE.match(text)
-    skipped = (hint is not None) + max((reading.header or 1) - 1, 0)
-    text = after_lines(text, skipped)
-    quote = '"' if reading.quote is None else reading.quote
-    delimiter = reading.delimiter or (hint.group(1) if hint else None)
-    if delimiter is None:
-        delimiter = _delimiter(path, text, quote, needed)
-    lines = io.StringIO(text, newline="")
-    first = _first_row(lines, delimiter, quote)
-    if not first:
-        raise SourceError(f"cannot read {str(path)!r}: it is empty, without even a header")
-    has_names = reading.header != 0
-    has_rows = not has_names or not is_all or bool(lines.read().strip("\r\n"))
-    names = first if has_names else [f"column_{place}" for place in range(1, len(first) + 1)]
-    return TextFormat(
-        names=tuple(names),
-        delimiter=delimiter,
-        quote=quote,
-        encoding=encoding,
-        mark=mark,
-        skipped=skipped,
-        has_names=has_names,
-        has_rows=has_rows,
-    )
 
 
 def after_lines(text: str, number: int) -> str:
