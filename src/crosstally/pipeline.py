@@ -128,8 +128,7 @@ def run(
 
     ``schema`` is that of the plan with the steward's reading, by which rows are read.
     """
-    from crosstally.sources import Reading, source_of
-    from crosstally.sources.row_cells import unit_column
+    from crosstally.sources import Reading, source_of, unit_column
 
     _check(plan, rows)
     found = source_of(source)
@@ -240,8 +239,17 @@ def count_part(
         reading: How the source is written; see ``release``.
         progress: Called with the number of bytes read so far.
     """
-    from crosstally.sources import PartOrigin, Reading, Share, count_share, reading_digest, source_of, write_part
-    from crosstally.sources.row_cells import unit_column
+    from crosstally.sources import (
+        PartOrigin,
+        Reading,
+        RowEncoding,
+        Share,
+        count_share,
+        plan_digest,
+        source_of,
+        unit_column,
+        write_part,
+    )
 
     place = Share.read(share)
     _check(plan, None)
@@ -249,9 +257,13 @@ def count_part(
     counted, written = _with_reading(plan, schema), reading or Reading()
     found = source_of(source)
     exact, seen = count_share(found, counted, plan.tables, place, reading=written, progress=progress)
-    digest = reading_digest(counted, written)
-    joins = found.joins(unit_column(counted))
-    origin = PartOrigin.of(plan, reading=digest, source=seen, rows_are_units=found.rows_are_units, joins=joins)
+    origin = PartOrigin(
+        plan=plan_digest(plan),
+        reading=RowEncoding.of(counted, written).digest,
+        source=seen,
+        rows_are_units=found.rows_are_units,
+        joins=found.joins(unit_column(counted)),
+    )
     write_part(Path(path), exact, place, origin)
 
 
@@ -324,25 +336,25 @@ class _Rows:
 
     def count(self, plan: Plan) -> tuple[ExactTable, ...]:
         """The exact tables that a stage asks for."""
-        from crosstally.sources.counts import EncodedRows, count
+        from crosstally.sources import count, encode_rows
 
         if self._source.merged is not None:  # ``measure`` sees that they are the plan's own
             return self._source.merged.tables
         if self._encoded is None and not plan.later:
             return count(self._source, self.schema, plan.tables, reading=self.reading, progress=self._progress)
         if self._encoded is None:
-            self._encoded = EncodedRows(
+            self._encoded = encode_rows(
                 self._source, self.schema, reading=self.reading, work_dir=self._work_dir, progress=self._progress
             )
         return self._encoded.count(plan.tables)
 
     def reading_digest(self) -> str | None:
         """The digest of how they are read."""
-        from crosstally.sources import reading_digest
+        from crosstally.sources import RowEncoding
 
         if self._source.merged is not None:
             return self._source.merged.origin.reading
-        return reading_digest(self.schema, self.reading)
+        return RowEncoding.of(self.schema, self.reading).digest
 
     def close(self) -> None:
         """Let go of what was kept."""
@@ -353,11 +365,11 @@ class _Rows:
 def _measured(rows: _Rows, plan: Plan, ledger: Ledger, key: str) -> tuple[Measurement, ...]:
     """What the plan's requests got: now, or when the same key asked before."""
     from crosstally.privacy.measure import measure_counted
-    from crosstally.sources import note_digest
+    from crosstally.sources import note_reading
 
     def exact() -> tuple[ExactTable, ...]:
         counted = rows.count(plan)
-        note_digest(rows.reading_digest(), ledger.path, key)
+        note_reading(rows.reading_digest(), ledger.path, key)
         return counted
 
     return measure_counted(exact, plan, ledger=ledger, key=key)
