@@ -23,6 +23,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from crosstally.typing import Floats, Integers
+
 __all__ = ["merge_order"]
 
 # Costs that differ by less, in proportion, are equal: powers are computed in two ways that round differently.
@@ -42,7 +44,7 @@ _OBJECTIVE, _SUM_OF_CELLS = 0, 1
 
 
 @njit("float64(int64, int64, uint64[:, ::1], float64[:, ::1])", cache=True)
-def _shared_cells(i: int, j: int, sets: NDArray[np.uint64], cells: NDArray[np.float64]) -> float:
+def _shared_cells(i: int, j: int, sets: NDArray[np.uint64], cells: Floats) -> float:
     """The number of cells over the attributes that two sets share, from a table for each eight attributes."""
     total = 1.0
     for word in range(sets.shape[1]):
@@ -58,12 +60,7 @@ def _shared_cells(i: int, j: int, sets: NDArray[np.uint64], cells: NDArray[np.fl
 
 @njit("float64(int64, int64, uint64[:, ::1], float64[:, ::1], float64[:, ::1], float64)", cache=True)
 def _union(  # noqa: PLR0917
-    i: int,
-    j: int,
-    sets: NDArray[np.uint64],
-    cells: NDArray[np.float64],
-    state: NDArray[np.float64],
-    most: float,
+    i: int, j: int, sets: NDArray[np.uint64], cells: Floats, state: Floats, most: float
 ) -> float:
     """Weight times cells of the union of two sets; infinite beyond the most cells."""
     together = state[i, _CELLS] * state[j, _CELLS] / _shared_cells(i, j, sets, cells)
@@ -80,17 +77,10 @@ def _raised(number: float, root: int) -> float:
 
 
 @njit(
-    "void(int64, uint64[:, ::1], float64[:, ::1], float64[:, ::1], float64[::1], float64[::1], int64[::1])",
-    cache=True,
+    "void(int64, uint64[:, ::1], float64[:, ::1], float64[:, ::1], float64[::1], float64[::1], int64[::1])", cache=True
 )
 def _find_partner(  # noqa: PLR0917
-    i: int,
-    sets: NDArray[np.uint64],
-    cells: NDArray[np.float64],
-    state: NDArray[np.float64],
-    limits: NDArray[np.float64],
-    best: NDArray[np.float64],
-    partner: NDArray[np.int64],
+    i: int, sets: NDArray[np.uint64], cells: Floats, state: Floats, limits: Floats, best: Floats, partner: Integers
 ) -> None:
     """The set with which one merges at the least increase of cost; what was known is a bound, and enough if reached."""
     # With what was known as a bound (a cost that no partner can undercut) the first partner that reaches it is the best
@@ -109,12 +99,7 @@ def _find_partner(  # noqa: PLR0917
 
 @njit("void(int64, int64, uint64[:, ::1], float64[:, ::1], float64[:, ::1], int64)", cache=True, inline="always")
 def _unite(  # noqa: PLR0917
-    i: int,
-    j: int,
-    sets: NDArray[np.uint64],
-    cells: NDArray[np.float64],
-    state: NDArray[np.float64],
-    root: int,
+    i: int, j: int, sets: NDArray[np.uint64], cells: Floats, state: Floats, root: int
 ) -> None:
     """One set becomes the union of two, the other goes."""
     state[i, _CELLS] *= state[j, _CELLS] / _shared_cells(i, j, sets, cells)
@@ -135,11 +120,11 @@ def _look_around(  # noqa: PLR0917
     i: int,
     j: int,
     sets: NDArray[np.uint64],
-    cells: NDArray[np.float64],
-    state: NDArray[np.float64],
-    limits: NDArray[np.float64],
-    best: NDArray[np.float64],
-    partner: NDArray[np.int64],
+    cells: Floats,
+    state: Floats,
+    limits: Floats,
+    best: Floats,
+    partner: Integers,
     known: NDArray[np.bool_],
 ) -> None:
     """Increases change for a union i alone: find its best partner, whether it is that of others, and who lost j."""
@@ -170,12 +155,7 @@ def _look_around(  # noqa: PLR0917
     cache=True,
 )
 def merge_order(  # noqa: PLR0917
-    sets: NDArray[np.uint64],
-    cells: NDArray[np.float64],
-    state: NDArray[np.float64],
-    limits: NDArray[np.float64],
-    merged: NDArray[np.int64],
-    totals: NDArray[np.float64],
+    sets: NDArray[np.uint64], cells: Floats, state: Floats, limits: Floats, merged: Integers, totals: Floats
 ) -> int:
     """Merge sets until that has become far from the best on the way, or none may be merged; the number of merges.
 

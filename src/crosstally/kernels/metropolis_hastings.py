@@ -23,7 +23,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from crosstally.kernels.covering import next_state, number_below
+from crosstally.kernels.covering import fraction, next_state, number_below
+from crosstally.typing import Floats, Integers
 
 __all__ = ["sweep"]
 
@@ -35,12 +36,6 @@ _STAYS, _ALIAS = 0, 1
 """The last axis of ``proposals``: the probability that a uniformly drawn value is kept, and its substitute."""
 
 
-@njit("float64(uint64)", cache=True)
-def _fraction(state: np.uint64) -> float:
-    """A number from 0 (inclusive) to 1 (exclusive): the 53 high bits, as many as a float64 holds."""
-    return float(state >> np.uint64(11)) * 2.0**-53
-
-
 @njit(
     "void(int32[::1], int64[:, ::1], uint32[::1], uint32[::1], float64[::1], uint32[::1], uint32[::1], float64[::1])",
     cache=True,
@@ -48,13 +43,13 @@ def _fraction(state: np.uint64) -> float:
 )
 def _locate(  # noqa: PLR0917
     row: NDArray[np.int32],
-    attributes: NDArray[np.int64],
+    attributes: Integers,
     moves: NDArray[np.uint32],
     shifts: NDArray[np.uint32],
-    weights: NDArray[np.float64],
+    weights: Floats,
     before: NDArray[np.uint32],
     cells: NDArray[np.uint32],
-    held: NDArray[np.float64],
+    held: Floats,
 ) -> None:
     """Write the cell of each table that a row is in, twice, and its log-weight."""
     cells[:] = np.uint32(0)
@@ -80,10 +75,10 @@ def _gain(  # noqa: PLR0917
     here: NDArray[np.uint32],
     there: NDArray[np.uint32],
     cells: NDArray[np.uint32],
-    held: NDArray[np.float64],
-    weights: NDArray[np.float64],
+    held: Floats,
+    weights: Floats,
     later: NDArray[np.uint32],
-    gained: NDArray[np.float64],
+    gained: Floats,
 ) -> float:
     """The logarithm of the ratio of the two laws: cells of other tables do not change and cancel."""
     gain = 0.0
@@ -95,7 +90,7 @@ def _gain(  # noqa: PLR0917
 
 
 @njit("void(uint32[::1], uint32[::1], int64[::1])", cache=True, inline="always")
-def _recount(before: NDArray[np.uint32], cells: NDArray[np.uint32], counts: NDArray[np.int64]) -> None:
+def _recount(before: NDArray[np.uint32], cells: NDArray[np.uint32], counts: Integers) -> None:
     """Count a row in the cells that it is in, no more in those where it was before."""
     for t in range(len(cells)):
         if cells[t] != before[t]:
@@ -110,12 +105,12 @@ def _recount(before: NDArray[np.uint32], cells: NDArray[np.uint32], counts: NDAr
 )
 def sweep(  # noqa: PLR0917 (a kernel gets arrays and numbers)
     codes: NDArray[np.int32],
-    attributes: NDArray[np.int64],
+    attributes: Integers,
     moves: NDArray[np.uint32],
     shifts: NDArray[np.uint32],
-    weights: NDArray[np.float64],
-    counts: NDArray[np.int64],
-    proposals: NDArray[np.float64],
+    weights: Floats,
+    counts: Integers,
+    proposals: Floats,
     seed: np.uint64,
 ) -> int:
     """Propose a new value for each attribute of each row in turn; how many were taken. Rows and counts are changed.
@@ -149,7 +144,7 @@ def sweep(  # noqa: PLR0917 (a kernel gets arrays and numbers)
             state = next_state(state)
             value = number_below(state, attributes[k, _VALUES])
             state = next_state(state)
-            if _fraction(state) >= proposals[k, value, _STAYS]:
+            if fraction(state) >= proposals[k, value, _STAYS]:
                 value = int(proposals[k, value, _ALIAS])
             # Drawn whether it is needed or not: each attribute of each row takes three numbers of the generator
             state = next_state(state)
@@ -160,7 +155,7 @@ def sweep(  # noqa: PLR0917 (a kernel gets arrays and numbers)
             here = shifts[attributes[k, _SHIFTS] + row[k] * number :][:number]
             there = shifts[attributes[k, _SHIFTS] + value * number :][:number]
             gain = _gain(own, here, there, cells, held, weights, later, gained)
-            if gain >= 0 or _fraction(state) < math.exp(gain):
+            if gain >= 0 or fraction(state) < math.exp(gain):
                 taken += 1
                 row[k] = value
                 for m in range(number):

@@ -138,8 +138,7 @@ class _Problem:
         members, lengths = self._members(views)
         given = np.full(len(views), 1.0) if shares is None else np.array(shares)
         precision = np.empty(len(self.closure))
-        numbers = np.array([len(views), self.exponent, steps])
-        objective = tuned_shares(members, lengths, cells, given, self.importance, precision, numbers)
+        objective = tuned_shares(members, lengths, cells, given, self.importance, precision, self.exponent, steps)
         return None if math.isinf(objective) else TunedViews(tuple(views), tuple(given.tolist()), objective)
 
     def _members(self, views: ViewSets) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
