@@ -33,7 +33,7 @@ from crosstally.strategies import NAMED, Fourier, Views
 from crosstally.strategies.planner import compare, rows_matter, solve_epsilon
 from crosstally.strategies.proposal import Proposal
 from crosstally.strategies.residual import best_variances, contrast_costs, contrasts_with_variances
-from crosstally.strategies.strategy import Task, choosing, requests_with_shares, with_less_noise
+from crosstally.strategies.strategy import Task, requests_with_shares, with_less_noise
 
 PACKAGES = (ct, crosstally_lab)
 SCHEMA = ct.Schema([ct.Attribute("a", ["0", "1", "2"]), ct.Attribute("b", ["0", "1"])])
@@ -123,7 +123,7 @@ DOORS: dict[str, Callable[[Any], Any]] = {
     "linear.Linear.worst_shifts": lambda r: LINEAR.worst_shifts(SCHEMA, r),
     "choice.Choice.sensitivity": lambda r: CHOICE.sensitivity(SCHEMA, r),
     "publication.costs_of_entries": lambda r: dict(costs_of_entries(SCHEMA, r, MEASURED, (), pure=False)),
-    "strategy.choosing": lambda r: choosing(CHOICE, SCHEMA, RHO, r),
+    "strategy.requests_with_shares, choice": lambda r: requests_with_shares([CHOICE], [1], SCHEMA, RHO, r),
     "statement.Statement": lambda r: Statement(strategy="x", budget=RHO, neighbours=r),
     "proposal.Proposal": lambda r: query_of(Proposal(RHO, neighbours=r)),
     "plan_page.budget_in_words": lambda r: budget_in_words(Budget(epsilon=1), SCHEMA, r, None),

@@ -14,7 +14,7 @@ from crosstally.measurements import Measurement, public_counts
 from crosstally.plans.plan import Plan
 from crosstally.schema import Impossible, PublicCounts
 from crosstally.strategies import TwoStage
-from crosstally.strategies.goal import goal_of, measured_variances, public_precision
+from crosstally.strategies.goal import goal_of, known_variances, public_precision
 from crosstally.strategies.planner import compare
 from crosstally.strategies.rules import next_stage
 from reference_privacy import brute_force_cost
@@ -89,7 +89,8 @@ def test_a_public_table_with_an_error_counts_as_a_measurement_of_that_variance()
     places = goal.closure.members[1][0]
     assert public_precision(goal.closure)[places].tolist() == pytest.approx([1 / 100, 0])
     variances = [
-        measured_variances(TwoStage().plan(each, None, RHO), goal.closure).of_sets[places] for each in (plain, known)
+        known_variances(TwoStage().plan(each, None, RHO), goal.closure, public=False).of_sets[places]
+        for each in (plain, known)
     ]
     assert variances[0][0] == pytest.approx(variances[0][1])
     bought = 1 / variances[1]

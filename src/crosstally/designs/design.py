@@ -6,7 +6,7 @@ Views of mixed sizes: attributes with many cells share their views with fewer ot
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -26,7 +26,7 @@ from crosstally.designs.covers import (
 )
 from crosstally.errors import PlanError
 
-__all__ = ["MAX_COVER", "MAX_POINTS", "MAX_SIZE", "MAX_VIEWS", "covering_design", "covering_views"]
+__all__ = ["MAX_COVER", "MAX_POINTS", "MAX_SIZE", "MAX_VIEWS", "covering_design", "covering_views", "design_if_known"]
 
 MAX_POINTS = 512  # the largest number of attributes of a schema
 # A view of 16 binary attributes has 65,536 cells, mostly noise. Larger views are refused, except one of all attributes.
@@ -81,6 +81,14 @@ def covering_design(attributes: int, size: int, cover: int) -> Blocks:
     if uncovered(design, attributes, cover) or max(map(len, design)) > size:
         raise RuntimeError(f"the design made for {asked} is not one")
     return tuple(sorted(design))
+
+
+def design_if_known(make: Callable[..., Blocks], *numbers: int | Sequence[int]) -> Blocks:
+    """The views of ``covering_design`` or ``covering_views``; none where no design of few enough views is known."""
+    try:
+        return make(*numbers)
+    except PlanError:
+        return ()
 
 
 def _check_numbers(attributes: int, size: int, cover: int) -> None:
@@ -231,9 +239,8 @@ def _options(sizes: tuple[int, ...], limit: int, cover: int) -> Iterator[Blocks]
     for width in range(min(widest, MAX_SIZE, points - 1), narrowest - 1, -1):
         if schonheim_bound(points, width, cover) >= fewest:
             break
-        try:
-            design = covering_design(points, width, cover)
-        except PlanError:
+        design = design_if_known(covering_design, points, width, cover)
+        if not design:
             break  # narrower views would be more still
         completed = _completed(design, sizes, limit, cover)
         if completed is None:

@@ -7,7 +7,7 @@ error is known beforehand, beside a typical cell of each plan: merging values ma
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
@@ -22,7 +22,7 @@ from crosstally.workload import Workload
 if TYPE_CHECKING:
     from crosstally.strategies.planner import Comparison
 
-__all__ = ["Advice", "AdviceKind", "Alternative", "advised", "merged"]
+__all__ = ["Advice", "AdviceKind", "Alternative", "advised", "with_merged"]
 
 DELTA = Fraction(1, 10**9)
 """The delta that is suggested: below one over the number of people in the largest registers, as it must be, since a
@@ -186,9 +186,9 @@ def _fewer_values(same: Alternative, workload: Workload) -> Alternative | None:
     chosen = sorted((name for name in saved if saved[name]), key=lambda name: -saved[name])[:_MOST_MERGED]
     if not chosen:
         return None
-    changed = [merged(each, fewer[each.name]) if each.name in chosen else each for each in schema.attributes]
+    changed = with_merged(schema, {name: fewer[name] for name in chosen})
     sizes = ", ".join(f"{name} ({schema[name].size} into {fewer[name]})" for name in chosen)
-    return replace(same, kind=AdviceKind.VALUES, change=f"merge values of {sizes}", schema=Schema(changed, schema.unit))
+    return replace(same, kind=AdviceKind.VALUES, change=f"merge values of {sizes}", schema=changed)
 
 
 def _merged_size(attribute: Attribute) -> int | None:
@@ -206,7 +206,13 @@ def _values(attribute: Attribute) -> int:
     return len(attribute.values) or len(attribute.edges) - 1
 
 
-def merged(attribute: Attribute, size: int) -> Attribute:
+def with_merged(schema: Schema, sizes: Mapping[str, int]) -> Schema:
+    """The schema with neighbouring values of some attributes together, so that each has this size."""
+    changed = (_merged(each, sizes[each.name]) if each.name in sizes else each for each in schema.attributes)
+    return Schema(tuple(changed), schema.unit)
+
+
+def _merged(attribute: Attribute, size: int) -> Attribute:
     """Neighbouring values together, about as many in each: which ones is the steward's to say, and costs the same."""
     count = _values(attribute)
     kept = max(1, size - (attribute.size - count))

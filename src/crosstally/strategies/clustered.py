@@ -134,12 +134,8 @@ class GreedyMerge(StrategyWithOptions):
 
     budgets: Literal["uniform", "optimal"] = "optimal"
     family: ClassVar[str] = "clustered"
+    weighs: ClassVar[bool] = False
     options: ClassVar[Mapping[str, tuple[str, str]]] = {"budgets": ("uniform", "optimal")}
-
-    @property
-    def weighs(self) -> bool:
-        """It measures what was named, and nothing below."""
-        return False
 
     def planned(self, task: Task) -> Plan:
         """A request for each cluster."""

@@ -25,8 +25,7 @@ from numpy.typing import NDArray
 
 from crosstally.errors import PlanError, TooManyCellsError
 from crosstally.measurements import Measurement
-from crosstally.plans.plan import Plan, Request, Rule, known_total
-from crosstally.plans.request import part_of
+from crosstally.plans.plan import Plan, Rule, known_total
 from crosstally.query.choice import Choice
 from crosstally.query.queries import Cells
 from crosstally.schema import Schema
@@ -35,11 +34,9 @@ from crosstally.strategies.strategy import (
     Strategy,
     Task,
     check_rounds,
-    choosing,
     following,
     just_chosen,
-    next_budget,
-    requests_with_shares,
+    next_task,
     rows_share_of,
     shares_of_rounds,
 )
@@ -79,17 +76,13 @@ class MWEM(Strategy):
     rows: int | None = None
     replays: int = 0
     name: ClassVar[str] = "mwem"
+    weighs: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_rounds(self.rounds)
         if isinstance(self.replays, bool) or not isinstance(self.replays, int) or not 0 <= self.replays <= MAX_REPLAYS:
             raise PlanError(f"replays must be a whole number from 0 to {MAX_REPLAYS:,}, got {self.replays!r}")
         object.__setattr__(self, "rows_share", rows_share_of(self.rows_share))
-
-    @property
-    def weighs(self) -> bool:
-        """Its plan depends on the tables, not on their weights."""
-        return False
 
     def with_rows(self, rows: int) -> MWEM:
         """The same strategy with an approximate number of rows."""
@@ -105,12 +98,10 @@ class MWEM(Strategy):
         whole = Fraction(1) if self.rows is not None else 1 - self.rows_share
         shares = shares_of_rounds(self.rounds, whole, choosing_share=_HALF)
         if self.rows is None:
-            own = part_of(task.budget, self.rows_share)
-            first: Sequence[Request] = requests_with_shares([Cells(())], [1.0], task.schema, own, task.neighbours)
+            first = task.part(self.rows_share).requests([Cells(())])
         else:
-            own, shares = part_of(task.budget, shares[0]), shares[1:]
             choice = _choice(task.schema, task.workload, [_uniform(task.schema, self.rows)])
-            first = choosing(choice, task.schema, own, task.neighbours)
+            first, shares = task.part(shares[0]).requests([choice]), shares[1:]
         parameters = {"rounds": self.rounds, "rows": self.rows}
         if self.replays:  # plans without replays are the same as before there were any
             parameters["replays"] = self.replays
@@ -119,15 +110,14 @@ class MWEM(Strategy):
 
     def next(self, plan: Plan, seen: Sequence[Measurement]) -> Plan | None:
         """A choice by the weights so far; after a choice, the table chosen."""
-        schema, own, table = plan.schema, next_budget(plan), just_chosen(seen)
+        task, table = next_task(plan), just_chosen(seen)
         if table is not None:
-            return following(plan, requests_with_shares([Cells(table)], [1.0], schema, own, plan.neighbours))
+            return following(plan, task.requests([Cells(table)]))
         rows = known_total(seen) if self.rows is None else self.rows
         if rows is None:
             raise PlanError("mwem chooses tables by the number of rows, which was not measured")
-        weights = multiplicative_weights(schema, seen, rows=rows, replays=self.replays)
-        choice = _choice(schema, plan.workload, weights)
-        return following(plan, choosing(choice, schema, own, plan.neighbours))
+        weights = multiplicative_weights(plan.schema, seen, rows=rows, replays=self.replays)
+        return following(plan, task.requests([_choice(plan.schema, plan.workload, weights)]))
 
 
 def multiplicative_weights(

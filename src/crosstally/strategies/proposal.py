@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from crosstally.budget import Budget, Neighbours, Objective
 from crosstally.schema import Schema
 from crosstally.strategies import Strategy
-from crosstally.strategies.advice import merged
+from crosstally.strategies.advice import with_merged
 from crosstally.strategies.planner import DEFAULT, Comparison, compare
 from crosstally.workload import Workload
 
@@ -39,12 +39,7 @@ class Proposal:
 
     def schema(self, schema: Schema) -> Schema:
         """The schema with neighbouring values merged where that is proposed; which ones costs the same."""
-        if not self.cells:
-            return schema.public()
-        changed = [
-            merged(each, self.cells[each.name]) if each.name in self.cells else each for each in schema.attributes
-        ]
-        return Schema(changed, schema.unit)
+        return with_merged(schema, self.cells) if self.cells else schema.public()
 
     def workload(self, schema: Schema) -> Workload | None:
         """The tables that matter; None for all of one and two attributes. Raises for attributes that there are not."""

@@ -47,14 +47,13 @@ from crosstally.strategies.goal import (
     Goal,
     goal_of,
     known_variances,
-    measured_variances,
     public_precision,
     public_tables,
 )
 from crosstally.strategies.likely import likely_range
 from crosstally.strategies.optimum import ViewSearch, best_views
 from crosstally.strategies.residual import Residual, contrast_costs, contrasts_with_variances
-from crosstally.strategies.strategy import Strategy, Task, following, requests_with_shares
+from crosstally.strategies.strategy import Strategy, Task, following
 from crosstally.strategies.view_shares import (
     MOST_CELLS,
     Belief,
@@ -99,11 +98,7 @@ class TwoStage(Strategy):
     """Measure the total and one-way tables, then those larger tables that are worth their noise."""
 
     name: ClassVar[str] = "two-stage"
-
-    @property
-    def weighs(self) -> bool:
-        """Its plan depends on the tables, not on their weights."""
-        return False
+    weighs: ClassVar[bool] = False
 
     def planned(self, task: Task) -> Plan:
         """Requests for the one-way tables, and the rule of the second stage; or all at once where that is better.
@@ -130,7 +125,7 @@ class TwoStage(Strategy):
     def next(self, plan: Plan, seen: Sequence[Measurement]) -> Plan | None:
         """What the one-way tables say is worth measuring."""
         goal = _goal(plan)
-        task = Task(plan.schema, plan.workload, budget=plan.budget_left, neighbours=plan.neighbours)
+        task = Task.after(plan)
         if is_wide(task):
             return following(plan, second_of_wide(task, plan, seen))
         rows, shares = seen_one_ways(plan.schema, seen)
@@ -143,10 +138,9 @@ class TwoStage(Strategy):
         It covers them, so their errors are known before anything is spent. Real data rarely need all of it: what
         is left out makes the rest more precise. Of a wide schema, whose groups are not known, the first stage only.
         """
-        if not plan.later or is_wide(Task(plan.schema, plan.workload, budget=plan.budget, neighbours=plan.neighbours)):
+        if not plan.later or is_wide(Task.after(plan)):
             return plan
-        goal = goal_of(plan.schema, plan.workload)
-        task = Task(plan.schema, plan.workload, budget=plan.budget_left, neighbours=plan.neighbours)
+        task, goal = Task.after(plan), goal_of(plan.schema, plan.workload)
         second = _second(task, goal, known_sizes(goal.closure), _known_before(goal, plan), plan.later[0])
         return replace(plan, requests=(*plan.requests, *second), later=())
 
@@ -155,7 +149,7 @@ class TwoStage(Strategy):
 
         Of a wide schema, whose groups are not known, nothing.
         """
-        task = Task(plan.schema, plan.workload, budget=plan.budget_left, neighbours=plan.neighbours)
+        task = Task.after(plan)
         if is_wide(task):
             return {}
         goal = _goal(plan)
@@ -314,7 +308,7 @@ def _by_public_counts(task: Task, goal: Goal) -> Sequence[Request]:
 
 def _known(goal: Goal, plan: Plan) -> Floats:
     """The precision with which a plan's own requests measure each set of the goal."""
-    return measured_variances(plan, goal.closure).precisions
+    return known_variances(plan, goal.closure, public=False).precisions
 
 
 def _known_before(goal: Goal, plan: Plan) -> Floats:
@@ -359,5 +353,4 @@ def _for_one_ways(goal: Goal, costs: Floats, amount: float, *, already: Floats, 
 
 
 def _cells_of(task: Task, best: ViewShares) -> Sequence[Request]:
-    queries = [Cells(task.names(view)) for view in best.views]
-    return requests_with_shares(queries, best.shares, task.schema, task.budget, task.neighbours)
+    return task.requests([Cells(task.names(view)) for view in best.views], best.shares)

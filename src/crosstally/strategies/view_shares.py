@@ -27,8 +27,7 @@ from itertools import combinations, islice
 
 import numpy as np
 
-from crosstally.designs import covering_design, covering_views
-from crosstally.errors import PlanError
+from crosstally.designs import covering_design, covering_views, design_if_known
 from crosstally.measurements import Measurement
 from crosstally.plans.plan import known_total
 from crosstally.query.queries import sensitivity_of_tables
@@ -178,7 +177,7 @@ _LEAST = 0.02
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ViewShares:
-    """Views, the part of the budget that each gets, and the score that is expected of them."""
+    """Views by the positions of their attributes, the part of the budget that each gets, and the score of them."""
 
     views: tuple[tuple[int, ...], ...]
     shares: tuple[float, ...]
@@ -372,18 +371,10 @@ def _fits(sizes: Sequence[int], views: Sequence[Sequence[int]]) -> bool:
 
 
 def _design(d: int, size: int, cover: int) -> Sequence[tuple[int, ...]]:
-    if math.comb(d, cover) / math.comb(size, cover) > _MOST_VIEWS:
-        return []
-    try:
-        return covering_design(d, size, cover)
-    except PlanError:
-        return []
+    few = math.comb(d, cover) / math.comb(size, cover) <= _MOST_VIEWS
+    return design_if_known(covering_design, d, size, cover) if few else ()
 
 
 def _covering(sizes: Sequence[int], limit: int, cover: int) -> Sequence[tuple[int, ...]]:
-    if math.comb(len(sizes), cover) > 200_000:
-        return []
-    try:
-        return covering_views(sizes, limit, cover)
-    except PlanError:
-        return []
+    few = math.comb(len(sizes), cover) <= 200_000
+    return design_if_known(covering_views, sizes, limit, cover) if few else ()

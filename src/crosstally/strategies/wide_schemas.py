@@ -43,7 +43,7 @@ from crosstally.residuals import combine
 from crosstally.residuals.variances import MOST_PRECISION, Closure
 from crosstally.schema import Attribute, Schema
 from crosstally.strategies.goal import Goal, goal_of, known_variances
-from crosstally.strategies.strategy import Task, next_budget, requests_with_shares
+from crosstally.strategies.strategy import Task, next_task
 from crosstally.strategies.view_shares import (
     LARGE,
     MOST_CELLS,
@@ -205,9 +205,8 @@ def second_of_wide(task: Task, plan: Plan, seen: Sequence[Measurement]) -> Seque
     """Pairs on trial, if they come next; then views, by the belief or by what the trial says of interactions."""
     names = task.workload.attributes(task.schema)
     if len(plan.later) > 1:
-        groups, own = groups_for(task, seen, in_full=_measured_together(plan)), next_budget(plan)
-        queries = [_in_groups(pair, groups) for pair in trial_pairs(names)]
-        return requests_with_shares(queries, [1.0] * len(queries), task.schema, own, task.neighbours)
+        groups = groups_for(task, seen, in_full=_measured_together(plan))
+        return next_task(plan).requests([_in_groups(pair, groups) for pair in trial_pairs(names)])
     if "trial" not in plan.later[0].parameters:
         closure = Closure(plan.schema, tuple((name,) for name in names))
         known = known_variances(plan, closure)
@@ -260,8 +259,7 @@ def grouped_views(
         belief = belief.with_pairs_of(mean_square_size(trial, rows))
     known = _known_coarse(goal, variances, schema.sizes(names))
     best = best_family(small, goal, belief, known, score=unshrunk_score if trial else shrunk_score)
-    queries = [_in_groups(small.names(view), groups) for view in best.views]
-    return requests_with_shares(queries, best.shares, task.schema, task.budget, task.neighbours)
+    return task.requests([_in_groups(small.names(view), groups) for view in best.views], best.shares)
 
 
 def _measured_together(plan: Plan) -> set[str]:
