@@ -30,7 +30,7 @@ from crosstally.releases import Statement
 from crosstally.releases.publication import costs_of_entries
 from crosstally.residuals.variances import closure_of
 from crosstally.strategies import NAMED, Fourier, Views
-from crosstally.strategies.planner import compare, rows_matter, solve_epsilon
+from crosstally.strategies.planner import compare, solve_epsilon
 from crosstally.strategies.proposal import Proposal
 from crosstally.strategies.residual import best_variances, contrast_costs, contrasts_with_variances
 from crosstally.strategies.strategy import Task, requests_with_shares, with_less_noise
@@ -98,7 +98,7 @@ DOORS: dict[str, Callable[[Any], Any]] = {
     "planner.solve_epsilon": lambda r: solve_epsilon(
         SCHEMA, BOTH, 5.0, neighbours=r, strategies=[NAMED["residual"]], delta=Fraction(1, 10**6)
     ),
-    "planner.rows_matter": lambda r: rows_matter(MANY, None, Budget(epsilon=1), neighbours=r, rows=1000),
+    "proposal.Proposal, rows": lambda r: Proposal(Budget(epsilon=1), rows=1000, neighbours=r).rests_on_rows(MANY),
     "ledger.Ledger.in_memory": lambda r: Ledger.in_memory(schema=SCHEMA, budget=RHO, neighbours=r).neighbours,
     "plan.Plan": lambda r: Plan(SCHEMA, REQUESTS, strategy="x", workload=BOTH, budget=RHO, neighbours=r).to_dict(),
     "plan.Plan, cost": lambda r: Plan(SCHEMA, REQUESTS, strategy="x", workload=BOTH, budget=RHO, neighbours=r).cost,

@@ -108,7 +108,8 @@ def plan(
     if not (quiet or json):
         options = [] if neighbours is None else ["--neighbours", neighbours.value]
         payment = [] if ledger is None else ["--ledger", str(ledger)]
-        by_rows = output is None and _rests_on_rows(proposal, read, wanted)
+        # `release --rows` takes that number as exact; here it is a guess: a plan that rests on it goes through a file
+        by_rows = output is None and proposal.rests_on_rows(read, wanted.strategies())
         if by_rows:
             options = ["--rows", str(rows), *options]
         _tell(found, schema, output, [*options, *wanted.given()], by_rows=by_rows, payment=payment)
@@ -146,23 +147,6 @@ def _proposal(
                 objective=wanted.aim,
             )
     return Proposal(budget, rows=rows, neighbours=neighbours, objective=wanted.aim, named=named)
-
-
-def _rests_on_rows(proposal: Proposal, schema: Schema, wanted: PlanOptions) -> bool:
-    """Whether the plan would be another without the number of rows.
-
-    `release --rows` takes that number as exact; here it is a guess. A plan that rests on it goes through a file.
-    """
-    from crosstally.strategies.planner import rows_matter
-
-    return proposal.rows is not None and rows_matter(
-        schema,
-        proposal.named,
-        proposal.budget,
-        neighbours=proposal.neighbours,
-        strategies=wanted.strategies(),
-        rows=proposal.rows,
-    )
 
 
 def _load(path: Path) -> Schema:

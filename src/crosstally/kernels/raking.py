@@ -78,9 +78,11 @@ def _around(sizes: Integers, first: int, second: int) -> tuple[int, int, int]:
     return outer, middle, inner
 
 
-@njit("void(float64[::1], int64[::1], int64, int64, float64[::1])", cache=True)
-def _add_pair(table: Floats, sizes: Integers, first: int, second: int, sums: Floats) -> None:
-    """Add the margin over two axes to sums."""
+@njit("void(float64[::1], int64[::1], int64, int64, float64[::1], boolean)", cache=True)
+def _visit_pair(  # noqa: PLR0917 (a kernel gets arrays)
+    table: Floats, sizes: Integers, first: int, second: int, numbers: Floats, scale: bool
+) -> None:
+    """Add the margin over two axes to numbers, or multiply each cell by the number of its values on two axes."""
     outer, middle, inner = _around(sizes, first, second)
     left, right = sizes[first], sizes[second]
     for o in range(outer):
@@ -88,37 +90,26 @@ def _add_pair(table: Floats, sizes: Integers, first: int, second: int, sums: Flo
             for m in range(middle):
                 start = ((o * left + a) * middle + m) * right * inner
                 for b in range(right):
-                    part = 0.0
-                    for i in range(start + b * inner, start + (b + 1) * inner):
-                        part += table[i]
-                    sums[a * right + b] += part
-
-
-@njit("void(float64[::1], int64[::1], int64, int64, float64[::1])", cache=True)
-def _scale_pair(table: Floats, sizes: Integers, first: int, second: int, scales: Floats) -> None:
-    """Multiply each cell by the scale of its values on two axes."""
-    outer, middle, inner = _around(sizes, first, second)
-    left, right = sizes[first], sizes[second]
-    for o in range(outer):
-        for a in range(left):
-            for m in range(middle):
-                start = ((o * left + a) * middle + m) * right * inner
-                for b in range(right):
-                    scale = scales[a * right + b]
-                    for i in range(start + b * inner, start + (b + 1) * inner):
-                        table[i] *= scale
+                    number, part = numbers[a * right + b], 0.0
+                    if scale:
+                        for i in range(start + b * inner, start + (b + 1) * inner):
+                            table[i] *= number
+                    else:
+                        for i in range(start + b * inner, start + (b + 1) * inner):
+                            part += table[i]
+                        numbers[a * right + b] += part
 
 
 @njit("float64(float64[::1], float64[::1], int64[::1], int64, int64)", cache=True)
 def _rake_pair(table: Floats, target: Floats, sizes: Integers, first: int, second: int) -> float:
     """Multiply the cells so that the margin over two axes is the target; return the most that it was off."""
     scales = np.zeros(len(target))
-    _add_pair(table, sizes, first, second, scales)
+    _visit_pair(table, sizes, first, second, scales, scale=False)
     off = 0.0
     for j in range(len(target)):
         off = max(off, abs(scales[j] - target[j]))
         scales[j] = target[j] / scales[j] if scales[j] > _LEAST_SUM else 0.0
-    _scale_pair(table, sizes, first, second, scales)
+    _visit_pair(table, sizes, first, second, scales, scale=True)
     return off
 
 

@@ -6,7 +6,6 @@ Groups of strategy queries that can share one budget (ICDE 2013, section III-A, 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, Literal
@@ -135,7 +134,6 @@ class GreedyMerge(StrategyWithOptions):
     budgets: Literal["uniform", "optimal"] = "optimal"
     family: ClassVar[str] = "clustered"
     weighs: ClassVar[bool] = False
-    options: ClassVar[Mapping[str, tuple[str, str]]] = {"budgets": ("uniform", "optimal")}
 
     def planned(self, task: Task) -> Plan:
         """A request for each cluster."""

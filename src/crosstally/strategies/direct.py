@@ -8,7 +8,6 @@ Flat: one table over all attributes (PriView section 3.1).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -68,7 +67,6 @@ class Direct(StrategyWithOptions):
     budgets: Literal["uniform", "optimal"] = "optimal"
     family: ClassVar[str] = "direct"
     weighs: ClassVar[bool] = False
-    options: ClassVar[Mapping[str, tuple[str, str]]] = {"budgets": ("uniform", "optimal")}
 
     def planned(self, task: Task) -> Plan:
         """A request for each table."""

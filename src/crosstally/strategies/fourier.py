@@ -56,11 +56,6 @@ class Fourier(StrategyWithOptions):
     budgets: Literal["uniform", "optimal"] = "optimal"
     sensitivity: Literal["exact", "paper"] = "exact"
     family: ClassVar[str] = "fourier"
-    options: ClassVar[Mapping[str, tuple[str, str]]] = {
-        "encoding": ("residual", "bits"),
-        "budgets": ("uniform", "optimal"),
-        "sensitivity": ("exact", "paper"),
-    }
 
     def planned(self, task: Task) -> Plan:
         """A request for each residual, the total among them."""

@@ -47,9 +47,6 @@ class LinearStrategies(StrategyWithOptions):
 
     along: Kind = "optimal"
     family: ClassVar[str] = "linear"
-    options: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "along": ("optimal", "hierarchy", "wavelet", "prefixes", "cells")
-    }
 
     def planned(self, task: Task) -> Plan:
         """A request for each attribute set inside the workload's tables, or with Laplace noise for each table."""

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from crosstally.errors import PlanError, TooManyCellsError
 from crosstally.measurements import Measurement
-from crosstally.plans.plan import Plan, Rule, known_total
+from crosstally.plans.plan import Plan, Rule
 from crosstally.query.choice import Choice
 from crosstally.query.queries import Cells
 from crosstally.schema import Schema
@@ -36,6 +36,7 @@ from crosstally.strategies.strategy import (
     check_rounds,
     following,
     just_chosen,
+    known_total,
     next_task,
     rows_share_of,
     shares_of_rounds,
@@ -146,13 +147,9 @@ def multiplicative_weights(
 def _cells_of(schema: Schema, names: Sequence[str]) -> NDArray[np.intp]:
     """For each cell of the full table the cell of the table over some attributes that it is counted in."""
     sizes = schema.sizes(names)
-    strides = [math.prod(sizes[place + 1 :]) for place in range(len(sizes))]
-    found = np.zeros(schema.shape, np.intp)
-    for name, size, stride in zip(names, sizes, strides, strict=True):
-        shape = [1] * found.ndim
-        shape[schema.positions[name]] = size
-        found += (stride * np.arange(size)).reshape(shape)
-    return found.ravel()
+    cells = np.arange(math.prod(sizes)).reshape(sizes).transpose(np.argsort([schema.positions[name] for name in names]))
+    shape = [size if name in names else 1 for name, size in zip(schema.names, schema.shape, strict=True)]
+    return np.broadcast_to(cells.reshape(shape), schema.shape).ravel()
 
 
 def _scaled(logs: Floats, total: float) -> Floats:

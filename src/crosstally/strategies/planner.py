@@ -16,12 +16,13 @@ from itertools import chain
 from crosstally.budget import Amount, Budget, Neighbours, Objective
 from crosstally.errors import BudgetError, PlanError, did_you_mean
 from crosstally.html_text import html_table
-from crosstally.plans.plan import Plan, check_rows
+from crosstally.plans.plan import Plan
 from crosstally.schema import Schema, check_schema
 from crosstally.strategies import NAMED, Strategy, Task, named
 from crosstally.strategies.advice import Advice, Alternative, advised
 from crosstally.strategies.goal import weighing_tables
 from crosstally.strategies.rules import likely_errors, outlook
+from crosstally.strategies.strategy import check_rows
 from crosstally.strategies.verdicts import ExpectedError, expected_errors
 from crosstally.workload import Workload, check_workload
 
@@ -30,9 +31,9 @@ __all__ = [
     "Comparison",
     "compare",
     "default_strategy",
+    "for_workload",
     "plan",
     "read_strategies",
-    "rows_matter",
     "solve_epsilon",
 ]
 
@@ -207,7 +208,7 @@ def _several(given: Iterable[str | Strategy], workload: Workload | None) -> Sequ
     Of ours, linear strategies alone look at ranges and rows of a matrix.
     """
     asked = list(given)
-    ours = (NAMED["linear"],) if workload is not None and workload.along else AUTO_STRATEGIES
+    ours = for_workload(AUTO_STRATEGIES, workload)
     if asked == ["auto"]:
         return AUTO_STRATEGIES
     out: list[Strategy] = []
@@ -250,10 +251,10 @@ def compare(
     check_workload(workload)
     neighbours, objective = Neighbours(neighbours), Objective(objective)
     check_rows(rows)
-    if workload is not None:
-        workload = workload.for_schema(schema)
-        if _is_for_linear(workload, strategies):
-            strategies, objective = (NAMED["linear"],), Objective.CELLS
+    workload = None if workload is None else workload.for_schema(schema)
+    named, strategies = strategies, for_workload(strategies, workload)
+    if strategies is not named:
+        objective = Objective.CELLS
     task, pure = Task(schema, workload, budget=budget, neighbours=neighbours), _pure_part(budget, currency)
     made: list[tuple[Plan, Plan]] = []
     refused: list[tuple[str, str]] = []
@@ -284,9 +285,10 @@ def compare(
     )
 
 
-def _is_for_linear(workload: Workload | None, strategies: Sequence[Strategy]) -> bool:
-    """Whether no strategy was named and ranges or matrix rows are asked, which only linear strategies support."""
-    return workload is not None and bool(workload.along) and (strategies is AUTO_STRATEGIES or strategies is DEFAULT)
+def for_workload(strategies: Sequence[Strategy], workload: Workload | None) -> Sequence[Strategy]:
+    """Whom to ask: if none was named, for ranges and matrix rows linear strategies alone, as no other supports them."""
+    by_name = strategies is not AUTO_STRATEGIES and strategies is not DEFAULT
+    return strategies if by_name or workload is None or not workload.along else (NAMED["linear"],)
 
 
 def _pure_part(budget: Budget, currency: str | None) -> Budget | None:
@@ -314,12 +316,10 @@ def _planned(strategy: Strategy, task: Task, objective: Objective, pure: Budget 
     seen = outlook(plan)
     if pure is None or objective != Objective.TABLES:
         return plan, seen
-    return _with_less_noise((plan, seen), strategy, task.asked, pure)
+    return _with_less_noise((plan, seen), strategy, task, pure)
 
 
-def _with_less_noise(
-    gaussian: tuple[Plan, Plan], strategy: Strategy, workload: Workload | None, pure: Budget
-) -> tuple[Plan, Plan]:
+def _with_less_noise(gaussian: tuple[Plan, Plan], strategy: Strategy, task: Task, pure: Budget) -> tuple[Plan, Plan]:
     """A plan and its outlook, with Gaussian noise, or Laplace noise for a pure budget: the one with the lower score.
 
     Kinds of noise are not mixed: the whole plan, with all its stages, has one. A pure guarantee of epsilon is one of
@@ -327,44 +327,20 @@ def _with_less_noise(
     """
     plan, _ = gaussian
     try:
-        task = Task(plan.schema, workload, budget=pure, neighbours=plan.neighbours)
-        laplace = _planned(strategy, task, plan.objective, None)
+        laplace = _planned(strategy, replace(task, budget=pure), plan.objective, None)
     except (PlanError, BudgetError):
         return gaussian
     scores = [seen.score for _, seen in (laplace, gaussian)]
     if any(map(math.isnan, scores)) and plan.schema.facts:
         # What is not covered beforehand, since public counts take the place of the first stage: then as without them
-        bare = replace(plan.schema, facts=())
-        task = Task(bare, workload, budget=plan.budget, neighbours=plan.neighbours)
-        without = _aimed(strategy, task, plan.objective)
-        chosen = _with_less_noise((without, outlook(without)), strategy, workload, pure)[0]
+        bare = replace(task, schema=replace(task.schema, facts=()))
+        without = _aimed(strategy, bare, plan.objective)
+        chosen = _with_less_noise((without, outlook(without)), strategy, bare, pure)[0]
         return laplace if chosen.budget == pure else gaussian
     if any(map(math.isnan, scores)):  # what is not covered beforehand: then by the one-way tables of the first stage
         ones = Workload([(name,) for name in dict.fromkeys(chain.from_iterable(plan.workload.tables))])
         scores = [replace(each, workload=ones).score for each, _ in (laplace, gaussian)]
     return laplace if scores[0] < scores[1] else gaussian
-
-
-def rows_matter(
-    schema: Schema,
-    workload: Workload | None,
-    budget: Budget,
-    *,
-    neighbours: Neighbours = Neighbours.ADD_REMOVE,
-    strategies: Sequence[Strategy] = AUTO_STRATEGIES,
-    rows: int,
-) -> bool:
-    """Whether the approximate number of rows changes the plan of some strategy."""
-
-    def planned(strategy: Strategy) -> Plan | None:
-        try:
-            return strategy.plan(schema, workload, budget, neighbours=neighbours)
-        except PlanError:
-            return None
-
-    asked = (NAMED["linear"],) if _is_for_linear(workload, strategies) else strategies
-    told = ((strategy, strategy.with_rows(rows)) for strategy in asked)
-    return any(strategy != informed and planned(strategy) != planned(informed) for strategy, informed in told)
 
 
 def _choose(plans: Sequence[Plan], objective: Objective, *, asked: bool) -> tuple[Plan, str]:

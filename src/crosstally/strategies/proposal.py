@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 
 from crosstally.budget import Budget, Neighbours, Objective
+from crosstally.errors import PlanError
+from crosstally.plans.plan import Plan
 from crosstally.schema import Schema
 from crosstally.strategies import Strategy
 from crosstally.strategies.advice import with_merged
-from crosstally.strategies.planner import DEFAULT, Comparison, compare
+from crosstally.strategies.planner import AUTO_STRATEGIES, DEFAULT, Comparison, compare, for_workload
 from crosstally.workload import Workload
 
 __all__ = ["Proposal"]
@@ -61,6 +63,21 @@ class Proposal:
             objective=self.objective,
             currency=currency,
         )
+
+    def rests_on_rows(self, schema: Schema, strategies: Sequence[Strategy] = AUTO_STRATEGIES) -> bool:
+        """Whether some strategy would plan otherwise without the number of rows. Free."""
+        if self.rows is None:
+            return False
+        workload = self.workload(schema)
+
+        def planned(strategy: Strategy) -> Plan | None:
+            try:
+                return strategy.plan(schema, workload, self.budget, neighbours=self.neighbours)
+            except PlanError:
+                return None
+
+        told = ((strategy, strategy.with_rows(self.rows)) for strategy in for_workload(strategies, workload))
+        return any(strategy != informed and planned(strategy) != planned(informed) for strategy, informed in told)
 
     def options(self) -> list[str]:
         """The same as options of a command, except merged values, which belong in the schema."""

@@ -13,7 +13,7 @@ weights of tables and constraints, c = sum of weighted C and a = sum of weighted
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, Literal
@@ -147,7 +147,6 @@ class Residual(StrategyWithOptions):
 
     objective: Literal["sum", "max"] = "sum"
     family: ClassVar[str] = "residual"
-    options: ClassVar[Mapping[str, tuple[str, str]]] = {"objective": ("sum", "max")}
 
     def planned(self, task: Task) -> Plan:
         """A request for each attribute set inside the workload's tables."""

@@ -17,11 +17,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, get_args, get_type_hints
+
+import numpy as np
 
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind, Sensitivity, fraction_of_text
 from crosstally.errors import PlanError
-from crosstally.measurements import Chosen, Measurement
+from crosstally.measurements import PUBLIC, Chosen, Measurement
 from crosstally.plans.joint_cost import groups_cost
 from crosstally.plans.plan import Plan, Rule
 from crosstally.plans.request import Request, RequestGroup, first_share, grouped, part_of, rest_of
@@ -36,10 +38,13 @@ __all__ = [
     "StrategyWithOptions",
     "Task",
     "check_rounds",
+    "check_rows",
     "following",
     "just_chosen",
+    "known_total",
     "least_noise",
     "next_task",
+    "public_total",
     "requests_with_shares",
     "rows_share_of",
     "shares_of_rounds",
@@ -47,6 +52,9 @@ __all__ = [
 ]
 
 _FREE_SCALE = 2.0**-6  # the scale of noise on numbers that no unit can change: such noise is always zero
+_MOST_ROWS = 2**63  # the limit of 64-bit numbers in a release file
+# The variance of a number without noise: positive, so that it has an inverse, and negligible beside any noise.
+_EXACT = 1e-300
 _SPENDING_MARGIN = 1e-8  # scales stay this fraction above what the cost allows, since floats may round the wrong way
 
 
@@ -239,16 +247,17 @@ class Strategy(ABC):
 
 @dataclass(frozen=True, slots=True)
 class StrategyWithOptions(Strategy):
-    """A strategy whose options are words; its name tells those that are not the default.
+    """A strategy whose options are words, those of their ``Literal``; its name tells those that are not the default.
 
-    ``family`` is the name with all defaults, ``options`` the words that each option may be.
+    ``family`` is the name with all defaults.
     """
 
     family: ClassVar[str]
-    options: ClassVar[Mapping[str, tuple[str, ...]]]
 
     def __post_init__(self) -> None:
-        for option, known in self.options.items():
+        types = get_type_hints(type(self))
+        for option in (field.name for field in fields(self)):
+            known = get_args(types[option])
             if getattr(self, option) not in known:
                 raise PlanError(f"{option} must be {' or '.join(known)}, got {getattr(self, option)!r}")
 
@@ -257,6 +266,27 @@ class StrategyWithOptions(Strategy):
         """Its name, with every option that is not the default."""
         given = [(getattr(self, field.name), field.default) for field in fields(self)]
         return "-".join([self.family, *(value for value, default in given if value != default)])
+
+
+def check_rows(rows: object) -> None:
+    """Raise unless it is a number of rows that a release may state, or None: before anything is planned or spent."""
+    if rows is None:
+        return
+    if isinstance(rows, bool) or not isinstance(rows, int) or rows < 0:
+        raise PlanError(f"rows must be a whole number of at least 0, got {rows!r}")
+    if rows >= _MOST_ROWS:
+        raise PlanError(f"rows must be below 2^63, got {rows}")
+
+
+def known_total(seen: Sequence[Measurement]) -> float | None:
+    """The number of rows, where it is among what was seen: public, or bought."""
+    totals = [float(m.values) for m in seen if not m.query.attributes]
+    return totals[0] if totals else None
+
+
+def public_total(rows: int) -> Measurement:
+    """A public number of rows, in the form in which strategies see it."""
+    return Measurement(Cells(()), np.array(rows), variance=_EXACT, noise=None, origin=PUBLIC)
 
 
 def rows_share_of(given: object) -> Fraction:

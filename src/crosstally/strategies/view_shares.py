@@ -29,14 +29,13 @@ import numpy as np
 
 from crosstally.designs import covering_design, covering_views, design_if_known
 from crosstally.measurements import Measurement
-from crosstally.plans.plan import known_total
 from crosstally.query.queries import sensitivity_of_tables
 from crosstally.residuals import combine
 from crosstally.residuals.axes import outer_product
 from crosstally.residuals.variances import Closure, bounded, inverse_cells_outside
 from crosstally.schema import Schema
 from crosstally.strategies.goal import Goal
-from crosstally.strategies.strategy import Task
+from crosstally.strategies.strategy import Task, known_total
 from crosstally.typing import Floats
 from crosstally.workload import Workload
 
@@ -53,6 +52,7 @@ __all__ = [
     "inferred_score",
     "known_sizes",
     "seen_one_ways",
+    "shares_of",
     "shrunk_score",
     "unshrunk_score",
     "view_families",
@@ -158,9 +158,15 @@ def seen_one_ways(schema: Schema, seen: Sequence[Measurement]) -> tuple[float, l
     rows = max(float(combined.table(())) if public is None else public, 1.0)
     shares = []
     for name in schema.names:
-        table = np.maximum(combined.table((name,)), 0.0) if combined.covers((name,)) else np.ones(schema[name].size)
-        shares.append(table / table.sum() if table.sum() > 0 else np.full(len(table), 1 / len(table)))
+        known = combined.covers((name,))
+        shares.append(shares_of(combined.table((name,)) if known else np.ones(schema[name].size)))
     return rows, shares
+
+
+def shares_of(counts: Floats) -> Floats:
+    """The share of each count in their sum, without what is below zero; equal ones if nothing is above."""
+    above = np.maximum(counts, 0.0)
+    return above / above.sum() if above.sum() > 0 else np.full(len(above), 1 / len(above))
 
 
 _STEPS = 60  # limits time: steps end when shares stand still (below). The best shares seen are kept

@@ -12,9 +12,9 @@ from crosstally.budget import Noise
 from crosstally.designs import covering_design, covering_views, design_if_known
 from crosstally.errors import PlanError
 from crosstally.measurements import Measurement
-from crosstally.plans.plan import Plan, Rule, known_total
+from crosstally.plans.plan import Plan, Rule
 from crosstally.query.queries import MAX_CELLS, Cells, sensitivity_of_tables
-from crosstally.strategies.strategy import Strategy, Task, rows_share_of
+from crosstally.strategies.strategy import Strategy, Task, known_total, rows_share_of
 from crosstally.workload import Workload
 
 __all__ = ["Views", "cell_limits", "choose_cover", "noise_error", "size_score"]

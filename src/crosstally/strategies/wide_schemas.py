@@ -51,6 +51,7 @@ from crosstally.strategies.view_shares import (
     TableBudget,
     best_family,
     seen_one_ways,
+    shares_of,
     shrunk_score,
     unshrunk_score,
 )
@@ -103,16 +104,11 @@ def mean_square_size(tables: Sequence[Measurement], rows: float) -> float:
 
 
 def _square_size(table: Floats, variance: float, rows: float) -> float:
-    shares = [_shares(table.sum(axis=axis)) for axis in (1, 0)]
+    shares = [shares_of(table.sum(axis=axis)) for axis in (1, 0)]
     beyond = table - table.sum() * np.multiply.outer(*shares)
     noise = variance * math.prod(len(p) - 2 + len(p) * float(p @ p) for p in shares)
     allowed = rows**2 * math.prod(max(1 - float(p @ p), 1 / max(rows, 1.0)) for p in shares)
     return (float((beyond**2).sum()) - noise) / allowed
-
-
-def _shares(counts: Floats) -> Floats:
-    above = np.maximum(counts, 0.0)
-    return above / above.sum() if above.sum() > 0 else np.full(len(above), 1 / len(above))
 
 
 _FEWEST = 2
