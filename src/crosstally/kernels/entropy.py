@@ -300,25 +300,20 @@ def _start(vectors: Floats, places: Integers, sizes: Integers) -> None:
         stride *= size
 
 
-_WORK = "UniTuple(float64[:, ::1], 4)"
+Problem = tuple[int, Integers, Integers, NDArray[np.int32]]
+"""The law, places, sizes and products, see ``solve_tables``."""
+Work = tuple[Floats, Floats, Floats, Floats]
+"""The arrays of work (module docstring)."""
 
 
 @njit(inline="always")  # a level of calls less halves the time to compile
-def _newton(  # noqa: PLR0917 (a kernel gets arrays and numbers)
-    law: int,
-    ridge: float,
-    tolerance: float,
-    most_steps: int,
-    places: Integers,
-    sizes: Integers,
-    products: NDArray[np.int32],
-    work: tuple[Floats, Floats, Floats, Floats],
-) -> int:
+def _newton(problem: Problem, ridge: float, tolerance: float, most_steps: int, work: Work) -> int:
     """How many steps it took from theta to the minimum, which stands in theta; minus that when it was not reached.
 
     A step is accepted where the dual, convex along it, has not turned up by much. That and the stop use slopes only:
     near the minimum of a table that noise made impossible, differences of the dual itself drown in rounding.
     """
+    law, places, sizes, products = problem
     vectors, cells, wide, matrix = work
     theta, trial, gradient, direction = vectors[_THETA], vectors[_TRIAL], vectors[_GRADIENT], vectors[_DIRECTION]
     direction[:] = 0.0
@@ -353,14 +348,7 @@ def _newton(  # noqa: PLR0917 (a kernel gets arrays and numbers)
 
 
 @njit(inline="always")  # a level of calls less halves the time to compile
-def _follow(  # noqa: PLR0917 (a kernel gets arrays and numbers)
-    law: int,
-    unit: float,
-    places: Integers,
-    sizes: Integers,
-    products: NDArray[np.int32],
-    work: tuple[Floats, Floats, Floats, Floats],
-) -> float:
+def _follow(problem: Problem, unit: float, work: Work) -> float:
     """The smallest ridge that was reached, with its theta. It is made smaller in stages, each started from the last.
 
     Where constraints are such that no table meets them, theta grows as 1 / ridge, and a stage may be too wide: then the
@@ -370,7 +358,7 @@ def _follow(  # noqa: PLR0917 (a kernel gets arrays and numbers)
     ridge, reached, least = LARGEST_RIDGE * unit, math.inf, SMALLEST_RIDGE * unit
     factor, tolerance, steps, last = _FIRST_FACTOR, _LOOSE, _STEPS_ALONE, False
     while ridge < _HOPELESS * unit:
-        taken = _newton(law, ridge, tolerance, steps, places, sizes, products, work)
+        taken = _newton(problem, ridge, tolerance, steps, work)
         # Three cases: the last, sharp minimum; a stage that was reached; one that was too wide
         if last:
             if taken > 0:
@@ -429,5 +417,5 @@ def solve_tables(  # noqa: PLR0917 (a kernel gets arrays and numbers)
         vectors[_THETA] = 0.0
         if law == GREATEST_ENTROPY:
             _start(vectors, places, sizes)
-        ridges[i] = _follow(law, unit, places, sizes, products, work)
+        ridges[i] = _follow((law, places, sizes, products), unit, work)
         _copy(cells[_TABLE], tables[i])
