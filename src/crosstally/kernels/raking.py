@@ -15,6 +15,8 @@ __all__ = ["independent_guesses", "pair_guesses", "rake_to_margins"]
 _LEAST_SUM = 1e-300
 """Margins below this are of cells that are all zero."""
 
+_ADD, _SCALE = False, True  # what a visit of a pair does
+
 _CLOSE = 1e-4
 """Raking ends when no two-way cell was off by more than this share of the total. Chosen: the result is only a guess
 that cells are shrunk towards. Less takes more sweeps, up to the most that are allowed."""
@@ -104,12 +106,12 @@ def _visit_pair(  # noqa: PLR0917 (a kernel gets arrays)
 def _rake_pair(table: Floats, target: Floats, sizes: Integers, first: int, second: int) -> float:
     """Multiply the cells so that the margin over two axes is the target; return the most that it was off."""
     scales = np.zeros(len(target))
-    _visit_pair(table, sizes, first, second, scales, scale=False)
+    _visit_pair(table, sizes, first, second, scales, _ADD)
     off = 0.0
     for j in range(len(target)):
         off = max(off, abs(scales[j] - target[j]))
         scales[j] = target[j] / scales[j] if scales[j] > _LEAST_SUM else 0.0
-    _visit_pair(table, sizes, first, second, scales, scale=True)
+    _visit_pair(table, sizes, first, second, scales, _SCALE)
     return off
 
 
