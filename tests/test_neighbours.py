@@ -30,7 +30,7 @@ from crosstally.releases import Statement
 from crosstally.releases.publication import costs_of_entries
 from crosstally.residuals.variances import closure_of
 from crosstally.strategies import NAMED, Fourier, Views
-from crosstally.strategies.planner import compare, solve_epsilon
+from crosstally.strategies.planner import compare, rests_on_rows, solve_epsilon
 from crosstally.strategies.proposal import Proposal
 from crosstally.strategies.residual import best_variances, contrast_costs, contrasts_with_variances
 from crosstally.strategies.strategy import Task, requests_with_shares, with_less_noise
@@ -94,11 +94,16 @@ DOORS: dict[str, Callable[[Any], Any]] = {
     "pipeline.release": released,
     "pipeline.release, one strategy": lambda r: released(r, "fourier"),
     "planner.plan": lambda r: ct.plan(SCHEMA, rho=1, workload=BOTH, neighbours=r).chosen.to_dict(),
-    "planner.compare": lambda r: [p.to_dict() for p in compare(SCHEMA, BOTH, RHO, neighbours=r).plans],
-    "planner.solve_epsilon": lambda r: solve_epsilon(
-        SCHEMA, BOTH, 5.0, neighbours=r, strategies=[NAMED["residual"]], delta=Fraction(1, 10**6)
+    "proposal.Proposal, compare": lambda r: [
+        p.to_dict() for p in compare(SCHEMA, Proposal(RHO, named=BOTH, neighbours=r)).plans
+    ],
+    "proposal.Proposal, solve_epsilon": lambda r: solve_epsilon(
+        SCHEMA,
+        Proposal(Budget(epsilon=1, delta=Fraction(1, 10**6)), named=BOTH, neighbours=r),
+        5.0,
+        strategies=[NAMED["residual"]],
     ),
-    "proposal.Proposal, rows": lambda r: Proposal(Budget(epsilon=1), rows=1000, neighbours=r).rests_on_rows(MANY),
+    "proposal.Proposal, rows": lambda r: rests_on_rows(MANY, Proposal(Budget(epsilon=1), rows=1000, neighbours=r)),
     "ledger.Ledger.in_memory": lambda r: Ledger.in_memory(schema=SCHEMA, budget=RHO, neighbours=r).neighbours,
     "plan.Plan": lambda r: Plan(SCHEMA, REQUESTS, strategy="x", workload=BOTH, budget=RHO, neighbours=r).to_dict(),
     "plan.Plan, cost": lambda r: Plan(SCHEMA, REQUESTS, strategy="x", workload=BOTH, budget=RHO, neighbours=r).cost,

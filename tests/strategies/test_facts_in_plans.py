@@ -16,6 +16,7 @@ from crosstally.schema import Impossible, PublicCounts
 from crosstally.strategies import TwoStage
 from crosstally.strategies.goal import goal_of, known_variances, public_precision
 from crosstally.strategies.planner import compare
+from crosstally.strategies.proposal import Proposal
 from crosstally.strategies.rules import next_stage
 from reference_privacy import brute_force_cost
 from simulated import margin, noise_of, people, schema_of
@@ -124,8 +125,8 @@ def test_the_kind_of_noise_is_chosen_as_without_facts_where_nothing_is_known_bef
     budget = ct.Budget(epsilon=1, delta=1e-9)
     for schema, pure in ((schema_of(*[4] * 12), False), (schema_of(3, 4), True)):
         facts = [PublicCounts(f"a{i}", (50,) * n) for i, n in enumerate(schema.shape)]
-        assert compare(replace(schema, facts=facts), None, budget).chosen.budget.pure is pure
-        assert compare(schema, None, budget).chosen.budget.pure is pure
+        assert compare(replace(schema, facts=facts), Proposal(budget)).chosen.budget.pure is pure
+        assert compare(schema, Proposal(budget)).chosen.budget.pure is pure
 
 
 # Privacy

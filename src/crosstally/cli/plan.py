@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from crosstally.budget import Neighbours, exact
+from crosstally.budget import Budget, Neighbours
 from crosstally.cli.options import (
     BudgetOptions,
     Force,
@@ -83,7 +84,7 @@ def plan(
 ) -> None:
     """Print the error to expect and what would change it most. Free: no data is read."""
     from crosstally.cli.output.screen import print_json, progress
-    from crosstally.strategies.planner import read_strategies
+    from crosstally.strategies.planner import compare, read_strategies, rests_on_rows
 
     read = _load(schema)
     payer = _payer(ledger)
@@ -94,7 +95,7 @@ def plan(
     proposal = _proposal(read, spend, wanted, target_error=target_error, neighbours=relation, rows=rows)
     asked = read_strategies(wanted.strategy or "auto") if strategies or json else wanted.strategies()
     with progress("planning", quiet=quiet or json):
-        found = proposal.compared(read, asked, currency=None if payer is None else payer.currency)
+        found = compare(read, proposal, strategies=asked, currency=None if payer is None else payer.currency)
         if payer is not None and found.chosen.requests:
             payer.check(found.chosen)
             payer.check_left(found.chosen)
@@ -109,7 +110,7 @@ def plan(
         options = [] if neighbours is None else ["--neighbours", neighbours.value]
         payment = [] if ledger is None else ["--ledger", str(ledger)]
         # `release --rows` takes that number as exact; here it is a guess: a plan that rests on it goes through a file
-        by_rows = output is None and proposal.rests_on_rows(read, wanted.strategies())
+        by_rows = output is None and rests_on_rows(read, proposal, strategies=wanted.strategies())
         if by_rows:
             options = ["--rows", str(rows), *options]
         _tell(found, schema, output, [*options, *wanted.given()], by_rows=by_rows, payment=payment)
@@ -135,18 +136,13 @@ def _proposal(
     elif spend.epsilon is not None or spend.rho is not None:
         raise BudgetError("--target-error finds epsilon: leave out --epsilon and --rho")
     else:
-        with progress("looking for the least epsilon"):
-            budget = solve_epsilon(
-                schema,
-                named,
-                target_error,
-                neighbours=neighbours,
-                strategies=wanted.strategies(),
-                delta=None if spend.delta is None else exact(spend.delta, "delta"),
-                rows=rows,
-                objective=wanted.aim,
-            )
-    return Proposal(budget, rows=rows, neighbours=neighbours, objective=wanted.aim, named=named)
+        budget = Budget(epsilon=1, delta=spend.delta)  # another epsilon is found below
+    proposal = Proposal(budget, rows=rows, neighbours=neighbours, objective=wanted.aim, named=named)
+    if target_error is None:
+        return proposal
+    with progress("looking for the least epsilon"):
+        found = solve_epsilon(schema, proposal, target_error, strategies=wanted.strategies())
+    return replace(proposal, budget=found)
 
 
 def _load(path: Path) -> Schema:

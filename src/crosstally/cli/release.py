@@ -112,6 +112,7 @@ def release(
     The command checks everything that can fail before it spends anything.
     """
     from crosstally.cli.output.screen import progress
+    from crosstally.strategies.planner import compare
 
     paths, reading, silent = source or [], written.reading(), quiet or json
     found = _rows(paths, files, database, reading)
@@ -126,7 +127,7 @@ def release(
         proposal = _proposal(read, spend, neighbours, wanted, rows)
         with progress("planning", quiet=silent):
             currency = _currency(files.ledger, paths)
-            approved = proposal.compared(read, wanted.strategies(), currency=currency).chosen
+            approved = compare(read, proposal, strategies=wanted.strategies(), currency=currency).chosen
     key = f"release-{secrets.token_hex(4)}" if files.key is None else files.key
     with _paying(approved, paths, files.ledger) as account:
         measure = partial(

@@ -7,7 +7,7 @@ error is known beforehand, beside a typical cell of each plan: merging values ma
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING
 from crosstally.budget import Budget, decimal_text
 from crosstally.errors import CrosstallyError
 from crosstally.schema import Attribute, Schema
+from crosstally.strategies.proposal import Proposal, values_of, with_merged
 from crosstally.strategies.verdicts import ExpectedError, expected_errors, number_in_words
 from crosstally.workload import Workload
 
 if TYPE_CHECKING:
     from crosstally.strategies.planner import Comparison
 
-__all__ = ["Advice", "AdviceKind", "Alternative", "advised", "with_merged"]
+__all__ = ["Advice", "AdviceKind", "Alternative", "advised"]
 
 DELTA = Fraction(1, 10**9)
 """The delta that is suggested: below one over the number of people in the largest registers, as it must be, since a
@@ -53,14 +54,13 @@ class AdviceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """Another task: how it differs in words, and as options of the command line where these can say it."""
+    """Another proposal: how it differs in words, and as options of the command line where these can say it."""
 
     kind: AdviceKind
     change: str
     _: KW_ONLY
     schema: Schema
-    asked: Workload | None
-    budget: Budget
+    proposal: Proposal
     options: tuple[str, ...] = ()
 
 
@@ -141,7 +141,7 @@ def _followed(
 
 
 def _alternatives(found: Comparison, largest: ExpectedError) -> Iterator[Alternative]:
-    same = Alternative(AdviceKind.BUDGET, "", schema=found.chosen.schema, asked=found.asked, budget=found.budget)
+    same = Alternative(AdviceKind.BUDGET, "", schema=found.chosen.schema, proposal=found.proposal)
     changed = (
         _more_budget(same),
         _with_delta(same, found.currency),
@@ -154,23 +154,24 @@ def _alternatives(found: Comparison, largest: ExpectedError) -> Iterator[Alterna
 
 def _more_budget(same: Alternative) -> Alternative:
     """Twice the budget, in its own currency; a delta stays as it is."""
-    budget = same.budget
+    budget = same.proposal.budget
     if budget.rho is not None:
         more, options = Budget(rho=2 * budget.rho), ("--rho", decimal_text(2 * budget.rho))
     else:
         assert budget.epsilon is not None
         more = Budget(epsilon=2 * budget.epsilon, delta=budget.delta)
         options = ("--epsilon", decimal_text(2 * budget.epsilon))
-    return replace(same, kind=AdviceKind.BUDGET, change=f"spend twice as much, {more}", budget=more, options=options)
+    change, proposal = f"spend twice as much, {more}", replace(same.proposal, budget=more)
+    return replace(same, kind=AdviceKind.BUDGET, change=change, proposal=proposal, options=options)
 
 
 def _with_delta(same: Alternative, currency: str | None) -> Alternative | None:
-    if not same.budget.pure or currency == "epsilon":  # a ledger of pure epsilon cannot pay it
+    budget, text = same.proposal.budget, decimal_text(DELTA)
+    if not budget.pure or currency == "epsilon":  # a ledger of pure epsilon cannot pay it
         return None
-    budget, text = Budget(epsilon=same.budget.epsilon, delta=DELTA), decimal_text(DELTA)
-    return replace(
-        same, kind=AdviceKind.DELTA, change=f"allow a delta of {text}", budget=budget, options=("--delta", text)
-    )
+    proposal = replace(same.proposal, budget=Budget(epsilon=budget.epsilon, delta=DELTA))
+    change = f"allow a delta of {text}"
+    return replace(same, kind=AdviceKind.DELTA, change=change, proposal=proposal, options=("--delta", text))
 
 
 def _fewer_values(same: Alternative, workload: Workload) -> Alternative | None:
@@ -196,30 +197,9 @@ def _merged_size(attribute: Attribute) -> int | None:
     if attribute.size < _LEAST_MERGED:
         return None
     few = min(_FEW_VALUES, math.ceil(attribute.size / 2))
-    levels = [len(level.labels) + attribute.size - _values(attribute) for level in attribute.hierarchy]
+    levels = [len(level.labels) + attribute.size - values_of(attribute) for level in attribute.hierarchy]
     fitting = [size for size in levels if 2 <= size <= few]
     return max(fitting) if fitting else min((size for size in levels if size >= 2), default=few)
-
-
-def _values(attribute: Attribute) -> int:
-    """How many values or bins it has, without the cells for other and missing values."""
-    return len(attribute.values) or len(attribute.edges) - 1
-
-
-def with_merged(schema: Schema, sizes: Mapping[str, int]) -> Schema:
-    """The schema with neighbouring values of some attributes together, so that each has this size."""
-    changed = (_merged(each, sizes[each.name]) if each.name in sizes else each for each in schema.attributes)
-    return Schema(tuple(changed), schema.unit)
-
-
-def _merged(attribute: Attribute, size: int) -> Attribute:
-    """Neighbouring values together, about as many in each: which ones is the steward's to say, and costs the same."""
-    count = _values(attribute)
-    kept = max(1, size - (attribute.size - count))
-    firsts = [math.ceil(i * count / kept) for i in range(kept)]
-    values = [attribute.values[i] for i in firsts] if attribute.values else ()
-    edges = [*(attribute.edges[i] for i in firsts), attribute.edges[-1]] if attribute.edges else ()
-    return Attribute(attribute.name, values, edges=edges, missing=attribute.missing, outside=attribute.outside)
 
 
 def _fewer_rows_of_units(same: Alternative) -> Alternative | None:
@@ -240,7 +220,7 @@ def _fewer_tables(same: Alternative, workload: Workload, largest: ExpectedError)
     tables = [each for each in workload if len(each[0]) == largest.order]
     if len(tables) < 2:
         return None
-    if same.asked is None or not largest.known:
+    if same.proposal.named is None or not largest.known:
         by_cells = sorted((table for table, _ in tables), key=lambda table: math.prod(same.schema.sizes(table)))
         named = Workload([by_cells[len(by_cells) // 2]], along=workload.along)
         change = f"name the tables you need; {' by '.join(named.tables[0])} alone, for one"
@@ -249,7 +229,8 @@ def _fewer_tables(same: Alternative, workload: Workload, largest: ExpectedError)
         named = Workload([table for table, _ in half], [weight for _, weight in half], workload.along)
         count = f"{number_in_words(len(half))} of the {number_in_words(len(tables))}"
         change = f"name fewer tables; {count}, for example"
-    return replace(same, kind=AdviceKind.TABLES, change=change, asked=named, options=_table_options(named))
+    proposal = replace(same.proposal, named=named)
+    return replace(same, kind=AdviceKind.TABLES, change=change, proposal=proposal, options=_table_options(named))
 
 
 def _half(tables: Sequence[tuple[tuple[str, ...], float]]) -> list[tuple[tuple[str, ...], float]]:

@@ -21,6 +21,7 @@ from crosstally.schema import Schema, check_schema
 from crosstally.strategies import NAMED, Strategy, Task, named
 from crosstally.strategies.advice import Advice, Alternative, advised
 from crosstally.strategies.goal import weighing_tables
+from crosstally.strategies.proposal import Proposal
 from crosstally.strategies.rules import likely_errors, outlook
 from crosstally.strategies.strategy import check_rows
 from crosstally.strategies.verdicts import ExpectedError, expected_errors
@@ -34,6 +35,7 @@ __all__ = [
     "for_workload",
     "plan",
     "read_strategies",
+    "rests_on_rows",
     "solve_epsilon",
 ]
 
@@ -55,9 +57,10 @@ _ROOT_UNITS = 10**12  # square roots of budgets are rounded down to this part
 class Comparison:
     """A plan for each strategy that could make one, the reason for each that could not, and the one chosen.
 
-    ``outlooks`` holds what all stages of each plan may measure together. ``rows`` is the expected number of rows, if
-    given: strategies use it to choose, and errors are shown relative to it. ``asked`` are the tables that were named,
-    ``budget`` is the given one (Laplace noise may spend only part of it), ``considered`` are the compared strategies.
+    ``outlooks`` holds what all stages of each plan may measure together. ``proposal`` is the release in mind: its
+    budget (Laplace noise may spend only part of it), the named tables in the schema's order, and the expected number
+    of rows, if given: strategies use it to choose, and errors are shown relative to it. ``considered`` are the compared
+    strategies.
 
     When printed, it says in words what to expect.
     """
@@ -67,11 +70,9 @@ class Comparison:
     _: KW_ONLY
     outlooks: tuple[Plan, ...]
     reason: str
-    budget: Budget
+    proposal: Proposal
     considered: tuple[Strategy, ...]
     refused: tuple[tuple[str, str], ...] = ()
-    asked: Workload | None = None
-    rows: int | None = None
     currency: str | None = None
 
     def __repr__(self) -> str:
@@ -110,6 +111,11 @@ class Comparison:
         return html_table(heads, rows, caption="Strategies, and the error to expect", note=note)
 
     @property
+    def rows(self) -> int | None:
+        """The expected number of rows."""
+        return self.proposal.rows
+
+    @property
     def outlook(self) -> Plan:
         """What all stages of the chosen plan may measure together."""
         return self.outlooks[next(i for i, each in enumerate(self.plans) if each is self.chosen)]
@@ -133,16 +139,8 @@ class Comparison:
     def _again(self, other: Alternative) -> Comparison:
         """The comparison for an alternative, limited to the strategies that could be chosen."""
         by_default = self.chosen.objective == Objective.TABLES and DEFAULT[0] in self.considered
-        return compare(
-            other.schema,
-            other.asked,
-            other.budget,
-            neighbours=self.chosen.neighbours,
-            strategies=DEFAULT if by_default else self.considered,
-            rows=self.rows,
-            objective=self.chosen.objective,
-            currency=self.currency,
-        )
+        strategies = DEFAULT if by_default else self.considered
+        return compare(other.schema, other.proposal, strategies=strategies, currency=self.currency)
 
 
 def plan(
@@ -179,15 +177,11 @@ def plan(
     check_workload(workload)
     if strategies is not None and strategy != "auto":
         raise PlanError("say one strategy, or several strategies, not both")
-    return compare(
-        schema,
-        workload,
-        budget,
-        neighbours=neighbours,
-        strategies=read_strategies(strategy) if strategies is None else _several(strategies, workload),
-        rows=rows,
-        objective=objective,
+    proposal = Proposal(
+        budget, rows=rows, neighbours=Neighbours(neighbours), objective=Objective(objective), named=workload
     )
+    asked = read_strategies(strategy) if strategies is None else _several(strategies, workload)
+    return compare(schema, proposal, strategies=asked)
 
 
 def default_strategy(given: str | Strategy, objective: Objective | str) -> Sequence[Strategy]:
@@ -225,37 +219,30 @@ def _several(given: Iterable[str | Strategy], workload: Workload | None) -> Sequ
 
 def compare(
     schema: Schema,
-    workload: Workload | None,
-    budget: Budget,
+    proposal: Proposal,
     *,
-    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
     strategies: Sequence[Strategy] = AUTO_STRATEGIES,
-    rows: int | None = None,
-    objective: Objective | str = Objective.TABLES,
     currency: str | None = None,
 ) -> Comparison:
     """Plans by all these strategies, and the one to choose.
 
     Args:
         schema: The table's attributes.
-        workload: The tables that matter; all of one and two attributes when it is left out.
-        budget: What may be spent.
-        neighbours: Which tables must be hard to tell apart.
+        proposal: What may be spent, for whom, and which tables matter.
         strategies: Whom to ask; a single one is chosen whatever it plans.
-        rows: About how many rows there are.
-        objective: What to minimise.
         currency: Of the ledger that will pay, if there is one. Of epsilon and delta, Laplace noise may spend all of
             epsilon, where that is better than Gaussian noise; in a ledger of rho, what their rho pays for.
     """
     check_schema(schema)
-    check_workload(workload)
-    neighbours, objective = Neighbours(neighbours), Objective(objective)
+    check_workload(proposal.named)
+    budget, rows, objective = proposal.budget, proposal.rows, proposal.objective
     check_rows(rows)
+    workload = proposal.workload(schema)
     workload = None if workload is None else workload.for_schema(schema)
     named, strategies = strategies, for_workload(strategies, workload)
     if strategies is not named:
         objective = Objective.CELLS
-    task, pure = Task(schema, workload, budget=budget, neighbours=neighbours), _pure_part(budget, currency)
+    task, pure = Task(schema, workload, budget=budget, neighbours=proposal.neighbours), _pure_part(budget, currency)
     made: list[tuple[Plan, Plan]] = []
     refused: list[tuple[str, str]] = []
     for strategy in strategies:
@@ -276,11 +263,9 @@ def compare(
         chosen,
         outlooks=outlooks,
         reason=reason,
-        budget=budget,
+        proposal=replace(proposal, named=workload, ways=None, tables=(), objective=objective),
         considered=tuple(strategies),
         refused=tuple(refused),
-        asked=workload,
-        rows=rows,
         currency=currency,
     )
 
@@ -343,6 +328,22 @@ def _with_less_noise(gaussian: tuple[Plan, Plan], strategy: Strategy, task: Task
     return laplace if scores[0] < scores[1] else gaussian
 
 
+def rests_on_rows(schema: Schema, proposal: Proposal, *, strategies: Sequence[Strategy] = AUTO_STRATEGIES) -> bool:
+    """Whether some strategy would plan otherwise without the number of rows. Free."""
+    if proposal.rows is None:
+        return False
+    workload = proposal.workload(schema)
+
+    def planned(strategy: Strategy) -> Plan | None:
+        try:
+            return strategy.plan(schema, workload, proposal.budget, neighbours=proposal.neighbours)
+        except PlanError:
+            return None
+
+    told = ((strategy, strategy.with_rows(proposal.rows)) for strategy in for_workload(strategies, workload))
+    return any(strategy != informed and planned(strategy) != planned(informed) for strategy, informed in told)
+
+
 def _choose(plans: Sequence[Plan], objective: Objective, *, asked: bool) -> tuple[Plan, str]:
     if asked:
         return plans[0], "it was asked for"
@@ -367,29 +368,22 @@ def _choose(plans: Sequence[Plan], objective: Objective, *, asked: bool) -> tupl
 
 
 def solve_epsilon(
-    schema: Schema,
-    workload: Workload | None,
-    target_error: float,
-    *,
-    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
-    strategies: Sequence[Strategy] = AUTO_STRATEGIES,
-    delta: Fraction | None = None,
-    rows: int | None = None,
-    objective: Objective | str = Objective.TABLES,
+    schema: Schema, proposal: Proposal, target_error: float, *, strategies: Sequence[Strategy] = AUTO_STRATEGIES
 ) -> Budget:
-    """The least epsilon, to three digits, with which the chosen plan has at most this RMS error."""
+    """The budget with the least epsilon, to three digits, with which the chosen plan has at most this RMS error.
+
+    All else is as in the proposal, also delta.
+    """
     if isinstance(target_error, bool) or not 0 < target_error < math.inf:
         raise BudgetError(f"the target error must be positive, got {target_error}")
 
-    by_default = strategies is AUTO_STRATEGIES and Objective(objective) == Objective.TABLES
+    by_default = strategies is AUTO_STRATEGIES and proposal.objective == Objective.TABLES
     asked = DEFAULT if by_default else strategies  # the others are not chosen then, and take time
 
     def error(log_epsilon: float) -> tuple[float, Budget]:
         epsilon = Context(prec=3, rounding=ROUND_CEILING).create_decimal(Decimal(10.0**log_epsilon))
-        budget = Budget(epsilon=Fraction(epsilon), delta=delta)
-        chosen = compare(
-            schema, workload, budget, neighbours=neighbours, strategies=asked, rows=rows, objective=objective
-        ).outlook
+        budget = Budget(epsilon=Fraction(epsilon), delta=proposal.budget.delta)
+        chosen = compare(schema, replace(proposal, budget=budget), strategies=asked).outlook
         if math.isnan(chosen.rms_error):
             raise BudgetError(
                 f"no error can be aimed at: what {chosen.strategy} measures does not say it beforehand; name the tables"

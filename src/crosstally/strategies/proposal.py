@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 
 from crosstally.budget import Budget, Neighbours, Objective
-from crosstally.errors import PlanError
-from crosstally.plans.plan import Plan
-from crosstally.schema import Schema
-from crosstally.strategies import Strategy
-from crosstally.strategies.advice import with_merged
-from crosstally.strategies.planner import AUTO_STRATEGIES, DEFAULT, Comparison, compare, for_workload
+from crosstally.schema import Attribute, Schema
 from crosstally.workload import Workload
 
-__all__ = ["Proposal"]
+__all__ = ["Proposal", "values_of", "with_merged"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,36 +45,6 @@ class Proposal:
             return Workload.all_ways(schema, self.ways)
         return Workload(self.tables).for_schema(schema) if self.tables else self.named
 
-    def compared(
-        self, schema: Schema, strategies: Sequence[Strategy] = DEFAULT, *, currency: str | None = None
-    ) -> Comparison:
-        """What strategies would measure, and the error to expect. Free. See ``compare``."""
-        return compare(
-            schema,
-            self.workload(schema),
-            self.budget,
-            neighbours=self.neighbours,
-            strategies=strategies,
-            rows=self.rows,
-            objective=self.objective,
-            currency=currency,
-        )
-
-    def rests_on_rows(self, schema: Schema, strategies: Sequence[Strategy] = AUTO_STRATEGIES) -> bool:
-        """Whether some strategy would plan otherwise without the number of rows. Free."""
-        if self.rows is None:
-            return False
-        workload = self.workload(schema)
-
-        def planned(strategy: Strategy) -> Plan | None:
-            try:
-                return strategy.plan(schema, workload, self.budget, neighbours=self.neighbours)
-            except PlanError:
-                return None
-
-        told = ((strategy, strategy.with_rows(self.rows)) for strategy in for_workload(strategies, workload))
-        return any(strategy != informed and planned(strategy) != planned(informed) for strategy, informed in told)
-
     def options(self) -> list[str]:
         """The same as options of a command, except merged values, which belong in the schema."""
         out = [text for name, number in self.budget.to_dict().items() for text in (f"--{name}", number)]
@@ -86,3 +52,24 @@ class Proposal:
         out += [] if self.neighbours == Neighbours.ADD_REMOVE else ["--neighbours", self.neighbours.value]
         out += [] if self.ways is None else ["--ways", str(self.ways)]
         return out + [text for table in self.tables for text in ("--tables", ",".join(table))]
+
+
+def values_of(attribute: Attribute) -> int:
+    """How many values or bins it has, without the cells for other and missing values."""
+    return len(attribute.values) or len(attribute.edges) - 1
+
+
+def with_merged(schema: Schema, sizes: Mapping[str, int]) -> Schema:
+    """The schema with neighbouring values of some attributes together, so that each has this size."""
+    changed = (_merged(each, sizes[each.name]) if each.name in sizes else each for each in schema.attributes)
+    return Schema(tuple(changed), schema.unit)
+
+
+def _merged(attribute: Attribute, size: int) -> Attribute:
+    """Neighbouring values together, about as many in each: which ones is the steward's to say, and costs the same."""
+    count = values_of(attribute)
+    kept = max(1, size - (attribute.size - count))
+    firsts = [math.ceil(i * count / kept) for i in range(kept)]
+    values = [attribute.values[i] for i in firsts] if attribute.values else ()
+    edges = [*(attribute.edges[i] for i in firsts), attribute.edges[-1]] if attribute.edges else ()
+    return Attribute(attribute.name, values, edges=edges, missing=attribute.missing, outside=attribute.outside)

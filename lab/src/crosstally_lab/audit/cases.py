@@ -17,6 +17,7 @@ from crosstally.query.queries import Cells, Contrast, Kronecker, Query
 from crosstally.schema import Attribute, Outside, Schema, Unit
 from crosstally.strategies import MWEM, NAMED, Adaptive, Fourier, GreedyMerge, Residual, Strategy, Views
 from crosstally.strategies.planner import compare
+from crosstally.strategies.proposal import Proposal
 from crosstally.strategies.rules import next_stage
 from crosstally.strategies.strategy import requests_with_shares
 from crosstally.workload import Workload
@@ -79,7 +80,7 @@ def plan_cases() -> Iterator[PlanCase]:
             if not (budget.pure and isinstance(strategy, Residual)):  # it plans for Gaussian noise alone
                 plan = strategy.plan(schema, workload, budget, neighbours=relation)
                 yield PlanCase(f"{name}, {about}", plan)
-        auto = compare(schema, None, budget, neighbours=relation, rows=100).chosen
+        auto = compare(schema, Proposal(budget, neighbours=relation, rows=100)).chosen
         yield PlanCase(f"auto, {about}", auto)
         for kind, queries in _kinds_of_query().items():
             yield PlanCase(f"{kind}, {about}", planned_queries(queries, schema, budget, relation))

@@ -23,6 +23,7 @@ from crosstally.errors import CrosstallyError, SchemaError
 from crosstally.platform_files import write_bytes, write_text
 from crosstally.schema import RowReading, Schema
 from crosstally.sources.inspection import Distribution, Distributions
+from crosstally.strategies.planner import DEFAULT, compare
 from crosstally.strategies.proposal import Proposal
 from crosstally.strategies.verdicts import ExpectedError
 
@@ -143,7 +144,7 @@ class Review:
 
 def _outlook(schema: Schema, wanted: Proposal, rows: int) -> Outlook:
     try:
-        return replace(wanted, rows=rows).compared(schema.public()).expected, ""
+        return compare(schema.public(), replace(wanted, rows=rows), strategies=DEFAULT).expected, ""
     except CrosstallyError as error:
         return (), str(error)
 
