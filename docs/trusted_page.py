@@ -122,9 +122,9 @@ ENTRIES = (
         "query/test_queries test_groups",
     ),
     Entry(
-        "query/consistency.py",
-        "an attribute has one grouping in a release; no table holds two attributes of several matrices",
-        "test_groups residuals/test_nested residuals/test_mixed",
+        "query/ways.py",
+        "an attribute has one grouping in a release; a grouped table takes the place of no other",
+        "test_groups residuals/test_nested",
     ),
     Entry(
         "query/operators.py",

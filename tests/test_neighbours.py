@@ -30,8 +30,7 @@ from crosstally.releases import Statement
 from crosstally.releases.publication import costs_of_entries
 from crosstally.residuals.variances import closure_of
 from crosstally.strategies import NAMED, Fourier, Views
-from crosstally.strategies.planner import compare, rests_on_rows, solve_epsilon
-from crosstally.strategies.proposal import Proposal
+from crosstally.strategies.planner import Proposal, compare, rests_on_rows, solve_epsilon
 from crosstally.strategies.residual import best_variances, contrast_costs, contrasts_with_variances
 from crosstally.strategies.strategy import Task, requests_with_shares, with_less_noise
 

@@ -13,17 +13,16 @@ from warnings import warn
 from crosstally.budget import Amount, Budget, Neighbours, Objective
 from crosstally.errors import CrosstallyError, KeyReusedError, LedgerError, PlanError, SchemaError, SourceError
 from crosstally.measurements import ExactTable, Measurement, public_counts
-from crosstally.plans.plan import Plan, check_plan, spent_by
+from crosstally.plans.plan import Plan, check_plan, check_rows, spent_by
 from crosstally.plans.request import stage_key
 from crosstally.privacy.ledger import Ledger, request_digest
 from crosstally.releases import Release, Statement, publish
 from crosstally.releases.file.writer import rehearse
 from crosstally.releases.publication import rows_known
 from crosstally.schema import Schema, check_schema
-from crosstally.strategies.planner import compare, default_strategy
-from crosstally.strategies.proposal import Proposal
+from crosstally.strategies.planner import Proposal, compare, default_strategy
 from crosstally.strategies.rules import check_rules, next_stage
-from crosstally.strategies.strategy import Strategy, check_rows, public_total
+from crosstally.strategies.strategy import Strategy, public_total
 from crosstally.workload import Workload
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ from crosstally.plans.plan import Plan
 from crosstally.schema import Impossible, PublicCounts
 from crosstally.strategies import TwoStage
 from crosstally.strategies.goal import goal_of, known_variances, public_precision
-from crosstally.strategies.planner import compare
-from crosstally.strategies.proposal import Proposal
+from crosstally.strategies.planner import Proposal, compare
 from crosstally.strategies.rules import next_stage
 from reference_privacy import brute_force_cost
 from simulated import margin, noise_of, people, schema_of

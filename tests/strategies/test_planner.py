@@ -7,8 +7,7 @@ import pytest
 import crosstally as ct
 from crosstally.errors import BudgetError, PlanError
 from crosstally.strategies import Flat, Uniform
-from crosstally.strategies.planner import compare, solve_epsilon
-from crosstally.strategies.proposal import Proposal
+from crosstally.strategies.planner import Proposal, compare, solve_epsilon
 
 
 def binary(d: int) -> ct.Schema:

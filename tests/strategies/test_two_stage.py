@@ -19,8 +19,7 @@ from crosstally.plans.plan import Plan
 from crosstally.query.queries import Cells
 from crosstally.strategies import TwoStage
 from crosstally.strategies.goal import goal_of, weighing_tables
-from crosstally.strategies.planner import compare
-from crosstally.strategies.proposal import Proposal
+from crosstally.strategies.planner import Proposal, compare
 from crosstally.strategies.rules import next_stage, outlook
 from crosstally.strategies.view_shares import known_sizes
 from simulated import margin, noise_of, people, schema_of

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from crosstally.plans.plan import Plan
     from crosstally.privacy.ledger import Ledger
     from crosstally.strategies.advice import Advice
-    from crosstally.strategies.planner import Comparison
-    from crosstally.strategies.proposal import Proposal
+    from crosstally.strategies.planner import Comparison, Proposal
     from crosstally.strategies.verdicts import ExpectedError
 
 __all__ = ["EXAMPLES", "comparison_table", "plan", "stages_in_words"]
@@ -127,8 +126,7 @@ def _proposal(
 ) -> Proposal:
     """The release that the options describe; with a target for the error, the least epsilon that reaches it."""
     from crosstally.cli.output.screen import progress
-    from crosstally.strategies.planner import solve_epsilon
-    from crosstally.strategies.proposal import Proposal
+    from crosstally.strategies.planner import Proposal, solve_epsilon
 
     named = wanted.read(schema)
     if target_error is None:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from crosstally.privacy.ledger import Ledger
     from crosstally.releases import Release
     from crosstally.sources import Reading
-    from crosstally.strategies.proposal import Proposal
+    from crosstally.strategies.planner import Proposal
 
 __all__ = ["EXAMPLES", "release"]
 
@@ -165,7 +165,7 @@ def _rows(paths: list[str], files: ReleaseOptions, database: SourceOptions, read
 def _proposal(
     schema: Schema, spend: BudgetOptions, neighbours: Neighbours | None, wanted: PlanOptions, rows: int | None
 ) -> Proposal:
-    from crosstally.strategies.proposal import Proposal
+    from crosstally.strategies.planner import Proposal
 
     named = wanted.read(schema)
     relation = neighbours or Neighbours.ADD_REMOVE

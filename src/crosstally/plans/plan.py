@@ -18,10 +18,10 @@ from crosstally.json_text import JsonError, read_json_file
 from crosstally.plans.joint_cost import groups_cost
 from crosstally.plans.request import Request, RequestGroup, Rule, first_share, grouped, part_of, rest_of, sum_of_stages
 from crosstally.platform_files import write_text, writing
-from crosstally.query.consistency import group_maps_of, matrices_of, mixed_of
 from crosstally.query.operators import Matrices, Matrix, read_group_maps, read_matrices
 from crosstally.query.queries import MAX_CELLS, Product, Query, check_contrast_cells, too_many_cells
 from crosstally.query.query_json import query_from_dict
+from crosstally.query.ways import Groups, matrices_of, mixed_of
 from crosstally.schema import Schema
 from crosstally.workload import Workload
 
@@ -30,6 +30,7 @@ __all__ = [
     "Request",
     "Rule",
     "check_plan",
+    "check_rows",
     "spent_by",
 ]
 
@@ -48,6 +49,7 @@ _FIELDS = {
     "matrices",
 }
 _FREE_CELLS = 2**18  # of contrasts: all sets of 11 binary attributes, or one set of 18
+_MOST_ROWS = 2**63  # the limit of 64-bit numbers in a release file
 _MOST_REPEATED = 1_000  # requests of a plan file that repeat another one: its release could not be opened with more
 
 
@@ -98,7 +100,7 @@ class Plan:
                 if math.prod(shape := table.shape(self.schema)) > MAX_CELLS:
                     advice = "put values into groups, or measure fewer attributes together"
                     raise TooManyCellsError(too_many_cells(table.attributes, shape, advice))
-        group_maps_of(group.query for group in self.groups)
+        Groups.of(self.schema, (group.query for group in self.groups))
         object.__setattr__(self, "matrices", matrices_of(self._ways))
         object.__setattr__(self, "mixed", frozenset(mixed_of(self._ways)))  # refuses two of them in one table
         self._check_contrasts(4 * _FREE_CELLS)
@@ -347,3 +349,13 @@ def check_plan(given: object) -> None:
     if not isinstance(given, Plan):
         what = type(given).__name__
         raise PlanError(f"plan must be a Plan, got {what}: read a file with Plan.load, or take .chosen of ct.plan(...)")
+
+
+def check_rows(rows: object) -> None:
+    """Raise unless it is a number of rows that a release may state, or None: before anything is planned or spent."""
+    if rows is None:
+        return
+    if isinstance(rows, bool) or not isinstance(rows, int) or rows < 0:
+        raise PlanError(f"rows must be a whole number of at least 0, got {rows!r}")
+    if rows >= _MOST_ROWS:
+        raise PlanError(f"rows must be below 2^63, got {rows}")

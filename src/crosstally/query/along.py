@@ -7,15 +7,14 @@ for planning, and of ranges both are known without writing them down.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from crosstally.schema import Schema
 from crosstally.typing import Floats
 
-__all__ = ["AskedAlong", "asked_along", "asked_by"]
+__all__ = ["AskedAlong", "asked_along"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,8 +42,3 @@ def asked_along(asked: str | Sequence[Sequence[int]], size: int) -> AskedAlong:
     if asked == "ranges":
         return AskedAlong((least + 1.0) * (size - most), size * (size + 1) // 2)
     return AskedAlong((size - most).astype(np.float64), size)
-
-
-def asked_by(along: Iterable[tuple[str, str | Sequence[Sequence[int]]]], schema: Schema) -> Mapping[str, AskedAlong]:
-    """What is asked along each attribute whose cells are not asked (``Workload.along``)."""
-    return {name: asked_along(asked, schema[name].size) for name, asked in along}

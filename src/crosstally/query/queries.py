@@ -7,7 +7,7 @@ All answers to whole counts are whole numbers, so that discrete noise is exact.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from operator import attrgetter
@@ -249,19 +249,18 @@ class Product(Query):
     @property
     def groups(self) -> GroupMaps:
         """See Query; by name of attribute."""
-        return self._by_name(_GROUPS)
+        if not any(map(_GROUPS, self.along)):
+            return ()
+        pairs = zip(self.attributes, map(_GROUPS, self.along), strict=True)
+        return tuple(sorted((name, groups) for name, groups in pairs if groups is not None))
 
     @property
     def matrices(self) -> Matrices:
         """See Query; by name of attribute."""
-        return self._by_name(_ROWS)
-
-    def _by_name(self, get: Callable[[Operator], Any]) -> tuple[tuple[str, Any], ...]:
-        """What some operators have, by the names of their attributes."""
-        if not any(map(get, self.along)):
+        if not any(map(_ROWS, self.along)):
             return ()
-        pairs = zip(self.attributes, map(get, self.along), strict=True)
-        return tuple(sorted((name, found) for name, found in pairs if found is not None))
+        pairs = zip(self.attributes, map(_ROWS, self.along), strict=True)
+        return tuple(sorted((name, rows) for name, rows in pairs if rows is not None))
 
     @property
     def tables(self) -> tuple[Product, ...]:
@@ -276,8 +275,10 @@ class Product(Query):
 
     def shape(self, schema: Schema) -> tuple[int, ...]:
         """The numbers of each operator."""
-        sizes = schema.sizes(self.attributes)
-        return tuple(each.numbers(n, name) for each, n, name in zip(self.along, sizes, self.attributes, strict=True))
+        out = []
+        for name, each, size in zip(self.attributes, self.along, schema.sizes(self.attributes), strict=True):
+            out.append(each.numbers(size, name))
+        return tuple(out)
 
     def answer(self, counts: NDArray[Number]) -> NDArray[Number]:
         """The operators applied along their axes, whole numbers where counts are."""

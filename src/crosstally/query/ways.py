@@ -1,7 +1,10 @@
 """How the queries of a release measure each attribute: its values, groups of them, by one matrix, or by several.
 
-``consistency`` says what may stand together. The table of an attribute with groups may be measured in full, and larger
-tables that hold it count its groups. So the attribute stands for two: one whose values are the groups, which the
+Attributes that all queries measure by one matrix, or by values and contrasts, have one basis, in which least squares is
+an average (``residuals.axes``); those of several matrices are solved together (``residuals.mixed``).
+
+One attribute has one grouping in a release. Its table by itself may be measured in full; every table over more
+attributes that holds it counts groups. So the attribute stands for two: one whose values are the groups, which the
 larger tables are about, and one with all its values, which is in no table but its own. ``Groups.extended`` is the
 schema with both. In it every measurement is one of plain cells or a contrast, and everything linear, the correction of
 negative cells and reconstruction work as for any schema. What the two say about each other is put together in
@@ -21,8 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.errors import PlanError
-from crosstally.query.consistency import given_matrices, group_maps_of, matrices_of, mixed_of, ways_of
-from crosstally.query.operators import GroupMaps, Matrix
+from crosstally.query.operators import GroupMaps, Matrices, Matrix
 from crosstally.query.queries import Cells, Product, Query
 from crosstally.schema import DerivedSchema, Impossible, PublicCounts, Schema
 
@@ -40,9 +42,31 @@ class Groups:
 
     @classmethod
     def of(cls, schema: Schema, queries: Iterable[Query]) -> Groups | None:
-        """The groups that some queries have together; None where there are none. See ``group_maps_of``."""
-        maps = group_maps_of(queries)
-        return cls(schema, maps) if maps else None
+        """The groups that some queries have together; None where there are none.
+
+        Raises:
+            PlanError: An attribute has two groupings, or a table of several attributes holds it in full beside others
+                that count its groups.
+        """
+        asked = list(queries)
+        maps: dict[str, tuple[int, ...]] = {}
+        for query in asked:
+            for name, groups in query.groups:
+                if maps.setdefault(name, groups) is not groups and maps[name] != groups:
+                    raise PlanError(f"the values of {name!r} must have the same groups in every table of a release")
+        if not maps:
+            return None
+        for query in asked:
+            if len(query.attributes) > 1 and query.is_product and not query.matrices:
+                full = next(
+                    (name for name in query.attributes if name in maps and name not in dict(query.groups)), None
+                )
+                if full is not None:
+                    raise PlanError(
+                        f"the table of {' x '.join(query.attributes)} must count the groups of {full!r}, as others do: "
+                        "only its table by itself may be in full"
+                    )
+        return cls(schema, tuple(sorted(maps.items())))
 
     @cached_property
     def codes(self) -> Mapping[str, NDArray[np.intp]]:
@@ -125,6 +149,62 @@ def check_parts(queries: Iterable[Query]) -> None:
             )
 
 
+def matrices_of(queries: Iterable[Query]) -> Matrices:
+    """The matrices of attributes that all queries measure in the same way; those of ``mixed_of`` are not among them.
+
+    Raises:
+        PlanError: Some attribute has a matrix and values are in groups somewhere: coefficients would not be
+            independent.
+    """
+    asked = list(queries)
+    found = _ways(asked)
+    if not found:
+        return ()
+    if any(query.groups for query in asked):
+        raise PlanError("a release with linear strategies cannot count values in groups")
+    return tuple((name, matrix) for name, ways in found.items() if len(ways) == 1 for matrix in _given(ways))
+
+
 def all_matrices_of(queries: Iterable[Query]) -> Mapping[str, tuple[Matrix, ...]]:
     """For each attribute that is measured by a matrix somewhere its matrices, in the order of the queries."""
-    return {name: given_matrices(ways) for name, ways in ways_of(list(queries)).items()}
+    return {name: _given(ways) for name, ways in _ways(list(queries)).items()}
+
+
+def mixed_of(queries: Iterable[Query]) -> Mapping[str, tuple[Matrix, ...]]:
+    """For each attribute that is measured in more than one way its matrices, in the order of the queries.
+
+    Two matrices are two ways, and so are a matrix here and cells or contrasts there. ``residuals.mixed`` combines them.
+
+    Raises:
+        PlanError: A query holds two such attributes.
+    """
+    asked = list(filter(_IS_PRODUCT, queries))
+    ways = _ways(asked)
+    if not ways:
+        return {}
+    found = {name: _given(own) for name, own in ways.items() if len(own) > 1}
+    for query in asked:
+        both = [name for name in query.attributes if name in found]
+        if len(both) > 1:
+            raise PlanError(
+                f"{both[0]!r} and {both[1]!r} are each measured in more than one way, so no table may hold both; "
+                f"{' x '.join(query.attributes)} does"
+            )
+    return found
+
+
+def _given(ways: Iterable[Matrix | None]) -> tuple[Matrix, ...]:
+    return tuple(way for way in ways if way is not None)
+
+
+def _ways(queries: Sequence[Query]) -> dict[str, dict[Matrix | None, None]]:
+    """For each attribute, by name, that has a matrix somewhere its ways: matrices, None for cells and contrasts."""
+    if not any(map(_MATRICES, queries)):
+        return {}
+    names = {name for query in queries for name, _ in query.matrices}
+    out: dict[str, dict[Matrix | None, None]] = {name: {} for name in sorted(names)}
+    for query in filter(_IS_PRODUCT, queries):
+        own = dict(query.matrices)
+        for name in out.keys() & set(query.attributes):
+            out[name][own.get(name)] = None
+    return out

@@ -7,7 +7,7 @@ error is known beforehand, beside a typical cell of each plan: merging values ma
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING
 from crosstally.budget import Budget, decimal_text
 from crosstally.errors import CrosstallyError
 from crosstally.schema import Attribute, Schema
-from crosstally.strategies.proposal import Proposal, values_of, with_merged
 from crosstally.strategies.verdicts import ExpectedError, expected_errors, number_in_words
 from crosstally.workload import Workload
 
 if TYPE_CHECKING:
-    from crosstally.strategies.planner import Comparison
+    from crosstally.strategies.planner import Comparison, Proposal
 
-__all__ = ["Advice", "AdviceKind", "Alternative", "advised"]
+__all__ = ["Advice", "AdviceKind", "Alternative", "advised", "with_merged"]
 
 DELTA = Fraction(1, 10**9)
 """The delta that is suggested: below one over the number of people in the largest registers, as it must be, since a
@@ -197,9 +196,30 @@ def _merged_size(attribute: Attribute) -> int | None:
     if attribute.size < _LEAST_MERGED:
         return None
     few = min(_FEW_VALUES, math.ceil(attribute.size / 2))
-    levels = [len(level.labels) + attribute.size - values_of(attribute) for level in attribute.hierarchy]
+    levels = [len(level.labels) + attribute.size - _values(attribute) for level in attribute.hierarchy]
     fitting = [size for size in levels if 2 <= size <= few]
     return max(fitting) if fitting else min((size for size in levels if size >= 2), default=few)
+
+
+def _values(attribute: Attribute) -> int:
+    """How many values or bins it has, without the cells for other and missing values."""
+    return len(attribute.values) or len(attribute.edges) - 1
+
+
+def with_merged(schema: Schema, sizes: Mapping[str, int]) -> Schema:
+    """The schema with neighbouring values of some attributes together, so that each has this size."""
+    changed = (_merged(each, sizes[each.name]) if each.name in sizes else each for each in schema.attributes)
+    return Schema(tuple(changed), schema.unit)
+
+
+def _merged(attribute: Attribute, size: int) -> Attribute:
+    """Neighbouring values together, about as many in each: which ones is the steward's to say, and costs the same."""
+    count = _values(attribute)
+    kept = max(1, size - (attribute.size - count))
+    firsts = [math.ceil(i * count / kept) for i in range(kept)]
+    values = [attribute.values[i] for i in firsts] if attribute.values else ()
+    edges = [*(attribute.edges[i] for i in firsts), attribute.edges[-1]] if attribute.edges else ()
+    return Attribute(attribute.name, values, edges=edges, missing=attribute.missing, outside=attribute.outside)
 
 
 def _fewer_rows_of_units(same: Alternative) -> Alternative | None:

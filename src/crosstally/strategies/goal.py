@@ -27,7 +27,7 @@ from crosstally.budget import Objective
 from crosstally.measurements import public_variance
 from crosstally.plans.plan import Plan
 from crosstally.plans.request import RequestGroup
-from crosstally.query.along import AskedAlong, asked_by
+from crosstally.query.along import AskedAlong, asked_along
 from crosstally.query.ways import full_part
 from crosstally.residuals.axes import Axes, linear_axes
 from crosstally.residuals.mixed import MixedAxes
@@ -269,8 +269,13 @@ class _Forecast:
     @cached_property
     def _asked(self) -> NDArray[np.float64]:
         """The mean variance of what is asked of each table of the workload."""
+        return self.variances(self._closure, self._along, public=True).of_tables
+
+    @cached_property
+    def _along(self) -> Mapping[str, AskedAlong]:
+        """What is asked along each attribute whose cells are not asked."""
         plan = self._plan
-        return self.variances(self._closure, asked_by(plan.workload.along, plan.schema), public=True).of_tables
+        return {name: asked_along(asked, plan.schema[name].size) for name, asked in plan.workload.along}
 
     @property
     def _closure(self) -> Closure:
@@ -303,8 +308,7 @@ class _Forecast:
         return goal.score(goal.errors_of(self.variances(goal.closure, {}, public=True)))
 
     def _root_mean(self, weights: Floats) -> float:
-        schema = self._plan.schema
-        shares = weights * self._closure.cells(Axes.of(schema, None, asked_by(self._plan.workload.along, schema)))
+        shares = weights * self._closure.cells(Axes.of(self._plan.schema, None, self._along))
         return math.sqrt(float(shares @ self._asked / shares.sum()))
 
 

@@ -7,8 +7,8 @@ in advance; the others are shown for comparison. For "cells" the strategy with t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from itertools import chain
@@ -16,20 +16,19 @@ from itertools import chain
 from crosstally.budget import Amount, Budget, Neighbours, Objective
 from crosstally.errors import BudgetError, PlanError, did_you_mean
 from crosstally.html_text import html_table
-from crosstally.plans.plan import Plan
+from crosstally.plans.plan import Plan, check_rows
 from crosstally.schema import Schema, check_schema
 from crosstally.strategies import NAMED, Strategy, Task, named
-from crosstally.strategies.advice import Advice, Alternative, advised
+from crosstally.strategies.advice import Advice, Alternative, advised, with_merged
 from crosstally.strategies.goal import weighing_tables
-from crosstally.strategies.proposal import Proposal
 from crosstally.strategies.rules import likely_errors, outlook
-from crosstally.strategies.strategy import check_rows
 from crosstally.strategies.verdicts import ExpectedError, expected_errors
 from crosstally.workload import Workload, check_workload
 
 __all__ = [
     "DEFAULT",
     "Comparison",
+    "Proposal",
     "compare",
     "default_strategy",
     "for_workload",
@@ -51,6 +50,47 @@ DEFAULT: tuple[Strategy, ...] = (NAMED["two-stage"],)
 
 
 _ROOT_UNITS = 10**12  # square roots of budgets are rounded down to this part
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A release before there is a plan of it; pages, commands and advice ask what error to expect of it.
+
+    The tables that matter are all over so many ``ways``, some ``tables`` by their names, or a ``named`` workload; all
+    of one and two attributes if none is said. ``cells`` are the attributes whose values would be merged, into how many.
+    """
+
+    budget: Budget
+    _: KW_ONLY
+    rows: int | None = None
+    neighbours: Neighbours = Neighbours.ADD_REMOVE
+    objective: Objective = Objective.TABLES
+    ways: int | None = None
+    tables: tuple[tuple[str, ...], ...] = ()
+    named: Workload | None = None
+    cells: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "neighbours", Neighbours(self.neighbours))
+        object.__setattr__(self, "objective", Objective(self.objective))
+
+    def schema(self, schema: Schema) -> Schema:
+        """The schema with neighbouring values merged where that is proposed; which ones costs the same."""
+        return with_merged(schema, self.cells) if self.cells else schema.public()
+
+    def workload(self, schema: Schema) -> Workload | None:
+        """The tables that matter; None for all of one and two attributes. Raises for attributes that there are not."""
+        if self.ways is not None:
+            return Workload.all_ways(schema, self.ways)
+        return Workload(self.tables).for_schema(schema) if self.tables else self.named
+
+    def options(self) -> list[str]:
+        """The same as options of a command, except merged values, which belong in the schema."""
+        out = [text for name, number in self.budget.to_dict().items() for text in (f"--{name}", number)]
+        out += [] if self.rows is None else ["--rows", str(self.rows)]
+        out += [] if self.neighbours == Neighbours.ADD_REMOVE else ["--neighbours", self.neighbours.value]
+        out += [] if self.ways is None else ["--ways", str(self.ways)]
+        return out + [text for table in self.tables for text in ("--tables", ",".join(table))]
 
 
 @dataclass(frozen=True, slots=True)

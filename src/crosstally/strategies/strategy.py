@@ -38,7 +38,6 @@ __all__ = [
     "StrategyWithOptions",
     "Task",
     "check_rounds",
-    "check_rows",
     "following",
     "just_chosen",
     "known_total",
@@ -52,7 +51,6 @@ __all__ = [
 ]
 
 _FREE_SCALE = 2.0**-6  # the scale of noise on numbers that no unit can change: such noise is always zero
-_MOST_ROWS = 2**63  # the limit of 64-bit numbers in a release file
 # The variance of a number without noise: positive, so that it has an inverse, and negligible beside any noise.
 _EXACT = 1e-300
 _SPENDING_MARGIN = 1e-8  # scales stay this fraction above what the cost allows, since floats may round the wrong way
@@ -266,16 +264,6 @@ class StrategyWithOptions(Strategy):
         """Its name, with every option that is not the default."""
         given = [(getattr(self, field.name), field.default) for field in fields(self)]
         return "-".join([self.family, *(value for value, default in given if value != default)])
-
-
-def check_rows(rows: object) -> None:
-    """Raise unless it is a number of rows that a release may state, or None: before anything is planned or spent."""
-    if rows is None:
-        return
-    if isinstance(rows, bool) or not isinstance(rows, int) or rows < 0:
-        raise PlanError(f"rows must be a whole number of at least 0, got {rows!r}")
-    if rows >= _MOST_ROWS:
-        raise PlanError(f"rows must be below 2^63, got {rows}")
 
 
 def known_total(seen: Sequence[Measurement]) -> float | None:

@@ -16,8 +16,7 @@ from crosstally.query.linear import Linear, Term
 from crosstally.query.queries import Cells, Contrast, Kronecker, Query
 from crosstally.schema import Attribute, Outside, Schema, Unit
 from crosstally.strategies import MWEM, NAMED, Adaptive, Fourier, GreedyMerge, Residual, Strategy, Views
-from crosstally.strategies.planner import compare
-from crosstally.strategies.proposal import Proposal
+from crosstally.strategies.planner import Proposal, compare
 from crosstally.strategies.rules import next_stage
 from crosstally.strategies.strategy import requests_with_shares
 from crosstally.workload import Workload

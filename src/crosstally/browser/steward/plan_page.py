@@ -25,8 +25,7 @@ from crosstally.errors import CrosstallyError, PlanError, WorkloadError
 from crosstally.releases.statement import caveats
 from crosstally.schema import Schema
 from crosstally.strategies.advice import Advice, AdviceKind
-from crosstally.strategies.planner import DEFAULT, compare
-from crosstally.strategies.proposal import Proposal
+from crosstally.strategies.planner import DEFAULT, Proposal, compare
 from crosstally.strategies.verdicts import ExpectedError
 
 __all__ = ["budget_in_words", "create_app", "query_of", "read_proposal"]
