@@ -297,7 +297,7 @@ def descend(  # noqa: PLR0917
         limits: The most cells of a view, the exponent, and the effort: how often to look at a set.
         state: Of the generator.
     """
-    # P, holders and objective are kept up to date; a change is made only if, with other shares held, it is near the best
+    # P, holders and objective are kept up to date; a change is made if, with other shares held, it is near the best
     room, most, exponent, effort = len(views), limits[0], int(limits[1]), limits[2]
     members, lengths, cells = np.empty((room, len(sets)), np.int32), np.zeros(room, np.int64), np.ones(room)
     precision, holders = np.empty(len(sets)), np.zeros(len(sets), np.int64)
