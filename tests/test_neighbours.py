@@ -93,16 +93,16 @@ DOORS: dict[str, Callable[[Any], Any]] = {
     "pipeline.release": released,
     "pipeline.release, one strategy": lambda r: released(r, "fourier"),
     "planner.plan": lambda r: ct.plan(SCHEMA, rho=1, workload=BOTH, neighbours=r).chosen.to_dict(),
-    "proposal.Proposal, compare": lambda r: [
+    "planner.Proposal, compare": lambda r: [
         p.to_dict() for p in compare(SCHEMA, Proposal(RHO, named=BOTH, neighbours=r)).plans
     ],
-    "proposal.Proposal, solve_epsilon": lambda r: solve_epsilon(
+    "planner.Proposal, solve_epsilon": lambda r: solve_epsilon(
         SCHEMA,
         Proposal(Budget(epsilon=1, delta=Fraction(1, 10**6)), named=BOTH, neighbours=r),
         5.0,
         strategies=[NAMED["residual"]],
     ),
-    "proposal.Proposal, rows": lambda r: rests_on_rows(MANY, Proposal(Budget(epsilon=1), rows=1000, neighbours=r)),
+    "planner.Proposal, rows": lambda r: rests_on_rows(MANY, Proposal(Budget(epsilon=1), rows=1000, neighbours=r)),
     "ledger.Ledger.in_memory": lambda r: Ledger.in_memory(schema=SCHEMA, budget=RHO, neighbours=r).neighbours,
     "plan.Plan": lambda r: Plan(SCHEMA, REQUESTS, strategy="x", workload=BOTH, budget=RHO, neighbours=r).to_dict(),
     "plan.Plan, cost": lambda r: Plan(SCHEMA, REQUESTS, strategy="x", workload=BOTH, budget=RHO, neighbours=r).cost,
@@ -129,7 +129,7 @@ DOORS: dict[str, Callable[[Any], Any]] = {
     "publication.costs_of_entries": lambda r: dict(costs_of_entries(SCHEMA, r, MEASURED, (), pure=False)),
     "strategy.requests_with_shares, choice": lambda r: requests_with_shares([CHOICE], [1], SCHEMA, RHO, r),
     "statement.Statement": lambda r: Statement(strategy="x", budget=RHO, neighbours=r),
-    "proposal.Proposal": lambda r: query_of(Proposal(RHO, neighbours=r)),
+    "planner.Proposal": lambda r: query_of(Proposal(RHO, neighbours=r)),
     "plan_page.budget_in_words": lambda r: budget_in_words(Budget(epsilon=1), SCHEMA, r, None),
     "strategy.Task": lambda r: Task(SCHEMA, BOTH, budget=RHO, neighbours=r).neighbours,
     **{f"strategy.Strategy.plan, {s.name}": by_strategy(s) for s in NAMED.values()},
