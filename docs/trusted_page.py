@@ -345,7 +345,6 @@ ONLY_IMPORTED = (
     ),
     ("typing.py", "the names of array types", "it contains names of types"),
     ("workload.py", "a plan says which tables it is for", "the cost follows from the requests alone"),
-    ("query/along.py", "a workload may want ranges", "it describes what is wanted, never what is measured"),
 )
 
 

@@ -13,16 +13,16 @@ from warnings import warn
 from crosstally.budget import Amount, Budget, Neighbours, Objective
 from crosstally.errors import CrosstallyError, KeyReusedError, LedgerError, PlanError, SchemaError, SourceError
 from crosstally.measurements import ExactTable, Measurement, public_counts
-from crosstally.plans.plan import Plan, check_plan, check_rows, public_total, spent_by
+from crosstally.plans.plan import Plan, check_plan, check_rows, spent_by
 from crosstally.plans.request import stage_key
 from crosstally.privacy.ledger import Ledger, request_digest
 from crosstally.releases import Release, Statement, publish
 from crosstally.releases.file.writer import rehearse
 from crosstally.releases.publication import rows_known
 from crosstally.schema import Schema, check_schema
-from crosstally.strategies.planner import compare, default_strategy
+from crosstally.strategies.planner import Proposal, compare, default_strategy
 from crosstally.strategies.rules import check_rules, next_stage
-from crosstally.strategies.strategy import Strategy
+from crosstally.strategies.strategy import Strategy, public_total
 from crosstally.workload import Workload
 
 if TYPE_CHECKING:
@@ -90,14 +90,14 @@ def release(
     else:
         budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
         ledger = ledger if ledger is None or isinstance(ledger, Ledger) else Ledger.open(ledger)
-        aims = {"neighbours": neighbours, "strategies": default_strategy(strategy, objective), "objective": objective}
-        plan = _planned(source, schema, budget, ledger, rows=rows, workload=workload, **aims)
+        proposal = Proposal(budget, rows=rows, neighbours=neighbours, objective=Objective(objective), named=workload)
+        plan = _planned(source, schema, proposal, ledger, default_strategy(strategy, objective))
     how: dict[str, Any] = {"reading": reading, "progress": progress, "work_dir": work_dir}
     return run(source, plan, schema=schema, rows=rows, ledger=ledger, key=key, **how)
 
 
 def _planned(
-    source: Any, schema: Schema | None, budget: Budget, ledger: Ledger | None, *, rows: int | None, **options: Any
+    source: Any, schema: Schema | None, proposal: Proposal, ledger: Ledger | None, strategies: Sequence[Strategy]
 ) -> Plan:
     """The plan that is chosen for a schema; parts are refused, which were counted for a plan."""
     from crosstally.sources import source_of
@@ -106,7 +106,8 @@ def _planned(
         raise PlanError("a release needs a schema, or a plan; parts need the plan for which they were counted")
     check_schema(schema)
     currency = None if ledger is None else ledger.currency
-    chosen = compare(schema, budget=budget, rows=rows_known(schema, rows), currency=currency, **options).chosen
+    proposal = replace(proposal, rows=rows_known(schema, proposal.rows))
+    chosen = compare(schema, proposal, strategies=strategies, currency=currency).chosen
     if chosen.schema != schema:
         raise PlanError(f"{chosen.strategy} plans for other attributes than the schema's: its plan cannot be released")
     return chosen

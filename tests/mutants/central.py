@@ -220,7 +220,7 @@ CENTRAL = (
         "strategies/test_two_stage_solvers.py::test_what_the_whole_budget_buys_for_one_table",
     ),
     Mutant(
-        "strategies/water_filling.py",
+        "strategies/two_stage.py",
         "(middle, high) if excess(middle) > 0 else (low, middle)",
         "(middle, high) if excess(middle) > 1 else (low, middle)",
         "strategies/test_two_stage_solvers.py::test_water_filling_is_the_optimum",

@@ -146,10 +146,10 @@ def _write_rows(rows: pa.Table, schema: Schema, files: _Files) -> None:
 
 def _compare(schema: Schema) -> Comparison:
     from crosstally.strategies import Direct, Flat, TwoStage, Views
-    from crosstally.strategies.planner import compare
+    from crosstally.strategies.planner import Proposal, compare
 
     few = (TwoStage(), Flat(), Views(), Direct())  # a story for people who see this for the first time
-    return compare(schema, None, Budget(epsilon=1), rows=_PEOPLE, strategies=few)
+    return compare(schema, Proposal(Budget(epsilon=1), rows=_PEOPLE), strategies=few)
 
 
 def _release(rows: pa.Table, schema: Schema, comparison: Comparison, files: _Files) -> _Story:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from crosstally.budget import Neighbours, exact
+from crosstally.budget import Budget, Neighbours
 from crosstally.cli.options import (
     BudgetOptions,
     Force,
@@ -31,8 +32,7 @@ if TYPE_CHECKING:
     from crosstally.plans.plan import Plan
     from crosstally.privacy.ledger import Ledger
     from crosstally.strategies.advice import Advice
-    from crosstally.strategies.planner import Comparison
-    from crosstally.strategies.proposal import Proposal
+    from crosstally.strategies.planner import Comparison, Proposal
     from crosstally.strategies.verdicts import ExpectedError
 
 __all__ = ["EXAMPLES", "comparison_table", "plan", "stages_in_words"]
@@ -83,7 +83,7 @@ def plan(
 ) -> None:
     """Print the error to expect and what would change it most. Free: no data is read."""
     from crosstally.cli.output.screen import print_json, progress
-    from crosstally.strategies.planner import read_strategies
+    from crosstally.strategies.planner import compare, read_strategies, rests_on_rows
 
     read = _load(schema)
     payer = _payer(ledger)
@@ -94,7 +94,7 @@ def plan(
     proposal = _proposal(read, spend, wanted, target_error=target_error, neighbours=relation, rows=rows)
     asked = read_strategies(wanted.strategy or "auto") if strategies or json else wanted.strategies()
     with progress("planning", quiet=quiet or json):
-        found = proposal.compared(read, asked, currency=None if payer is None else payer.currency)
+        found = compare(read, proposal, strategies=asked, currency=None if payer is None else payer.currency)
         if payer is not None and found.chosen.requests:
             payer.check(found.chosen)
             payer.check_left(found.chosen)
@@ -108,7 +108,8 @@ def plan(
     if not (quiet or json):
         options = [] if neighbours is None else ["--neighbours", neighbours.value]
         payment = [] if ledger is None else ["--ledger", str(ledger)]
-        by_rows = output is None and _rests_on_rows(proposal, read, wanted)
+        # `release --rows` takes that number as exact; here it is a guess: a plan that rests on it goes through a file
+        by_rows = output is None and rests_on_rows(read, proposal, strategies=wanted.strategies())
         if by_rows:
             options = ["--rows", str(rows), *options]
         _tell(found, schema, output, [*options, *wanted.given()], by_rows=by_rows, payment=payment)
@@ -125,8 +126,7 @@ def _proposal(
 ) -> Proposal:
     """The release that the options describe; with a target for the error, the least epsilon that reaches it."""
     from crosstally.cli.output.screen import progress
-    from crosstally.strategies.planner import solve_epsilon
-    from crosstally.strategies.proposal import Proposal
+    from crosstally.strategies.planner import Proposal, solve_epsilon
 
     named = wanted.read(schema)
     if target_error is None:
@@ -134,35 +134,13 @@ def _proposal(
     elif spend.epsilon is not None or spend.rho is not None:
         raise BudgetError("--target-error finds epsilon: leave out --epsilon and --rho")
     else:
-        with progress("looking for the least epsilon"):
-            budget = solve_epsilon(
-                schema,
-                named,
-                target_error,
-                neighbours=neighbours,
-                strategies=wanted.strategies(),
-                delta=None if spend.delta is None else exact(spend.delta, "delta"),
-                rows=rows,
-                objective=wanted.aim,
-            )
-    return Proposal(budget, rows=rows, neighbours=neighbours, objective=wanted.aim, named=named)
-
-
-def _rests_on_rows(proposal: Proposal, schema: Schema, wanted: PlanOptions) -> bool:
-    """Whether the plan would be another without the number of rows.
-
-    `release --rows` takes that number as exact; here it is a guess. A plan that rests on it goes through a file.
-    """
-    from crosstally.strategies.planner import rows_matter
-
-    return proposal.rows is not None and rows_matter(
-        schema,
-        proposal.named,
-        proposal.budget,
-        neighbours=proposal.neighbours,
-        strategies=wanted.strategies(),
-        rows=proposal.rows,
-    )
+        budget = Budget(epsilon=1, delta=spend.delta)  # another epsilon is found below
+    proposal = Proposal(budget, rows=rows, neighbours=neighbours, objective=wanted.aim, named=named)
+    if target_error is None:
+        return proposal
+    with progress("looking for the least epsilon"):
+        found = solve_epsilon(schema, proposal, target_error, strategies=wanted.strategies())
+    return replace(proposal, budget=found)
 
 
 def _load(path: Path) -> Schema:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from crosstally.privacy.ledger import Ledger
     from crosstally.releases import Release
     from crosstally.sources import Reading
-    from crosstally.strategies.proposal import Proposal
+    from crosstally.strategies.planner import Proposal
 
 __all__ = ["EXAMPLES", "release"]
 
@@ -112,6 +112,7 @@ def release(
     The command checks everything that can fail before it spends anything.
     """
     from crosstally.cli.output.screen import progress
+    from crosstally.strategies.planner import compare
 
     paths, reading, silent = source or [], written.reading(), quiet or json
     found = _rows(paths, files, database, reading)
@@ -126,7 +127,7 @@ def release(
         proposal = _proposal(read, spend, neighbours, wanted, rows)
         with progress("planning", quiet=silent):
             currency = _currency(files.ledger, paths)
-            approved = proposal.compared(read, wanted.strategies(), currency=currency).chosen
+            approved = compare(read, proposal, strategies=wanted.strategies(), currency=currency).chosen
     key = f"release-{secrets.token_hex(4)}" if files.key is None else files.key
     with _paying(approved, paths, files.ledger) as account:
         measure = partial(
@@ -164,7 +165,7 @@ def _rows(paths: list[str], files: ReleaseOptions, database: SourceOptions, read
 def _proposal(
     schema: Schema, spend: BudgetOptions, neighbours: Neighbours | None, wanted: PlanOptions, rows: int | None
 ) -> Proposal:
-    from crosstally.strategies.proposal import Proposal
+    from crosstally.strategies.planner import Proposal
 
     named = wanted.read(schema)
     relation = neighbours or Neighbours.ADD_REMOVE

@@ -65,7 +65,7 @@ def review(
     from crosstally.browser.common.site_server import listen
     from crosstally.browser.steward.review import Review
     from crosstally.browser.steward.review_pages import serve
-    from crosstally.strategies.proposal import Proposal
+    from crosstally.strategies.planner import Proposal
 
     rows, path = source_and_schema("review", source, schema, database)
     if ways is not None and tables:

@@ -81,8 +81,8 @@ class OneOf:
 class Range:
     """The attribute is between ``low`` and ``high``, either of which may be open: None.
 
-    ``with_low`` and ``with_high`` say whether the bounds themselves are in. Bins are never cut: a bound must be an
-    edge, or beyond all of them.
+    ``with_low`` and ``with_high`` say whether the bounds themselves are in, ``with_last_edge`` whether ``high`` is in
+    where it is the end of the last, closed bin. Bins are never cut: a bound must be an edge, or beyond all of them.
     """
 
     attribute: str
@@ -91,6 +91,7 @@ class Range:
     _: KW_ONLY
     with_low: bool = True
     with_high: bool = False
+    with_last_edge: bool = False
     position: int | None = field(default=None, compare=False)
 
     def boxes(self, schema: Schema) -> list[Box]:
@@ -114,7 +115,8 @@ class Range:
 
     def _end(self, edges: Sequence[Decimal], labels: Sequence[str]) -> int:
         last = len(edges) - 1
-        if self.high is None or self.high > edges[-1] or (self.with_high and self.high == edges[-1]):
+        closed = self.with_high or self.with_last_edge
+        if self.high is None or self.high > edges[-1] or (closed and self.high == edges[-1]):
             return last
         if self.high < edges[0]:
             return 0

@@ -6,7 +6,6 @@ Groups of strategy queries that can share one budget (ICDE 2013, section III-A, 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, Literal
@@ -134,12 +133,7 @@ class GreedyMerge(StrategyWithOptions):
 
     budgets: Literal["uniform", "optimal"] = "optimal"
     family: ClassVar[str] = "clustered"
-    options: ClassVar[Mapping[str, tuple[str, str]]] = {"budgets": ("uniform", "optimal")}
-
-    @property
-    def weighs(self) -> bool:
-        """It measures what was named, and nothing below."""
-        return False
+    weighs: ClassVar[bool] = False
 
     def planned(self, task: Task) -> Plan:
         """A request for each cluster."""

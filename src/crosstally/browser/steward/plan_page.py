@@ -25,7 +25,7 @@ from crosstally.errors import CrosstallyError, PlanError, WorkloadError
 from crosstally.releases.statement import caveats
 from crosstally.schema import Schema
 from crosstally.strategies.advice import Advice, AdviceKind
-from crosstally.strategies.proposal import Proposal
+from crosstally.strategies.planner import DEFAULT, Proposal, compare
 from crosstally.strategies.verdicts import ExpectedError
 
 __all__ = ["budget_in_words", "create_app", "query_of", "read_proposal"]
@@ -86,7 +86,7 @@ class _Page:
         with self._lock:
             if key not in self._kept:
                 schema = asked.schema(self.schema)
-                comparison = asked.compared(schema)
+                comparison = compare(schema, asked, strategies=DEFAULT)
                 self._kept[key] = comparison.expected, comparison.advice()
                 while len(self._kept) > _MOST_KEPT:
                     self._kept.popitem(last=False)
@@ -169,9 +169,9 @@ def _link(asked: Proposal, schema: Schema, advice: Advice) -> str:
     """The address of the page with a piece of advice followed; empty where the schema itself has to change."""
     alternative = advice.alternative
     if advice.kind in (AdviceKind.BUDGET, AdviceKind.DELTA):
-        return query_of(replace(asked, budget=alternative.budget))
-    if advice.kind is AdviceKind.TABLES and alternative.asked is not None:
-        return query_of(replace(asked, ways=None, tables=alternative.asked.tables))
+        return query_of(replace(asked, budget=alternative.proposal.budget))
+    if advice.kind is AdviceKind.TABLES and alternative.proposal.named is not None:
+        return query_of(replace(asked, ways=None, tables=alternative.proposal.named.tables))
     if advice.kind is AdviceKind.VALUES:
         pairs = zip(alternative.schema.attributes, schema.attributes, strict=True)
         changed = {new.name: new.size for new, old in pairs if new.size < old.size}

@@ -26,7 +26,7 @@ from crosstally.errors import CrosstallyError, SchemaError
 from crosstally.schema import Schema
 from crosstally.sources.drafting.edges import bin_names
 from crosstally.sources.inspection import FEW_ROWS
-from crosstally.strategies.proposal import Proposal
+from crosstally.strategies.planner import Proposal
 
 __all__ = ["create_app", "serve"]
 
