@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from crosstally.cli.interrupts import before_charge
-from crosstally.cli.options import Epsilon, Json, Quiet, Rho, Rows
+from crosstally.cli.options import Epsilon, Json, Quiet, Rho, Rows, flag, option
+from crosstally.cli.output.screen import amount, count, data, facts, people, print_json, progress, progress_of_reading
 from crosstally.cli.source_options import ReadingOptions
 from crosstally.errors import BudgetError, QueryError
 from crosstally.schema import Schema
@@ -45,17 +46,17 @@ class ForeignOptions:
 
     foreign: Annotated[
         Path | None,
-        typer.Option(
-            metavar="CSV",
-            help="Noisy answers from elsewhere to use too: question, value, variance, origin. The budget does not "
+        option(
+            "CSV",
+            "Noisy answers from elsewhere to use too: question, value, variance, origin. The budget does not "
             "cover them.",
         ),
     ] = None
     foreign_covariance: Annotated[
         Path | None,
-        typer.Option(
-            metavar="CSV",
-            help="The covariance of these answers' noise, where it is correlated: numbers alone, a line for each "
+        option(
+            "CSV",
+            "The covariance of these answers' noise, where it is correlated: numbers alone, a line for each "
             "answer. The file of answers then has no column variance.",
         ),
     ] = None
@@ -71,36 +72,26 @@ class ForeignOptions:
 def ask(
     words: Words,
     *,
-    ledger: Annotated[
-        Path, typer.Option(metavar="FILE", help="The ledger that records what is spent and keeps the answers.")
-    ],
+    ledger: Annotated[Path, option("FILE", "The ledger that records what is spent and keeps the answers.")],
     epsilon: Epsilon = None,
     rho: Rho = None,
-    free: Annotated[
-        bool, typer.Option("--free", help="Spend nothing: estimate the answer from earlier answers.")
-    ] = False,
+    free: Annotated[bool, flag("Spend nothing: estimate the answer from earlier answers.", "--free")] = False,
     error: Annotated[
-        float | None,
-        typer.Option(metavar="COUNT", help="Spend nothing: print what an answer with this standard error would cost."),
+        float | None, option("COUNT", "Spend nothing: print what an answer with this standard error would cost.")
     ] = None,
     schema: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="The steward's schema, needed where it says how to read the source."),
+        Path | None, option("FILE", "The steward's schema, needed where it says how to read the source.")
     ] = None,
     elsewhere: ForeignOptions,
     rows: Rows = None,
     key: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TEXT", help="A name for this spend. Repeating a name repeats the answer and costs nothing."
-        ),
+        str | None, option("TEXT", "A name for this spend. Repeating a name repeats the answer and costs nothing.")
     ] = None,
     written: ReadingOptions,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Count the rows that satisfy a condition, or add up a column. You pay once; later questions use the answer too."""
-    from crosstally.cli.output.screen import progress, progress_of_reading
     from crosstally.notebook.notebook import open_notebook
     from crosstally.privacy.ledger import Ledger
 
@@ -129,7 +120,6 @@ def ask(
 
 def _show(notebook: Notebook, answer: Answer, *, json: bool, quiet: bool) -> None:
     from crosstally.budget import decimal_text
-    from crosstally.cli.output.screen import amount, count, data, facts, people, print_json
 
     low, high = answer.interval(0.95)
     left = notebook.ledger.remaining
@@ -162,7 +152,6 @@ def _show(notebook: Notebook, answer: Answer, *, json: bool, quiet: bool) -> Non
 
 
 def _show_price(notebook: Notebook, question: str, error: float, *, json: bool) -> None:
-    from crosstally.cli.output.screen import count, data, print_json
 
     price = notebook.cost(question, error=error)
     known = price.estimate

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from crosstally.budget import decimal_text
-from crosstally.cli.options import Json, ReleaseArgument
+from crosstally.cli.options import Json, ReleaseArgument, option
+from crosstally.cli.output.screen import grid, joined, number_of, print_json, reading, significant
+from crosstally.exports.formats import known
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -32,10 +30,7 @@ EXAMPLES = (
 def inspect(
     release: ReleaseArgument,
     ledger: Annotated[
-        Path | None,
-        typer.Option(
-            "--ledger", metavar="FILE", help="Check the cost, the plan and the numbers against the ledger that paid."
-        ),
+        Path | None, option("FILE", "Check the cost, the plan and the numbers against the ledger that paid.")
     ] = None,
     json: Json = False,
 ) -> None:
@@ -45,8 +40,6 @@ def inspect(
     opened = open_release(release)
     paid = None if ledger is None else _paid(opened, ledger)
     if json:
-        from crosstally.cli.output.screen import print_json
-
         print_json(_as_json(opened, paid))
     else:
         _show(opened, paid)
@@ -59,36 +52,26 @@ def _paid(release: Release, path: Path) -> Paid:
     return check_paid(release, Ledger.open(path))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Measured:
-    """Measurements of one kind and one number of attributes, with their least and largest standard error."""
-
-    ways: int
-    kind: str
-    noise: str
-    tables: int
-    cells: int
-    least: float
-    most: float
-
-
-def _measured(release: Release) -> Iterator[_Measured]:
-    """The measurements, grouped by number of attributes and kind of noise."""
+def _measured(release: Release) -> list[dict[str, Any]]:
+    """The measurements, grouped by number of attributes and kind of noise, with their range of standard errors."""
     groups: dict[tuple[int, str, str], list[Measurement]] = {}
     for each in release.measurements:
         noise = "noise of the local model" if each.noise is None else each.noise.kind.value
         groups.setdefault((len(each.query.attributes), _kind(each), noise), []).append(each)
-    for (ways, kind, noise), group in sorted(groups.items()):
-        errors = [math.sqrt(each.variance) for each in group]
-        yield _Measured(
-            ways=ways,
-            kind=kind,
-            noise=noise,
-            tables=len(group),
-            cells=sum(each.values.size for each in group),
-            least=min(errors),
-            most=max(errors),
-        )
+    return [
+        {
+            "attributes": ways,
+            "kind": kind,
+            "noise": noise,
+            "tables": len(group),
+            "cells": sum(each.values.size for each in group),
+            "std_error": {
+                "least": math.sqrt(min(each.variance for each in group)),
+                "most": math.sqrt(max(each.variance for each in group)),
+            },
+        }
+        for (ways, kind, noise), group in sorted(groups.items())
+    ]
 
 
 def _kind(measured: Measurement) -> str:
@@ -113,38 +96,23 @@ def _as_json(release: Release, paid: Paid | None) -> dict[str, Any]:
             for attribute in release.schema.attributes
         ],
         "statement": {**release.statement.to_dict(), "plain": list(release.statement.plain(release.schema))},
-        "measurements": [
-            {
-                "attributes": each.ways,
-                "kind": each.kind,
-                "noise": each.noise,
-                "tables": each.tables,
-                "cells": each.cells,
-                "std_error": {"least": each.least, "most": each.most},
-            }
-            for each in _measured(release)
-        ],
+        "measurements": _measured(release),
         "choices": [{"tables": len(each.tables), "chosen": list(each.table)} for each in release.choices],
         "expected_errors": [
             {
                 "attributes": each.ways,
                 "tables": each.tables,
                 "covered": each.covered,
-                "least": _number(each.least),
-                "median": _number(each.middle),
-                "most": _number(each.most),
+                "least": known(each.least),
+                "median": known(each.middle),
+                "most": known(each.most),
             }
             for each in expected_errors(release)
         ],
     }
 
 
-def _number(number: float) -> float | None:
-    return number if math.isfinite(number) else None
-
-
 def _show(release: Release, paid: Paid | None) -> None:
-    from crosstally.cli.output.screen import number_of, reading
     from crosstally.releases.publication import foreign_origins
 
     screen, statement = reading(), release.statement
@@ -176,7 +144,6 @@ def _paid_words(paid: Paid) -> str:
 
 
 def _attributes(release: Release) -> Table:
-    from crosstally.cli.output.screen import grid, joined
 
     table = grid("name", "labels", "cells", left=2)
     for attribute in release.schema.attributes:
@@ -185,13 +152,13 @@ def _attributes(release: Release) -> Table:
 
 
 def _measurements(release: Release) -> Table:
-    from crosstally.cli.output.screen import grid, significant
 
     table = grid("what", "noise", "tables", "numbers", "std error: least", "most", left=2)
     for each in _measured(release):
-        what = "number of rows" if each.ways == 0 else f"{each.kind} over {_attribute_count(each.ways)}"
-        numbers = (f"{each.tables:,}", f"{each.cells:,}", significant(each.least), significant(each.most))
-        table.add_row(what, each.noise, *numbers)
+        ways = each["attributes"]
+        what = "number of rows" if ways == 0 else f"{each['kind']} over {_attribute_count(ways)}"
+        errors = map(significant, each["std_error"].values())
+        table.add_row(what, each["noise"], f"{each['tables']:,}", f"{each['cells']:,}", *errors)
     return table
 
 
@@ -206,7 +173,6 @@ def _chosen_words(release: Release) -> str:
 
 
 def _errors(release: Release) -> Table:
-    from crosstally.cli.output.screen import grid, significant
     from crosstally.releases.expected import MOST_TABLES, expected_errors
 
     table = grid("tables over", "covered", "least", "median", "most")
@@ -221,4 +187,4 @@ def _errors(release: Release) -> Table:
 
 
 def _attribute_count(ways: int) -> str:
-    return "1 attribute" if ways == 1 else f"{ways} attributes"
+    return number_of(ways, "attribute", "attributes")

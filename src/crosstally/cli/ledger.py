@@ -17,37 +17,29 @@ from crosstally.cli.options import (
     Relation,
     Rows,
     check_output,
+    flag,
+    option,
 )
+from crosstally.cli.output.screen import amount, data, facts, grid, joined, number_of, people, print_json, printable
 from crosstally.errors import LedgerError
 from crosstally.schema import Schema
 
 if TYPE_CHECKING:
     from crosstally.privacy.ledger import Ledger
 
-__all__ = [
-    "ANCHOR_EXAMPLES",
-    "CREATE_EXAMPLES",
-    "EXPORT_EXAMPLES",
-    "RAISE_EXAMPLES",
-    "SHOW_EXAMPLES",
-    "VERIFY_EXAMPLES",
-    "anchor",
-    "create",
-    "export",
-    "raise_",
-    "show",
-    "verify",
-]
+__all__ = ["EXAMPLES", "anchor", "create", "export", "raise_", "show", "verify"]
 
-CREATE_EXAMPLES = ("crosstally ledger create people.ledger --schema people.schema.json --epsilon 3",)
-SHOW_EXAMPLES = ("crosstally ledger show people.ledger",)
-VERIFY_EXAMPLES = (
-    "crosstally ledger verify people.ledger",
-    'crosstally ledger verify people.ledger --anchor "$(cat people.anchor)"',
-)
-RAISE_EXAMPLES = ("crosstally ledger raise people.ledger --epsilon 5",)
-ANCHOR_EXAMPLES = ("crosstally ledger anchor people.ledger > elsewhere/people.anchor",)
-EXPORT_EXAMPLES = ("crosstally ledger export people.ledger release-1f2e3d4c -o people.release.parquet",)
+EXAMPLES = {
+    "create": ("crosstally ledger create people.ledger --schema people.schema.json --epsilon 3",),
+    "show": ("crosstally ledger show people.ledger",),
+    "verify": (
+        "crosstally ledger verify people.ledger",
+        'crosstally ledger verify people.ledger --anchor "$(cat people.anchor)"',
+    ),
+    "export": ("crosstally ledger export people.ledger release-1f2e3d4c -o people.release.parquet",),
+    "raise_": ("crosstally ledger raise people.ledger --epsilon 5",),
+    "anchor": ("crosstally ledger anchor people.ledger > elsewhere/people.anchor",),
+}
 
 LedgerFile = Annotated[Path, typer.Argument(metavar="LEDGER", help="A ledger file.")]
 
@@ -55,7 +47,7 @@ LedgerFile = Annotated[Path, typer.Argument(metavar="LEDGER", help="A ledger fil
 def create(
     ledger: Annotated[Path, typer.Argument(metavar="LEDGER", help="The file to create.")],
     *,
-    schema: Annotated[Path, typer.Option(metavar="FILE", help="The reviewed schema of the table.")],
+    schema: Annotated[Path, option("FILE", "The reviewed schema of the table.")],
     budget: BudgetOptions,
     neighbours: Relation = None,
     json: Json = False,
@@ -65,7 +57,6 @@ def create(
 
     Use one ledger for one group of people: a second ledger does not undo what was already spent.
     """
-    from crosstally.cli.output.screen import people
     from crosstally.privacy.ledger import Ledger
 
     read = Schema.load(schema)
@@ -80,7 +71,6 @@ def create(
 
 def show(ledger: LedgerFile, *, json: Json = False) -> None:
     """Show what may be spent, what was spent, and on what."""
-    from crosstally.cli.output.screen import amount, data, facts, grid, joined, printable
     from crosstally.privacy.ledger import Ledger, State
 
     opened = Ledger.open(ledger, read_only=True)
@@ -121,10 +111,7 @@ def verify(
     *,
     anchor: Annotated[
         str | None,
-        typer.Option(
-            metavar="TEXT",
-            help="What `ledger anchor` printed earlier: detects a ledger that was replaced by an older copy.",
-        ),
+        option("TEXT", "What `ledger anchor` printed earlier: detects a ledger that was replaced by an older copy."),
     ] = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -133,7 +120,6 @@ def verify(
 
     The exit code is 1 if it is not.
     """
-    from crosstally.cli.output.screen import number_of, people, print_json
     from crosstally.privacy.ledger import Ledger
 
     if not ledger.is_file():
@@ -156,20 +142,16 @@ def export(
     ledger: LedgerFile,
     key: Annotated[str, typer.Argument(metavar="KEY", help="The name of a spend, as `ledger show` lists it.")],
     *,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The release file to write.")],
+    output: Annotated[Path, option("FILE", "The release file to write.", "--output", "-o")],
     rows: Rows = None,
     rows_are_units: Annotated[
         bool,
-        typer.Option(
-            "--rows-are-units",
-            help="Repeat this assertion if the release was made with it; the ledger does not keep it.",
-        ),
+        flag("Repeat this assertion if the release was made with it; the ledger does not keep it.", "--rows-are-units"),
     ] = False,
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
     """Write the release of an earlier spend again, from the numbers that the ledger keeps. Free."""
-    from crosstally.cli.output.screen import number_of, people
     from crosstally.plans.plan import spent_by
     from crosstally.plans.request import stage_keys
     from crosstally.privacy.ledger import Ledger
@@ -210,7 +192,6 @@ def raise_(
     quiet: Quiet = False,
 ) -> None:
     """Raise the cap. This weakens the promise to everybody in the data, and the ledger keeps a record of it."""
-    from crosstally.cli.output.screen import amount, people
     from crosstally.privacy.ledger import Ledger
 
     opened = Ledger.open(ledger)
@@ -224,14 +205,12 @@ def raise_(
 
 def anchor(ledger: LedgerFile) -> None:
     """Print the last hash. Keep it elsewhere: with it, `ledger verify --anchor` detects an older copy."""
-    from crosstally.cli.output.screen import data
     from crosstally.privacy.ledger import Ledger
 
     data().print(Ledger.open(ledger, read_only=True).anchor)
 
 
 def _print(ledger: Ledger) -> None:
-    from crosstally.cli.output.screen import print_json
 
     print_json(
         {

@@ -18,18 +18,34 @@ from crosstally.cli.options import (
     PlanOptions,
     Quiet,
     Relation,
+    budget_option,
     check_output,
     check_reviewed,
+    flag,
+    option,
 )
-from crosstally.errors import BudgetError, CrosstallyError, SchemaError
+from crosstally.cli.output.screen import (
+    Screen,
+    chosen_row,
+    count,
+    data,
+    grid,
+    number_of,
+    people,
+    print_json,
+    printable,
+    progress,
+    tenths,
+)
+from crosstally.errors import BudgetError, SchemaError
+from crosstally.exports.formats import known
+from crosstally.platform_files import writing
 from crosstally.schema import Schema
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from crosstally.cli.output.screen import Screen
     from crosstally.plans.plan import Plan
-    from crosstally.privacy.ledger import Ledger
     from crosstally.strategies.advice import Advice
     from crosstally.strategies.planner import Comparison
     from crosstally.strategies.proposal import Proposal
@@ -45,20 +61,13 @@ EXAMPLES = (
 _MOST_ORDERS = 4  # columns of errors: more do not fit
 
 TargetError = Annotated[
-    float | None,
-    typer.Option(
-        metavar="COUNT",
-        rich_help_panel="Privacy budget",
-        help="Instead of a budget: find the least ε that gives this RMS error.",
-    ),
+    float | None, budget_option("COUNT", "Instead of a budget: find the least ε that gives this RMS error.")
 ]
 AboutRows = Annotated[
-    int | None,
-    typer.Option(metavar="N", min=0, help="About how many rows there are, to show errors as a share of them."),
+    int | None, option("N", "About how many rows there are, to show errors as a share of them.", min=0)
 ]
 PlanOutput = Annotated[
-    Path | None,
-    typer.Option("--output", "-o", metavar="FILE", help="Save the chosen plan, for approval and for `release --plan`."),
+    Path | None, option("FILE", "Save the chosen plan, for approval and for `release --plan`.", "--output", "-o")
 ]
 
 
@@ -70,23 +79,21 @@ def plan(
     neighbours: Relation = None,
     wanted: PlanOptions,
     rows: AboutRows = None,
-    ledger: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The ledger that would pay; the plan says whether it can.")
-    ] = None,
+    ledger: Annotated[Path | None, option("FILE", "The ledger that would pay; the plan says whether it can.")] = None,
     output: PlanOutput = None,
     strategies: Annotated[
-        bool, typer.Option("--compare", help="Show what every strategy would measure, not only the chosen one.")
+        bool, flag("Show what every strategy would measure, not only the chosen one.", "--compare")
     ] = False,
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Print the error to expect and what would change it most. Free: no data is read."""
-    from crosstally.cli.output.screen import print_json, progress
+    from crosstally.privacy.ledger import Ledger
     from crosstally.strategies.planner import read_strategies
 
     read = _load(schema)
-    payer = _payer(ledger)
+    payer = None if ledger is None else Ledger.open(ledger)
     if output is not None:
         check_output(output, force=force)
         check_reviewed(read, schema)
@@ -100,7 +107,8 @@ def plan(
             payer.check_left(found.chosen)
         advice = found.advice()
     if output is not None:
-        _save(found.chosen, output)
+        with writing(output):
+            found.chosen.save(output)
     if json:
         print_json(comparison_json(found, advice))
     else:
@@ -124,7 +132,6 @@ def _proposal(
     rows: int | None,
 ) -> Proposal:
     """The release that the options describe; with a target for the error, the least epsilon that reaches it."""
-    from crosstally.cli.output.screen import progress
     from crosstally.strategies.planner import solve_epsilon
     from crosstally.strategies.proposal import Proposal
 
@@ -177,20 +184,6 @@ def _load(path: Path) -> Schema:
         raise SchemaError(f"{error}; a plan needs a schema: if these are rows, draft one with {draft}") from None
 
 
-def _payer(path: Path | None) -> Ledger | None:
-    """The ledger that would pay; None where none is named."""
-    from crosstally.privacy.ledger import Ledger
-
-    return None if path is None else Ledger.open(path)
-
-
-def _save(chosen: Plan, output: Path) -> None:
-    try:
-        chosen.save(output)
-    except OSError as error:
-        raise CrosstallyError(f"cannot write {str(output)!r}: {error.strerror}") from None
-
-
 def comparison_json(found: Comparison, advice: Sequence[Advice]) -> dict[str, Any]:
     """A comparison as JSON, with the expected error and what would change it."""
     return {
@@ -206,8 +199,8 @@ def comparison_json(found: Comparison, advice: Sequence[Advice]) -> dict[str, An
                 "covers": seen.covers,
                 "tables": len(seen.requests),
                 "cells": seen.cells,
-                "rms_error": None if math.isnan(seen.rms_error) else seen.rms_error,
-                "score": None if math.isnan(seen.score) else seen.score,
+                "rms_error": known(seen.rms_error),
+                "score": known(seen.score),
                 "later": [rule.to_dict() for rule in each.later],
             }
             for each, seen in zip(found.plans, found.outlooks, strict=True)
@@ -219,7 +212,7 @@ def comparison_json(found: Comparison, advice: Sequence[Advice]) -> dict[str, An
                 "kind": each.kind.value,
                 "change": each.alternative.change,
                 "options": list(each.alternative.options),
-                "times": _number(each.times),
+                "times": known(each.times),
                 "expected": _expected_json(each.after),
             }
             for each in advice
@@ -230,23 +223,17 @@ def comparison_json(found: Comparison, advice: Sequence[Advice]) -> dict[str, An
 def _expected_json(expected: ExpectedError) -> dict[str, Any]:
     return {
         "attributes": expected.order,
-        "error": _number(expected.error),
+        "error": known(expected.error),
         "cells": expected.cells,
-        "share": _number(expected.share),
+        "share": known(expected.share),
         "verdict": expected.verdict,
-        "likely": _number(expected.likely),
-        "at_best": _number(expected.at_best),
+        "likely": known(expected.likely),
+        "at_best": known(expected.at_best),
     }
-
-
-def _number(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def comparison_table(found: Comparison) -> Table:
     """One row for each strategy, the chosen one marked: the typical error of tables, by number of attributes."""
-    from crosstally.cli.output.screen import chosen_row, count, grid, tenths
-
     orders = list(found.outlook.order_errors)[:_MOST_ORDERS]
     table = grid("", "strategy", "tables", "numbers", *(f"{order}-way" for order in orders), left=2)
 
@@ -263,7 +250,6 @@ def comparison_table(found: Comparison) -> Table:
 
 def _show(found: Comparison, advice: Sequence[Advice], *, strategies: bool) -> None:
     """Print the expected error in words, what would change it, and, if asked for, a table of all strategies."""
-    from crosstally.cli.output.screen import data, number_of, printable
     from crosstally.releases.statement import caveats
 
     chosen, screen = found.chosen, data()
@@ -300,7 +286,6 @@ def _as_options(advice: Advice) -> str:
 
 
 def _show_strategies(found: Comparison, screen: Screen) -> None:
-    from crosstally.cli.output.screen import printable
 
     screen.print()
     screen.put_table(comparison_table(found))
@@ -349,8 +334,6 @@ def _tell(
     payment: Sequence[str],
 ) -> None:
     """Print the command that runs exactly what was planned."""
-    from crosstally.cli.output.screen import people
-
     screen, chosen = people(), found.chosen
     if chosen.schema.draft:
         screen.say("The schema is a draft: review it and remove its draft mark before a release.")

@@ -27,7 +27,9 @@ from crosstally.cli.options import (
     Rows,
     check_output,
     check_reviewed,
+    option,
 )
+from crosstally.cli.output.screen import amount, facts, number_of, people, print_json, progress, progress_of_reading
 from crosstally.cli.source_options import ReadingOptions, SourceOptions, settled
 from crosstally.errors import CrosstallyError, LedgerError, PlanError, SchemaError, SourceError
 from crosstally.schema import Schema
@@ -57,36 +59,26 @@ class ReleaseOptions:
     """The files that a release reads and writes."""
 
     schema: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="The reviewed schema; with --plan, only to say how to read the source."),
+        Path | None, option("FILE", "The reviewed schema; with --plan, only to say how to read the source.")
     ] = None
     plan: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="An approved plan to run exactly, instead of options for budget and tables."),
+        Path | None, option("FILE", "An approved plan to run exactly, instead of options for budget and tables.")
     ] = None
     ledger: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="The ledger that pays; it must exist. By default SOURCE.ledger, created if need be."
-        ),
+        option("FILE", "The ledger that pays; it must exist. By default SOURCE.ledger, created if need be."),
     ] = None
     key: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TEXT", help="A name for this spend. Repeating a name repeats the numbers and costs nothing."
-        ),
+        str | None, option("TEXT", "A name for this spend. Repeating a name repeats the numbers and costs nothing.")
     ] = None
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="The release file; by default beside the source."),
+        Path | None, option("FILE", "The release file; by default beside the source.", "--output", "-o")
     ] = None
     parts: Annotated[
-        list[str] | None,
-        typer.Option(metavar="GLOB", help="Instead of SOURCE: all files that `crosstally part` wrote for --plan."),
+        list[str] | None, option("GLOB", "Instead of SOURCE: all files that `crosstally part` wrote for --plan.")
     ] = None
     work_dir: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="The folder for the encoded rows while a plan in stages runs."),
+        Path | None, option("FOLDER", "The folder for the encoded rows while a plan in stages runs.")
     ] = None
 
 
@@ -111,7 +103,7 @@ def release(
 
     The command checks everything that can fail before it spends anything.
     """
-    from crosstally.cli.output.screen import progress
+    from crosstally.pipeline import run
 
     paths, reading, silent = source or [], written.reading(), quiet or json
     found = _rows(paths, files, database, reading)
@@ -129,10 +121,13 @@ def release(
             approved = proposal.compared(read, wanted.strategies(), currency=currency).chosen
     key = f"release-{secrets.token_hex(4)}" if files.key is None else files.key
     with _paying(approved, paths, files.ledger) as account:
-        measure = partial(
-            _measure, found, approved, read, account, rows=rows, key=key, quiet=silent, work_dir=files.work_dir
-        )
-        released = settled(lambda each: measure(reading=each), reading, quiet=silent)
+        measure = partial(run, schema=read, rows=rows, ledger=account.ledger, key=key, work_dir=files.work_dir)
+
+        def measured(reading: Reading) -> Release:
+            with progress_of_reading("counting", found, quiet=silent) as tell:
+                return measure(found, approved, reading=reading, progress=tell)
+
+        released = settled(measured, reading, quiet=silent)
         _save(released, target, account, key)
         if json:
             _print_summary(released, account, target, key)
@@ -227,25 +222,22 @@ def _paying(plan: Plan, source: list[str], given: Path | None) -> Iterator[_Acco
 
     A ledger that is named exists: a misspelt name would open an account with a cap of its own for the same people.
     """
-    path = given or _default_ledger(source)
-    account = _open_account(path, plan, exists=given is not None or path.exists())
-    try:
-        yield account
-    finally:
-        if account.created:
-            account.ledger.remove_unused()
-
-
-def _open_account(path: Path, plan: Plan, *, exists: bool) -> _Account:
     from crosstally.privacy.ledger import Ledger
 
-    if exists:
-        return _Account(Ledger.open(path, before_charge=before_charge), path, created=False)
-    check_output(path, force=False)
-    created = Ledger.create(
-        path, schema=plan.schema, budget=plan.budget, neighbours=plan.neighbours, before_charge=before_charge
-    )
-    return _Account(created, path, created=True)
+    path = given or _default_ledger(source)
+    created = given is None and not path.exists()
+    if created:
+        check_output(path, force=False)
+        ledger = Ledger.create(
+            path, schema=plan.schema, budget=plan.budget, neighbours=plan.neighbours, before_charge=before_charge
+        )
+    else:
+        ledger = Ledger.open(path, before_charge=before_charge)
+    try:
+        yield _Account(ledger, path, created)
+    finally:
+        if created:
+            ledger.remove_unused()
 
 
 def _default_ledger(source: list[str]) -> Path:
@@ -276,35 +268,6 @@ def _beside(source: list[str], ending: str, option: str) -> Path:
 # Spend and save
 
 
-def _measure(
-    source: Any,
-    plan: Plan,
-    schema: Schema | None,
-    account: _Account,
-    *,
-    reading: Reading,
-    rows: int | None,
-    key: str,
-    quiet: bool,
-    work_dir: Path | None,
-) -> Release:
-    from crosstally.cli.output.screen import progress_of_reading
-    from crosstally.pipeline import run
-
-    with progress_of_reading("counting", source, quiet=quiet) as tell:
-        return run(
-            source,
-            plan,
-            schema=schema,
-            rows=rows,
-            ledger=account.ledger,
-            key=key,
-            reading=reading,
-            progress=tell,
-            work_dir=work_dir,
-        )
-
-
 def _save(released: Release, target: Path, account: _Account, key: str) -> None:
     """Write the file; if that fails, say how to write it again without paying again."""
     try:
@@ -320,7 +283,6 @@ def _save(released: Release, target: Path, account: _Account, key: str) -> None:
 
 
 def _print_summary(released: Release, account: _Account, target: Path, key: str) -> None:
-    from crosstally.cli.output.screen import print_json
     from crosstally.releases.publication import rows_in_doubt
 
     cost, remaining, _ = account.standing(key)
@@ -342,7 +304,6 @@ def _print_summary(released: Release, account: _Account, target: Path, key: str)
 
 
 def _tell_summary(released: Release, account: _Account, target: Path, key: str) -> None:
-    from crosstally.cli.output.screen import amount, facts, number_of, people
     from crosstally.releases.publication import rows_in_doubt
     from crosstally.releases.statement import caveats
 

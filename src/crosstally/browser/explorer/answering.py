@@ -20,14 +20,14 @@ from crosstally.answers.marginal import USUAL_LEVEL, Marginal
 from crosstally.answers.uncertainty import Bounds, LinearLaw
 from crosstally.browser.explorer.solver import PLACES, Worker
 from crosstally.errors import PlanError, ReleaseError
-from crosstally.exports.csv_table import columns_csv, columns_json
+from crosstally.exports.csv_table import sql_file
 from crosstally.query.question import Question, Where
 from crosstally.releases import Release, open_release
 from crosstally.sql import answer_sql
 from crosstally.typing import Floats
 
 __all__ = [
-    "LARGE", "MOST", "Meter", "ReleaseFile", "TooDearError", "opened", "price", "solved", "sql_text", "table_bytes",
+    "LARGE", "MOST", "Meter", "ReleaseFile", "TooDearError", "opened", "price", "solved", "sql_bytes", "table_bytes",
     "workers",
 ]  # fmt: skip
 
@@ -179,14 +179,11 @@ def _computed(table: Marginal, level: float) -> Marginal:
     return replace(table, uncertainty=Bounds(ends=ends, error=_At(own.std_error, {})))
 
 
-def sql_text(source: ReleaseFile | Release, statement: str, name: str, level: float) -> str:
-    """The answer to a statement as a text; every table that it needs is priced before it is computed."""
+def sql_bytes(source: ReleaseFile | Release, statement: str, name: str, level: float) -> bytes:
+    """The answer to a statement as a file; every table that it needs is priced before it is computed."""
     release = opened(source)
     caption = str(release.statement)
-    answer = answer_sql(statement, release.schema, Meter(release), level=level, caption=caption)
-    if name == "csv":
-        return columns_csv(answer.columns)
-    return columns_json(answer.columns, {"level": level, "source": caption})
+    return sql_file(answer_sql(statement, release.schema, Meter(release), level=level, caption=caption), name)
 
 
 def table_bytes(found: tuple[Marginal, Marginal]) -> int:
