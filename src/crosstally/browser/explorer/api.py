@@ -19,7 +19,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from crosstally.analysis.regrouping import AS_IT_IS, Regrouping, is_regrouping, read_regrouping
 from crosstally.browser.common.site import texts_of
-from crosstally.browser.explorer.answering import MOST, sql_text
+from crosstally.browser.explorer.answering import MOST, sql_bytes
 from crosstally.browser.explorer.problems import HttpProblem
 from crosstally.browser.explorer.served import AT_ONCE, FORMATS, STREAMED, Served
 from crosstally.browser.explorer.view import read_level
@@ -92,7 +92,7 @@ class _Answers:
         tag = served.tag("metadata")
         if _known(request, tag):
             return _unchanged(tag)
-        found = json_stat_metadata(served.release.schema, label=_title(served), source=_source(served))
+        found = json_stat_metadata(served.release.schema, label=served.title, source=_source(served))
         return JSONResponse(found, headers=_kept(tag))
 
     def data(self, request: Request, table: str) -> Response:
@@ -115,8 +115,8 @@ class _Answers:
         if _known(request, tag):
             return _unchanged(tag)
 
-        work = partial(sql_text, self.served.source, statement, name, level)
-        body = self.served.run(("sql", statement, name, level), work, lambda found: 2 * len(found), "sql")
+        work = partial(sql_bytes, self.served.source, statement, name, level)
+        body = self.served.run(("sql", statement, name, level), work, len, "sql")
         return Response(body, media_type=_SQL_TYPES[name], headers=_kept(tag))
 
 
@@ -136,7 +136,7 @@ def file_response(
     tag = served.tag("data", *names, "", condition, name, str(level), *(f"{k}={v}" for k, v in regrouping.pairs()))
     if _known(request, tag):
         return _unchanged(tag)
-    marginal = served.table(names, condition, level, kind, regrouping)
+    marginal, _ = served.tables(names, condition, level, kind, regrouping)
     cells = marginal.values.size
     asked = Written(marginal, level, whole=served.release.schema)
     file = f"{'-'.join([served.name, *names])[:80]}.{kind.ending}"
@@ -252,11 +252,6 @@ def _check_table(served: Served, table: str) -> None:
 # What is said about the table
 
 
-def _title(served: Served) -> str:
-    about = served.release.schema.about
-    return about.title if about is not None and about.title else served.name
-
-
 def _source(served: Served) -> str:
     return str(served.release.statement)
 
@@ -266,7 +261,7 @@ def _table(served: Served) -> dict[str, Any]:
     return {
         "type": "Table",
         "id": served.name,
-        "label": _title(served),
+        "label": served.title,
         "description": " ".join(served.release.statement.plain(served.release.schema)),
         "source": _source(served),
         "variableNames": list(served.release.schema.names),
@@ -344,7 +339,7 @@ def _sql_parameters() -> list[dict[str, Any]]:
 
 def document(served: Served, openapi: dict[str, Any]) -> str:
     """The OpenAPI document, with the title of this release and the name of its table."""
-    openapi["info"]["title"] = f"crosstally: {_title(served)}"
+    openapi["info"]["title"] = f"crosstally: {served.title}"
     for path in openapi["paths"].values():
         for parameter in path["get"].get("parameters", []):
             if parameter["in"] == "path":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from itertools import groupby, product
 
@@ -22,7 +22,6 @@ __all__ = [
     "MAX_SHOWN",
     "Grid",
     "GridCell",
-    "GridRow",
     "cells_markup",
     "grid",
     "joined",
@@ -46,22 +45,17 @@ class GridCell:
     reliability: Reliability
 
 
-@dataclass(frozen=True, slots=True)
-class GridRow:
-    """A row: its labels, one for each attribute on rows, and its cells."""
-
-    labels: tuple[str, ...]
-    cells: tuple[GridCell, ...]
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Grid:
-    """The rows shown, of ``all_rows``; ``left_out`` is the share of what is counted that the others hold."""
+    """The cells of each row shown, by its labels, of ``all_rows``.
+
+    ``left_out`` is the share of what is counted that the other rows hold.
+    """
 
     row_names: tuple[str, ...]
     column_names: tuple[str, ...]
     column_labels: tuple[tuple[str, ...], ...]
-    rows: tuple[GridRow, ...]
+    rows: Mapping[tuple[str, ...], tuple[GridCell, ...]]
     _: KW_ONLY
     all_rows: int
     left_out: float
@@ -84,7 +78,7 @@ class Grid:
     @property
     def intervals(self) -> bool:
         """Whether any interval is known."""
-        return any(math.isfinite(cell.low) for row in self.rows for cell in row.cells)
+        return any(math.isfinite(cell.low) for row in self.rows.values() for cell in row)
 
 
 def grid(marginal: Marginal, shown: Marginal, view: TableView) -> Grid:
@@ -103,16 +97,16 @@ def grid(marginal: Marginal, shown: Marginal, view: TableView) -> Grid:
         view.rows,
         view.columns,
         column_labels,
-        tuple(_row(row_labels[i], values[i], low[i], high[i], classes[i]) for i in order),
+        {row_labels[i]: _cells(values[i], low[i], high[i], classes[i]) for i in order},
         all_rows=shape[0],
         left_out=float(left / counts.sum()) if counts.sum() else 0.0,
         shares=view.show is not Show.COUNT,
     )
 
 
-def _row(labels: tuple[str, ...], *columns: NDArray[np.generic]) -> GridRow:
+def _cells(*columns: NDArray[np.generic]) -> tuple[GridCell, ...]:
     cells = zip(*(column.tolist() for column in columns), strict=True)
-    return GridRow(labels, tuple(GridCell(value, low, high, PUBLISHED[place]) for value, low, high, place in cells))
+    return tuple(GridCell(value, low, high, PUBLISHED[place]) for value, low, high, place in cells)
 
 
 def _order(counts: Floats, view: TableView) -> NDArray[np.intp]:

@@ -96,7 +96,7 @@ def specification(
     theme: Theme = LIGHT,
 ) -> dict[str, Any]:
     """The Vega-Lite specification of a chart."""
-    rows, columns = _names([joined(row.labels) for row in grid.rows]), _names(list(map(joined, grid.column_labels)))
+    rows, columns = _names(list(map(joined, grid.rows))), _names(list(map(joined, grid.column_labels)))
     records = [
         {
             "row": rows[i],
@@ -108,8 +108,8 @@ def specification(
             "class": cell.reliability.key,
             "text": number_text(cell.value, shares=grid.shares) + f" {SIGNS[cell.reliability]}".rstrip(),
         }
-        for i, row in enumerate(grid.rows)
-        for j, cell in enumerate(row.cells)
+        for i, row in enumerate(grid.rows.values())
+        for j, cell in enumerate(row)
     ]
     lines = text("chart.interval", percent=percent_text(level)) if kind is Chart.BARS else ""
     known = lines if grid.intervals else text("chart.no_interval")
@@ -200,7 +200,7 @@ def _bars(grid: Grid, rows: list[str], columns: list[str], quantity: str, theme:
 
 def _tiles(grid: Grid, rows: list[str], columns: list[str], quantity: str, theme: Theme) -> dict[str, Any]:
     down = _down(grid, rows, theme.narrow)
-    values = [cell.value for row in grid.rows for cell in row.cells if math.isfinite(cell.value)]
+    values = [cell.value for row in grid.rows.values() for cell in row if math.isfinite(cell.value)]
     low, high = min(values, default=0.0), max(values, default=1.0)
     longest = max(map(len, columns), default=1)
     wide = max(34, min(72, round((240 if theme.narrow else 560) / len(columns))))

@@ -8,7 +8,7 @@ import math
 import shlex
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from crosstally.checks import optional
 from crosstally.releases.expected import expected_errors
 from crosstally.releases.release import Release
 from crosstally.releases.statement import installed_versions
-from crosstally.reliability import PUBLISHED, Reliability
+from crosstally.reliability import PUBLISHED
 from crosstally.schema import Attribute, Schema
 
 __all__ = ["release_page", "strongest_associations"]
@@ -43,30 +43,6 @@ _WIDTH = 380  # of the bars, in pixels
 _DOTS = dict(zip(PUBLISHED, ("●●●", "●●○", "●○○", "?"), strict=True))  # they tell without colour
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ValueLine:
-    """A value and its count, as they are shown."""
-
-    label: str
-    count: str
-    low: str
-    high: str
-    share: str
-    reliability: Reliability
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
-    """An attribute: its picture and the numbers in it."""
-
-    number: int
-    attribute: Attribute
-    picture: str
-    note: str
-    lines: tuple[ValueLine, ...]
-    left_out: int
-
-
 def release_page(release: Release, *, digest: str | None = None, file_name: str = "people.release.parquet") -> str:
     """The page, as HTML that loads nothing.
 
@@ -79,7 +55,7 @@ def release_page(release: Release, *, digest: str | None = None, file_name: str 
     markup = optional("markupsafe", extra="pages").Markup
     sections = list(_sections(release))
     pairs, measured_pairs = strongest_associations(release, _ASSOCIATIONS)
-    found = Counter(line.reliability for section in sections for line in section.lines)
+    found = Counter(line["reliability"] for section in sections for line in section["lines"])
     about = release.schema.about
     style = templates.loader.get_source(templates, "page.css")[0]
     page = templates.get_template("release.html").render(
@@ -93,7 +69,7 @@ def release_page(release: Release, *, digest: str | None = None, file_name: str 
         counted=release.schema.counted,
         numbers=f"{sum(each.values.size for each in release.measurements):,}",
         sections=sections,
-        pairs=[(names, _decimals(each.value)) for names, each in pairs],
+        pairs=[(names, f"{each.value:.2f}") for names, each in pairs],
         measured_pairs=measured_pairs,
         dots=_DOTS,
         reliabilities=[(each, found[each]) for each in PUBLISHED if found[each]],
@@ -156,7 +132,8 @@ def _rows(release: Release) -> str:
     return text("rows_between", rows=_count(float(total.values)), low=_count(float(low)), high=_count(float(high)))
 
 
-def _sections(release: Release) -> Iterator[Section]:
+def _sections(release: Release) -> Iterator[dict[str, Any]]:
+    """For each attribute its picture and the numbers in it."""
     schema = release.schema
     answers = release.marginals([(name,) for name in schema.names])
     for number, (attribute, answer) in enumerate(zip(schema.attributes, answers, strict=True), start=1):
@@ -165,8 +142,14 @@ def _sections(release: Release) -> Iterator[Section]:
         picture = _picture(attribute, answer, (low, high), shown)
         lines = tuple(_lines(answer, low, high, _most_frequent(answer, _LISTED)))
         note = "" if len(shown) == attribute.size else text("top_values", shown=len(shown), all=f"{attribute.size:,}")
-        left_out = attribute.size - len(lines)
-        yield Section(number=number, attribute=attribute, picture=picture, note=note, lines=lines, left_out=left_out)
+        yield {
+            "number": number,
+            "attribute": attribute,
+            "picture": picture,
+            "note": note,
+            "lines": lines,
+            "left_out": attribute.size - len(lines),
+        }
 
 
 def _most_frequent(answer: Marginal, number: int) -> NDArray[np.intp]:
@@ -193,19 +176,20 @@ def _spare(schema: Schema) -> int:
     return min(60, 4 + 2 * max(map(len, schema.attributes[0].labels)))
 
 
-def _lines(answer: Marginal, low: Any, high: Any, shown: NDArray[np.intp]) -> Iterator[ValueLine]:
+def _lines(answer: Marginal, low: Any, high: Any, shown: NDArray[np.intp]) -> Iterator[dict[str, Any]]:
+    """For each value its count, as they are shown."""
     total, labels = float(answer.values.sum()), answer.schema.attributes[0].labels
     classes = reliability_classes(answer)
     for code in shown.tolist():
         value, ends = float(answer.values[code]), (float(low[code]), float(high[code]))
-        yield ValueLine(
-            label=labels[code],
-            count=_count(value),
-            low=_count(ends[0]),
-            high=_count(ends[1]),
-            share=f"{100 * value / total:.1f}%" if total > 0 else "?",
-            reliability=PUBLISHED[classes[code]],
-        )
+        yield {
+            "label": labels[code],
+            "count": _count(value),
+            "low": _count(ends[0]),
+            "high": _count(ends[1]),
+            "share": f"{100 * value / total:.1f}%" if total > 0 else "?",
+            "reliability": PUBLISHED[classes[code]],
+        }
 
 
 def _citation(release: Release, digest: str | None) -> str:
@@ -223,10 +207,6 @@ def _citation(release: Release, digest: str | None) -> str:
 
 def _count(number: float) -> str:
     return f"{round(number) or 0:,}" if math.isfinite(number) else "?"
-
-
-def _decimals(number: float) -> str:
-    return f"{number:.2f}"
 
 
 def _significant(number: float) -> str:

@@ -38,21 +38,6 @@ class LabelLine:
         """Whether it is a label that so few people have that it may tell of one."""
         return self.kind != "rule" and self.is_few
 
-    @property
-    def shown_rows(self) -> str:
-        """The rows for people."""
-        return f"{self.rows:,}"
-
-    @property
-    def shown_share(self) -> str:
-        """The share of all rows for people."""
-        return f"{self.share:.1%}"
-
-    @property
-    def bar(self) -> str:
-        """The length of a bar of at most 100."""
-        return f"{100 * self.share:.2f}"
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Card:
