@@ -12,33 +12,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from functools import cache, partial
+from importlib import import_module
 from inspect import cleandoc
-from types import FunctionType, ModuleType
+from types import FunctionType
 from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
 from crosstally import __version__
 from crosstally.budget import fraction_of_text
-from crosstally.cli import (
-    ask,
-    collect,
-    demo,
-    inspect,
-    interrupts,
-    laboratory,
-    ledger,
-    page,
-    part,
-    plan,
-    release,
-    review,
-    schema,
-    serve,
-    sql,
-    synth,
-    table,
-)
+from crosstally.cli import interrupts, laboratory
 from crosstally.cli.interrupts import no_core_dumps, tell_of_compiling
 from crosstally.cli.options import CheckFailedError, with_groups
 from crosstally.cli.output.encoding import prepare_streams, without_codes
@@ -97,12 +80,12 @@ def _add(group: typer.Typer, function: Callable[..., None], examples: Sequence[s
     group.command(name, help=words, epilog=_examples(*examples), rich_help_panel=panel)(with_groups(function))
 
 
-def _add_from(module: ModuleType, group: typer.Typer, panel: str | None = None) -> None:
-    """Add the commands of a module: those that it has examples of, or the one that has the module's name."""
-    found = module.EXAMPLES
-    commands = found if isinstance(found, dict) else {module.__name__.rpartition(".")[2]: found}
-    for name, examples in commands.items():
-        _add(group, getattr(module, name), examples, panel)
+def _add_from(name: str, group: typer.Typer, panel: str | None = None) -> None:
+    """Add the commands of a module of this package: those that it has examples of, or the one of the same name."""
+    module = import_module(f"crosstally.cli.{name}")
+    commands = module.EXAMPLES if isinstance(module.EXAMPLES, dict) else {name: module.EXAMPLES}
+    for each, examples in commands.items():
+        _add(group, getattr(module, each), examples, panel)
 
 
 def _list(name: str, panel: str) -> None:
@@ -118,20 +101,20 @@ def _group(name: str, words: str, panel: str) -> typer.Typer:
 
 _BEFORE, _SPEND, _READ = "Before anything is spent", "Spend", "Read, for anyone"
 
-_add_from(demo, app, "Start here")
+_add_from("demo", app, "Start here")
 _schema = _group("schema", "Describe the columns of a table and whom to protect: draft, check, review.", _BEFORE)
-_add_from(schema, _schema)
-_add_from(review, _schema)
-_add_from(plan, app, _BEFORE)
+_add_from("schema", _schema)
+_add_from("review", _schema)
+_add_from("plan", app, _BEFORE)
 _list("calibrate", _BEFORE)
 _list("compare", _BEFORE)
-for _module in (part, release, ask):
-    _add_from(_module, app, _SPEND)
-_add_from(ledger, _group("ledger", "Keep a record of what was spent: create, show, verify, raise, export.", _SPEND))
+for _name in ("part", "release", "ask"):
+    _add_from(_name, app, _SPEND)
+_add_from("ledger", _group("ledger", "Keep a record of what was spent: create, show, verify, raise, export.", _SPEND))
 _local = "Collect tables from people who keep their rows: plan, tokens, report, simulate, release."
-_add_from(collect, _group("collect", _local, _SPEND))
-for _module in (table, sql, synth, page, serve, inspect):
-    _add_from(_module, app, _READ)
+_add_from("collect", _group("collect", _local, _SPEND))
+for _name in ("table", "sql", "synth", "page", "serve", "inspect"):
+    _add_from(_name, app, _READ)
 _list("reproduce", "Research")
 _list("audit", "Research")
 

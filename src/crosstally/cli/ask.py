@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -40,33 +39,21 @@ Words = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForeignOptions:
-    """Answers from elsewhere."""
-
-    foreign: Annotated[
-        Path | None,
-        option(
-            "CSV",
-            "Noisy answers from elsewhere to use too: question, value, variance, origin. The budget does not "
-            "cover them.",
-        ),
-    ] = None
-    foreign_covariance: Annotated[
-        Path | None,
-        option(
-            "CSV",
-            "The covariance of these answers' noise, where it is correlated: numbers alone, a line for each "
-            "answer. The file of answers then has no column variance.",
-        ),
-    ] = None
-
-    def add_to(self, notebook: Notebook) -> None:
-        """Let a notebook use them too."""
-        if self.foreign is not None:
-            notebook.add_file(self.foreign, covariance=self.foreign_covariance)
-        elif self.foreign_covariance is not None:
-            raise QueryError("--foreign-covariance belongs to the answers of --foreign, which is missing")
+Foreign = Annotated[
+    Path | None,
+    option(
+        "CSV",
+        "Noisy answers from elsewhere to use too: question, value, variance, origin. The budget does not cover them.",
+    ),
+]
+Covariance = Annotated[
+    Path | None,
+    option(
+        "CSV",
+        "The covariance of these answers' noise, where it is correlated: numbers alone, a line for each answer. The "
+        "file of answers then has no column variance.",
+    ),
+]
 
 
 def ask(
@@ -82,7 +69,8 @@ def ask(
     schema: Annotated[
         Path | None, option("FILE", "The steward's schema, needed where it says how to read the source.")
     ] = None,
-    elsewhere: ForeignOptions,
+    foreign: Foreign = None,
+    foreign_covariance: Covariance = None,
     rows: Rows = None,
     key: Annotated[
         str | None, option("TEXT", "A name for this spend. Repeating a name repeats the answer and costs nothing.")
@@ -103,7 +91,10 @@ def ask(
         raise QueryError(f"a source and one question are needed, the question in quotes; got {len(words)} arguments")
     read = None if schema is None else Schema.load(schema)
     notebook = open_notebook(Ledger.open(ledger, before_charge=before_charge), rows=rows, schema=read)
-    elsewhere.add_to(notebook)
+    if foreign is not None:
+        notebook.add_file(foreign, covariance=foreign_covariance)
+    elif foreign_covariance is not None:
+        raise QueryError("--foreign-covariance belongs to the answers of --foreign, which is missing")
     if error is not None:
         _show_price(notebook, question, error, json=json)
         return

@@ -6,7 +6,6 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from crosstally.budget import decimal_text
 from crosstally.cli.options import Json, ReleaseArgument, option
 from crosstally.cli.output.screen import grid, joined, number_of, print_json, reading, significant
 from crosstally.exports.formats import known
@@ -14,7 +13,6 @@ from crosstally.exports.formats import known
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from crosstally.cli.paid import Paid
     from crosstally.measurements import Measurement
     from crosstally.releases import Release
 
@@ -45,7 +43,7 @@ def inspect(
         _show(opened, paid)
 
 
-def _paid(release: Release, path: Path) -> Paid:
+def _paid(release: Release, path: Path) -> dict[str, Any]:
     from crosstally.cli.paid import check_paid
     from crosstally.privacy.ledger import Ledger
 
@@ -80,16 +78,12 @@ def _kind(measured: Measurement) -> str:
     return "groups of cells" if measured.query.groups else measured.query.kind
 
 
-def _as_json(release: Release, paid: Paid | None) -> dict[str, Any]:
+def _as_json(release: Release, paid: dict[str, Any] | None) -> dict[str, Any]:
     from crosstally.releases.expected import expected_errors
     from crosstally.releases.publication import foreign_origins
 
-    checked = {}
-    if paid is not None:
-        cost = {"currency": paid.currency, "charged": decimal_text(paid.cost)}
-        checked["ledger"] = {"entries": list(paid.entries), **cost, "plan_checked": paid.plan_known}
     return {
-        **checked,
+        **({} if paid is None else {"ledger": paid}),
         "foreign": list(foreign_origins(release.statement, release.measurements)),
         "attributes": [
             {"name": attribute.name, "cells": attribute.size, "labels": list(attribute.labels)}
@@ -112,7 +106,7 @@ def _as_json(release: Release, paid: Paid | None) -> dict[str, Any]:
     }
 
 
-def _show(release: Release, paid: Paid | None) -> None:
+def _show(release: Release, paid: dict[str, Any] | None) -> None:
     from crosstally.releases.publication import foreign_origins
 
     screen, statement = reading(), release.statement
@@ -136,10 +130,10 @@ def _show(release: Release, paid: Paid | None) -> None:
     screen.say("Other tables can be asked for too: intervals allow for interactions that nobody measured.", style="dim")
 
 
-def _paid_words(paid: Paid) -> str:
-    entries = f"entr{'y' if len(paid.entries) == 1 else 'ies'} {', '.join(map(str, paid.entries))}"
-    plan = "The plan is the one that was charged." if paid.plan_known else "The file is too old to name its plan."
-    charged = f"{decimal_text(paid.cost)} of {paid.currency}"
+def _paid_words(paid: dict[str, Any]) -> str:
+    entries = f"entr{'y' if len(paid['entries']) == 1 else 'ies'} {', '.join(map(str, paid['entries']))}"
+    plan = "The plan is the one that was charged." if paid["plan_checked"] else "The file is too old to name its plan."
+    charged = f"{paid['charged']} of {paid['currency']}"
     return f"Checked with the ledger: {entries} charged {charged} and bought exactly these numbers. {plan}"
 
 

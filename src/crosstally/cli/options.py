@@ -23,6 +23,7 @@ from crosstally.schema import Schema
 
 if TYPE_CHECKING:
     from crosstally.strategies import Strategy
+    from crosstally.strategies.proposal import Proposal
     from crosstally.workload import Workload
 
 __all__ = [
@@ -211,6 +212,13 @@ class PlanOptions(WorkloadOptions):
     def aim(self) -> Objective:
         """What to minimise."""
         return self.objective or Objective.TABLES
+
+    def proposal(self, schema: Schema, budget: Budget, neighbours: Neighbours | None, rows: int | None) -> Proposal:
+        """The release that the options describe."""
+        from crosstally.strategies.proposal import Proposal
+
+        relation = neighbours or Neighbours.ADD_REMOVE
+        return Proposal(budget, rows=rows, neighbours=relation, objective=self.aim, named=self.read(schema))
 
     def strategies(self) -> Sequence[Strategy]:
         """The strategies that may be chosen."""

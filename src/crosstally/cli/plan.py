@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from crosstally.budget import Neighbours, exact
+from crosstally.budget import Budget, Neighbours, exact
 from crosstally.cli.options import (
     BudgetOptions,
     Force,
@@ -98,7 +98,11 @@ def plan(
         check_output(output, force=force)
         check_reviewed(read, schema)
     relation = neighbours or Neighbours.ADD_REMOVE
-    proposal = _proposal(read, spend, wanted, target_error=target_error, neighbours=relation, rows=rows)
+    if target_error is None:
+        budget = spend.budget()
+    else:
+        budget = _least_budget(read, spend, wanted, target_error, neighbours=relation, rows=rows)
+    proposal = wanted.proposal(read, budget, relation, rows)
     asked = read_strategies(wanted.strategy or "auto") if strategies or json else wanted.strategies()
     with progress("planning", quiet=quiet or json):
         found = proposal.compared(read, asked, currency=None if payer is None else payer.currency)
@@ -122,37 +126,31 @@ def plan(
         _tell(found, schema, output, [*options, *wanted.given()], by_rows=by_rows, payment=payment)
 
 
-def _proposal(
+def _least_budget(
     schema: Schema,
     spend: BudgetOptions,
     wanted: PlanOptions,
+    target: float,
     *,
-    target_error: float | None,
     neighbours: Neighbours,
     rows: int | None,
-) -> Proposal:
-    """The release that the options describe; with a target for the error, the least epsilon that reaches it."""
+) -> Budget:
+    """The least epsilon that reaches a target for the error."""
     from crosstally.strategies.planner import solve_epsilon
-    from crosstally.strategies.proposal import Proposal
 
-    named = wanted.read(schema)
-    if target_error is None:
-        budget = spend.budget()
-    elif spend.epsilon is not None or spend.rho is not None:
+    if spend.epsilon is not None or spend.rho is not None:
         raise BudgetError("--target-error finds epsilon: leave out --epsilon and --rho")
-    else:
-        with progress("looking for the least epsilon"):
-            budget = solve_epsilon(
-                schema,
-                named,
-                target_error,
-                neighbours=neighbours,
-                strategies=wanted.strategies(),
-                delta=None if spend.delta is None else exact(spend.delta, "delta"),
-                rows=rows,
-                objective=wanted.aim,
-            )
-    return Proposal(budget, rows=rows, neighbours=neighbours, objective=wanted.aim, named=named)
+    with progress("looking for the least epsilon"):
+        return solve_epsilon(
+            schema,
+            wanted.read(schema),
+            target,
+            neighbours=neighbours,
+            strategies=wanted.strategies(),
+            delta=None if spend.delta is None else exact(spend.delta, "delta"),
+            rows=rows,
+            objective=wanted.aim,
+        )
 
 
 def _rests_on_rows(proposal: Proposal, schema: Schema, wanted: PlanOptions) -> bool:

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from crosstally.privacy.ledger import Ledger
     from crosstally.releases import Release
     from crosstally.sources import Reading
-    from crosstally.strategies.proposal import Proposal
 
 __all__ = ["EXAMPLES", "release"]
 
@@ -115,7 +114,7 @@ def release(
     elif read is None:
         raise SchemaError("a release needs --schema, or --plan; make one with: crosstally schema draft FILE")
     else:
-        proposal = _proposal(read, spend, neighbours, wanted, rows)
+        proposal = wanted.proposal(read, spend.budget(), neighbours, rows)
         with progress("planning", quiet=silent):
             currency = _currency(files.ledger, paths)
             approved = proposal.compared(read, wanted.strategies(), currency=currency).chosen
@@ -154,16 +153,6 @@ def _rows(paths: list[str], files: ReleaseOptions, database: SourceOptions, read
         missing = "--ledger" if files.ledger is None else "-o"
         raise CrosstallyError(f"parts have no name to go by: say {missing} FILE")
     return Parts(files.parts)
-
-
-def _proposal(
-    schema: Schema, spend: BudgetOptions, neighbours: Neighbours | None, wanted: PlanOptions, rows: int | None
-) -> Proposal:
-    from crosstally.strategies.proposal import Proposal
-
-    named = wanted.read(schema)
-    relation = neighbours or Neighbours.ADD_REMOVE
-    return Proposal(spend.budget(), rows=rows, neighbours=relation, objective=wanted.aim, named=named)
 
 
 def _fixed_by_plan(spend: BudgetOptions, neighbours: Neighbours | None, wanted: PlanOptions) -> list[str]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -232,7 +233,7 @@ def check(
 
     report, reading = settled(checked, written.reading(), quiet=quiet or json)
     if json:
-        print_json(_as_json(report))
+        print_json({"confidential": True, "ok": report.ok, "kept": report.kept, **asdict(report)})
     elif not quiet:
         _show(report, read, describe_reading(rows, read, reading=reading))
     refused = [column.name for column in report.columns if column.refused]
@@ -246,30 +247,6 @@ def check(
         screen.say('The schema is a draft: review its labels, which become public, and remove the line "draft": true.')
     else:
         screen.put(f"Next: {shlex.join(['crosstally', 'plan', str(path), '--epsilon', '1'])}")
-
-
-def _as_json(report: Report) -> dict[str, Any]:
-    return {
-        "confidential": True,
-        "ok": report.ok,
-        "rows": report.rows,
-        "kept": report.kept,
-        "dropped": report.dropped,
-        "without_id": report.without_id,
-        "beyond_bound": report.beyond_bound,
-        "units_over_bound": report.units_over_bound,
-        "columns": [
-            {
-                "name": column.name,
-                "outside": column.outside,
-                "missing": column.missing,
-                "never": list(column.never),
-                "examples": list(column.examples),
-                "refused": column.refused,
-            }
-            for column in report.columns
-        ],
-    }
 
 
 def _show(report: Report, schema: Schema, written: Detected | None) -> None:

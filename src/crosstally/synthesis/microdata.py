@@ -29,6 +29,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from crosstally.analysis.associations import mutual_informations
 from crosstally.answers.marginal import Marginal
 from crosstally.checks import optional
 from crosstally.errors import QueryError
@@ -46,7 +47,6 @@ __all__ = [
     "drawing_order",
     "drawn",
     "fitted",
-    "mutual_information",
     "narrowness",
     "sampled_rows",
     "whole",
@@ -173,21 +173,6 @@ def _rounded(numbers: Floats, random: np.random.Generator) -> NDArray[np.int64]:
 
 
 # Synthetic data
-
-
-def mutual_information(table: Floats) -> float:
-    """How much, in natural units, one attribute of a table of two says about the other; 0 for a table of nobody.
-
-    >>> round(mutual_information(np.array([[5.0, 0.0], [0.0, 5.0]])), 6), mutual_information(np.ones((2, 3)))
-    (0.693147, 0.0)
-    """
-    p = np.maximum(table, 0.0)
-    if not p.sum() > 0:
-        return 0.0
-    p = p / p.sum()
-    expected = p.sum(axis=1, keepdims=True) * p.sum(axis=0, keepdims=True)
-    held = p > 0
-    return max(0.0, float((p[held] * np.log(p[held] / expected[held])).sum()))
 
 
 def drawing_order(number: int, links: Mapping[tuple[int, int], float]) -> Sequence[tuple[int, int | None]]:
@@ -351,7 +336,7 @@ def sampled_rows(
     fits = [names for names in wanted if len(names) >= 2 and math.prod(schema.sizes(names)) <= _LARGEST_TABLE]
     answers = _answered(schema, tables, [*((name,) for name in schema.names), *dict.fromkeys(fits)])
     pairs = {names: answers[names].values for names in answers if len(names) == 2}
-    links = {names: mutual_information(values) for names, values in pairs.items()}
+    links = {names: max(0.0, float(mutual_informations(values[None])[0])) for names, values in pairs.items()}
     if len(answers) > _MOST_TABLES:
         strongest = sorted(links, key=lambda names: -links[names])[:_MOST_TABLES]
         answers = {names: answers[names] for names in answers if len(names) == 1 or names in set(strongest)}
