@@ -193,7 +193,7 @@ def _tell_release(screen: Screen, release: Release, ledger: Ledger, folder: Path
         screen,
         facts(
             [
-                ("measured", f"{len(measured)} tables, {sum(each.values.size for each in measured):,} noisy numbers"),
+                ("measured", f"{len(measured)} tables ({sum(each.values.size for each in measured):,} noisy counts)"),
                 ("cost", f"{amount(ledger.spent, ledger.currency)}, recorded in {folder / _LEDGER}"),
                 ("public", f"{folder / _RELEASE}, {size:,.0f} kB: one file, any table"),
             ]

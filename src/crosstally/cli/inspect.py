@@ -147,7 +147,7 @@ def _attributes(release: Release) -> Table:
 
 def _measurements(release: Release) -> Table:
 
-    table = grid("what", "noise", "tables", "numbers", "std error: least", "most", left=2)
+    table = grid("what", "noise", "tables", "numbers", "standard error: min", "max", left=2)
     for each in _measured(release):
         ways = each["attributes"]
         what = "number of rows" if ways == 0 else f"{each['kind']} over {_attribute_count(ways)}"
@@ -169,7 +169,7 @@ def _chosen_words(release: Release) -> str:
 def _errors(release: Release) -> Table:
     from crosstally.releases.expected import MOST_TABLES, expected_errors
 
-    table = grid("tables over", "covered", "least", "median", "most")
+    table = grid("tables over", "covered", "min", "median", "max")
     for each in expected_errors(release):
         numbers = map(significant, (each.least, each.middle, each.most))
         table.add_row(

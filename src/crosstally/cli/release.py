@@ -298,7 +298,7 @@ def _tell_summary(released: Release, account: _Account, target: Path, key: str) 
 
     tables = number_of(len(released.measurements), "table", "tables")
     numbers = sum(each.values.size for each in released.measurements)
-    lines = [("measured", f"{tables}, {numbers:,} numbers, by {released.statement.strategy}")]
+    lines = [("measured", f"{tables} ({numbers:,} counts) with the {released.statement.strategy} strategy")]
     cost, remaining, cap = account.standing(key)
     if cost:
         currency = account.ledger.currency

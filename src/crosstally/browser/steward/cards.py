@@ -151,7 +151,7 @@ def _figure(expected: ExpectedError) -> str:
 
 
 def _change(before: ExpectedError | None, now: ExpectedError) -> str:
-    """How much smaller or larger the error is, beside a typical cell."""
+    """How much smaller or larger the error is, beside an average count."""
     if before is None or not before.known or not now.known or not now.error or not before.error:
         return ""
     times = before.error * before.cells / (now.error * now.cells)

@@ -154,7 +154,7 @@ def _begun(words: str) -> str:
 
 
 def _by_rows(expected: tuple[ExpectedError, ...], rows: int | None) -> list[tuple[str, list[str]]]:
-    """The error beside a typical cell, with other numbers of rows and the same plan."""
+    """The error beside an average count, with other numbers of rows and the same plan."""
     numbers = [max(1, round((rows or _ROWS) * times)) for times in _TIMES]
     return [
         (
